@@ -29,22 +29,22 @@ from benchmarks.meanings import opening_minilm
 from benchmarks.minilm_server import find_absent
 from benchmarks.task_sets import SOURCES, TASKS, find_skills, place_expected
 from skills_mcp.config import Matching
-from skills_mcp.features.authoring.evaluation.outcomes import DEPTH, Outcome
+from skills_mcp.features.authoring.evaluation.outcomes import RANK_CUTOFF, Outcome
 from skills_mcp.features.authoring.evaluation.prompts import Prompt
 from skills_mcp.features.embeddings.embedder import Embedder
 from skills_mcp.routing import lexicon, ranked, rerank, spelling, task
 from skills_mcp.routing.decision import (
     Decision,
     NoMatch,
-    choose,
-    derive_chances,
-    derive_places,
-    name_decision,
+    decision_kind,
+    estimate_probabilities,
+    score_and_decide,
+    tie_break_ranks,
 )
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.ranked import RankedMatcher, derive_document
+from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
 from skills_mcp.routing.text_index import inverted_index
-from skills_mcp.routing.text_index.inverted_index import PLACES, TextIndex
+from skills_mcp.routing.text_index.inverted_index import SCORED_FIELDS, TextIndex
 from skills_mcp.skills.model import Skill, SkillPath
 
 Kind = str
@@ -154,28 +154,26 @@ def make_ranked(routing_set: RoutingSet) -> RankedMatcher:
     """Return the ranked matcher of a set; as served, but for the names."""
     skills = routing_set.skills
     return RankedMatcher(
-        TextIndex.build(map(derive_document, skills)),
+        TextIndex.build(map(to_indexed_document, skills)),
         skills,
-        places=derive_places([skill.path for skill in skills]),
+        tie_break_ranks=tie_break_ranks([skill.path for skill in skills]),
     )
 
 
 def make_fused(embedder: Embedder, routing_set: RoutingSet) -> Matcher:
     """Return the same matcher, but one that compares meanings, too."""
-    vectors = embedder.vectors_of(routing_set.skills)
+    vectors = embedder.make_vectors(routing_set.skills)
     if not vectors.prepare():
         raise SystemExit(f"{routing_set.name}: there are no vectors of the skills")
-    return vectors.fuse(make_ranked(routing_set))
+    return vectors.to_hybrid(make_ranked(routing_set))
 
 
-def try_out(
-    routing_set: RoutingSet, matcher: Matcher, matching: Matching
-) -> list[Tried]:
+def try_out(routing_set: RoutingSet, matcher: Matcher, matching: Matching) -> list[Tried]:
     """Route every task of a set."""
     found = []
     for kind, prompt in routing_set.tasks:
-        decision: Decision = choose(matcher, prompt.query, matching)
-        ranked = matcher.score(prompt.query, most=DEPTH)
+        decision: Decision = score_and_decide(matcher, prompt.query, matching)
+        ranked = matcher.score(prompt.query, limit=RANK_CUTOFF)
         found.append(Tried(kind, Outcome(prompt, decision, ranked, 0.0)))
     return found
 
@@ -183,14 +181,14 @@ def try_out(
 def count(tried: Sequence[Tried]) -> dict[str, float]:
     """Return the figures of one set; those without any task are left out."""
     served = [each.outcome for each in tried if each.kind == SERVED]
-    single = [o for o in served if name_decision(o.decision) == "single"]
+    single = [o for o in served if decision_kind(o.decision) == "single"]
     figures = {
-        "at_1": _share(o.place == 1 for o in served),
-        "at_5": _share(o.place is not None and o.place <= 5 for o in served),  # noqa: PLR2004 - its name
-        "in_answer": _share(o.is_shown for o in served),
-        "shown": _mean(len(o.shown) for o in served),
+        "at_1": _share(o.rank == 1 for o in served),
+        "at_5": _share(o.rank is not None and o.rank <= 5 for o in served),  # noqa: PLR2004 - its name
+        "in_answer": _share(o.is_listed for o in served),
+        "shown": _mean(len(o.listed) for o in served),
         "single": _share(o in single for o in served),
-        "single_right": _share(o.is_kept for o in single),
+        "single_right": _share(o.is_found for o in single),
         "kept": _share(not isinstance(o.decision, NoMatch) for o in served),
         "declined_same": _share(_declined(tried, SAME_FIELD)),
         "declined_other": _share(_declined(tried, OTHER_FIELD)),
@@ -199,11 +197,7 @@ def count(tried: Sequence[Tried]) -> dict[str, float]:
 
 
 def _declined(tried: Iterable[Tried], kind: Kind) -> Iterator[bool]:
-    return (
-        isinstance(each.outcome.decision, NoMatch)
-        for each in tried
-        if each.kind == kind
-    )
+    return (isinstance(each.outcome.decision, NoMatch) for each in tried if each.kind == kind)
 
 
 def _share(values: Iterable[bool]) -> float | None:
@@ -229,9 +223,7 @@ def draw_interval(
     """Return where 95 of 100 means lie if the tasks of each set are drawn anew."""
     chance = random.Random(11)  # noqa: S311 - the same interval in every run
     means = [
-        average(
-            count(chance.choices(tried, k=len(tried))) for tried in results.values()
-        )
+        average(count(chance.choices(tried, k=len(tried))) for tried in results.values())
         for _ in range(_DRAWS)
     ]
     found = {}
@@ -259,8 +251,8 @@ def _changed(owner: object, name: str, value: object) -> Iterator[None]:
 
 
 def _without_opening() -> np.ndarray[Any, Any]:
-    weights = inverted_index.WEIGHTS.copy()
-    weights[PLACES.index("opening")] = 0
+    weights = inverted_index.FIELD_WEIGHTS.copy()
+    weights[SCORED_FIELDS.index("opening")] = 0
     return weights
 
 
@@ -307,18 +299,13 @@ class Measuring:
 
     def run(self, matching: Matching) -> dict[str, list[Tried]]:
         """Return what became of every task, by set."""
-        return {
-            each.name: try_out(each, self.make(each), matching) for each in self.sets
-        }
+        return {each.name: try_out(each, self.make(each), matching) for each in self.sets}
 
     def run_all(self, rules: Iterable[Matching]) -> Iterator[dict[str, list[Tried]]]:
         """Iterate over the same for several settings, with one matcher per set."""
         matchers = [(each, self.make(each)) for each in self.sets]
         for matching in rules:
-            yield {
-                each.name: try_out(each, matcher, matching)
-                for each, matcher in matchers
-            }
+            yield {each.name: try_out(each, matcher, matching) for each, matcher in matchers}
 
 
 def print_sets(results: Mapping[str, Sequence[Tried]]) -> None:
@@ -376,7 +363,7 @@ def print_reliability(results: Mapping[str, Sequence[Tried]]) -> None:
         rights = [candidate.skill.path in expected for candidate in ranked]
         if each.kind == SERVED and ranked:
             scores.setdefault(_tenth(float(ranked[0].score)), []).append(rights[0])
-        likely = derive_chances([candidate.score for candidate in ranked])
+        likely = estimate_probabilities([candidate.score for candidate in ranked])
         for chance, is_right in zip(likely, rights, strict=True):
             chances.setdefault(_tenth(chance), []).append(is_right)
     for title, found in (("Score of the best", scores), ("Chance", chances)):
@@ -401,8 +388,8 @@ def print_misses(results: Mapping[str, Sequence[Tried]], most: int) -> None:
         best = [f"{c.skill.path} {float(c.score):.2f}" for c in outcome.ranked[:3]]
         _console.print(
             f"{name}: {outcome.prompt.query[:200]!r}\n"
-            f"  wanted {', '.join(outcome.prompt.expect)} (place {outcome.place}); "
-            f"{name_decision(outcome.decision)} of {', '.join(best)}",
+            f"  wanted {', '.join(outcome.prompt.expect)} (place {outcome.rank}); "
+            f"{decision_kind(outcome.decision)} of {', '.join(best)}",
             soft_wrap=True,
             markup=False,
             highlight=False,
@@ -410,7 +397,7 @@ def print_misses(results: Mapping[str, Sequence[Tried]], most: int) -> None:
 
 
 def _is_missed(tried: Tried) -> bool:
-    return tried.kind == SERVED and not tried.outcome.is_shown
+    return tried.kind == SERVED and not tried.outcome.is_listed
 
 
 def _tenth(value: float) -> int:
@@ -455,7 +442,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     with ExitStack() as open_models:
         make: MatcherOf = make_ranked
-        if chosen.meanings:
+        if chosen.vectors:
             if absent := find_absent():
                 raise SystemExit(f"MiniLM needs {', '.join(absent)}: not installed")
             make = partial(make_fused, open_models.enter_context(opening_minilm()))

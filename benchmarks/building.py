@@ -16,7 +16,13 @@ from skills_mcp.config import Settings
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Content, Freshness, Mount, Part, accept_all
+from skills_mcp.content.source import (
+    Content,
+    ContentPart,
+    Freshness,
+    Mount,
+    accept_any_commit,
+)
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
 
@@ -47,9 +53,7 @@ class Repository:
     def commit(self) -> None:
         """Commit what is in the folder."""
         for arguments in (("add", "--all"), ("commit", "-q", "-m", "Change")):
-            subprocess.run(
-                ["git", *arguments], cwd=self.work, env=os.environ | _GIT, check=True
-            )
+            subprocess.run(["git", *arguments], cwd=self.work, env=os.environ | _GIT, check=True)
 
     def change(self) -> None:
         """Commit another sentence in three of the skills."""
@@ -129,7 +133,7 @@ def _open(repository: Repository) -> float:
     checkout = source.open()
     if checkout is None:
         raise SystemExit("nothing was fetched")
-    content = Content((Part(Mount(source=source), checkout),))
+    content = Content((ContentPart(Mount(source=source), checkout),))
     return timed(lambda: repository.current(source).load(content))[0]
 
 
@@ -140,8 +144,8 @@ def _take(content: Content, before: Snapshot | None = None) -> Snapshot:
 
 
 def _sync(source: RemoteBranch) -> Content:
-    checkout = source.sync(Freshness(time.time(), is_urgent=True), accept_all)
-    return Content((Part(Mount(source=source), checkout),))
+    checkout = source.sync(Freshness(time.time(), is_urgent=True), accept_any_commit)
+    return Content((ContentPart(Mount(source=source), checkout),))
 
 
 def _import() -> None:

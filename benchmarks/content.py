@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import overload
 
 from skills_mcp.routing.tokens import STOP_WORDS
-from skills_mcp.skills.homes import Home
+from skills_mcp.skills.homes import SkillRoot
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.snapshots.records import decode, encode
+from skills_mcp.snapshots.records import decode_skill, encode_skill
 
 BODY_CHARACTERS = 4_000
 DESCRIPTION_CHARACTERS = 200  # the median of 65,000 public skills
@@ -33,9 +33,7 @@ _LINE_CHARACTERS = range(20, 400)
 _MOST_LINES = 200_000
 _MOST_WORDS = 400_000
 
-_SYLLABLES = (
-    "ka ro mi ten sol ver dar lin pex tum bor nis qua fel gry hom jut wex yl zan"
-)
+_SYLLABLES = "ka ro mi ten sol ver dar lin pex tum bor nis qua fel gry hom jut wex yl zan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +113,7 @@ def make_skill(text: Text, number: int, *, is_package: bool = False) -> Skill:
         file=f"{path}/SKILL.md" if is_package else f"{path}.md",
         name=name,
         description=" ".join(chance.choices(text.lines, k=4))[:DESCRIPTION_CHARACTERS],
-        keywords=()
-        if is_package
-        else tuple(dict.fromkeys(_choose_keywords(text, chance))),
+        keywords=() if is_package else tuple(dict.fromkeys(_choose_keywords(text, chance))),
         body="\n".join(chance.choices(text.lines, k=text.lines_per_body)),
         inherit=True,
         priority=0,
@@ -161,9 +157,7 @@ def make_long_tasks(text: Text, count: int) -> list[str]:
     return tasks
 
 
-def _fill(
-    lines: Sequence[str], characters: float, chance: random.Random
-) -> Iterator[str]:
+def _fill(lines: Sequence[str], characters: float, chance: random.Random) -> Iterator[str]:
     """Iterate over lines that are together as long as this."""
     while characters > 0:
         line = chance.choice(lines)
@@ -175,9 +169,9 @@ class Library(Sequence[Skill]):
     """Many skills in memory, each made when it is read, as in the server."""
 
     def __init__(self, text: Text, count: int) -> None:
-        self._home = Home(Path())
+        self._home = SkillRoot(Path())
         self._records = [
-            encode(make_skill(text, number), self._home) for number in range(count)
+            encode_skill(make_skill(text, number), self._home) for number in range(count)
         ]
 
     def __len__(self) -> int:
@@ -190,7 +184,7 @@ class Library(Sequence[Skill]):
     def __getitem__(self, number: int | slice) -> Skill | tuple[Skill, ...]:
         if isinstance(number, slice):
             return tuple(self[each] for each in range(len(self))[number])
-        return decode(self._records[number], self._home, [])
+        return decode_skill(self._records[number], self._home, [])
 
 
 def write_skills(folder: Path, text: Text, count: int, *, are_packages: bool) -> None:
@@ -208,7 +202,5 @@ def render(skill: Skill) -> str:
     if skill.keywords:
         fields = {"description": skill.description, "keywords": list(skill.keywords)}
     # JSON is YAML, so nothing in the text can break out of its field.
-    head = "\n".join(
-        f"{key}: {json.dumps(v, ensure_ascii=False)}" for key, v in fields.items()
-    )
+    head = "\n".join(f"{key}: {json.dumps(v, ensure_ascii=False)}" for key, v in fields.items())
     return f"---\n{head}\n---\n\n{skill.body}\n"

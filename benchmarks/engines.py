@@ -16,8 +16,8 @@ from benchmarks.content import Library, Text
 from benchmarks.figures import SKILLS, Measured, Results
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import choose
-from skills_mcp.routing.ranked import RankedMatcher, derive_document
+from skills_mcp.routing.decision import score_and_decide
+from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.model import Skill
@@ -72,9 +72,9 @@ def _measure(text: Text, rounds: int, tasks: int, absent: set[str]) -> Results:
 
 
 def _build_ours(skills: Sequence[Skill]) -> Search:
-    index = TextIndex.build(map(derive_document, skills))
+    index = TextIndex.build(map(to_indexed_document, skills))
     matcher, matching = RankedMatcher(index, skills), Matching()
-    return lambda prompt: choose(matcher, prompt, matching)
+    return lambda prompt: score_and_decide(matcher, prompt, matching)
 
 
 def _build_bm25s(skills: Sequence[Skill]) -> Search:
@@ -82,9 +82,7 @@ def _build_bm25s(skills: Sequence[Skill]) -> Search:
     cut = partial(bm25s.tokenize, stemmer=stemmer, show_progress=False)
     retriever = bm25s.BM25()
     retriever.index(cut(list(map(_join, skills))), show_progress=False)
-    return lambda prompt: retriever.retrieve(
-        cut([prompt]), k=_HITS, show_progress=False
-    )
+    return lambda prompt: retriever.retrieve(cut([prompt]), k=_HITS, show_progress=False)
 
 
 def _build_tantivy(skills: Sequence[Skill]) -> Search:
@@ -113,9 +111,7 @@ def _build_tantivy(skills: Sequence[Skill]) -> Search:
 def _build_fts5(skills: Sequence[Skill]) -> Search:
     rows = sqlite3.connect(":memory:")
     columns = ", ".join(_FIELDS)
-    rows.execute(
-        f"CREATE VIRTUAL TABLE t USING fts5({columns}, tokenize='porter unicode61')"
-    )
+    rows.execute(f"CREATE VIRTUAL TABLE t USING fts5({columns}, tokenize='porter unicode61')")
     rows.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", map(_split, skills))
     order = f"SELECT rowid FROM t WHERE t MATCH ? ORDER BY rank LIMIT {_HITS}"  # noqa: S608
     rows.execute("INSERT INTO t(t, rank) VALUES('rank', 'bm25(5.0, 2.0, 1.0, 0.1)')")
@@ -159,8 +155,6 @@ COMPARED = (
     Engine("bm25s", "bm25s", "all text as one field, Snowball stemmer", _build_bm25s),
     Engine("tantivy", "tantivy", "four fields, stemmed, in memory", _build_tantivy),
     Engine("SQLite FTS5", "sqlite3", "four weighted fields, Porter", _build_fts5),
-    Engine(
-        "rank-bm25", "rank_bm25", "all text as one, no stemmer", _build_rank_bm25, _SLOW
-    ),
+    Engine("rank-bm25", "rank_bm25", "all text as one, no stemmer", _build_rank_bm25, _SLOW),
 )
 """FTS5 is in the standard library."""

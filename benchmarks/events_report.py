@@ -21,16 +21,16 @@ from sqlalchemy import func, select, text
 
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
 from skills_mcp.events.received_event import ReceivedEvent, parse_received
-from skills_mcp.features.report import Span, derive_notes, render_page
+from skills_mcp.features.report import Span, derive_report_notes, render_report_page
 from skills_mcp.features.report.aggregation import Aggregation
 from skills_mcp.features.report.database_report import (
-    EVERY,
-    PageLimits,
-    keep_days,
+    NO_LIMIT,
+    ReportLimits,
     load_report,
+    roll_up_days,
 )
-from skills_mcp.features.report.report_page import MOST_ROWS
-from skills_mcp.processes.memory import garbage_collector_paused
+from skills_mcp.features.report.report_page import MAX_ROWS
+from skills_mcp.processes.memory import gc_paused
 
 DAYS = 30
 LAST = date(2026, 11, 30)
@@ -76,9 +76,7 @@ def _make_data(kind: str, chance: random.Random, number: int) -> dict[str, objec
         case "no_match":
             return {"context": task, "near": [skill], "near_score": 0.2}
         case "ambiguous":
-            other = SKILLS[
-                (SKILLS.index(skill) + chance.randrange(1, RIVALS)) % len(SKILLS)
-            ]
+            other = SKILLS[(SKILLS.index(skill) + chance.randrange(1, RIVALS)) % len(SKILLS)]
             words = [["form", "part"], ["form"]]
             both = [skill, other]
             return {"context": task, "candidates": both, "matched_keywords": words}
@@ -109,14 +107,12 @@ def fill(store: EventStore, count: int) -> None:
     store.store(batch)
 
 
-def make_page(store: EventStore, title: str, *, most_counted: int = EVERY) -> None:
+def make_page(store: EventStore, title: str, *, most_counted: int = NO_LIMIT) -> None:
     """Make the page once, and print what that took."""
     began, cpu_began = perf_counter(), process_time()
-    with garbage_collector_paused():  # as the server makes it
-        report = load_report(
-            store, SPAN, None, limits=PageLimits(most_counted, MOST_ROWS + 1)
-        )
-        page = render_page(report, derive_notes(report, without_skills=""))
+    with gc_paused():  # as the server makes it
+        report = load_report(store, SPAN, None, limits=ReportLimits(most_counted, MAX_ROWS + 1))
+        page = render_report_page(report, derive_report_notes(report, without_skills=""))
     seconds, cpu_seconds = perf_counter() - began, process_time() - cpu_began
     print(
         f"page {title}: {seconds:.2f} s, {cpu_seconds:.2f} s of CPU, "
@@ -138,9 +134,7 @@ def measure_size(store: EventStore) -> int:
     """Return the bytes of the database."""
     with store.reading() as connection:
         if connection.dialect.name == "sqlite":
-            pages = text(
-                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-            )
+            pages = text("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
             return int(connection.execute(pages).scalar_one())
         size = select(func.pg_database_size(func.current_database()))
         return int(connection.execute(size).scalar_one())
@@ -168,7 +162,7 @@ def main() -> None:
         print(f"stored {wanted.events:,} events: {process_time() - began:.1f} s of CPU")
         make_page(store, "before all events are counted", most_counted=20_000)
         began, cpu_began = perf_counter(), process_time()
-        days = len(list(keep_days(store)))
+        days = len(list(roll_up_days(store)))
         seconds, cpu_seconds = perf_counter() - began, process_time() - cpu_began
         print(f"{days} days counted: {seconds:.1f} s, {cpu_seconds:.1f} s of CPU")
         make_page(store, "of days that are counted")

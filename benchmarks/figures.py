@@ -137,12 +137,8 @@ def _meanings() -> Iterable[Figure]:
 
 
 def _building(kind: str) -> Iterable[Figure]:
-    yield Figure(
-        f"{kind}_build", f"{kind} content, full build", "skills/s", _SKILLS_PER_SECOND
-    )
-    yield Figure(
-        f"{kind}_rebuild", f"{kind} content, rebuild after 3 changed files", "ms"
-    )
+    yield Figure(f"{kind}_build", f"{kind} content, full build", "skills/s", _SKILLS_PER_SECOND)
+    yield Figure(f"{kind}_rebuild", f"{kind} content, rebuild after 3 changed files", "ms")
     yield Figure(
         f"{kind}_rebuild_ratio",
         f"{kind} content, full build against that rebuild",
@@ -163,15 +159,11 @@ def _serving() -> Iterable[Figure]:
         ("warm", "kept index"),
         ("hanging", "remote that never answers"),
     ):
-        yield Figure(
-            f"start_{key}", f"first answer, {where}: against the floor", "x", _START
-        )
+        yield Figure(f"start_{key}", f"first answer, {where}: against the floor", "x", _START)
     yield Figure("first_call", "first get_skill, kept index: against the floor", "x")
     yield from _in_process()
     for kind in KINDS:
-        yield Figure(
-            f"{kind}_call", f"get_skill, {kind} content: against an echo", "x", _CALL
-        )
+        yield Figure(f"{kind}_call", f"get_skill, {kind} content: against an echo", "x", _CALL)
     yield Figure("search_call", "search_skills: against an echo", "x")
 
 
@@ -190,9 +182,7 @@ def _http() -> Iterable[Figure]:
     many = CLIENTS[-1]
     yield from _over_http("signed_http", f"signed in, {many} clients", many, _CALL)
     for kind in KINDS:
-        yield from _over_http(
-            f"{kind}_http", f"{SKILLS:,} {kind} skills, {many} clients", many
-        )
+        yield from _over_http(f"{kind}_http", f"{SKILLS:,} {kind} skills, {many} clients", many)
     for kind in KINDS:
         for view, called in (("page", "the catalogue's page"), ("rest", "/api/skills")):
             where = f"{called} with a search, {SKILLS:,} {kind} skills"

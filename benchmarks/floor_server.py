@@ -33,9 +33,7 @@ async def call_tool(_: Any, params: CallToolRequestParams) -> CallToolResult:
 
 async def main() -> None:
     """Serve on standard input and output."""
-    server: Server[Any] = Server(
-        "floor", on_list_tools=list_tools, on_call_tool=call_tool
-    )
+    server: Server[Any] = Server("floor", on_list_tools=list_tools, on_call_tool=call_tool)
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 

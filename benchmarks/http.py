@@ -62,9 +62,7 @@ class _Server:
 
 
 @contextmanager
-def _started(
-    arguments: Sequence[str], environment: Mapping[str, str]
-) -> Iterator[_Server]:
+def _started(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[_Server]:
     """Start a server, and wait until it serves."""
     process = subprocess.Popen(
         [sys.executable, *arguments],
@@ -107,9 +105,7 @@ def measure_http(folder: Path, *, calls: int) -> Results:
         return results | _measure_signed_in(folder, tasks, floor, calls=calls)
 
 
-def measure_http_of_many(
-    kind: str, text: Text, repository: Repository, *, calls: int
-) -> Results:
+def measure_http_of_many(kind: str, text: Text, repository: Repository, *, calls: int) -> Results:
     """Measure the same with 10,000 skills, and many clients only."""
     if not Path("/proc/self/stat").exists():
         return {}
@@ -257,9 +253,7 @@ def _crowd(tasks: Sequence[str], ours: _Server) -> Results:
     """Let a thousand connections ask at once, a few times."""
     some = islice(cycle(tasks), CONNECTIONS * 3)
     requests = [call(ours.url, "get_skill", {"context": each}) for each in some]
-    load = asyncio.run(
-        ask_together(ours.url, requests, clients=CONNECTIONS, together=True)
-    )
+    load = asyncio.run(ask_together(ours.url, requests, clients=CONNECTIONS, together=True))
     return {
         "crowd_errors": Measured.of([load.failures.total()]),
         "crowd_refused": Measured.of([load.refused]),

@@ -35,9 +35,7 @@ async def call_tool(_: Any, params: CallToolRequestParams) -> CallToolResult:
 
 def main() -> None:
     """Serve on any free port of the loopback, and say on which."""
-    server: Server[Any] = Server(
-        "floor", on_list_tools=list_tools, on_call_tool=call_tool
-    )
+    server: Server[Any] = Server("floor", on_list_tools=list_tools, on_call_tool=call_tool)
     logging.disable(logging.INFO)
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as port:
         port.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -13,11 +13,14 @@ from benchmarks.report import print_table
 from benchmarks.routing import percentiles
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Embedding, Matching
-from skills_mcp.features.embeddings import open_embedding
-from skills_mcp.features.embeddings.client import Client, derive_provider
+from skills_mcp.features.embeddings import open_embedder
+from skills_mcp.features.embeddings.client import (
+    EmbeddingClient,
+    derive_embedding_provider,
+)
 from skills_mcp.features.embeddings.embedder import Embedder
-from skills_mcp.routing.decision import choose
-from skills_mcp.routing.ranked import RankedMatcher, derive_document
+from skills_mcp.routing.decision import score_and_decide
+from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 
 # With a shorter one, words alone would answer in a slow moment, and be measured.
@@ -35,7 +38,7 @@ def opening_minilm() -> Iterator[Embedder]:
 def opening(address: str) -> Iterator[Embedder]:
     """Return what asks a served model, with a cache of its own."""
     with TemporaryDirectory(prefix="skills-mcp-bench-") as cache:
-        embedder = open_embedding(derive_rules(address), {}, Path(cache))
+        embedder = open_embedder(derive_rules(address), {}, Path(cache))
         assert embedder  # noqa: S101 - it is switched on
         try:
             yield embedder
@@ -53,9 +56,7 @@ def derive_rules(address: str) -> Embedding:
     )
 
 
-def measure_meanings(
-    text: Text, *, rounds: int, tasks: int
-) -> tuple[Results, Sequence[str]]:
+def measure_meanings(text: Text, *, rounds: int, tasks: int) -> tuple[Results, Sequence[str]]:
     """Return the figures, or the packages that are missing for them."""
     absent = find_absent()
     return {} if absent else in_new_process(_measure, text, rounds, tasks), absent
@@ -63,22 +64,22 @@ def measure_meanings(
 
 def _measure(text: Text, rounds: int, tasks: int) -> Results:
     skills, found = Library(text, MEANT_SKILLS), dict[str, list[float]]()
-    ranked = RankedMatcher(TextIndex.build(map(derive_document, skills)), skills)
+    ranked = RankedMatcher(TextIndex.build(map(to_indexed_document, skills)), skills)
     with serving_minilm() as address, opening(address) as embedder:
-        vectors = embedder.vectors_of(skills)
+        vectors = embedder.make_vectors(skills)
         seconds, is_ready = timed(vectors.prepare)
         if not is_ready:
             raise SystemExit("there are no vectors of the skills")
         found["minilm_skills"] = [MEANT_SKILLS / seconds]
-        matcher, matching = vectors.fuse(ranked), Matching()
-        client = Client(derive_provider(derive_rules(address), {}))
+        matcher, matching = vectors.to_hybrid(ranked), Matching()
+        client = EmbeddingClient(derive_embedding_provider(derive_rules(address), {}))
         ask = partial(client.embed, timeout_seconds=_TIMEOUT_SECONDS)
         for number in range(rounds):
             routed, asked = [], []
             # Others each time: the vector of a task is remembered.
             prompts = text.prompts[number::rounds][: 2 * tasks]
             for one, other in zip(prompts[::2], prompts[1::2], strict=False):
-                routed.append(timed(partial(choose, matcher, one, matching))[0])
+                routed.append(timed(partial(score_and_decide, matcher, one, matching))[0])
                 asked.append(timed(partial(ask, [other]))[0])
             median, slow = percentiles(routed)
             found.setdefault("minilm_p50", []).append(median * 1000)

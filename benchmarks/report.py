@@ -51,9 +51,7 @@ def print_table(results: Mapping[str, Measured], about: Iterable[str]) -> None:
         console.print(line)
 
 
-def write_markdown(
-    file: Path, results: Mapping[str, Measured], about: Iterable[str]
-) -> None:
+def write_markdown(file: Path, results: Mapping[str, Measured], about: Iterable[str]) -> None:
     """Replace the table of a page."""
     page = file.read_text(encoding="utf-8") if file.exists() else f"{_BEGIN}{_END}"
     before, begin, rest = page.partition(_BEGIN)
@@ -71,9 +69,7 @@ def render_markdown(results: Mapping[str, Measured], about: Iterable[str]) -> st
     return "\n".join((*about, "", table, ""))
 
 
-def write_json(
-    file: Path, results: Mapping[str, Measured], about: Mapping[str, Any]
-) -> None:
+def write_json(file: Path, results: Mapping[str, Measured], about: Mapping[str, Any]) -> None:
     """Write all figures as JSON."""
     budgets = {figure.key: verdict for figure, verdict in judge(results).items()}
     figures = {key: asdict(measured) for key, measured in results.items()}

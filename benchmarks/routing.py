@@ -10,11 +10,11 @@ from benchmarks.content import Library, Text, make_long_skill, make_long_tasks
 from benchmarks.figures import KINDS, LONG_SKILLS, SIZES, Measured, Results
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import choose
-from skills_mcp.routing.keyword_index import KeywordIndex, clean, is_short
+from skills_mcp.routing.decision import score_and_decide
+from skills_mcp.routing.keyword_index import KeywordIndex, is_short, normalize_keyword
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.ranked import RankedMatcher, derive_document
+from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.model import Skill
@@ -25,9 +25,7 @@ _LOOPED_AT_ONCE = 400_000
 _SHORT = 3  # 001 §5.2
 
 
-def measure_routing(
-    text: Text, sizes: Sequence[int], *, rounds: int, tasks: int
-) -> Results:
+def measure_routing(text: Text, sizes: Sequence[int], *, rounds: int, tasks: int) -> Results:
     """Route at every size, and derive how the time grows."""
     results: Results = {}
     for size in sizes:
@@ -53,7 +51,7 @@ def _derive_growth(results: Results, kind: str) -> Measured:
 def _measure_size(text: Text, size: int, rounds: int, tasks: int) -> Results:
     skills = Library(text, size)
     keywords = KeywordIndex.build((s.keywords, s.priority) for s in skills)
-    texts = TextIndex.build(map(derive_document, skills))
+    texts = TextIndex.build(map(to_indexed_document, skills))
     prompts = text.prompts[:tasks]
     # Spread over the run, because the matcher caches the words of earlier tasks.
     looped = slice(0, tasks, tasks // max(4, min(40, _LOOPED_AT_ONCE // size)))
@@ -75,7 +73,7 @@ def _measure_size(text: Text, size: int, rounds: int, tasks: int) -> Results:
 def _measure_long(text: Text, rounds: int, tasks: int) -> Results:
     """Route long tasks among few skills whose texts are long."""
     skills = [make_long_skill(text, number) for number in range(LONG_SKILLS)]
-    texts = TextIndex.build(map(derive_document, skills))
+    texts = TextIndex.build(map(to_indexed_document, skills))
     prompts = make_long_tasks(text, tasks)
     matchers = (RankedMatcher(texts, skills) for _ in range(rounds))
     found = [percentiles(route(matcher, prompts)) for matcher in matchers]
@@ -88,8 +86,8 @@ def _measure_long(text: Text, rounds: int, tasks: int) -> Results:
 def route(matcher: Matcher, prompts: Sequence[str]) -> list[float]:
     """Return the seconds that each task takes, as a request does it."""
     matching = Matching()
-    choose(matcher, "what a first task has to load", matching)
-    return [timed(partial(choose, matcher, each, matching))[0] for each in prompts]
+    score_and_decide(matcher, "what a first task has to load", matching)
+    return [timed(partial(score_and_decide, matcher, each, matching))[0] for each in prompts]
 
 
 def percentiles(values: Sequence[float]) -> tuple[float, float]:
@@ -104,7 +102,7 @@ def compare_with_loop(
 
     They get their keywords folded and their tokens ready, which is in their favour.
     """
-    rows = [list(map(clean, skill.keywords)) for skill in skills]
+    rows = [list(map(normalize_keyword, skill.keywords)) for skill in skills]
     paths = [skill.path for skill in skills]
     matcher = KeywordMatcher(index, skills)
     times: dict[str, list[float]] = {"loop": [], "inlined": []}
@@ -121,9 +119,7 @@ def compare_with_loop(
     return {kind: statistics.median(seconds) for kind, seconds in times.items()}
 
 
-def loop(
-    rows: Sequence[Sequence[str]], tokens: Sequence[str]
-) -> list[tuple[Fraction, int]]:
+def loop(rows: Sequence[Sequence[str]], tokens: Sequence[str]) -> list[tuple[Fraction, int]]:
     """Score by the formula, literally: every skill, every keyword, every token."""
     found = []
     for number, keywords in enumerate(rows):

@@ -53,12 +53,8 @@ class Effort(NamedTuple):
     """The number of servers that are started together; 0 leaves this out."""
 
 
-_FULL = Effort(
-    SIZES, rounds=3, tasks=600, starts=10, calls=600, engines=True, servers=10
-)
-_QUICK = Effort(
-    SIZES[:2], rounds=1, tasks=150, starts=3, calls=150, engines=False, servers=0
-)
+_FULL = Effort(SIZES, rounds=3, tasks=600, starts=10, calls=600, engines=True, servers=10)
+_QUICK = Effort(SIZES[:2], rounds=1, tasks=150, starts=3, calls=150, engines=False, servers=0)
 
 _console = Console(stderr=True)
 
@@ -92,9 +88,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the arguments of the command line."""
     named = os.environ.get(TEXT_VARIABLE, "")
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="less, in about four minutes"
-    )
+    parser.add_argument("--quick", action="store_true", help="less, in about four minutes")
     parser.add_argument(
         "--text",
         action="append",
@@ -103,9 +97,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         help="a folder of Markdown and JSONL to make skills of, may be repeated "
         f"(or {TEXT_VARIABLE}); without it words are invented",
     )
-    parser.add_argument(
-        "--markdown", type=Path, help="a page in which the table is replaced"
-    )
+    parser.add_argument("--markdown", type=Path, help="a page in which the table is replaced")
     return parser.parse_args(arguments)
 
 
@@ -126,9 +118,7 @@ def measure(text: Text, effort: Effort) -> tuple[Results, set[str]]:
     with tempfile.TemporaryDirectory(prefix="skills-mcp-bench-") as folder:
         for kind in KINDS:
             _say(f"Content for the {kind} algorithm")
-            repository = make_repository(
-                Path(folder) / kind, text, are_packages=kind == "ranked"
-            )
+            repository = make_repository(Path(folder) / kind, text, are_packages=kind == "ranked")
             results |= measure_building(kind, repository, rounds=rounds)
             _say("Servers")
             results |= measure_memory(
@@ -141,9 +131,7 @@ def measure(text: Text, effort: Effort) -> tuple[Results, set[str]]:
     return results, absent
 
 
-def _measure_own(
-    kind: str, text: Text, repository: Repository, effort: Effort
-) -> Results:
+def _measure_own(kind: str, text: Text, repository: Repository, effort: Effort) -> Results:
     """Measure the figures that need one kind of content only."""
     if kind == "keyword":
         started = measure_start(repository, text.prompts[0], rounds=effort.starts)

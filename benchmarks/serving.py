@@ -44,9 +44,7 @@ def measure_start(repository: Repository, prompt: str, *, rounds: int) -> Result
         kinds = {
             "warm": environment_of(repository),
             "cold": environment_of(repository, SKILLS_MCP_HOME=str(empty)),
-            "hanging": environment_of(
-                repository, SKILLS_MCP_HOME=str(empty), SKILLS_REPO=address
-            ),
+            "hanging": environment_of(repository, SKILLS_MCP_HOME=str(empty), SKILLS_REPO=address),
         }
         seconds: dict[str, list[float]] = {}
         for _ in range(rounds):
@@ -128,9 +126,7 @@ def measure_memory(
     shutil.rmtree(repository.home / "cache" / "index", ignore_errors=True)
     environment = environment_of(repository)
     _, builder = measure_calls(text, environment, "get_skill", "context", calls=100)
-    ratio, opener = measure_calls(
-        text, environment, "get_skill", "context", calls=calls
-    )
+    ratio, opener = measure_calls(text, environment, "get_skill", "context", calls=calls)
     results = {f"{kind}_call": ratio}
     if builder and opener:
         results[f"{kind}_rss"] = Measured.of([opener.resident])
@@ -157,8 +153,7 @@ def _proportional(
     """Return the MiB of many servers; a page that they share counts once."""
     with ExitStack() as running:
         clients = [
-            running.enter_context(PipeClient([*server], environment))
-            for _ in range(together)
+            running.enter_context(PipeClient([*server], environment)) for _ in range(together)
         ]
         for client in clients:
             client.call_seconds(tool, arguments)

@@ -330,9 +330,7 @@ def main() -> None:
     command = [sys.executable, "-m", "skills_mcp", "report", "--html", str(page)]
     days = ["--since", f"{DAYS}d", "--until", LAST_DAY.isoformat()]
     variables = os.environ | {"SKILLS_MCP_HOME": str(folder)}
-    subprocess.run(
-        [*command, *days, "--skills-dir", str(CONTENT)], check=True, env=variables
-    )
+    subprocess.run([*command, *days, "--skills-dir", str(CONTENT)], check=True, env=variables)
 
 
 if __name__ == "__main__":

@@ -176,9 +176,7 @@ def environment_in(stage: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def serving(
-    stage: Path, settings: Mapping[str, str], *options: str
-) -> AsyncIterator[Client]:
+async def serving(stage: Path, settings: Mapping[str, str], *options: str) -> AsyncIterator[Client]:
     """Start a server with a home of its own, and none of your variables."""
     server = StdioServerParameters(
         command=sys.executable,
@@ -200,9 +198,7 @@ async def browse(transcript: Transcript) -> None:
 def branch(node: Mapping[str, Any]) -> Tree:
     """Draw a node of `list_skills`."""
     counts = ((node["assetCount"], "asset"), (node["scriptCount"], "script"))
-    files = "".join(
-        f" [cyan]{plural(count, noun)}[/]" for count, noun in counts if count
-    )
+    files = "".join(f" [cyan]{plural(count, noun)}[/]" for count, noun in counts if count)
     summary = escape(node["description"])
     label = f"[bold]{escape(node['name'])}[/]{files}  [dim]{summary}[/]"
     tree = Tree(label, guide_style="dim")
@@ -235,17 +231,13 @@ async def route(transcript: Transcript) -> None:
             f"[dim]{escape(candidate['description'])}[/]"
         )
     picked = answer["candidates"][0]["skill_path"]
-    answer = await transcript.call(
-        "get_skill", context="fix the auth", skill_path=picked
-    )
+    answer = await transcript.call("get_skill", context="fix the auth", skill_path=picked)
     say_match(transcript, answer)
 
     transcript.heading("Why this one, and what would change it")
     answer = await transcript.call("get_skill", context=task, within="ui", explain=True)
     explanation = answer["explanation"]
-    transcript.say(
-        f"{answer['skill_path']}, by the {explanation['algorithm']} algorithm"
-    )
+    transcript.say(f"{answer['skill_path']}, by the {explanation['algorithm']} algorithm")
     for word in explanation["words"]:
         held = plural(word["skills"], "skill")
         transcript.say(f"{word['word']}  {word['weight']:.2f} of the task, {held}")
@@ -285,8 +277,7 @@ async def fetch(transcript: Transcript) -> None:
     picture = base64.b64decode(answer["content_base64"])
     width, height = (int.from_bytes(picture[at : at + 4]) for at in (16, 20))
     transcript.say(
-        f"{answer['mime_type']}, {answer['size_bytes']:,} bytes, "
-        f"{width} x {height} pixels"
+        f"{answer['mime_type']}, {answer['size_bytes']:,} bytes, {width} x {height} pixels"
     )
 
     transcript.heading("An inherited asset")
@@ -366,9 +357,7 @@ async def use_package(transcript: Transcript) -> None:
     await work(transcript, name, loaded["path"])
 
     transcript.heading("Asked for again: a reminder instead of the text")
-    answer = await transcript.call(
-        "load_skill", skill_name=name, known_digest=loaded["digest"]
-    )
+    answer = await transcript.call("load_skill", skill_name=name, known_digest=loaded["digest"])
     transcript.say(answer["message"])
 
 
@@ -378,8 +367,7 @@ async def find(transcript: Transcript) -> str:
     answer = await transcript.call("search_skills", query="prepare a customs form")
     for hit in answer["skills"]:
         transcript.say(
-            f"{hit['score']:.2f}  [bold]{hit['name']}[/]  "
-            f"[dim]{escape(hit['description'])}[/]"
+            f"{hit['score']:.2f}  [bold]{hit['name']}[/]  [dim]{escape(hit['description'])}[/]"
         )
     name: str = answer["skills"][0]["name"]
     return name

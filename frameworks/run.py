@@ -153,9 +153,7 @@ def parse(known: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = ", ".join(known)
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"only these; there are: {names}"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these; there are: {names}")
     parser.add_argument(
         "--pin",
         action="append",
@@ -202,14 +200,10 @@ def run_all(wanted: Sequence[Framework], work: Path) -> list[Result]:
             result = run(
                 framework,
                 home,
-                lambda text: progress.update(
-                    line, description=f"{framework.name}: {text}"
-                ),
+                lambda text: progress.update(line, description=f"{framework.name}: {text}"),
             )
             progress.remove_task(line)
-            _console.print(
-                render_line(result), highlight=False, markup=False, soft_wrap=True
-            )
+            _console.print(render_line(result), highlight=False, markup=False, soft_wrap=True)
             return result
 
         return list(pool.map(run_one, wanted))

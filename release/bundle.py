@@ -92,10 +92,7 @@ def compose_manifest(urls: Mapping[str, str]) -> dict[str, Any]:
             "mcp_config": {
                 "command": "uv",
                 "args": ["run", "--directory", "${__dirname}", "server/main.py"],
-                "env": {
-                    variable: f"${{user_config.{name}}}"
-                    for name, variable, _ in _QUESTIONS
-                },
+                "env": {variable: f"${{user_config.{name}}}" for name, variable, _ in _QUESTIONS},
             },
         },
         "tools_generated": True,

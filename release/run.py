@@ -76,18 +76,12 @@ def build_release(
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     wheel = _step("Packages", lambda: _build_packages(folder, repository))
-    bundle = _step(
-        "MCP Bundle", lambda: write_bundle(folder, wheel, derive_urls(repository))
-    )
-    _step(
-        "The bundle, as the tool of its format sees it", lambda: _check_bundle(bundle)
-    )
+    bundle = _step("MCP Bundle", lambda: write_bundle(folder, wheel, derive_urls(repository)))
+    _step("The bundle, as the tool of its format sees it", lambda: _check_bundle(bundle))
     if derive_registry_name(repository):
         _step("server.json", lambda: _write_entry(folder, repository, bundle))
     else:
-        _console.print(
-            "- server.json is left out: name a repository on GitHub with --repository"
-        )
+        _console.print("- server.json is left out: name a repository on GitHub with --repository")
     if with_list:
         _step("sbom.json", lambda: _write_components(folder, wheel))
     _step("SHA256SUMS", lambda: _write_checksums(folder))

@@ -130,9 +130,7 @@ class _Ledger:
         alone = [each for each in told.problems if not _is_summary(each)]
         self._named = {each.file for each in alone if not each.count}
         self._counts = {each.file: each.count for each in alone if each.count}
-        self._sums = Counter(
-            {each.rule: each.count for each in told.problems if _is_summary(each)}
-        )
+        self._sums = Counter({each.rule: each.count for each in told.problems if _is_summary(each)})
         self._packages: dict[str, set[str]] = {folder: set() for folder in self._counts}
         self._rules = 0
         self.lost: list[str] = []
@@ -216,6 +214,5 @@ def _name(file: str) -> str:
 def _printable(file: str) -> str:
     """Return a path as it is shown; what would steer a terminal is escaped."""
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode()
-        for each in file
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in file
     )

@@ -305,9 +305,7 @@ def _rules_only() -> Tree:
         "README.md": prose("read me"),
         "skills/_root.md": rules("everything", "rules"),
         "skills/ui/_index.md": rules("ui"),
-        "skills/ui/react.md": rules(
-            "react", assets=[{"file": "app.tsx", "description": "An app"}]
-        ),
+        "skills/ui/react.md": rules("react", assets=[{"file": "app.tsx", "description": "An app"}]),
         "skills/ui/react/app.tsx": b"export {}\n",
         "skills/ui/forms.md": rules("forms"),
         "skills/data/queries.md": rules("queries"),

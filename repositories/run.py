@@ -96,9 +96,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "folders", nargs="*", type=Path, help="repositories on this disk, instead"
-    )
+    parser.add_argument("folders", nargs="*", type=Path, help="repositories on this disk, instead")
     parser.add_argument(
         "--only",
         action="append",

@@ -45,9 +45,7 @@ class Visit:
 def tell(snapshot: Snapshot) -> Told:
     """Return what is served of the only source, and what is wrong with the rest."""
     top = snapshot.content.parts[0].checkout.directory
-    skills = {
-        _place(skill, top): tuple(_files_of(skill, top)) for skill in snapshot.index
-    }
+    skills = {_place(skill, top): tuple(_files_of(skill, top)) for skill in snapshot.index}
     copies = tuple(_find_copies(snapshot, top))
     return Told(skills, copies, tuple(map(_tell_problem, snapshot.problems)))
 

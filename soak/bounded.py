@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from skills_mcp.processes.memory import give_back_memory
+from skills_mcp.processes.memory import trim_heap
 
 _MAX_SECONDS = 60
 """For one piece, on a busy machine; what hangs is ended by the kernel."""
@@ -48,7 +48,7 @@ def measure(module: str, folder: Path, names: Sequence[str]) -> dict[str, Cost]:
 
 def _run(work: Callable[[Path, str], str], folder: Path, name: str) -> Cost:
     gc.collect()
-    give_back_memory()
+    trim_heap()
     before, started = _reset_peak(), time.process_time()
     try:
         fault = work(folder, name)

@@ -118,17 +118,13 @@ def print_table(outcomes: Sequence[Outcome], about: Iterable[str]) -> None:
         console.print(line, markup=False)
 
 
-def write_json(
-    file: Path, outcomes: Iterable[Outcome], about: Mapping[str, Any]
-) -> None:
+def write_json(file: Path, outcomes: Iterable[Outcome], about: Mapping[str, Any]) -> None:
     """Write all outcomes as JSON."""
     whole = {**about, "scenarios": list(map(asdict, outcomes))}
     file.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
 
 
-def write_markdown(
-    file: Path, outcomes: Sequence[Outcome], about: Iterable[str]
-) -> None:
+def write_markdown(file: Path, outcomes: Sequence[Outcome], about: Iterable[str]) -> None:
     """Replace the table of a page."""
     page = file.read_text(encoding="utf-8") if file.exists() else f"{_BEGIN}{_END}"
     before, begin, rest = page.partition(_BEGIN)

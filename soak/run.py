@@ -171,9 +171,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1, help="of these requests")
     parser.add_argument("--json", type=Path, help="a file for machines")
-    parser.add_argument(
-        "--markdown", type=Path, help="a page in which the table is replaced"
-    )
+    parser.add_argument("--markdown", type=Path, help="a page in which the table is replaced")
     return parser.parse_args(arguments)
 
 

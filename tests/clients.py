@@ -103,9 +103,7 @@ class _ExtensionAnswer(Result):
     model_config = ConfigDict(extra="allow")
 
 
-async def ask_extension(
-    client: Client, method: ExtensionMethod, **given: str
-) -> dict[str, Any]:
+async def ask_extension(client: Client, method: ExtensionMethod, **given: str) -> dict[str, Any]:
     """Call a method of the extension for skills and return its whole answer."""
     params = _ExtensionParams.model_validate(given)
     asked = _ExtensionRequest(method=method, params=params)
@@ -136,9 +134,7 @@ class Reports:
         self.messages: list[str | None] = []
         self._then = then
 
-    async def __call__(
-        self, progress: float, total: float | None, message: str | None
-    ) -> None:
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         assert total is None
         self.seconds.append(progress)
         self.messages.append(message)
@@ -285,9 +281,7 @@ class ServerProcess:
 
     def receive(self) -> dict[str, Any]:
         """Return the next message from the server."""
-        message: dict[str, Any] = json.loads(
-            self._arrived.get(timeout=PATIENCE_SECONDS)
-        )
+        message: dict[str, Any] = json.loads(self._arrived.get(timeout=PATIENCE_SECONDS))
         return message
 
     def request(self, method: str, **params: Any) -> dict[str, Any]:

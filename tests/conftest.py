@@ -104,9 +104,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def _no_secrets() -> Iterator[None]:
     """Forget the secrets of a test after it: another one may use the same words."""
-    before = redaction._memory.secrets
+    before = redaction._registry.secrets
     yield
-    redaction._memory.replace(before)
+    redaction._registry.replace(before)
 
 
 @pytest.fixture(autouse=True)

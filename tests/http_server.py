@@ -94,9 +94,7 @@ def served(
 
 
 @contextmanager
-def following(
-    command: Sequence[str], environment: Mapping[str, str]
-) -> Iterator[HttpServer]:
+def following(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[HttpServer]:
     """Start a server and read its log; it is killed with the block."""
     process = subprocess.Popen(
         command,

@@ -103,9 +103,7 @@ class Cluster:
         return subprocess.run(asked, check=False).returncode == 0
 
     def _run(self, program: str, *arguments: str) -> None:
-        subprocess.run(
-            self._command(program, *arguments), check=True, capture_output=True, cwd="/"
-        )
+        subprocess.run(self._command(program, *arguments), check=True, capture_output=True, cwd="/")
 
     def _command(self, program: str, *arguments: str) -> Sequence[str]:
         command = (str(self._programs / program), *arguments)

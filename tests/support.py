@@ -25,7 +25,7 @@ from skills_mcp.content.source import (
     ContentSource,
     Freshness,
     Mount,
-    accept_all,
+    accept_any_commit,
 )
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.spool import Spool
@@ -33,7 +33,7 @@ from skills_mcp.events.tracker import Tracker
 from skills_mcp.library.runs import Runs
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.audit import AuditFile
-from skills_mcp.scripts.execution import HOLDING, SandboxName
+from skills_mcp.scripts.execution import CONFINING_TIERS, SandboxName
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.model import Skill, SkillPath
@@ -91,9 +91,7 @@ def sha256_of(content: str | bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-def make_skill(
-    path: str, *, keywords: Sequence[str] = ("example",), **fields: Any
-) -> Skill:
+def make_skill(path: str, *, keywords: Sequence[str] = ("example",), **fields: Any) -> Skill:
     """Return a skill that never was a file."""
     values: dict[str, Any] = {
         "path": SkillPath(path),
@@ -175,7 +173,7 @@ def mounted(source: ContentSource | Path) -> Mounts:
 def sync(source: ContentSource) -> Checkout:
     """Bring the newest content of a source here, without checking it."""
     if isinstance(source, RemoteBranch):
-        return source.sync(Freshness(time.time(), is_urgent=True), accept_all)
+        return source.sync(Freshness(time.time(), is_urgent=True), accept_any_commit)
     checkout = source.open()
     assert checkout is not None
     return checkout
@@ -183,7 +181,7 @@ def sync(source: ContentSource) -> Checkout:
 
 def sync_all(mounts: Mounts) -> Content:
     """Bring the newest content of every source here, without checking it."""
-    return mounts.sync(Freshness(time.time(), is_urgent=True), accept_all)
+    return mounts.sync(Freshness(time.time(), is_urgent=True), accept_any_commit)
 
 
 _UNWATCHED = {"sync": {"watch": False}}
@@ -197,7 +195,7 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
     environment: Mapping[str, str] | None = None,
     load: bool = True,
     cache: Path | None = None,
-    offered: Sequence[SandboxName] = HOLDING,
+    offered: Sequence[SandboxName] = CONFINING_TIERS,
 ) -> SkillLibrary:
     """Wire a library as bootstrap does; loaded, so that no background is needed.
 
@@ -221,9 +219,7 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
         tracker,
         ScriptRunner(),
         AuditFile(Path(os.environ["SKILLS_MCP_HOME"]) / "audit.jsonl"),
-        ScriptEnvironment.of(
-            os.environ if environment is None else environment, offered
-        ),
+        ScriptEnvironment.of(os.environ if environment is None else environment, offered),
     )
     unwatched = Layer("no edit is served before a test asks for it", _UNWATCHED)
     operators = Settings((unwatched, Layer("test", settings or {})))
@@ -252,12 +248,10 @@ async def running(library: SkillLibrary) -> AsyncIterator[SkillLibrary]:
 def spooled(spool: Spool) -> list[dict[str, Any]]:
     """Return every event that waits to be sent."""
     spool.rotate()
-    return [event for segment in spool.take() for event in segment.events]
+    return [event for segment in spool.claim_segments() for event in segment.events]
 
 
-def wait_for(
-    condition: Callable[[], object], *, seconds: float = PATIENCE_SECONDS
-) -> None:
+def wait_for(condition: Callable[[], object], *, seconds: float = PATIENCE_SECONDS) -> None:
     """Poll until the condition holds; fail if it never does."""
     for _ in range(round(seconds / _POLL_SECONDS)):
         if condition():
@@ -266,9 +260,7 @@ def wait_for(
     raise AssertionError(f"not within {seconds} seconds: {condition}")
 
 
-async def until(
-    condition: Callable[[], object], *, seconds: float = PATIENCE_SECONDS
-) -> None:
+async def until(condition: Callable[[], object], *, seconds: float = PATIENCE_SECONDS) -> None:
     """Poll until the condition holds, without blocking the event loop."""
     with anyio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110 - processes set no event
@@ -284,9 +276,7 @@ def group_members(group: int) -> list[int]:
         text=True,
     )
     rows = [line.split() for line in listing.stdout.splitlines()]
-    return [
-        int(pid) for pid, pgid, state in rows if pgid == str(group) and state[0] != "Z"
-    ]
+    return [int(pid) for pid, pgid, state in rows if pgid == str(group) and state[0] != "Z"]
 
 
 def is_running(pid: int) -> bool:
@@ -301,9 +291,7 @@ def is_running(pid: int) -> bool:
 
 
 @contextmanager
-def running_python(
-    code: str, *arguments: object
-) -> Iterator["subprocess.Popen[bytes]"]:
+def running_python(code: str, *arguments: object) -> Iterator["subprocess.Popen[bytes]"]:
     """Start another Python process; it is ended with the block."""
     process = subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],

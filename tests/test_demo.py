@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.validation import validate
+from skills_mcp.features.authoring.validation import validate_paths
 from tests.support import PROJECT
 
 PACKAGES = PROJECT / "fixtures" / "packages-content"
@@ -75,7 +75,7 @@ def test_the_demo_shows_no_path_of_this_machine(transcript: str) -> None:
 
 
 def test_the_sample_packages_have_nothing_wrong_but_metadata_of_their_own() -> None:
-    result = validate(PACKAGES)
+    result = validate_paths(PACKAGES)
 
     assert {problem.rule for problem in result.problems} == {"metadata-skillhub"}
     assert result.skill_count == 9

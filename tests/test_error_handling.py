@@ -109,13 +109,9 @@ async def test_an_asset_that_is_declared_but_missing_leaves_its_skill_working(
     write(tmp_path / "login/assets/here.txt", "here")
 
     async with connected(open_library(tmp_path), era) as client:
-        missing = await ask(
-            client, "get_asset", skill_path="login", file="assets/gone.txt"
-        )
+        missing = await ask(client, "get_asset", skill_path="login", file="assets/gone.txt")
         skill = await ask(client, "get_skill", context="login")
-        other = await ask(
-            client, "get_asset", skill_path="login", file="assets/here.txt"
-        )
+        other = await ask(client, "get_asset", skill_path="login", file="assets/here.txt")
 
     assert missing["error"]["code"] == "FILE_MISSING"
     assert [asset["file"] for asset in skill["assets"]] == [
@@ -189,9 +185,7 @@ async def test_a_script_that_times_out_is_killed_and_its_partial_output_returned
 
 
 @pytest.mark.spec("13")
-async def test_required_arguments_that_are_missing_are_all_named(
-    tmp_path: Path, era: str
-) -> None:
+async def test_required_arguments_that_are_missing_are_all_named(tmp_path: Path, era: str) -> None:
     library = _library_with_script(tmp_path, "exit 0")
 
     async with connected(library, era) as client:
@@ -234,9 +228,7 @@ async def test_a_path_traversal_attempt_is_rejected_at_once(
 
 
 @pytest.mark.spec("13")
-async def test_if_scripts_are_globally_disabled_none_is_run(
-    tmp_path: Path, era: str
-) -> None:
+async def test_if_scripts_are_globally_disabled_none_is_run(tmp_path: Path, era: str) -> None:
     mark = tmp_path / "mark"
     library = _library_with_script(
         tmp_path, f"touch {mark}", settings={"scripts": {"enabled": False}}

@@ -63,11 +63,7 @@ ADAPTERS = {
 DRAWN = {name: (code, above) for name, code, above in _drawn()}
 ALL: list[type[SkillsError]] = [
     SkillsError,
-    *(
-        error
-        for error in _all_below(SkillsError)
-        if error.__module__ == errors.__name__
-    ),
+    *(error for error in _all_below(SkillsError) if error.__module__ == errors.__name__),
 ]
 # A sync may fail for a reason that has no name of its own, so it is no mere group.
 LEAVES = [e for e in ALL if "code" in vars(e) and e is not SkillsError]

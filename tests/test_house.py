@@ -111,9 +111,7 @@ def test_no_text_cites_a_document_that_a_reader_cannot_open(module: Path) -> Non
     assert cited == []
 
 
-@pytest.mark.parametrize(
-    "tests", ["tests", "soak", "benchmarks", "repositories", "demo"]
-)
+@pytest.mark.parametrize("tests", ["tests", "soak", "benchmarks", "repositories", "demo"])
 def test_nothing_is_tested_against_a_mock(tests: str) -> None:
     modules = [*(PROJECT / tests).rglob("*.py")]
 
@@ -162,9 +160,7 @@ def test_the_distribution_has_one_name() -> None:
         r"(?: --?[\w-]+)* ['\"]?(skills-mcp[\w-]*)"
     )
 
-    named = [
-        name for text in texts for name in install.findall(text.read_text("utf-8"))
-    ]
+    named = [name for text in texts for name in install.findall(text.read_text("utf-8"))]
 
     assert _project()["name"] == DISTRIBUTION
     assert named
@@ -172,9 +168,7 @@ def test_the_distribution_has_one_name() -> None:
 
 
 def test_both_console_scripts_are_the_same_program() -> None:
-    scripts = {
-        entry.name: entry.value for entry in distribution(DISTRIBUTION).entry_points
-    }
+    scripts = {entry.name: entry.value for entry in distribution(DISTRIBUTION).entry_points}
 
     assert scripts == {
         "skills-mcp": "skills_mcp.__main__:main",
@@ -253,9 +247,7 @@ def test_the_oldest_dependencies_that_are_tested_are_the_lower_bounds() -> None:
         declared[name.partition("[")[0].lower()] = bounds.partition(",<")[0]
 
     assert {name: tested[name] for name in declared} == declared
-    assert all(
-        ",<" in each for each in itertools.chain(dependencies, *dict(extras).values())
-    )
+    assert all(",<" in each for each in itertools.chain(dependencies, *dict(extras).values()))
 
 
 HEAVY = (

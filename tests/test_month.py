@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from demo.month import DAYS, LAST_DAY, simulate, write_month
-from skills_mcp.events.outbox import Record
+from skills_mcp.events.outbox import LocalEvents
 from tests.support import PROJECT
 
 
@@ -25,9 +25,7 @@ def test_a_month_has_weekends_and_more_than_five_thousand_events() -> None:
     assert len(days) == DAYS
     assert max(days) == LAST_DAY
     assert days.total() >= 5_000
-    assert max(weekend.values()) < min(
-        number for day, number in days.items() if day not in weekend
-    )
+    assert max(weekend.values()) < min(number for day, number in days.items() if day not in weekend)
 
 
 def test_the_record_of_a_machine_has_all_of_it(tmp_path: Path) -> None:
@@ -35,7 +33,7 @@ def test_the_record_of_a_machine_has_all_of_it(tmp_path: Path) -> None:
 
     write_month(tmp_path, events)
 
-    kept = {each["event_id"] for each in Record(tmp_path).events()}
+    kept = {each["event_id"] for each in LocalEvents(tmp_path).events()}
     assert kept == {each.event_id for each in events}
 
 

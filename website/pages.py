@@ -17,9 +17,7 @@ _DOCS = "docs"
 _ICON = "fontawesome/brands/git-alt"
 
 # A link of Markdown to a relative path that begins above its page.
-_LINK = re.compile(
-    r"\[(?P<words>[^\]]*)\]\((?P<target>\.\./[^)#\s]*)(?P<part>#[^)]*)?\)"
-)
+_LINK = re.compile(r"\[(?P<words>[^\]]*)\]\((?P<target>\.\./[^)#\s]*)(?P<part>#[^)]*)?\)")
 
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,})(?P<info>[^`]*)")
 

@@ -23,9 +23,9 @@ from pydantic import Field
 import skills_mcp
 from frameworks import content
 from skills_mcp.adk import ServedSkillRegistry
-from skills_mcp.skills.legal_names import spell_name
+from skills_mcp.skills.legal_names import to_standard_name
 
-AUTH = spell_name("ui/react/auth")
+AUTH = to_standard_name("ui/react/auth")
 
 Call = tuple[str, dict[str, Any]]
 
@@ -209,9 +209,7 @@ async def test_a_skill_that_has_changed_is_told_to_the_model_if_adk_is_asked_to(
         ("../../etc/passwd", "There is no skill named"),
     ],
 )
-async def test_a_wrong_name_is_told_to_the_model(
-    tmp_path: Path, name: str, message: str
-) -> None:
+async def test_a_wrong_name_is_told_to_the_model(tmp_path: Path, name: str, message: str) -> None:
     async with serving(tmp_path) as skills:
         loaded, read, ran = await Chat(ServedSkillRegistry(skills)).say(
             ("load_skill", {"skill_name": name}),
@@ -225,12 +223,8 @@ async def test_a_wrong_name_is_told_to_the_model(
     assert ran["error_code"] == "SKILL_NOT_FOUND"
 
 
-@pytest.mark.parametrize(
-    "file", ["references/no.md", "assets/../../pdf/SKILL.md", "scripts/no.py"]
-)
-async def test_a_file_that_is_not_there_is_told_to_the_model(
-    tmp_path: Path, file: str
-) -> None:
+@pytest.mark.parametrize("file", ["references/no.md", "assets/../../pdf/SKILL.md", "scripts/no.py"])
+async def test_a_file_that_is_not_there_is_told_to_the_model(tmp_path: Path, file: str) -> None:
     async with serving(tmp_path) as skills:
         (read,) = await Chat(ServedSkillRegistry(skills)).say(
             ("load_skill_resource", {"skill_name": "pdf", "file_path": file})
@@ -261,9 +255,7 @@ async def test_what_is_hidden_does_not_exist(tmp_path: Path, is_denied: bool) ->
     folder = str(content.write_skills(tmp_path / "skills"))
     rules = {"visibility": {"deny": ["ui/**"]}} if is_denied else {}
 
-    async with serving(
-        tmp_path, config={"sources": [{"folder": folder}], **rules}
-    ) as s:
+    async with serving(tmp_path, config={"sources": [{"folder": folder}], **rules}) as s:
         skills = s if is_denied else s.narrow(deny=["ui/**"])
         chat = Chat(ServedSkillRegistry(skills))
         found, loaded = await chat.say(
@@ -309,7 +301,7 @@ SCRIPT = {
 RUN = (
     "run_script",
     {
-        "skill_name": spell_name("tools/count"),
+        "skill_name": to_standard_name("tools/count"),
         "file_path": "scripts/count.py",
         "args": {"word": "seven"},
     },
@@ -360,7 +352,7 @@ async def test_ten_thousand_skills_are_searched_and_not_listed(tmp_path: Path) -
         prompt = await registry.compose_instruction()
         loaded = await registry.get_skill(name=found[0].name)
 
-    assert _names(found)[0] == spell_name("area-21/vault-4321")
+    assert _names(found)[0] == to_standard_name("area-21/vault-4321")
     assert len(found) <= 5
     assert len(prompt) < 100_000
     assert "more: search_skills finds them." in prompt

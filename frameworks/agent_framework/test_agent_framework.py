@@ -22,9 +22,9 @@ from agent_framework import (
 import skills_mcp
 from frameworks import content
 from skills_mcp.agent_framework import ServedSkillsSource
-from skills_mcp.skills.legal_names import spell_name
+from skills_mcp.skills.legal_names import to_standard_name
 
-AUTH = spell_name("ui/react/auth")
+AUTH = to_standard_name("ui/react/auth")
 
 Call = tuple[str, dict[str, Any]]
 
@@ -224,9 +224,7 @@ async def test_a_wrong_name_is_told_to_the_model(tmp_path: Path, name: str) -> N
         ("/etc/passwd", "Error: "),
     ],
 )
-async def test_a_wrong_file_is_told_to_the_model(
-    tmp_path: Path, file: str, message: str
-) -> None:
+async def test_a_wrong_file_is_told_to_the_model(tmp_path: Path, file: str, message: str) -> None:
     async with serving(tmp_path) as skills:
         (answer,) = await Chat(ServedSkillsSource(skills)).say(read("pdf", file))
 
@@ -239,9 +237,7 @@ async def test_what_is_hidden_does_not_exist(tmp_path: Path, is_denied: bool) ->
     folder = str(content.write_skills(tmp_path / "skills"))
     rules = {"visibility": {"deny": ["ui/**"]}} if is_denied else {}
 
-    async with serving(
-        tmp_path, config={"sources": [{"folder": folder}], **rules}
-    ) as s:
+    async with serving(tmp_path, config={"sources": [{"folder": folder}], **rules}) as s:
         skills = s if is_denied else s.narrow(deny=["ui/**"])
         chat = Chat(ServedSkillsSource(skills))
         (loaded,) = await chat.say(load(AUTH))
@@ -256,9 +252,7 @@ async def test_what_the_model_has_loaded_and_read_is_recorded(tmp_path: Path) ->
     config = {"sources": [{"folder": folder}], "analytics": {"enabled": True}}
 
     async with serving(tmp_path, config=config) as skills:
-        await Chat(ServedSkillsSource(skills)).say(
-            load(AUTH), read(AUTH, "assets/login-form.tsx")
-        )
+        await Chat(ServedSkillsSource(skills)).say(load(AUTH), read(AUTH, "assets/login-form.tsx"))
 
     assert recorded(tmp_path / "home") == [
         ("skill_served", "ui/react/auth"),
@@ -279,7 +273,7 @@ SCRIPT = {
     "    args:\n      - name: word\n        required: true\n---\n\nCount.\n",
     "tools/count/scripts/count.py": "import os\nprint(os.environ['SKILL_ARG_WORD'])\n",
 }
-COUNT = spell_name("tools/count")
+COUNT = to_standard_name("tools/count")
 
 
 async def test_a_script_runs_if_the_operator_allows_it(tmp_path: Path) -> None:

@@ -30,9 +30,7 @@ from skills_mcp.deepagents import SkillsBackend, SkillsReload
 
 AUTH = "ui-react-auth-x709ad3c"
 MAIN = f"/skills/{AUTH}/SKILL.md"
-TEAM = {
-    "team/deploy.md": "---\ndescription: Deploy\nkeywords: [deploy]\n---\nSlowly.\n"
-}
+TEAM = {"team/deploy.md": "---\ndescription: Deploy\nkeywords: [deploy]\n---\nSlowly.\n"}
 
 
 class ScriptedModel(GenericFakeChatModel):
@@ -150,14 +148,10 @@ def test_a_skill_brings_the_tools_that_its_package_names(tmp_path: Path) -> None
         """Open a ticket."""
         return "Ticket 7"
 
-    model = script(
-        ("open_ticket", {}), read("/desk/SKILL.md"), ("open_ticket", {}), "Done."
-    )
+    model = script(("open_ticket", {}), read("/desk/SKILL.md"), ("open_ticket", {}), "Done.")
     with skills_mcp.open_sync(directory=content, home=tmp_path / "home") as skills:
         backend = SkillsBackend(skills)
-        listing: Any = SkillsMiddleware(
-            backend=backend, sources=["/"], tools=[open_ticket]
-        )
+        listing: Any = SkillsMiddleware(backend=backend, sources=["/"], tools=[open_ticket])
         agent = create_deep_agent(
             model, backend=backend, middleware=[SkillsReload(skills), listing]
         )

@@ -11,8 +11,8 @@ from deepagents.backends.protocol import BackendProtocol
 import skills_mcp
 from frameworks.content import write_skills
 from skills_mcp.deepagents import SkillsBackend
-from skills_mcp.features.frameworks.skill_names import SkillNames
-from skills_mcp.library.skill_folder import render_main
+from skills_mcp.features.frameworks.skill_names import SkillNameCache
+from skills_mcp.library.skill_folder import render_skill_file
 
 ODD_FILES = {
     "empty.txt": b"",
@@ -41,10 +41,10 @@ def both(
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
     with skills_mcp.open_sync(directory=content, home=top / "home") as skills:
-        for name, skill in SkillNames(skills).read().by_name.items():
+        for name, skill in SkillNameCache(skills).read().by_name.items():
             folder = skills.open_folder(skill.path)
             texts = {f: folder.read(f).data for f in folder.files}
-            whole = render_main(skill, name, folder.compose(), folder.read_fields())
+            whole = render_skill_file(skill, name, folder.compose(), folder.read_fields())
             texts["SKILL.md"] = whole.encode()
             for file, data in texts.items():
                 place = copy / name / file
@@ -57,10 +57,7 @@ def without_times(entries: Any) -> Any:
     """Return entries without their times: files of a commit have none that is true."""
     if entries is None:
         return None
-    return [
-        {key: value for key, value in each.items() if key != "modified_at"}
-        for each in entries
-    ]
+    return [{key: value for key, value in each.items() if key != "modified_at"} for each in entries]
 
 
 AUTH = "ui-react-auth-x709ad3c"
@@ -95,9 +92,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_ls_is_the_same(
-    both: tuple[BackendProtocol, BackendProtocol], place: str
-) -> None:
+def test_ls_is_the_same(both: tuple[BackendProtocol, BackendProtocol], place: str) -> None:
     ours, theirs = (backend.ls(place) for backend in both)
 
     assert without_times(ours.entries) == without_times(theirs.entries)
@@ -169,9 +164,7 @@ def test_grep_is_the_same(
 def test_grep_stops_where_it_is_told(
     both: tuple[BackendProtocol, BackendProtocol], most: int | None
 ) -> None:
-    ours, theirs = (
-        backend.grep("form", "/", "*.md", max_count=most) for backend in both
-    )
+    ours, theirs = (backend.grep("form", "/", "*.md", max_count=most) for backend in both)
 
     assert len(ours.matches or []) == len(theirs.matches or [])
     assert ours.truncated == theirs.truncated
@@ -186,9 +179,7 @@ def test_grep_of_a_file_searches_that_file(
 
 
 @pytest.mark.parametrize("place", [*PLACES, *FILES])
-def test_downloads_are_the_same(
-    both: tuple[BackendProtocol, BackendProtocol], place: str
-) -> None:
+def test_downloads_are_the_same(both: tuple[BackendProtocol, BackendProtocol], place: str) -> None:
     [ours], [theirs] = (backend.download_files([place]) for backend in both)
 
     if theirs.error == "invalid_path":  # a file is no folder: nothing is there
@@ -211,12 +202,8 @@ async def test_what_is_awaited_is_the_same(
     assert grepped.matches == theirs.grep("Une form à", max_count=5).matches
 
 
-@pytest.mark.parametrize(
-    "place", ["/..", "/../etc/passwd", "/pdf/../pdf/SKILL.md", "~"]
-)
-def test_a_way_out_leads_nowhere(
-    both: tuple[BackendProtocol, BackendProtocol], place: str
-) -> None:
+@pytest.mark.parametrize("place", ["/..", "/../etc/passwd", "/pdf/../pdf/SKILL.md", "~"])
+def test_a_way_out_leads_nowhere(both: tuple[BackendProtocol, BackendProtocol], place: str) -> None:
     ours, _ = both
 
     assert ours.ls(place).error == f"Path '{place}': path_not_found"

@@ -206,9 +206,7 @@ def test_a_merge_is_seen_by_the_next_run(tmp_path: Path) -> None:
         (read("pdf", "../ui/_index.md"), "../ui/_index.md"),
     ],
 )
-def test_the_model_sees_what_is_wrong(
-    opened: SyncSkills, call: ToolCall, advice: str
-) -> None:
+def test_the_model_sees_what_is_wrong(opened: SyncSkills, call: ToolCall, advice: str) -> None:
     [refused] = ask(ServedSkillStore(opened), call)
 
     assert refused.error
@@ -228,9 +226,7 @@ def test_a_hidden_skill_does_not_exist(opened: SyncSkills) -> None:
 async def test_an_agent_runs_asynchronously(skills: Path) -> None:
     async with skills_mcp.open(directory=skills) as opened:
         model = MockChatGenerator(script(load("pdf")))
-        agent = Agent(
-            chat_generator=model, tools=ServedSkillToolset(ServedSkillStore(opened))
-        )
+        agent = Agent(chat_generator=model, tools=ServedSkillToolset(ServedSkillStore(opened)))
         outcome = await agent.run_async([ChatMessage.from_user("Fill in the form.")])
 
     assert ROOT_RULE in results(outcome)[0].result
@@ -275,9 +271,7 @@ def test_a_store_takes_open_skills_or_their_place(opened: SyncSkills) -> None:
         ServedSkillStore(opened, directory="skills")
 
 
-def test_a_store_closes_only_what_it_has_opened(
-    opened: SyncSkills, skills: Path
-) -> None:
+def test_a_store_closes_only_what_it_has_opened(opened: SyncSkills, skills: Path) -> None:
     given, own = ServedSkillStore(opened), ServedSkillStore(directory=str(skills))
     own_skills, _ = own._open()
 

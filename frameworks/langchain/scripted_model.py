@@ -28,9 +28,7 @@ class ScriptedModel(BaseChatModel):
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         self.asked.append(list(messages))
         calls = self.steps[len(self.asked) - 1 :][:1]
-        answer = AIMessage(
-            "" if calls else "Done.", tool_calls=calls[0] if calls else []
-        )
+        answer = AIMessage("" if calls else "Done.", tool_calls=calls[0] if calls else [])
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 

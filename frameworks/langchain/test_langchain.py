@@ -142,9 +142,7 @@ def test_a_graph_of_langgraph_calls_tools_at_once(capability: SkillCapability) -
 
 def test_a_merge_is_seen_after_a_refresh(tmp_path: Path) -> None:
     repository = GitSkills.create(tmp_path)
-    capability = build_skill_capability(
-        repo=repository.url, extra_tools=["refresh_skills"]
-    )
+    capability = build_skill_capability(repo=repository.url, extra_tools=["refresh_skills"])
     toolkit = capability.toolkit
 
     @dynamic_prompt
@@ -183,9 +181,7 @@ def test_errors_are_shown_to_the_model(skills: Path, *, is_async: bool) -> None:
     ]
     with skills_mcp.open_sync(directory=skills, config=config) as opened:
         tools = build_agent_tools(
-            SkillToolkit(
-                skills=opened, allow_run_entry=True, extra_tools=["refresh_skills"]
-            )
+            SkillToolkit(skills=opened, allow_run_entry=True, extra_tools=["refresh_skills"])
         )
         model = script(wrong)
         agent = create_agent(model, tools)

@@ -30,9 +30,7 @@ class ScriptedModel(MockLLM, FunctionCallingLLM):
         assert "list_skills" in [tool.metadata.name for tool in tools]
         return {"messages": chat_history}
 
-    async def astream_chat_with_tools(
-        self, tools: Any, chat_history: Any = None, **_: Any
-    ) -> Any:
+    async def astream_chat_with_tools(self, tools: Any, chat_history: Any = None, **_: Any) -> Any:
         self._prepare_chat_with_tools(tools, chat_history)
 
         async def stream() -> Any:
@@ -51,9 +49,7 @@ class ScriptedModel(MockLLM, FunctionCallingLLM):
         arguments = {"context": TASK}
         if self.skill_path:
             arguments["skill_path"] = self.skill_path
-        return [
-            ToolSelection(tool_id="1", tool_name="get_skill", tool_kwargs=arguments)
-        ]
+        return [ToolSelection(tool_id="1", tool_name="get_skill", tool_kwargs=arguments)]
 
 
 async def test_the_agent_gets_the_rules_from_the_root_down(url: str) -> None:

@@ -26,9 +26,7 @@ def script(**arguments: str) -> FunctionModel:
         last = messages[-1].parts[-1]
         if isinstance(last, ToolReturnPart):
             return ModelResponse([TextPart(last.model_response_str())])
-        return ModelResponse(
-            [ToolCallPart("get_skill", {"context": TASK, **arguments})]
-        )
+        return ModelResponse([ToolCallPart("get_skill", {"context": TASK, **arguments})])
 
     return FunctionModel(respond)
 

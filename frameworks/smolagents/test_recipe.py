@@ -20,9 +20,7 @@ class ScriptedModel(Model):
         super().__init__()
         self.arguments = {"context": TASK, **arguments}
 
-    def generate(
-        self, messages: Any, tools_to_call_from: Any = None, **_: Any
-    ) -> ChatMessage:
+    def generate(self, messages: Any, tools_to_call_from: Any = None, **_: Any) -> ChatMessage:
         assert "list_skills" in [tool.name for tool in tools_to_call_from]
         told = [m for m in messages if m.role == MessageRole.TOOL_RESPONSE]
         if told:

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 
 from skills_mcp.config import Analytics
-from skills_mcp.events.outbox import Outbox, Record
+from skills_mcp.events.outbox import LocalEvents, Outbox
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.tracker import Tracker
@@ -50,7 +50,7 @@ def deliver_everything(folder: Path, scale: Scale) -> Iterator[Figure]:
         _send_rest(folder, receiver)
         yield from _compare(crowd, receiver)
     yield Figure.none(42, "events left behind", _count_waiting(folder), events)
-    recorded = Counter(str(e["data"]["context"]) for e in Record(folder).events())
+    recorded = Counter(str(e["data"]["context"]) for e in LocalEvents(folder).events())
     missing = crowd.told - recorded.keys()
     yield Figure.none(42, "events missing in the archive", len(missing), events)
 
@@ -166,7 +166,7 @@ def _send_rest(home: Path, receiver: Receiver) -> None:
 
 
 def _count_waiting(home: Path) -> int:
-    return sum(len(segment.lines) for segment in Outbox(home).spool.take())
+    return sum(len(segment.lines) for segment in Outbox(home).spool.claim_segments())
 
 
 def _forget_pause(home: Path) -> None:
@@ -207,7 +207,7 @@ def bound_an_outage(folder: Path, scale: Scale) -> Iterator[Figure]:
     for process in processes:
         process.join()
     counted = dropped = 0
-    for event in Record(folder).events():
+    for event in LocalEvents(folder).events():
         if event["type"] == "events_dropped":
             dropped += event["data"]["count"]
         else:
@@ -215,9 +215,7 @@ def bound_an_outage(folder: Path, scale: Scale) -> Iterator[Figure]:
     total = windows * each
     said = f"outage, {windows} windows, {total:,} events: most bytes"
     yield Figure.at_most(43, said, largest, limit)
-    yield Figure.every(
-        43, "outage: events kept or counted as dropped", counted + dropped, total
-    )
+    yield Figure.every(43, "outage: events kept or counted as dropped", counted + dropped, total)
     yield Figure.every(43, "outage: some had to go", int(dropped > 0), 1)
 
 

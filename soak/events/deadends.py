@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 from skills_mcp.config import Analytics
-from skills_mcp.events.outbox import Outbox, Record
+from skills_mcp.events.outbox import LocalEvents, Outbox
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.tracker import Tracker
@@ -123,7 +123,7 @@ def count_beside_a_dead_endpoint(folder: Path, scale: Scale) -> Iterator[Figure]
     yield Figure(45, f"{what}99 % below, µs", f"{slow:.0f}", "reported", is_met=True)
     ratio = f"{median / bare:.0f} times"
     yield Figure(45, "the same bytes, only written", ratio, "reported", is_met=True)
-    kept = sum(1 for _ in Record(folder).events())
+    kept = sum(1 for _ in LocalEvents(folder).events())
     yield Figure.every(45, "events written down", kept, count)
 
 
@@ -180,7 +180,7 @@ def _end_server(folder: Path, url: str, calls: int) -> tuple[float, int]:
         server.close_input()
         server.wait()
         seconds = time.perf_counter() - began
-    record = Record(folder / "home" / ".skills-mcp")
+    record = LocalEvents(folder / "home" / ".skills-mcp")
     return seconds, sum(event["type"] == "skill_served" for event in record.events())
 
 

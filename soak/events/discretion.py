@@ -146,9 +146,7 @@ def _invent_unrecognisable() -> list[_Canary]:
     names = ("Bluebird", "Nightjar", "Kestrel", "Wheatear", "Dunnock", "Siskin")
     texts = [f"the secret project {name}-{_draw(string.digits, 4)}" for name in names]
     texts += [f"customer Müller & Söhne {number}" for number in range(6)]
-    texts += [
-        f"the salary of colleague {number} is 81,{number}44" for number in range(6)
-    ]
+    texts += [f"the salary of colleague {number} is 81,{number}44" for number in range(6)]
     texts += [f"call +49 30 12345{number}" for number in range(5)]
     texts += [f"日本の顧客{number}様" for number in range(5)]
     return [_Canary(text, text) for text in texts]

@@ -147,9 +147,7 @@ class AttackedServer:
             "an absolute path": str(here.top).encode(),
             "a hidden file": CANARY.encode(),
             "the token of events": (here.secrets / "ingest").read_bytes(),
-            **(
-                {"the key of cookies": key.read_bytes().strip()} if key.exists() else {}
-            ),
+            **({"the key of cookies": key.read_bytes().strip()} if key.exists() else {}),
         }
         self._outside = here.read_outside()
         self._read_lines = len(self.server.lines)
@@ -253,10 +251,7 @@ class AttackedServer:
         """Return what an ended server has left in TMPDIR, and half uploads."""
         here = self.surroundings
         half = [each for each in here.top.rglob("ready-*") if each.is_dir()]
-        return [
-            str(each.relative_to(here.top))
-            for each in (*here.temporary.iterdir(), *half)
-        ]
+        return [str(each.relative_to(here.top)) for each in (*here.temporary.iterdir(), *half)]
 
 
 def _describe(lines: list[str]) -> str:
@@ -328,9 +323,7 @@ def attacked(folder: Path, setup: Setup) -> Iterator[AttackedServer]:
         yield it
 
 
-def _settle_all(
-    here: Surroundings, port: int, issuer: Issuer | None
-) -> Mapping[str, Any]:
+def _settle_all(here: Surroundings, port: int, issuer: Issuer | None) -> Mapping[str, Any]:
     auth = {"auth": {"issuer": issuer.url}} if issuer else {}
     return {
         "sources": [

@@ -97,9 +97,7 @@ async def slow(url: str, _: Mapping[str, str], end: float) -> None:
 
 async def churn(url: str, _: Mapping[str, str], end: float) -> None:
     """Connect, ask without a token, and close."""
-    await asyncio.gather(
-        *(_churn(url, end) for _ in range(_CONNECTIONS)), return_exceptions=True
-    )
+    await asyncio.gather(*(_churn(url, end) for _ in range(_CONNECTIONS)), return_exceptions=True)
 
 
 KINDS: Mapping[str, Attack] = {
@@ -118,9 +116,7 @@ async def _on_many(
     await asyncio.gather(*work)
 
 
-async def _repeat(
-    url: str, send: Callable[[], bytes], end: float, *, leaves: bool
-) -> None:
+async def _repeat(url: str, send: Callable[[], bytes], end: float, *, leaves: bool) -> None:
     while time.monotonic() < end:
         with suppress(OSError, asyncio.IncompleteReadError):
             reader, writer = await asyncio.open_connection(*_address(url))

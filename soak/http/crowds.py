@@ -54,9 +54,7 @@ def dawdle(_: Path, scale: Scale) -> Iterator[Figure]:
         whole = call(server.url, "get_skill", _TASK)
         head, body = whole.split(b"\r\n\r\n")
         slow = [_connect(opened, server, head) for _ in range(each)]
-        slow += [
-            _connect(opened, server, head + b"\r\n\r\n" + body[:9]) for _ in range(each)
-        ]
+        slow += [_connect(opened, server, head + b"\r\n\r\n" + body[:9]) for _ in range(each)]
         reader = _connect(opened, server, b"", _SMALL_BUFFER_BYTES)
         with suppress(ConnectionError):  # it may be cut off while it still sends
             reader.sendall(call(server.url, "get_skill", _LONG) * _PIPELINED)
@@ -100,9 +98,7 @@ async def _end_one(server: HttpServer) -> tuple[float, bool]:
     clients = [HttpClient(server.url) for _ in range(20)]
     await asyncio.gather(*(each.open() for each in clients))
     sent = [call(server.url, "get_skill", _TASK) for _ in clients]
-    answers = [
-        asyncio.ensure_future(c.ask(s)) for c, s in zip(clients, sent, strict=True)
-    ]
+    answers = [asyncio.ensure_future(c.ask(s)) for c, s in zip(clients, sent, strict=True)]
     first = await answers[0]  # so they have arrived: they are read in their order
     started = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
@@ -115,11 +111,7 @@ async def _end_one(server: HttpServer) -> tuple[float, bool]:
     for client in clients:
         client.close()
     await asyncio.sleep(0)  # until they are closed
-    well = [
-        r
-        for r in replies
-        if not isinstance(r, BaseException) and r.status == first.status
-    ]
+    well = [r for r in replies if not isinstance(r, BaseException) and r.status == first.status]
     return time.monotonic() - started, len(well) == len(replies)
 
 

@@ -70,18 +70,14 @@ def _attacked(kind: str, url: str, token: str) -> Iterator[None]:
             process.kill()
 
 
-async def _work(
-    url: str, tokens: Sequence[str], calls: int
-) -> tuple[Counter[str], list[float]]:
+async def _work(url: str, tokens: Sequence[str], calls: int) -> tuple[Counter[str], list[float]]:
     seen: Counter[str] = Counter()
     seconds: list[float] = []
     await asyncio.gather(*(_call(url, each, calls, seen, seconds) for each in tokens))
     return seen, seconds
 
 
-async def _call(
-    url: str, token: str, calls: int, seen: Counter[str], seconds: list[float]
-) -> None:
+async def _call(url: str, token: str, calls: int, seen: Counter[str], seconds: list[float]) -> None:
     """Call a tool now and again, on a new connection from time to time."""
     client = HttpClient(url)
     sent = call(url, "get_skill", _TASK, {"Authorization": f"Bearer {token}"})

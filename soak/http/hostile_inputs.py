@@ -263,9 +263,7 @@ def page_requests(doors: Doors) -> Requests:
     value = st.one_of(urls, texts(doors).map(_in_header))
     more = st.lists(st.tuples(htmx, value), max_size=2)
     asked = st.sampled_from(((), ((b"HX-Request", b"true"),)))
-    given = st.builds(
-        lambda own, hx, odd: [*own, *hx, *odd], callers(doors), asked, more
-    )
+    given = st.builds(lambda own, hx, odd: [*own, *hx, *odd], callers(doors), asked, more)
     methods = st.sampled_from((b"GET", b"GET", b"GET", b"HEAD"))
     safe = targets(doors).map(_in_target)
     return st.builds(build, methods, safe, given)
@@ -343,9 +341,7 @@ def _many_fields() -> st.SearchStrategy[list[tuple[str, str]]]:
 
 
 def _encode_form(fields: list[tuple[str, str]]) -> tuple[bytes, bytes]:
-    pairs = (
-        quote(_bytes_of(name)) + "=" + quote(_bytes_of(value)) for name, value in fields
-    )
+    pairs = (quote(_bytes_of(name)) + "=" + quote(_bytes_of(value)) for name, value in fields)
     return b"application/x-www-form-urlencoded", "&".join(pairs).encode()
 
 
@@ -354,12 +350,7 @@ def _encode_multipart(
 ) -> tuple[bytes, bytes]:
     used = b"other" if how == "other" else boundary
     parts = [
-        b"--"
-        + used
-        + b"\r\n"
-        + _disposition(name, filename)
-        + _bytes_of(value)
-        + b"\r\n"
+        b"--" + used + b"\r\n" + _disposition(name, filename) + _bytes_of(value) + b"\r\n"
         for name, value in fields
     ]
     end = b"" if how == "no end" else b"--" + used + b"--\r\n"
@@ -682,19 +673,14 @@ def event_requests(doors: Doors) -> Requests:
     )
     one = _mutated(doors, sound)
     numbered = st.builds(
-        lambda event, name: (
-            {**event, "event_id": name} if isinstance(event, dict) else event
-        ),
+        lambda event, name: {**event, "event_id": name} if isinstance(event, dict) else event,
         one,
         st.one_of(st.uuids().map(str), texts(doors)),
     )
-    whole = st.lists(st.one_of(one, numbered), max_size=3).map(
-        lambda events: {"events": events}
-    )
+    whole = st.lists(st.one_of(one, numbered), max_size=3).map(lambda events: {"events": events})
     bodies = _bodies(_mutated(doors, whole))
     kinds = st.sampled_from(
-        (b"application/json",) * 6
-        + (b"application/json; charset=utf-16", b"text/plain", b"")
+        (b"application/json",) * 6 + (b"application/json; charset=utf-16", b"text/plain", b"")
     )
     others = (*doors.authorizations, b"")
     senders = st.sampled_from((*(doors.ingest,) * 8, *others))
@@ -702,9 +688,7 @@ def event_requests(doors: Doors) -> Requests:
     def build(sender: bytes, kind: bytes, body: bytes) -> RawRequest:
         head = [(b"Host", doors.host), (b"Connection", b"close")]
         head += [(b"Authorization", sender)] if sender else []
-        return RawRequest(
-            compose(b"POST", b"/events", [*head, (b"Content-Type", kind)], body)
-        )
+        return RawRequest(compose(b"POST", b"/events", [*head, (b"Content-Type", kind)], body))
 
     return st.builds(build, senders, kinds, bodies)
 
@@ -737,9 +721,7 @@ def webhook_requests(doors: Doors) -> Requests:
         max_size=2,
     )
 
-    def build(
-        body: bytes, sign: Any, secret: str, event: str, odd: list[Header]
-    ) -> RawRequest:
+    def build(body: bytes, sign: Any, secret: str, event: str, odd: list[Header]) -> RawRequest:
         signed = sign(body, secret, event)
         own = [(name.encode(), value.encode()) for name, value in signed.items()]
         head = [(b"Host", doors.host), (b"Connection", b"close"), *own, *odd]

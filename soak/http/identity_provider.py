@@ -47,9 +47,7 @@ def find_port() -> int:
 class IdentityProvider:
     """Where it listens, and what starts and ends it."""
 
-    def __init__(
-        self, installed: Path, resource: str, people: Path | None = None
-    ) -> None:
+    def __init__(self, installed: Path, resource: str, people: Path | None = None) -> None:
         self.port = find_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.resource = resource

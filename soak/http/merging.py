@@ -40,9 +40,7 @@ def _merge(folder: Path, scale: Scale, *, is_shared: bool) -> Iterator[Figure]:
     }
     options = ("--repo", upstream.url)
     slowest, commits = 0.0, set()
-    with replicas(
-        folder, count, is_shared=is_shared, settings=settings, options=options
-    ) as each:
+    with replicas(folder, count, is_shared=is_shared, settings=settings, options=options) as each:
         for number in range(merges):
             word = f"merged{number}"
             commit = upstream.commit({f"{word}.md": skill_text(keywords=[word])})

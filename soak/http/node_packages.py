@@ -27,9 +27,7 @@ def install_packages(folder: Path, *packages: str, with_scripts: bool = False) -
     command = ["npm", "install", "--no-audit", "--no-fund"]
     command += [] if with_scripts else ["--ignore-scripts"]
     command += ["--prefer-offline", "--fetch-retries=0", "--fetch-timeout=20000"]
-    done = subprocess.run(
-        [*command, *packages], cwd=folder, capture_output=True, check=False
-    )
+    done = subprocess.run([*command, *packages], cwd=folder, capture_output=True, check=False)
     if done.returncode:
         raise Unavailable(f"npm cannot install {', '.join(packages)}")
     return folder

@@ -19,9 +19,7 @@ _BRIEF_SECONDS = 0.2
 _MOST_ANSWER_BYTES = 1 << 26
 
 _SERVER_ERROR = 500
-_TOLD_BUSY = frozenset(
-    {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE}
-)
+_TOLD_BUSY = frozenset({HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE})
 
 Header = tuple[bytes, bytes]
 
@@ -71,9 +69,7 @@ def compose(
     return method + b" " + target + b" " + version + b"\r\n" + lines + b"\r\n" + body
 
 
-def exchange(
-    address: tuple[str, int], request: RawRequest, patience_seconds: float
-) -> RawAnswer:
+def exchange(address: tuple[str, int], request: RawRequest, patience_seconds: float) -> RawAnswer:
     """Send a request on a connection of its own, and return what comes back.
 
     Raises:
@@ -87,9 +83,7 @@ def exchange(
     return RawAnswer(received, seconds, is_silent=is_silent and request.is_whole)
 
 
-def _converse(
-    client: socket.socket, data: bytes, wait_seconds: float
-) -> tuple[bytes, bool]:
+def _converse(client: socket.socket, data: bytes, wait_seconds: float) -> tuple[bytes, bool]:
     received = bytearray()
     try:
         client.sendall(data)

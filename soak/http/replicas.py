@@ -221,9 +221,7 @@ def nginx(folder: Path, behind: Sequence[Replica]) -> Iterator[int]:
 
 def _without_others(text: str) -> str:
     """Leave replicas out that were not started."""
-    return "".join(
-        line for line in text.splitlines(keepends=True) if ":8000" not in line
-    )
+    return "".join(line for line in text.splitlines(keepends=True) if ":8000" not in line)
 
 
 @contextmanager
@@ -253,8 +251,7 @@ def find_ports(count: int) -> list[int]:
     """Return numbers of ports that are free."""
     with ExitStack() as stack:
         sockets = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            for _ in range(count)
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
         ]
         return [each.getsockname()[1] for each in sockets]
 
@@ -320,8 +317,7 @@ class Traffic:
         self._gate = threading.Lock()
         self._is_over = threading.Event()
         self._threads = [
-            threading.Thread(target=self._ask, args=(bool(number % 2),))
-            for number in range(count)
+            threading.Thread(target=self._ask, args=(bool(number % 2),)) for number in range(count)
         ]
 
     def __enter__(self) -> Self:

@@ -34,16 +34,12 @@ def restart_behind_nginx(folder: Path, scale: Scale) -> Iterator[Figure]:
     yield from _restart(folder, scale, nginx, is_shared=True)
 
 
-def _restart(
-    folder: Path, scale: Scale, proxy: _Proxy, *, is_shared: bool
-) -> Iterator[Figure]:
+def _restart(folder: Path, scale: Scale, proxy: _Proxy, *, is_shared: bool) -> Iterator[Figure]:
     settings = {"http": {"stateless": True, "drain_seconds": _DRAIN_SECONDS}}
     wanted, count = scale.count(full=10_000, quick=200), scale.count(full=3, quick=2)
     options = ("--skills-dir", str(SKILLS_CONTENT))
     with (
-        replicas(
-            folder, count, is_shared=is_shared, settings=settings, options=options
-        ) as each,
+        replicas(folder, count, is_shared=is_shared, settings=settings, options=options) as each,
         proxy(folder, each) as port,
         Traffic(port, _CALLERS, _TASK) as traffic,
     ):

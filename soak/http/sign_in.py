@@ -71,9 +71,7 @@ class _Browser:
         said = parse_qs(urlsplit(page.headers["location"]).query)
         self._code = (said["code"][0], said["state"][0], said["iss"][0])
 
-    async def _go_on(
-        self, client: httpx2.AsyncClient, page: httpx2.Response
-    ) -> httpx2.Response:
+    async def _go_on(self, client: httpx2.AsyncClient, page: httpx2.Response) -> httpx2.Response:
         if page.is_redirect:
             return await client.get(page.url.join(page.headers["location"]))
         page.raise_for_status()
@@ -89,9 +87,7 @@ class _Browser:
 
 
 def _as_program(url: str, provider: IdentityProvider) -> OAuthClientProvider:
-    return ClientCredentialsOAuthProvider(
-        url, _Storage(), ROBOT, SECRET, issuer=provider.url
-    )
+    return ClientCredentialsOAuthProvider(url, _Storage(), ROBOT, SECRET, issuer=provider.url)
 
 
 def _as_person(url: str, _: IdentityProvider) -> OAuthClientProvider:
@@ -203,9 +199,7 @@ _META = {
 }
 
 
-def _rotate(
-    url: str, provider: IdentityProvider, *keys: dict[str, object]
-) -> Iterator[Figure]:
+def _rotate(url: str, provider: IdentityProvider, *keys: dict[str, object]) -> Iterator[Figure]:
     """Let a new key sign, whose name the server has never heard of."""
     old = provider.issue()
     provider.start(*keys)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from math import isqrt
 from pathlib import Path
 
-from skills_mcp.features.authoring.validation import validate
-from skills_mcp.features.authoring.validation.unsafe_text import ALLOWED
+from skills_mcp.features.authoring.validation import validate_paths
+from skills_mcp.features.authoring.validation.unsafe_text import ALLOW_SECRET
 from soak.bounded import Cost, measure
 from soak.scenario import Figure, Scale, Scenario
 from tests.skills.contents import load_skills
@@ -53,7 +53,7 @@ def try_one(folder: Path, name: str) -> str:
     """Read and validate a folder with a bomb."""
     root = folder / name / "content"
     served = {skill.path for skill in load_skills(root).skills}
-    checked = validate(root)
+    checked = validate_paths(root)
     if "good" not in served or not checked.skill_count:
         return "another skill is not served"
     return ""
@@ -62,9 +62,7 @@ def try_one(folder: Path, name: str) -> str:
 def _compare(costs: dict[str, Cost]) -> Iterator[Figure]:
     worst = max(costs.values(), key=lambda cost: cost.grown_bytes)
     grown = round(worst.grown_bytes / 1024**2, 1)
-    yield Figure.at_most(
-        32, f"MB for the worst bomb ({worst.name})", grown, _MAX_GROWN_MB
-    )
+    yield Figure.at_most(32, f"MB for the worst bomb ({worst.name})", grown, _MAX_GROWN_MB)
     floor = costs[_PLAIN].cpu_seconds
     slowest = max(costs.values(), key=lambda cost: cost.cpu_seconds)
     ratio = round(slowest.cpu_seconds / floor, 1)
@@ -83,9 +81,7 @@ def _laughs(levels: int, *, merge: bool = False) -> str:
     lines = ["a0: &a0 {k: v}" if merge else "a0: &a0 [lol, lol]"]
     for n in range(1, levels):
         names = ", ".join([f"*a{n - 1}"] * 9)
-        lines.append(
-            f"a{n}: &a{n} {{<<: [{names}]}}" if merge else f"a{n}: &a{n} [{names}]"
-        )
+        lines.append(f"a{n}: &a{n} {{<<: [{names}]}}" if merge else f"a{n}: &a{n} [{names}]")
     return "\n".join(lines)
 
 
@@ -166,11 +162,7 @@ def _invent_bodies(large: int) -> dict[str, str]:
         "one kind of backticks": _fill("`", large),
         "open fences": _fill("```\n", large),
         "one open fence": "```\n" + _fill("x\n", large),
-        "tables": _fill("|a", 3_000)
-        + "\n"
-        + _fill("|-", 3_000)
-        + "\n"
-        + _fill("|\n", large // 2),
+        "tables": _fill("|a", 3_000) + "\n" + _fill("|-", 3_000) + "\n" + _fill("|\n", large // 2),
         "entities": _fill("&#0;&amp;&", large),
         "open tags": _fill("<a ", large),
         "open comments": _fill("<!--", large),
@@ -196,9 +188,8 @@ def _invent_bodies(large: int) -> dict[str, str]:
         "marks behind a header": "=== a" + _fill("\u0301\u0316", large // 3),
         "emoji": _fill("\U0001f600\ufe0f", large // 8),
         "letters of two scripts": _fill("p\u0430ypal\n", large // 2),
-        "letters of two scripts in a line": _fill("p\u0430ypal ", large // 2)
-        + "\u0451",
-        "secrets that are allowed": _fill(f"{_SECRET} ", large) + ALLOWED,
+        "letters of two scripts in a line": _fill("p\u0430ypal ", large // 2) + "\u0451",
+        "secrets that are allowed": _fill(f"{_SECRET} ", large) + ALLOW_SECRET,
         "secrets": _fill(f"token: {_SECRET}\n", large),
         "hidden marks over lines": _fill("a\u200bb\n", large // 2),
         "words of one letter": _fill("a ", large),

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from skills_mcp.features.authoring.validation import validate
+from skills_mcp.features.authoring.validation import validate_paths
 from soak.input.samples import CLEAN, CONTROLS, HIDDEN, MIXED, SECRETS
 from soak.scenario import Figure, Scale, Scenario
 from tests.support import PROJECT, write
@@ -51,7 +51,7 @@ def find_nothing_else(folder: Path, _: Scale) -> Iterator[Figure]:
         shutil.copytree(PROJECT / "fixtures" / content, folder / content)
     checked, alarms = 0, []
     for tree in folder.iterdir():
-        validation = validate(tree)
+        validation = validate_paths(tree)
         checked += validation.skill_count
         alarms += [str(p) for p in validation.problems if p.rule in _KINDS]
     names = f" ({'; '.join(alarms)})" if alarms else ""
@@ -59,7 +59,7 @@ def find_nothing_else(folder: Path, _: Scale) -> Iterator[Figure]:
 
 
 def _find_rules(package: Path) -> frozenset[str]:
-    return frozenset(problem.rule for problem in validate(package).problems)
+    return frozenset(problem.rule for problem in validate_paths(package).problems)
 
 
 def _write_package(folder: Path, place: str, text: str) -> Path:

@@ -20,9 +20,9 @@ with atheris.instrument_imports(
 ):
     from skills_mcp.errors import InvalidPathError, MissingFileError
     from skills_mcp.files.opening import OPENERS, has_openat2, open_inside
-    from skills_mcp.files.paths import find_name, parse_relative
-    from skills_mcp.skills.document import decode
-    from skills_mcp.skills.frontmatter import parse_skill
+    from skills_mcp.files.paths import find_composed_name, parse_relative
+    from skills_mcp.skills.document import decode_markdown
+    from skills_mcp.skills.frontmatter import parse_rule_file
     from skills_mcp.skills.model import ProblemList, SkillPath
     from skills_mcp.skills.package import parse_package
 
@@ -48,7 +48,7 @@ def _try_path(text: str, root: Path) -> None:
         parts = tuple(text.split("/"))  # without the check it must not escape
     else:
         _require("/".join(parts) == text, "a path that is not what was asked for")
-        _require(find_name([text], text) == text, "a name that is not its own")
+        _require(find_composed_name([text], text) == text, "a name that is not its own")
     found = {_open(root, parts, number) for number in range(len(_USABLE))}
     _require(len(found) == 1, f"openers disagree: {found}")
     _require(_CANARY not in found, "a path that leads outside")
@@ -65,7 +65,7 @@ def _open(root: Path, parts: tuple[str, ...], number: int) -> bytes | None:
 def _try_skill(data: bytes) -> None:
     for is_package in (False, True):
         report = ProblemList("a.md")
-        text = decode(data, report, lenient=is_package)
+        text = decode_markdown(data, report, lenient=is_package)
         if text is None:
             _require(bool(report.problems), "a file that is left out in silence")
             continue
@@ -79,7 +79,7 @@ def _parse(text: str, *, is_package: bool) -> None:
         path = SkillPath("a")
         skill, problems = parse_package(text, file="a/SKILL.md", path=path, files={})
     else:
-        skill, problems = parse_skill(text, file="a.md", directory=Path("a"))
+        skill, problems = parse_rule_file(text, file="a.md", directory=Path("a"))
     _require(skill is not None or bool(problems), "a skill that is lost in silence")
     if skill is not None:
         str(skill).encode("utf-8", "surrogatepass")

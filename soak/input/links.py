@@ -7,10 +7,10 @@ from pathlib import Path
 
 from skills_mcp.errors import FileError
 from skills_mcp.files.opening import OPENERS, Opener, has_openat2, open_inside
-from skills_mcp.skills.assets import read_file
+from skills_mcp.skills.assets import read_skill_file
 from skills_mcp.skills.file_tree import FolderTree
-from skills_mcp.skills.homes import HomeFolder
-from skills_mcp.skills.walk import Package, Walk, WalkLimits
+from skills_mcp.skills.homes import RelativeRoot
+from skills_mcp.skills.walk import Package, RootWalk, WalkLimits
 from soak.input.swapper import swapping
 from soak.scenario import Figure, Scale, Scenario
 from tests.skills.contents import load_skills
@@ -57,9 +57,7 @@ class _Arrangement:
 def follow_no_swapped_link(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Open, read and list while a file, a folder and the skill itself are swapped."""
     count = scale.count(full=100_000, quick=3_000)
-    openers = {
-        n: each for n, each in OPENERS.items() if n != "openat2" or has_openat2()
-    }
+    openers = {n: each for n, each in OPENERS.items() if n != "openat2" or has_openat2()}
     for name, opener in openers.items():
         at = _Arrangement.create(folder / name)
         with swapping(*at.pairs[:2]):
@@ -88,7 +86,7 @@ def _read_whole_skill(folder: Path, count: int) -> Iterator[Figure]:
     def read(number: int) -> str:
         file = "inner/x.txt" if number % 2 else "x.txt"
         try:
-            return _name(read_file(skill, file, max_bytes=99).data)
+            return _name(read_skill_file(skill, file, max_bytes=99).data)
         except FileError:
             return "refused"
 
@@ -107,7 +105,7 @@ def _list(folder: Path, count: int) -> Iterator[Figure]:
 
 
 def _walk(root: Path) -> str:
-    walk = Walk(FolderTree(root), HomeFolder(""), WalkLimits(max_files=100))
+    walk = RootWalk(FolderTree(root), RelativeRoot(""), WalkLimits(max_files=100))
     packages = [found for found in walk.run() if isinstance(found, Package)]
     if any("canary.txt" in file for package in packages for file in package.files):
         return "leaked"
@@ -120,9 +118,7 @@ def _judge(what: str, tally: Counter[str]) -> Iterator[Figure]:
     yield Figure.none(30, f"{what} that led outside", tally["leaked"], tally.total())
     opened, refused = tally["opened"], tally["refused"]
     reached = f"{opened:,} went well, {refused:,} refused"
-    yield Figure(
-        30, f"{what}, as a control", reached, "some of both", opened > 0 < refused
-    )
+    yield Figure(30, f"{what}, as a control", reached, "some of both", opened > 0 < refused)
 
 
 def _fool_the_naive(folder: Path) -> Figure:
@@ -154,6 +150,4 @@ def _name(data: bytes) -> str:
     return {_INSIDE: "opened", _OUTSIDE: "leaked"}.get(data, "refused")
 
 
-SCENARIOS: tuple[tuple[str, Scenario], ...] = (
-    ("swapped-links", follow_no_swapped_link),
-)
+SCENARIOS: tuple[tuple[str, Scenario], ...] = (("swapped-links", follow_no_swapped_link),)

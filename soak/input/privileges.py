@@ -11,13 +11,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from skills_mcp.config import Config, Layer, Settings
-from skills_mcp.config.layers import merge
+from skills_mcp.config.layers import merge_layers
 from skills_mcp.config.trust import SLOWEST_REFRESH_MINUTES
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Freshness, Mount, accept_all
+from skills_mcp.content.source import Freshness, Mount, accept_any_commit
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
 from soak.scenario import Figure, Scale, Scenario
@@ -162,7 +162,7 @@ class _Content:
         """Push and write these settings, and read everything."""
         write(self.folder / "config.yaml", text)
         self.upstream.commit({"config.yaml": text})
-        content = self.mounts.sync(Freshness(time.time()), accept_all)
+        content = self.mounts.sync(Freshness(time.time()), accept_any_commit)
         return take_snapshot(content, Settings())
 
     def find_silent(self, snapshot: Snapshot) -> list[str]:
@@ -197,7 +197,7 @@ def _find_value(path: tuple[str, ...], operator: Config) -> Any:
     for value in _VALUES:
         try:
             layer = Layer("", _nest(path, value))
-            values = Config.model_validate(merge((layer,))).model_dump()
+            values = Config.model_validate(merge_layers((layer,))).model_dump()
         except ValidationError:
             continue
         if _at(values, path) != _at(now, path) and _is_worse(path, values, now):

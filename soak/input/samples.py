@@ -38,8 +38,7 @@ SECRETS: Mapping[str, str] = {
     "GitHub, fine-grained": "github" + "_pat_" + _draw(22) + "_" + _draw(59),
     "GitLab": "glpat" + "-" + _draw(20),
     "Slack, of a bot": "xoxb" + "-" + _draw(12, string.digits) + "-" + _draw(24),
-    "Slack, an address": "https://hooks.slack.com"
-    f"/services/T{_draw(8)}/B{_draw(8)}/{_draw(24)}",
+    "Slack, an address": f"https://hooks.slack.com/services/T{_draw(8)}/B{_draw(8)}/{_draw(24)}",
     "AWS, identity": "AKIA" + _draw(16, string.ascii_uppercase + string.digits),
     "AWS, key": f'aws_secret_access_key = "{_draw(40)}"',
     "Google": "AIza" + _draw(35),

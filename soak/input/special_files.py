@@ -10,12 +10,12 @@ from pathlib import Path
 
 from skills_mcp.errors import FileError
 from skills_mcp.skills.assets import (
-    Lines,
-    copy_files,
-    find_files,
-    read_beginning,
-    read_file,
-    read_lines,
+    LineRange,
+    copy_skill_files,
+    find_skill_files,
+    read_head,
+    read_line_range,
+    read_skill_file,
 )
 from skills_mcp.skills.model import Skill
 from soak.bounded import measure
@@ -38,13 +38,9 @@ def survive_special_files(folder: Path, _: Scale) -> Iterator[Figure]:
         _write_content(folder / kind, kind)
     costs = measure("soak.input.special_files", folder, kinds)
     silent = [kind for kind in kinds if kind not in costs]
-    yield Figure.none(
-        31, f"special files that hang{_name(silent)}", len(silent), len(kinds)
-    )
+    yield Figure.none(31, f"special files that hang{_name(silent)}", len(silent), len(kinds))
     faults = [f"{cost.name}: {cost.fault}" for cost in costs.values() if cost.fault]
-    yield Figure.none(
-        31, f"special files that do harm{_name(faults)}", len(faults), len(kinds)
-    )
+    yield Figure.none(31, f"special files that do harm{_name(faults)}", len(faults), len(kinds))
     worst = max(costs.values(), key=lambda cost: cost.grown_bytes)
     grown = round(worst.grown_bytes / 1024**2, 1)
     what = f"MB of memory for the worst special file ({worst.name})"
@@ -72,24 +68,22 @@ def try_one(folder: Path, kind: str) -> str:
         target = folder / kind / "copy" / skill.path
         target.mkdir(parents=True, exist_ok=True)
         with suppress(FileError):
-            copy_files(skill, target)
+            copy_skill_files(skill, target)
     return "" if "good" in skills else "another skill is not served"
 
 
 def _read_some_lines(skill: Skill, file: str) -> object:
-    wanted = Lines(1, 10)
-    return read_lines(skill, file, wanted, max_bytes=9_999, max_file_bytes=999_999)
+    wanted = LineRange(1, 10)
+    return read_line_range(skill, file, wanted, max_bytes=9_999, max_file_bytes=999_999)
 
 
 def _search(skill: Skill, _: str) -> object:
-    return list(
-        find_files(skill, pattern="**", contains="needle", max_file_bytes=999_999)
-    )
+    return list(find_skill_files(skill, pattern="**", contains="needle", max_file_bytes=999_999))
 
 
 _READERS: tuple[Callable[[Skill, str], object], ...] = (
-    partial(read_file, max_bytes=999_999),
-    partial(read_beginning, max_bytes=99_999),
+    partial(read_skill_file, max_bytes=999_999),
+    partial(read_head, max_bytes=99_999),
     _read_some_lines,
     _search,
 )
@@ -179,6 +173,4 @@ def _name(found: list[str]) -> str:
     return f" ({'; '.join(found[:3])})" if found else ""
 
 
-SCENARIOS: tuple[tuple[str, Scenario], ...] = (
-    ("special-files", survive_special_files),
-)
+SCENARIOS: tuple[tuple[str, Scenario], ...] = (("special-files", survive_special_files),)

@@ -75,9 +75,7 @@ def attempt(
         watch: Callable[[Stage], Iterator[tuple[Mapping[str, str], Worked]]],
     ) -> None:
         name = watch.__name__.strip("_").replace("_", "-")
-        ATTEMPTS.append(
-            Attempt(name, group, what, script, contextmanager(watch), system)
-        )
+        ATTEMPTS.append(Attempt(name, group, what, script, contextmanager(watch), system))
 
     return register
 
@@ -235,9 +233,7 @@ def _shared_memory(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
 @attempt(
     "Secrets",
     "Read a descriptor that the server has open",
-    "for n in range(3, 1024):\n"
-    "    try: print(os.pread(n, 1000, 0))\n"
-    "    except OSError: pass",
+    "for n in range(3, 1024):\n    try: print(os.pread(n, 1000, 0))\n    except OSError: pass",
 )
 def _inherited_descriptor(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     with plant(stage.folder / "open").open() as handle:
@@ -261,8 +257,7 @@ def _change_skill(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
 @attempt(
     "Writing",
     "Change a script of its skill through a second name in its home",
-    "n = os.environ['HOME'] + '/link'\nos.link(a('path'), n)\n"
-    + _WRITE.replace("a('path')", "n"),
+    "n = os.environ['HOME'] + '/link'\nos.link(a('path'), n)\n" + _WRITE.replace("a('path')", "n"),
 )
 def _link_of_skill(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield from _is_written(stage.skill / "scripts/linked.py")
@@ -363,9 +358,7 @@ def _tcp(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
 @attempt(
     "Network",
     "UDP to this machine",
-    _CONNECT.format(
-        family="socket.AF_INET", kind="DGRAM", address="('127.0.0.1', int(a('port')))"
-    ),
+    _CONNECT.format(family="socket.AF_INET", kind="DGRAM", address="('127.0.0.1', int(a('port')))"),
 )
 def _udp(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     with listening(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)) as (
@@ -458,9 +451,7 @@ def _datagram_in_cwd(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]
     "find.restype = ctypes.POINTER(Host)\n"
     "found = find(b'127.0.0.1\\0.allowed.example').contents\n"
     "address = socket.inet_ntoa(ctypes.string_at(found.addresses[0], 4))\n"
-    + _CONNECT.format(
-        family="socket.AF_INET", kind="STREAM", address="(address, int(a('port')))"
-    ),
+    + _CONNECT.format(family="socket.AF_INET", kind="STREAM", address="(address, int(a('port')))"),
 )
 def _name_with_nul(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     with listening(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)) as (
@@ -730,8 +721,7 @@ def _mount(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
 @attempt(
     "Kernel",
     "Make a device that is the disk",
-    "import stat\nos.mknod(os.environ['HOME'] + '/d', stat.S_IFBLK | 0o600, 0x800)\n"
-    "print('made')",
+    "import stat\nos.mknod(os.environ['HOME'] + '/d', stat.S_IFBLK | 0o600, 0x800)\nprint('made')",
     system="linux",
 )
 def _make_device(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:

@@ -51,9 +51,7 @@ class _Server(ServerProcess):
         temporary = folder / "tmp"
         temporary.mkdir()
         super().__init__(
-            environment=home_variables(folder)
-            | {"TMPDIR": str(temporary)}
-            | environment,
+            environment=home_variables(folder) | {"TMPDIR": str(temporary)} | environment,
             log=folder / "server.log",
             prefix=("sh", "-c", 'exec "$@" > "$0"', str(self._answers), *parent),
         )
@@ -214,9 +212,7 @@ def _fetching(folder: Path, parent: Sequence[str]) -> Iterator[_Server]:
 
 
 @contextmanager
-def _counting(
-    folder: Path, parent: Sequence[str], **environment: str
-) -> Iterator[_Server]:
+def _counting(folder: Path, parent: Sequence[str], **environment: str) -> Iterator[_Server]:
     """Start a server that has recorded events."""
     write(folder / "home/.skills-mcp/config.yaml", "analytics: {enabled: true}\n")
     server = _Server(folder, parent, **environment)
@@ -240,9 +236,7 @@ def _write_content(folder: Path) -> str:
 
 def _has_event(folder: Path) -> bool:
     ours = (folder / "home/.skills-mcp").rglob("*")
-    return any(
-        b"skill_feedback" in each.read_bytes() for each in ours if each.is_file()
-    )
+    return any(b"skill_feedback" in each.read_bytes() for each in ours if each.is_file())
 
 
 def _find_sleeping(folder: Path) -> list[str]:

@@ -47,9 +47,7 @@ def pass_arguments(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Pass arguments of every kind, and have a shell print them."""
     canary = folder / "canary"
     names = [f"v{number}" for number in range(_ARGUMENTS_AT_ONCE)]
-    printing = "".join(
-        f"printf '%s\\0' \"$SKILL_ARG_{name.upper()}\"\n" for name in names
-    )
+    printing = "".join(f"printf '%s\\0' \"$SKILL_ARG_{name.upper()}\"\n" for name in names)
     content = folder / "content"
     arguments = [{"name": name, "required": True} for name in names]
     declared = {"file": _FILE, "execution": "server", "args": arguments}

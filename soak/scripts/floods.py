@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from skills_mcp.scripts.script_runner import MOST_RUNNING, MOST_WAITING
+from skills_mcp.scripts.script_runner import MAX_QUEUED, MAX_RUNNING
 from soak.scenario import Figure, Scale, Scenario, Unavailable
 from soak.stdio import home_variables
 from tests.clients import ServerProcess
@@ -117,8 +117,8 @@ def call_together(folder: Path, scale: Scale) -> Iterator[Figure]:
     total = rounds * _CALLS
     yield Figure.every(37, "calls at once: answered", answered, total)
     yield Figure.every(37, "calls at once: run or told to wait", taken + refused, total)
-    yield Figure.at_most(37, "calls at once: running together", most, MOST_RUNNING)
-    room = rounds * (MOST_RUNNING + MOST_WAITING)
+    yield Figure.at_most(37, "calls at once: running together", most, MAX_RUNNING)
+    room = rounds * (MAX_RUNNING + MAX_QUEUED)
     what = "calls at once: run, as many as there is room for"
     yield Figure.every(37, what, min(taken, room), room)
     yield Figure.at_most(51, "calls at once: files left open", after - before, 0)
@@ -166,9 +166,7 @@ def _serving(
         program: Starts the server in another way than by its own command.
     """
     arguments = [{"name": name, "required": True} for name in names]
-    declared = [
-        {"file": file, "execution": "server", "args": arguments} for file in scripts
-    ]
+    declared = [{"file": file, "execution": "server", "args": arguments} for file in scripts]
     content = folder / "content"
     write_skill(content, "flood.md", keywords=["flood"], scripts=declared)
     for file, text in scripts.items():
@@ -196,10 +194,7 @@ def _flood(server: ServerProcess, pieces: int, streams: list[str]) -> dict[str, 
 def _call_all(server: ServerProcess, count: int) -> list[dict[str, Any]]:
     """Call a script that often at once, and return the answers."""
     call = {"skill_path": "flood", "file": "slow.sh", "args": {}}
-    numbers = {
-        server.send("tools/call", name="run_script", arguments=call)
-        for _ in range(count)
-    }
+    numbers = {server.send("tools/call", name="run_script", arguments=call) for _ in range(count)}
     replies = []
     while numbers:
         message = server.receive()

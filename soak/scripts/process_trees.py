@@ -70,9 +70,7 @@ def outlive(folder: Path, scale: Scale) -> Iterator[Figure]:
     bound = scale.bound(_BOUND_SECONDS)
     for tier in tiers:
         yield from _Trees(tier, shapes, folder / tier, bound).try_all()
-    yield Figure(
-        36, "tiers tried", ", ".join(tiers), "those of the machine", bool(tiers)
-    )
+    yield Figure(36, "tiers tried", ", ".join(tiers), "those of the machine", bool(tiers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,7 @@ WAYS = (
 )
 
 
-def write_settings(
-    folder: Path, sources: Iterable[Mapping[str, object]], **more: object
-) -> Path:
+def write_settings(folder: Path, sources: Iterable[Mapping[str, object]], **more: object) -> Path:
     """Write the operator's file, which lies outside of our home; return it."""
     file = folder / "operator" / "config.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -66,9 +64,7 @@ def write_settings(
 def find_canaries(places: Mapping[str, bytes]) -> list[str]:
     """Return the places that show the secret, in any encoding."""
     forms = tuple(_forms())
-    return [
-        name for name, text in places.items() if any(form in text for form in forms)
-    ]
+    return [name for name, text in places.items() if any(form in text for form in forms)]
 
 
 def read_below(folder: Path) -> dict[str, bytes]:

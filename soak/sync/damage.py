@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from skills_mcp.files.durable import delete
+from skills_mcp.files.durable import delete_tree
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.mirror import Mirror
 
@@ -128,7 +128,7 @@ def _empty_ref(store: Path, _: str) -> None:
 
 def _ref_as_folder(store: Path, _: str) -> None:
     ref = store / "objects.git/refs/skills/published"
-    delete(ref)
+    delete_tree(ref)
     (ref / "deeper").mkdir(parents=True)
     (ref / "deeper/ref").write_text("0" * 40, encoding="utf-8")
 
@@ -142,11 +142,11 @@ def _garbage_shallow(store: Path, _: str) -> None:
 
 
 def _delete_store(store: Path, _: str) -> None:
-    delete(store / "objects.git")
+    delete_tree(store / "objects.git")
 
 
 def _delete_snapshot(store: Path, commit: str) -> None:
-    delete(store / "snap" / commit)
+    delete_tree(store / "snap" / commit)
 
 
 def _edit_file(store: Path, commit: str) -> None:

@@ -31,9 +31,7 @@ def fill_disk(folder: Path, scale: Scale) -> Iterator[Figure]:
             holds = found[f"{kind}: {fact}"]
             said = f"full disk {what} ({too_small} were too small): {words}"
             yield Figure.every(11, said, sum(holds), len(holds))
-        yield Figure.at_most(
-            11, f"sizes that sufficed {what}", sizes - too_small, sizes // 2
-        )
+        yield Figure.at_most(11, f"sizes that sufficed {what}", sizes - too_small, sizes // 2)
     facts = [found[f"read-only: {fact}"] for fact in ("typed", "kept", "healed")]
     holds = [held for fact in facts for held in fact]
     yield Figure.every(11, "read-only: typed, kept, healed", sum(holds), len(holds))
@@ -88,9 +86,7 @@ def lose_cache(folder: Path, _: Scale) -> Iterator[Figure]:
         refreshed.get("success") is True,
         after == before,
     ]
-    yield Figure.every(
-        10, "the cache deleted below a server: typed, healed", sum(lost), len(lost)
-    )
+    yield Figure.every(10, "the cache deleted below a server: typed, healed", sum(lost), len(lost))
 
 
 def _invent(count: int) -> Iterator[tuple[str, bytes]]:

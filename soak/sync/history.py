@@ -30,9 +30,7 @@ def follow_rewrites(folder: Path, _: Scale) -> Iterator[Figure]:
         change(mirror, first)
         upstream = git("rev-parse", "refs/heads/main", cwd=mirror.upstream.bare)
         converged.append(mirror.sync() is None and mirror.serves(upstream))
-    yield Figure.every(
-        7, "force-push, rollback, unrelated history", sum(converged), len(converged)
-    )
+    yield Figure.every(7, "force-push, rollback, unrelated history", sum(converged), len(converged))
 
 
 def keep_last_good(folder: Path, _: Scale) -> Iterator[Figure]:
@@ -82,9 +80,7 @@ def never_mix(folder: Path, _: Scale) -> Iterator[Figure]:
         assert served  # noqa: S101 - or the figure would be about something else
         commit = wanted.get(name, next(iter(mirror.commits)))
         passed.append(is_blank and error is None and served.revision == commit)
-    yield Figure.every(
-        9, "another repository, branch, pin or part", sum(passed), len(passed)
-    )
+    yield Figure.every(9, "another repository, branch, pin or part", sum(passed), len(passed))
     yield Figure.every(9, "the first one is as it was", mirror.served() is not None, 1)
 
 

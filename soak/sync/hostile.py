@@ -17,7 +17,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import ConfigError
-from skills_mcp.skills.homes import WHOLE
+from skills_mcp.skills.homes import DEFAULT_SELECTION
 from soak.scenario import Figure, Scale, Scenario
 from soak.stdio import home_variables
 from soak.sync.mirror import Mirror, sync
@@ -81,9 +81,7 @@ class Traps:
         return f"touch {shlex.quote(str(self._sprung / name))}"
 
     def _program(self, name: str) -> str:
-        file = write(
-            self._folder / "programs" / name, f"#!/bin/sh\n{self._spring(name)}"
-        )
+        file = write(self._folder / "programs" / name, f"#!/bin/sh\n{self._spring(name)}")
         file.chmod(0o755)
         return str(file)
 
@@ -233,7 +231,7 @@ class Trees:
             return Tried(is_kept, is_reported=True, is_refused=True)
         found = {path.name for path in checkout.directory.rglob("*")}
         least = {entry.name for entry in entries}
-        is_reported = bool(checkout.surveyed[WHOLE].problems) or not least
+        is_reported = bool(checkout.surveyed[DEFAULT_SELECTION].problems) or not least
         written = {_FOLDER.decode(), "SKILL.md", "harmless.md"}
         return Tried(found == written, is_reported, is_refused=False)
 
@@ -275,9 +273,7 @@ class Trees:
 
     def _store(self, kind: str, data: bytes) -> str:
         words = ("git", "hash-object", "-t", kind, "-w", "--stdin", "--literally")
-        done = subprocess.run(
-            words, input=data, cwd=self._bare, check=True, capture_output=True
-        )
+        done = subprocess.run(words, input=data, cwd=self._bare, check=True, capture_output=True)
         return done.stdout.decode().strip()
 
 
@@ -332,9 +328,7 @@ def refuse_addresses(folder: Path, _: Scale) -> Iterator[Figure]:
     )  # fmt: skip
     asked = (*addresses, *_LEFT_TO_GIT)
     fetched = [each for each in asked if not _is_refused(folder, each)]
-    yield Figure.none(
-        21, f"unsafe addresses fetched{_name(fetched)}", len(fetched), len(asked)
-    )
+    yield Figure.none(21, f"unsafe addresses fetched{_name(fetched)}", len(fetched), len(asked))
     names = tuple(_invent_names(str(canary)))
     # Without a name, `main` or the default branch is followed.
     named = [each for each in names if each and _parses(upstream.url, branch=each)]
@@ -365,9 +359,7 @@ def ignore_surroundings(folder: Path, scale: Scale) -> Iterator[Figure]:
             served = traps.sync(urls[name], name)
             sprung = traps.read_sprung()
             is_served = commit in served and repr(_SKILL.encode()) in served
-            yield Figure.every(
-                22, f"hostile surroundings, {name}: synced", is_served, 1
-            )
+            yield Figure.every(22, f"hostile surroundings, {name}: synced", is_served, 1)
             what = f"hostile surroundings, {name}: traps set off{_name(sprung)}"
             yield Figure.none(22, what, len(sprung), traps.count)
     traps.clone(upstream.url)
@@ -398,9 +390,7 @@ def write_no_hostile_entry(folder: Path, scale: Scale) -> Iterator[Figure]:
     kept = {name: trees.try_all(entries) for name, entries in refused.items()}
     bad = [name for name, each in kept.items() if not each.is_clean]
     said = f"{len(refused)} kinds of entries that Git refuses: "
-    yield Figure.none(
-        23, f"{said}written, or old lost{_name(bad)}", len(bad), len(kept)
-    )
+    yield Figure.none(23, f"{said}written, or old lost{_name(bad)}", len(bad), len(kept))
     enough = len(kinds) + len(refused) >= _FEWEST_ENTRIES
     yield Figure.every(23, "as many kinds as promised", enough, 1)
 
@@ -420,9 +410,7 @@ def _parses(url: str, branch: str = "main", pin: str = "") -> bool:
 def _is_refused(folder: Path, url: str) -> bool:
     """Whether nothing is fetched even if the address was not checked."""
     cache = folder / "unsafe"
-    error = sync(
-        RemoteBranch(Remote(url, "main"), cache, SyncPolicy(timeout_seconds=5))
-    )
+    error = sync(RemoteBranch(Remote(url, "main"), cache, SyncPolicy(timeout_seconds=5)))
     return error is not None
 
 

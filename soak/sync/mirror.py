@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Checkout, Freshness, accept_all
+from skills_mcp.content.source import Checkout, Freshness, accept_any_commit
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SyncError
 from tests.content.git_server import GitServer, serving
@@ -69,9 +69,7 @@ class Mirror:
 
     def push(self, said: str, files: Texts | None = None) -> str:
         """Push a commit in which every file says something new."""
-        texts = {
-            f"skills/{name}.md": skill_text(body=f"{said} {name}") for name in "ab"
-        }
+        texts = {f"skills/{name}.md": skill_text(body=f"{said} {name}") for name in "ab"}
         for file, data in (files or {}).items():
             path = self.upstream.work / file
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +124,7 @@ def mirrored(
 def sync(source: RemoteBranch) -> SyncError | None:
     """Ask the remote now; return the error, if any."""
     try:
-        source.sync(Freshness(time.time(), is_urgent=True), accept_all)
+        source.sync(Freshness(time.time(), is_urgent=True), accept_any_commit)
     except SyncError as error:
         return error
     return None

@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
-from skills_mcp.content.store.snapshot_store import SnapshotStore
+from skills_mcp.content.store.snapshot_store import CommitStore
 from skills_mcp.errors import SyncError
-from skills_mcp.events.outbox import Record
-from skills_mcp.files.durable import delete
+from skills_mcp.events.outbox import LocalEvents
+from skills_mcp.files.durable import delete_tree
 from soak.scenario import Figure, Scale, Scenario
 from soak.stdio import started
 from soak.sync.numbered import SKILL, Numbers
@@ -73,7 +73,7 @@ def kill_in_mid_fetch(folder: Path, scale: Scale) -> Iterator[Figure]:
     with serving(folder) as server:
         cache, url = folder / "cache", f"{server.url}/upstream.git"
         sync(open_branch(cache, url))
-        [store] = (SnapshotStore(path) for path in cache.iterdir() if path.is_dir())
+        [store] = (CommitStore(path) for path in cache.iterdir() if path.is_dir())
         for _ in range(times):
             numbers.publish()
             gate, window = _Gate(server), Window(cache, url)
@@ -135,7 +135,7 @@ def stop_at_every_lock(folder: Path, _: Scale) -> Iterator[Figure]:
     answered = {}
     for lock in locks:
         for state in home.glob("cache/index/*/[0-9]*"):
-            delete(state)
+            delete_tree(state)
         before = _count_events(home)
         with _stopped_at(lock):
             is_answered = _answer(folder, url)
@@ -155,7 +155,7 @@ def _answer(folder: Path, url: str) -> bool:
 
 
 def _count_events(home: Path) -> int:
-    return sum(1 for _ in Record(home).events())
+    return sum(1 for _ in LocalEvents(home).events())
 
 
 @contextmanager
@@ -173,7 +173,7 @@ def _stopped_at(lock: Path) -> Iterator[None]:
             holder.kill()
 
 
-def _can_write(store: SnapshotStore) -> bool:
+def _can_write(store: CommitStore) -> bool:
     with suppress(SyncError), store.exclusive(timeout_seconds=_PATIENCE_SECONDS):
         return True
     return False
@@ -185,7 +185,7 @@ def _age(cache: Path) -> None:
         os.utime(lock, (time.time() - _HOUR_SECONDS,) * 2)
 
 
-def _has_git(store: SnapshotStore) -> bool:
+def _has_git(store: CommitStore) -> bool:
     """Whether a Git process works in this store."""
     running = subprocess.run(
         ["ps", "-A", "-ww", "-o", "args="], check=True, capture_output=True, text=True

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import (
-    Attempt,
     Freshness,
     Mount,
-    accept_all,
+    SyncAttempt,
+    accept_any_commit,
     derive_failure,
 )
 from skills_mcp.errors import LimitExceededError, SyncError
-from skills_mcp.processes.retry import is_resting
+from skills_mcp.processes.retry import is_backing_off
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.mirror import Mirror, mirrored
 from tests.content.git_server import (
@@ -208,13 +208,13 @@ def _count_processes(*names: str) -> int:
 def _simulate_outage(randomness: random.Random) -> tuple[int, float]:
     """Return the number of requests, and the seconds until its return was noticed."""
     phases = [randomness.uniform(0, _LOOK_SECONDS) for _ in range(_WINDOWS)]
-    attempt, requests, turn = Attempt(), 0, 0
+    attempt, requests, turn = SyncAttempt(), 0, 0
     looks = sorted(phases)
     while True:
         number, window = divmod(turn, _WINDOWS)
         now = number * _LOOK_SECONDS + looks[window]
         turn += 1
-        if is_resting(attempt.next_attempt_at, now):
+        if is_backing_off(attempt.next_attempt_at, now):
             continue
         if now > _OUTAGE_SECONDS:
             return requests, now - _OUTAGE_SECONDS
@@ -264,7 +264,7 @@ def _syncs_by_timer(mirror: Mirror) -> bool:
     if source.next_sync_at(_INTERVAL_SECONDS) > time.time():
         return False
     try:
-        source.sync(Freshness(time.time() - _LOOK_SECONDS), accept_all)
+        source.sync(Freshness(time.time() - _LOOK_SECONDS), accept_any_commit)
     except SyncError:
         return False
     return mirror.serves()

@@ -16,7 +16,7 @@ from mcp_types import BlobResourceContents
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.server.resources import META_PREFIX
-from skills_mcp.skills.inheritance import looks_like
+from skills_mcp.skills.inheritance import looks_like_header
 from soak.scenario import Figure, Scale, Scenario
 from tests.clients import ask, connected
 from tests.packages import write_package
@@ -98,17 +98,13 @@ class _Notary:
             whole = whole[len(skipped) :][: len(data)]
         self._note(tool, reply["path"], reply, data, is_right=whole == data)
 
-    def check_example(
-        self, reply: Mapping[str, Any], example: Mapping[str, Any]
-    ) -> None:
+    def check_example(self, reply: Mapping[str, Any], example: Mapping[str, Any]) -> None:
         """Compare a text without its frontmatter with the file that it is in."""
         folder = reply["path"].rpartition("/")[0]
         file = f"{folder}/{example['file']}" if example["file"] else reply["path"]
         said = {"commit": reply["commit"], "sha256": example["sha256"]}
         raw = example["text"].encode()
-        is_right = " ".join(example["text"].split()) in " ".join(
-            self._read(file).decode().split()
-        )
+        is_right = " ".join(example["text"].split()) in " ".join(self._read(file).decode().split())
         self._note("load_skill_examples", file, said, raw, is_right=is_right)
 
     def check_digest(self, tool: str, reply: Mapping[str, Any]) -> None:
@@ -143,9 +139,7 @@ class _Notary:
 
     def _read(self, file: str) -> bytes:
         words = ["git", "show", f"{self.commit}:{file}"]
-        done = subprocess.run(
-            words, cwd=self.repository, check=True, capture_output=True
-        )
+        done = subprocess.run(words, cwd=self.repository, check=True, capture_output=True)
         return done.stdout
 
 
@@ -153,7 +147,7 @@ def _split(text: str) -> list[tuple[str, str]]:
     """Return the sections of a composed text, each with its header, if it has one."""
     sections: list[tuple[str, list[str]]] = []
     for line in text.split("\n"):
-        if looks_like(line):
+        if looks_like_header(line):
             sections.append((line, []))
         elif sections:
             sections[-1][1].append(line)
@@ -211,9 +205,7 @@ async def _ask_for_file(client: Client, notary: _Notary, path: str, file: str) -
         wanted["start_line"] = line
 
 
-async def _run(
-    client: Client, notary: _Notary, path: str, script: Mapping[str, Any]
-) -> None:
+async def _run(client: Client, notary: _Notary, path: str, script: Mapping[str, Any]) -> None:
     args = {each["name"]: "x" for each in script["args"]}
     file = script["file"]
     ran = await ask(client, "run_script", skill_path=path, file=file, args=args)

@@ -16,7 +16,7 @@ from skills_mcp.config import Layer, Settings
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.errors import SkillsError
-from skills_mcp.files.durable import delete
+from skills_mcp.files.durable import delete_tree
 from skills_mcp.snapshots.current import CurrentSnapshot
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.mirror import Mirror
@@ -76,7 +76,7 @@ class _Machine:
         except SkillsError as error:
             self.wedged.append(f"{name}: {error}")
             for path in self.mirror.cache.iterdir():
-                delete(path)
+                delete_tree(path)
             self.mirror.sync()
 
     def _compare(self, name: str, answers: Answers) -> None:
@@ -203,6 +203,4 @@ def _files() -> dict[str, str]:
     return {**rules, **packages}
 
 
-SCENARIOS: tuple[tuple[str, Scenario], ...] = (
-    ("random-damage", survive_random_damage),
-)
+SCENARIOS: tuple[tuple[str, Scenario], ...] = (("random-damage", survive_random_damage),)

@@ -159,9 +159,7 @@ def _repeating(action: Callable[[], object]) -> Iterator[None]:
 def _read_until_enough(reader: Reader, reads: int) -> None:
     """Read that often, and on until there were enough commits to mix."""
     most = 20 * reads
-    while reader.reads < reads or (
-        len(reader.seen) < reader.commits and reader.reads < most
-    ):
+    while reader.reads < reads or (len(reader.seen) < reader.commits and reader.reads < most):
         reader.read()
 
 
@@ -213,17 +211,11 @@ def answer_during_swaps(folder: Path, scale: Scale) -> Iterator[Figure]:
             _ask_during_refresh(server, numbers, tally, each)
     finally:
         server.close()
-    yield Figure.none(
-        19, "replies not of the commit that they name", tally.wrong, tally.replies
-    )
-    yield Figure.every(
-        19, "refreshes that brought the pushed commit", tally.swaps, swaps
-    )
+    yield Figure.none(19, "replies not of the commit that they name", tally.wrong, tally.replies)
+    yield Figure.every(19, "refreshes that brought the pushed commit", tally.swaps, swaps)
 
 
-def _ask_during_refresh(
-    server: ServerProcess, numbers: Numbers, tally: _Tally, least: int
-) -> None:
+def _ask_during_refresh(server: ServerProcess, numbers: Numbers, tally: _Tally, least: int) -> None:
     """Refresh, and ask on until that is done, and often enough."""
     refresh = server.send("tools/call", name="refresh_skills", arguments={})
     open_requests, asked, is_refreshed = {refresh}, 0, False

@@ -125,9 +125,7 @@ def refresh_by_timer(folder: Path, scale: Scale) -> Iterator[Figure]:
         interval = scale.count(full=2, quick=1)
         with opened(_PROCESSES, cache, url) as windows:
             for each in windows:
-                each.tell(
-                    "follow", interval_seconds=interval, poll_seconds=_LOOK_SECONDS
-                )
+                each.tell("follow", interval_seconds=interval, poll_seconds=_LOOK_SECONDS)
             asks = scale.count(full=20, quick=3)
             rate = _count_asks(interval, server, asks)
         most = _SHARE if scale.is_full else _ROUGH_SHARE

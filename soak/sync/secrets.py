@@ -145,9 +145,7 @@ def _fail_everywhere(folder: Path, way: Way, scale: Scale) -> _Run:
         for command in ("status", "sync") if scale.is_full else ():
             said[command] = _run_command(command, folder, settings, variables)
     places = {name: text.encode() for name, text in said.items()}
-    failed = {
-        each["mount"] for each in replies["refresh"]["sources"] if "error" in each
-    }
+    failed = {each["mount"] for each in replies["refresh"]["sources"] if "error" in each}
     return _Run(
         frozenset(failed),
         {**places, **seen, **read_below(folder / "home")},
@@ -203,9 +201,7 @@ def _watched(name: str, fault: Fault | None, seen: dict[str, bytes]) -> Fault:
 
 
 def _read_arguments() -> bytes:
-    done = subprocess.run(
-        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, check=True
-    )
+    done = subprocess.run(["ps", "-A", "-ww", "-o", "args="], capture_output=True, check=True)
     return done.stdout
 
 
@@ -220,9 +216,7 @@ def _call_everything(call: Any) -> dict[str, Any]:
     }
 
 
-def _run_command(
-    command: str, folder: Path, settings: Path, variables: Mapping[str, str]
-) -> str:
+def _run_command(command: str, folder: Path, settings: Path, variables: Mapping[str, str]) -> str:
     """Return what a command for people prints."""
     words = (command, "--config", str(settings), "--log-level", "debug", "--json")
     done = subprocess.run(
@@ -317,8 +311,7 @@ def _redirect_everything(
         faults |= {f"{name}-later": challenged(it) for name, it in faults.items()}
         dispatch(server, faults)
         sources = (
-            {"repo": way.address(f"{url}/{code}/upstream.git"), "mount": code}
-            for code in faults
+            {"repo": way.address(f"{url}/{code}/upstream.git"), "mount": code} for code in faults
         )
         settings = write_settings(folder, sources)
         done = subprocess.run(

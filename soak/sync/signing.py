@@ -46,9 +46,7 @@ class Forge:
         for name in _PEOPLE:
             words = ("-q", "-t", "ed25519", "-N", "", "-C", name)
             subprocess.run(["ssh-keygen", *words, "-f", folder / name], check=True)
-        lines = (
-            f"{name} {said} {forge.read_key(name)}\n" for name, said in _SAID.items()
-        )
+        lines = (f"{name} {said} {forge.read_key(name)}\n" for name, said in _SAID.items())
         forge.allowed.write_text("".join(lines), encoding="utf-8")
         forge.revoked.write_text(forge.read_key("lost") + "\n", encoding="utf-8")
         return forge

@@ -63,9 +63,7 @@ def _lose_branch(mirror: Mirror, _: GitServer) -> tuple[str, Callable[[], object
     return "REMOTE_NOT_FOUND", lambda: git(*back, cwd=bare)
 
 
-def _go_through(
-    mirror: Mirror, server: GitServer, outage: _Outage
-) -> Iterator[tuple[str, bool]]:
+def _go_through(mirror: Mirror, server: GitServer, outage: _Outage) -> Iterator[tuple[str, bool]]:
     mirror.sync()
     served = mirror.newest
     mirror.push("unseen")
@@ -80,9 +78,7 @@ def _go_through(
     yield "back", _says(mirror, mirror.newest, None, 0.0, is_stale=False)
 
 
-def _says(
-    mirror: Mirror, commit: str, code: str | None, age: float, *, is_stale: bool
-) -> bool:
+def _says(mirror: Mirror, commit: str, code: str | None, age: float, *, is_stale: bool) -> bool:
     """Whether a new process tells an agent how the source is doing."""
     mounts = Mounts((Mount(source=mirror.open()),))
     [state] = mounts.states(mounts.open(), _INTERVAL_SECONDS)

@@ -98,8 +98,7 @@ def start_offline(folder: Path, _: Scale) -> Iterator[Figure]:
         first = [
             "result" in process.request("server/discover"),
             len(process.request("tools/list")["result"]["tools"]) > 0,
-            process.call("get_skill", context="one")["error"]["code"]
-            == "CONTENT_UNAVAILABLE",
+            process.call("get_skill", context="one")["error"]["code"] == "CONTENT_UNAVAILABLE",
         ]
     with started(folder, SKILLS_REPO=url) as process:
         refreshed = process.call("refresh_skills")
@@ -147,16 +146,13 @@ def start_without_git(folder: Path, _: Scale) -> Iterator[Figure]:
     _write_program(old / "git", 'echo "git version 2.20.1"')
     said = {nothing: "not installed", old: "too old"}
     passed = [
-        _says(path, words, SKILLS_REPO=upstream.url, PATH=str(path))
-        for path, words in said.items()
+        _says(path, words, SKILLS_REPO=upstream.url, PATH=str(path)) for path, words in said.items()
     ]
     local = str(upstream.work / "skills")
     with started(nothing, SKILLS_DIR=local, PATH=str(nothing)) as process:
         found = process.call("get_skill", context="one")
     passed.append(found.get("skill_path") == "one")
-    yield Figure.every(
-        18, "Git missing or too old: said; folders work", sum(passed), len(passed)
-    )
+    yield Figure.every(18, "Git missing or too old: said; folders work", sum(passed), len(passed))
 
 
 def _says(folder: Path, words: str, **variables: str) -> bool:
@@ -171,9 +167,7 @@ def _says(folder: Path, words: str, **variables: str) -> bool:
 def _publish_many(folder: Path, server: GitServer, skills: int) -> str:
     upstream = Upstream.create(folder)
     files = {
-        f"skills/area-{number % 20}/skill-{number}.md": skill_text(
-            keywords=[f"word{number:04}"]
-        )
+        f"skills/area-{number % 20}/skill-{number}.md": skill_text(keywords=[f"word{number:04}"])
         for number in range(skills)
     }
     upstream.commit(files)
@@ -208,9 +202,7 @@ def _serves(process: ServerProcess, *, is_legacy: bool) -> bool:
     return bool(reply.get("skill_path") == "area-7/skill-7")
 
 
-def _compare(
-    said: str, starts: Sequence[_Start], floor: Sequence[_Start]
-) -> Iterator[Figure]:
+def _compare(said: str, starts: Sequence[_Start], floor: Sequence[_Start]) -> Iterator[Figure]:
     """Compare with the same server that has no remote, which is measured in turn."""
     ours = sorted(each.seconds for each in starts)
     least = sorted(each.seconds for each in floor)

@@ -17,7 +17,7 @@ from typing import Any
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Checkout, Freshness, accept_all
+from skills_mcp.content.source import Checkout, Freshness, accept_any_commit
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SyncError
 from soak.sync.numbered import TornError, check_files
@@ -26,9 +26,7 @@ PATIENCE_SECONDS = 120.0
 """Longer than any answer takes: beyond it the process hangs."""
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    ["soak.sync.window", "git.cmd", "tests.clients", "pytest"]
-)
+_FORKS.set_forkserver_preload(["soak.sync.window", "git.cmd", "tests.clients", "pytest"])
 
 
 def open_branch(cache: Path, url: str, timeout_seconds: float = 60.0) -> RemoteBranch:
@@ -43,7 +41,7 @@ def sync(branch: RemoteBranch) -> Checkout:
     Raises:
         SyncError: As the library says.
     """
-    return branch.sync(Freshness(time.time(), is_urgent=True), accept_all)
+    return branch.sync(Freshness(time.time(), is_urgent=True), accept_any_commit)
 
 
 class Window:
@@ -185,7 +183,7 @@ class _Worker:
         refresher = Refresher(
             mounts,
             lambda _: None,
-            accept_all,
+            accept_any_commit,
             lambda: minutes,
             poll_seconds=poll_seconds,
         )

@@ -1,9 +1,9 @@
 """Serve an organisation's engineering knowledge to every coding agent.
 
-`async with skills_mcp.open(directory="./skills") as skills:` is everything that the
-server can do, without the server. `docs/how-to/python.md` tells the rest.
+`async with skills_mcp.open(directory="./skills") as skills:` does all that the server
+does, in process. See `docs/how-to/python.md`.
 
-What is imported from here is stable: see "Stability" in `docs/reference/python.md`.
+All names exported here are stable: see "Stability" in `docs/reference/python.md`.
 """
 
 from importlib import import_module
@@ -195,12 +195,12 @@ __all__ = [
 if not TYPE_CHECKING:  # a wrong name is an error for a type checker
 
     def __getattr__(name: str) -> object:
-        """Import what is asked for: who needs one name waits for no other."""
+        """Import a public name lazily, for a fast start."""
         if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from skills_mcp.processes.memory import garbage_collector_paused
+        from skills_mcp.processes.memory import gc_paused
 
-        with garbage_collector_paused():  # it would take a tenth of the time
+        with gc_paused():  # it would take a tenth of the time
             found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
         globals()[name] = found
         return found

@@ -14,7 +14,7 @@ _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 
 def main() -> None:
-    """Run the program and leave with its exit code."""
+    """Run the program and exit with its code."""
     # NumPy's library ends the process if its threads do not get their memory, and no
     # product of matrices here is large enough for two.
     os.environ.setdefault(_ONE_THREAD, "1")
@@ -30,9 +30,9 @@ def _run(*, is_hook: bool) -> None:
 
         if answer_hook(sys.argv[2:], os.environ):
             return
-    from skills_mcp.processes.memory import objects_frozen
+    from skills_mcp.processes.memory import gc_frozen
 
-    with objects_frozen():
+    with gc_frozen():
         from skills_mcp.cli import main as run
 
     try:

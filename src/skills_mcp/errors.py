@@ -107,13 +107,13 @@ class RemoteMissingError(SyncError):
 
 
 class LimitExceededError(SyncError):
-    """A commit is larger than `limits` allow; nothing of it was written."""
+    """A commit is larger than `limits` allow; nothing was written."""
 
     code = "CONTENT_TOO_LARGE"
 
 
 class HistoryRewrittenError(SyncError):
-    """The branch no longer contains the served commit, which the settings demand."""
+    """The branch no longer contains the served commit, as the settings demand."""
 
     code = "HISTORY_REWRITTEN"
 
@@ -185,13 +185,13 @@ class EventStoreFullError(EventStoreError):
 
 
 class PackageRefusedError(SkillsError):
-    """An archive is unsafe, damaged or no skill; nothing of it was taken."""
+    """An archive is unsafe, damaged or no skill; nothing was extracted."""
 
     code = "PACKAGE_REFUSED"
 
 
 class PackageNotAddedError(SkillsError):
-    """A package cannot be put where it was to go; what was there still is."""
+    """A package cannot be installed; existing files are unchanged."""
 
     code = "PACKAGE_NOT_ADDED"
 
@@ -215,7 +215,7 @@ class ExportError(SkillsError):
 
 
 class HostFileError(SkillsError):
-    """A file of a host cannot be read or changed; it is as it was."""
+    """A file of a host cannot be read or changed; it is unchanged."""
 
     code = "HOST_FILE_REFUSED"
 
@@ -231,7 +231,7 @@ class InvalidPathError(FileError):
 
 
 class UndeclaredFileError(FileError):
-    """Neither the skill nor a skill that it inherits from declares the file."""
+    """Neither the skill nor its ancestors declare the file."""
 
     code = "FILE_NOT_FOUND"
 
@@ -249,7 +249,7 @@ class ChangedFileError(FileError):
 
 
 class LfsPointerError(FileError):
-    """The file's content is kept in Git LFS, which is not fetched."""
+    """The file is a Git LFS pointer; its content is not fetched."""
 
     code = "LFS_POINTER"
 
@@ -283,7 +283,7 @@ class AgentScriptError(ScriptRefusedError):
 
 
 class MissingArgumentsError(ScriptRefusedError):
-    """Required arguments are missing; the message lists all of them."""
+    """Required arguments are missing; the message lists them all."""
 
     code = "MISSING_ARGUMENTS"
 

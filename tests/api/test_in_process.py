@@ -81,9 +81,7 @@ async def test_every_call_of_the_twins_answers_alike(skills: SyncSkills) -> None
     assert await twin.route("auth") == skills.route("auth")
     assert await twin.search("react") == skills.search("react")
     assert await twin.load("ui/react") == skills.load("ui/react")
-    assert await twin.read("ui/react", "greet.sh") == skills.read(
-        "ui/react", "greet.sh"
-    )
+    assert await twin.read("ui/react", "greet.sh") == skills.read("ui/react", "greet.sh")
     assert await twin.find_files("ui/react") == skills.find_files("ui/react")
     assert await twin.open_folder("ui/react") == skills.open_folder("ui/react")
     examples = await twin.load_examples("ui/react", "react")
@@ -212,9 +210,7 @@ def test_a_callback_may_refresh(folder: Path, skills: SyncSkills) -> None:
     assert [changes.added for changes in told] == [("first",), ("second",)]
 
 
-def test_a_callback_that_fails_is_called_again(
-    folder: Path, skills: SyncSkills
-) -> None:
+def test_a_callback_that_fails_is_called_again(folder: Path, skills: SyncSkills) -> None:
     told: list[SkillChanges] = []
 
     def fail(changes: SkillChanges) -> None:
@@ -271,9 +267,7 @@ def test_narrowing_again_never_shows_more(skills: SyncSkills) -> None:
     assert [skill.path for skill in without.list()] == ["_root", "api/auth"]
 
 
-def test_narrowed_skills_hear_of_their_own_changes_only(
-    folder: Path, skills: SyncSkills
-) -> None:
+def test_narrowed_skills_hear_of_their_own_changes_only(folder: Path, skills: SyncSkills) -> None:
     told: list[SkillChanges] = []
     narrow = skills.narrow("ui/**")
     narrow.watch(told.append)
@@ -290,9 +284,7 @@ def test_narrowed_skills_hear_of_their_own_changes_only(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_skills_that_are_not_open_say_how_to_open_them(
-    moment: str, folder: Path
-) -> None:
+def test_skills_that_are_not_open_say_how_to_open_them(moment: str, folder: Path) -> None:
     skills = skills_mcp.open_sync(directory=folder)
     if moment == "after":
         with skills:
@@ -445,9 +437,7 @@ def test_opening_and_closing_again_does_nothing(folder: Path) -> None:
     skills.close()
 
 
-def test_threads_and_event_loops_share_open_skills(
-    folder: Path, skills: SyncSkills
-) -> None:
+def test_threads_and_event_loops_share_open_skills(folder: Path, skills: SyncSkills) -> None:
     def route(number: int) -> str:
         if number % 10 == 0:
             write_skill(folder, "more.md", keywords=[f"more{number}"])
@@ -486,9 +476,7 @@ async def test_a_command_and_an_entry_need_the_operator(folder: Path) -> None:
     assert "greet.sh" in ran.result.stdout
 
 
-async def test_a_run_ends_with_the_caller_that_is_cancelled(
-    folder: Path, tmp_path: Path
-) -> None:
+async def test_a_run_ends_with_the_caller_that_is_cancelled(folder: Path, tmp_path: Path) -> None:
     rules = {
         "commands": {"enabled": True, "allowed": ["sh"]},
         "scripts": {"sandbox": "off"},

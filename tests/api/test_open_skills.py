@@ -21,9 +21,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "one"
 
 
-def test_a_folder_may_be_a_text_or_a_path(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_may_be_a_text_or_a_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.parent)
 
     assert _paths(directory="one") == ["first"]
@@ -128,9 +126,7 @@ def test_a_token_is_shown_nowhere(home: Path) -> None:
         ({"directory": ".", "token": SECRET}, "token belongs to a repository"),
     ],
 )
-def test_what_would_be_ignored_is_refused(
-    options: dict[str, object], named: str
-) -> None:
+def test_what_would_be_ignored_is_refused(options: dict[str, object], named: str) -> None:
     with pytest.raises(skills_mcp.ConfigError, match=named) as caught:
         skills_mcp.open_sync(**options)  # type: ignore[arg-type]
 

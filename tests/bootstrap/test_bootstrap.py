@@ -14,7 +14,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import ContentSource, Freshness, accept_all
+from skills_mcp.content.source import ContentSource, Freshness, accept_any_commit
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.library.answers import Match
@@ -169,9 +169,7 @@ def test_the_environment_wins_over_the_operators_file_and_that_over_the_content(
 
 
 @pytest.mark.spec("11.3")
-def test_a_file_that_is_named_replaces_the_one_at_home(
-    tmp_path: Path, home: Path
-) -> None:
+def test_a_file_that_is_named_replaces_the_one_at_home(tmp_path: Path, home: Path) -> None:
     write(home / ".skills-mcp/config.yaml", "matching: {max_results: 5}")
     mine = write(tmp_path / "mine.yaml", "assets: {max_size_bytes: 9}")
     options = Options(skills_dir=str(SKILLS_CONTENT), config_file=mine)
@@ -211,7 +209,7 @@ def test_two_branches_never_share_a_cache(tmp_path: Path) -> None:
     main.commit({"one.md": skill_text(keywords=["two"])})
 
     first = mounts_of(build(Options(repo=main.url), {}))
-    first.sync(Freshness(0.0), accept_all)
+    first.sync(Freshness(0.0), accept_any_commit)
     other = mounts_of(build(Options(repo=main.url, branch="other"), {}))
 
     assert first.open() is not None
@@ -330,9 +328,7 @@ def served(application: Application) -> list[str]:
     return sorted(skill.path for skill in application.library.snapshot.index)
 
 
-def test_the_sources_of_the_file_are_served_together(
-    tmp_path: Path, home: Path
-) -> None:
+def test_the_sources_of_the_file_are_served_together(tmp_path: Path, home: Path) -> None:
     one, two = Upstream.create(tmp_path / "1"), Upstream.create(tmp_path / "2")
     one.commit({"skills/ui.md": skill_text(), "skills/db.md": skill_text()})
     two.commit({"docs/rules/ui.md": skill_text(), "other.md": skill_text()})
@@ -353,9 +349,7 @@ def test_the_sources_of_the_file_are_served_together(
 
 
 @pytest.mark.spec("8.6")
-async def test_a_refresh_says_how_each_source_is_doing(
-    tmp_path: Path, home: Path
-) -> None:
+async def test_a_refresh_says_how_each_source_is_doing(tmp_path: Path, home: Path) -> None:
     one, two = Upstream.create(tmp_path / "1"), Upstream.create(tmp_path / "2")
     first = one.commit({"a.md": skill_text()})
     second = two.commit({"a.md": skill_text()})
@@ -385,9 +379,7 @@ async def test_a_refresh_says_how_each_source_is_doing(
 
 
 @pytest.mark.spec("13")
-async def test_a_start_with_one_remote_away_serves_the_others(
-    tmp_path: Path, home: Path
-) -> None:
+async def test_a_start_with_one_remote_away_serves_the_others(tmp_path: Path, home: Path) -> None:
     one = Upstream.create(tmp_path / "1")
     commit = one.commit({"a.md": skill_text(keywords=["served"])})
     away = {"repo": f"file://{tmp_path}/away.git", "mount": "away"}
@@ -438,22 +430,16 @@ def test_a_relative_source_begins_at_the_folder_of_its_file(
     }
 
 
-def test_a_missing_folder_of_the_file_is_named_by_its_setting(
-    tmp_path: Path, home: Path
-) -> None:
+def test_a_missing_folder_of_the_file_is_named_by_its_setting(tmp_path: Path, home: Path) -> None:
     configure(home, sources=[{"folder": str(tmp_path / "no")}])
 
     with pytest.raises(SyncError, match=r"set sources\[0\]\.folder"):
         build(Options(), {}).library.sync()
 
 
-def test_two_folders_of_one_repository_are_of_one_commit(
-    upstream: Upstream, home: Path
-) -> None:
+def test_two_folders_of_one_repository_are_of_one_commit(upstream: Upstream, home: Path) -> None:
     commit = upstream.commit({"x/a.md": skill_text(), "y/b.md": skill_text()})
-    sources = [
-        {"repo": upstream.url, "subfolder": name, "mount": name} for name in "xy"
-    ]
+    sources = [{"repo": upstream.url, "subfolder": name, "mount": name} for name in "xy"]
     configure(home, sources=sources)
 
     application = build(Options(), {})
@@ -480,12 +466,8 @@ def test_a_source_can_be_pinned(upstream: Upstream, home: Path) -> None:
     assert paths == ["branch/new", "branch/old", "commit/old", "tag/old"]
 
 
-@pytest.mark.parametrize(
-    "source", [{"ref": "--output=x"}, {"ref": "a:b"}, {"branch": "a..b"}]
-)
-def test_a_name_that_is_none_stops_the_start(
-    source: dict[str, str], home: Path
-) -> None:
+@pytest.mark.parametrize("source", [{"ref": "--output=x"}, {"ref": "a:b"}, {"branch": "a..b"}])
+def test_a_name_that_is_none_stops_the_start(source: dict[str, str], home: Path) -> None:
     configure(home, sources=[{"repo": "https://example.com/a.git", **source}])
 
     with pytest.raises(ConfigError, match="is no name of a"):
@@ -623,9 +605,7 @@ def test_the_defaults_of_a_policy_are_those_of_the_configuration() -> None:
     assert policies(application) == {"": SyncPolicy()}
 
 
-def test_every_demand_of_the_file_reaches_the_repository(
-    tmp_path: Path, home: Path
-) -> None:
+def test_every_demand_of_the_file_reaches_the_repository(tmp_path: Path, home: Path) -> None:
     limits = {
         "max_files": 1,
         "max_file_bytes": 2,
@@ -693,9 +673,7 @@ def test_what_a_source_demands_wins_over_sync_and_only_for_itself(
     assert found == {
         "": SyncPolicy(
             allow_non_fast_forward=False,
-            signers=Signers(
-                allowed=folder / "may", revoked=folder / "gone", verify="tag"
-            ),
+            signers=Signers(allowed=folder / "may", revoked=folder / "gone", verify="tag"),
         ),
         "free": SyncPolicy(allow_non_fast_forward=False),
         "own": SyncPolicy(signers=Signers(allowed=Path("/etc/may"))),
@@ -704,9 +682,7 @@ def test_what_a_source_demands_wins_over_sync_and_only_for_itself(
 
 @pytest.mark.parametrize("key", ["allowed_signers", "revoked_signers"])
 @pytest.mark.parametrize("section", ["sync", "source", "short"])
-def test_keys_that_content_could_write_are_refused(
-    section: str, key: str, home: Path
-) -> None:
+def test_keys_that_content_could_write_are_refused(section: str, key: str, home: Path) -> None:
     demands = {"allowed_signers": "mine", key: "cache/1/snap/2/signers"}
     source = {"repo": FAR, **(demands if section == "source" else {})}
     configure(home, sync={} if section == "source" else demands, sources=[source])
@@ -716,18 +692,14 @@ def test_keys_that_content_could_write_are_refused(
         build(options, {})
 
 
-@pytest.mark.parametrize(
-    "pin, what", [("", "follows a branch"), ("a" * 40, "stays at a commit")]
-)
+@pytest.mark.parametrize("pin, what", [("", "follows a branch"), ("a" * 40, "stays at a commit")])
 @pytest.mark.parametrize("verify", ["tag", "both"])
 def test_a_signed_tag_is_not_demanded_of_the_short_form_without_a_tag(
     verify: str, pin: str, what: str, home: Path
 ) -> None:
     configure(home, sync={"allowed_signers": "may", "verify": verify})
 
-    with pytest.raises(
-        ConfigError, match=f"{what}.*verify: {verify}.* Set SKILLS_REF to a tag"
-    ):
+    with pytest.raises(ConfigError, match=f"{what}.*verify: {verify}.* Set SKILLS_REF to a tag"):
         build(Options(repo=FAR, pin=pin), {})
 
     application = build(Options(repo=FAR, pin="v1"), {})
@@ -895,9 +867,7 @@ async def test_offline_events_wait_in_the_spool(*, offline: bool) -> None:
         sent = await application.publisher.publish()
 
     waiting = spooled(application.publisher.outbox.spool)
-    assert (sent, len(endpoint.events()), len(waiting)) == (
-        (0, 0, 1) if offline else (1, 1, 0)
-    )
+    assert (sent, len(endpoint.events()), len(waiting)) == ((0, 0, 1) if offline else (1, 1, 0))
 
 
 @pytest.mark.parametrize("offline", [False, True])
@@ -941,9 +911,7 @@ def write_package(folder: Path, name: str) -> None:
 DISCOVERING = Options(discover=True)
 
 
-def test_the_skills_of_the_project_are_found_from_its_root_down(
-    project: Path, home: Path
-) -> None:
+def test_the_skills_of_the_project_are_found_from_its_root_down(project: Path, home: Path) -> None:
     write_package(home, "mine")
 
     application = build(DISCOVERING, {})
@@ -955,9 +923,7 @@ def test_the_skills_of_the_project_are_found_from_its_root_down(
         "~/.agents/skills/mine",
     ]
     scopes = {skill.path: skill.scope for skill in application.library.snapshot.index}
-    assert {path for path, scope in scopes.items() if scope == "user"} == {
-        "~/.agents/skills/mine"
-    }
+    assert {path for path, scope in scopes.items() if scope == "user"} == {"~/.agents/skills/mine"}
     assert "org" not in scopes.values()
     assert (project / ".agents" / "skills").is_dir()
 

@@ -40,8 +40,6 @@ def invoke() -> Run:
         done = CliRunner(catch_exceptions=False).invoke(
             program, arguments, prog_name="skills-mcp", env=environment
         )
-        return subprocess.CompletedProcess(
-            arguments, done.exit_code, done.stdout, done.stderr
-        )
+        return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
     return run

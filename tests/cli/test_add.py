@@ -18,9 +18,7 @@ def target(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_package_is_shown_and_added(
-    invoke: Run, tmp_path: Path, target: Path
-) -> None:
+def test_a_package_is_shown_and_added(invoke: Run, tmp_path: Path, target: Path) -> None:
     archive = write_zip(tmp_path / "pdf.zip")
 
     done = invoke("add", str(archive), "--to", str(target), "--yes")
@@ -32,9 +30,7 @@ def test_a_package_is_shown_and_added(
     assert (target / "pdf" / "SKILL.md").read_text() == GOOD["SKILL.md"]
 
 
-def test_without_a_terminal_nothing_is_added(
-    invoke: Run, tmp_path: Path, target: Path
-) -> None:
+def test_without_a_terminal_nothing_is_added(invoke: Run, tmp_path: Path, target: Path) -> None:
     done = invoke("add", str(write_zip(tmp_path / "a.zip")), "--to", str(target))
 
     assert done.returncode == 1
@@ -72,9 +68,7 @@ def test_an_earlier_version_is_listed_and_restored(
 @pytest.mark.parametrize(
     "arguments", [[], ["--list", "a", "--restore", "a"], ["--list", "a", "--version=b"]]
 )
-def test_exactly_one_thing_is_asked_for(
-    invoke: Run, target: Path, arguments: list[str]
-) -> None:
+def test_exactly_one_thing_is_asked_for(invoke: Run, target: Path, arguments: list[str]) -> None:
     assert invoke("add", "--to", str(target), *arguments).returncode == 2
 
 

@@ -140,9 +140,7 @@ def test_an_unknown_skill_names_what_may_be_meant(invoke: Run) -> None:
     assert json.loads(done.stdout)["error"]["code"] == "SKILL_NOT_FOUND"
 
 
-@pytest.mark.parametrize(
-    "task", ["add login to the React app", "add a React page", "bake bread"]
-)
+@pytest.mark.parametrize("task", ["add login to the React app", "add a React page", "bake bread"])
 def test_ask_answers_as_a_server_does(invoke: Run, task: str) -> None:
     reply = call(SKILLS_CONTENT, "get_skill", context=task)
 
@@ -182,9 +180,7 @@ def test_search_answers_as_a_server_does(invoke: Run) -> None:
 
 
 @pytest.mark.parametrize("command", ["ask", "search"])
-def test_an_authors_test_is_no_use_of_a_skill(
-    invoke: Run, tmp_path: Path, command: str
-) -> None:
+def test_an_authors_test_is_no_use_of_a_skill(invoke: Run, tmp_path: Path, command: str) -> None:
     home = tmp_path / "home"
     config = write(tmp_path / "config.yaml", "analytics: {enabled: true}\n")
     done = invoke(

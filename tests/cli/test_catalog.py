@@ -33,9 +33,7 @@ def test_the_list_is_all_that_is_printed(invoke: Run) -> None:
 
 
 def test_the_other_format_lists_files(invoke: Run) -> None:
-    done = invoke(
-        "catalog", "--format", "available_skills", "--skills-dir", str(SKILLS_CONTENT)
-    )
+    done = invoke("catalog", "--format", "available_skills", "--skills-dir", str(SKILLS_CONTENT))
 
     assert done.returncode == 0
     assert done.stdout.startswith("<available_skills>\n")

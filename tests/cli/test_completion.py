@@ -44,9 +44,7 @@ def complete(script: Path, *words: str) -> list[str]:
 
 
 @needs_bash
-def test_bash_completes_commands_options_and_values(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_bash_completes_commands_options_and_values(invoke: Run, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text(invoke("completion", "bash").stdout)
 

@@ -49,9 +49,7 @@ def diagnose(invoke: Run, *arguments: str, **environment: str) -> list[Check]:
     data = json.loads(done.stdout)
 
     assert list(data) == ["ok", "checks"]
-    assert all(
-        list(each) == ["name", "ok", "message", "fix"] for each in data["checks"]
-    )
+    assert all(list(each) == ["name", "ok", "message", "fix"] for each in data["checks"])
     assert data["ok"] is all(each["ok"] for each in data["checks"])
     assert done.returncode == (0 if data["ok"] else 1)
     checks: list[Check] = data["checks"]
@@ -70,9 +68,7 @@ def run_fix(invoke: Run, fix: str) -> None:
     if first == "skills-mcp":
         done = invoke(*words)
     else:
-        done = subprocess.run(
-            ["sh", "-c", fix], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(["sh", "-c", fix], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -123,9 +119,7 @@ def test_git_is_missing(invoke: Run, upstream: Upstream, tmp_path: Path) -> None
     assert find(repaired, "repository")["ok"]
 
 
-def test_the_host_of_the_repository_does_not_answer(
-    invoke: Run, server: GitServer
-) -> None:
+def test_the_host_of_the_repository_does_not_answer(invoke: Run, server: GitServer) -> None:
     nowhere = "http://127.0.0.1:1/upstream.git"
 
     broken = diagnose(invoke, "--repo", nowhere)
@@ -163,9 +157,7 @@ def test_the_branch_does_not_exist(invoke: Run, upstream: Upstream) -> None:
     assert repaired["ok"]
 
 
-def test_a_pinned_commit_is_looked_for_at_the_remote(
-    invoke: Run, upstream: Upstream
-) -> None:
+def test_a_pinned_commit_is_looked_for_at_the_remote(invoke: Run, upstream: Upstream) -> None:
     commit = upstream.commit({"skills/one.md": skill_text()})
     to = ("--repo", upstream.url, "--ref", commit)
 
@@ -251,9 +243,7 @@ def test_a_variable_is_mistyped(invoke: Run) -> None:
     repaired = diagnose(invoke, *CONTENT, SKILLS_MCP_LOG_LEVEL="error")
 
     assert not broken["ok"]
-    assert broken["fix"] == (
-        "export SKILLS_MCP_LOG_LEVEL=debug; unset SKILLS_MCP_LOGLEVEL"
-    )
+    assert broken["fix"] == ("export SKILLS_MCP_LOG_LEVEL=debug; unset SKILLS_MCP_LOGLEVEL")
     assert "variables" not in {each["name"] for each in repaired}
 
 
@@ -269,9 +259,7 @@ def test_no_agent_has_an_entry(invoke: Run, upstream: Upstream, home: Path) -> N
     assert find(repaired, "client cursor")["ok"]
 
 
-def test_a_host_that_gets_each_skill_twice_is_named(
-    invoke: Run, project: Path, home: Path
-) -> None:
+def test_a_host_that_gets_each_skill_twice_is_named(invoke: Run, project: Path, home: Path) -> None:
     invoke("install", "--client", "cursor", *CONTENT, "--yes")
     once = [each["name"] for each in diagnose(invoke)]
     invoke("export", *CONTENT, "--to", str(project / ".agents/skills"))
@@ -306,9 +294,7 @@ def test_an_entry_names_a_program_that_is_gone(invoke: Run, home: Path) -> None:
 
     assert not broken["ok"]
     assert "/gone/skills-mcp cannot be started: No such file" in broken["message"]
-    assert broken["fix"] == (
-        f"skills-mcp install --client cursor {shlex.join(CONTENT)} --yes"
-    )
+    assert broken["fix"] == (f"skills-mcp install --client cursor {shlex.join(CONTENT)} --yes")
     assert repaired["ok"]
 
 
@@ -373,18 +359,14 @@ def test_the_server_of_a_plugin_is_found(invoke: Run, home: Path) -> None:
     for host, folder in (("claude-code", cache / "2"), ("gemini", extension)):
         invoke("install", "--plugin", host, "--to", str(folder), *CONTENT)
 
-    checks = diagnose(
-        invoke, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    )
+    checks = diagnose(invoke, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
     assert find(checks, "client claude-code (plugin)")["ok"]
     assert find(checks, "client gemini (plugin)")["ok"]
     assert "clients" not in {each["name"] for each in checks}
 
 
-def test_a_server_gets_what_its_host_passes_on(
-    invoke: Run, home: Path, upstream: Upstream
-) -> None:
+def test_a_server_gets_what_its_host_passes_on(invoke: Run, home: Path, upstream: Upstream) -> None:
     upstream.commit({"skills/one.md": skill_text()})
     command = f"command = '{sys.executable}'\nargs = ['-m', 'skills_mcp']\n"
     table = f"[mcp_servers.skills]\n{command}"

@@ -14,9 +14,7 @@ def test_an_answer_is_shown_with_its_words_and_its_rivals(invoke: Run) -> None:
     done = invoke("explain", "add login to the React app", *SOURCE)
 
     assert done.returncode == 0
-    assert done.stdout.startswith(
-        "Match: ui/react/auth with score 0.4 (keyword algorithm)\n"
-    )
+    assert done.stdout.startswith("Match: ui/react/auth with score 0.4 (keyword algorithm)\n")
     assert "Ignored words: to, the" in done.stdout
     assert "Words of the task" in done.stdout
     assert "ui/react/_index is the runner-up, 0.199 behind" in done.stdout
@@ -105,9 +103,7 @@ def test_words_that_a_package_lacks_are_named(invoke: Run, tmp_path: Path) -> No
     assert "'contract'" in done.stdout
 
 
-def test_what_looks_like_markup_is_printed_as_it_is(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_what_looks_like_markup_is_printed_as_it_is(invoke: Run, tmp_path: Path) -> None:
     write_skill(tmp_path, "a[b].md", keywords=["login"])
 
     done = invoke("explain", "[red]login[/]", "--skills-dir", str(tmp_path))

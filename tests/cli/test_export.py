@@ -82,9 +82,7 @@ def test_frozen_without_a_lock_or_with_another_source_is_refused(
     none = invoke("export", "--repo", upstream.url, "--to", target, "--frozen")
     invoke("export", "--repo", upstream.url, "--to", target)
 
-    other = invoke(
-        "export", "--skills-dir", str(tmp_path / "folder"), "--to", target, "--frozen"
-    )
+    other = invoke("export", "--skills-dir", str(tmp_path / "folder"), "--to", target, "--frozen")
 
     assert "has no skills.lock. Export once without --frozen." in none.stderr
     assert other.returncode == 1
@@ -103,15 +101,11 @@ def test_differences_are_a_line_each(
     nothing = invoke("verify", str(tmp_path))
 
     assert (done.returncode, done.stdout) == (1, "edited: one/SKILL.md\n")
-    assert (
-        "Kept one/SKILL.md: it was edited, or no export has written it" in again.stderr
-    )
+    assert "Kept one/SKILL.md: it was edited, or no export has written it" in again.stderr
     assert "has no skills.lock" in nothing.stderr
 
 
-def test_the_folder_follows_the_skills_until_it_is_interrupted(
-    tmp_path: Path, target: str
-) -> None:
+def test_the_folder_follows_the_skills_until_it_is_interrupted(tmp_path: Path, target: str) -> None:
     content = write(tmp_path / "content/one.md", skill_text()).parent
     command = [sys.executable, "-m", "skills_mcp", "export", "--watch"]
     where = ["--skills-dir", str(content), "--to", target]

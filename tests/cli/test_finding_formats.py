@@ -37,9 +37,7 @@ def test_sarif_names_rule_place_and_what_stays_the_same(invoke: Run) -> None:
     assert last["region"] == {"startLine": 7}
 
 
-def test_the_fingerprint_of_a_finding_survives_a_new_line_above(
-    invoke: Run, content: Path
-) -> None:
+def test_the_fingerprint_of_a_finding_survives_a_new_line_above(invoke: Run, content: Path) -> None:
     [before] = fingerprints(invoke)
     file = content / "skills/bad, 100%/SKILL.md"
     file.write_text(file.read_text().replace("[x]", "A line.\n\n[x]"))
@@ -79,9 +77,7 @@ def test_junit_has_a_case_for_each_finding(
     assert len(case.findall("failure")) == failures
 
 
-def test_junit_without_findings_has_a_case_that_passed(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_junit_without_findings_has_a_case_that_passed(invoke: Run, tmp_path: Path) -> None:
     write_package(tmp_path, "pdf")
 
     done = invoke("validate", str(tmp_path / "pdf"), "--format", "junit")

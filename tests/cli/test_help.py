@@ -40,9 +40,7 @@ def test_the_help_has_the_commands_in_groups_each_with_its_whole_sentence(
 
 
 @every_command
-def test_a_command_shows_examples_that_its_options_allow(
-    invoke: Run, command: str
-) -> None:
+def test_a_command_shows_examples_that_its_options_allow(invoke: Run, command: str) -> None:
     shown = invoke(command, "--help").stdout
 
     lines = shown.partition("\nExamples:\n")[2].splitlines()
@@ -86,9 +84,7 @@ def test_whatever_prints_for_people_prints_json_too(command: str) -> None:
 
 
 @every_command
-def test_options_of_a_command_stand_before_those_that_all_have(
-    invoke: Run, command: str
-) -> None:
+def test_options_of_a_command_stand_before_those_that_all_have(invoke: Run, command: str) -> None:
     shown = invoke(command, "--help").stdout
 
     titles = ["\nOptions:", "\nWhere the skills are:", "\nGeneral:", "\nExamples:"]
@@ -135,9 +131,7 @@ def test_an_unknown_command_is_answered_with_the_line_that_was_meant(
 def test_a_command_that_is_like_no_other_is_answered_with_the_help(invoke: Run) -> None:
     done = invoke("xyzzy")
 
-    assert done.stderr.rstrip().endswith(
-        "There is no command 'xyzzy'. See: skills-mcp --help"
-    )
+    assert done.stderr.rstrip().endswith("There is no command 'xyzzy'. See: skills-mcp --help")
 
 
 def test_no_name_of_another_program_hides_a_command() -> None:
@@ -212,9 +206,7 @@ def test_an_interrupt_is_an_object_with_json(
     assert done.stderr.count("\n") == 2
 
 
-def test_an_interrupt_while_the_program_is_loaded_prints_nothing(
-    tmp_path: Path, run: Run
-) -> None:
+def test_an_interrupt_while_the_program_is_loaded_prints_nothing(tmp_path: Path, run: Run) -> None:
     (tmp_path / "click").mkdir()
     (tmp_path / "click" / "__init__.py").write_text("raise KeyboardInterrupt")
 
@@ -262,9 +254,7 @@ def test_a_reader_that_has_enough_costs_no_traceback() -> None:
     command = f"{shlex.quote(sys.executable)} -m skills_mcp tree --skills-dir "
     command += f"{shlex.quote(str(SKILLS_CONTENT))} | head -n 1"
 
-    done = subprocess.run(
-        ["sh", "-c", command], check=False, capture_output=True, text=True
-    )
+    done = subprocess.run(["sh", "-c", command], check=False, capture_output=True, text=True)
 
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""

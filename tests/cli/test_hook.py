@@ -99,9 +99,7 @@ def read_hint(done: "subprocess.CompletedProcess[str]") -> str:
     return hint
 
 
-def test_a_running_server_answers_without_heavy_imports(
-    hook: Hook, serve: Serve
-) -> None:
+def test_a_running_server_answers_without_heavy_imports(hook: Hook, serve: Serve) -> None:
     serve(*CONTENT)
 
     done = hook("claude-code", *CONTENT)
@@ -215,9 +213,7 @@ def test_a_server_that_was_killed_leaves_nothing_in_the_way(
     assert not left.exists()
 
 
-def test_a_new_server_deletes_what_a_killed_one_has_left(
-    near_home: Path, serve: Serve
-) -> None:
+def test_a_new_server_deletes_what_a_killed_one_has_left(near_home: Path, serve: Serve) -> None:
     killed = serve("--log-level", "info", *CONTENT)
     killed.process.kill()
     killed.process.wait()
@@ -228,9 +224,7 @@ def test_a_new_server_deletes_what_a_killed_one_has_left(
     assert socket.name.endswith(f"-{other.process.pid}.sock")
 
 
-def test_a_server_with_other_skills_is_not_asked(
-    hook: Hook, serve: Serve, tmp_path: Path
-) -> None:
+def test_a_server_with_other_skills_is_not_asked(hook: Hook, serve: Serve, tmp_path: Path) -> None:
     write_skill(tmp_path / "mine", "secret.md", keywords=["login"])
     serve("--skills-dir", str(tmp_path / "mine"), "--log-level", "error")
 
@@ -257,9 +251,7 @@ def test_a_server_of_another_project_is_not_asked(
 
 
 @pytest.mark.parametrize("command", ["hook claude-code", "install", "doctor", ""])
-def test_a_working_directory_that_is_gone_costs_no_traceback(
-    tmp_path: Path, command: str
-) -> None:
+def test_a_working_directory_that_is_gone_costs_no_traceback(tmp_path: Path, command: str) -> None:
     code = (
         "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone');"
         "from skills_mcp.__main__ import main; main()"
@@ -279,9 +271,7 @@ def test_a_working_directory_that_is_gone_costs_no_traceback(
     assert done.returncode == (1 if command in {"install", "doctor"} else 0)
 
 
-def test_skills_that_are_too_close_to_call_are_all_named(
-    hook: Hook, tmp_path: Path
-) -> None:
+def test_skills_that_are_too_close_to_call_are_all_named(hook: Hook, tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_skill(tmp_path / "mine", f"{name}.md", keywords=["login"])
 

@@ -62,7 +62,7 @@ def read_entries(file: Path, host: str) -> dict[str, Any]:
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    return json_comments.parse(text)
+    return json_comments.parse_json_text(text)
 
 
 @every_host
@@ -84,9 +84,7 @@ def test_a_host_gets_an_entry_in_the_file_that_it_reads(
 
 
 @every_host
-def test_what_install_has_written_remove_takes_out(
-    invoke: Run, home: Path, host: Host
-) -> None:
+def test_what_install_has_written_remove_takes_out(invoke: Run, home: Path, host: Host) -> None:
     file = home / USER_FILES[host.name]
     text = '# mine\nmodel = "x"\n' if host.is_toml else '{\n  // mine\n  "a": 1\n}\n'
     write(file, text)
@@ -134,9 +132,7 @@ def test_a_server_at_a_url_needs_no_source(invoke: Run, home: Path, host: Host) 
 
 
 @every_host
-def test_print_shows_the_entry_and_writes_nothing(
-    invoke: Run, home: Path, host: Host
-) -> None:
+def test_print_shows_the_entry_and_writes_nothing(invoke: Run, home: Path, host: Host) -> None:
     done = invoke("install", "--client", host.name, "--repo", REPO, "--print")
 
     parsed = (tomllib if host.is_toml else json).loads(done.stdout)
@@ -145,9 +141,7 @@ def test_print_shows_the_entry_and_writes_nothing(
     assert not (home / USER_FILES[host.name]).exists()
 
 
-def test_the_options_of_the_source_are_in_the_entry(
-    invoke: Run, home: Path, project: Path
-) -> None:
+def test_the_options_of_the_source_are_in_the_entry(invoke: Run, home: Path, project: Path) -> None:
     (project / "skills").mkdir()
     options = ["--subfolder", "teams/web", "--plugins", "a,b", "--everywhere"]
     switches = ["--discover", "--offline"]
@@ -340,9 +334,7 @@ def test_a_file_that_is_not_fit_stays_as_it_is(
     assert file.read_bytes() == before
 
 
-def test_another_name_stands_beside_a_server_of_the_same_name(
-    invoke: Run, home: Path
-) -> None:
+def test_another_name_stands_beside_a_server_of_the_same_name(invoke: Run, home: Path) -> None:
     entry = '{"mcpServers": {"skills": {"command": "npx", "args": ["other"]}}}'
     file = write(home / ".cursor/mcp.json", entry)
 

@@ -103,8 +103,6 @@ def test_what_an_operator_has_to_know_is_always_logged(log: Log) -> None:
     configure_logging("info", secrets=())
 
     for number in range(100):
-        say(
-            "skills_mcp.features.authoring.intake.uploads", 0, "%d has added it", number
-        )
+        say("skills_mcp.features.authoring.intake.uploads", 0, "%d has added it", number)
 
     assert len(log().splitlines()) == 100

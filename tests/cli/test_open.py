@@ -102,9 +102,7 @@ def test_settings_of_a_server_for_others_do_not_count_here(tmp_path: Path) -> No
 
 def test_a_browser_is_opened_where_there_is_one(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    browser = write(
-        tmp_path / "browser", f"#!/bin/sh\necho $1 > {log}.new; mv {log}.new {log}\n"
-    )
+    browser = write(tmp_path / "browser", f"#!/bin/sh\necho $1 > {log}.new; mv {log}.new {log}\n")
     browser.chmod(0o755)
 
     with opened(tmp_path, environment={"BROWSER": f"{browser} %s"}) as (url, _):

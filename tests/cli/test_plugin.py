@@ -66,9 +66,7 @@ def test_an_extension_of_gemini_cli(invoke: Run, tmp_path: Path) -> None:
     assert command["description"]
 
 
-def test_an_extension_names_the_variables_that_it_needs(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_an_extension_names_the_variables_that_it_needs(invoke: Run, tmp_path: Path) -> None:
     done = invoke(
         *("install", "--plugin=gemini", f"--to={tmp_path / 'e'}", "--repo", REPO),
         GITHUB_TOKEN="x" * 9,
@@ -111,9 +109,7 @@ def test_another_version_replaces_the_one_before_if_it_may(
     assert read_command(folder)[-1] == f"{REPO}2"
 
 
-def test_the_version_is_another_one_if_the_server_is(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_the_version_is_another_one_if_the_server_is(invoke: Run, tmp_path: Path) -> None:
     make(invoke, "gemini", tmp_path / "a")
     make(invoke, "gemini", tmp_path / "b", "--repo", f"{REPO}2")
 
@@ -122,9 +118,7 @@ def test_the_version_is_another_one_if_the_server_is(
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_folder_with_other_files_is_left_alone(
-    invoke: Run, tmp_path: Path, host: str
-) -> None:
+def test_a_folder_with_other_files_is_left_alone(invoke: Run, tmp_path: Path, host: str) -> None:
     write(tmp_path / "mine/README.md", "mine")
 
     done = invoke(
@@ -138,9 +132,7 @@ def test_a_folder_with_other_files_is_left_alone(
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_plugin_of_a_server_at_a_url_has_no_hook(
-    invoke: Run, tmp_path: Path, host: str
-) -> None:
+def test_a_plugin_of_a_server_at_a_url_has_no_hook(invoke: Run, tmp_path: Path, host: str) -> None:
     folder = tmp_path / "plugin"
     url = "https://skills.acme.com/mcp"
     make(invoke, host, folder)
@@ -161,15 +153,11 @@ def test_a_plugin_of_a_server_at_a_url_has_no_hook(
         ("--plugin", "gemini", "--to", "x", "--print"),
     ],
 )
-def test_a_plugin_needs_a_folder_and_no_client(
-    invoke: Run, arguments: tuple[str, ...]
-) -> None:
+def test_a_plugin_needs_a_folder_and_no_client(invoke: Run, arguments: tuple[str, ...]) -> None:
     assert invoke("install", *arguments, "--repo", REPO).returncode == 2
 
 
-def test_programs_get_the_files_and_how_to_use_them(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_programs_get_the_files_and_how_to_use_them(invoke: Run, tmp_path: Path) -> None:
     options = ("--to", str(tmp_path / "plugin"), "--repo", REPO, "--json")
 
     done = invoke("install", "--plugin", "gemini", *options)

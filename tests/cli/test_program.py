@@ -67,9 +67,7 @@ def test_wrong_usage_has_a_status_of_its_own(
 @pytest.mark.parametrize(
     "command", ["catalog", "explain", "report", "rollback", "sync", "test", "tree"]
 )
-def test_help_lists_the_own_options_of_a_command_first(
-    invoke: Run, command: str
-) -> None:
+def test_help_lists_the_own_options_of_a_command_first(invoke: Run, command: str) -> None:
     done = invoke(command, "--help")
 
     first = done.stdout.partition("Options:\n")[2].split()[0]
@@ -89,9 +87,7 @@ def test_a_name_as_on_github_is_answered_with_its_url(
     assert "Did you mean" not in there.stderr
 
 
-def test_an_interrupt_says_what_was_stopped(
-    invoke: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_says_what_was_stopped(invoke: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(**_: object) -> None:
         raise KeyboardInterrupt
 
@@ -172,9 +168,7 @@ def test_every_wrong_setting_is_named_at_once(invoke: Run, tmp_path: Path) -> No
     assert "sources[0] needs a folder" in done.stderr
 
 
-def test_a_configuration_file_that_is_not_there_is_an_error(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_a_configuration_file_that_is_not_there_is_an_error(invoke: Run, tmp_path: Path) -> None:
     file = tmp_path / "nothing.yaml"
 
     done = invoke("tree", "--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
@@ -289,9 +283,7 @@ def test_discovery_on_the_command_line_wins_over_that_of_the_file(
         ("CRITICAL", None),
     ],
 )
-def test_a_log_level_for_everybody_is_read_if_we_know_it(
-    value: str, level: str | None
-) -> None:
+def test_a_log_level_for_everybody_is_read_if_we_know_it(value: str, level: str | None) -> None:
     assert shared_level({"LOG_LEVEL": value}) == level
     assert shared_level({}) is None
 
@@ -368,9 +360,7 @@ def test_two_sources_on_the_command_line_are_wrong_usage(invoke: Run) -> None:
     assert "give one of the two" in done.stderr
 
 
-def test_a_folder_that_shall_stay_at_a_commit_is_wrong_usage(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_a_folder_that_shall_stay_at_a_commit_is_wrong_usage(invoke: Run, tmp_path: Path) -> None:
     typed = invoke("sync", "--skills-dir", str(tmp_path), "--ref", "v1")
     inherited = invoke("sync", "--skills-dir", str(tmp_path), SKILLS_REF="v1")
 
@@ -378,9 +368,7 @@ def test_a_folder_that_shall_stay_at_a_commit_is_wrong_usage(
     assert "a folder has no commits to pin" in typed.stderr
 
 
-def test_a_part_of_a_source_is_chosen_by_option_or_variable(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_a_part_of_a_source_is_chosen_by_option_or_variable(invoke: Run, tmp_path: Path) -> None:
     for place in ("skills/a", "plugins/p/skills/b", "extra/c"):
         write(tmp_path / place / "SKILL.md", package_text())
     where = ("tree", "--json", "--skills-dir", str(tmp_path))
@@ -403,9 +391,7 @@ def test_a_subfolder_that_leaves_the_source_is_refused(invoke: Run) -> None:
     assert "SKILLS_SUBFOLDER is '../secrets', which is no folder inside" in done.stderr
 
 
-def test_a_part_without_its_source_is_not_lost_in_silence(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_a_part_without_its_source_is_not_lost_in_silence(invoke: Run, tmp_path: Path) -> None:
     file = write(tmp_path / "config.yaml", f"sources: [{{folder: {tmp_path}}}]")
 
     done = invoke("tree", "--config", str(file), SKILLS_PLUGINS="office")

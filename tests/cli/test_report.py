@@ -23,9 +23,7 @@ CONTENT = ("--skills-dir", str(SKILLS_CONTENT))
 
 
 def collect(folder: Path, *events: object) -> Path:
-    return write(
-        folder / "events.jsonl", "".join(f"{json.dumps(each)}\n" for each in events)
-    )
+    return write(folder / "events.jsonl", "".join(f"{json.dumps(each)}\n" for each in events))
 
 
 @pytest.fixture
@@ -55,9 +53,7 @@ def test_the_record_of_a_month_is_a_screen_of_tables(run: Run) -> None:
 
 @pytest.mark.usefixtures("month")
 def test_a_narrow_terminal_cuts_nothing_off(invoke: Run) -> None:
-    done = invoke(
-        "report", "--until", str(LAST_DAY), *CONTENT, COLUMNS="70", FORCE_COLOR="1"
-    )
+    done = invoke("report", "--until", str(LAST_DAY), *CONTENT, COLUMNS="70", FORCE_COLOR="1")
 
     plain = re.sub(r"\x1b\[[\d;?]*\w", "", done.stdout)
     rows = [line for line in plain.splitlines() if "│" in line]
@@ -65,9 +61,7 @@ def test_a_narrow_terminal_cuts_nothing_off(invoke: Run) -> None:
     assert "…" not in "".join(rows)
 
 
-def test_what_is_waiting_and_what_was_sent_are_counted_together(
-    invoke: Run, home: Path
-) -> None:
+def test_what_is_waiting_and_what_was_sent_are_counted_together(invoke: Run, home: Path) -> None:
     now = datetime.now(UTC)
     old, new = (
         {**missed("bake a cake"), "timestamp": (now - timedelta(days=n)).isoformat()}
@@ -121,9 +115,7 @@ def test_programs_get_one_object(invoke: Run, tmp_path: Path) -> None:
     assert data["notes"] == []
 
 
-def test_what_a_receiver_has_collected_is_read_once(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_what_a_receiver_has_collected_is_read_once(invoke: Run, tmp_path: Path) -> None:
     events = simulate()
     write_lines(tmp_path / "monday.jsonl", events)
     write_lines(tmp_path / "again.jsonl", events[:100])
@@ -150,9 +142,7 @@ def test_without_a_source_the_report_says_what_it_does_not_know(
     assert "Set SKILLS_REPO" in done.stdout
 
 
-def test_skills_that_cannot_be_had_are_said_and_not_fatal(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_skills_that_cannot_be_had_are_said_and_not_fatal(invoke: Run, tmp_path: Path) -> None:
     file = collect(tmp_path, missed("bake a cake", 3))
     gone = str(tmp_path / "gone")
 
@@ -170,9 +160,7 @@ def test_an_empty_record_says_how_to_begin(invoke: Run) -> None:
     assert "analytics:\n  enabled: true" in done.stdout
 
 
-def test_an_empty_record_with_analytics_on_says_that_they_are(
-    invoke: Run, home: Path
-) -> None:
+def test_an_empty_record_with_analytics_on_says_that_they_are(invoke: Run, home: Path) -> None:
     write(home / ".skills-mcp" / "config.yaml", "analytics: {enabled: true}\n")
 
     assert "Analytics are on" in invoke("report", *CONTENT).stdout
@@ -186,9 +174,7 @@ def test_a_record_of_other_days_says_of_which(invoke: Run, tmp_path: Path) -> No
     assert "the newest of 1 event is from 2026-11-03" in done.stdout
 
 
-def test_hashed_tasks_are_counted_and_the_setting_is_named(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_hashed_tasks_are_counted_and_the_setting_is_named(invoke: Run, tmp_path: Path) -> None:
     file = collect(tmp_path, *(missed("hmac-sha256:12", day) for day in (1, 2)))
 
     done = invoke("report", "--from", str(file), *NOVEMBER, *CONTENT)
@@ -213,9 +199,7 @@ def test_an_empty_record_says_so_to_programs_and_on_the_page_too(
     assert "No events in these days" in page.read_text("utf-8")
 
 
-def test_a_record_of_a_newer_version_says_what_was_left_out(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_a_record_of_a_newer_version_says_what_was_left_out(invoke: Run, tmp_path: Path) -> None:
     newer = missed("x", 3) | {"type": "skill_rated"}
 
     done = invoke("report", "--from", str(collect(tmp_path, newer)), *CONTENT)
@@ -292,9 +276,7 @@ def test_wrong_usage_says_what_to_write(
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".html", "circle.html"])
-def test_a_page_that_cannot_be_written_is_said(
-    name: str, invoke: Run, tmp_path: Path
-) -> None:
+def test_a_page_that_cannot_be_written_is_said(name: str, invoke: Run, tmp_path: Path) -> None:
     (tmp_path / "circle.html").symlink_to("circle.html")
 
     done = invoke("report", *CONTENT, "--html", str(tmp_path / name))
@@ -314,9 +296,7 @@ def test_a_disk_that_fails_leaves_the_page_of_yesterday(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "replace", fail)
-    done = invoke(
-        "report", "--from", str(file), *NOVEMBER, *CONTENT, "--html", str(page)
-    )
+    done = invoke("report", "--from", str(file), *NOVEMBER, *CONTENT, "--html", str(page))
 
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
@@ -324,9 +304,7 @@ def test_a_disk_that_fails_leaves_the_page_of_yesterday(
     assert page.read_text() == "the page of yesterday"
 
 
-def test_what_agents_wrote_gives_no_orders_to_the_terminal(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_what_agents_wrote_gives_no_orders_to_the_terminal(invoke: Run, tmp_path: Path) -> None:
     hostile: dict[str, Any] = missed("\x1b]0;owned\x07 [red]bake[/] \u202e a cake")
     file = collect(tmp_path, hostile)
 
@@ -348,9 +326,7 @@ def test_an_empty_record_knows_that_analytics_are_on_without_any_skills(
     assert "DO_NOT_TRACK is set here" in refused.stdout
 
 
-def test_a_database_makes_the_report_over_all_machines(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_database_makes_the_report_over_all_machines(run: Run, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'events.db'}"
     commit = "c" * 40
     given = served("ui/auth", 3, commit=commit), missed("write a haiku", 4)

@@ -19,9 +19,7 @@ def push(upstream: Upstream, description: str) -> str:
     return upstream.commit({"skills/one.md": skill_text(description=description)})
 
 
-def test_the_commit_before_is_served_until_told_otherwise(
-    invoke: Run, upstream: Upstream
-) -> None:
+def test_the_commit_before_is_served_until_told_otherwise(invoke: Run, upstream: Upstream) -> None:
     good = push(upstream, "Good")
     invoke("sync", "--repo", upstream.url)
     bad = push(upstream, "Bad")
@@ -41,9 +39,7 @@ def test_the_commit_before_is_served_until_told_otherwise(
     assert f"held instead of {bad}" in synced.stdout
 
 
-def test_afterwards_the_repository_is_followed_again(
-    invoke: Run, upstream: Upstream
-) -> None:
+def test_afterwards_the_repository_is_followed_again(invoke: Run, upstream: Upstream) -> None:
     push(upstream, "Good")
     invoke("sync", "--repo", upstream.url)
     bad = push(upstream, "Bad")
@@ -75,9 +71,7 @@ def test_it_goes_back_to_the_commit_that_is_named(
     assert (data["commit"], "held" in data) == (wanted, True)
 
 
-def test_a_commit_that_is_not_on_this_machine_is_fetched(
-    invoke: Run, upstream: Upstream
-) -> None:
+def test_a_commit_that_is_not_on_this_machine_is_fetched(invoke: Run, upstream: Upstream) -> None:
     wanted = push(upstream, "Best")
     push(upstream, "Good")
     bad = push(upstream, "Bad")
@@ -127,9 +121,7 @@ def test_where_there_is_no_way_it_says_so(
 def test_a_folder_has_no_commit_to_go_back_to(invoke: Run, tmp_path: Path) -> None:
     alone = invoke("rollback", "--skills-dir", str(tmp_path))
     named = invoke("rollback", "--mount", "", "--skills-dir", str(tmp_path))
-    resumed = invoke(
-        "rollback", "--resume", "--mount", "", "--skills-dir", str(tmp_path)
-    )
+    resumed = invoke("rollback", "--resume", "--mount", "", "--skills-dir", str(tmp_path))
 
     assert (alone.returncode, named.returncode, resumed.returncode) == (4, 4, 4)
     assert "no source is a Git repository" in alone.stderr
@@ -141,9 +133,7 @@ def test_of_several_repositories_the_one_at_the_place_goes_back(
     invoke: Run, tmp_path: Path
 ) -> None:
     one, two = (Upstream.create(tmp_path / name) for name in ("one", "two"))
-    config = sources_file(
-        tmp_path, {"repo": one.url}, {"repo": two.url, "mount": "teams/two"}
-    )
+    config = sources_file(tmp_path, {"repo": one.url}, {"repo": two.url, "mount": "teams/two"})
     push(one, "Good")
     good = push(two, "Good")
     invoke("sync", "--config", config)
@@ -156,9 +146,7 @@ def test_of_several_repositories_the_one_at_the_place_goes_back(
     status = json.loads(invoke("status", "--json", "--config", config).stdout)
     shown = invoke("status", "--config", config)
 
-    assert (
-        "Undo with   skills-mcp rollback --resume --mount teams/two\n" in shown.stdout
-    )
+    assert "Undo with   skills-mcp rollback --resume --mount teams/two\n" in shown.stdout
     assert (unclear.returncode, wrong.returncode, done.returncode) == (2, 2, 0)
     choose = "Choose a repository with --mount: '' or 'teams/two'"
     assert f"Error: {choose}" in unclear.stderr

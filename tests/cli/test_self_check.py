@@ -11,9 +11,7 @@ from tests.cli.conftest import Run
 from tests.support import PROJECT, SKILLS_CONTENT, Upstream, skill_text, write
 
 
-def test_a_machine_that_is_well_says_so_in_a_line(
-    invoke: Run, upstream: Upstream
-) -> None:
+def test_a_machine_that_is_well_says_so_in_a_line(invoke: Run, upstream: Upstream) -> None:
     commit = upstream.commit({"skills/one.md": skill_text()})
     where = ("--repo", upstream.url)
     invoke("sync", *where)
@@ -22,15 +20,11 @@ def test_a_machine_that_is_well_says_so_in_a_line(
     data = json.loads(invoke("self-check", *where, "--json").stdout)
 
     assert done.returncode == 0
-    assert done.stdout.startswith(
-        f"ok: skills-mcp {__version__} serves {commit[:7]} of"
-    )
+    assert done.stdout.startswith(f"ok: skills-mcp {__version__} serves {commit[:7]} of")
     assert done.stdout.count("\n") == 1
     assert (data["ok"], data["version"]) == (True, __version__)
     assert data["sources"][0]["commit"] == commit
-    assert {"version", "cache", "disk", "content"} <= {
-        each["name"] for each in data["checks"]
-    }
+    assert {"version", "cache", "disk", "content"} <= {each["name"] for each in data["checks"]}
 
 
 def test_no_remote_is_asked(invoke: Run, upstream: Upstream) -> None:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import portalocker
 import pytest
 
-from skills_mcp.scripts.execution import HOLDING, SandboxName
+from skills_mcp.scripts.execution import CONFINING_TIERS, SandboxName
 from tests.cli.conftest import Run
 from tests.packages import package_text
 from tests.support import Upstream, skill_text, write, write_skill
@@ -43,8 +43,7 @@ def pointer(synced: str, home: Path) -> Callable[[Known], None]:
 def facts(text: str) -> list[Known]:
     """Return what is said of each source."""
     *sources, scripts = (
-        {line[:12].strip(): line[12:] for line in each.splitlines()}
-        for each in text.split("\n\n")
+        {line[:12].strip(): line[12:] for line in each.splitlines()} for each in text.split("\n\n")
     )
     assert list(scripts) == ["Scripts", "Analytics"]
     return sources
@@ -183,9 +182,7 @@ def test_a_commit_that_is_held_is_said_with_the_way_back(
     assert said["Undo with"] == "skills-mcp rollback --resume"
 
 
-def test_every_source_is_said(
-    invoke: Run, upstream: Upstream, synced: str, tmp_path: Path
-) -> None:
+def test_every_source_is_said(invoke: Run, upstream: Upstream, synced: str, tmp_path: Path) -> None:
     write_skill(tmp_path, "mine/notes.md")
     sources = [
         {"repo": upstream.url},
@@ -273,7 +270,7 @@ def test_it_says_which_sandbox_scripts_would_run_in(invoke: Run) -> None:
 
     assert told["enabled"]
     assert told["sandbox"] in get_args(SandboxName)
-    assert told["confined"] is (told["sandbox"] in HOLDING)
+    assert told["confined"] is (told["sandbox"] in CONFINING_TIERS)
     assert ("not confined" in said) is not told["confined"]
     assert told["sandbox"] in said
     assert all(reason in said for reason in told["missing"])
@@ -290,9 +287,7 @@ def test_it_says_which_sandbox_scripts_would_run_in(invoke: Run) -> None:
         ),
     ],
 )
-def test_it_says_if_scripts_are_off_or_not_held(
-    invoke: Run, settings: str, expected: str
-) -> None:
+def test_it_says_if_scripts_are_off_or_not_held(invoke: Run, settings: str, expected: str) -> None:
     said, told = what_holds_scripts(invoke, settings=settings)
 
     assert said == expected
@@ -303,9 +298,7 @@ def test_it_says_if_scripts_are_off_or_not_held(
 @pytest.mark.usefixtures("_elsewhere")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a sandbox of Linux")
 @pytest.mark.parametrize("demand", ["best_effort", "required"])
-def test_a_machine_without_a_sandbox_says_what_scripts_can_do(
-    tmp_path: Path, demand: str
-) -> None:
+def test_a_machine_without_a_sandbox_says_what_scripts_can_do(tmp_path: Path, demand: str) -> None:
     settings = f"scripts: {{sandbox: {demand}}}"
     file = write(tmp_path / "config.yaml", settings)
     # No number of its calls is known, so neither sandbox of Linux works.
@@ -374,9 +367,7 @@ def test_it_says_that_events_stay_here(invoke: Run) -> None:
     assert last == "Analytics   on, kept on this machine; context hashed, identity hash"
 
 
-def test_a_default_branch_that_stands_in_for_main_is_named(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_a_default_branch_that_stands_in_for_main_is_named(invoke: Run, tmp_path: Path) -> None:
     upstream = Upstream.create(tmp_path, branch="trunk")
     upstream.commit({"skills/a.md": skill_text(keywords=["a"])})
 
@@ -397,15 +388,10 @@ def test_it_counts_the_packages_that_are_not_served(
     form: str, invoke: Run, upstream: Upstream
 ) -> None:
     upstream.commit(
-        {
-            f"{place}/SKILL.md": package_text()
-            for place in ("skills/a", "eval/b", "eval/c")
-        }
+        {f"{place}/SKILL.md": package_text() for place in ("skills/a", "eval/b", "eval/c")}
     )
     is_folder = form == "folder"
-    place = (
-        ("--skills-dir", str(upstream.work)) if is_folder else ("--repo", upstream.url)
-    )
+    place = ("--skills-dir", str(upstream.work)) if is_folder else ("--repo", upstream.url)
     invoke("sync", *place)
 
     done = invoke("status", *place)

@@ -110,10 +110,7 @@ def test_each_suggestion_comes_with_its_evidence_and_its_effect(
         "git apply suggestions.patch",
     ):
         assert said in printed
-    assert (
-        "│ Recorded tasks with a known answer     │     2 │            0 │     2"
-        in printed
-    )
+    assert "│ Recorded tasks with a known answer     │     2 │            0 │     2" in printed
 
 
 def test_programs_get_one_object(invoke: Run, clone: Path, tmp_path: Path) -> None:
@@ -149,9 +146,7 @@ def test_programs_get_one_object(invoke: Run, clone: Path, tmp_path: Path) -> No
     assert "+- kiosk\n" in apply(clone, source["diff"])
 
 
-def test_a_task_that_looks_like_a_diff_is_none(
-    run: Run, clone: Path, tmp_path: Path
-) -> None:
+def test_a_task_that_looks_like_a_diff_is_none(run: Run, clone: Path, tmp_path: Path) -> None:
     tasks = [
         "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-auth kiosk",
         "diff --git a/x b/x\nauth: {kiosk} # '\"",
@@ -191,9 +186,7 @@ def test_a_suggestion_may_not_take_the_skill_from_a_task_that_nobody_complained_
     assert "web: add the keyword kiosk (api for the kiosk)" in printed
 
 
-def test_bad_feedback_makes_a_pick_no_evidence(
-    invoke: Run, clone: Path, tmp_path: Path
-) -> None:
+def test_bad_feedback_makes_a_pick_no_evidence(invoke: Run, clone: Path, tmp_path: Path) -> None:
     bad = judged("web", useful=False, day=3, hour=9.5)
 
     printed = suggest(invoke, clone, *collect(tmp_path, [*picks(), bad]))
@@ -287,9 +280,7 @@ def test_tasks_of_a_skill_that_is_gone_are_left_out_and_named(
     assert "Nothing to change is suggested.\n" in printed
 
 
-def test_the_next_step_names_where_to_run_it(
-    invoke: Run, clone: Path, tmp_path: Path
-) -> None:
+def test_the_next_step_names_where_to_run_it(invoke: Run, clone: Path, tmp_path: Path) -> None:
     printed = suggest(invoke, clone, *collect(tmp_path, picks()))
 
     assert f"read it, and run in {clone.resolve()}:\n" in printed
@@ -297,9 +288,7 @@ def test_the_next_step_names_where_to_run_it(
     assert "     skills-mcp test --skills-dir docs/skills\n" in printed
 
 
-def test_two_folders_of_one_repository_have_one_diff(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_two_folders_of_one_repository_have_one_diff(invoke: Run, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     for team in ("one", "two"):
         write_skill(clone, f"{team}/car.md", keywords=[team, "car"])
@@ -320,9 +309,7 @@ def test_two_folders_of_one_repository_have_one_diff(
     assert "- ramps\n" in (clone / "two/car.md").read_text()
 
 
-def test_a_source_without_suggestions_is_no_error(
-    invoke: Run, clone: Path, tmp_path: Path
-) -> None:
+def test_a_source_without_suggestions_is_no_error(invoke: Run, clone: Path, tmp_path: Path) -> None:
     printed = suggest(invoke, clone, "--source", "web", *collect(tmp_path, []))
 
     assert "Nothing to change is suggested." in printed
@@ -341,9 +328,7 @@ def test_a_terminal_is_told_what_the_file_holds(
     ours, theirs = pytest.importorskip("pty").openpty()
 
     with (tmp_path / "suggestions.patch").open("wb") as patch:
-        subprocess.run(
-            command(clone, tmp_path, tasks), check=True, stdout=patch, stderr=theirs
-        )
+        subprocess.run(command(clone, tmp_path, tasks), check=True, stdout=patch, stderr=theirs)
     os.close(theirs)
 
     with os.fdopen(ours, "rb", buffering=0) as terminal:
@@ -377,8 +362,7 @@ def test_each_of_several_repositories_has_a_diff_of_its_own(
     git("init", "-q", cwd=other)
     settings = write(
         tmp_path / "mine.yaml",
-        f"sources: [{{folder: {clone / 'docs/skills'}}}, "
-        f"{{folder: {other}, mount: team}}]",
+        f"sources: [{{folder: {clone / 'docs/skills'}}}, {{folder: {other}, mount: team}}]",
     )
     tasks = "barrier at the gate", "gate with a stuck barrier"
     events = [*picks(), *picks(tasks, "team/car", "team/bus")]
@@ -413,9 +397,7 @@ def test_the_events_of_all_machines_are_read_from_their_database(
     assert "web: add the keyword kiosk" in printed
 
 
-def test_a_package_gets_keywords_where_the_standard_allows_them(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_package_gets_keywords_where_the_standard_allows_them(run: Run, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     for name in ("customs-forms", "tax-forms"):
         write_package(clone / "docs/skills", name, description="Fill in forms.")
@@ -427,10 +409,7 @@ def test_a_package_gets_keywords_where_the_standard_allows_them(
 
     apply(clone, printed)
     text = (clone / "docs/skills/tax-forms/SKILL.md").read_text()
-    assert (
-        "metadata:\n  keywords: stamp\n  examples: |\n    a wet stamp on forms\n"
-        in text
-    )
+    assert "metadata:\n  keywords: stamp\n  examples: |\n    a wet stamp on forms\n" in text
     checked = run("validate", str(clone / "docs/skills/tax-forms"), "--json")
     errors = [each for each in json.loads(checked.stdout)["problems"]
               if each["rule"].startswith(("metadata", "unknown"))]  # fmt: skip
@@ -441,18 +420,14 @@ def test_line_ends_of_an_author_stay(clone: Path, tmp_path: Path) -> None:
     file = clone / "docs/skills/web.md"
     file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
 
-    done = subprocess.run(
-        command(clone, tmp_path), check=True, capture_output=True, env=os.environ
-    )
+    done = subprocess.run(command(clone, tmp_path), check=True, capture_output=True, env=os.environ)
 
     subprocess.run(["git", "apply", "-"], input=done.stdout, cwd=clone, check=True)
     assert b"- kiosk\r\n" in file.read_bytes()
     assert file.read_bytes().count(b"\n") == file.read_bytes().count(b"\r\n")
 
 
-def test_what_a_skill_holds_gives_no_orders_to_a_terminal(
-    clone: Path, tmp_path: Path
-) -> None:
+def test_what_a_skill_holds_gives_no_orders_to_a_terminal(clone: Path, tmp_path: Path) -> None:
     file = clone / "docs/skills/web.md"
     head, _, body = file.read_text().partition("\n---\n")
     file.write_text(f"{head}\n---\n\x1b[31mRed\tink\n{body}")

@@ -21,9 +21,7 @@ def settings(folder: Path, **sections: Any) -> str:
 
 
 @pytest.mark.spec("9.1")
-def test_the_newest_content_is_brought_here_and_said(
-    run: Run, upstream: Upstream
-) -> None:
+def test_the_newest_content_is_brought_here_and_said(run: Run, upstream: Upstream) -> None:
     upstream.commit({"skills/one.md": skill_text()})
     run("sync", "--repo", upstream.url)
     commit = upstream.commit({"skills/two.md": skill_text()})
@@ -38,9 +36,7 @@ def test_the_newest_content_is_brought_here_and_said(
     assert done.stderr == ""
 
 
-def test_programs_get_what_list_skills_says_of_the_sources(
-    invoke: Run, upstream: Upstream
-) -> None:
+def test_programs_get_what_list_skills_says_of_the_sources(invoke: Run, upstream: Upstream) -> None:
     commit = upstream.commit({"skills/one.md": skill_text()})
 
     done = invoke("sync", "--json", "--repo", upstream.url)
@@ -85,9 +81,7 @@ def test_a_sync_that_fails_says_so_and_what_there_still_is(
         assert data["sources"][0]["error"]["code"] == "REMOTE_NOT_FOUND"
 
 
-def test_without_anything_at_all_it_still_answers_in_full(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_without_anything_at_all_it_still_answers_in_full(invoke: Run, tmp_path: Path) -> None:
     done = invoke("sync", "--skills-dir", str(tmp_path / "nothing"))
 
     assert done.returncode == 4
@@ -167,9 +161,7 @@ def test_without_a_network_what_is_here_will_do(
     assert "was never synced on this machine" in never.stderr
 
 
-def test_programs_learn_why_nothing_is_here_without_a_network(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_programs_learn_why_nothing_is_here_without_a_network(invoke: Run, tmp_path: Path) -> None:
     done = invoke("sync", "--offline", "--json", "--repo", f"{tmp_path}/never.git")
 
     data = json.loads(done.stdout)

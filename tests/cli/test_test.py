@@ -113,9 +113,7 @@ def test_an_ambiguous_answer_fails_only_strictly(try_ours: Any) -> None:
 
 
 @pytest.mark.parametrize("least, code", [("0.5", 0), ("0.51", 1)])
-def test_a_large_set_passes_by_its_accuracy(
-    try_ours: Any, least: str, code: int
-) -> None:
+def test_a_large_set_passes_by_its_accuracy(try_ours: Any, least: str, code: int) -> None:
     done = try_ours(GOOD, WRONG, options=("--min-accuracy", least))
 
     assert done.returncode == code
@@ -136,9 +134,7 @@ def test_an_algorithm_can_be_chosen(try_ours: Any, algorithm: str) -> None:
     assert json.loads(done.stdout)["algorithm"] == algorithm
 
 
-def test_a_prompt_is_routed_with_the_settings_of_the_content(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_a_prompt_is_routed_with_the_settings_of_the_content(invoke: Run, tmp_path: Path) -> None:
     write_skill(tmp_path / "c" / "skills", "a.md", keywords=["react", "x"])
     write(tmp_path / "c" / "config.yaml", "matching: {min_score: 0.6}\n")
     file = prompts(tmp_path, {"query": "react", "expect": "a"})
@@ -163,9 +159,7 @@ def test_everything_that_is_wrong_with_the_prompts_is_said(
     assert "prompts.jsonl:2: expect is missing" in done.stderr
     if options:
         errors = json.loads(done.stdout)["errors"]
-        assert [each["origin"] for each in errors] == [
-            *("prompts.jsonl:1", "prompts.jsonl:2")
-        ]
+        assert [each["origin"] for each in errors] == [*("prompts.jsonl:1", "prompts.jsonl:2")]
     else:
         assert done.stdout == ""
 
@@ -185,9 +179,7 @@ def test_a_file_that_is_not_there_is_wrong_usage(invoke: Run) -> None:
     assert "missing.jsonl" in done.stderr
 
 
-def test_a_wrong_file_is_refused_before_anything_is_synced(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_a_wrong_file_is_refused_before_anything_is_synced(invoke: Run, tmp_path: Path) -> None:
     file = prompts(tmp_path, "{")
 
     done = invoke("test", file, "--repo", f"file://{tmp_path}/nothing.git")
@@ -198,9 +190,7 @@ def test_a_wrong_file_is_refused_before_anything_is_synced(
 # --- examples of the skills -----------------------------------------------------
 
 
-def test_without_a_file_the_examples_of_the_skills_are_tried(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_without_a_file_the_examples_of_the_skills_are_tried(invoke: Run, tmp_path: Path) -> None:
     write_skill(tmp_path, "a.md", keywords=["login"], examples=["login"])
     write_package(tmp_path, "pdf", metadata={"examples": "pdf forms\nbake"})
 
@@ -226,9 +216,7 @@ def test_examples_are_tried_beside_a_file_unless_they_are_left_out(
     assert json.loads(one.stdout)["queries"] == 1
 
 
-def test_without_any_example_it_says_how_to_add_one_and_passes(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_without_any_example_it_says_how_to_add_one_and_passes(invoke: Run, tmp_path: Path) -> None:
     write_skill(tmp_path, "a.md")
 
     done = invoke("test", "--skills-dir", str(tmp_path))
@@ -299,9 +287,7 @@ def test_such_a_file_can_be_named(invoke: Run, with_evals: Path, name: str) -> N
     assert " right, 1 wrong" in done.stdout
 
 
-def test_a_file_that_is_no_list_of_tasks_is_left_out_and_told(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_a_file_that_is_no_list_of_tasks_is_left_out_and_told(invoke: Run, tmp_path: Path) -> None:
     files = {"evals/evals.json": '{"runs": 3}', "evals/trigger_eval.json": "{"}
     write_package(tmp_path, "pdf", files)
 
@@ -312,9 +298,7 @@ def test_a_file_that_is_no_list_of_tasks_is_left_out_and_told(
     assert "left out: pdf/evals/trigger_eval.json: is not JSON" in done.stderr
 
 
-def test_wrong_tasks_in_a_file_that_is_named_are_wrong_usage(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_wrong_tasks_in_a_file_that_is_named_are_wrong_usage(invoke: Run, tmp_path: Path) -> None:
     write_package(tmp_path, "pdf")
     entries = [{"query": "x", "should_trigger": "yes"}, {"id": 2}]
     file = write(tmp_path / "triggers.json", json.dumps(entries))
@@ -392,9 +376,7 @@ def test_the_difference_is_markdown_for_a_comment(
     same = invoke("test", file, *given, "HEAD")
 
     assert done.returncode == 1
-    assert done.stdout.startswith(
-        "### 3 tasks change their skill\n\n| Task | At `HEAD~1`"
-    )
+    assert done.stdout.startswith("### 3 tasks change their skill\n\n| Task | At `HEAD~1`")
     assert "| `add login` | `a` | `b` | **repaired** |" in done.stdout
     row = "| `` login @everyone \\| `now` `` | `a` | `b` | **now wrong** |"
     assert row in done.stdout
@@ -408,9 +390,7 @@ def test_a_folder_is_compared_with_another(invoke: Run, tmp_path: Path) -> None:
     file = prompts(tmp_path, {"query": "login", "expect": "b"})
     base = ("--baseline", str(tmp_path / "before"))
 
-    done = invoke(
-        "test", file, "--skills-dir", str(tmp_path / "after"), *base, "--json"
-    )
+    done = invoke("test", file, "--skills-dir", str(tmp_path / "after"), *base, "--json")
 
     [change] = json.loads(done.stdout)["baseline"]
     assert (change["before"], change["after"]) == (["a"], ["b"])
@@ -432,9 +412,7 @@ def test_a_folder_that_is_new_has_no_answer_in_the_baseline(
     ]
 
 
-def test_signs_in_a_baseline_are_no_markup(
-    invoke: Run, moved: Upstream, tmp_path: Path
-) -> None:
+def test_signs_in_a_baseline_are_no_markup(invoke: Run, moved: Upstream, tmp_path: Path) -> None:
     file = prompts(tmp_path, *PROMPTS)
     ref = "HEAD^{/[/red]}"  # the newest commit whose message has one of these letters
     git("commit", "-q", "--allow-empty", "-m", "red", cwd=moved.work)
@@ -472,14 +450,10 @@ def test_a_repository_is_compared_with_a_branch_a_tag_or_a_commit(
         assert (change["before"], change["after"]) == (["a"], ["b"])
 
 
-def test_a_commit_that_is_not_there_is_said(
-    invoke: Run, moved: Upstream, tmp_path: Path
-) -> None:
+def test_a_commit_that_is_not_there_is_said(invoke: Run, moved: Upstream, tmp_path: Path) -> None:
     file = prompts(tmp_path, PROMPTS[0])
 
-    local = invoke(
-        "test", file, "--skills-dir", str(moved.work), "--baseline", "nowhere"
-    )
+    local = invoke("test", file, "--skills-dir", str(moved.work), "--baseline", "nowhere")
     remote = invoke("test", file, "--repo", moved.url, "--baseline", "nowhere")
 
     assert (local.returncode, remote.returncode) == (4, 4)

@@ -22,9 +22,7 @@ from tests.support import (
 
 @pytest.mark.parametrize("folder", [SKILLS_CONTENT, SKILLS_CONTENT / "skills"])
 @pytest.mark.spec("3.1")
-def test_a_repository_and_its_skills_folder_show_the_same_skills(
-    invoke: Run, folder: Path
-) -> None:
+def test_a_repository_and_its_skills_folder_show_the_same_skills(invoke: Run, folder: Path) -> None:
     done = invoke("tree", "--skills-dir", str(folder))
 
     assert done.returncode == 0
@@ -96,9 +94,7 @@ def run_on_terminal(command: list[str], environment: dict[str, str]) -> str:
     """Run a command whose output is a terminal, and return what it shows."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", **environment}
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment
-    ):
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment):
         os.close(theirs)
         shown = b""
         try:
@@ -111,9 +107,7 @@ def run_on_terminal(command: list[str], environment: dict[str, str]) -> str:
 
 
 @pytest.mark.spec("4.2")
-def test_problems_are_counted_and_shown_when_asked_for(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_problems_are_counted_and_shown_when_asked_for(invoke: Run, tmp_path: Path) -> None:
     write_skill(tmp_path, "good.md")
     write(tmp_path / "bad.md", "no [bold]frontmatter")
 
@@ -138,9 +132,7 @@ def test_programs_get_the_problems_too(invoke: Run, tmp_path: Path) -> None:
     assert (problem["file"], problem["level"]) == ("bad.md", "error")
 
 
-def test_what_looks_like_markup_is_printed_as_it_is(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_what_looks_like_markup_is_printed_as_it_is(invoke: Run, tmp_path: Path) -> None:
     write_skill(tmp_path, "odd.md", description="Use [red]colours[/] and [x]")
 
     done = invoke("tree", "--skills-dir", str(tmp_path))
@@ -171,14 +163,10 @@ def test_a_repository_that_is_down_shows_what_was_synced_before(
     assert done.returncode == 0
     assert f"1 skill served at {commit}" in done.stdout
     [said] = done.stderr.splitlines()  # whole, so that it can be searched for
-    assert said.startswith(
-        f"Sync failed; showing the previous content: {upstream.url} (main): "
-    )
+    assert said.startswith(f"Sync failed; showing the previous content: {upstream.url} (main): ")
 
 
-def test_without_anything_to_show_the_status_says_so(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_without_anything_to_show_the_status_says_so(invoke: Run, tmp_path: Path) -> None:
     done = invoke("tree", "--repo", f"file://{tmp_path}/nothing.git")
 
     assert done.returncode == 4
@@ -233,9 +221,7 @@ def test_several_sources_are_listed_below_the_skills(
 ) -> None:
     commit = upstream.commit({"one.md": skill_text(keywords=["one"])})
     write_skill(tmp_path, "mine/notes.md")
-    file = sources_file(
-        tmp_path, {"repo": upstream.url}, {"folder": "mine", "mount": "teams/mine"}
-    )
+    file = sources_file(tmp_path, {"repo": upstream.url}, {"folder": "mine", "mount": "teams/mine"})
 
     done = invoke("tree", "--config", file)
 
@@ -276,9 +262,7 @@ def test_a_source_that_is_down_is_said_and_the_others_are_shown(
     assert f"; {tmp_path}/never.git (main): repository not found" in done.stderr
 
 
-def test_without_anything_from_any_source_the_status_says_so(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_without_anything_from_any_source_the_status_says_so(invoke: Run, tmp_path: Path) -> None:
     names = ("a", "b")
     sources = [{"folder": str(tmp_path / name), "mount": name} for name in names]
 
@@ -331,9 +315,7 @@ def test_an_empty_folder_is_told_what_a_skill_is(invoke: Run, tmp_path: Path) ->
     assert "No skill was found" not in hidden.stdout
 
 
-def test_a_wrong_subfolder_is_the_first_thing_that_is_said(
-    invoke: Run, upstream: Upstream
-) -> None:
+def test_a_wrong_subfolder_is_the_first_thing_that_is_said(invoke: Run, upstream: Upstream) -> None:
     upstream.commit({"skills/one.md": skill_text()})
     here = str(upstream.work)
 

@@ -21,9 +21,7 @@ def content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_each_finding_is_a_line_that_a_terminal_can_open(
-    invoke: Run, content: Path
-) -> None:
+def test_each_finding_is_a_line_that_a_terminal_can_open(invoke: Run, content: Path) -> None:
     done = invoke("validate", "skills")
 
     error, warning, summary = done.stdout.splitlines()
@@ -59,9 +57,7 @@ def test_a_file_elsewhere_is_shown_with_its_whole_path(
         ([], 2),
     ],
 )
-def test_the_exit_code_says_how_it_ended(
-    invoke: Run, arguments: list[str], code: int
-) -> None:
+def test_the_exit_code_says_how_it_ended(invoke: Run, arguments: list[str], code: int) -> None:
     assert invoke("validate", *arguments).returncode == code
 
 
@@ -106,9 +102,7 @@ def test_rule_files_are_checked_too(invoke: Run, tmp_path: Path) -> None:
     assert "1 skill, 1 error, 0 warnings" in done.stdout
 
 
-def test_what_a_file_says_cannot_steer_the_terminal(
-    invoke: Run, tmp_path: Path
-) -> None:
+def test_what_a_file_says_cannot_steer_the_terminal(invoke: Run, tmp_path: Path) -> None:
     text = '---\nname: pdf\ndescription: x\n"a\\e[2Jb": 1\n---\n[x](<\x1b[2J.md>)\n'
     write(tmp_path / "pdf/SKILL.md", text)
 

@@ -46,9 +46,7 @@ def test_only_the_chosen_rules_are_reported(
 
 @pytest.mark.usefixtures("content")
 @pytest.mark.parametrize("option", ["--select", "--ignore"])
-def test_a_rule_that_does_not_exist_is_answered_with_similar_ones(
-    invoke: Run, option: str
-) -> None:
+def test_a_rule_that_does_not_exist_is_answered_with_similar_ones(invoke: Run, option: str) -> None:
     done = invoke("validate", "skills", option, "link-brokn")
 
     assert done.returncode == 2
@@ -56,9 +54,7 @@ def test_a_rule_that_does_not_exist_is_answered_with_similar_ones(
     assert done.stdout == ""
 
 
-def test_the_settings_of_the_content_choose_rules_for_everyone(
-    invoke: Run, content: Path
-) -> None:
+def test_the_settings_of_the_content_choose_rules_for_everyone(invoke: Run, content: Path) -> None:
     write(content / "config.yaml", "validation: {ignore: [unknown-key]}\n")
 
     assert rules_in(invoke("validate", ".", "--json").stdout) == ["link-broken"]
@@ -66,9 +62,7 @@ def test_the_settings_of_the_content_choose_rules_for_everyone(
     assert rules_in(more.stdout) == []
 
 
-def test_a_selection_on_the_command_line_wins_over_the_settings(
-    invoke: Run, content: Path
-) -> None:
+def test_a_selection_on_the_command_line_wins_over_the_settings(invoke: Run, content: Path) -> None:
     write(content / "config.yaml", "validation: {select: [unknown-key]}\n")
 
     done = invoke("validate", ".", "--json", "--select", "link-*")
@@ -89,9 +83,7 @@ def test_settings_that_name_no_rule_are_an_error_with_their_file(
 
 
 @pytest.mark.usefixtures("content")
-def test_known_findings_fail_no_more_and_new_ones_do(
-    invoke: Run, content: Path
-) -> None:
+def test_known_findings_fail_no_more_and_new_ones_do(invoke: Run, content: Path) -> None:
     baseline = ["--baseline", "known.json"]
     made = invoke("validate", ".", *baseline, "--write-baseline")
     first = invoke("validate", ".", "--strict", *baseline)
@@ -109,9 +101,7 @@ def test_known_findings_fail_no_more_and_new_ones_do(
     assert second.stdout.endswith("4 skills, 1 error, 0 warnings, 3 known\n")
 
 
-def test_a_finding_stays_known_where_lines_and_lengths_change(
-    invoke: Run, content: Path
-) -> None:
+def test_a_finding_stays_known_where_lines_and_lengths_change(invoke: Run, content: Path) -> None:
     write_package(content, "skills/long", body="line\n" * 600 + "[x](gone.md)")
     file = content / "skills/long/SKILL.md"
     invoke("validate", ".", "--baseline", "known.json", "--write-baseline")
@@ -132,9 +122,7 @@ def test_a_second_finding_of_the_same_kind_is_new(invoke: Run, content: Path) ->
     assert rules_in(done.stdout) == ["link-broken"]
 
 
-def test_what_is_repaired_is_told_until_it_leaves_the_baseline(
-    invoke: Run, content: Path
-) -> None:
+def test_what_is_repaired_is_told_until_it_leaves_the_baseline(invoke: Run, content: Path) -> None:
     baseline = ["--baseline", "known.json"]
     invoke("validate", ".", *baseline, "--write-baseline")
     write_package(content, "skills/worse")

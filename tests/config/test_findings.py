@@ -148,10 +148,7 @@ SYNC_KEYS = (
         ),
         (
             {"scripts": {"runners": {"sh": "bash"}}},
-            (
-                "scripts.runners.sh: "
-                "must be an extension with its dot, such as .sh (got 'sh')"
-            ),
+            ("scripts.runners.sh: must be an extension with its dot, such as .sh (got 'sh')"),
         ),
         (
             {"limits": {"max_files": 0}},
@@ -187,10 +184,7 @@ SYNC_KEYS = (
         ),
         (
             {"sources": [{"folder": "a", "rep": "b"}]},
-            (
-                "unknown key sources[0].rep; "
-                f"did you mean repo? allowed here: {SOURCE_KEYS}"
-            ),
+            (f"unknown key sources[0].rep; did you mean repo? allowed here: {SOURCE_KEYS}"),
         ),
         (
             {"sources": [{"folder": "a", 1: "b"}]},
@@ -233,17 +227,11 @@ SYNC_KEYS = (
         ),
         (
             {"limits": {"max_file_bytes": 1 << 31}},
-            (
-                "limits.max_file_bytes: must be a whole number from 1 to 1073741824 "
-                "(got 2147483648)"
-            ),
+            ("limits.max_file_bytes: must be a whole number from 1 to 1073741824 (got 2147483648)"),
         ),
         (
             {"limits": {"max_total_bytes": 0}},
-            (
-                "limits.max_total_bytes: must be a whole number from 1 to "
-                "1099511627776 (got 0)"
-            ),
+            ("limits.max_total_bytes: must be a whole number from 1 to 1099511627776 (got 0)"),
         ),
     ],
 )
@@ -453,9 +441,7 @@ def test_everything_that_is_wrong_with_sources_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         settings.resolve()
 
-    named = re.findall(
-        r"^operator\.yaml: (?:unknown key )?(\S+)", str(caught.value), re.MULTILINE
-    )
+    named = re.findall(r"^operator\.yaml: (?:unknown key )?(\S+)", str(caught.value), re.MULTILINE)
     assert sorted(named) == [
         "nonsense;",
         "sources[0]",

@@ -10,8 +10,8 @@ from skills_mcp.config import (
     Config,
     Layer,
     Settings,
-    environment_layer,
     load_file,
+    parse_environment,
 )
 from skills_mcp.errors import ConfigError
 from tests.config.places import content, operator
@@ -21,7 +21,7 @@ from tests.support import write
 @pytest.mark.spec("11.3")
 def test_each_place_wins_over_the_one_before_it() -> None:
     everywhere = {"refresh": {"interval_minutes": 20}}
-    environment = environment_layer({"REFRESH_INTERVAL_MINUTES": "40"})
+    environment = parse_environment({"REFRESH_INTERVAL_MINUTES": "40"})
     theirs = Layer("config.yaml", everywhere)
     mine = Layer("operator.yaml", {"refresh": {"interval_minutes": 30}})
 
@@ -43,9 +43,7 @@ def test_each_place_wins_over_the_one_before_it() -> None:
 def test_a_place_only_replaces_the_keys_that_it_sets() -> None:
     theirs = content(matching={"min_score": 0.3, "max_results": 5})
 
-    config, findings = operator(matching={"max_results": 2}).resolve_with(
-        theirs, trusted=True
-    )
+    config, findings = operator(matching={"max_results": 2}).resolve_with(theirs, trusted=True)
 
     assert config.matching.min_score == 0.3
     assert config.matching.max_results == 2
@@ -65,9 +63,7 @@ def test_a_place_only_replaces_the_keys_that_it_sets() -> None:
         ("search", "above.yaml"),
     ],
 )
-def test_a_wrong_value_is_named_with_the_highest_place_that_sets_it(
-    key: str, origin: str
-) -> None:
+def test_a_wrong_value_is_named_with_the_highest_place_that_sets_it(key: str, origin: str) -> None:
     below = {
         "matching": {"min_score": -1, "max_results": 2},
         "scripts": {"runners": {".sh": 1}},
@@ -146,9 +142,7 @@ def test_a_file_that_holds_no_settings_is_refused_by_name(
 
 
 @pytest.mark.parametrize("name", ["absent.yaml", "folder"])
-def test_a_file_that_cannot_be_opened_is_refused_by_name(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_file_that_cannot_be_opened_is_refused_by_name(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
 
     with pytest.raises(ConfigError) as caught:

@@ -116,9 +116,7 @@ def _commented_keys(text: str) -> Iterator[tuple[str, str]]:
         comment = line.strip()[2:] if line.strip().startswith("# ") else ""
 
 
-def _described_keys(
-    model: type[BaseModel] = Config, prefix: str = ""
-) -> Iterator[tuple[str, str]]:
+def _described_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, setting in model.model_fields.items():
         value = setting.default
         if setting.description:

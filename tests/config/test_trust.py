@@ -38,12 +38,8 @@ MATCHING_KEYS = "algorithm, ambiguity_threshold, max_candidates, max_results, mi
         ("catalog", {"max_entries": 1}),
     ],
 )
-def test_remote_content_cannot_raise_its_own_privileges(
-    section: str, values: object
-) -> None:
-    config, [finding] = Settings().resolve_with(
-        content(**{section: values}), trusted=False
-    )
+def test_remote_content_cannot_raise_its_own_privileges(section: str, values: object) -> None:
+    config, [finding] = Settings().resolve_with(content(**{section: values}), trusted=False)
 
     assert config == Config()
     assert finding.startswith(f"{section} is ignored: only the operator may set it")
@@ -106,9 +102,7 @@ def test_no_content_opens_what_holds_its_scripts(
     value: object,
     trusted: bool,  # noqa: FBT001
 ) -> None:
-    config, findings = Settings().resolve_with(
-        content(scripts={key: value}), trusted=trusted
-    )
+    config, findings = Settings().resolve_with(content(scripts={key: value}), trusted=trusted)
 
     assert config == Config()
     assert findings == (f"scripts.{key} is ignored: only the operator may set it",)
@@ -274,15 +268,8 @@ KEYS: st.SearchStrategy[object] = (
 
 
 YAML_VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=5)
-    | st.dates(),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
-    ),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=8,
 )
 

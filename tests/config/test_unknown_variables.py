@@ -22,7 +22,7 @@ from tests.docs.pages import CONFIGURATION, code, section, table
 def test_a_name_that_nothing_reads_is_found(name: str, meant: str) -> None:
     [found] = find_unknown_variables({name: "x", "PATH": "/bin"})
 
-    assert (found.name, found.meant) == (name, meant)
+    assert (found.name, found.suggestion) == (name, meant)
     assert (f"Did you mean {meant}?" in str(found)) is bool(meant)
 
 

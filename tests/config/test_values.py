@@ -36,9 +36,7 @@ def test_a_variable_that_carries_data_can_be_let_through() -> None:
 
 @pytest.mark.parametrize("key", ["roots", "readable"])
 @pytest.mark.parametrize("path", ["src", "./src", "", "..", "~ada/src", "$HOME"])
-def test_a_folder_that_means_something_else_in_each_window_is_refused(
-    key: str, path: str
-) -> None:
+def test_a_folder_that_means_something_else_in_each_window_is_refused(key: str, path: str) -> None:
     with pytest.raises(ConfigError, match="an absolute path, or one that begins"):
         operator(scripts={key: [path]}).resolve()
 
@@ -55,9 +53,7 @@ def test_the_folder_in_which_the_server_starts_has_a_name_as_a_root_only() -> No
 @pytest.mark.parametrize(
     "path", ["/a", "/", "../a", "a/../b", "a//b", "a\\b", "C:/a", "a/.git", "..", "nul"]
 )
-def test_a_place_outside_of_the_tree_or_the_source_is_refused(
-    key: str, path: str
-) -> None:
+def test_a_place_outside_of_the_tree_or_the_source_is_refused(key: str, path: str) -> None:
     with pytest.raises(ConfigError) as caught:
         operator(sources=[{"folder": "a", key: path}]).resolve()
 
@@ -79,9 +75,7 @@ def test_a_place_outside_of_the_tree_or_the_source_is_refused(
         ("subfolder", "./", "."),
     ],
 )
-def test_a_place_is_understood_however_people_write_it(
-    key: str, path: str, meant: str
-) -> None:
+def test_a_place_is_understood_however_people_write_it(key: str, path: str, meant: str) -> None:
     [source] = operator(sources=[{"folder": "a", key: path}]).resolve().sources
 
     assert getattr(source, key) == meant

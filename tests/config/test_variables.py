@@ -9,14 +9,14 @@ from skills_mcp.config import (
     Config,
     Layer,
     Settings,
-    environment_layer,
+    parse_environment,
 )
 from skills_mcp.errors import ConfigError
 
 
 @pytest.mark.spec("11.3")
 def test_an_analytics_endpoint_in_the_environment_switches_analytics_on() -> None:
-    layer = environment_layer({"ANALYTICS_ENDPOINT": "https://example.com/events"})
+    layer = parse_environment({"ANALYTICS_ENDPOINT": "https://example.com/events"})
 
     analytics = Settings((layer,)).resolve().analytics
 
@@ -27,7 +27,7 @@ def test_an_analytics_endpoint_in_the_environment_switches_analytics_on() -> Non
 @pytest.mark.spec("11.3")
 def test_an_interval_in_the_environment_switches_refreshing_on() -> None:
     mine = Layer("operator.yaml", {"refresh": {"enabled": False}})
-    layer = environment_layer({"REFRESH_INTERVAL_MINUTES": "5"})
+    layer = parse_environment({"REFRESH_INTERVAL_MINUTES": "5"})
 
     refresh = Settings((mine, layer)).resolve().refresh
 
@@ -38,7 +38,7 @@ def test_an_interval_in_the_environment_switches_refreshing_on() -> None:
 def test_an_environment_that_is_empty_sets_nothing() -> None:
     empty = {variable.name: "" for variable in VARIABLES}
 
-    layer = environment_layer({**empty, "HOME": "/home/ada"})
+    layer = parse_environment({**empty, "HOME": "/home/ada"})
 
     assert layer.values == {}
 
@@ -74,7 +74,7 @@ def test_a_variable_of_skillhub_sets_its_key_and_wins_over_the_file(
     name: str, text: str, key: str, value: object
 ) -> None:
     section, setting = key.split(".")
-    layer = environment_layer({name: text})
+    layer = parse_environment({name: text})
     file = Layer("operator.yaml", {section: {setting: "wrong, but hidden"}})
 
     settings = Settings((file, layer))
@@ -90,7 +90,7 @@ def test_no_variable_switches_commands_on() -> None:
         "EXEC_MAX_OUTPUT_BYTES": "5",
     }
 
-    commands = Settings((environment_layer(everything),)).resolve().commands
+    commands = Settings((parse_environment(everything),)).resolve().commands
 
     assert commands.allowed == ("python",)
     assert not commands.enabled
@@ -108,13 +108,11 @@ def test_no_variable_lets_callers_in_without_sign_in() -> None:
     keys = {variable.key for variable in VARIABLES}
 
     assert "http.auth.issuer" in keys
-    assert keys.isdisjoint(
-        {"http.anonymous", "http.allow_anonymous", "http.trust_proxy_headers"}
-    )
+    assert keys.isdisjoint({"http.anonymous", "http.allow_anonymous", "http.trust_proxy_headers"})
 
 
 def test_a_variable_sets_a_key_of_a_section_within_a_section() -> None:
-    layer = environment_layer({"SKILLS_MCP_HTTP_ISSUER": "https://login.example"})
+    layer = parse_environment({"SKILLS_MCP_HTTP_ISSUER": "https://login.example"})
 
     assert layer.values == {"http": {"auth": {"issuer": "https://login.example"}}}
 
@@ -136,41 +134,30 @@ def test_a_variable_sets_a_key_of_a_section_within_a_section() -> None:
         (
             "ALLOWED_COMMANDS",
             "../sh",
-            (
-                "every name in ALLOWED_COMMANDS must be the bare name of a program, "
-                "such as python3"
-            ),
+            ("every name in ALLOWED_COMMANDS must be the bare name of a program, such as python3"),
         ),
         (
             "EMBEDDING_PROVIDER",
             "cohere",
-            (
-                "EMBEDDING_PROVIDER must be 'none', 'openai', 'gemini' or "
-                "'openai-compatible'"
-            ),
+            ("EMBEDDING_PROVIDER must be 'none', 'openai', 'gemini' or 'openai-compatible'"),
         ),
         (
             "ANALYTICS_ENDPOINT",
             "example.com",
-            (
-                "ANALYTICS_ENDPOINT must be an https:// URL, or an http:// URL on "
-                "this machine"
-            ),
+            ("ANALYTICS_ENDPOINT must be an https:// URL, or an http:// URL on this machine"),
         ),
     ],
 )
-def test_a_wrong_variable_is_named_with_what_is_allowed(
-    name: str, text: str, finding: str
-) -> None:
+def test_a_wrong_variable_is_named_with_what_is_allowed(name: str, text: str, finding: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        environment_layer({name: text})
+        parse_environment({name: text})
 
     assert str(caught.value) == f"environment: {finding} (got {text!r})"
 
 
 def test_every_wrong_variable_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        environment_layer(
+        parse_environment(
             {
                 "SEARCH_LIMIT": "9" * 5000,
                 "ALLOWED_COMMANDS": "a b,python,c d",
@@ -186,11 +173,11 @@ def test_every_wrong_variable_is_named_at_once() -> None:
 @pytest.mark.parametrize("minutes", ["soon", "1.5", "-5", "15m", "0x10", " "])
 def test_an_interval_that_is_no_whole_number_is_refused(minutes: str) -> None:
     with pytest.raises(ConfigError, match="REFRESH_INTERVAL_MINUTES") as caught:
-        environment_layer({"REFRESH_INTERVAL_MINUTES": minutes})
+        parse_environment({"REFRESH_INTERVAL_MINUTES": minutes})
 
     assert repr(minutes) in str(caught.value)
 
 
 def test_an_interval_of_no_minutes_is_refused_and_named() -> None:
     with pytest.raises(ConfigError, match="environment: REFRESH_INTERVAL_MINUTES "):
-        environment_layer({"REFRESH_INTERVAL_MINUTES": "0"})
+        parse_environment({"REFRESH_INTERVAL_MINUTES": "0"})

@@ -166,9 +166,7 @@ def hang_after_headers(request: Request) -> None:
 
 def stall(at: float) -> Fault:
     """Send the pack up to a byte (or a share of it, such as 0.5), and no more."""
-    return _in_pack(
-        lambda request, good, n: _send_part(request, good, n, waits=True), at
-    )
+    return _in_pack(lambda request, good, n: _send_part(request, good, n, waits=True), at)
 
 
 def drip(piece: int, pause_seconds: float) -> Fault:
@@ -186,9 +184,7 @@ def drip(piece: int, pause_seconds: float) -> Fault:
 
 def cut(at: float) -> Fault:
     """Hang up in the pack, before the byte `at` (or at a share of it)."""
-    return _in_pack(
-        lambda request, good, n: _send_part(request, good, n, waits=False), at
-    )
+    return _in_pack(lambda request, good, n: _send_part(request, good, n, waits=False), at)
 
 
 def flip(at: float) -> Fault:
@@ -210,9 +206,7 @@ def answer(status: int, content: bytes = b"", **headers: str) -> Fault:
 
 def redirect(status: int, target: str) -> Fault:
     """Send every request to the same path somewhere else."""
-    return lambda request: request.send(
-        Answer(status, {"Location": target + request.path})
-    )
+    return lambda request: request.send(Answer(status, {"Location": target + request.path}))
 
 
 def replaying(request: Request, answers: dict[bytes, Answer]) -> Answer:
@@ -250,9 +244,7 @@ def flood(count: int) -> Fault:
     content = b"".join(
         b"0000" if line is None else b"%04x%s" % (len(line) + 4, line) for line in lines
     )
-    return answer(
-        200, content, Content_Type="application/x-git-upload-pack-advertisement"
-    )
+    return answer(200, content, Content_Type="application/x-git-upload-pack-advertisement")
 
 
 def _in_pack(spoil: Callable[[Request, Answer, int], object], at: float) -> Fault:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Accept, Attempt, Checkout, Freshness
+from skills_mcp.content.source import Checkout, CommitCheck, Freshness, SyncAttempt
 from skills_mcp.errors import SyncError
 from tests.support import PATIENCE_SECONDS
 
@@ -36,7 +36,7 @@ class FakeSource(RemoteBranch):
         self.outcome = outcome
         self.here: Checkout | None = None
         """What any process has published."""
-        self.last_attempt = Attempt()
+        self.last_attempt = SyncAttempt()
         self.due_at = math.inf
         """The answer of `next_sync_at`."""
         self.intervals: list[float | None] = []
@@ -53,7 +53,7 @@ class FakeSource(RemoteBranch):
         self._seen = self.here
         return self.here
 
-    def sync(self, freshness: Freshness, accept: Accept) -> Checkout:
+    def sync(self, freshness: Freshness, accept: CommitCheck) -> Checkout:
         self.asked.append(freshness)
         outcome = self._await_outcome()
         if isinstance(outcome, Exception):
@@ -64,7 +64,7 @@ class FakeSource(RemoteBranch):
         self.here = self._seen = outcome
         return outcome
 
-    def attempt(self) -> Attempt:
+    def attempt(self) -> SyncAttempt:
         return self.last_attempt
 
     def next_sync_at(self, interval_seconds: float | None) -> float:

@@ -11,8 +11,8 @@ import pytest
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Checkout, Content, Freshness, Mount, Part
-from skills_mcp.content.store.snapshot_store import SnapshotStore
+from skills_mcp.content.source import Checkout, Content, ContentPart, Freshness, Mount
+from skills_mcp.content.store.snapshot_store import CommitStore
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import HistoryRewrittenError, RemoteMissingError, SyncError
 from tests.content.git_server import serving
@@ -41,9 +41,7 @@ def source(upstream: Upstream, tmp_path: Path) -> RemoteBranch:
     return open_branch(upstream, tmp_path)
 
 
-def open_branch(
-    upstream: Upstream, tmp_path: Path, branch: str = "main"
-) -> RemoteBranch:
+def open_branch(upstream: Upstream, tmp_path: Path, branch: str = "main") -> RemoteBranch:
     return RemoteBranch(Remote(upstream.url, branch), tmp_path / "cache", SyncPolicy())
 
 
@@ -75,9 +73,7 @@ def test_the_first_sync_publishes_the_branchs_commit(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
-def test_files_of_a_snapshot_are_read_only(
-    upstream: Upstream, source: RemoteBranch
-) -> None:
+def test_files_of_a_snapshot_are_read_only(upstream: Upstream, source: RemoteBranch) -> None:
     upstream.commit({"a.md": "A", "b/run.sh": "#!/bin/sh"})
 
     directory = sync(source).directory
@@ -147,9 +143,7 @@ def test_a_sync_without_news_keeps_the_commit_and_moves_the_time(
 
 
 @pytest.mark.spec("9.4")
-def test_a_force_push_converges_in_one_sync(
-    upstream: Upstream, source: RemoteBranch
-) -> None:
+def test_a_force_push_converges_in_one_sync(upstream: Upstream, source: RemoteBranch) -> None:
     base = upstream.commit({"a.md": "1"})
     upstream.commit({"a.md": "2"})
     sync(source)
@@ -162,9 +156,7 @@ def test_a_force_push_converges_in_one_sync(
 
 
 @pytest.mark.spec("9.4")
-def test_a_rollback_converges_in_one_sync(
-    upstream: Upstream, source: RemoteBranch
-) -> None:
+def test_a_rollback_converges_in_one_sync(upstream: Upstream, source: RemoteBranch) -> None:
     good = upstream.commit({"a.md": "good"})
     upstream.commit({"a.md": "bad", "b.md": "bad"})
     sync(source)
@@ -177,9 +169,7 @@ def test_a_rollback_converges_in_one_sync(
 
 
 @pytest.mark.spec("9.4")
-def test_unrelated_history_converges_in_one_sync(
-    upstream: Upstream, source: RemoteBranch
-) -> None:
+def test_unrelated_history_converges_in_one_sync(upstream: Upstream, source: RemoteBranch) -> None:
     upstream.commit({"a.md": "old", "gone.md": "old"})
     sync(source)
     git("checkout", "-q", "--orphan", "fresh", cwd=upstream.work)
@@ -242,9 +232,7 @@ def test_a_branch_that_never_was_is_said_at_the_first_sync(
 
 
 @pytest.mark.spec("9.1")
-def test_another_branch_never_shares_a_store(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_another_branch_never_shares_a_store(upstream: Upstream, tmp_path: Path) -> None:
     upstream.commit({"a.md": "main"})
     git("checkout", "-q", "-b", "release", cwd=upstream.work)
     upstream.commit({"a.md": "release"})
@@ -471,7 +459,7 @@ def _wait_until_it_waits_for_the_lock(process: "subprocess.Popen[bytes]") -> Non
 
 def content_of(source: RemoteBranch) -> Content:
     """Return the newest commit as the content of a server."""
-    return Content((Part(Mount(source=source), sync(source)),))
+    return Content((ContentPart(Mount(source=source), sync(source)),))
 
 
 @pytest.mark.spec("9.4")
@@ -488,14 +476,12 @@ def test_changes_are_counted_by_file(upstream: Upstream, source: RemoteBranch) -
     assert mounts.count_changes(None, after) == 3
 
 
-def test_a_commit_long_forgotten_counts_as_empty(
-    upstream: Upstream, source: RemoteBranch
-) -> None:
+def test_a_commit_long_forgotten_counts_as_empty(upstream: Upstream, source: RemoteBranch) -> None:
     upstream.commit({"a.md": "1", "b.md": "1"})
     after = content_of(source)
     [part] = after.parts
     forgotten = Checkout(part.checkout.directory, "0" * 40, part.checkout.synced_at)
-    before = Content((Part(part.mount, forgotten),))
+    before = Content((ContentPart(part.mount, forgotten),))
 
     assert source.content_ids(forgotten) is None
     assert Mounts((Mount(source=source),)).count_changes(before, after) == 2
@@ -542,9 +528,7 @@ def test_a_pinned_tag_stays_where_it_is_while_the_branch_goes_on(
     assert text(after) == "tagged"
 
 
-def test_a_tag_wins_over_a_branch_of_the_same_name(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_tag_wins_over_a_branch_of_the_same_name(upstream: Upstream, tmp_path: Path) -> None:
     upstream.commit({"a.md": "tagged"})
     git("tag", "both", cwd=upstream.work)
     git("checkout", "-q", "-b", "both", cwd=upstream.work)
@@ -557,9 +541,7 @@ def test_a_tag_wins_over_a_branch_of_the_same_name(
     assert (text(tag), text(branch)) == ("tagged", "branch")
 
 
-def test_a_tag_that_somebody_moves_is_followed(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_tag_that_somebody_moves_is_followed(upstream: Upstream, tmp_path: Path) -> None:
     source = open_pinned(upstream, tmp_path, "v1")
     for content in ("old", "new"):
         upstream.commit({"a.md": content})
@@ -581,9 +563,7 @@ def test_a_pinned_commit_is_served_whatever_the_branch_does(
     assert (checkout.revision, text(checkout)) == (pinned, "pinned")
 
 
-def test_a_pinned_commit_that_is_here_needs_no_remote(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_pinned_commit_that_is_here_needs_no_remote(upstream: Upstream, tmp_path: Path) -> None:
     pinned = upstream.commit({"a.md": "pinned"})
     sync(open_pinned(upstream, tmp_path, pinned))
     shutil.rmtree(upstream.bare)
@@ -627,9 +607,7 @@ def test_a_tag_on_something_else_than_a_commit_is_no_pin(
         sync(open_pinned(upstream, tmp_path, "tree"))
 
 
-def test_pins_and_branches_never_share_a_store(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_pins_and_branches_never_share_a_store(upstream: Upstream, tmp_path: Path) -> None:
     commit = upstream.commit({"a.md": "A"})
     git("tag", "main", cwd=upstream.work)
     git("tag", "v1", cwd=upstream.work)
@@ -665,16 +643,11 @@ def test_the_default_branch_is_followed_where_no_branch_is_named_and_there_is_no
     assert found
     assert found.default_branch == branch
     assert again.name == f"{without_main.url} ({branch})"
-    said = (
-        f"{without_main.url} has no branch main: its default branch '{branch}' is "
-        "followed"
-    )
+    said = f"{without_main.url} has no branch main: its default branch '{branch}' is followed"
     assert caplog.messages.count(said) == 2
 
 
-def test_a_main_that_comes_later_is_followed(
-    without_main: Upstream, tmp_path: Path
-) -> None:
+def test_a_main_that_comes_later_is_followed(without_main: Upstream, tmp_path: Path) -> None:
     source = open_branch(without_main, tmp_path, "")
     sync(source)
     git("switch", "-q", "-c", "main", cwd=without_main.work)
@@ -694,8 +667,8 @@ def test_a_rollback_and_its_end_stay_on_the_default_branch(
     without_main.commit({"a.md": "B"})
     sync(source)
 
-    held = source.go_back()
-    source.follow()
+    held = source.roll_back()
+    source.resume()
 
     newest = source.open()
     assert (text(held), held.default_branch) == ("A", branch)
@@ -742,9 +715,7 @@ def test_without_a_default_branch_the_branches_are_named(
         sync(open_branch(without_main, tmp_path, ""))
 
 
-def test_an_empty_repository_has_no_default_branch(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_an_empty_repository_has_no_default_branch(upstream: Upstream, tmp_path: Path) -> None:
     with pytest.raises(RemoteMissingError, match=r"is empty\. Push"):
         sync(open_branch(upstream, tmp_path, ""))
 
@@ -817,7 +788,7 @@ def test_a_store_that_is_read_stays(
 
 
 def test_a_store_that_is_written_stays(forgotten: Path, source: RemoteBranch) -> None:
-    with SnapshotStore(forgotten).exclusive(timeout_seconds=1):
+    with CommitStore(forgotten).exclusive(timeout_seconds=1):
         os.utime(forgotten, (0, 0))
 
         sync(source)

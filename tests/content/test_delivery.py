@@ -13,7 +13,7 @@ import pytest
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Checkout, Freshness, accept_all
+from skills_mcp.content.source import Checkout, Freshness, accept_any_commit
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import (
     AccessRefusedError,
@@ -23,7 +23,7 @@ from skills_mcp.errors import (
     SyncError,
     UnreadableContentError,
 )
-from skills_mcp.skills.homes import WHOLE, Selection
+from skills_mcp.skills.homes import DEFAULT_SELECTION, Selection
 from skills_mcp.skills.model import Stamp
 from tests.content.git_server import GitServer, answer, serving
 from tests.support import Upstream, git, mounted, sync, write
@@ -79,9 +79,7 @@ def now() -> Freshness:
     return Freshness(time.time(), is_urgent=True)
 
 
-def test_a_commit_is_read_before_anybody_is_served_from_it(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_a_commit_is_read_before_anybody_is_served_from_it(upstream: Upstream, cache: Path) -> None:
     upstream.commit({"a.md": "1"})
     source, seen = follow(upstream, cache), []
 
@@ -93,9 +91,7 @@ def test_a_commit_is_read_before_anybody_is_served_from_it(
     assert seen == [("1", None)]
 
 
-def test_a_commit_that_cannot_be_read_is_not_published(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_a_commit_that_cannot_be_read_is_not_published(upstream: Upstream, cache: Path) -> None:
     upstream.commit({"a.md": "good"})
     source, reader = follow(upstream, cache), Reader()
     source.sync(now(), reader)
@@ -125,9 +121,7 @@ def test_a_commit_that_was_refused_is_not_read_again_and_the_next_one_is(
     assert reader.asked == ["bad", "repaired"]
 
 
-def test_what_is_published_already_is_not_read_again(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_what_is_published_already_is_not_read_again(upstream: Upstream, cache: Path) -> None:
     upstream.commit({"a.md": "1"})
     source, reader = follow(upstream, cache), Reader()
 
@@ -137,9 +131,7 @@ def test_what_is_published_already_is_not_read_again(
     assert reader.asked == ["1"]
 
 
-def test_a_commit_beyond_a_limit_is_not_published(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_a_commit_beyond_a_limit_is_not_published(upstream: Upstream, cache: Path) -> None:
     upstream.commit({"a.md": "1"})
     source = follow(upstream, cache, SyncPolicy(max_files=2))
     sync(source)
@@ -151,23 +143,19 @@ def test_a_commit_beyond_a_limit_is_not_published(
     assert read(source.open()) == "1"
 
 
-def test_a_limit_that_was_raised_lets_a_file_in(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_a_limit_that_was_raised_lets_a_file_in(upstream: Upstream, cache: Path) -> None:
     upstream.commit({"a.md": "1", "b.md": "longer"})
     small = sync(follow(upstream, cache, SyncPolicy(max_file_bytes=3)))
-    left_out = [each.file for each in small.surveyed[WHOLE].problems]
+    left_out = [each.file for each in small.surveyed[DEFAULT_SELECTION].problems]
 
     large = sync(follow(upstream, cache))
 
     assert left_out == ["b.md"]
-    assert large.surveyed[WHOLE].problems == ()
+    assert large.surveyed[DEFAULT_SELECTION].problems == ()
     assert read(large, "b.md") == "longer"
 
 
-def test_only_the_parts_that_are_served_are_written(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_only_the_parts_that_are_served_are_written(upstream: Upstream, cache: Path) -> None:
     upstream.commit({"web/a.md": "1", "data/b.md": "2", "config.yaml": ""})
 
     part = sync(follow(upstream, cache, SyncPolicy(selections=(Selection("web"),))))
@@ -256,7 +244,7 @@ def test_what_was_fetched_before_it_had_to_be_signed_is_not_served_any_more(
         source.open()
     offline = follow(upstream, cache, SyncPolicy(signers=signers, is_offline=True))
     with pytest.raises(SignatureError):
-        offline.sync(Freshness(0.0), accept_all)
+        offline.sync(Freshness(0.0), accept_any_commit)
 
 
 # -- going back
@@ -270,11 +258,9 @@ def two_commits(upstream: Upstream, cache: Path) -> RemoteBranch:
     return source
 
 
-def test_the_commit_before_is_served_until_told_otherwise(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_the_commit_before_is_served_until_told_otherwise(upstream: Upstream, cache: Path) -> None:
     source = two_commits(upstream, cache)
-    checkout = source.go_back()
+    checkout = source.roll_back()
     upstream.commit({"a.md": "3"})
 
     held = sync(source)
@@ -288,9 +274,9 @@ def test_following_again_brings_what_was_taken_back_and_then_the_newest(
     upstream: Upstream, cache: Path
 ) -> None:
     source = two_commits(upstream, cache)
-    source.go_back()
+    source.roll_back()
 
-    source.follow()
+    source.resume()
     resumed = source.open()
     upstream.commit({"a.md": "3"})
 
@@ -302,42 +288,36 @@ def test_following_again_brings_what_was_taken_back_and_then_the_newest(
 
 def test_one_can_go_back_again_after_following(upstream: Upstream, cache: Path) -> None:
     source = two_commits(upstream, cache)
-    source.go_back()
-    source.follow()
+    source.roll_back()
+    source.resume()
 
-    assert read(source.go_back()) == "1"
+    assert read(source.roll_back()) == "1"
 
 
-def test_there_is_no_way_back_from_the_first_commit(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_there_is_no_way_back_from_the_first_commit(upstream: Upstream, cache: Path) -> None:
     upstream.commit({"a.md": "1"})
     source = follow(upstream, cache)
     sync(source)
 
     with pytest.raises(SyncError, match="no previous commit"):
-        source.go_back()
+        source.roll_back()
     with pytest.raises(SyncError, match="nothing is held"):
-        source.follow()
+        source.resume()
 
     assert read(source.open()) == "1"
 
 
-def test_a_sync_without_news_keeps_the_way_back(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_a_sync_without_news_keeps_the_way_back(upstream: Upstream, cache: Path) -> None:
     source = two_commits(upstream, cache)
     for _ in range(3):
         sync(source)
 
-    assert read(source.go_back()) == "1"
+    assert read(source.roll_back()) == "1"
 
 
-def test_what_is_held_comes_back_if_somebody_deletes_it(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_what_is_held_comes_back_if_somebody_deletes_it(upstream: Upstream, cache: Path) -> None:
     source = two_commits(upstream, cache)
-    held = source.go_back()
+    held = source.roll_back()
     shutil.rmtree(held.directory)
 
     assert read(sync(source)) == "1"
@@ -350,15 +330,13 @@ def test_what_is_gone_back_to_is_whole(upstream: Upstream, cache: Path) -> None:
     file.chmod(0o644)
     file.write_text("edited")
 
-    assert read(source.go_back()) == "1"
+    assert read(source.roll_back()) == "1"
 
 
 # -- what somebody does to the files
 
 
-def test_a_file_that_somebody_has_edited_is_put_right(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_a_file_that_somebody_has_edited_is_put_right(upstream: Upstream, cache: Path) -> None:
     upstream.commit({"a.md": "1", "b.md": "2"})
     source = follow(upstream, cache)
     folder = sync(source).directory
@@ -404,7 +382,7 @@ def test_what_was_fetched_since_then_will_do(server: GitServer, cache: Path) -> 
     sync(over_http(server, cache))
     before = requests(server)
 
-    checkout = over_http(server, cache).sync(Freshness(asked_at), accept_all)
+    checkout = over_http(server, cache).sync(Freshness(asked_at), accept_any_commit)
 
     assert (read(checkout), requests(server)) == ("1", before)
 
@@ -421,20 +399,18 @@ def test_a_fetch_of_tomorrow_proves_nothing(
     source = over_http(server, cache)
 
     assert source.next_sync_at(900) <= time.time()
-    assert read(source.sync(Freshness(0.0), accept_all)) == "2"
+    assert read(source.sync(Freshness(0.0), accept_any_commit)) == "2"
 
 
-def test_all_windows_leave_a_remote_alone_that_has_failed(
-    server: GitServer, cache: Path
-) -> None:
+def test_all_windows_leave_a_remote_alone_that_has_failed(server: GitServer, cache: Path) -> None:
     server.token = "right"  # noqa: S105 - a test
     with pytest.raises(AccessRefusedError):
-        over_http(server, cache, "wrong").sync(Freshness(time.time()), accept_all)
+        over_http(server, cache, "wrong").sync(Freshness(time.time()), accept_any_commit)
     before = requests(server)
 
     for _ in range(10):
         with pytest.raises(AccessRefusedError) as raised:
-            over_http(server, cache, "wrong").sync(Freshness(time.time()), accept_all)
+            over_http(server, cache, "wrong").sync(Freshness(time.time()), accept_any_commit)
         assert raised.value.is_recalled
 
     assert requests(server) == before
@@ -449,9 +425,7 @@ def test_who_insists_is_not_kept_from_asking(server: GitServer, cache: Path) -> 
     assert read(sync(over_http(server, cache))) == "1"
 
 
-def test_a_failure_since_then_answers_who_insists_as_well(
-    server: GitServer, cache: Path
-) -> None:
+def test_a_failure_since_then_answers_who_insists_as_well(server: GitServer, cache: Path) -> None:
     asked_at = time.time()
     server.fault = answer(503)
     with pytest.raises(SyncError):
@@ -459,7 +433,7 @@ def test_a_failure_since_then_answers_who_insists_as_well(
     before = requests(server)
 
     with pytest.raises(SyncError) as raised:
-        over_http(server, cache).sync(Freshness(asked_at, is_urgent=True), accept_all)
+        over_http(server, cache).sync(Freshness(asked_at, is_urgent=True), accept_any_commit)
 
     assert raised.value.is_recalled
     assert requests(server) == before
@@ -490,9 +464,7 @@ def test_a_host_that_asks_for_rest_gets_it(server: GitServer, cache: Path) -> No
     assert source.next_sync_at(900) == attempt.next_attempt_at
 
 
-def test_the_next_sync_is_an_interval_after_the_last_one(
-    server: GitServer, cache: Path
-) -> None:
+def test_the_next_sync_is_an_interval_after_the_last_one(server: GitServer, cache: Path) -> None:
     source = over_http(server, cache)
     never = source.next_sync_at(900)
     sync(source)
@@ -502,10 +474,8 @@ def test_the_next_sync_is_an_interval_after_the_last_one(
     assert source.next_sync_at(None) == math.inf
 
 
-def test_what_is_held_or_final_or_offline_is_never_due(
-    upstream: Upstream, cache: Path
-) -> None:
-    two_commits(upstream, cache).go_back()
+def test_what_is_held_or_final_or_offline_is_never_due(upstream: Upstream, cache: Path) -> None:
+    two_commits(upstream, cache).roll_back()
     commit = git("rev-parse", "HEAD", cwd=upstream.work)
     pinned = follow(upstream, cache, pin=commit)
     sync(pinned)
@@ -527,30 +497,26 @@ def test_offline_nothing_is_asked(server: GitServer, cache: Path) -> None:
     assert requests(server) == before
 
 
-def test_offline_and_never_synced_says_what_to_do(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_offline_and_never_synced_says_what_to_do(upstream: Upstream, cache: Path) -> None:
     offline = follow(upstream, cache, SyncPolicy(is_offline=True))
 
     with pytest.raises(SyncError, match="skills-mcp sync"):
         sync(offline)
 
 
-def test_what_another_process_publishes_is_news_once(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_what_another_process_publishes_is_news_once(upstream: Upstream, cache: Path) -> None:
     upstream.commit({"a.md": "1"})
     mine, other = follow(upstream, cache), follow(upstream, cache)
     sync(mine)
-    before = mine.has_news()
+    before = mine.has_update()
     upstream.commit({"a.md": "2"})
     sync(other)
 
-    told = mine.has_news()
+    told = mine.has_update()
 
     assert (before, told) == (False, True)
     assert read(mine.open()) == "2"
-    assert not mine.has_news()
+    assert not mine.has_update()
 
 
 # -- what readers of an older commit notice
@@ -574,9 +540,7 @@ def test_a_file_that_the_next_commit_shares_is_the_same_to_its_readers(
     assert len(set(looks)) == 1
 
 
-def test_another_content_of_the_same_size_looks_different(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_another_content_of_the_same_size_looks_different(upstream: Upstream, cache: Path) -> None:
     source = follow(upstream, cache)
     looks = set()
 
@@ -618,7 +582,7 @@ def test_the_timer_asks_again_although_who_published_last_died_before_saying_so(
     newest = upstream.commit({"a.md": "3"})
 
     attempt = source.attempt()
-    content = mounted(source).sync_due(300, accept_all)
+    content = mounted(source).sync_due(300, accept_any_commit)
 
     assert (attempt.attempted_at, attempt.failures) == (published["fetched_at"], 0)
     assert content.parts[0].checkout.revision == newest
@@ -628,7 +592,7 @@ def test_what_is_held_is_served_although_gits_store_is_lost(
     upstream: Upstream, cache: Path
 ) -> None:
     source = two_commits(upstream, cache)
-    source.go_back()
+    source.roll_back()
     shutil.rmtree(pointer_of(cache).parent / "objects.git")
 
     assert read(sync(source)) == "1"
@@ -638,20 +602,18 @@ def test_a_hold_whose_files_are_lost_says_how_to_end_it_and_can_be_ended(
     upstream: Upstream, cache: Path
 ) -> None:
     source = two_commits(upstream, cache)
-    source.go_back()
+    source.roll_back()
     for name in ("objects.git", "snap"):
         shutil.rmtree(pointer_of(cache).parent / name)
 
     with pytest.raises(SyncError, match="rollback --resume"):
         sync(source)
-    source.follow()
+    source.resume()
 
     assert read(sync(source)) == "2"
 
 
-def test_a_rewrite_is_refused_although_the_files_are_gone(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_a_rewrite_is_refused_although_the_files_are_gone(upstream: Upstream, cache: Path) -> None:
     base = upstream.commit({"a.md": "1"})
     upstream.commit({"a.md": "2"})
     source = follow(upstream, cache, SyncPolicy(allow_non_fast_forward=False))
@@ -676,12 +638,10 @@ def test_the_way_back_outlives_the_files_of_what_is_served(
 
     sync(source)
 
-    assert read(source.go_back()) == "1"
+    assert read(source.roll_back()) == "1"
 
 
-def test_commits_that_are_refused_do_not_fill_the_disk(
-    upstream: Upstream, cache: Path
-) -> None:
+def test_commits_that_are_refused_do_not_fill_the_disk(upstream: Upstream, cache: Path) -> None:
     upstream.commit({"a.md": "1"})
     source = follow(upstream, cache)
     sync(source)
@@ -796,8 +756,8 @@ def test_who_has_signed_is_that_of_the_commit_gone_back_to(
         sign(upstream, keys[name], name)
         names.append(sync(source).verified_by)
 
-    names.append(source.go_back().verified_by)
-    source.follow()
+    names.append(source.roll_back().verified_by)
+    source.resume()
     resumed = source.open()
 
     assert resumed is not None
@@ -817,7 +777,7 @@ def test_there_is_no_way_back_to_what_nobody_trusted_has_signed(
     sync(source)
 
     with pytest.raises(SignatureError):
-        source.go_back()
+        source.roll_back()
 
     assert read(source.open()) == "signed"
 
@@ -853,10 +813,10 @@ def test_what_was_taken_back_with_its_key_does_not_keep_anybody_from_following(
     for name in ("ada", "bob"):
         sign(upstream, keys[name], name)
         sync(source)
-    source.go_back()
+    source.roll_back()
     write(tmp_path / "allowed", f"ada {keys['ada'].with_suffix('.pub').read_text()}")
 
-    source.follow()
+    source.resume()
     resumed = source.open()
 
     assert resumed is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.disk import explained
+from skills_mcp.content.disk import translate_disk_errors
 from skills_mcp.errors import SyncError
 
 
@@ -23,12 +23,10 @@ from skills_mcp.errors import SyncError
         (errno.ENOTEMPTY, "check the disk and the permissions"),
     ],
 )
-def test_what_the_disk_refuses_is_said_with_what_to_do(
-    number: int, advice: str
-) -> None:
+def test_what_the_disk_refuses_is_said_with_what_to_do(number: int, advice: str) -> None:
     with (
         pytest.raises(SyncError, match=advice) as raised,
-        explained(Path("/cache")),
+        translate_disk_errors(Path("/cache")),
     ):
         raise OSError(number, os.strerror(number))
 
@@ -37,5 +35,8 @@ def test_what_the_disk_refuses_is_said_with_what_to_do(
 
 
 def test_an_error_that_is_explained_already_stays_as_it_is() -> None:
-    with pytest.raises(SyncError, match="the remote is gone"), explained(Path("/c")):
+    with (
+        pytest.raises(SyncError, match="the remote is gone"),
+        translate_disk_errors(Path("/c")),
+    ):
         raise SyncError("the remote is gone")

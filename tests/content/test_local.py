@@ -13,7 +13,7 @@ from skills_mcp.content.local import (
     find_project_root,
 )
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Mount, Part
+from skills_mcp.content.source import ContentPart, Mount
 from skills_mcp.errors import SyncError
 from tests.support import git, sync_all, write
 
@@ -68,9 +68,7 @@ def test_the_message_names_the_setting_that_named_the_folder(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("parent", ["missing", "file"])
-def test_a_discovered_folder_that_is_not_there_is_no_failure(
-    tmp_path: Path, parent: str
-) -> None:
+def test_a_discovered_folder_that_is_not_there_is_no_failure(tmp_path: Path, parent: str) -> None:
     write(tmp_path / "file")
     source = DiscoveredFolder(tmp_path / parent / "skills")
 
@@ -101,7 +99,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def parts_of(mounts: tuple[Mount, ...]) -> dict[str, Part]:
+def parts_of(mounts: tuple[Mount, ...]) -> dict[str, ContentPart]:
     return {part.mount.at: part for part in sync_all(Mounts(mounts)).parts}
 
 

@@ -15,14 +15,14 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import DiscoveredFolder, LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import (
-    Attempt,
     Checkout,
     Content,
     ContentSource,
     Freshness,
     Mount,
     SourceState,
-    accept_all,
+    SyncAttempt,
+    accept_any_commit,
 )
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import AccessRefusedError, SyncError
@@ -36,12 +36,12 @@ def at_places(sources: Mapping[str, ContentSource]) -> Mounts:
 
 def sync(mounts: Mounts) -> Content:
     """Sync as a person does who wants the newest."""
-    return mounts.sync(Freshness(time.time(), is_urgent=True), accept_all)
+    return mounts.sync(Freshness(time.time(), is_urgent=True), accept_any_commit)
 
 
 def sync_due(mounts: Mounts) -> Content:
     """Sync as the timer does, every quarter of an hour."""
-    return mounts.sync_due(900, accept_all)
+    return mounts.sync_due(900, accept_any_commit)
 
 
 def states(mounts: Mounts, content: Content | None) -> tuple[SourceState, ...]:
@@ -56,10 +56,7 @@ def revisions(content: Content | None) -> dict[str, str | None]:
 def texts(content: Content | None) -> dict[str, str]:
     """Return what the file `a.md` says in each source."""
     assert content is not None
-    return {
-        part.mount.at: (part.checkout.directory / "a.md").read_text()
-        for part in content.parts
-    }
+    return {part.mount.at: (part.checkout.directory / "a.md").read_text() for part in content.parts}
 
 
 @pytest.fixture
@@ -208,9 +205,7 @@ def test_nothing_at_all_is_an_error_that_names_every_source(
     with pytest.raises(SyncError) as error:
         sync(three(one, two, folder, cache))
 
-    assert all(
-        name in str(error.value) for name in (one.url, two.url, f"folder {folder}")
-    )
+    assert all(name in str(error.value) for name in (one.url, two.url, f"folder {folder}"))
 
 
 def test_a_message_that_does_not_name_its_source_gets_the_name() -> None:
@@ -225,9 +220,7 @@ def test_a_message_that_does_not_name_its_source_gets_the_name() -> None:
 
 
 @pytest.mark.spec("13")
-def test_one_source_alone_fails_as_if_there_were_no_mounts(
-    one: Upstream, cache: Path
-) -> None:
+def test_one_source_alone_fails_as_if_there_were_no_mounts(one: Upstream, cache: Path) -> None:
     one.commit({"a.md": "one"})
     mounts = mounted(branch_of(one, cache))
     sync(mounts)
@@ -332,9 +325,7 @@ def test_a_folder_that_was_not_there_appears_at_a_later_sync(
     one: Upstream, cache: Path, tmp_path: Path
 ) -> None:
     one.commit({"a.md": "one"})
-    late = Mount(
-        source=DiscoveredFolder(tmp_path / "late"), at=".agents/skills", scope="repo"
-    )
+    late = Mount(source=DiscoveredFolder(tmp_path / "late"), at=".agents/skills", scope="repo")
     mounts = Mounts((Mount(source=branch_of(one, cache)), late))
     first = sync(mounts)
     write(tmp_path / "late" / "a.md", "late")
@@ -362,10 +353,7 @@ def test_a_folder_that_is_found_twice_is_served_at_its_first_place(
     (tmp_path / "link").symlink_to(folder)
     places = {"a": folder, "b": tmp_path / "link", "c": tmp_path}
     mounts = Mounts(
-        [
-            Mount(source=DiscoveredFolder(path), at=at, scope="repo")
-            for at, path in places.items()
-        ]
+        [Mount(source=DiscoveredFolder(path), at=at, scope="repo") for at, path in places.items()]
     )
 
     content = sync(mounts)
@@ -416,9 +404,7 @@ def test_closing_closes_every_source() -> None:
     assert all(source.is_closed for source in sources)
 
 
-@pytest.mark.parametrize(
-    "number, name", [(1, "s0"), (2, "s0 and 1 more"), (4, "s0 and 3 more")]
-)
+@pytest.mark.parametrize("number, name", [(1, "s0"), (2, "s0 and 1 more"), (4, "s0 and 3 more")])
 def test_the_name_is_short_however_many_there_are(number: int, name: str) -> None:
     mounts = at_places({str(n): FakeSource(f"s{n}") for n in range(number)})
 
@@ -440,11 +426,9 @@ def test_only_sources_whose_time_has_come_are_asked() -> None:
     assert revisions(content) == {"early": "1", "due": "2"}
 
 
-def test_a_source_that_is_due_is_not_asked_if_another_process_has_just_done_so() -> (
-    None
-):
+def test_a_source_that_is_due_is_not_asked_if_another_process_has_just_done_so() -> None:
     source = FakeSource("due", checkout_of("1"))
-    source.last_attempt = Attempt(attempted_at=1000.0)
+    source.last_attempt = SyncAttempt(attempted_at=1000.0)
     source.due_at = 0.0
 
     sync_due(mounted(source))
@@ -470,7 +454,7 @@ def test_a_remote_that_rests_after_a_failure_is_still_said_to_have_failed() -> N
     due.outcome = checkout_of("1")
     mounts = at_places({"resting": resting, "due": due})
     sync(mounts)
-    resting.last_attempt = Attempt(failures=1, error_message="no network")
+    resting.last_attempt = SyncAttempt(failures=1, error_message="no network")
     resting.due_at, due.due_at = time.time() + 3600, 0.0
 
     content = sync_due(mounts)
@@ -484,7 +468,7 @@ def test_a_remote_that_rests_after_a_failure_is_still_said_to_have_failed() -> N
 
 def test_one_remote_alone_that_rests_fails_as_it_did() -> None:
     source = FakeSource("resting", checkout_of("1"))
-    source.last_attempt = Attempt(
+    source.last_attempt = SyncAttempt(
         failures=1, error_code="AUTH_FAILED", error_message="wrong token"
     )
 
@@ -527,15 +511,15 @@ def test_news_are_what_another_process_has_published(
     two.commit({"a.md": "two"})
     mine, other = (three(one, two, folder, cache) for _ in range(2))
     before = sync(mine)
-    quiet = mine.has_news()
+    quiet = mine.has_update()
     pushed = one.commit({"a.md": "2"})
     sync(other)
     shutil.rmtree(one.bare)
-    told = mine.has_news()
+    told = mine.has_update()
 
-    after = mine.read_news()
+    after = mine.open_update()
 
-    assert (quiet, told, mine.has_news()) == (False, True, False)
+    assert (quiet, told, mine.has_update()) == (False, True, False)
     assert texts(after) == {"": "2", "mine": "folder", "teams/two": "two"}
     assert revisions(after) == revisions(before) | {"": pushed}
 
@@ -546,15 +530,13 @@ def test_a_published_commit_that_vanishes_is_no_news_and_is_served_on() -> None:
     sync(mounts)
     source.here = None
 
-    assert mounts.has_news()
-    assert mounts.read_news() is None
-    assert not mounts.has_news()
+    assert mounts.has_update()
+    assert mounts.open_update() is None
+    assert not mounts.has_update()
     assert revisions(mounts.open()) == {"": "1"}
 
 
-def test_a_look_asks_no_remote(
-    one: Upstream, two: Upstream, folder: Path, cache: Path
-) -> None:
+def test_a_look_asks_no_remote(one: Upstream, two: Upstream, folder: Path, cache: Path) -> None:
     one.commit({"a.md": "one"})
     two.commit({"a.md": "two"})
     sync(mounted(branch_of(one, cache)))
@@ -616,7 +598,7 @@ def test_what_another_process_has_published_ends_a_failure_of_ours() -> None:
         sync(mounts)
     source.here = checkout_of("1")
 
-    [state] = states(mounts, mounts.read_news())
+    [state] = states(mounts, mounts.open_update())
 
     assert (state.commit, state.error) == ("1", None)
 
@@ -653,9 +635,7 @@ def test_a_commit_that_is_not_accepted_is_a_failure_of_its_source_alone() -> Non
         if source.name == "bad":
             raise SyncError("bad: no skill can be read")
 
-    mounts = at_places(
-        {name: FakeSource(name, checkout_of("1")) for name in ("good", "bad")}
-    )
+    mounts = at_places({name: FakeSource(name, checkout_of("1")) for name in ("good", "bad")})
 
     content = mounts.sync(Freshness(0.0), accept)
 

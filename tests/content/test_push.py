@@ -115,9 +115,7 @@ def test_a_commit_that_is_pinned_never_moves() -> None:
 def test_of_several_sources_one_is_enough(tmp_path: Path) -> None:
     def mounts(*urls: str) -> Mounts:
         followed = (RemoteBranch(Remote(url, "main"), tmp_path) for url in urls)
-        return Mounts(
-            [Mount(source=each, at=str(n)) for n, each in enumerate(followed)]
-        )
+        return Mounts([Mount(source=each, at=str(n)) for n, each in enumerate(followed)])
 
     other = "https://git.acme.com/platform/other.git"
 

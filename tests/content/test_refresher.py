@@ -14,14 +14,14 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.refresher import Refresher
 from skills_mcp.content.source import (
-    Accept,
-    Attempt,
     Checkout,
+    CommitCheck,
     Content,
     ContentSource,
     Freshness,
     Mount,
-    accept_all,
+    SyncAttempt,
+    accept_any_commit,
 )
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import (
@@ -57,7 +57,7 @@ class Bench:
     source: ScriptedSource
     mounts: Mounts
     minutes: float | None = None
-    accept: Accept = accept_all
+    accept: CommitCheck = accept_any_commit
     load: Callable[[Content], None] | None = None
     now: float = _START
     loaded: list[list[str | None]] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Running(Bench):
 async def running(
     *sources: ContentSource,
     minutes: float | None = None,
-    accept: Accept = accept_all,
+    accept: CommitCheck = accept_any_commit,
     load: Callable[[Content], None] | None = None,
 ) -> AsyncIterator[Running]:
     """Run a refresher of some sources, each at a place of its own."""
@@ -378,9 +378,7 @@ async def test_the_timer_syncs_again_and_again() -> None:
 
 
 @pytest.mark.spec("9.3")
-async def test_the_source_decides_when_it_is_time_again_by_the_clock_on_the_wall() -> (
-    None
-):
+async def test_the_source_decides_when_it_is_time_again_by_the_clock_on_the_wall() -> None:
     async with running(minutes=15) as bench:
         bench.source.due_at = _START + 900
         await end_the_first_sync(bench, checkout_of("first"))
@@ -430,9 +428,7 @@ async def test_without_an_interval_there_is_one_sync_and_no_other() -> None:
 
 
 @pytest.mark.spec("9.3")
-async def test_folders_have_no_timer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_folders_have_no_timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     polls: list[None] = []
 
     async with running(LocalFolder(tmp_path), minutes=1) as bench:
@@ -779,7 +775,7 @@ async def test_a_remote_that_rests_is_not_asked_but_by_a_refresh() -> None:
     async with running(source, minutes=15) as bench:
         bench.refresher.wake()
         await until(lambda: source.syncs == 1)
-        source.last_attempt = Attempt(failures=1, error_message="no network")
+        source.last_attempt = SyncAttempt(failures=1, error_message="no network")
         looks = len(source.intervals)
         await bench.pass_time(lambda: len(source.intervals) > looks + 1)
         rested = source.syncs
@@ -835,16 +831,16 @@ async def test_a_rollback_and_its_end_reach_a_window_that_runs(
 
     good = upstream.commit({"a.md": "good"})
     command = open_window()
-    command.sync(Freshness(time.time()), accept_all)
+    command.sync(Freshness(time.time()), accept_any_commit)
     bad = upstream.commit({"a.md": "bad"})
     async with running(open_window(), minutes=15) as bench:
         await bench.refresher.refresh()
         served = bench.revisions[-1]
-        command.go_back()
+        command.roll_back()
         await until(lambda: bench.revisions[-1] == good)
         await bench.refresher.refresh()
         held = bench.revisions[-1]
-        command.follow()
+        command.resume()
         await until(lambda: bench.revisions[-1] == bad)
 
     assert (served, held) == (bad, good)

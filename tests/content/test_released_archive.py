@@ -63,9 +63,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", ["skills.tar.gz", "skills.zip"])
-def test_a_release_is_served_below_its_top_folder(
-    tmp_path: Path, cache: Path, name: str
-) -> None:
+def test_a_release_is_served_below_its_top_folder(tmp_path: Path, cache: Path, name: str) -> None:
     write = write_zip if name.endswith("zip") else write_tar
     source = release(write(tmp_path / name, FILES), cache)
 
@@ -76,18 +74,14 @@ def test_a_release_is_served_below_its_top_folder(
     assert source.name.endswith(f"(sha256 {digest(tmp_path / name)[:12]})")
 
 
-def test_the_same_archive_is_the_same_commit_on_every_machine(
-    packed: Path, tmp_path: Path
-) -> None:
+def test_the_same_archive_is_the_same_commit_on_every_machine(packed: Path, tmp_path: Path) -> None:
     first = sync(release(packed, tmp_path / "one"))
     second = sync(release(packed, tmp_path / "two"))
 
     assert first.revision == second.revision is not None
 
 
-def test_it_is_fetched_once_and_then_served_without_a_network(
-    packed: Path, cache: Path
-) -> None:
+def test_it_is_fetched_once_and_then_served_without_a_network(packed: Path, cache: Path) -> None:
     with served(packed.parent) as url:
         archive = Archive(f"{url}/{packed.name}", digest(packed))
         first = sync(ReleasedArchive(archive, cache, SyncPolicy()))
@@ -99,9 +93,7 @@ def test_it_is_fetched_once_and_then_served_without_a_network(
     assert later.next_sync_at(60) == float("inf")
 
 
-def test_another_digest_is_refused_and_nothing_is_kept(
-    packed: Path, cache: Path
-) -> None:
+def test_another_digest_is_refused_and_nothing_is_kept(packed: Path, cache: Path) -> None:
     source = release(packed, cache, sha256="0" * 64)
 
     with pytest.raises(SyncError, match=f"has the SHA-256 {digest(packed)}"):
@@ -111,9 +103,7 @@ def test_another_digest_is_refused_and_nothing_is_kept(
 
 
 @pytest.mark.parametrize("address", ["gone.tar.gz", "http"])
-def test_an_archive_that_is_not_there_is_named(
-    tmp_path: Path, cache: Path, address: str
-) -> None:
+def test_an_archive_that_is_not_there_is_named(tmp_path: Path, cache: Path, address: str) -> None:
     with served(tmp_path) as url:
         place = f"{url}/gone.tar.gz" if address == "http" else str(tmp_path / address)
         source = ReleasedArchive(Archive(place, "0" * 64), cache, SyncPolicy())
@@ -122,9 +112,7 @@ def test_an_archive_that_is_not_there_is_named(
             sync(source)
 
 
-def test_whether_it_is_there_can_be_asked_without_fetching(
-    packed: Path, cache: Path
-) -> None:
+def test_whether_it_is_there_can_be_asked_without_fetching(packed: Path, cache: Path) -> None:
     with served(packed.parent) as url:
         there = Archive(f"{url}/{packed.name}", digest(packed))
         answer = ReleasedArchive(there, cache, SyncPolicy()).ask_remote()

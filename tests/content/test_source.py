@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import (
-    Attempt,
     Checkout,
     Hold,
     Mount,
     SourceState,
+    SyncAttempt,
     derive_failure,
     derive_state,
 )
 from skills_mcp.errors import AccessRefusedError, SyncError
-from skills_mcp.processes.retry import is_resting
+from skills_mcp.processes.retry import is_backing_off
 from tests.content.sources import FakeSource
 
 _NOW = 1_800_000_000.0
@@ -41,8 +41,8 @@ def moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def failed(seconds_ago: float, *, again_in: float = 30.0) -> Attempt:
-    return Attempt(
+def failed(seconds_ago: float, *, again_in: float = 30.0) -> SyncAttempt:
+    return SyncAttempt(
         attempted_at=_NOW - seconds_ago,
         failures=3,
         next_attempt_at=_NOW + again_in,
@@ -53,7 +53,7 @@ def failed(seconds_ago: float, *, again_in: float = 30.0) -> Attempt:
 
 def state_of(
     checkout: Checkout | None,
-    attempt: Attempt | None = None,
+    attempt: SyncAttempt | None = None,
     *,
     next_sync_at: float = _NOW + 30,
     interval_seconds: float | None = _INTERVAL,
@@ -61,7 +61,7 @@ def state_of(
     return derive_state(
         Mount(source=FakeSource(), at="teams/web"),
         checkout,
-        attempt or Attempt(),
+        attempt or SyncAttempt(),
         next_sync_at=next_sync_at,
         interval_seconds=interval_seconds,
         now=_NOW,
@@ -71,7 +71,7 @@ def state_of(
 @pytest.mark.parametrize(
     "checkout, attempt, age, is_stale, error",
     [
-        pytest.param(None, Attempt(), None, True, None, id="never-tried"),
+        pytest.param(None, SyncAttempt(), None, True, None, id="never-tried"),
         pytest.param(None, failed(10), None, True, "no network", id="offline-at-first"),
         pytest.param(synced(60), failed(10), 60, False, "no network", id="just-lost"),
         pytest.param(
@@ -90,15 +90,13 @@ def state_of(
             "no network",
             id="three-intervals-are-missed",
         ),
-        pytest.param(
-            synced(_DAY), Attempt(), _DAY, True, None, id="a-laptop-that-has-slept"
-        ),
-        pytest.param(synced(0), Attempt(), 0, False, None, id="back-again"),
+        pytest.param(synced(_DAY), SyncAttempt(), _DAY, True, None, id="a-laptop-that-has-slept"),
+        pytest.param(synced(0), SyncAttempt(), 0, False, None, id="back-again"),
     ],
 )
 def test_an_outage_can_be_seen(
     checkout: Checkout | None,
-    attempt: Attempt,
+    attempt: SyncAttempt,
     age: float | None,
     is_stale: bool,  # noqa: FBT001
     error: str | None,
@@ -119,7 +117,7 @@ def test_a_failure_says_when_it_was_and_when_it_is_tried_again() -> None:
 
 
 def test_without_a_failure_nothing_is_said_of_the_next_attempt() -> None:
-    state = state_of(synced(60), Attempt(attempted_at=_NOW - 60))
+    state = state_of(synced(60), SyncAttempt(attempted_at=_NOW - 60))
 
     assert (state.error, state.failed_at, state.next_attempt_at) == (None, None, None)
 
@@ -170,7 +168,7 @@ def test_a_folder_is_always_of_now_or_missing(
     state = derive_state(
         Mount(source=LocalFolder(tmp_path)),
         checkout,
-        Attempt(),
+        SyncAttempt(),
         next_sync_at=math.inf,
         interval_seconds=_INTERVAL,
         now=_NOW,
@@ -191,9 +189,9 @@ def after_failure(
     failures: int = 0,
     longest: float = QUARTER_OF_AN_HOUR,
     seed: int = 1,
-) -> Attempt:
+) -> SyncAttempt:
     return derive_failure(
-        Attempt(failures=failures),
+        SyncAttempt(failures=failures),
         error or SyncError("no network"),
         NOW,
         longest_seconds=longest,
@@ -201,17 +199,17 @@ def after_failure(
     )
 
 
-def pause(attempt: Attempt) -> float:
+def pause(attempt: SyncAttempt) -> float:
     return attempt.next_attempt_at - attempt.attempted_at
 
 
 def count_requests(seed: int, *, longest: float = QUARTER_OF_AN_HOUR) -> int:
     """Let ten windows, which look all the time, share what is remembered."""
     randomness = random.Random(seed)  # noqa: S311 - spreads load, guards nothing
-    attempt, now, requests = Attempt(), NOW, 0
+    attempt, now, requests = SyncAttempt(), NOW, 0
     while now < NOW + OUTAGE_SECONDS:
         for _window in range(10):
-            if not is_resting(attempt.next_attempt_at, now):
+            if not is_backing_off(attempt.next_attempt_at, now):
                 requests += 1
                 attempt = derive_failure(
                     attempt,
@@ -234,10 +232,10 @@ def test_a_failure_says_what_went_wrong_and_counts_on() -> None:
 
 
 def test_a_success_forgets_the_failures() -> None:
-    attempt = Attempt(attempted_at=NOW)
+    attempt = SyncAttempt(attempted_at=NOW)
 
-    assert attempt == Attempt(attempted_at=NOW)
-    assert not is_resting(attempt.next_attempt_at, NOW)
+    assert attempt == SyncAttempt(attempted_at=NOW)
+    assert not is_backing_off(attempt.next_attempt_at, NOW)
 
 
 def test_ten_windows_ask_a_remote_that_is_down_for_five_minutes_twelve_times() -> None:
@@ -257,8 +255,7 @@ def test_a_pause_is_between_a_second_and_the_longest(
 
 def test_the_pauses_become_longer_with_every_failure() -> None:
     means = [
-        sum(pause(after_failure(failures=before, seed=seed)) for seed in range(200))
-        / 200
+        sum(pause(after_failure(failures=before, seed=seed)) for seed in range(200)) / 200
         for before in range(10)
     ]
 
@@ -268,18 +265,14 @@ def test_the_pauses_become_longer_with_every_failure() -> None:
 
 
 def test_the_pauses_of_two_machines_differ() -> None:
-    assert pause(after_failure(failures=5, seed=1)) != pause(
-        after_failure(failures=5, seed=2)
-    )
+    assert pause(after_failure(failures=5, seed=1)) != pause(after_failure(failures=5, seed=2))
 
 
 @pytest.mark.parametrize(
     "wish, seconds",
     [(60, 60), (0, 1), (-5, 1), (3600, 3600), (1e9, 3600), (math.inf, 3600)],
 )
-def test_a_host_gets_the_rest_that_it_asks_for_up_to_an_hour(
-    wish: float, seconds: float
-) -> None:
+def test_a_host_gets_the_rest_that_it_asks_for_up_to_an_hour(wish: float, seconds: float) -> None:
     error = SyncError("429", retry_after_seconds=wish)
 
     assert pause(after_failure(error, longest=30)) == seconds
@@ -294,26 +287,24 @@ def test_a_wish_that_is_no_number_counts_as_none() -> None:
 def test_a_refused_token_is_not_tried_again_for_five_minutes() -> None:
     assert pause(after_failure(AccessRefusedError("no"))) == 300
     assert pause(after_failure(AccessRefusedError("no", retry_after_seconds=60))) == 300
-    assert (
-        pause(after_failure(AccessRefusedError("no", retry_after_seconds=900))) == 900
-    )
+    assert pause(after_failure(AccessRefusedError("no", retry_after_seconds=900))) == 900
 
 
 def test_a_remote_rests_until_its_time_has_come() -> None:
     attempt = after_failure(SyncError("429", retry_after_seconds=60))
 
-    assert is_resting(attempt.next_attempt_at, NOW)
-    assert is_resting(attempt.next_attempt_at, NOW + 59)
-    assert not is_resting(attempt.next_attempt_at, NOW + 60)
+    assert is_backing_off(attempt.next_attempt_at, NOW)
+    assert is_backing_off(attempt.next_attempt_at, NOW + 59)
+    assert not is_backing_off(attempt.next_attempt_at, NOW + 60)
 
 
 def test_a_clock_that_was_set_back_makes_nobody_wait() -> None:
     attempt = after_failure(SyncError("429", retry_after_seconds=3600))
 
-    assert is_resting(attempt.next_attempt_at, NOW)
-    assert not is_resting(attempt.next_attempt_at, NOW - 86_400)
-    assert not is_resting(math.inf, NOW)
-    assert not is_resting(math.nan, NOW)
+    assert is_backing_off(attempt.next_attempt_at, NOW)
+    assert not is_backing_off(attempt.next_attempt_at, NOW - 86_400)
+    assert not is_backing_off(math.inf, NOW)
+    assert not is_backing_off(math.nan, NOW)
 
 
 @pytest.mark.parametrize(

@@ -26,15 +26,11 @@ FILE = FOLDER / "compose.yaml"
 [COMPOSE] = load_all(FILE)
 PROXY = COMPOSE["services"]["proxy"]
 REPLICAS: dict[str, dict[str, Any]] = {
-    name: service
-    for name, service in COMPOSE["services"].items()
-    if name.startswith("skills")
+    name: service for name, service in COMPOSE["services"].items() if name.startswith("skills")
 }
 CONFIG = load_config(FOLDER / "config.yaml")
 
-every_replica = pytest.mark.parametrize(
-    "replica", REPLICAS.values(), ids=list(REPLICAS)
-)
+every_replica = pytest.mark.parametrize("replica", REPLICAS.values(), ids=list(REPLICAS))
 
 
 def test_it_fits_the_schema_of_compose() -> None:
@@ -142,9 +138,7 @@ def test_the_guide_names_the_paths_that_are_passed() -> None:
 
 
 @pytest.mark.parametrize("proxy", [haproxy, nginx])
-def test_a_proxy_passes_the_paths_of_the_guide_and_no_other(
-    tmp_path: Path, proxy: Any
-) -> None:
+def test_a_proxy_passes_the_paths_of_the_guide_and_no_other(tmp_path: Path, proxy: Any) -> None:
     secret = write(tmp_path / "secret", "0123456789abcdef")
     secret.chmod(0o600)
     auth = {"issuer": "http://127.0.0.1:1/nothing-listens-here", "audience": "x"}
@@ -154,9 +148,7 @@ def test_a_proxy_passes_the_paths_of_the_guide_and_no_other(
     work.mkdir()
     try:
         with (
-            replicas(
-                work, 1, is_shared=True, settings=settings, options=options
-            ) as each,
+            replicas(work, 1, is_shared=True, settings=settings, options=options) as each,
             proxy(work, each) as port,
         ):
             direct = {path: ask(each[0].port, "GET", path) for path in INSIDE}
@@ -170,9 +162,7 @@ def test_a_proxy_passes_the_paths_of_the_guide_and_no_other(
         pytest.skip(str(reason))
 
     assert 401 in direct.values()  # so 404 is the answer of the proxy
-    assert {
-        path for path, status in inside.items() if status not in {400, 404}
-    } == set()
+    assert {path for path, status in inside.items() if status not in {400, 404}} == set()
     assert set(spelled.values()) <= {400, 401, 404}  # that of /mcp, or of the proxy
     assert outside == {
         "/mcp": (401, 401),

@@ -33,9 +33,7 @@ def instructions() -> list[tuple[str, str]]:
     text = re.sub(r"^#.*\n", "", FILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     joined = re.sub(r"\\\n\s*", "", text)
     return [
-        (line.split()[0], line.partition(" ")[2])
-        for line in joined.splitlines()
-        if line.strip()
+        (line.split()[0], line.partition(" ")[2]) for line in joined.splitlines() if line.strip()
     ]
 
 
@@ -55,10 +53,7 @@ def test_both_stages_begin_with_one_python_that_is_named() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
 
     assert stages == ["${BASE} AS build", "${BASE}"]
-    assert (
-        f"Programming Language :: Python :: {python}"
-        in (project["project"]["classifiers"])
-    )
+    assert f"Programming Language :: Python :: {python}" in (project["project"]["classifiers"])
 
 
 def test_the_extras_that_are_installed_exist() -> None:
@@ -103,9 +98,7 @@ def test_the_command_and_the_variables_exist() -> None:
 
 
 @needs_bubblewrap
-def test_it_serves_on_a_read_only_root_and_is_healthy(
-    tmp_path: Path, upstream: Upstream
-) -> None:
+def test_it_serves_on_a_read_only_root_and_is_healthy(tmp_path: Path, upstream: Upstream) -> None:
     home, temporary = tmp_path / "cache", tmp_path / "temporary"
     home.mkdir()
     temporary.mkdir()

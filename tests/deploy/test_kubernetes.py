@@ -21,19 +21,13 @@ from tests.support import write
 
 FOLDER = DEPLOY / "kubernetes"
 [KUSTOMIZATION] = load_all(FOLDER / "kustomization.yaml")
-OBJECTS = [
-    each for file in KUSTOMIZATION["resources"] for each in load_all(FOLDER / file)
-]
+OBJECTS = [each for file in KUSTOMIZATION["resources"] for each in load_all(FOLDER / file)]
 CONFIG = load_config(FOLDER / "config.yaml")
 
 
 def the(kind: str, name: str = "skills-mcp") -> dict[str, Any]:
     """Return the only object of a kind and a name."""
-    [found] = [
-        each
-        for each in OBJECTS
-        if (each["kind"], each["metadata"]["name"]) == (kind, name)
-    ]
+    [found] = [each for each in OBJECTS if (each["kind"], each["metadata"]["name"]) == (kind, name)]
     return found
 
 
@@ -61,9 +55,7 @@ def selectors(value: Any) -> Iterator[dict[str, str]]:
 @pytest.mark.parametrize(
     "manifest", OBJECTS, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}"
 )
-def test_each_object_is_one_that_kubernetes_takes(
-    manifest: dict[str, Any], version: str
-) -> None:
+def test_each_object_is_one_that_kubernetes_takes(manifest: dict[str, Any], version: str) -> None:
     used = kubernetes_validate.validate(manifest, version, strict=True)
 
     assert used == version
@@ -71,9 +63,7 @@ def test_each_object_is_one_that_kubernetes_takes(
 
 def test_a_key_that_kubernetes_does_not_know_is_found() -> None:
     with pytest.raises(kubernetes_validate.ValidationError, match="replica"):
-        kubernetes_validate.validate(
-            {**the("Deployment"), "replica": 2}, "1.37", strict=True
-        )
+        kubernetes_validate.validate({**the("Deployment"), "replica": 2}, "1.37", strict=True)
 
 
 def test_the_kustomization_lists_every_file() -> None:
@@ -136,12 +126,9 @@ def test_secrets_are_files_of_the_mounted_secret() -> None:
 
 
 def test_ports_and_their_names_belong_together() -> None:
-    services = {
-        name: the("Service", name)["spec"] for name in ("skills-mcp", OPERATIONS)
-    }
+    services = {name: the("Service", name)["spec"] for name in ("skills-mcp", OPERATIONS)}
     exposed = {
-        name: [port["targetPort"] for port in spec["ports"]]
-        for name, spec in services.items()
+        name: [port["targetPort"] for port in spec["ports"]] for name, spec in services.items()
     }
     probes = [CONTAINER[f"{kind}Probe"] for kind in PROBES]
 
@@ -187,9 +174,7 @@ def test_all_paths_that_are_asked_for_are_answered(tmp_path: Path) -> None:
             path: httpx.post(url.join(path), headers=named).status_code
             for path in outside - {url.path}
         }
-        asked = {
-            path: httpx.get(server.operations_url + path).status_code for path in probes
-        }
+        asked = {path: httpx.get(server.operations_url + path).status_code for path in probes}
 
     assert asked == {"/healthz": 200, "/readyz": 200}
     # A path that does not exist needs a token, too, so 401 would say nothing.
@@ -202,9 +187,7 @@ def test_a_pod_has_the_time_to_end() -> None:
     readiness = CONTAINER["readinessProbe"]
 
     assert http.drain_seconds + http.shutdown_seconds + 10 <= given
-    assert http.drain_seconds > (
-        readiness["periodSeconds"] * readiness["failureThreshold"]
-    )
+    assert http.drain_seconds > (readiness["periodSeconds"] * readiness["failureThreshold"])
 
 
 def test_the_network_lets_each_port_in_once_and_out_what_is_needed() -> None:

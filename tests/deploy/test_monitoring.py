@@ -18,12 +18,8 @@ FOLDER = DEPLOY / "kubernetes" / "monitoring"
 [MONITOR] = load_all(FOLDER / "service-monitor.yaml")
 [RULE] = load_all(FOLDER / "prometheus-rule.yaml")
 [GROUP] = RULE["spec"]["groups"]
-DASHBOARD: dict[str, Any] = json.loads(
-    (FOLDER / "dashboard.json").read_text(encoding="utf-8")
-)
-PANELS: list[str] = [
-    target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]
-]
+DASHBOARD: dict[str, Any] = json.loads((FOLDER / "dashboard.json").read_text(encoding="utf-8"))
+PANELS: list[str] = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
 ALERTS: list[str] = [rule["expr"] for rule in GROUP["rules"]]
 
 needs_promtool = pytest.mark.skipif(
@@ -55,8 +51,7 @@ FIRING = {
     "SkillsServerAway": [series("up", "0+0x420", job=OPERATIONS)],
     "SkillsNothingServed": [series("skills_served", "0+0x420")],
     "SkillsContentOld": [
-        series("skills_content_age_seconds", "0+60x420", source="", pod=pod)
-        for pod in ("a", "b")
+        series("skills_content_age_seconds", "0+60x420", source="", pod=pod) for pod in ("a", "b")
     ],
     "SkillsSyncFailing": [series("skills_sync_failures_total", "0+1x420", source="")],
     "SkillsReplicasDiffer": [
@@ -67,9 +62,7 @@ FIRING = {
         series(REQUESTS, "0+100x420", http_response_status_code="200"),
         series(REQUESTS, "0+2x420", http_response_status_code="503"),
     ],
-    "SkillsServerFailing": [
-        series(REQUESTS, "0+1x420", http_response_status_code="500")
-    ],
+    "SkillsServerFailing": [series(REQUESTS, "0+1x420", http_response_status_code="500")],
     "SkillsAnswersSlow": [
         series(CALLS, "0+0x420", gen_ai_tool_name="get_skill", le="1"),
         series(CALLS, "0+9x420", gen_ai_tool_name="get_skill", le="2.5"),
@@ -103,17 +96,13 @@ WELL = [
 FIRES = 'ALERTS{{alertname=~"{}",alertstate="firing"}}'
 
 
-def alert_case(
-    expression: str, given: list[dict[str, str]], *, fires: bool
-) -> dict[str, Any]:
+def alert_case(expression: str, given: list[dict[str, str]], *, fires: bool) -> dict[str, Any]:
     """Return a case for promtool: what an expression has after seven hours."""
     samples = [{"labels": "{}", "value": 1}] if fires else []
     return {
         "interval": "1m",
         "input_series": given,
-        "promql_expr_test": [
-            {"expr": expression, "eval_time": "7h", "exp_samples": samples}
-        ],
+        "promql_expr_test": [{"expr": expression, "eval_time": "7h", "exp_samples": samples}],
     }
 
 
@@ -140,9 +129,7 @@ def test_the_kustomization_lists_every_file() -> None:
 def test_each_alert_has_its_row_for_operators() -> None:
     page = DOCS / "how-to" / "operate.md"
     rows = [
-        code(row["Alert"])
-        for row in table(section(page, "## What to do when"))
-        if "Alert" in row
+        code(row["Alert"]) for row in table(section(page, "## What to do when")) if "Alert" in row
     ]
 
     assert rows == [rule["alert"] for rule in GROUP["rules"]]

@@ -17,9 +17,7 @@ from tests.deploy.forge_api import ForgeApi, served_forge
 from tests.support import GIT_IDENTITY, PATIENCE_SECONDS, PROJECT, Upstream, git
 from tests.support import skill_text as text
 
-pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="the steps are those of bash"
-)
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the steps are those of bash")
 
 ACTION: dict[str, Any] = yaml.safe_load((PROJECT / "action.yml").read_text("utf-8"))
 JOBS: dict[str, Any] = yaml.safe_load(
@@ -101,9 +99,7 @@ def run_action(change: Upstream, forge: ForgeApi, folder: Path, **inputs: str) -
     for step in ACTION["runs"]["steps"]:
         if "uses" in step:
             continue
-        environment = {
-            name: fill_in(value, context) for name, value in step["env"].items()
-        }
+        environment = {name: fill_in(value, context) for name, value in step["env"].items()}
         done = run_bash(step["run"], change.work, runner | environment)
         run.codes[step["name"]] = done.returncode
         run.printed += done.stdout
@@ -186,9 +182,7 @@ def test_the_action_annotates_findings_and_takes_options(
     assert ignored.codes["Validate"] == 0
 
 
-def test_the_base_is_fetched_into_a_shallow_clone(
-    change: Upstream, tmp_path: Path
-) -> None:
+def test_the_base_is_fetched_into_a_shallow_clone(change: Upstream, tmp_path: Path) -> None:
     git("push", "-q", "origin", "change", cwd=change.work)
     address = change.bare.as_uri()
     git("clone", "-q", "--depth=1", "-b", "change", address, "c", cwd=tmp_path)
@@ -206,9 +200,7 @@ def test_the_base_is_fetched_into_a_shallow_clone(
     assert "### 1 task changes its skill" in done.stdout
 
 
-def run_job(
-    name: str, folder: Path, **variables: str
-) -> "subprocess.CompletedProcess[str]":
+def run_job(name: str, folder: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
     """Run a job of GitLab: what is before, and its script."""
     job = {**JOBS[JOBS[name]["extends"]], **JOBS[name]}
     given = {k: str(v) for k, v in JOBS["variables"].items()} | variables

@@ -39,9 +39,7 @@ def analyze(verb: str, *arguments: object) -> "subprocess.CompletedProcess[str]"
 def test_the_command_and_the_variables_exist() -> None:
     [command] = directives()["ExecStart"]
     given = [
-        part.partition("=")[0]
-        for value in directives()["Environment"]
-        for part in value.split()
+        part.partition("=")[0] for value in directives()["Environment"] for part in value.split()
     ]
 
     program, *arguments = command.split()

@@ -71,9 +71,7 @@ def blocks_below(page: Path, heading: str) -> list[Block]:
     level, _, _ = heading.partition(" ")
     _, _, rest = f"\n{page.read_text(encoding='utf-8')}".partition(f"\n{heading}\n")
     assert rest, f"{page.name} has no heading {heading!r}"
-    below = re.split(
-        rf"^#{{1,{len(level)}}} [A-Z]", rest, maxsplit=1, flags=re.MULTILINE
-    )
+    below = re.split(rf"^#{{1,{len(level)}}} [A-Z]", rest, maxsplit=1, flags=re.MULTILINE)
     return _parse_blocks(below[0], ())
 
 

@@ -37,9 +37,7 @@ def render_page() -> str:
     ]
     parts.append("## Results\n")
     parts += [_render_result(find(name)) for name in _result_names()]
-    parts.append(
-        "## Errors\n\nAll are subclasses of `SkillsError` and have a `code`.\n"
-    )
+    parts.append("## Errors\n\nAll are subclasses of `SkillsError` and have a `code`.\n")
     parts += [_render_errors(), _TAIL]
     return "\n".join(parts)
 
@@ -91,9 +89,7 @@ _TAIL = """\
 
 @cache
 def _package() -> griffe.Object | griffe.Alias:
-    return griffe.load(
-        "skills_mcp", search_paths=[PROJECT / "src"], docstring_parser="google"
-    )
+    return griffe.load("skills_mcp", search_paths=[PROJECT / "src"], docstring_parser="google")
 
 
 # A row of a table that is no part of the API.
@@ -156,8 +152,7 @@ def _render_errors() -> str:
             about = " ".join((found.__doc__ or "").split())
             rows.append(f"| `{name}` | `{found.code}` | {about} |")
     return "\n".join(rows) + (
-        "\n\nEach of them has subclasses with codes of their own: "
-        "[Errors](errors.md) lists all.\n"
+        "\n\nEach of them has subclasses with codes of their own: [Errors](errors.md) lists all.\n"
     )
 
 
@@ -191,9 +186,7 @@ def _split(arguments: str) -> list[str]:
 def _one_line(function: griffe.Function) -> str:
     is_async = "async" in function.labels
     signature = function.signature().replace("'", '"')
-    return f"{'async ' if is_async else ''}def {signature}".replace(
-        '"Skills"', "Skills"
-    )
+    return f"{'async ' if is_async else ''}def {signature}".replace('"Skills"', "Skills")
 
 
 def _render_docstring(item: griffe.Object) -> str:
@@ -218,8 +211,7 @@ def _render_docstring(item: griffe.Object) -> str:
 
 def _bullets(items: Iterator[tuple[object, str]]) -> list[str]:
     return [
-        f"- `{name}`: " + _sentences(about).strip().replace("\n", "\n  ")
-        for name, about in items
+        f"- `{name}`: " + _sentences(about).strip().replace("\n", "\n  ") for name, about in items
     ] + [""]
 
 
@@ -227,8 +219,7 @@ def _sentences(text: str) -> str:
     """Return paragraphs with one sentence per line."""
     return (
         "\n\n".join(
-            re.sub(r"(?<=[.:]) (?=[A-Z`])", "\n", _join(part))
-            for part in text.split("\n\n")
+            re.sub(r"(?<=[.:]) (?=[A-Z`])", "\n", _join(part)) for part in text.split("\n\n")
         )
         + "\n"
     )

@@ -59,10 +59,7 @@ def test_a_rule_lives_in_a_file_that_exists() -> None:
     root = Path(skills_mcp.__file__).parent
 
     missing = [
-        place
-        for rule in rules
-        for place in codes(rule["module"])
-        if not (root / place).exists()
+        place for rule in rules for place in codes(rule["module"]) if not (root / place).exists()
     ]
 
     assert len(rules) >= 10

@@ -22,14 +22,10 @@ LAST_RUN = "## The last run"
 
 
 def test_every_figure_has_its_line_and_its_budget() -> None:
-    shown = [
-        (row["Figure"], row["Unit"], row["Budget"])
-        for row in table(section(PAGE, LAST_RUN))
-    ]
+    shown = [(row["Figure"], row["Unit"], row["Budget"]) for row in table(section(PAGE, LAST_RUN))]
 
     assert shown == [
-        (f.meaning, f.unit or NOTHING, str(f.budget) if f.budget else NOTHING)
-        for f in FIGURES
+        (f.meaning, f.unit or NOTHING, str(f.budget) if f.budget else NOTHING) for f in FIGURES
     ]
 
 
@@ -73,9 +69,7 @@ def test_options_that_are_named_exist(capsys: pytest.CaptureFixture[str]) -> Non
         ("at least", 1.9, "missed"),
     ],
 )
-def test_a_budget_is_judged_by_the_median(
-    bound: str, median: float, verdict: str
-) -> None:
+def test_a_budget_is_judged_by_the_median(bound: str, median: float, verdict: str) -> None:
     budget = Budget("at most" if bound == "at most" else "at least", 2)
     measured = Measured.of([median, 0, 100])
 

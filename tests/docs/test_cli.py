@@ -12,13 +12,10 @@ CLI = REFERENCE / "cli.md"
 
 
 def test_every_command_is_documented_with_its_help() -> None:
-    shown = {
-        " ".join(each.words[1:]): each.text for each in blocks(CLI, "text", "help")
-    }
+    shown = {" ".join(each.words[1:]): each.text for each in blocks(CLI, "text", "help")}
 
     assert shown == {
-        command: run(*command.split(), "--help").output
-        for command in ("", *program.commands)
+        command: run(*command.split(), "--help").output for command in ("", *program.commands)
     }
 
 
@@ -30,9 +27,7 @@ def test_every_option_is_documented_with_its_variable_and_no_other() -> None:
     ]
     rows = table(section(CLI, "## Options"))
 
-    assert {
-        (tuple(sorted(codes(row["Option"]))), *codes(row["Variable"])) for row in rows
-    } == {
+    assert {(tuple(sorted(codes(row["Option"]))), *codes(row["Variable"])) for row in rows} == {
         (tuple(sorted(option.opts)), *([option.envvar] if option.envvar else []))
         for option in options
         if option

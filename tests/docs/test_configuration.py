@@ -84,9 +84,7 @@ def _without_none(kind: Any) -> Any:
 
 
 def _described_range(field: FieldInfo) -> str:
-    limits = [
-        getattr(m, n) for n in ("ge", "le") for m in field.metadata if hasattr(m, n)
-    ]
+    limits = [getattr(m, n) for n in ("ge", "le") for m in field.metadata if hasattr(m, n)]
     return f", {limits[0]:,} to {limits[1]:,}" if limits else ""
 
 
@@ -105,9 +103,7 @@ def who_may_set(key: str) -> str:
 def test_every_setting_is_documented_with_its_type_default_and_meaning() -> None:
     documented = table(section(CONFIGURATION, "### Keys"))
 
-    assert [
-        {**row, "Default": yaml.safe_load(code(row["Default"]))} for row in documented
-    ] == [
+    assert [{**row, "Default": yaml.safe_load(code(row["Default"]))} for row in documented] == [
         {
             "Key": f"`{key}`",
             "Type": described_type(field),
@@ -143,8 +139,7 @@ def test_every_variable_for_a_setting_is_documented_with_all_that_it_sets() -> N
     documented = table(section(CONFIGURATION, "### Variables for settings"))
 
     assert [
-        (code(row["Variable"]), [code(row["Key"]), *codes(row["Value"])])
-        for row in documented
+        (code(row["Variable"]), [code(row["Key"]), *codes(row["Value"])]) for row in documented
     ] == [(variable.name, keys_set_by(variable)) for variable in VARIABLES]
 
 
@@ -160,6 +155,4 @@ def test_scripts_see_the_variables_and_runners_that_are_documented() -> None:
     rows = table(section(page, "## Choose the runner"))
 
     assert codes(line) == list(ENVIRONMENT_ALLOWED)
-    assert {code(r["Extension"]): code(r["Command"]) for r in rows} == (
-        Config().scripts.runners
-    )
+    assert {code(r["Extension"]): code(r["Command"]) for r in rows} == (Config().scripts.runners)

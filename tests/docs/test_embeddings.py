@@ -3,7 +3,11 @@
 from fractions import Fraction
 
 from skills_mcp.config import Embedding
-from skills_mcp.features.embeddings.fused import _HALF_LIKENESS, MILLION, derive_fit
+from skills_mcp.features.embeddings.fused import (
+    _HALF_SCORE_SIMILARITY,
+    MILLION,
+    fuse_scores,
+)
 from tests.docs.pages import DOCS, blocks, prose, section, table
 
 PAGE = DOCS / "how-to" / "embeddings.md"
@@ -16,11 +20,11 @@ def test_the_scores_of_the_table_are_those_of_the_program() -> None:
     assert len(rows) > 1
     for row in rows:
         alike = round(float(row["Meaning"]) * MILLION)
-        fit = derive_fit(Fraction(row["Words"]), alike, Embedding().weight)
+        fit = fuse_scores(Fraction(row["Words"]), alike, Embedding().weight)
         assert f"{fit.millionths / MILLION:.2f}" == row["Score"]
 
 
 def test_the_constants_of_the_formula_are_those_of_the_program() -> None:
-    formula = f"({1 / _HALF_LIKENESS:g} × meaning)^1.5"  # noqa: RUF001 - a multiplication
+    formula = f"({1 / _HALF_SCORE_SIMILARITY:g} × meaning)^1.5"  # noqa: RUF001 - a multiplication
     assert any(formula in each.text for each in blocks(PAGE))
     assert f"`weight` is {Embedding().weight}" in prose(PAGE)

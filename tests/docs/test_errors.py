@@ -58,9 +58,7 @@ def test_whose_turn_it_is_agrees_with_the_tree_of_errors() -> None:
     drawn = re.findall(r"Error +([A-Z_]+) +([a-z]+)", errors.__doc__ or "")
     documented = table(section(REFERENCE / "errors.md", "## Codes"))
 
-    assert [
-        (code(row["Code"]), row["Whose turn"].split()[0]) for row in documented
-    ] == drawn
+    assert [(code(row["Code"]), row["Whose turn"].split()[0]) for row in documented] == drawn
 
 
 def test_every_tool_names_only_errors_that_exist_and_every_error_has_a_tool() -> None:
@@ -91,8 +89,7 @@ def refusals() -> set[str]:
 
 def test_every_refusal_over_http_is_documented() -> None:
     documented = [
-        code(row["Code"])
-        for row in table(section(REFERENCE / "errors.md", "## Over HTTP"))
+        code(row["Code"]) for row in table(section(REFERENCE / "errors.md", "## Over HTTP"))
     ]
 
     assert sorted(documented) == sorted(refusals())
@@ -112,9 +109,7 @@ def test_names_in_capitals_are_codes_or_variables_that_exist(page: Path) -> None
     known |= {"SKILLS_NOTE_TOKEN"}  # of the jobs of GitLab
     known |= {"EXTRA_TOOLS", "HAYSTACK_DESERIALIZATION_ALLOWLIST"}  # of frameworks
     known |= {"REMOTE_SECTIONS", "OPERATOR_ONLY", "OPERATOR_ONLY_KEYS"}
-    used = [
-        word for word in codes(prose(page)) if re.fullmatch(r"[A-Z]+_[A-Z_]+", word)
-    ]
+    used = [word for word in codes(prose(page)) if re.fullmatch(r"[A-Z]+_[A-Z_]+", word)]
 
     assert [
         word

@@ -44,9 +44,7 @@ async def test_every_event_has_exactly_the_documented_fields(
     shutil.copytree(SKILLS_CONTENT, upstream.work, dirs_exist_ok=True)
     upstream.commit({})
     policy = SyncPolicy(timeout_seconds=60)
-    source = RemoteBranch(
-        Remote.parse(upstream.url, "main"), tmp_path / "cache", policy
-    )
+    source = RemoteBranch(Remote.parse(upstream.url, "main"), tmp_path / "cache", policy)
     library = open_library(source, settings=settings, spool=spool)
     script = {
         "file": "scripts/validate-auth-config.py",
@@ -67,9 +65,7 @@ async def test_every_event_has_exactly_the_documented_fields(
     events = spooled(spool)
 
     assert [event["type"] for event in events] == list(typing.get_args(EventType))
-    assert re.findall(r"^### (\w+)$", prose(page), re.MULTILINE) == list(
-        typing.get_args(EventType)
-    )
+    assert re.findall(r"^### (\w+)$", prose(page), re.MULTILINE) == list(typing.get_args(EventType))
     for event in events:
         assert_documented(event)
     [served] = [event for event in events if event["type"] == "skill_served"]
@@ -151,9 +147,7 @@ async def test_the_receiver_of_the_page_takes_what_the_publisher_sends(
     outbox.spool.append('{"type": "no_match"}')
     with HTTPServer(("127.0.0.1", 0), names["Receiver"]) as receiver:
         threading.Thread(target=receiver.serve_forever, daemon=True).start()
-        rules = Analytics(
-            enabled=True, endpoint=f"http://127.0.0.1:{receiver.server_port}/"
-        )
+        rules = Analytics(enabled=True, endpoint=f"http://127.0.0.1:{receiver.server_port}/")
 
         sent = await Publisher(outbox, lambda: rules).publish()
         receiver.shutdown()

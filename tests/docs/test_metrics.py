@@ -15,9 +15,9 @@ from skills_mcp.http.health import Reason
 from skills_mcp.http.metrics import ROUTES, Metrics
 from skills_mcp.server.measurements import (
     OUTCOMES,
-    Condition,
+    ContentGauges,
     Operation,
-    SourceCondition,
+    SourceGauges,
 )
 from tests.docs.pages import REFERENCE, code, codes, section, table
 from tests.support import write
@@ -28,12 +28,8 @@ _OF_EVERY_PROGRAM = ("process_", "python_")
 
 def full() -> Metrics:
     """Return metrics with a sample of each."""
-    source = SourceCondition(
-        place="top", commit="c0ffee", age_seconds=1.0, failed_syncs=0
-    )
-    condition = Condition(
-        skills=1, problems={"error": 1}, sources=(source,), events_waiting=0
-    )
+    source = SourceGauges(mount="top", commit="c0ffee", age_seconds=1.0, failed_syncs=0)
+    condition = ContentGauges(skills=1, problems={"error": 1}, sources=(source,), events_waiting=0)
     metrics = Metrics(lambda: condition)
     metrics.record_session("2025-06-18", 1.0)
     metrics.record_operation(
@@ -86,12 +82,10 @@ def test_the_page_names_each_reason_outcome_and_route() -> None:
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
 def test_each_condition_is_one_that_prometheus_understands(tmp_path: Path) -> None:
     conditions = [
-        codes(row["Condition"])[0].replace("\\|", "|")
+        codes(row["ContentGauges"])[0].replace("\\|", "|")
         for row in table(section(PAGE, "## What to watch"))
     ]
-    rules = [
-        {"alert": f"A{number}", "expr": each} for number, each in enumerate(conditions)
-    ]
+    rules = [{"alert": f"A{number}", "expr": each} for number, each in enumerate(conditions)]
     file = write(
         tmp_path / "rules.yml",
         json.dumps({"groups": [{"name": "skills", "rules": rules}]}),
@@ -109,7 +103,7 @@ def test_each_metric_of_a_condition_exists() -> None:
     watched = {
         re.sub(r"_(bucket|count|sum)$", "", each)
         for row in table(section(PAGE, "## What to watch"))
-        for each in re.findall(r"\b(?:skills|mcp|http)_\w+", row["Condition"])
+        for each in re.findall(r"\b(?:skills|mcp|http)_\w+", row["ContentGauges"])
     }
 
     assert watched - {"mcp_method_name", "http_response_status_code"} <= names

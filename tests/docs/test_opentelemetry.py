@@ -9,16 +9,16 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from skills_mcp.features import telemetry
 from skills_mcp.features.telemetry.instruments import OtelInstruments
-from skills_mcp.features.telemetry.spans import DiscreetSpans
-from skills_mcp.server.measurements import Condition, Operation, SourceCondition
+from skills_mcp.features.telemetry.spans import RedactingSpanExporter
+from skills_mcp.server.measurements import ContentGauges, Operation, SourceGauges
 from tests.docs.pages import DOCS, code, codes, section, table
 
 PAGE = DOCS / "how-to" / "opentelemetry.md"
 
 
 def test_the_table_of_attributes_is_complete() -> None:
-    spans = DiscreetSpans(
-        InMemorySpanExporter(), frozenset(), "tcp", keeps_arguments=True
+    spans = RedactingSpanExporter(
+        InMemorySpanExporter(), frozenset(), "tcp", capture_arguments=True
     )
 
     named = {code(row["Attribute"]) for row in table(section(PAGE, "## What is sent"))}
@@ -27,10 +27,8 @@ def test_the_table_of_attributes_is_complete() -> None:
 
 def test_each_metric_is_named() -> None:
     reader = InMemoryMetricReader()
-    source = SourceCondition(place="top", commit="c", age_seconds=1.0, failed_syncs=0)
-    condition = Condition(
-        skills=1, problems={"error": 1}, sources=(source,), events_waiting=0
-    )
+    source = SourceGauges(mount="top", commit="c", age_seconds=1.0, failed_syncs=0)
+    condition = ContentGauges(skills=1, problems={"error": 1}, sources=(source,), events_waiting=0)
     provider = MeterProvider([reader], shutdown_on_exit=False)
     instruments = OtelInstruments(provider, lambda: condition, "tcp")
     instruments.record_session("2025-06-18", 1.0)

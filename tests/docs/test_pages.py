@@ -18,7 +18,7 @@ from skills_mcp.events.publisher import INTERVAL_SECONDS
 from skills_mcp.features.embeddings import fused
 from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.routing import excerpt
-from skills_mcp.routing.excerpt import LONGEST_WHOLE as _WHOLE
+from skills_mcp.routing.excerpt import MAX_UNCUT_CHARACTERS as _WHOLE
 from skills_mcp.scripts.script_runner import TIMEOUT_EXIT_CODE
 from skills_mcp.server import app, arguments
 from skills_mcp.skills import discovery, document, walk
@@ -54,8 +54,7 @@ def test_snippets_for_hosts_name_our_program_and_variables_that_exist(
     page: Path,
 ) -> None:
     known = {
-        code(row["Variable"])
-        for row in table(section(CONFIGURATION, "## Environment variables"))
+        code(row["Variable"]) for row in table(section(CONFIGURATION, "## Environment variables"))
     }
     forwarded = known | {"SSH_AUTH_SOCK"}
     parsed = [json.loads(each.text) for each in blocks(page, "json")]
@@ -125,13 +124,19 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
             "explanation/routing.md",
             f"more than {_WHOLE['ranked']:,} characters, {_WHOLE['keyword']:,} with",
         ),
-        ("explanation/routing.md", f"less than {excerpt._SHORTEST_PART} characters"),
-        ("explanation/routing.md", f"one of these with {excerpt._FITS} or more"),
         (
             "explanation/routing.md",
-            f"if there are up to {excerpt._MOST_PARAGRAPHS} paragraphs",
+            f"less than {excerpt._MIN_PART_CHARACTERS} characters",
         ),
-        ("explanation/routing.md", f"none fits with {excerpt._NEAR} or more"),
+        ("explanation/routing.md", f"one of these with {excerpt._GOOD_SCORE} or more"),
+        (
+            "explanation/routing.md",
+            f"if there are up to {excerpt._MAX_PARAGRAPHS} paragraphs",
+        ),
+        (
+            "explanation/routing.md",
+            f"none fits with {excerpt._NEAR_MISS_SCORE} or more",
+        ),
         ("how-to/embeddings.md", f"up to {fused._MAX_TASK_CHARACTERS:,} characters"),
         ("reference/tools.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
         ("reference/tools-core.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
@@ -147,7 +152,7 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
         ),
         ("explanation/features.md", f"may ask for at most {arguments._MAX_HITS} |"),
         ("explanation/security.md", f"{walk.MAX_DEPTH} levels, and a size for each"),
-        ("explanation/sync.md", f"within {refresher._JUST_NOW_SECONDS:.0f} seconds"),
+        ("explanation/sync.md", f"within {refresher._RECENT_SECONDS:.0f} seconds"),
         (
             "explanation/sync.md",
             f"at most {LONGEST_PAUSE_SECONDS / 60:.0f} minutes; all windows",
@@ -195,9 +200,9 @@ def test_the_guide_for_agents_is_short() -> None:
 def test_ci_runs_what_developers_run() -> None:
     file = PROJECT / ".github" / "workflows" / "ci.yml"
     workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
-    classifiers = tomllib.loads(
-        (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
-    )["project"]["classifiers"]
+    classifiers = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]["classifiers"]
     versions = [c.rpartition(" ")[2] for c in classifiers if ":: 3." in c]
     check = workflow["jobs"]["check"]
 

@@ -10,24 +10,24 @@ import pytest
 from skills_mcp.config import Matching
 from skills_mcp.routing import lexicon, ranked, rerank, search, shares, task
 from skills_mcp.routing.decision import (
-    COMPARED,
-    LISTED,
-    NO_SKILL,
-    STEEPNESS,
-    decide,
-    derive_chances,
-    list_answers,
+    LISTED_SHARE,
+    NO_MATCH_ODDS,
+    ODDS_EXPONENT,
+    PROBABILITY_DEPTH,
+    answered_candidates,
+    apply_thresholds,
+    estimate_probabilities,
 )
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.routing.ranked import derive_document
-from skills_mcp.routing.shares import Shares, explain_shares
-from skills_mcp.routing.task import TaskReader
+from skills_mcp.routing.ranked import to_indexed_document
+from skills_mcp.routing.shares import PostingsLookup, compute_coverage
+from skills_mcp.routing.task import QueryParser
 from skills_mcp.routing.text_index import inverted_index
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.tokens import FILLER
-from skills_mcp.routing.words import derive_words, split_text, stem
+from skills_mcp.routing.words import analyze_token, split_raw_tokens, stem
 from skills_mcp.skills.model import Skill
-from skills_mcp.snapshots.index_cache import _KEPT_SECONDS
+from skills_mcp.snapshots.index_cache import _RETENTION_SECONDS
 from tests.docs.pages import (
     block,
     blocks,
@@ -62,8 +62,8 @@ def formulas() -> str:
 
 def test_terms_are_those_of_the_table() -> None:
     for row in table(section(ROUTING, "### From words to terms")):
-        pieces = split_text(row["Text"])
-        words = [word for piece in pieces for word in derive_words(piece.decode())]
+        pieces = split_raw_tokens(row["Text"])
+        words = [word for piece in pieces for word in analyze_token(piece.decode())]
 
         assert [word.typed for word in words] == codes(row["Words"])
         assert [word.term for word in words] == codes(row["Terms"])
@@ -76,45 +76,45 @@ def test_the_padding_of_requests_is_that_of_the_program() -> None:
 def test_the_weights_and_lengths_are_those_of_the_program() -> None:
     rows = table(section(ROUTING, "### The first look: the share of the task"))
 
-    assert [float(row["Weight"]) for row in rows] == inverted_index.WEIGHTS.tolist()
-    lengths = inverted_index.USUAL_LENGTHS.tolist()
+    assert [float(row["Weight"]) for row in rows] == inverted_index.FIELD_WEIGHTS.tolist()
+    lengths = inverted_index.REFERENCE_LENGTHS.tolist()
     assert [int(row["Usual length"]) for row in rows] == lengths
 
 
 def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
     length, name, near = (
-        inverted_index.LENGTH_SHARE,
+        inverted_index.BM25_B,
         rerank.NAME_WEIGHT,
-        rerank.NEARNESS_WEIGHT,
+        rerank.PROXIMITY_WEIGHT,
     )
     text = formulas().replace("\N{MULTIPLICATION SIGN}", "*")
 
     assert f"({1 - length} + {length} * length / usual length)" in text
-    assert f"frequency / (frequency + {inverted_index.SATURATION})" in text
-    assert f"* ordinary) ^ {task._POWER}" in text
+    assert f"frequency / (frequency + {inverted_index.BM25_K1})" in text
+    assert f"* ordinary) ^ {task._IDF_EXPONENT}" in text
     assert f"(explained * (1 + {name} * name²) + {near} * nearness)" in text
-    assert f"nearness) / {rerank.WHOLE_WEIGHT}\n" in text
-    least = f"{1 / rerank._LEAST_LEFT:.0f}"
-    assert f"fit² / min({least}, e^({rerank._MISSING} * missing))" in text
-    usual = f"(text / {rerank._USUAL_TEXT:,})^{rerank._GROWTH}"
-    assert f"= {rerank._HALF} * {usual}" in text
-    assert f"(score / (1 - score))^{STEEPNESS}\n" in text
-    assert f"odds / ({NO_SKILL} + sum" in text
+    assert f"nearness) / {rerank.TOTAL_WEIGHT}\n" in text
+    least = f"{1 / rerank._MIN_MISSING_FACTOR:.0f}"
+    assert f"fit² / min({least}, e^({rerank._MISSING_DECAY} * missing))" in text
+    usual = f"(text / {rerank._REFERENCE_POSTINGS:,})^{rerank._SIZE_EXPONENT}"
+    assert f"= {rerank._HALF_SCORE_EVIDENCE} * {usual}" in text
+    assert f"(score / (1 - score))^{ODDS_EXPONENT}\n" in text
+    assert f"odds / ({NO_MATCH_ODDS} + sum" in text
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        f"the {rerank.MOST} best",
-        f"the first {inverted_index.OPENING} words of the body",
-        f"keeps {task._FOREIGN} of its worth",
-        f"more than {task._SHARED} of these words",
-        f"the {task._MOST_TERMS} terms that say most are read",
-        f"of these {shares._MOST_SEARCHED_TERMS} are looked for",
-        f"1/{rerank._REACH} if they are",
-        f"all together, and {rerank._LEAST_TEXT} at least",
-        f"to a {'million' if ranked._UNIT == 10**6 else '?'}th",
-        f"for {_KEPT_SECONDS / 24 / 60 / 60:.0f} days",
+        f"the {rerank.RERANK_LIMIT} best",
+        f"the first {inverted_index.OPENING_LENGTH} words of the body",
+        f"keeps {task._FOREIGN_WEIGHT} of its worth",
+        f"more than {task._MIN_FOREIGN_SHARE} of these words",
+        f"the {task._MAX_TERMS} terms that say most are read",
+        f"of these {shares._MAX_SEARCHED_TERMS} are looked for",
+        f"1/{rerank._PROXIMITY_WINDOW} if they are",
+        f"all together, and {rerank._MIN_POSTINGS} at least",
+        f"to a {'million' if ranked._SCORE_UNIT == 10**6 else '?'}th",
+        f"for {_RETENTION_SECONDS / 24 / 60 / 60:.0f} days",
     ],
 )
 def test_the_limits_of_the_text_are_those_of_the_program(words: str) -> None:
@@ -124,15 +124,15 @@ def test_the_limits_of_the_text_are_those_of_the_program(words: str) -> None:
 def test_the_chances_of_the_text_are_those_of_the_program() -> None:
     text, rules = section(ROUTING, "### Single or a short list"), Matching()
 
-    assert COMPARED == 5
+    assert PROBABILITY_DEPTH == 5
     assert "of the five best" in text
     assert f"which is {1 - rules.ambiguity_threshold:g}" in text
-    assert f"`{LISTED} \N{MULTIPLICATION SIGN} ambiguity_threshold` or more" in text
-    assert f"which is {LISTED * rules.ambiguity_threshold:g}.\n" in text
+    assert f"`{LISTED_SHARE} \N{MULTIPLICATION SIGN} ambiguity_threshold` or more" in text
+    assert f"which is {LISTED_SHARE * rules.ambiguity_threshold:g}.\n" in text
 
 
 def test_pairs_of_a_task_reach_as_far_as_the_text_says() -> None:
-    assert task._REACH == 2
+    assert task._PAIR_WINDOW == 2
     assert "neighbours in the task, or have one between them" in prose(ROUTING)
 
 
@@ -140,10 +140,10 @@ def test_ordinary_words_keep_what_the_text_says() -> None:
     [line] = re.findall(r"everyday word .+", prose(ROUTING))
     told = re.findall(r"`(\w+)` (?:keeps )?(0\.\d+)", line)
 
-    assert {lexicon.weight_of(stem(word)) for word, _ in told} == set(
+    assert {lexicon.common_word_weight(stem(word)) for word, _ in told} == set(
         lexicon._TIERS.values()
     )
-    assert all(lexicon.weight_of(stem(word)) == float(share) for word, share in told)
+    assert all(lexicon.common_word_weight(stem(word)) == float(share) for word, share in told)
 
 
 def test_what_stands_for_a_word_is_as_near_as_the_table_says() -> None:
@@ -163,17 +163,15 @@ def example() -> tuple[list[Skill], list[str], list[Rows]]:
     text = section(ROUTING, "### A ranked example")
     described, *others = tables(text)
     skills = [
-        make_skill(
-            code(row["Skill"]), description=row["Description"], keywords=(), body=""
-        )
+        make_skill(code(row["Skill"]), description=row["Description"], keywords=(), body="")
         for row in described
     ]
     return skills, re.findall(r"task is \*(.+?)\*", text), others
 
 
 def word_rows(skills: list[Skill], context: str) -> Rows:
-    index = TextIndex.build(map(derive_document, skills))
-    read = TaskReader(index).read(context)
+    index = TextIndex.build(map(to_indexed_document, skills))
+    read = QueryParser(index).read(context)
     return [
         {
             "Word": f"`{word.typed}`",
@@ -188,13 +186,13 @@ def word_rows(skills: list[Skill], context: str) -> Rows:
 
 
 def fit_rows(skills: list[Skill], context: str) -> Rows:
-    index = TextIndex.build(map(derive_document, skills))
-    read = TaskReader(index).read(context)
+    index = TextIndex.build(map(to_indexed_document, skills))
+    read = QueryParser(index).read(context)
     every = np.arange(len(skills))
-    explained = explain_shares(read, Shares(index).find(read), len(index))
-    named = rerank.cover_names(index, read, every)
-    near = rerank.compare_pairs(index, read, every).scores
-    fit = rerank.combine(explained, named, near)
+    explained = compute_coverage(read, PostingsLookup(index).find(read), len(index))
+    named = rerank.name_coverage(index, read, every)
+    near = rerank.term_proximity(index, read, every).scores
+    fit = rerank.combine_features(explained, named, near)
     numbers = {str(skill.path): number for number, skill in enumerate(skills)}
     return [
         {
@@ -240,16 +238,19 @@ def test_the_example_has_the_real_answer() -> None:
     skills, [task, *_], _ = example()
     best, second = ranking(skills, task)
 
-    decision = decide((best, second), Matching(), "ranked")
+    decision = apply_thresholds((best, second), Matching(), "ranked")
 
     assert decision == best
     [chance] = re.findall(r"is meant is ([\d.]+\d)", text)
-    assert chance == shown(derive_chances([best.score, second.score])[0])
+    assert chance == shown(estimate_probabilities([best.score, second.score])[0])
     [less] = re.findall(r"were ([\d.]+\d)", text)
-    strict = decide((best, second), Matching(ambiguity_threshold=float(less)), "ranked")
-    assert list_answers(strict) == (best, second)
-    needed = rerank._HALF * (rerank._LEAST_TEXT / rerank._USUAL_TEXT) ** rerank._GROWTH
-    assert f"counts as {rerank._LEAST_TEXT} terms" in text
+    strict = apply_thresholds((best, second), Matching(ambiguity_threshold=float(less)), "ranked")
+    assert answered_candidates(strict) == (best, second)
+    needed = (
+        rerank._HALF_SCORE_EVIDENCE
+        * (rerank._MIN_POSTINGS / rerank._REFERENCE_POSTINGS) ** rerank._SIZE_EXPONENT
+    )
+    assert f"counts as {rerank._MIN_POSTINGS} terms" in text
     assert f"`needed` is {shown(needed)}" in text
 
 

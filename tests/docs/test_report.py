@@ -12,13 +12,16 @@ from demo.month import LAST_DAY, simulate, write_lines
 from skills_mcp.cli import program
 from skills_mcp.features.report import usage_report
 from skills_mcp.features.report.suggestions.improvement import (
-    MOST_EXAMPLES,
-    MOST_TOGETHER,
-    MOST_TRIED,
+    MAX_ADDED_EXAMPLES,
+    MAX_TRIALS,
+    MAX_WORDS_TOGETHER,
 )
-from skills_mcp.features.report.suggestions.missing_words import LEAST_TASKS, MOST_HELD
+from skills_mcp.features.report.suggestions.missing_words import (
+    MAX_DOCUMENT_SHARE,
+    MIN_TASKS,
+)
 from skills_mcp.features.report.suggestions.picks import SESSION_HOURS
-from skills_mcp.features.report.suggestions.recorded_tasks import MOST_RECORDED
+from skills_mcp.features.report.suggestions.recorded_tasks import MAX_RECORDED
 from tests.docs.pages import DOCS, REFERENCE, blocks, code, section, table
 from tests.features.report.happenings import served, torn
 from tests.support import PROJECT, SKILLS_CONTENT, write
@@ -159,7 +162,7 @@ def test_suggestions_have_the_documented_fields(tmp_path: Path) -> None:
 def test_the_guide_has_the_limits_of_the_program() -> None:
     said = GUIDE.read_text(encoding="utf-8")
 
-    assert (SESSION_HOURS, LEAST_TASKS, MOST_HELD) == (4, 2, 0.1)
-    assert (MOST_TOGETHER, MOST_EXAMPLES) == (3, 3)
-    assert f"At most {MOST_TRIED} keywords are tried" in said
-    assert f"at most {MOST_RECORDED} recorded tasks" in said
+    assert (SESSION_HOURS, MIN_TASKS, MAX_DOCUMENT_SHARE) == (4, 2, 0.1)
+    assert (MAX_WORDS_TOGETHER, MAX_ADDED_EXAMPLES) == (3, 3)
+    assert f"At most {MAX_TRIALS} keywords are tried" in said
+    assert f"at most {MAX_RECORDED} recorded tasks" in said

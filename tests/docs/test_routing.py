@@ -6,7 +6,7 @@ import pytest
 
 from skills_mcp.config import Matching
 from skills_mcp.routing import tokens
-from skills_mcp.routing.decision import Ambiguous, decide
+from skills_mcp.routing.decision import Ambiguous, apply_thresholds
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.tokens import tokenize
 from tests.docs.pages import DOCS, block, code, codes, prose, section, table, tables
@@ -51,8 +51,8 @@ def test_the_worked_example_has_the_real_numbers() -> None:
     index = load_skills(SKILLS_CONTENT / "skills").skills
     matcher = keyword_matcher(index)
     by_rank = sorted(matcher.score(clear), key=lambda c: (-c.score, c.skill.path))
-    match = decide(matcher.score(clear), Matching())
-    ambiguous = decide(matcher.score(close), Matching())
+    match = apply_thresholds(matcher.score(clear), Matching())
+    ambiguous = apply_thresholds(matcher.score(close), Matching())
     assert isinstance(ambiguous, Ambiguous)
     top = ambiguous.candidates
 
@@ -70,9 +70,7 @@ def test_the_worked_example_has_the_real_numbers() -> None:
     assert isinstance(match, Candidate)
     assert f"`{match.skill.path}` with a score of 0.4" in example
     gaps = [first.score - second.score for first, second in (by_rank[:2], top[:2])]
-    assert re.findall(r"differ by ([\d.]+\d)", example) == [
-        str(float(gap)) for gap in gaps
-    ]
+    assert re.findall(r"differ by ([\d.]+\d)", example) == [str(float(gap)) for gap in gaps]
     assert [(code(r["Candidate"]), float(r["Score"])) for r in listed] == [
         (c.skill.path, float(c.score)) for c in top
     ]

@@ -122,9 +122,7 @@ def _require_search(url: str) -> None:
         page.locator("a.md-search-result__link[href*='#skills-mcp-rollback']").click()
         page.wait_for_url("**/reference/cli.html*")
         browser.close()
-    assert [
-        each for each in asked if not each.startswith((url, "blob:", "data:"))
-    ] == []
+    assert [each for each in asked if not each.startswith((url, "blob:", "data:"))] == []
 
 
 def test_a_link_that_leads_nowhere_and_a_page_without_a_place_stop_the_build(

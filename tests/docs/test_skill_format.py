@@ -17,10 +17,15 @@ from skills_mcp.skills import (
     package,
     walk,
 )
-from skills_mcp.skills.frontmatter import derive_path, parse_skill
+from skills_mcp.skills.frontmatter import derive_rule_path, parse_rule_file
 from skills_mcp.skills.index import derive_parent_path
 from skills_mcp.skills.model import Problem, Skill, SkillPath
-from skills_mcp.skills.package import MAIN, classify, derive_slug, parse_package
+from skills_mcp.skills.package import (
+    SKILL_MD,
+    classify_file,
+    derive_slug,
+    parse_package,
+)
 from skills_mcp.snapshots import collection, snapshot
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 from tests.docs.pages import (
@@ -54,7 +59,7 @@ REFUSED = (walk._NOT_PRINTABLE, walk._UNSAFE, walk._COLLISION)
 
 
 def read_package(text: str, path: str = "pdf") -> tuple[Skill | None, Any]:
-    return parse_package(text, file=f"{path}/{MAIN}", path=SkillPath(path), files={})
+    return parse_package(text, file=f"{path}/{SKILL_MD}", path=SkillPath(path), files={})
 
 
 def problem_rows() -> list[dict[str, str]]:
@@ -118,7 +123,7 @@ def test_every_defect_of_the_fixtures_has_its_row() -> None:
 
 def test_every_field_of_a_rule_file_is_documented_and_no_other() -> None:
     source = inspect.getsource(frontmatter) + "".join(
-        map(inspect.getsource, (document.priority_of, document.always_apply_of))
+        map(inspect.getsource, (document.get_priority, document.get_always_apply))
     )
     source += 'text_of(fields, "owner")' * ("owner_of(fields)" in source)
     reading = r'(?:fields\.get\(|_?(?:text|flag|words)(?:_of)?\(\w+, )"(\w+)"'
@@ -137,7 +142,7 @@ def test_paths_and_parents_are_derived_as_documented() -> None:
     for row in table(section(FORMAT, "## Paths")):
         file = code(row["File"])
         folder, _, name = file.rpartition("/")
-        path = SkillPath(folder) if name == MAIN else derive_path(file)
+        path = SkillPath(folder) if name == SKILL_MD else derive_rule_path(file)
         parent = derive_parent_path(path)
 
         assert path == code(row["Path"])
@@ -147,7 +152,7 @@ def test_paths_and_parents_are_derived_as_documented() -> None:
 
 
 def is_package(each: Block) -> bool:
-    return each.words == ("package",) or (each.title or "").endswith(MAIN)
+    return each.words == ("package",) or (each.title or "").endswith(SKILL_MD)
 
 
 def documented_files() -> list[Block]:
@@ -156,11 +161,7 @@ def documented_files() -> list[Block]:
 
 
 def test_every_head_of_a_rule_file_is_valid(tmp_path: Path) -> None:
-    heads = [
-        f"---\n{each.text}---\n"
-        for page in PAGES
-        for each in blocks(page, "yaml", "skill")
-    ]
+    heads = [f"---\n{each.text}---\n" for page in PAGES for each in blocks(page, "yaml", "skill")]
     whole = [
         each.text
         for each in documented_files()
@@ -168,9 +169,7 @@ def test_every_head_of_a_rule_file_is_valid(tmp_path: Path) -> None:
         if not is_package(each) and each.title != "skills/ui/react/forms.md"
     ]
 
-    found = [
-        parse_skill(text, file="x.md", directory=tmp_path)[1] for text in heads + whole
-    ]
+    found = [parse_rule_file(text, file="x.md", directory=tmp_path)[1] for text in heads + whole]
 
     assert found == [()] * len(found)
 
@@ -302,7 +301,7 @@ def test_files_are_classified_as_documented() -> None:
             if kind == "script" and "/" not in example:
                 file = f"scripts/{file}"
 
-            assert classify(file) == kind, example
+            assert classify_file(file) == kind, example
     assert {code(row["Kind"]) for row in rows} == {
         *("script", "reference", "template", "example", "asset", "other")
     }
@@ -320,7 +319,7 @@ def test_files_are_classified_as_documented() -> None:
         f"more than {walk.MAX_DEPTH} levels",
         f"| {walk.MAX_DEPTH} levels |",
         f"-1000 to {document._MAX_PRIORITY} |",
-        f"{model._MAX_WARNINGS}, each of {model._MAX_CHARACTERS} characters",
+        f"{model._MAX_WARNINGS}, each of {model._MAX_REASON_CHARACTERS} characters",
     ],
 )
 def test_limits_are_those_of_the_program(words: str) -> None:
@@ -334,4 +333,4 @@ def test_what_is_skipped_is_listed() -> None:
         if line.startswith("What tools leave behind")
     ]
 
-    assert set(codes(line)) == homes.SKIPPED
+    assert set(codes(line)) == homes.IGNORED_NAMES

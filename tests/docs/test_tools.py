@@ -24,7 +24,7 @@ from skills_mcp.library import skill_library
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing import explanation, keywords, ranked
 from skills_mcp.server import arguments, package_tools, replies
-from skills_mcp.server.app import tools_for
+from skills_mcp.server.app import select_tools
 from skills_mcp.server.arguments import input_schema
 from skills_mcp.server.core_tools import CORE_TOOLS
 from skills_mcp.skills import assets
@@ -84,14 +84,9 @@ def page_of(spec: Any) -> Path:
 @pytest.mark.parametrize("spec", TOOLS, ids=lambda spec: spec.name)
 def test_every_argument_is_documented_as_it_is_advertised(spec: Any) -> None:
     schema = input_schema(spec.arguments)
-    rows = [
-        r for r in table(section(page_of(spec), f"## {spec.name}")) if "Argument" in r
-    ]
+    rows = [r for r in table(section(page_of(spec), f"## {spec.name}")) if "Argument" in r]
 
-    documented = {
-        code(r["Argument"]): (r["Type"].split()[0], r["Required"] == "yes")
-        for r in rows
-    }
+    documented = {code(r["Argument"]): (r["Type"].split()[0], r["Required"] == "yes") for r in rows}
 
     assert documented == {
         name: (field["type"], name in schema["required"])
@@ -128,7 +123,7 @@ def test_mime_types_are_those_of_the_program() -> None:
     rows = [r for r in table(prose(CORE_TOOLS_PAGE)) if "`mime_type`" in r]
 
     assert {code(r["Extension"]): code(r["`mime_type`"]) for r in rows} == {
-        extension: assets.mime_type(f"x{extension}")
+        extension: assets.binary_mime_type(f"x{extension}")
         for extension in assets.BINARY_EXTENSIONS
     }
 
@@ -143,13 +138,11 @@ def test_each_tool_set_has_the_documented_tools() -> None:
     for toolsets, documented in both.items():
         chosen = {"toolsets": tuple(toolsets.strip("[]").split(", "))}
         config = Config.model_validate(chosen)
-        assert documented == [spec.name for spec in tools_for(config)]
+        assert documented == [spec.name for spec in select_tools(config)]
         with_commands = config.model_copy(update={"commands": Commands(enabled=True)})
-        more = {spec.name for spec in tools_for(with_commands)} - set(documented)
+        more = {spec.name for spec in select_tools(with_commands)} - set(documented)
         assert more == (
-            {"run_skill_command", "run_skill_entry"}
-            if "packages" in toolsets
-            else set()
+            {"run_skill_command", "run_skill_entry"} if "packages" in toolsets else set()
         )
         assert more <= names
 
@@ -181,7 +174,7 @@ def test_every_kind_of_evidence_is_documented_and_no_other() -> None:
     source = "".join(map(inspect.getsource, modules))
     named = re.findall(r'where(?:=|, shown = |: str = )"(\w+)"', source)
 
-    assert documented == {*named, *ranked._PLACES}
+    assert documented == {*named, *ranked._FIELD_NAMES}
 
 
 # The comparison with SkillHub
@@ -206,9 +199,7 @@ def test_every_argument_of_the_four_tools_is_compared() -> None:
 
 def test_every_argument_that_skillhub_does_not_have_is_optional() -> None:
     rows = table(section(PACKAGE_TOOLS_PAGE, "### Arguments"))
-    added = [
-        (code(r["Tool"]), code(r["Here"])) for r in rows if r["SkillHub"] == NOTHING
-    ]
+    added = [(code(r["Tool"]), code(r["Here"])) for r in rows if r["SkillHub"] == NOTHING]
     fields = {spec.name: spec.arguments.model_fields for spec in TOOLS}
 
     assert [each for each in added if fields[each[0]][each[1]].is_required()] == []
@@ -358,14 +349,10 @@ async def answers(page: Path, folder: Path) -> list[tuple[Example, CallToolResul
             for number, example in enumerate(wanted):
                 if example.server == server:
                     arguments = {
-                        key: digests.get(value, value)
-                        if key == "known_digest"
-                        else value
+                        key: digests.get(value, value) if key == "known_digest" else value
                         for key, value in example.call["arguments"].items()
                     }
-                    given[number] = await client.call_tool(
-                        example.call["name"], arguments
-                    )
+                    given[number] = await client.call_tool(example.call["name"], arguments)
                     digests |= shown_digest(example, given[number])
     return [(example, given[number]) for number, example in enumerate(wanted)]
 
@@ -407,9 +394,7 @@ def fits(shown: Any, real: Any) -> bool:
 @pytest.mark.spec("8.5")
 @pytest.mark.spec("8.6")
 @pytest.mark.parametrize("name", ["tools", "tools-core", "tools-packages", "errors"])
-async def test_every_reply_is_what_the_server_answers(
-    name: str, tmp_path: Path
-) -> None:
+async def test_every_reply_is_what_the_server_answers(name: str, tmp_path: Path) -> None:
     answered = await answers(REFERENCE / f"{name}.md", tmp_path)
 
     for example, result in answered:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from skills_mcp.features.authoring.validation import (
-    LEVELS,
+    RULE_LEVELS,
     RULES,
     markdown,
     served_skill,
@@ -78,7 +78,7 @@ def text_of(node: ast.expr) -> str:
 def test_every_rule_is_documented_once_and_no_other() -> None:
     documented = [code(row["Rule"]) for row in rows()]
 
-    assert sorted(documented) == sorted({*LEVELS, *rules_of_the_reader()})
+    assert sorted(documented) == sorted({*RULE_LEVELS, *rules_of_the_reader()})
     assert all(all(row.values()) for row in rows())
 
 
@@ -87,14 +87,14 @@ def test_every_rule_of_the_reader_can_be_chosen() -> None:
 
     for pattern in patterns:
         assert any(fnmatchcase(rule, pattern) for rule in RULES), pattern
-    for rule in RULES - LEVELS.keys():
+    for rule in RULES - RULE_LEVELS.keys():
         assert any(fnmatchcase(rule, pattern) for pattern in patterns), rule
 
 
 def test_levels_are_those_of_the_program() -> None:
     documented = {code(row["Rule"]): row["Level"] for row in rows()}
 
-    assert {rule: documented[rule].split(",")[0] for rule in LEVELS} == LEVELS
+    assert {rule: documented[rule].split(",")[0] for rule in RULE_LEVELS} == RULE_LEVELS
     for level in documented.values():
         assert re.match(r"error|warning", level)
 

@@ -21,8 +21,7 @@ def test_each_row_of_the_table_is_what_the_grants_show() -> None:
         claims, *shown = row.items()
         access = derive_access(grants, json.loads(claims[1].strip("`")))
         seen = {
-            path: "yes" if access.sees(make_skill(path.strip("`"))) else "no"
-            for path, _ in shown
+            path: "yes" if access.sees(make_skill(path.strip("`"))) else "no" for path, _ in shown
         }
         assert seen == dict(shown), claims
 

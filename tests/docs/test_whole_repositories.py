@@ -28,9 +28,7 @@ def test_the_guide_prints_what_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", table(section(PAGE, "## Where skills begin")))
-def test_a_skill_has_the_path_that_the_table_says(
-    tmp_path: Path, row: dict[str, str]
-) -> None:
+def test_a_skill_has_the_path_that_the_table_says(tmp_path: Path, row: dict[str, str]) -> None:
     file, *manifest = codes(row["In the repository"])
     write(tmp_path / file, package("pdf"))
     if MARKETPLACE in manifest:

@@ -17,9 +17,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Start a server for the sample content, or as `environment` says."""
     started: list[ServerProcess] = []
 
-    def start(
-        *arguments: str, prefix: tuple[str, ...] = (), **environment: str
-    ) -> ServerProcess:
+    def start(*arguments: str, prefix: tuple[str, ...] = (), **environment: str) -> ServerProcess:
         server = ServerProcess(
             *arguments,
             environment=environment or {"SKILLS_DIR": str(SKILLS_CONTENT)},

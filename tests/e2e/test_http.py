@@ -72,9 +72,7 @@ async def test_nothing_can_be_run(server: HttpServer, era: str, tool: str) -> No
             await client.call_tool(tool, {})
 
 
-async def test_progress_arrives_while_a_call_waits(
-    server: HttpServer, era: str
-) -> None:
+async def test_progress_arrives_while_a_call_waits(server: HttpServer, era: str) -> None:
     reports = Reports()
 
     async with Client(server.url, mode=era) as client:
@@ -104,15 +102,11 @@ async def listening(url: str, era: str) -> AsyncIterator[list[str]]:
     heard: list[str] = []
 
     async def hear(message: object) -> None:
-        if isinstance(
-            message, ResourceListChangedNotification | ToolListChangedNotification
-        ):
+        if isinstance(message, ResourceListChangedNotification | ToolListChangedNotification):
             heard.append(message.method)
 
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(
-            Client(url, mode=era, message_handler=hear)
-        )
+        client = await stack.enter_async_context(Client(url, mode=era, message_handler=hear))
         if era == "auto":
             await stack.enter_async_context(
                 client.listen(tools_list_changed=True, resources_list_changed=True)
@@ -177,9 +171,7 @@ async def test_a_call_that_was_accepted_is_answered_after_the_signal(
         async with httpx.AsyncClient(headers=HEADERS, trust_env=False) as client:
             opened = await client.post(server.url, json=INITIALIZE)
             session = {"Mcp-Session-Id": opened.headers["Mcp-Session-Id"]}
-            request = client.build_request(
-                "POST", server.url, json=call, headers=session
-            )
+            request = client.build_request("POST", server.url, json=call, headers=session)
             answer = await client.send(request, stream=True)
             server.process.send_signal(signal.SIGTERM)
             with anyio.fail_after(PATIENCE_SECONDS):

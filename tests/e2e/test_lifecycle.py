@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.events.outbox import Record
+from skills_mcp.events.outbox import LocalEvents
 from tests.clients import HangingRemote, Lifeline, ServerProcess
 from tests.e2e.conftest import Start
 from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, wait_for, write, write_skill
@@ -113,9 +113,7 @@ def test_a_call_that_waits_for_the_first_sync_does_not_delay_the_end(
 
 @ENDS
 @pytest.mark.spec("10.4")
-def test_events_are_on_disk_when_the_server_ends(
-    start: Start, home: Path, end: End
-) -> None:
+def test_events_are_on_disk_when_the_server_ends(start: Start, home: Path, end: End) -> None:
     write(home / ".skills-mcp/config.yaml", "analytics: {enabled: true}")
     server = start()
     server.call("report_usage", skill_path="ui/react/auth", useful=True)
@@ -123,7 +121,7 @@ def test_events_are_on_disk_when_the_server_ends(
     end(server)
 
     assert server.wait() == 0
-    events = list(Record(home / ".skills-mcp").events())
+    events = list(LocalEvents(home / ".skills-mcp").events())
     assert [event["type"] for event in events] == ["skill_feedback"]
 
 
@@ -136,7 +134,7 @@ def test_events_are_on_disk_when_the_server_is_killed(start: Start, home: Path) 
     server.process.kill()
 
     server.wait()
-    events = list(Record(home / ".skills-mcp").events())
+    events = list(LocalEvents(home / ".skills-mcp").events())
     assert [event["type"] for event in events] == ["skill_served"]
 
 
@@ -144,15 +142,13 @@ def test_events_are_on_disk_when_the_server_is_killed(start: Start, home: Path) 
 def test_an_endpoint_that_hangs_does_not_delay_the_end(
     start: Start, home: Path, hanging_remote: HangingRemote
 ) -> None:
-    server = start(
-        SKILLS_DIR=str(SKILLS_CONTENT), ANALYTICS_ENDPOINT=hanging_remote.url
-    )
+    server = start(SKILLS_DIR=str(SKILLS_CONTENT), ANALYTICS_ENDPOINT=hanging_remote.url)
     server.call("get_skill", context="react login")
 
     server.close_input()
 
     assert server.wait() == 0
-    events = list(Record(home / ".skills-mcp").events())
+    events = list(LocalEvents(home / ".skills-mcp").events())
     assert [event["type"] for event in events] == ["skill_served"]
 
 
@@ -174,9 +170,7 @@ def test_the_server_ends_when_its_parent_dies_although_its_input_stays_open(
 
 
 @pytest.mark.spec("3.3")
-def test_the_server_ends_when_nobody_reads_its_answers(
-    start: Start, tmp_path: Path
-) -> None:
+def test_the_server_ends_when_nobody_reads_its_answers(start: Start, tmp_path: Path) -> None:
     answers = tmp_path / "answers"
     os.mkfifo(answers)
     reading = os.open(answers, os.O_RDONLY | os.O_NONBLOCK)
@@ -213,12 +207,8 @@ def test_the_server_ends_when_its_answers_have_filled_the_pipe(
     os.close(reading)
 
 
-def test_a_second_signal_changes_nothing(
-    start: Start, hanging_remote: HangingRemote
-) -> None:
-    server = start(
-        SKILLS_DIR=str(SKILLS_CONTENT), ANALYTICS_ENDPOINT=hanging_remote.url
-    )
+def test_a_second_signal_changes_nothing(start: Start, hanging_remote: HangingRemote) -> None:
+    server = start(SKILLS_DIR=str(SKILLS_CONTENT), ANALYTICS_ENDPOINT=hanging_remote.url)
     server.call("get_skill", context="react login")
 
     def end_again() -> bool:

@@ -36,9 +36,7 @@ def behind(
     work.mkdir()
     try:
         with (
-            replicas(
-                work, count, is_shared=True, settings=settings, options=options
-            ) as each,
+            replicas(work, count, is_shared=True, settings=settings, options=options) as each,
             PROXIES[proxy](work, each) as port,
         ):
             yield each, f"http://127.0.0.1:{port}/mcp"
@@ -57,9 +55,7 @@ async def client_of(url: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.mark.parametrize("proxy", PROXIES)
-async def test_notices_and_progress_pass_the_proxy_at_once(
-    tmp_path: Path, proxy: str
-) -> None:
+async def test_notices_and_progress_pass_the_proxy_at_once(tmp_path: Path, proxy: str) -> None:
     content = tmp_path / "content"
     write_skill(content, "one.md")
     with behind(tmp_path, proxy, count=1, content=content) as (_, url):
@@ -80,9 +76,10 @@ async def test_notices_and_progress_pass_the_proxy_at_once(
 async def test_what_a_client_says_about_its_address_is_thrown_away(
     tmp_path: Path, proxy: str
 ) -> None:
-    with behind(
-        tmp_path, proxy, count=1, trust_proxy_headers=True, anonymous=["skills:read"]
-    ) as (each, url):
+    with behind(tmp_path, proxy, count=1, trust_proxy_headers=True, anonymous=["skills:read"]) as (
+        each,
+        url,
+    ):
         forged = {"X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}
         direct = f"http://127.0.0.1:{each[0].port}/mcp"
         async with client_of(url) as client:
@@ -105,10 +102,7 @@ async def test_haproxy_keeps_a_session_where_alone_it_is_known(tmp_path: Path) -
                 for _ in range(3)
             ]
             held = [
-                [
-                    (await client.post(_mcp(one), json=PING, headers=session))
-                    for session in sessions
-                ]
+                [(await client.post(_mcp(one), json=PING, headers=session)) for session in sessions]
                 for one in each
             ]
             await anyio.to_thread.run_sync(each[0].stop)
@@ -149,9 +143,7 @@ async def test_without_sessions_only_newer_clients_get_notices(tmp_path: Path) -
     write_skill(content, "one.md")
     settings = {"http": {"stateless": True}}
     options = ("--skills-dir", str(content))
-    with replicas(
-        tmp_path, 1, is_shared=True, settings=settings, options=options
-    ) as each:
+    with replicas(tmp_path, 1, is_shared=True, settings=settings, options=options) as each:
         async with (
             listening(_mcp(each[0]), "auto") as newer,
             listening(_mcp(each[0]), "legacy") as older,
@@ -168,9 +160,7 @@ def test_the_second_replica_uses_the_index_of_the_first(tmp_path: Path) -> None:
     upstream = Upstream.create(tmp_path)
     upstream.commit({"first.md": skill_text(keywords=["first"])})
     options = ("--repo", upstream.url)
-    first, second = (
-        Replica(number, tmp_path / "home", tmp_path, {}, options) for number in (1, 2)
-    )
+    first, second = (Replica(number, tmp_path / "home", tmp_path, {}, options) for number in (1, 2))
     try:
         first.start()
         second.start()

@@ -70,9 +70,7 @@ async def test_a_client_of_each_era_comes_in_with_a_token(
     assert {"get_skill", "refresh_skills", "report_usage"} <= tools
 
 
-async def test_no_client_of_either_era_comes_in_without_one(
-    server: HttpServer, era: str
-) -> None:
+async def test_no_client_of_either_era_comes_in_without_one(server: HttpServer, era: str) -> None:
     with pytest.raises(Exception) as refused:  # noqa: PT011 - the SDK's own, in groups
         async with calling(server, "e30.e30.e30", era):
             pass
@@ -106,9 +104,7 @@ async def test_a_client_cannot_call_a_tool_beyond_its_token(
             await client.call_tool("refresh_skills", {})
 
 
-def test_a_tool_beyond_the_token_is_a_challenge(
-    server: HttpServer, issuer: Issuer
-) -> None:
+def test_a_tool_beyond_the_token_is_a_challenge(server: HttpServer, issuer: Issuer) -> None:
     token = issuer.token(scope="skills:read")
 
     reply = httpx.post(
@@ -128,9 +124,7 @@ async def test_a_caller_sees_the_skills_that_the_claims_give(
     async with calling(server, issuer.token(), era) as client:
         hidden = await ask(client, "list_skills")
     narrowed = {"X-Skills-Scope": f"{HIDDEN}/**"}
-    async with calling(
-        server, issuer.token(groups=["react"]), era, **narrowed
-    ) as client:
+    async with calling(server, issuer.token(groups=["react"]), era, **narrowed) as client:
         narrow = await ask(client, "list_skills")
 
     assert "react" in json.dumps(seen)
@@ -139,9 +133,7 @@ async def test_a_caller_sees_the_skills_that_the_claims_give(
     assert len(json.dumps(narrow)) < len(json.dumps(seen))
 
 
-async def test_a_header_widens_nothing(
-    server: HttpServer, issuer: Issuer, era: str
-) -> None:
+async def test_a_header_widens_nothing(server: HttpServer, issuer: Issuer, era: str) -> None:
     wide = {"X-Skills-Scope": f"*,{HIDDEN}/**"}
     async with calling(server, issuer.token(), era, **wide) as client:
         listed = await ask(client, "list_skills")
@@ -177,9 +169,7 @@ def _open_session(server: HttpServer, headers: dict[str, str]) -> str:
     return opened.headers["Mcp-Session-Id"]
 
 
-def test_a_session_is_of_the_caller_who_opened_it(
-    server: HttpServer, issuer: Issuer
-) -> None:
+def test_a_session_is_of_the_caller_who_opened_it(server: HttpServer, issuer: Issuer) -> None:
     own = {**HEADERS, "Authorization": f"Bearer {issuer.token()}"}
     session = {"Mcp-Session-Id": _open_session(server, own)}
     renewed = issuer.token(jti="another", scope="skills:read")
@@ -198,9 +188,7 @@ def test_a_session_is_of_the_caller_who_opened_it(
 
 
 @pytest.mark.parametrize("version", ERAS.values())
-def test_no_batch_hides_a_call(
-    server: HttpServer, issuer: Issuer, version: str
-) -> None:
+def test_no_batch_hides_a_call(server: HttpServer, issuer: Issuer, version: str) -> None:
     signed = {
         **HEADERS,
         "Authorization": f"Bearer {issuer.token(scope='skills:read')}",
@@ -214,9 +202,7 @@ def test_no_batch_hides_a_call(
     assert batch.status_code == 400
 
 
-def test_a_header_that_names_another_tool_is_refused(
-    server: HttpServer, issuer: Issuer
-) -> None:
+def test_a_header_that_names_another_tool_is_refused(server: HttpServer, issuer: Issuer) -> None:
     signed = {
         **HEADERS,
         "Authorization": f"Bearer {issuer.token(scope='skills:read')}",

@@ -56,9 +56,7 @@ def test_a_client_of_june_2025_is_served(start: Start) -> None:
 def test_arguments_that_are_no_object_are_explained_on_the_wire_too(
     server: ServerProcess, arguments: str
 ) -> None:
-    answer = server.request(
-        "tools/call", name="get_skill", arguments=json.loads(arguments)
-    )
+    answer = server.request("tools/call", name="get_skill", arguments=json.loads(arguments))
 
     assert answer["result"]["isError"] is True
     text = answer["result"]["content"][0]["text"]
@@ -79,9 +77,7 @@ def test_an_unknown_tool_is_a_json_rpc_error(server: ServerProcess) -> None:
 
 
 @pytest.mark.spec("1")
-def test_only_json_rpc_ever_reaches_standard_output(
-    start: Start, tmp_path: Path
-) -> None:
+def test_only_json_rpc_ever_reaches_standard_output(start: Start, tmp_path: Path) -> None:
     content = tmp_path / "content"
     declared = [{"file": "scripts/noisy.sh", "execution": "server"}]
     write_skill(content, "noisy.md", keywords=["noisy"], scripts=declared)
@@ -123,9 +119,7 @@ def test_feedback_is_a_line_of_the_log_without_words_of_an_agent(start: Start) -
     assert "second line" not in server.log
 
 
-@pytest.mark.parametrize(
-    "level, is_said", [("debug", True), ("info", True), ("warning", False)]
-)
+@pytest.mark.parametrize("level, is_said", [("debug", True), ("info", True), ("warning", False)])
 def test_the_environment_sets_how_much_is_logged(
     start: Start,
     level: str,
@@ -229,9 +223,7 @@ def test_a_script_cannot_read_the_token(start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("8.6")
-def test_a_merged_change_is_served_after_a_refresh(
-    start: Start, upstream: Upstream
-) -> None:
+def test_a_merged_change_is_served_after_a_refresh(start: Start, upstream: Upstream) -> None:
     upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
     server = start(SKILLS_REPO=upstream.url)
 
@@ -261,8 +253,7 @@ def test_a_server_without_settings_stays_and_each_tool_says_what_to_set(
     told = server.request("server/discover")["result"]["instructions"]
     tools = server.request("tools/list")["result"]["tools"]
     replies = [
-        server.request("tools/call", name=tool["name"], arguments={})["result"]
-        for tool in tools
+        server.request("tools/call", name=tool["name"], arguments={})["result"] for tool in tools
     ]
 
     assert "Set SKILLS_REPO" in told
@@ -294,9 +285,7 @@ def test_a_client_of_june_2025_is_told_about_wrong_settings_too(
     assert "sources[0] needs a folder" in result["content"][0]["text"]
 
 
-@pytest.mark.skipif(
-    platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps"
-)
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps")
 def test_the_threads_of_a_server_share_one_heap(start: Start) -> None:
     server = start()
     server.call("get_skill", context="write a react component")

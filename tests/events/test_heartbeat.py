@@ -12,11 +12,11 @@ import pytest
 
 from skills_mcp.about import __version__
 from skills_mcp.bootstrap import Options, build
-from skills_mcp.bootstrap.fleet_reports import open_pulse, read_heartbeat
+from skills_mcp.bootstrap.fleet_reports import open_heartbeat_timer, read_heartbeat
 from skills_mcp.config import Analytics
 from skills_mcp.events.collector.event_store import open_event_store
-from skills_mcp.events.collector.own_events import OwnEvents
-from skills_mcp.events.heartbeat import Heartbeat, Pulse, parse_heartbeat
+from skills_mcp.events.collector.own_events import DatabasePublisher
+from skills_mcp.events.heartbeat import Heartbeat, HeartbeatTimer, parse_heartbeat
 from skills_mcp.events.outbox import Outbox
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.publisher import Publisher
@@ -73,7 +73,7 @@ def sending(
     publisher = Publisher(
         outbox,
         lambda: rules,
-        pulse=Pulse(read, lambda: 900.0, clock),
+        heartbeat_timer=HeartbeatTimer(read, lambda: 900.0, clock),
         transport=httpx.MockTransport(receiver),
     )
     return publisher, outbox
@@ -185,7 +185,7 @@ def test_a_heartbeat_says_what_is_served_and_names_no_person_and_no_path(
     text = told.to_json()
     assert "ada" not in text
     assert str(tmp_path) not in text
-    assert privacy.name(Analytics()).removeprefix("dev-") not in text
+    assert privacy.user_pseudonym(Analytics()).removeprefix("dev-") not in text
 
 
 def test_servers_with_other_sources_have_other_names_and_keep_them(
@@ -195,10 +195,10 @@ def test_servers_with_other_sources_have_other_names_and_keep_them(
     first, again = (Privacy(tmp_path / "key", environment) for _ in range(2))
     rules, bare = Analytics(), Analytics(identity="none")
 
-    assert first.name_server(rules, "a") == again.name_server(rules, "a")
-    assert first.name_server(rules, "a") != first.name_server(rules, "b")
-    assert first.name_server(bare, "a") == first.name_server(bare, "a")
-    assert first.name_server(bare, "a") != again.name_server(bare, "a")
+    assert first.server_pseudonym(rules, "a") == again.server_pseudonym(rules, "a")
+    assert first.server_pseudonym(rules, "a") != first.server_pseudonym(rules, "b")
+    assert first.server_pseudonym(bare, "a") == first.server_pseudonym(bare, "a")
+    assert first.server_pseudonym(bare, "a") != again.server_pseudonym(bare, "a")
 
 
 def test_do_not_track_sends_no_heartbeat(tmp_path: Path) -> None:
@@ -206,18 +206,18 @@ def test_do_not_track_sends_no_heartbeat(tmp_path: Path) -> None:
     environment = {"SKILLS_MCP_HOME": str(tmp_path), "DO_NOT_TRACK": "1"}
     library = build(options, environment).library
 
-    assert open_pulse(library, tmp_path, environment, "stdio") is None
+    assert open_heartbeat_timer(library, tmp_path, environment, "stdio") is None
 
 
 def test_a_server_with_the_database_writes_its_own_heartbeat(tmp_path: Path) -> None:
     store = open_event_store("", tmp_path)
     clock = Clock()
-    pulse = Pulse(beat, lambda: 900.0, clock)
-    own = OwnEvents(Outbox(tmp_path), Analytics, store, pulse=pulse)
+    pulse = HeartbeatTimer(beat, lambda: 900.0, clock)
+    own = DatabasePublisher(Outbox(tmp_path), Analytics, store, heartbeat_timer=pulse)
 
     anyio.run(own.publish)
 
-    fleet = store.fleet(NOW - timedelta(days=1))
+    fleet = store.read_fleet(NOW - timedelta(days=1))
     store.close()
     assert fleet == (beat(),)
     assert not pulse.is_due

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from skills_mcp.events import outbox as outbox_module
-from skills_mcp.events.outbox import Ledger, Outbox, Record
-from skills_mcp.events.spool import Line, Segment, parse_line
+from skills_mcp.events.outbox import EventArchive, LocalEvents, Outbox
+from skills_mcp.events.spool import EventLine, Segment, parse_event_line
 from skills_mcp.files.locks import acquire_lock
 from tests.support import run_python, running_python, spooled, write
 
@@ -42,7 +42,7 @@ def outbox(ours: Path) -> Outbox:
 
 
 def take(outbox: Outbox) -> Segment:
-    [segment] = outbox.spool.take()
+    [segment] = outbox.spool.claim_segments()
     return segment
 
 
@@ -76,7 +76,7 @@ def test_a_segment_that_nobody_answered_for_is_as_it_was(outbox: Outbox) -> None
 
 
 def test_a_segment_without_events_is_cleared_away(outbox: Outbox, ours: Path) -> None:
-    outbox.keep_all(90)
+    outbox.archive_all(90)
     write(ours / "spool" / "1.jsonl", "rubbish\n")
 
     outbox.settle(take(outbox), [], [], keep_days=90)
@@ -85,7 +85,7 @@ def test_a_segment_without_events_is_cleared_away(outbox: Outbox, ours: Path) ->
 
 
 def test_the_same_event_twice_is_settled_once_each(outbox: Outbox, ours: Path) -> None:
-    outbox.keep_all(90)
+    outbox.archive_all(90)
     write(ours / "spool" / "1.jsonl", '{"n": 7}\n{"n": 7}\n')
     segment = take(outbox)
 
@@ -110,11 +110,11 @@ def test_without_a_receiver_events_stay_until_they_can_be_kept(
     outbox: Outbox, ours: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     blocked = write(ours / "archive", "a file, no folder")
-    outbox.keep_all(90)
+    outbox.archive_all(90)
     before = waiting(outbox)
     blocked.unlink()
 
-    outbox.keep_all(90)
+    outbox.archive_all(90)
 
     assert before == [0, 1, 2, 3]
     assert kept(ours, "archive") == [0, 1, 2, 3]
@@ -125,15 +125,13 @@ def test_without_a_receiver_events_stay_until_they_can_be_kept(
 def test_with_0_days_and_no_receiver_events_stay_where_the_bound_holds(
     outbox: Outbox, ours: Path
 ) -> None:
-    outbox.keep_all(0)
+    outbox.archive_all(0)
 
     assert waiting(outbox) == [0, 1, 2, 3]
     assert not (ours / "archive").exists()
 
 
-def test_what_is_too_old_is_forgotten_sent_or_refused(
-    outbox: Outbox, ours: Path
-) -> None:
+def test_what_is_too_old_is_forgotten_sent_or_refused(outbox: Outbox, ours: Path) -> None:
     for folder in ("archive", "dead-letters"):
         write(ours / folder / "2020-01-01-0000.jsonl", '{"n": 9}\n')
 
@@ -146,7 +144,7 @@ def test_dead_letters_are_a_ring_of_a_mebibyte(outbox: Outbox, ours: Path) -> No
     for number in range(40):
         large = json.dumps({"n": number, "text": "x" * 100_000})
         write(ours / "spool" / "1.jsonl", large)
-        for segment in outbox.spool.take():
+        for segment in outbox.spool.claim_segments():
             outbox.settle(segment, [], segment.lines, keep_days=90)
 
     sizes = [path.stat().st_size for path in (ours / "dead-letters").iterdir()]
@@ -160,7 +158,7 @@ def test_the_record_has_what_was_settled(outbox: Outbox, ours: Path) -> None:
 
     outbox.settle(segment, segment.lines[:2], segment.lines[2:3], keep_days=90)
 
-    assert sorted(event["n"] for event in Record(ours).events()) == [0, 1, 2, 3]
+    assert sorted(event["n"] for event in LocalEvents(ours).events()) == [0, 1, 2, 3]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits of POSIX")
@@ -190,12 +188,12 @@ def archive(tmp_path: Path) -> Path:
     return tmp_path / "archive"
 
 
-def a_ledger(archive: Path, max_bytes: int = 1 << 20) -> Ledger:
-    return Ledger(archive, max_bytes=max_bytes, max_file_bytes=max_bytes // 4)
+def a_ledger(archive: Path, max_bytes: int = 1 << 20) -> EventArchive:
+    return EventArchive(archive, max_bytes=max_bytes, max_file_bytes=max_bytes // 4)
 
 
-def a_line(number: int, size: int = 0) -> Line:
-    line = parse_line(b'{"n": %d, "text": "%s"}' % (number, b"x" * size))
+def a_line(number: int, size: int = 0) -> EventLine:
+    line = parse_event_line(b'{"n": %d, "text": "%s"}' % (number, b"x" * size))
     assert line is not None
     return line
 
@@ -291,7 +289,7 @@ def test_windows_append_in_turn(archive: Path) -> None:
             assert window.stdout.readline() == b"done\n"
 
     assert sorted(ledger_numbers(archive)) == sorted([*range(200), *range(200)])
-    assert all(parse_line(line.encode()) for line in text_of(archive).splitlines())
+    assert all(parse_event_line(line.encode()) for line in text_of(archive).splitlines())
 
 
 def test_a_process_that_was_stopped_with_the_file_keeps_no_event_back(
@@ -337,12 +335,12 @@ def an_event(number: int, **more: Any) -> str:
     return json.dumps({"event_id": str(number), "n": number, **more}) + "\n"
 
 
-def record_numbers(record: Record) -> list[int]:
+def record_numbers(record: LocalEvents) -> list[int]:
     return [event["n"] for event in record.events()]
 
 
 def test_a_home_without_events_has_none(ours: Path) -> None:
-    record = Record(ours)
+    record = LocalEvents(ours)
 
     assert list(record.events()) == []
     assert record.skipped == 0
@@ -353,13 +351,13 @@ def test_each_event_is_met_once_wherever_it_is(ours: Path) -> None:
     write(ours / "archive/2026-11-01-0000.jsonl", an_event(2) + an_event(3))
     write(ours / "dead-letters/2026-11-01-0000.jsonl", an_event(4) + an_event(1))
 
-    assert sorted(record_numbers(Record(ours))) == [1, 2, 3, 4]
+    assert sorted(record_numbers(LocalEvents(ours))) == [1, 2, 3, 4]
 
 
 def test_events_without_an_identifier_are_all_met(ours: Path) -> None:
     write(ours / "spool/1.jsonl", '{"n": 1}\n{"n": 1, "event_id": 7}\n{"n": 1}\n')
 
-    assert record_numbers(Record(ours)) == [1, 1, 1]
+    assert record_numbers(LocalEvents(ours)) == [1, 1, 1]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files of POSIX")
@@ -368,7 +366,7 @@ def test_what_cannot_be_read_is_counted(ours: Path) -> None:
     os.mkfifo(ours / "spool/2.jsonl")
     (ours / "spool/3.jsonl").mkdir()
     write(ours / "archive/nonsense.jsonl", an_event(3))
-    record = Record(ours)
+    record = LocalEvents(ours)
 
     assert sorted(record_numbers(record)) == [1, 2, 3]
     assert record.skipped == 4
@@ -381,18 +379,18 @@ def test_nothing_is_missed_while_events_move_on(ours: Path) -> None:
         assert other.stdout.readline() == b"there\n"
         other.stdin.write(b"go\n")
         other.stdin.flush()
-        rounds = [record_numbers(Record(ours)) for _ in range(20)]
+        rounds = [record_numbers(LocalEvents(ours)) for _ in range(20)]
         assert other.stdout.readline() == b"done\n"
 
     assert all(set(range(300)) <= set(found) for found in rounds)
     assert all(len(found) == len(set(found)) for found in rounds)
-    assert sorted(record_numbers(Record(ours))) == list(range(600))
+    assert sorted(record_numbers(LocalEvents(ours))) == list(range(600))
 
 
 def test_what_moves_on_between_two_events_is_met_where_it_went(ours: Path) -> None:
     write(ours / "archive/2026-11-01-0000.jsonl", an_event(1))
     waiting = [write(ours / f"spool/{n}.jsonl", an_event(n)) for n in (2, 3)]
-    events = iter(Record(ours).events())
+    events = iter(LocalEvents(ours).events())
 
     first = next(events)["n"]
     for path in waiting:
@@ -405,7 +403,7 @@ def test_to_read_changes_nothing(ours: Path) -> None:
     outbox = Outbox(ours)
     outbox.spool.append(an_event(1).strip())
 
-    found = record_numbers(Record(ours))
+    found = record_numbers(LocalEvents(ours))
 
     outbox.spool.append(an_event(2).strip())
     outbox.spool.rotate()

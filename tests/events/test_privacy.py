@@ -6,8 +6,8 @@ import pytest
 
 from skills_mcp.config import Analytics
 from skills_mcp.config.values import Disclosure, Identity
-from skills_mcp.events.privacy import HASH_PREFIX, Privacy, Text
-from skills_mcp.text.redaction import remember_secret
+from skills_mcp.events.privacy import HASH_PREFIX, Privacy, UserText
+from skills_mcp.text.redaction import register_secret
 from tests.support import write
 
 TASK = (
@@ -23,12 +23,12 @@ def key_file(tmp_path: Path) -> Path:
 
 def hidden(key_file: Path, disclosure: Disclosure, **data: Any) -> dict[str, Any]:
     privacy = Privacy(key_file, {"USER": "ada", "HOME": "/home/ada"})
-    return privacy.hide(data, Analytics(enabled=True, context=disclosure))
+    return privacy.redact_fields(data, Analytics(enabled=True, context=disclosure))
 
 
 def named(key_file: Path, identity: Identity, **environment: str) -> str:
     rules = Analytics(enabled=True, identity=identity)
-    return Privacy(key_file, environment).name(rules)
+    return Privacy(key_file, environment).user_pseudonym(rules)
 
 
 @pytest.mark.spec("10.2")
@@ -40,15 +40,11 @@ def test_full_keeps_every_text_as_it_is(key_file: Path) -> None:
 
 
 @pytest.mark.parametrize("disclosure", ["full", "redacted", "hashed", "none"])
-def test_a_secret_of_ours_is_in_no_field_ever(
-    disclosure: Disclosure, key_file: Path
-) -> None:
-    remember_secret("our-own-token")
+def test_a_secret_of_ours_is_in_no_field_ever(disclosure: Disclosure, key_file: Path) -> None:
+    register_secret("our-own-token")
     text = "the token is our-own-token"
 
-    data = hidden(
-        key_file, disclosure, context=text, comment=text, file=text, names=[text]
-    )
+    data = hidden(key_file, disclosure, context=text, comment=text, file=text, names=[text])
 
     assert "our-own-token" not in repr(data)
 
@@ -92,27 +88,21 @@ def test_redacted_takes_out_whatever_is_called_a_secret(
         ("größe@beispiel.example", "***@***"),
     ],
 )
-def test_what_counts_as_home_and_as_address(
-    text: str, expected: str, key_file: Path
-) -> None:
+def test_what_counts_as_home_and_as_address(text: str, expected: str, key_file: Path) -> None:
     assert hidden(key_file, "redacted", context=text) == {"context": expected}
 
 
 @pytest.mark.parametrize("home", ["", "/", "C:"])
-def test_a_home_that_is_the_top_of_the_disk_hides_nothing(
-    home: str, key_file: Path
-) -> None:
+def test_a_home_that_is_the_top_of_the_disk_hides_nothing(home: str, key_file: Path) -> None:
     privacy = Privacy(key_file, {"HOME": home})
 
-    data = privacy.hide({"context": "read /etc"}, Analytics(context="redacted"))
+    data = privacy.redact_fields({"context": "read /etc"}, Analytics(context="redacted"))
 
     assert data == {"context": "read /etc"}
 
 
 @pytest.mark.parametrize("letter", ["a", "a@", "a.", "@a.", "/"])
-def test_a_long_text_takes_no_longer_for_its_letters(
-    letter: str, key_file: Path
-) -> None:
+def test_a_long_text_takes_no_longer_for_its_letters(letter: str, key_file: Path) -> None:
     text = letter * 10_000
 
     assert hidden(key_file, "redacted", context=text)["context"]
@@ -123,7 +113,7 @@ def test_of_a_long_task_both_ends_are_kept_without_their_secrets(
     key_file: Path, disclosure: Disclosure
 ) -> None:
     secret = "c0ffee-" * 5
-    remember_secret(secret)
+    register_secret(secret)
     text = f"first {'x ' * 2_480}{secret}{'y ' * 95_000} last"
 
     kept = hidden(key_file, disclosure, context=text)["context"]
@@ -165,9 +155,7 @@ def test_none_leaves_texts_out(key_file: Path) -> None:
 
 
 @pytest.mark.parametrize("disclosure", ["full", "redacted", "hashed", "none"])
-def test_no_task_and_no_comment_stay_none(
-    disclosure: Disclosure, key_file: Path
-) -> None:
+def test_no_task_and_no_comment_stay_none(disclosure: Disclosure, key_file: Path) -> None:
     data = hidden(key_file, disclosure, context="", comment=None)
 
     assert data == {"context": "", "comment": None}
@@ -185,7 +173,7 @@ def test_no_task_and_no_comment_stay_none(
 def test_text_in_another_field_is_text(
     disclosure: Disclosure, expected: str, key_file: Path
 ) -> None:
-    data = hidden(key_file, disclosure, skill_path=Text(TASK))
+    data = hidden(key_file, disclosure, skill_path=UserText(TASK))
 
     assert re.fullmatch(expected, data["skill_path"])
     assert list(data) == ["skill_path"]
@@ -233,7 +221,7 @@ def test_a_key_that_cannot_be_kept_lasts_as_long_as_the_process(
     blocked = write(tmp_path / "blocked", "a file, no folder") / "analytics.key"
     privacy = Privacy(blocked, {"USER": "ada"})
 
-    names = {privacy.name(Analytics(identity="hash")) for _ in range(3)}
+    names = {privacy.user_pseudonym(Analytics(identity="hash")) for _ in range(3)}
 
     assert len(names) == 1
-    assert names != {Privacy(blocked, {"USER": "ada"}).name(Analytics())}
+    assert names != {Privacy(blocked, {"USER": "ada"}).user_pseudonym(Analytics())}

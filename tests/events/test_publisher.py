@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from skills_mcp.config import Analytics
-from skills_mcp.events.outbox import Outbox, Record
+from skills_mcp.events.outbox import LocalEvents, Outbox
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.publisher import (
     INTERVAL_SECONDS,
@@ -23,7 +23,7 @@ from skills_mcp.events.publisher import (
     is_safe_endpoint,
     split_batches,
 )
-from skills_mcp.events.spool import Line, Spool, parse_line
+from skills_mcp.events.spool import EventLine, Spool, parse_event_line
 from skills_mcp.events.tracker import Tracker
 from tests.support import running_python, spooled, until, write
 
@@ -122,9 +122,7 @@ def spool(outbox: Outbox) -> Spool:
     return outbox.spool
 
 
-def rules_for(
-    url: str, *, enabled: bool = True, keep_days: int = 90
-) -> Callable[[], Analytics]:
+def rules_for(url: str, *, enabled: bool = True, keep_days: int = 90) -> Callable[[], Analytics]:
     # The door of the publisher is tried, too, so nothing is checked before it.
     rules = Analytics(enabled=enabled, keep_days=keep_days)
     return lambda: rules.model_copy(update={"endpoint": url})
@@ -169,9 +167,7 @@ def posted(request: httpx.Request) -> list[str]:
     return contexts_of(json.loads(request.content)["events"])
 
 
-def publisher_of(
-    outbox: Outbox, answer: Callable[[httpx.Request], httpx.Response]
-) -> Publisher:
+def publisher_of(outbox: Outbox, answer: Callable[[httpx.Request], httpx.Response]) -> Publisher:
     return Publisher(outbox, rules_for(LOCAL), transport=answering(answer))
 
 
@@ -217,7 +213,7 @@ async def test_nothing_that_was_sent_is_kept_if_the_operator_wants_that(
     await Publisher(outbox, rules_for(endpoint.url, keep_days=0)).publish()
 
     assert len(endpoint.events()) == 1
-    assert list(Record(ours).events()) == []
+    assert list(LocalEvents(ours).events()) == []
 
 
 @pytest.mark.spec("10.3")
@@ -260,9 +256,7 @@ async def test_a_receiver_that_wants_nothing_is_left_alone_by_all_windows(
     assert len(endpoint.received) == 1
 
 
-async def test_another_address_is_tried_at_once(
-    outbox: Outbox, endpoint: Endpoint
-) -> None:
+async def test_another_address_is_tried_at_once(outbox: Outbox, endpoint: Endpoint) -> None:
     endpoint.status = 401
     track(outbox.spool, "kept")
     await Publisher(outbox, rules_for(endpoint.url)).publish()
@@ -275,9 +269,7 @@ async def test_another_address_is_tried_at_once(
 
 @pytest.mark.spec("10.4")
 @pytest.mark.spec("13")
-@pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:1/events", "https://no.such.host.invalid/"]
-)
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/events", "https://no.such.host.invalid/"])
 async def test_an_endpoint_that_cannot_be_reached_loses_nothing(
     url: str, outbox: Outbox, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -512,9 +504,7 @@ async def test_a_broken_line_does_not_keep_the_others_back(
 
 
 @pytest.mark.spec("10.1")
-async def test_nothing_happens_while_analytics_are_off(
-    outbox: Outbox, endpoint: Endpoint
-) -> None:
+async def test_nothing_happens_while_analytics_are_off(outbox: Outbox, endpoint: Endpoint) -> None:
     track(outbox.spool, "kept")
 
     sent = await Publisher(outbox, rules_for(endpoint.url, enabled=False)).publish()
@@ -547,14 +537,10 @@ async def test_without_an_endpoint_events_are_kept_on_this_machine(
     assert spooled(outbox.spool) == []
 
 
-async def test_without_a_network_events_wait_to_be_sent(
-    outbox: Outbox, endpoint: Endpoint
-) -> None:
+async def test_without_a_network_events_wait_to_be_sent(outbox: Outbox, endpoint: Endpoint) -> None:
     track(outbox.spool, "kept")
 
-    sent = await Publisher(
-        outbox, rules_for(endpoint.url), is_offline=lambda: True
-    ).publish()
+    sent = await Publisher(outbox, rules_for(endpoint.url), is_offline=lambda: True).publish()
 
     assert (sent, endpoint.received) == (0, [])
     assert contexts_of(spooled(outbox.spool)) == ["kept"]
@@ -787,8 +773,8 @@ async def test_dead_letters_can_be_sent_again(
     assert await publisher.publish() == 1
 
 
-def make_line(number: int, size: int = 0) -> Line:
-    line = parse_line(json.dumps({"n": number, "text": "x" * size}).encode())
+def make_line(number: int, size: int = 0) -> EventLine:
+    line = parse_event_line(json.dumps({"n": number, "text": "x" * size}).encode())
     assert line is not None
     return line
 
@@ -828,12 +814,12 @@ def test_the_body_is_that_of_the_specification() -> None:
 
 
 def test_the_same_events_have_the_same_key_and_others_another() -> None:
-    assert derive_idempotency_key(
+    assert derive_idempotency_key([make_line(1), make_line(2)]) == derive_idempotency_key(
         [make_line(1), make_line(2)]
-    ) == derive_idempotency_key([make_line(1), make_line(2)])
-    assert derive_idempotency_key(
-        [make_line(1), make_line(2)]
-    ) != derive_idempotency_key([make_line(1)])
+    )
+    assert derive_idempotency_key([make_line(1), make_line(2)]) != derive_idempotency_key(
+        [make_line(1)]
+    )
 
 
 @pytest.mark.parametrize(

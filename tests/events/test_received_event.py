@@ -89,9 +89,7 @@ texts = st.text(st.characters(), max_size=8) | st.sampled_from(
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.just(10**4000) | st.floats() | texts,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=6,
 )
 events = st.fixed_dictionaries(
@@ -181,7 +179,7 @@ def test_names_that_differ_in_their_normal_form_only_are_two_events(
     with opened(address, tmp_path) as store:
         done = store.store(list(map(parse_received, (composed, decomposed, composed))))
 
-    assert (done.stored, done.known) == (2, 1)
+    assert (done.stored, done.duplicates) == (2, 1)
 
 
 @pytest.mark.parametrize("year", ["0001", "1999", "2101", "9999"])

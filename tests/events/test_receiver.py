@@ -6,17 +6,17 @@ import pytest
 
 from skills_mcp.events import receiver
 from skills_mcp.events.receiver import (
-    Meaning,
-    ReceiverState,
-    Verdict,
-    decide,
+    DeliveryResult,
+    DeliveryStatus,
+    SharedBackoff,
+    classify_response,
 )
 from skills_mcp.files.locks import acquire_lock
 from tests.support import write
 
 URL = "https://example.com/events"
-LATER = Verdict(Meaning.LATER, "503")
-CLOSED = Verdict(Meaning.CLOSED, "401")
+LATER = DeliveryResult(DeliveryStatus.RETRY, "503")
+CLOSED = DeliveryResult(DeliveryStatus.UNAUTHORIZED, "401")
 HOUR = 3600.0
 
 
@@ -36,29 +36,27 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def window(tmp_path: Path, clock: Clock) -> ReceiverState:
-    return ReceiverState(tmp_path / "spool", clock)
+def window(tmp_path: Path, clock: Clock) -> SharedBackoff:
+    return SharedBackoff(tmp_path / "spool", clock)
 
 
 @pytest.fixture
-def other(tmp_path: Path, clock: Clock) -> ReceiverState:
-    return ReceiverState(tmp_path / "spool", clock)
+def other(tmp_path: Path, clock: Clock) -> SharedBackoff:
+    return SharedBackoff(tmp_path / "spool", clock)
 
 
-def test_one_window_sends_at_a_time(
-    window: ReceiverState, other: ReceiverState
-) -> None:
+def test_one_window_sends_at_a_time(window: SharedBackoff, other: SharedBackoff) -> None:
     assert window.claim(URL)
     assert not other.claim(URL)
     assert window.claim(URL)
 
-    window.settle(URL, None)
+    window.record(URL, None)
 
     assert other.claim(URL)
 
 
 def test_a_window_that_was_stopped_does_not_keep_the_others_back_for_ever(
-    window: ReceiverState, other: ReceiverState, clock: Clock
+    window: SharedBackoff, other: SharedBackoff, clock: Clock
 ) -> None:
     window.claim(URL)
 
@@ -68,7 +66,7 @@ def test_a_window_that_was_stopped_does_not_keep_the_others_back_for_ever(
 
 
 def test_a_window_that_was_stopped_in_the_middle_of_a_claim_keeps_no_other_back(
-    other: ReceiverState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    other: SharedBackoff, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(receiver, "_LOCK_SECONDS", 0.05)
 
@@ -77,11 +75,11 @@ def test_a_window_that_was_stopped_in_the_middle_of_a_claim_keeps_no_other_back(
 
 
 def test_all_windows_leave_a_receiver_alone_that_has_failed(
-    window: ReceiverState, other: ReceiverState, clock: Clock
+    window: SharedBackoff, other: SharedBackoff, clock: Clock
 ) -> None:
     window.claim(URL)
 
-    pause = window.settle(URL, LATER)
+    pause = window.record(URL, LATER)
 
     assert 0 <= pause <= 60
     assert not window.claim(URL) or pause == 0
@@ -91,12 +89,12 @@ def test_all_windows_leave_a_receiver_alone_that_has_failed(
 
 
 def test_pauses_double_up_to_a_quarter_of_an_hour_and_are_by_chance(
-    window: ReceiverState, clock: Clock
+    window: SharedBackoff, clock: Clock
 ) -> None:
     longest = []
     for _ in range(60):
         window.claim(URL)
-        longest.append(window.settle(URL, LATER))
+        longest.append(window.record(URL, LATER))
         clock.now += longest[-1] + 1
 
     assert all(pause <= min(30 * 2 ** (n + 1), 900) for n, pause in enumerate(longest))
@@ -104,29 +102,29 @@ def test_pauses_double_up_to_a_quarter_of_an_hour_and_are_by_chance(
     assert len(set(longest)) == 60
 
 
-def test_success_forgets_the_failures(window: ReceiverState, clock: Clock) -> None:
+def test_success_forgets_the_failures(window: SharedBackoff, clock: Clock) -> None:
     for _ in range(9):
         window.claim(URL)
-        clock.now += window.settle(URL, LATER) + 1
+        clock.now += window.record(URL, LATER) + 1
     window.claim(URL)
-    window.settle(URL, None)
-    window.claim(URL)
-
-    assert window.settle(URL, LATER) <= 60
-
-
-def test_what_a_receiver_asks_for_is_the_least(window: ReceiverState) -> None:
+    window.record(URL, None)
     window.claim(URL)
 
-    assert window.settle(URL, Verdict(Meaning.LATER, "429", 2000.0)) == 2000
+    assert window.record(URL, LATER) <= 60
+
+
+def test_what_a_receiver_asks_for_is_the_least(window: SharedBackoff) -> None:
+    window.claim(URL)
+
+    assert window.record(URL, DeliveryResult(DeliveryStatus.RETRY, "429", 2000.0)) == 2000
 
 
 def test_who_wants_nothing_is_left_alone_for_an_hour(
-    window: ReceiverState, other: ReceiverState, clock: Clock
+    window: SharedBackoff, other: SharedBackoff, clock: Clock
 ) -> None:
     window.claim(URL)
 
-    assert window.settle(URL, CLOSED) == HOUR
+    assert window.record(URL, CLOSED) == HOUR
 
     clock.now += HOUR - 1
     assert not other.claim(URL)
@@ -134,28 +132,26 @@ def test_who_wants_nothing_is_left_alone_for_an_hour(
     assert other.claim(URL)
 
 
-def test_another_address_is_tried_at_once(
-    window: ReceiverState, other: ReceiverState
-) -> None:
+def test_another_address_is_tried_at_once(window: SharedBackoff, other: SharedBackoff) -> None:
     window.claim(URL)
-    window.settle(URL, CLOSED)
+    window.record(URL, CLOSED)
 
     assert other.claim("https://example.com/repaired")
 
 
 def test_a_clock_that_was_wrong_keeps_nobody_back(
-    window: ReceiverState, other: ReceiverState, clock: Clock
+    window: SharedBackoff, other: SharedBackoff, clock: Clock
 ) -> None:
     clock.now += 10 * HOUR
     window.claim(URL)
-    window.settle(URL, CLOSED)
+    window.record(URL, CLOSED)
 
     clock.now -= 10 * HOUR
 
     assert other.claim(URL)
 
 
-def test_the_address_is_not_written_down(window: ReceiverState, tmp_path: Path) -> None:
+def test_the_address_is_not_written_down(window: SharedBackoff, tmp_path: Path) -> None:
     window.claim("https://example.com/events?key=canary")
 
     files = [path.read_text() for path in (tmp_path / "spool").iterdir()]
@@ -179,7 +175,7 @@ def test_the_address_is_not_written_down(window: ReceiverState, tmp_path: Path) 
     ids=range(9),
 )
 def test_garbage_is_nothing(
-    garbage: bytes, window: ReceiverState, other: ReceiverState, tmp_path: Path
+    garbage: bytes, window: SharedBackoff, other: SharedBackoff, tmp_path: Path
 ) -> None:
     write(tmp_path / "spool" / "attempts.json", garbage)
 
@@ -188,7 +184,7 @@ def test_garbage_is_nothing(
 
 
 def test_a_time_that_is_none_keeps_nobody_back(
-    window: ReceiverState, other: ReceiverState, tmp_path: Path
+    window: SharedBackoff, other: SharedBackoff, tmp_path: Path
 ) -> None:
     window.claim(URL)
     file = tmp_path / "spool" / "attempts.json"
@@ -198,13 +194,11 @@ def test_a_time_that_is_none_keeps_nobody_back(
     assert other.claim(URL)
 
 
-def test_without_a_disk_every_window_remembers_for_itself(
-    tmp_path: Path, clock: Clock
-) -> None:
-    window = ReceiverState(write(tmp_path / "blocked", "a file, no folder"), clock)
+def test_without_a_disk_every_window_remembers_for_itself(tmp_path: Path, clock: Clock) -> None:
+    window = SharedBackoff(write(tmp_path / "blocked", "a file, no folder"), clock)
 
     assert window.claim(URL)
-    assert window.settle(URL, CLOSED) == HOUR
+    assert window.record(URL, CLOSED) == HOUR
     assert not window.claim(URL)
 
 
@@ -215,32 +209,35 @@ NOW = datetime(2026, 2, 18, 14, 30, tzinfo=UTC)
 @pytest.mark.parametrize(
     "meaning, statuses",
     [
-        (Meaning.ACCEPTED, [200, 201, 202, 204, 299]),
-        (Meaning.LATER, [301, 302, 303, 307, 308]),
-        (Meaning.CLOSED, [401, 403]),
-        (Meaning.TOO_LARGE, [413]),
-        (Meaning.REFUSED, [400, 422, 402, 404, 405, 409, 410, 415, 418, 451, 499]),
-        (Meaning.LATER, [408, 425, 429, 500, 502, 503, 504, 599, 600, 999, 199]),
+        (DeliveryStatus.ACCEPTED, [200, 201, 202, 204, 299]),
+        (DeliveryStatus.RETRY, [301, 302, 303, 307, 308]),
+        (DeliveryStatus.UNAUTHORIZED, [401, 403]),
+        (DeliveryStatus.TOO_LARGE, [413]),
+        (
+            DeliveryStatus.REFUSED,
+            [400, 422, 402, 404, 405, 409, 410, 415, 418, 451, 499],
+        ),
+        (DeliveryStatus.RETRY, [408, 425, 429, 500, 502, 503, 504, 599, 600, 999, 199]),
     ],
 )
-def test_every_status_has_a_meaning(meaning: Meaning, statuses: list[int]) -> None:
-    assert {decide(status, None, NOW).meaning for status in statuses} == {meaning}
+def test_every_status_has_a_meaning(meaning: DeliveryStatus, statuses: list[int]) -> None:
+    assert {classify_response(status, None, NOW).status for status in statuses} == {meaning}
 
 
 def test_a_verdict_says_what_the_status_is_called() -> None:
-    assert decide(503, None, NOW).reason == "503 Service Unavailable"
-    assert decide(599, None, NOW).reason == "599"
+    assert classify_response(503, None, NOW).reason == "503 Service Unavailable"
+    assert classify_response(599, None, NOW).reason == "599"
 
 
 def test_a_redirect_says_what_to_change() -> None:
-    assert "set analytics.endpoint to where it leads" in decide(307, None, NOW).reason
+    assert "set analytics.endpoint to where it leads" in classify_response(307, None, NOW).reason
 
 
 def test_a_receiver_may_say_when_it_wants_to_be_asked_again() -> None:
-    assert decide(429, "120", NOW).retry_after_seconds == 120
-    assert decide(429, "soon", NOW).retry_after_seconds is None
+    assert classify_response(429, "120", NOW).retry_after_seconds == 120
+    assert classify_response(429, "soon", NOW).retry_after_seconds is None
 
 
 @pytest.mark.parametrize("status", [200, 400, 404])
 def test_who_has_answered_is_not_waited_for(status: int) -> None:
-    assert decide(status, "120", NOW).retry_after_seconds is None
+    assert classify_response(status, "120", NOW).retry_after_seconds is None

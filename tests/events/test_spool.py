@@ -17,7 +17,7 @@ from skills_mcp.events.spool import (
     MAX_LINE_BYTES,
     Segment,
     Spool,
-    read_lines,
+    read_event_lines,
 )
 from tests.support import running_python, spooled, write
 
@@ -52,25 +52,21 @@ def folder(tmp_path: Path) -> Path:
 
 
 def take(spool: Spool) -> list[dict[str, Any]]:
-    return [event for segment in spool.take() for event in segment.events]
+    return [event for segment in spool.claim_segments() for event in segment.events]
 
 
 def files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.jsonl"))
 
 
-def test_an_event_is_on_disk_as_soon_as_it_is_appended(
-    spool: Spool, folder: Path
-) -> None:
+def test_an_event_is_on_disk_as_soon_as_it_is_appended(spool: Spool, folder: Path) -> None:
     spool.append('{"n": 1}')
 
     [file] = files(folder)
     assert file.read_text() == '{"n": 1}\n'
 
 
-def test_a_folder_is_made_with_the_first_event_and_not_before(
-    spool: Spool, folder: Path
-) -> None:
+def test_a_folder_is_made_with_the_first_event_and_not_before(spool: Spool, folder: Path) -> None:
     before = folder.exists(), take(spool)
     spool.append("{}")
 
@@ -110,9 +106,7 @@ def test_the_segment_in_use_is_not_taken_until_it_is_finished(spool: Spool) -> N
     assert take(spool) == [{"n": 1}]
 
 
-def test_events_after_a_rotation_go_to_a_new_segment(
-    spool: Spool, folder: Path
-) -> None:
+def test_events_after_a_rotation_go_to_a_new_segment(spool: Spool, folder: Path) -> None:
     spool.append('{"n": 1}')
     spool.rotate()
     spool.append('{"n": 2}')
@@ -136,9 +130,7 @@ def test_a_long_day_is_split_into_segments(spool: Spool, folder: Path) -> None:
     assert [event["n"] for event in spooled(spool)] == [0, 1, 2, 3, 4]
 
 
-def test_a_segment_has_no_more_events_than_a_request(
-    spool: Spool, folder: Path
-) -> None:
+def test_a_segment_has_no_more_events_than_a_request(spool: Spool, folder: Path) -> None:
     begun = [spool.append("{}") for _ in range(MAX_BATCH_EVENTS + 1)]
 
     assert [number for number, is_new in enumerate(begun) if is_new] == [0, 500]
@@ -160,9 +152,9 @@ def test_a_segment_that_was_removed_is_gone_and_one_that_was_not_stays(
         spool.append(json.dumps({"n": number}))
         spool.rotate()
 
-    for segment in spool.take():
+    for segment in spool.claim_segments():
         if segment.events[0]["n"] != 1:
-            spool.remove(segment)
+            spool.delete(segment)
 
     assert take(spool) == [{"n": 1}]
 
@@ -171,19 +163,17 @@ def test_removing_twice_does_nothing(spool: Spool) -> None:
     spool.append("{}")
     spool.rotate()
 
-    for segment in spool.take():
-        spool.remove(segment)
-        spool.remove(segment)
+    for segment in spool.claim_segments():
+        spool.delete(segment)
+        spool.delete(segment)
 
     assert take(spool) == []
 
 
-def test_a_segment_that_somebody_sends_is_not_taken_by_another(
-    spool: Spool, folder: Path
-) -> None:
+def test_a_segment_that_somebody_sends_is_not_taken_by_another(spool: Spool, folder: Path) -> None:
     spool.append('{"n": 1}')
     spool.rotate()
-    sender = spool.take()
+    sender = spool.claim_segments()
     held: Segment = next(sender)
 
     meanwhile = take(Spool(folder))
@@ -224,7 +214,7 @@ def test_a_line_that_was_cut_off_by_a_crash_is_counted_and_skipped(
 ) -> None:
     write(folder / "1.jsonl", b'{"n": 1}\nnonsense\n{"n": ')
 
-    [segment] = spool.take()
+    [segment] = spool.claim_segments()
 
     assert segment.events == ({"n": 1},)
     assert segment.skipped == 2
@@ -316,9 +306,9 @@ def test_a_sender_that_clears_away_empty_segments_takes_none_from_a_writer(
     def send() -> None:
         sender = Spool(folder)
         while not stop.is_set():
-            for segment in sender.take():
+            for segment in sender.claim_segments():
                 sent.extend(segment.events)
-                sender.remove(segment)
+                sender.delete(segment)
 
     thread = threading.Thread(target=send)
     thread.start()
@@ -344,8 +334,8 @@ def test_what_is_still_to_be_sent_keeps_its_place(spool: Spool, folder: Path) ->
     spool.append('{"n": 3}')
     spool.rotate()
 
-    segment = next(spool.take())
-    spool.remove(segment, segment.lines[1:])
+    segment = next(spool.claim_segments())
+    spool.delete(segment, segment.lines[1:])
 
     assert [event["n"] for event in take(spool)] == [1, 2, 3]
     assert len(list(folder.iterdir())) == 2
@@ -357,17 +347,15 @@ def test_a_name_does_not_grow_with_every_division(spool: Spool, folder: Path) ->
     spool.rotate()
 
     for _ in range(15):
-        segment = next(spool.take())
-        spool.remove(segment, segment.lines[1:])
+        segment = next(spool.claim_segments())
+        spool.delete(segment, segment.lines[1:])
 
     [file] = files(folder)
     assert len(file.name) < 70
     assert [event["n"] for event in take(spool)] == [15, 16, 17, 18, 19]
 
 
-def test_what_a_process_was_killed_over_is_cleared_away(
-    spool: Spool, folder: Path
-) -> None:
+def test_what_a_process_was_killed_over_is_cleared_away(spool: Spool, folder: Path) -> None:
     old, young = write(folder / "1-a.new", "{"), write(folder / "1-b.new", "{")
     os.utime(old, (0, 0))
 
@@ -434,9 +422,7 @@ def test_what_was_told_to_be_dropped_stays_counted(spool: Spool) -> None:
     assert count == 41 + 12 - left
 
 
-def test_a_crash_before_it_was_told_does_not_lose_the_count(
-    spool: Spool, folder: Path
-) -> None:
+def test_a_crash_before_it_was_told_does_not_lose_the_count(spool: Spool, folder: Path) -> None:
     fill(spool, 12, text="x" * 10_000)
 
     killed = spool.drop_oldest(100_000)
@@ -473,7 +459,7 @@ def test_the_bound_holds_while_many_windows_write(folder: Path) -> None:
 
 
 def event_numbers(data: bytes) -> list[int | None]:
-    lines = read_lines(io.BytesIO(data))
+    lines = read_event_lines(io.BytesIO(data))
     return [line.event["n"] if line else None for line in lines]
 
 
@@ -507,7 +493,7 @@ def test_a_blank_line_is_nothing(blank: bytes) -> None:
 
 
 def test_an_event_is_kept_as_it_was_written() -> None:
-    [line] = read_lines(io.BytesIO('{"n":1.0, "t": "日本"}\r\n'.encode()))
+    [line] = read_event_lines(io.BytesIO('{"n":1.0, "t": "日本"}\r\n'.encode()))
 
     assert line is not None
     assert line.raw == '{"n":1.0, "t": "日本"}'.encode()

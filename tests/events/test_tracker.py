@@ -119,9 +119,7 @@ def data_in(spool: Spool) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spec("10.1")
-def test_nothing_is_written_while_analytics_are_off(
-    tracking: Opened, tmp_path: Path
-) -> None:
+def test_nothing_is_written_while_analytics_are_off(tracking: Opened, tmp_path: Path) -> None:
     tracking(Analytics()).track("no_match", context="a task")
 
     assert not (tmp_path / "spool").exists()
@@ -176,9 +174,7 @@ def test_nobody_can_read_by_default_what_was_asked_and_who_did(
     assert b"ada" not in re.sub(rb"[0-9a-f]{12,}", b"", written)
 
 
-def test_every_event_has_an_identifier_of_its_own(
-    tracking: Opened, spool: Spool
-) -> None:
+def test_every_event_has_an_identifier_of_its_own(tracking: Opened, spool: Spool) -> None:
     tracker = tracking(ON)
 
     for _ in range(3):
@@ -187,9 +183,7 @@ def test_every_event_has_an_identifier_of_its_own(
     assert len({event["event_id"] for event in spooled(spool)}) == 3
 
 
-def test_an_event_names_the_group_of_its_machine(
-    tracking: Opened, spool: Spool
-) -> None:
+def test_an_event_names_the_group_of_its_machine(tracking: Opened, spool: Spool) -> None:
     for group in ("", "payments"):
         rules = Analytics(enabled=True, group=group)
         tracking(rules).track("no_match", context="")

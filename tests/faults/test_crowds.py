@@ -12,7 +12,5 @@ SCENARIOS = (*crowds.SCENARIOS, *fairness.SCENARIOS)
 
 
 @pytest.mark.parametrize("scenario", [s for _, s in SCENARIOS], ids=dict(SCENARIOS))
-def test_no_crowd_keeps_the_server_from_answering(
-    scenario: Scenario, tmp_path: Path
-) -> None:
+def test_no_crowd_keeps_the_server_from_answering(scenario: Scenario, tmp_path: Path) -> None:
     assert find_missed(scenario, tmp_path) == []

@@ -10,9 +10,7 @@ from soak.scripts.fidelity import pass_arguments, run_while_swapping
 from tests.faults.promises import find_missed
 from tests.support import PROJECT
 
-pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="the scripts are those of POSIX"
-)
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripts are those of POSIX")
 
 
 @pytest.mark.spec("12.2")

@@ -51,9 +51,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00(((("])
-def test_a_file_of_another_format_is_an_error_and_no_array(
-    start: bytes, tmp_path: Path
-) -> None:
+def test_a_file_of_another_format_is_an_error_and_no_array(start: bytes, tmp_path: Path) -> None:
     write_arrays(tmp_path / "1", {"large": LARGE}, {})
     file = tmp_path / "1" / "large.npy"
     file.write_bytes(start + file.read_bytes()[len(start) :])
@@ -63,9 +61,7 @@ def test_a_file_of_another_format_is_an_error_and_no_array(
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 1, 100, 20_000])
-def test_a_damaged_file_is_an_error_and_no_array(
-    kept_bytes: int, tmp_path: Path
-) -> None:
+def test_a_damaged_file_is_an_error_and_no_array(kept_bytes: int, tmp_path: Path) -> None:
     write_arrays(tmp_path / "1", {"large": LARGE}, {})
     file = tmp_path / "1" / "large.npy"
     file.write_bytes(file.read_bytes()[:kept_bytes])
@@ -86,9 +82,7 @@ def test_a_file_that_is_cut_off_later_harms_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "[" * 100_000, '"', '{"a": 1}'])
 @pytest.mark.parametrize("name", ["about.json", "checksums.json"])
-def test_a_damaged_description_is_an_error(
-    name: str, text: str, tmp_path: Path
-) -> None:
+def test_a_damaged_description_is_an_error(name: str, text: str, tmp_path: Path) -> None:
     write_arrays(tmp_path / "1", {"large": LARGE}, {})
     (tmp_path / "1" / name).write_text(text)
 

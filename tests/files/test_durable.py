@@ -11,14 +11,14 @@ import pytest
 
 from skills_mcp.errors import SyncError
 from skills_mcp.files.durable import (
-    append,
-    delete,
-    made_anew,
+    append_line,
+    atomic_write,
+    delete_tree,
     open_private,
     open_regular,
     read_regular,
-    replace_text,
-    replacing,
+    replaced_with_rollback,
+    write_text_atomically,
 )
 from tests.content.store.snapshots import make_folder, make_link, make_pipe
 from tests.support import write
@@ -79,8 +79,8 @@ def test_a_link_is_never_followed(tmp_path: Path) -> None:
 @needs_posix
 def test_a_file_that_is_made_is_for_its_owner_alone(tmp_path: Path) -> None:
     with open_private(tmp_path / "appended") as handle:
-        append(handle, b"line\n")
-    replace_text(tmp_path / "replaced", "text")
+        append_line(handle, b"line\n")
+    write_text_atomically(tmp_path / "replaced", "text")
 
     modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("*ed")}
     assert modes == {0o600}
@@ -90,7 +90,7 @@ def test_a_file_that_is_made_is_for_its_owner_alone(tmp_path: Path) -> None:
 def test_a_replaced_file_may_be_for_others_too(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
-        with replacing(tmp_path / "page", mode=0o666) as handle:
+        with atomic_write(tmp_path / "page", mode=0o666) as handle:
             handle.write(b"page")
     finally:
         os.umask(before)
@@ -100,9 +100,7 @@ def test_a_replaced_file_may_be_for_others_too(tmp_path: Path) -> None:
 
 @needs_posix
 @pytest.mark.parametrize("damage", [make_folder, make_link, make_pipe])
-def test_only_a_regular_file_is_appended_to(
-    damage: Callable[[Path], None], tmp_path: Path
-) -> None:
+def test_only_a_regular_file_is_appended_to(damage: Callable[[Path], None], tmp_path: Path) -> None:
     damage(tmp_path / "file")
 
     with pytest.raises(OSError):  # noqa: PT011 - each system says something else
@@ -114,7 +112,7 @@ def test_what_is_appended_stands_at_the_end(tmp_path: Path) -> None:
 
     with open_private(tmp_path / "file") as handle:
         handle.seek(0)
-        append(handle, b"two\n")
+        append_line(handle, b"two\n")
 
     assert (tmp_path / "file").read_bytes() == b"one\ntwo\n"
 
@@ -141,7 +139,7 @@ def test_content_and_name_are_on_the_disk_before_a_replacement_ends(
         lambda number: synced.append(stat.S_ISDIR(os.fstat(number).st_mode)),
     )
 
-    replace_text(tmp_path / "file", "text")
+    write_text_atomically(tmp_path / "file", "text")
 
     assert synced == [False, True]
 
@@ -170,7 +168,7 @@ def test_a_text_takes_the_place_of_anything(damage: object, tmp_path: Path) -> N
     assert callable(damage)
     damage(tmp_path / "file")
 
-    replace_text(tmp_path / "file", "new")
+    write_text_atomically(tmp_path / "file", "new")
 
     assert (tmp_path / "file").read_text() == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "home"]
@@ -183,7 +181,7 @@ def test_a_text_that_cannot_be_written_leaves_the_old_one_alone(
     write(folder / "file", "old")
 
     with pytest.raises(UnicodeEncodeError):
-        replace_text(folder / "file", "\ud800")
+        write_text_atomically(folder / "file", "\ud800")
 
     assert (folder / "file").read_text() == "old"
     assert [path.name for path in folder.iterdir()] == ["file"]
@@ -197,7 +195,7 @@ def test_a_link_is_deleted_and_not_what_it_leads_to(tmp_path: Path) -> None:
     (tmp_path / "ours/link").symlink_to(tmp_path / "theirs")
 
     for name in ("link", "ours", "missing"):
-        delete(tmp_path / name)
+        delete_tree(tmp_path / name)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "theirs"]
     assert (tmp_path / "theirs/file.md").read_text() == "theirs"
@@ -210,14 +208,14 @@ def test_what_is_made_anew_replaces_the_old_and_only_if_all_goes_well(
     write(store / "file", "old")
 
     def fail() -> None:
-        with made_anew(store):
+        with replaced_with_rollback(store):
             write(store / "half", "new")
             raise SyncError("the network is gone")
 
     with pytest.raises(SyncError):
         fail()
     kept = [path.name for path in store.iterdir()]
-    with made_anew(store):
+    with replaced_with_rollback(store):
         write(store / "whole", "new")
 
     assert kept == ["file"]
@@ -226,9 +224,9 @@ def test_what_is_made_anew_replaces_the_old_and_only_if_all_goes_well(
 
 
 def test_what_was_never_there_can_be_made_anew(tmp_path: Path) -> None:
-    with pytest.raises(SyncError), made_anew(tmp_path / "store"):
+    with pytest.raises(SyncError), replaced_with_rollback(tmp_path / "store"):
         raise SyncError("the network is gone")
-    with made_anew(tmp_path / "store"):
+    with replaced_with_rollback(tmp_path / "store"):
         write(tmp_path / "store/whole", "new")
 
     assert (tmp_path / "store/whole").is_file()

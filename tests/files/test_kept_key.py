@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.files.kept_key import _keep_key, load_key
+from skills_mcp.files.kept_key import _store_key, load_secret_key
 from tests.support import run_python, running_python, write
 
 LOAD = """
@@ -26,7 +26,7 @@ def key_file(tmp_path: Path) -> Path:
 def test_the_key_is_for_its_user_alone_whatever_the_mask(key_file: Path) -> None:
     before = os.umask(0)
     try:
-        load_key(key_file)
+        load_secret_key(key_file)
     finally:
         os.umask(before)
 
@@ -46,36 +46,34 @@ def test_all_windows_have_the_same_key_whichever_is_first(key_file: Path) -> Non
             assert window.stdout is not None
             keys.add(window.stdout.readline().strip().decode())
 
-    assert keys == {load_key(key_file).hex()}
+    assert keys == {load_secret_key(key_file).hex()}
     assert [path.name for path in key_file.parent.iterdir()] == [key_file.name]
 
 
 def test_a_window_that_comes_second_takes_the_key_of_the_first(key_file: Path) -> None:
-    key = load_key(key_file)
+    key = load_secret_key(key_file)
 
-    assert _keep_key(key_file, bytes(32)) == key
-    assert load_key(key_file) == key
+    assert _store_key(key_file, bytes(32)) == key
+    assert load_secret_key(key_file) == key
 
 
 @pytest.mark.parametrize("damaged", [b"", b"abc", b"zz" * 32, b"\xff" * 64, b"00"])
 def test_a_damaged_key_is_made_anew(damaged: bytes, key_file: Path) -> None:
     write(key_file, damaged)
 
-    key = load_key(key_file)
+    key = load_secret_key(key_file)
 
     assert len(key) == 32
-    assert load_key(key_file) == key
+    assert load_secret_key(key_file) == key
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
-def test_a_link_in_place_of_the_key_is_not_followed(
-    key_file: Path, tmp_path: Path
-) -> None:
+def test_a_link_in_place_of_the_key_is_not_followed(key_file: Path, tmp_path: Path) -> None:
     target = write(tmp_path / "target", b"00" * 32)
     key_file.parent.mkdir()
     key_file.symlink_to(target)
 
-    key = load_key(key_file)
+    key = load_secret_key(key_file)
 
     assert key != bytes(32)
     assert target.read_bytes() == b"00" * 32

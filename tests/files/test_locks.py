@@ -9,7 +9,7 @@ import portalocker
 import pytest
 
 from skills_mcp.files.durable import open_private
-from skills_mcp.files.locks import acquire_lock, is_current, lock_file
+from skills_mcp.files.locks import acquire_lock, is_same_file, lock_file
 from tests.support import running_python
 
 HOLD = """
@@ -32,7 +32,7 @@ def test_one_process_holds_a_lock_until_it_dies(tmp_path: Path) -> None:
             acquire_lock(path)
 
     with acquire_lock(path, timeout_seconds=10) as handle:
-        assert is_current(handle, path)
+        assert is_same_file(handle, path)
 
 
 def test_a_lock_is_free_again_after_its_block(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_lock_whose_file_was_deleted_meanwhile_is_taken_anew(tmp_path: Path) -
         return False
 
     with acquire_lock(path, timeout_seconds=math.inf, wait=replace) as handle:
-        assert is_current(handle, path)
+        assert is_same_file(handle, path)
         with pytest.raises(BlockingIOError):
             acquire_lock(path)
 

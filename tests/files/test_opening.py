@@ -16,11 +16,11 @@ from skills_mcp.errors import MissingFileError
 from skills_mcp.files.opening import (
     MAX_PATH_BYTES,
     OPENERS,
-    HeldFolder,
     Opener,
-    choose_opener,
+    OpenFolder,
+    best_opener,
+    call_openat2,
     has_openat2,
-    open_beneath,
     open_inside,
 )
 from tests.support import write
@@ -28,9 +28,7 @@ from tests.support import write
 needs_posix = pytest.mark.skipif(
     sys.platform == "win32", reason="named pipes and descriptors of folders"
 )
-needs_openat2 = pytest.mark.skipif(
-    not has_openat2(), reason="this kernel has no openat2"
-)
+needs_openat2 = pytest.mark.skipif(not has_openat2(), reason="this kernel has no openat2")
 
 
 @pytest.fixture(
@@ -96,9 +94,7 @@ def test_a_named_pipe_is_refused_without_waiting_for_a_writer(
 
 
 @needs_posix
-def test_what_is_refused_leaves_no_open_descriptor(
-    tmp_path: Path, opener: Opener
-) -> None:
+def test_what_is_refused_leaves_no_open_descriptor(tmp_path: Path, opener: Opener) -> None:
     (tmp_path / "assets" / "inner").mkdir(parents=True)
 
     for parts in [("assets",), ("assets", "inner"), ("assets", "inner", "x", "y")] * 9:
@@ -168,9 +164,7 @@ def test_nothing_outside_is_ever_read(maze: Path, parts: tuple[str, ...]) -> Non
 
 
 KINDS = st.sampled_from(["file", "folder", "out", "in", "up", "itself", "none"])
-TREES = st.lists(
-    st.tuples(st.lists(st.sampled_from("abc"), max_size=3), KINDS), max_size=8
-)
+TREES = st.lists(st.tuples(st.lists(st.sampled_from("abc"), max_size=3), KINDS), max_size=8)
 
 
 def grow(root: Path, tree: list[tuple[list[str], str]]) -> None:
@@ -195,12 +189,8 @@ def grow(root: Path, tree: list[tuple[list[str], str]]) -> None:
 
 @needs_posix
 @needs_openat2
-@given(
-    tree=TREES, paths=st.lists(st.lists(NAMES | st.sampled_from("xabc"), max_size=5))
-)
-@example(
-    tree=[(["a"], "up"), (["b"], "file")], paths=[["x", "a", "b"], ["x", "b", "b"]]
-)
+@given(tree=TREES, paths=st.lists(st.lists(NAMES | st.sampled_from("xabc"), max_size=5)))
+@example(tree=[(["a"], "up"), (["b"], "file")], paths=[["x", "a", "b"], ["x", "b", "b"]])
 @example(tree=[], paths=[["x"] * 2100])
 def test_every_way_to_open_agrees_on_any_tree_and_any_path(
     tmp_path_factory: pytest.TempPathFactory,
@@ -229,13 +219,11 @@ def _read(root: Path, parts: list[str], opener: Opener) -> bytes | None:
 
 @needs_openat2
 def test_a_kernel_that_can_is_asked_in_one_call() -> None:
-    assert choose_opener() is OPENERS["openat2"]
+    assert best_opener() is OPENERS["openat2"]
 
 
 @needs_posix
-def test_a_path_that_is_too_long_for_one_call_is_walked(
-    tmp_path: Path, opener: Opener
-) -> None:
+def test_a_path_that_is_too_long_for_one_call_is_walked(tmp_path: Path, opener: Opener) -> None:
     names = ["d" * 250] * 20
     here = Path.cwd()
     os.chdir(tmp_path)
@@ -258,7 +246,7 @@ def test_only_a_folder_inside_is_listed(tmp_path: Path, parts: tuple[str, ...]) 
     write(tmp_path / "root/x.txt")
     (tmp_path / "root/link").symlink_to(tmp_path / "outside", target_is_directory=True)
 
-    with pytest.raises(OSError), HeldFolder(tmp_path / "root").listed(parts):  # noqa: PT011
+    with pytest.raises(OSError), OpenFolder(tmp_path / "root").scan_folder(parts):  # noqa: PT011
         pytest.fail("it was listed")
 
 
@@ -268,7 +256,7 @@ def test_a_listed_folder_can_be_asked_about_its_entries_and_is_closed(
 ) -> None:
     write(tmp_path / "a/b/x.txt", "four")
 
-    with HeldFolder(tmp_path).listed(("a", "b")) as entries:
+    with OpenFolder(tmp_path).scan_folder(("a", "b")) as entries:
         sizes = {entry.name: entry.stat().st_size for entry in entries}
 
     assert sizes == {"x.txt": 4}
@@ -292,7 +280,7 @@ def descriptor(tmp_path: Path) -> Iterator[int]:
 def test_a_file_below_the_folder_is_opened_and_no_child_inherits_it(
     descriptor: int,
 ) -> None:
-    number = open_beneath(descriptor, b"a/x", os.O_RDONLY | os.O_CLOEXEC)
+    number = call_openat2(descriptor, b"a/x", os.O_RDONLY | os.O_CLOEXEC)
 
     with os.fdopen(number, "rb") as handle:
         assert handle.read() == b"public"
@@ -319,7 +307,7 @@ def test_whatever_leads_out_or_is_not_there_has_a_reason(
     descriptor: int, path: bytes, reason: int
 ) -> None:
     with pytest.raises(OSError) as caught:  # noqa: PT011 - the number says which
-        open_beneath(descriptor, path, os.O_RDONLY)
+        call_openat2(descriptor, path, os.O_RDONLY)
 
     assert caught.value.errno == reason
 
@@ -327,7 +315,7 @@ def test_whatever_leads_out_or_is_not_there_has_a_reason(
 @needs_openat2
 def test_nothing_is_asked_about_a_path_that_ends_early(descriptor: int) -> None:
     with pytest.raises(ValueError, match="x"):
-        open_beneath(descriptor, b"a/x\0/../../secret", os.O_RDONLY)
+        call_openat2(descriptor, b"a/x\0/../../secret", os.O_RDONLY)
 
 
 _ASK = """
@@ -342,9 +330,7 @@ print(open_inside(Path(sys.argv[1]), ("a", "x")).read())
 @needs_openat2
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace makes the call fail")
 @pytest.mark.parametrize("error", ["ENOSYS", "EPERM"])
-def test_where_the_call_is_forbidden_the_folders_are_walked(
-    tmp_path: Path, error: str
-) -> None:
+def test_where_the_call_is_forbidden_the_folders_are_walked(tmp_path: Path, error: str) -> None:
     write(tmp_path / "a/x", "public")
     trace = ["strace", "-f", "-o", os.devnull, "-e", f"inject=openat2:error={error}"]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import (
     are_plain_components,
-    find_name,
+    find_composed_name,
     is_path_component,
     is_plain_path,
     parse_relative,
@@ -152,25 +152,23 @@ def test_a_parsed_path_never_escapes(text: str) -> None:
 def test_a_name_is_found_however_its_accents_are_encoded() -> None:
     composed, decomposed = "caf\xe9.txt", "cafe\u0301.txt"
 
-    assert find_name(["a", composed], decomposed) == composed
-    assert find_name(["a", decomposed], composed) == decomposed
-    assert find_name(["a", decomposed], decomposed) == decomposed
-    assert find_name(["cafe.txt", "Caf\xe9.txt"], composed) is None
+    assert find_composed_name(["a", composed], decomposed) == composed
+    assert find_composed_name(["a", decomposed], composed) == decomposed
+    assert find_composed_name(["a", decomposed], decomposed) == decomposed
+    assert find_composed_name(["cafe.txt", "Caf\xe9.txt"], composed) is None
 
 
 def test_of_two_names_that_look_the_same_neither_is_guessed() -> None:
     twins = ["caf\xe9.txt", "cafe\u0301.txt"]
 
-    assert [find_name(twins, twin) for twin in twins] == [None, None]
+    assert [find_composed_name(twins, twin) for twin in twins] == [None, None]
 
 
 def test_a_name_that_is_listed_twice_is_one_name() -> None:
-    assert find_name(["a", "a"], "a") == "a"
+    assert find_composed_name(["a", "a"], "a") == "a"
 
 
-SPELLINGS = st.text(
-    st.sampled_from("aeEkK\xe9\u0301\u0327\u212a\u00c5\u212b"), max_size=4
-)
+SPELLINGS = st.text(st.sampled_from("aeEkK\xe9\u0301\u0327\u212a\u00c5\u212b"), max_size=4)
 
 
 @given(st.lists(SPELLINGS, max_size=6), SPELLINGS)
@@ -178,11 +176,11 @@ def test_the_only_name_of_its_spelling_is_found(names: list[str], wanted: str) -
     key = normalize("NFC", wanted)
     same = {name for name in names if normalize("NFC", name) == key}
 
-    found = find_name(names, wanted)
+    found = find_composed_name(names, wanted)
 
     assert found == (same.pop() if len(same) == 1 else None)
     for encoding in ("NFC", "NFD"):
-        assert find_name(names, normalize(encoding, wanted)) == found
+        assert find_composed_name(names, normalize(encoding, wanted)) == found
 
 
 @given(

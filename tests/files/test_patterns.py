@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from skills_mcp.files.patterns import compile_patterns, count_wildcards, fits
+from skills_mcp.files.patterns import compile_patterns, count_wildcards, matches_any
 
 PARTS = [*"ab/!-^\\]", "*", "?", "**/", "[", "[ab]", "[!a]", "[a-b]", "[]a]", "[b-a]"]
 PATTERNS = st.lists(st.sampled_from(PARTS), max_size=7).map("".join)
@@ -42,22 +42,18 @@ def expand(pattern: str) -> Iterator[str]:
 
 
 @given(PATTERNS, PATHS)
-def test_a_pattern_fits_what_fnmatch_fits_with_any_folders_or_none(
-    pattern: str, path: str
-) -> None:
+def test_a_pattern_fits_what_fnmatch_fits_with_any_folders_or_none(pattern: str, path: str) -> None:
     assume(not UNREAD.search(pattern))
 
-    assert fits(path, pattern) is any(fnmatchcase(path, e) for e in expand(pattern))
+    assert matches_any(path, pattern) is any(fnmatchcase(path, e) for e in expand(pattern))
 
 
 @given(st.lists(PATTERNS, max_size=12), st.lists(PATHS, max_size=4))
-def test_patterns_together_fit_what_one_of_them_fits(
-    patterns: list[str], paths: list[str]
-) -> None:
+def test_patterns_together_fit_what_one_of_them_fits(patterns: list[str], paths: list[str]) -> None:
     together = compile_patterns(patterns)
 
     for path in paths:
-        assert together(path) is any(fits(path, pattern) for pattern in patterns)
+        assert together(path) is any(matches_any(path, pattern) for pattern in patterns)
 
 
 @pytest.mark.parametrize(
@@ -80,11 +76,11 @@ def test_a_pattern_fits_a_path_as_a_whole(
     path: str,
     expected: bool,  # noqa: FBT001
 ) -> None:
-    assert fits(path, pattern) is expected
+    assert matches_any(path, pattern) is expected
 
 
 def test_a_pattern_of_many_folders_ends_soon() -> None:
-    assert not fits("a/" * 100, "**/" * 1000 + "b")
+    assert not matches_any("a/" * 100, "**/" * 1000 + "b")
 
 
 @pytest.mark.parametrize("name", HOSTILE)

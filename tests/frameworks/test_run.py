@@ -50,9 +50,7 @@ def test_a_folder_called_like_an_extra_needs_it(folders: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["requirements.txt", "constraints.txt"])
-def test_an_environment_is_made_anew_when_a_file_changes(
-    folders: Path, file: str
-) -> None:
+def test_an_environment_is_made_anew_when_a_file_changes(folders: Path, file: str) -> None:
     _, recipe = load(folders)
     before = recipe.derive_digest()
 
@@ -88,9 +86,7 @@ def test_a_failed_test_is_a_failure_and_shown_whole(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     good = Result(name="good", package="good", version="1.0", passed=3)
-    bad = Result(
-        name="bad", package="bad", passed=1, failed=1, output="assert [1]\n" * 9
-    )
+    bad = Result(name="bad", package="bad", passed=1, failed=1, output="assert [1]\n" * 9)
 
     run.print_results([good, bad])
 

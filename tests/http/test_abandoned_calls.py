@@ -59,7 +59,7 @@ def test_a_call_that_waits_is_dropped_with_its_client(
     library = open_library(tmp_path)
     server = create_server(library, is_shared=True)
     config = library.config.model_copy(update={"http": _HTTP})
-    app = create_application(server, config, ending=anyio.Event())
+    app = create_application(server, config, shutdown=anyio.Event())
     released, lock, begun, ended = Event(), Lock(), [], []
     listed = SkillLibrary.list_skills
 

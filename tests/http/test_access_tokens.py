@@ -33,9 +33,7 @@ def test_a_valid_token_says_who_its_bearer_is(issuer: Issuer) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "RS512", "PS256", "ES256", "EdDSA"])
-def test_signatures_by_private_keys_are_permitted(
-    issuer: Issuer, algorithm: str
-) -> None:
+def test_signatures_by_private_keys_are_permitted(issuer: Issuer, algorithm: str) -> None:
     issuer.publish("mine", algorithm)
 
     claims = check(validator_of(issuer), issuer.token(algorithm=algorithm, kid="mine"))
@@ -168,9 +166,7 @@ def test_no_key_that_a_token_brings_is_used(issuer: Issuer, name: str) -> None:
     evil = private_key("RS256", 1)
     brought: Any = f"{issuer.url}/evil"
     if name == "jwk":
-        brought = jwt.get_algorithm_by_name("RS256").to_jwk(
-            evil.public_key(), as_dict=True
-        )
+        brought = jwt.get_algorithm_by_name("RS256").to_jwk(evil.public_key(), as_dict=True)
 
     with pytest.raises(InvalidTokenError, match="signature"):
         check(validator_of(issuer), issuer.token(key=evil, headers={name: brought}))
@@ -282,16 +278,14 @@ def test_a_known_token_is_not_decoded_again(
     assert check(validator, token) is first
 
 
-def test_only_so_many_tokens_are_known(
-    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_so_many_tokens_are_known(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_tokens, "_MAX_REMEMBERED", 2)
     validator = validator_of(issuer)
 
     for number in range(4):
         check(validator, issuer.token(jti=str(number)))
 
-    assert len(validator._remembered) == 2
+    assert len(validator._cache) == 2
 
 
 @pytest.mark.parametrize(
@@ -309,7 +303,5 @@ def test_only_so_many_tokens_are_known(
         ({}, None),
     ],
 )
-def test_scopes_are_a_text_or_a_list(
-    claims: dict[str, Any], expected: set[str] | None
-) -> None:
+def test_scopes_are_a_text_or_a_list(claims: dict[str, Any], expected: set[str] | None) -> None:
     assert parse_scopes(claims, ("scope", "scp"), prefix="api://x/") == expected

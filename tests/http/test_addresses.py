@@ -4,7 +4,7 @@ from starlette.responses import PlainTextResponse
 
 from skills_mcp.config import Http
 from skills_mcp.errors import ConfigError
-from skills_mcp.http.addresses import Addresses, checked
+from skills_mcp.http.addresses import AllowedAddresses, with_address_check
 
 Headers = list[tuple[str, str]]
 
@@ -15,9 +15,9 @@ async def ask(
     http: Http, headers: Headers, method: str = "POST", path: str = "/mcp"
 ) -> httpx.Response:
     """Send a request with these headers to an application behind the checks."""
-    app = checked(
+    app = with_address_check(
         PlainTextResponse("served"),
-        Addresses.of(http),
+        AllowedAddresses.of(http),
         trust_proxy_headers=http.trust_proxy_headers,
     )
     transport = httpx.ASGITransport(app)
@@ -94,22 +94,22 @@ async def test_the_address_it_listens_on_is_allowed() -> None:
 def test_listening_everywhere_needs_a_name() -> None:
     for host in ("0.0.0.0", "::"):  # noqa: S104
         with pytest.raises(ConfigError, match=r"Set http\.base_url"):
-            Addresses.of(Http(host=host))
+            AllowedAddresses.of(Http(host=host))
 
         named = Http(host=host, allowed_hosts=("skills.acme.com",))
-        assert Addresses.of(named).allow_host("skills.acme.com")
+        assert AllowedAddresses.of(named).allow_host("skills.acme.com")
 
 
 @pytest.mark.parametrize("wrong", ["https://skills.acme.com", "*", "*.acme.com", "a b"])
 def test_an_allowed_host_that_is_none_is_reported(wrong: str) -> None:
     with pytest.raises(ConfigError, match="which is no host"):
-        Addresses.of(Http(allowed_hosts=(wrong,)))
+        AllowedAddresses.of(Http(allowed_hosts=(wrong,)))
 
 
 @pytest.mark.parametrize("wrong", ["skills.acme.com", "*", "null", "https://a.b/path"])
 def test_an_allowed_origin_that_is_none_is_reported(wrong: str) -> None:
     with pytest.raises(ConfigError, match="which is no origin"):
-        Addresses.of(Http(allowed_origins=(wrong,)))
+        AllowedAddresses.of(Http(allowed_origins=(wrong,)))
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,7 @@ async def test_only_allowed_origins_are_answered(origin: str, status: int) -> No
         ("http://evil.example", 403),
     ],
 )
-async def test_on_loopback_pages_of_this_machine_are_answered(
-    origin: str, status: int
-) -> None:
+async def test_on_loopback_pages_of_this_machine_are_answered(origin: str, status: int) -> None:
     reply = await ask(Http(), [("Host", "localhost:8000"), ("Origin", origin)])
 
     assert reply.status_code == status
@@ -179,7 +177,7 @@ async def test_a_forwarded_host_counts_only_behind_a_trusted_proxy() -> None:
 
 
 def test_an_ip_address_is_a_good_host_where_probes_come_in() -> None:
-    probed = Addresses(hosts=frozenset({"localhost"}), any_ip_address=True)
+    probed = AllowedAddresses(hosts=frozenset({"localhost"}), any_ip_address=True)
 
     for good in ("10.0.0.7", "10.0.0.7:8001", "[fd00::7]:8001", "localhost:8001"):
         assert probed.allow_host(good)

@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.config import Http
 from skills_mcp.http import admission
-from skills_mcp.http.admission import Admission, opens_stream
-from skills_mcp.http.body_buffer import BodyBuffer
+from skills_mcp.http.admission import AdmissionControl, opens_stream
+from skills_mcp.http.body_buffer import BodyBufferMiddleware
 
 LISTEN = {
     "MCP-Protocol-Version": "2026-07-28",
@@ -65,7 +65,7 @@ def at(app: ASGIApp, address: str) -> httpx.AsyncClient:
 
 
 def admitting(app: ASGIApp, http: Http) -> ASGIApp:
-    return BodyBuffer(Admission(http).in_front_of(app), http=http)
+    return BodyBufferMiddleware(AdmissionControl(http).wrap(app), http=http)
 
 
 class Crowd:
@@ -125,9 +125,7 @@ async def test_there_is_room_again_after_an_answer(app: Busy) -> None:
             assert (await client.post("/mcp")).status_code == 200
 
 
-async def test_a_request_does_not_wait_for_ever(
-    app: Busy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_request_does_not_wait_for_ever(app: Busy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "_MAX_WAIT_SECONDS", 0.01)
     async with client_of(app, limits()) as client, anyio.create_task_group() as tasks:
         await Crowd(client, tasks).ask(2)
@@ -175,9 +173,7 @@ async def test_a_body_arrives_whole(app: Busy) -> None:
 
 
 @pytest.mark.parametrize("is_declared", [True, False])
-async def test_a_body_that_is_too_large_is_refused(
-    app: Busy, *, is_declared: bool
-) -> None:
+async def test_a_body_that_is_too_large_is_refused(app: Busy, *, is_declared: bool) -> None:
     def parts() -> Iterator[bytes]:
         yield from [b"x" * 60, b"x" * 60]
 
@@ -355,19 +351,19 @@ async def test_a_call_whose_client_has_gone_never_runs(app: Busy) -> None:
         await gone.wait()
         return {"type": "http.disconnect"}
 
-    async def leave(admission: Admission) -> None:
+    async def leave(admission: AdmissionControl) -> None:
         messages: list[Message] = [{"type": "http.request", "body": b"gone"}]
 
         async def channel() -> Message:
             return messages.pop() if messages else await receive()
 
         scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
-        await admission.in_front_of(app)(scope, channel, discard)
+        await admission.wrap(app)(scope, channel, discard)
 
-    admission = Admission(limits(max_concurrent_requests=1))
+    admission = AdmissionControl(limits(max_concurrent_requests=1))
     async with (
         anyio.create_task_group() as tasks,
-        at(admission.in_front_of(app), GREEDY) as client,
+        at(admission.wrap(app), GREEDY) as client,
     ):
         await Crowd(client, tasks).ask(1, content=b"runs")
         tasks.start_soon(leave, admission)

@@ -16,15 +16,15 @@ import pytest
 from skills_mcp.config import Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.events.collector.event_store import open_event_store
-from skills_mcp.features.web import open_web
+from skills_mcp.features.web import build_web
 from skills_mcp.http.anonymous import derive_anonymous_scopes
 from skills_mcp.http.application import create_application
-from skills_mcp.http.event_intake import open_intake
+from skills_mcp.http.event_intake import open_events_endpoint
 from skills_mcp.http.metrics import Metrics
 from skills_mcp.http.sign_in import check_sign_in
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
-from skills_mcp.server.measurements import Condition
+from skills_mcp.server.measurements import ContentGauges
 from skills_mcp.skills.principal import (
     EVENTS,
     FEEDBACK,
@@ -105,15 +105,15 @@ def open_served(folder: Path, **settings: Any) -> SkillLibrary:
 def served_here(folder: Path, **settings: Any) -> Iterator[httpx.Client]:
     """Serve at a port of this process, wired as the command wires it."""
     library = open_served(folder, **settings)
-    condition = Condition(skills=0, problems={}, sources=(), events_waiting=0)
+    condition = ContentGauges(skills=0, problems={}, sources=(), events_waiting=0)
     store = open_event_store("", folder)
     config = library.config
     app = create_application(
         create_server(library, is_shared=True),
         config,
-        ending=anyio.Event(),
-        web=open_web(library, store, folder / "web.key"),
-        intake=open_intake(store, config, Metrics(lambda: condition)),
+        shutdown=anyio.Event(),
+        web=build_web(library, store, folder / "web.key"),
+        events=open_events_endpoint(store, config, Metrics(lambda: condition)),
     )
     with listening(app) as url, httpx.Client(base_url=url, timeout=30) as client:
         yield client
@@ -167,17 +167,12 @@ def test_a_caller_without_sign_in_may_do_what_is_written_and_nothing_else(
 
 
 @pytest.mark.parametrize("name", ["this machine", "nothing", "readers"])
-def test_an_authorization_header_gives_nothing_without_sign_in(
-    tmp_path: Path, name: str
-) -> None:
+def test_an_authorization_header_gives_nothing_without_sign_in(tmp_path: Path, name: str) -> None:
     http, _ = OPEN_TO[name]
     with served_here(tmp_path, http=http) as client:
         for each in (*REQUESTS, *TOOLS):
             without = ask(client, each).status_code
-            found = {
-                ask(client, each, given).status_code
-                for given in AUTHORIZATIONS.values()
-            }
+            found = {ask(client, each, given).status_code for given in AUTHORIZATIONS.values()}
             assert found == {without}, each
 
 
@@ -293,9 +288,7 @@ REACHED: Mapping[str, dict[str, Any]] = {
     "http.host is 10.0.0.7": {"http": {"host": "10.0.0.7"}},
     "http.host is localhost.example": {"http": {"host": "localhost.example"}},
     f"http.base_url is {PUBLIC}": {"http": {"base_url": PUBLIC}},
-    "http.base_url is http://10.0.0.7:8000": {
-        "http": {"base_url": "http://10.0.0.7:8000"}
-    },
+    "http.base_url is http://10.0.0.7:8000": {"http": {"base_url": "http://10.0.0.7:8000"}},
     "http.allowed_hosts has skills.example": {
         "http": {"allowed_hosts": ["localhost:8000", "skills.example"]}
     },
@@ -370,9 +363,7 @@ SERVERS: Mapping[str, dict[str, Any]] = {
     "`http.anonymous: []`": {"http": {"anonymous": []}},
     "`http.anonymous: [skills:read]`": {"http": {"anonymous": [READ]}},
     "`http.anonymous` with all scopes": {"http": {"anonymous": list(SCOPES)}},
-    "`http.allow_anonymous: true`, which is deprecated": {
-        "http": {"allow_anonymous": True}
-    },
+    "`http.allow_anonymous: true`, which is deprecated": {"http": {"allow_anonymous": True}},
     "`web.trusted_header`, and `http.anonymous: []`": {
         "http": {"anonymous": []},
         "web": FROM_HERE,
@@ -394,9 +385,7 @@ COLUMNS = {
     "Add skills": ("upload",),
     "`POST /events`": ("events",),
 }
-TABLE = tables(section(DOCS / "explanation/security.md", "## Callers without sign-in"))[
-    0
-]
+TABLE = tables(section(DOCS / "explanation/security.md", "## Callers without sign-in"))[0]
 
 
 def test_the_table_names_these_servers() -> None:

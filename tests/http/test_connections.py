@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
 from skills_mcp.http import connections
-from skills_mcp.http.body_buffer import BodyBuffer
-from skills_mcp.http.connections import bounded, open_files_for
+from skills_mcp.http.body_buffer import BodyBufferMiddleware
+from skills_mcp.http.connections import create_connection_class, raise_open_files_limit
 from tests.support import PATIENCE_SECONDS
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -40,11 +40,9 @@ async def listening(
     app: ASGIApp, *, patience_seconds: float = SOON, max_connections: int = 100
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve an application until the block ends; return its address."""
-    kind = bounded(patience_seconds, max_connections)
+    kind = create_connection_class(patience_seconds, max_connections)
     with socket.create_server(("127.0.0.1", 0)) as port:
-        server = _Server(
-            uvicorn.Config(app, http=kind, log_config=None, lifespan="off")
-        )
+        server = _Server(uvicorn.Config(app, http=kind, log_config=None, lifespan="off"))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [port])
             yield port.getsockname()
@@ -75,7 +73,7 @@ async def read_to_the_end(client: anyio.abc.SocketStream) -> bytes:
     return received
 
 
-answer = BodyBuffer(PlainTextResponse("done"), http=Http())
+answer = BodyBufferMiddleware(PlainTextResponse("done"), http=Http())
 
 
 @pytest.mark.parametrize(
@@ -190,9 +188,7 @@ class _SlowReader(asyncio.Transport):
         self.unread_bytes = max(self.unread_bytes - 1, 1)
         return self.unread_bytes
 
-    def set_write_buffer_limits(
-        self, high: int | None = None, low: int | None = None
-    ) -> None:
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert (high, low) == (0, None)
 
     def close(self) -> None:
@@ -204,7 +200,7 @@ class _SlowReader(asyncio.Transport):
 
 async def test_a_client_that_reads_slowly_is_cut_off_when_it_stops() -> None:
     config = uvicorn.Config(answer, log_config=None)
-    connection = bounded(0.001, 1)(config, uvicorn.server.ServerState(), {})
+    connection = create_connection_class(0.001, 1)(config, uvicorn.server.ServerState(), {})
     with socket.socket() as client:
         reader = _SlowReader(5, client)
         connection.connection_made(reader)
@@ -270,9 +266,7 @@ def has_other_loopback_addresses() -> bool:
     return True
 
 
-@pytest.mark.skipif(
-    not has_other_loopback_addresses(), reason="macOS has one loopback address"
-)
+@pytest.mark.skipif(not has_other_loopback_addresses(), reason="macOS has one loopback address")
 async def test_the_address_with_the_most_connections_gives_one_up() -> None:
     async with (
         listening(answer, patience_seconds=NEVER, max_connections=3) as address,
@@ -354,7 +348,7 @@ def test_this_process_may_open_the_files_that_the_bounds_need() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 1024), hard))
 
-        possible = open_files_for(Http().model_copy(update={"max_streams": 2000}))
+        possible = raise_open_files_limit(Http().model_copy(update={"max_streams": 2000}))
 
         assert possible == 2000 + 64 + 1024
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > possible
@@ -367,7 +361,7 @@ def test_a_limit_that_is_too_low_is_named(caplog: pytest.LogCaptureFixture) -> N
     if hard == resource.RLIM_INFINITY:
         pytest.skip("this system has no limit of open files")
 
-    possible = open_files_for(Http().model_copy(update={"max_streams": hard}))
+    possible = raise_open_files_limit(Http().model_copy(update={"max_streams": hard}))
 
     assert possible < hard
     assert "LimitNOFILE" in caplog.text

@@ -18,12 +18,12 @@ from skills_mcp.errors import ConfigError
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
 from skills_mcp.events.outbox import Outbox
 from skills_mcp.events.publisher import Publisher
-from skills_mcp.events.receiver import Meaning, decide
-from skills_mcp.http.body_buffer import BodyBuffer
-from skills_mcp.http.event_intake import MAX_EVENTS, open_intake
+from skills_mcp.events.receiver import DeliveryStatus, classify_response
+from skills_mcp.http.body_buffer import BodyBufferMiddleware
+from skills_mcp.http.event_intake import MAX_EVENTS, open_events_endpoint
 from skills_mcp.http.metrics import Metrics
-from skills_mcp.http.sign_in import signed_in
-from skills_mcp.server.measurements import Condition
+from skills_mcp.http.sign_in import require_sign_in
+from skills_mcp.server.measurements import ContentGauges
 from skills_mcp.skills.principal import EVENTS
 from tests.features.report.happenings import missed, served
 from tests.http.listening import listening
@@ -41,13 +41,13 @@ class Collector:
     def __init__(self, store: EventStore, settings: Mapping[str, Any]) -> None:
         self.config = Config.model_validate_json(json.dumps(settings))
         self.store = store
-        condition = Condition(skills=0, problems={}, sources=(), events_waiting=0)
+        condition = ContentGauges(skills=0, problems={}, sources=(), events_waiting=0)
         self.metrics = Metrics(lambda: condition)
         self.now = 0.0
-        self.intake = open_intake(store, self.config, self.metrics, lambda: self.now)
-        app: ASGIApp = self.intake.behind_sign_in(PlainTextResponse("behind"))
-        app = self.intake.in_front_of(signed_in(app, self.config))
-        self.app = BodyBuffer(app, http=self.config.http)
+        self.intake = open_events_endpoint(store, self.config, self.metrics, lambda: self.now)
+        app: ASGIApp = self.intake.wrap_signed_in(PlainTextResponse("behind"))
+        app = self.intake.wrap(require_sign_in(app, self.config))
+        self.app = BodyBufferMiddleware(app, http=self.config.http)
 
     def count(self, name: str) -> float:
         text = self.metrics.render("")[0].decode()
@@ -249,9 +249,7 @@ def test_a_token_that_is_taken_out_of_the_file_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["missing", "empty", "short"])
-def test_a_file_of_tokens_that_cannot_be_used_stops_the_server(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_file_of_tokens_that_cannot_be_used_stops_the_server(tmp_path: Path, name: str) -> None:
     write(tmp_path / "empty")
     write(tmp_path / "short", "secret")
     file = str(tmp_path / name)
@@ -275,9 +273,7 @@ def test_other_machines_need_a_token_also_where_reading_needs_none(
         assert collector.stored() == set()
 
 
-def test_a_caller_who_signs_in_needs_the_scope_of_events(
-    tmp_path: Path, issuer: Issuer
-) -> None:
+def test_a_caller_who_signs_in_needs_the_scope_of_events(tmp_path: Path, issuer: Issuer) -> None:
     http = {"base_url": "https://skills.example.com", "auth": {"issuer": issuer.url}}
     with collecting(tmp_path, http=http) as (collector, client):
         tokens = issuer.token(scope=EVENTS), issuer.token(scope="skills:read")
@@ -285,9 +281,7 @@ def test_a_caller_who_signs_in_needs_the_scope_of_events(
             post(client, missed("a"), Authorization=f"Bearer {each}") for each in tokens
         )
         nobody = post(client, missed("a"))
-        as_reader = client.post(
-            "/mcp", headers={"Authorization": f"Bearer {tokens[0]}"}
-        )
+        as_reader = client.post("/mcp", headers={"Authorization": f"Bearer {tokens[0]}"})
 
         assert accepted.json() == {"stored": 1, "known": 0}
         assert (reader.status_code, code(reader)) == (403, "INSUFFICIENT_SCOPE")
@@ -299,9 +293,7 @@ def test_a_caller_who_signs_in_needs_the_scope_of_events(
         assert len(collector.stored()) == 1
 
 
-def test_a_token_of_the_file_works_beside_sign_in(
-    tmp_path: Path, issuer: Issuer
-) -> None:
+def test_a_token_of_the_file_works_beside_sign_in(tmp_path: Path, issuer: Issuer) -> None:
     file = write(tmp_path / "tokens", TOKEN)
     file.chmod(0o600)
     settings: dict[str, Any] = {
@@ -313,9 +305,7 @@ def test_a_token_of_the_file_works_beside_sign_in(
     }
     with collecting(tmp_path, **settings) as (_, client):
         tokens = TOKEN, issuer.token(scope=EVENTS), OTHER_TOKEN
-        answers = [
-            post(client, missed("a"), Authorization=f"Bearer {each}") for each in tokens
-        ]
+        answers = [post(client, missed("a"), Authorization=f"Bearer {each}") for each in tokens]
         # It is for events, and reads no skill.
         reading = client.post("/mcp", headers={"Authorization": f"Bearer {TOKEN}"})
 
@@ -326,17 +316,17 @@ def test_a_token_of_the_file_works_beside_sign_in(
 @pytest.mark.parametrize(
     "status, meaning",
     [
-        (200, Meaning.ACCEPTED),
-        (400, Meaning.REFUSED),
-        (401, Meaning.CLOSED),
-        (403, Meaning.CLOSED),
-        (413, Meaning.TOO_LARGE),
-        (415, Meaning.REFUSED),
-        (503, Meaning.LATER),
+        (200, DeliveryStatus.ACCEPTED),
+        (400, DeliveryStatus.REFUSED),
+        (401, DeliveryStatus.UNAUTHORIZED),
+        (403, DeliveryStatus.UNAUTHORIZED),
+        (413, DeliveryStatus.TOO_LARGE),
+        (415, DeliveryStatus.REFUSED),
+        (503, DeliveryStatus.RETRY),
     ],
 )
-def test_our_own_senders_understand_each_answer(status: int, meaning: Meaning) -> None:
-    assert decide(status, None, datetime.now(UTC)).meaning is meaning
+def test_our_own_senders_understand_each_answer(status: int, meaning: DeliveryStatus) -> None:
+    assert classify_response(status, None, datetime.now(UTC)).status is meaning
 
 
 def spooled(home: Path, *events: dict[str, Any]) -> Outbox:
@@ -408,9 +398,7 @@ def test_a_whole_server_keeps_events_and_its_own_in_one_file(tmp_path: Path) -> 
         ("sqlite://", "names no file"),
     ],
 )
-def test_a_database_that_is_none_stops_the_server_with_a_message(
-    database: str, said: str
-) -> None:
+def test_a_database_that_is_none_stops_the_server_with_a_message(database: str, said: str) -> None:
     with serving(environment={"SKILLS_MCP_EVENTS_DATABASE": database}) as server:
         wait_for(lambda: server.process.poll() is not None)
 

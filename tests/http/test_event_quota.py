@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skills_mcp.config import Analytics
 from skills_mcp.events.publisher import Publisher
-from skills_mcp.events.receiver import ReceiverState
+from skills_mcp.events.receiver import SharedBackoff
 from skills_mcp.http.event_quota import _MAX_SENDERS, EventQuota
 from skills_mcp.skills.principal import EVENTS
 from tests.features.report.happenings import missed
@@ -104,8 +104,7 @@ def test_callers_who_sign_in_have_a_quota_each(tmp_path: Path) -> None:
         events = {"sender_bytes_per_day": QUOTA}
         with collecting(tmp_path, http=http, events=events) as (_, client):
             ada, again, bob = (
-                bearer(issuer.token(scope=EVENTS, sub=name))
-                for name in ("ada", "ada", "bob")
+                bearer(issuer.token(scope=EVENTS, sub=name)) for name in ("ada", "ada", "bob")
             )
 
             fill(client, **ada)
@@ -156,8 +155,7 @@ def test_what_is_no_event_is_charged_as_well(
     headers = {"Content-Type": "application/json", **bearer(TOKEN)}
 
     codes = [
-        client.post("/events", content=b"[" * 4_000, headers=headers).status_code
-        for _ in range(4)
+        client.post("/events", content=b"[" * 4_000, headers=headers).status_code for _ in range(4)
     ]
 
     assert codes == [400, 400, 400, 429]
@@ -228,9 +226,7 @@ def test_our_own_sender_delivers_all_events_in_time(
     outbox.spool.rotate()
     rules = Analytics(enabled=True, endpoint=f"{client.base_url}/events")
     publisher = Publisher(outbox, lambda: rules, read_token=lambda _: TOKEN)
-    publisher._receiver = ReceiverState(
-        outbox.spool.directory, lambda: 1e9 + collector.now
-    )
+    publisher._backoff = SharedBackoff(outbox.spool.directory, lambda: 1e9 + collector.now)
 
     rounds = 0
     while not outbox.spool.is_empty:

@@ -14,7 +14,7 @@ def fill(shares: FairShares[int], clients: str) -> list[int | None]:
     """Add an item for each client, and return what was displaced for it."""
     displaced = []
     for number, client in enumerate(clients):
-        gone = shares.displace(client) if shares.is_full else None
+        gone = shares.evict(client) if shares.is_full else None
         displaced.append(gone)
         if not shares.is_full:
             shares.add(number, client)
@@ -30,8 +30,8 @@ def test_the_client_with_the_most_gives_up_its_oldest_unused_item() -> None:
     fill(shares, "aab")
     shares.use(0, "a")
 
-    assert shares.displace("c") == 1
-    assert shares.displace("c") == 0
+    assert shares.evict("c") == 1
+    assert shares.evict("c") == 0
 
 
 def test_a_client_with_as_many_as_the_others_displaces_its_own() -> None:
@@ -41,7 +41,7 @@ def test_a_client_with_as_many_as_the_others_displaces_its_own() -> None:
 
 
 def test_where_items_are_not_replaced_the_greediest_gets_no_other_one() -> None:
-    shares = FairShares[int](3, displaces_own=False)
+    shares = FairShares[int](3, evicts_own=False)
 
     assert fill(shares, "aaaab") == [None, None, None, None, 0]
 
@@ -51,8 +51,8 @@ def test_an_item_in_use_is_not_displaced() -> None:
     shares = FairShares[int](3, lambda item: item not in busy)
     fill(shares, "aaa")
 
-    assert shares.displace("b") == 2
-    assert shares.displace("b") is None
+    assert shares.evict("b") == 2
+    assert shares.evict("b") is None
 
 
 def test_an_item_belongs_to_its_last_user() -> None:
@@ -61,7 +61,7 @@ def test_an_item_belongs_to_its_last_user() -> None:
     for item in (0, 1):
         shares.use(item, "b")
 
-    assert shares.displace("c") == 0
+    assert shares.evict("c") == 0
 
 
 @given(arrivals)
@@ -69,7 +69,7 @@ def test_every_client_gets_its_max_min_fair_share(clients: list[str]) -> None:
     shares = FairShares[int](CAPACITY)
     held: dict[int, str] = {}
     for number, client in enumerate(clients):
-        gone = shares.displace(client) if shares.is_full else None
+        gone = shares.evict(client) if shares.is_full else None
         if gone is not None:
             del held[gone]
         if not shares.is_full:

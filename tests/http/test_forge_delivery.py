@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.http.forge_delivery import (
-    ForgeDelivery,
+    WebhookDelivery,
     has_signature,
-    open_delivery,
     parse_push,
+    verify_delivery,
 )
 from skills_mcp.library import Push
 from tests.http.forge import (
@@ -45,8 +45,8 @@ def opened(
     body: bytes = BODY,
     secrets: Sequence[str] = SECRETS,
     now: float = NOW,
-) -> ForgeDelivery | None:
-    return open_delivery(headers, body, secrets, now)
+) -> WebhookDelivery | None:
+    return verify_delivery(headers, body, secrets, now)
 
 
 @pytest.mark.parametrize("sign", [*FORGES, gitlab_signed])
@@ -189,9 +189,7 @@ def test_a_signing_token_is_no_key_of_another_kind() -> None:
     ),
     st.binary(max_size=200),
 )
-def test_no_header_that_is_made_up_is_let_in(
-    headers: dict[str, str], body: bytes
-) -> None:
+def test_no_header_that_is_made_up_is_let_in(headers: dict[str, str], body: bytes) -> None:
     assert opened(headers, body) is None
 
 
@@ -217,7 +215,7 @@ def test_two_equal_pushes_of_gitlab_are_told_apart_by_their_ids() -> None:
 
 @pytest.mark.parametrize("sign", [github, forgejo, gitea])
 def test_a_ping_is_no_push(sign: Sign) -> None:
-    assert opened(sign(BODY, event="ping")) == ForgeDelivery(
+    assert opened(sign(BODY, event="ping")) == WebhookDelivery(
         identity=opened(sign(BODY)).identity,  # type: ignore[union-attr]
         is_ping=True,
     )
@@ -267,9 +265,7 @@ def test_a_form_without_a_payload_may_be_any_push() -> None:
         ("system hook", GITLAB_MERGE),
     ],
 )
-def test_pushes_and_merges_name_branch_and_repository(
-    event: str, payload: dict[str, Any]
-) -> None:
+def test_pushes_and_merges_name_branch_and_repository(event: str, payload: dict[str, Any]) -> None:
     push = parse_push(event, payload)
 
     assert push

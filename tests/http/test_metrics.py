@@ -12,18 +12,18 @@ from skills_mcp.http.metrics import Metrics, RequestMetrics
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.server.measurements import (
-    Condition,
+    ContentGauges,
     Measurements,
     Operation,
-    SourceCondition,
+    SourceGauges,
 )
 
-CONDITION = Condition(
+CONDITION = ContentGauges(
     skills=27,
     problems={"error": 2, "warning": 5},
     sources=(
-        SourceCondition(place="top", commit="c0ffee", age_seconds=3.0, failed_syncs=4),
-        SourceCondition(place="web", commit=None, age_seconds=None, failed_syncs=0),
+        SourceGauges(mount="top", commit="c0ffee", age_seconds=3.0, failed_syncs=4),
+        SourceGauges(mount="web", commit=None, age_seconds=None, failed_syncs=0),
     ),
     events_waiting=7,
 )
@@ -85,9 +85,7 @@ def test_durations_have_the_buckets_of_the_conventions(metrics: Metrics) -> None
         "application/openmetrics-text; version=evil\r\nX-Evil: 1",
     ],
 )
-def test_openmetrics_is_spoken_if_it_is_accepted(
-    metrics: Metrics, accepted: str
-) -> None:
+def test_openmetrics_is_spoken_if_it_is_accepted(metrics: Metrics, accepted: str) -> None:
     text, content_type = metrics.render(accepted)
 
     assert content_type.startswith("application/openmetrics-text; version=1.0.0;")
@@ -153,9 +151,7 @@ def answering(status: int) -> ASGIApp:
     return app
 
 
-async def request(
-    metrics: Metrics, app: ASGIApp, method: str = "POST", path: str = "/mcp"
-) -> None:
+async def request(metrics: Metrics, app: ASGIApp, method: str = "POST", path: str = "/mcp") -> None:
     transport = httpx.ASGITransport(RequestMetrics(app, metrics=metrics))
     async with httpx.AsyncClient(transport=transport, base_url="http://a") as client:
         await client.request(method, path)

@@ -13,9 +13,7 @@ from tests.support import wait_for
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[HttpServer]:
-    with served(
-        {"http": {"allowed_hosts": ["skills.example"], "anonymous": []}}
-    ) as serving:
+    with served({"http": {"allowed_hosts": ["skills.example"], "anonymous": []}}) as serving:
         wait_for(lambda: get(serving, "/readyz").status_code == 200)
         yield serving
 
@@ -46,9 +44,7 @@ def test_it_can_only_be_read(server: HttpServer, path: str) -> None:
     url = server.operations_url + path
 
     assert httpx.head(url).status_code == 200
-    assert {
-        httpx.request(method, url).status_code for method in ("POST", "PUT", "DELETE")
-    } == {405}
+    assert {httpx.request(method, url).status_code for method in ("POST", "PUT", "DELETE")} == {405}
     assert get(server, "/mcp").status_code == 404
 
 

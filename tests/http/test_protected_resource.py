@@ -11,11 +11,11 @@ from pydantic import AnyHttpUrl
 from starlette.responses import PlainTextResponse
 
 from skills_mcp.config import Http
-from skills_mcp.http.addresses import Addresses, checked
+from skills_mcp.http.addresses import AllowedAddresses, with_address_check
 from skills_mcp.http.protected_resource import (
     WELL_KNOWN,
     ProtectedResource,
-    ResourceMetadata,
+    ResourceMetadataMiddleware,
 )
 from tests.http.listening import listening
 
@@ -28,9 +28,9 @@ def described(**section: Any) -> Iterator[httpx.Client]:
     """Return a client of a resource with these settings."""
     given = {"auth": {"issuer": ISSUER}, "allowed_hosts": ["127.0.0.1"], **section}
     http = Http.model_validate_json(json.dumps(given))
-    app = ResourceMetadata(PlainTextResponse("MCP"), ProtectedResource(http))
-    guards = checked(
-        app, Addresses.of(http), trust_proxy_headers=http.trust_proxy_headers
+    app = ResourceMetadataMiddleware(PlainTextResponse("MCP"), ProtectedResource(http))
+    guards = with_address_check(
+        app, AllowedAddresses.of(http), trust_proxy_headers=http.trust_proxy_headers
     )
     with listening(guards) as url, httpx.Client(base_url=url) as client:
         yield client
@@ -70,9 +70,7 @@ def test_everything_else_goes_to_the_application() -> None:
 
 
 def test_only_pages_of_allowed_origins_may_read_it() -> None:
-    with described(
-        base_url=BASE, allowed_origins=["https://app.example.com"]
-    ) as client:
+    with described(base_url=BASE, allowed_origins=["https://app.example.com"]) as client:
         allowed = client.get(WELL_KNOWN, headers={"Origin": "https://app.example.com"})
         other = client.get(WELL_KNOWN, headers={"Origin": "https://evil.example.com"})
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from skills_mcp.errors import ConfigError
-from skills_mcp.http.serving import listen
+from skills_mcp.http.serving import open_listener
 from tests.http_server import HttpServer, served
 from tests.support import PATIENCE_SECONDS
 
@@ -38,7 +38,7 @@ def test_a_port_that_is_taken_is_named_with_its_setting() -> None:
         number = taken.getsockname()[1]
 
         with pytest.raises(ConfigError, match=f"127.0.0.1:{number} .* another http.po"):
-            listen("127.0.0.1", number, "http.port")
+            open_listener("127.0.0.1", number, "http.port")
 
 
 def test_a_page_that_lets_its_name_point_here_is_refused() -> None:
@@ -93,7 +93,7 @@ def test_after_an_unexpected_error_the_exit_code_asks_for_a_new_start() -> None:
 
 def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
     with (
-        listen("127.0.0.1", 0, "http.port") as listening,
+        open_listener("127.0.0.1", 0, "http.port") as listening,
         socket.create_connection(listening.getsockname()),
         listening.accept()[0] as accepted,
     ):
@@ -145,9 +145,7 @@ anyio.run(lambda: serve_http(serving, parts))
 
 
 @contextmanager
-def busy(
-    released: Path, *, shutdown_seconds: int, loop: str = "free"
-) -> Iterator[HttpServer]:
+def busy(released: Path, *, shutdown_seconds: int, loop: str = "free") -> Iterator[HttpServer]:
     """Start a server whose lists are made until a file exists.
 
     Args:

@@ -9,8 +9,8 @@ from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from skills_mcp.config import Config, Http
-from skills_mcp.http.sessions import Sessions
-from skills_mcp.http.sign_in import signed_in
+from skills_mcp.http.sessions import SessionLimitMiddleware
+from skills_mcp.http.sign_in import require_sign_in
 from tests.http.listening import listening
 from tests.issuer import AUDIENCE, Issuer, running_issuer
 
@@ -76,11 +76,11 @@ def callers(issuer: Issuer, *names: str) -> Iterator[list[Caller]]:
     endpoint = Server("test").streamable_http_app(
         max_sessions=CAPACITY, transport_security=NO_CHECK
     )
-    app = Sessions(endpoint, CAPACITY, trust_proxy_headers=False)
+    app = SessionLimitMiddleware(endpoint, CAPACITY, trust_proxy_headers=False)
     auth = {"issuer": issuer.url, "audience": AUDIENCE}
     config = Config(http=Http.model_validate({"auth": auth}))
     with (
-        listening(signed_in(app, config)) as url,
+        listening(require_sign_in(app, config)) as url,
         httpx.Client(base_url=url) as client,
     ):
         yield [Caller(client, issuer.token(sub=name)) for name in names]
@@ -104,9 +104,7 @@ def test_sessions_that_were_used_last_are_kept(issuer: Issuer) -> None:
 
         ada.open_several(1)
 
-        assert [greedy.uses(each) for each in (first, second, third)] == [
-            *(True, False, True)
-        ]
+        assert [greedy.uses(each) for each in (first, second, third)] == [*(True, False, True)]
 
 
 def test_the_greediest_keeps_no_other_caller_out(issuer: Issuer) -> None:

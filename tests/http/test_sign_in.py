@@ -18,7 +18,7 @@ from skills_mcp.config import Config, Grant, Http
 from skills_mcp.errors import ConfigError
 from skills_mcp.http import signing_keys
 from skills_mcp.http.protected_resource import WELL_KNOWN
-from skills_mcp.http.sign_in import check_sign_in, signed_in
+from skills_mcp.http.sign_in import check_sign_in, require_sign_in
 from skills_mcp.skills.principal import (
     FEEDBACK,
     PRINCIPAL_KEY,
@@ -86,7 +86,7 @@ def guarded(
     issuer: str, grants: list[Grant] | None = None, **changed: Any
 ) -> Iterator[httpx.Client]:
     """Return a client of an application behind the sign-in."""
-    app: ASGIApp = signed_in(
+    app: ASGIApp = require_sign_in(
         say_who, Config(http=settings(issuer, **changed), access=tuple(grants or ()))
     )
     with listening(app) as url, httpx.Client(base_url=url) as client:
@@ -164,9 +164,7 @@ def test_no_method_comes_in_without_a_token(client: httpx.Client, method: str) -
     assert client.request(method, "/mcp").status_code == 401
 
 
-def test_a_refused_token_is_refused_with_the_reason(
-    client: httpx.Client, issuer: Issuer
-) -> None:
+def test_a_refused_token_is_refused_with_the_reason(client: httpx.Client, issuer: Issuer) -> None:
     answer = client.get("/mcp", headers=bearer(issuer.token(seconds=-61)))
 
     assert answer.status_code == 401
@@ -245,7 +243,7 @@ def test_a_provider_that_has_gone_keeps_nobody_out_who_is_known() -> None:
 
 async def test_callers_who_wait_for_the_provider_take_no_thread_from_others() -> None:
     with running_issuer() as issuer:
-        app = signed_in(say_who, Config(http=settings(issuer.url)))
+        app = require_sign_in(say_who, Config(http=settings(issuer.url)))
         signed = bearer(issuer.token())
         issuer.released.clear()
         transport = httpx.ASGITransport(app)
@@ -268,7 +266,7 @@ async def test_made_up_tokens_do_not_fill_the_server_while_a_provider_hangs(
 ) -> None:
     statuses: list[int] = []
     with running_issuer() as issuer:
-        app = signed_in(say_who, Config(http=settings(issuer.url)))
+        app = require_sign_in(say_who, Config(http=settings(issuer.url)))
         made_up = bearer(issuer.token(kid="made-up"))
         transport = httpx.ASGITransport(app)
         async with (
@@ -294,9 +292,7 @@ async def test_made_up_tokens_do_not_fill_the_server_while_a_provider_hangs(
     assert statuses.count(401) == 16
 
 
-def test_every_request_needs_the_scope_to_read(
-    client: httpx.Client, issuer: Issuer
-) -> None:
+def test_every_request_needs_the_scope_to_read(client: httpx.Client, issuer: Issuer) -> None:
     token = issuer.token(scope="openid skills:refresh")
 
     for answer in (
@@ -317,9 +313,7 @@ def test_every_request_needs_the_scope_to_read(
 def test_the_report_needs_a_scope_besides_that_to_read(
     client: httpx.Client, issuer: Issuer, path: str
 ) -> None:
-    reader, reporter = (
-        issuer.token(scope=scope) for scope in ("skills:read", "skills:report")
-    )
+    reader, reporter = (issuer.token(scope=scope) for scope in ("skills:read", "skills:report"))
     both = issuer.token(scope="skills:read skills:report")
 
     answers = [client.get(path, headers=bearer(each)) for each in (reader, reporter)]
@@ -350,9 +344,7 @@ def test_a_tool_needs_its_own_scope(
     assert permitted.is_success
 
 
-def test_a_header_does_not_say_which_tool_it_is(
-    client: httpx.Client, issuer: Issuer
-) -> None:
+def test_a_header_does_not_say_which_tool_it_is(client: httpx.Client, issuer: Issuer) -> None:
     reads = bearer(issuer.token(scope=READ))
     lies = {**reads, "Mcp-Method": "tools/call", "Mcp-Name": "get_skill"}
 
@@ -511,7 +503,7 @@ def test_no_part_of_a_challenge_ends_its_quotes(issuer: Issuer) -> None:
 def test_without_sign_in_every_caller_is_a_stranger() -> None:
     grants = [Grant(allow=("ui/**",)), Grant(when={"groups": ("x",)}, allow=("*",))]
     with (
-        listening(signed_in(say_who, Config(access=tuple(grants)))) as url,
+        listening(require_sign_in(say_who, Config(access=tuple(grants)))) as url,
         httpx.Client(base_url=url) as client,
     ):
         caller = client.get("/mcp", headers={"X-Skills-Scope": "ui/a"}).json()

@@ -13,7 +13,7 @@ from skills_mcp.http.provider_metadata import (
 )
 from skills_mcp.http.signing_keys import (
     FRESH_SECONDS,
-    KEPT_SECONDS,
+    MAX_STALE_SECONDS,
     PAUSE_SECONDS,
     KeysUnavailableError,
     SigningKeys,
@@ -85,9 +85,7 @@ def test_a_new_key_is_used_with_the_next_token(issuer: Issuer, clock: Clock) -> 
     assert issuer.asked_for_keys() == 2
 
 
-def test_a_withdrawn_key_is_refused_once_keys_are_due(
-    issuer: Issuer, clock: Clock
-) -> None:
+def test_a_withdrawn_key_is_refused_once_keys_are_due(issuer: Issuer, clock: Clock) -> None:
     validator, token = validator_of(issuer, now=clock), issuer.token()
     check(validator, token)
     issuer.keys.clear()
@@ -113,9 +111,7 @@ def test_a_key_of_another_owner_is_not_taken_for_the_one_that_is_known(
         check(validator, token)
 
 
-def test_made_up_keys_cause_one_request_in_a_pause(
-    issuer: Issuer, clock: Clock
-) -> None:
+def test_made_up_keys_cause_one_request_in_a_pause(issuer: Issuer, clock: Clock) -> None:
     validator = validator_of(issuer, now=clock)
     check(validator, issuer.token())
     clock.seconds += PAUSE_SECONDS
@@ -160,7 +156,7 @@ def test_known_keys_are_used_while_the_provider_is_away(clock: Clock) -> None:
     with running_issuer() as issuer:
         validator = validator_of(issuer, now=clock)
         check(validator, issuer.token())
-    clock.seconds += KEPT_SECONDS - 1
+    clock.seconds += MAX_STALE_SECONDS - 1
 
     assert check(validator, issuer.token())["sub"] == "ada"
     with pytest.raises(KeysUnavailableError):
@@ -171,9 +167,7 @@ def test_known_keys_are_used_while_the_provider_is_away(clock: Clock) -> None:
         check(validator, issuer.token())
 
 
-def test_a_provider_that_is_away_is_asked_once_in_a_pause(
-    issuer: Issuer, clock: Clock
-) -> None:
+def test_a_provider_that_is_away_is_asked_once_in_a_pause(issuer: Issuer, clock: Clock) -> None:
     issuer.broken["/keys"] = (503, b"")
     validator = validator_of(issuer, now=clock)
 
@@ -198,16 +192,12 @@ def test_concurrent_first_requests_ask_once(issuer: Issuer) -> None:
     assert validator.validate(token)["sub"] == "ada"
 
 
-def test_a_request_that_hangs_keeps_nobody_whose_key_is_known(
-    issuer: Issuer, clock: Clock
-) -> None:
+def test_a_request_that_hangs_keeps_nobody_whose_key_is_known(issuer: Issuer, clock: Clock) -> None:
     validator, token = validator_of(issuer, now=clock), issuer.token()
     check(validator, token)
     clock.seconds += PAUSE_SECONDS
     issuer.released.clear()
-    hanging = threading.Thread(
-        target=validator.load_keys, args=(issuer.token(kid="second"),)
-    )
+    hanging = threading.Thread(target=validator.load_keys, args=(issuer.token(kid="second"),))
     hanging.start()
     wait_for(lambda: len(issuer.requests) == 3)
 
@@ -247,9 +237,7 @@ def test_what_are_no_keys_does_not_replace_those_that_are_known(
     assert issuer.asked_for_keys() == 2
 
 
-def test_an_issuer_that_describes_another_is_refused(
-    issuer: Issuer, clock: Clock
-) -> None:
+def test_an_issuer_that_describes_another_is_refused(issuer: Issuer, clock: Clock) -> None:
     issuer.metadata["issuer"] = f"{issuer.url}/"
 
     with pytest.raises(KeysUnavailableError, match=r"is of the issuer .*http\.auth"):

@@ -14,8 +14,8 @@ from starlette.responses import PlainTextResponse
 
 from skills_mcp.config import Http
 from skills_mcp.errors import ConfigError
-from skills_mcp.http.body_buffer import BodyBuffer
-from skills_mcp.http.webhook import PATH, Webhook, open_webhook
+from skills_mcp.http.body_buffer import BodyBufferMiddleware
+from skills_mcp.http.webhook import WEBHOOK_PATH, Webhook, open_webhook
 from skills_mcp.http.webhook_secrets import WebhookSecrets
 from skills_mcp.library import Push
 from tests.http.forge import (
@@ -41,7 +41,7 @@ from tests.support import (
 )
 
 BODY = encode(GITHUB_PUSH)
-URL = f"http://localhost{PATH}"
+URL = f"http://localhost{WEBHOOK_PATH}"
 MAX_BYTES = 100_000
 
 
@@ -56,8 +56,8 @@ class Served:
             clock=lambda: self.now,
             pause_seconds=0,
         )
-        app = BodyBuffer(
-            self.webhook.in_front_of(PlainTextResponse("behind")),
+        app = BodyBufferMiddleware(
+            self.webhook.wrap(PlainTextResponse("behind")),
             http=Http(max_body_bytes=MAX_BYTES),
         )
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app))
@@ -315,7 +315,7 @@ def upstream(tmp_path: Path) -> Upstream:
 
 
 def hook(server: HttpServer, body: bytes, headers: dict[str, str]) -> httpx.Response:
-    url = httpx.URL(server.url).copy_with(path=PATH)
+    url = httpx.URL(server.url).copy_with(path=WEBHOOK_PATH)
     return httpx.post(url, content=body, headers=headers)
 
 
@@ -326,9 +326,7 @@ def settings(file: Path) -> dict[str, object]:
     }
 
 
-def test_a_merge_is_served_after_the_delivery_of_each_forge(
-    file: Path, upstream: Upstream
-) -> None:
+def test_a_merge_is_served_after_the_delivery_of_each_forge(file: Path, upstream: Upstream) -> None:
     deliveries: tuple[tuple[Callable[[bytes], dict[str, str]], object], ...] = (
         (github, GITHUB_PUSH),
         (forgejo, GITHUB_MERGE),
@@ -363,18 +361,14 @@ def test_nothing_of_the_sources_is_told_and_no_secret_is_logged(
         ]
 
         assert server.wait_for_log("Sync failed")
-        assert [each.status_code for each in answers] == [
-            *(202, 202, 403, 200, 202, 403)
-        ]
+        assert [each.status_code for each in answers] == [*(202, 202, 403, 200, 202, 403)]
         told = "".join(each.text + str(each.headers) for each in answers)
         assert "upstream" not in told
         assert str(file) not in told
         assert SECRET not in server.log
 
 
-def test_a_push_to_another_branch_is_not_fetched(
-    file: Path, upstream: Upstream
-) -> None:
+def test_a_push_to_another_branch_is_not_fetched(file: Path, upstream: Upstream) -> None:
     with served(settings(file), options=("--repo", upstream.url)) as server:
         server.wait_for_log("Serving 1 skill")
         upstream.commit({"second.md": skill_text(keywords=["second"])})
@@ -391,9 +385,7 @@ def test_a_push_to_another_branch_is_not_fetched(
         assert server.log.count("Serving 2 skills") == 1
 
 
-@pytest.mark.skipif(
-    not (shutil.which("curl") and shutil.which("openssl")), reason="needs both"
-)
+@pytest.mark.skipif(not (shutil.which("curl") and shutil.which("openssl")), reason="needs both")
 def test_the_script_of_the_guide_is_a_delivery(file: Path, tmp_path: Path) -> None:
     guide = (PROJECT / "docs" / "how-to" / "webhook.md").read_text()
     script = guide.partition("title=hook.sh not-run\n")[2].partition("```")[0]

@@ -13,7 +13,7 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
-from skills_mcp.features.embeddings.fused import FusedMatcher
+from skills_mcp.features.embeddings.fused import HybridMatcher
 from skills_mcp.library import SkillLibrary, UneditableError
 from skills_mcp.skills.homes import Selection
 from skills_mcp.skills.model import Skill
@@ -46,17 +46,13 @@ def assert_same(library: SkillLibrary) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="some names exist only there")
 @pytest.mark.parametrize("name", FOLDERS)
-def test_the_skills_of_each_layout_are_the_same_in_a_copy(
-    tmp_path: Path, name: str
-) -> None:
+def test_the_skills_of_each_layout_are_the_same_in_a_copy(tmp_path: Path, name: str) -> None:
     assert_same(open_library(make_layout(name).write(tmp_path / "folder")))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="some names exist only there")
 @pytest.mark.parametrize("name", REPOSITORIES)
-def test_the_skills_of_a_repository_are_the_same_in_a_copy(
-    tmp_path: Path, name: str
-) -> None:
+def test_the_skills_of_a_repository_are_the_same_in_a_copy(tmp_path: Path, name: str) -> None:
     remote = Remote(make_layout(name).commit(tmp_path / "bare.git"), BRANCH)
 
     assert_same(open_library(RemoteBranch(remote, tmp_path / "cache")))
@@ -157,9 +153,7 @@ def test_each_of_several_parts_of_a_repository_has_its_own_files(
 def test_a_file_that_two_sources_have_is_changed_in_both(tmp_path: Path) -> None:
     write_skill(tmp_path, "a.md", keywords=["one"])
     folder = LocalFolder(tmp_path)
-    library = open_library(
-        Mounts((Mount(source=folder), Mount(source=folder, at="team")))
-    )
+    library = open_library(Mounts((Mount(source=folder), Mount(source=folder, at="team"))))
     new = skill_text(keywords=["two", "sso"]).encode()
 
     with library.edited_copy() as copy:
@@ -191,9 +185,7 @@ def test_a_changed_skill_has_an_embedding_of_what_it_says_now(tmp_path: Path) ->
             "model": "m",
             "base_url": server.url,
         }
-        options = Options(
-            skills_dir=str(tmp_path / "skills"), settings={"embedding": embedding}
-        )
+        options = Options(skills_dir=str(tmp_path / "skills"), settings={"embedding": embedding})
         library = build(options, {}).library
         library.sync()
         library.wait_for_vectors()
@@ -205,4 +197,4 @@ def test_a_changed_skill_has_an_embedding_of_what_it_says_now(tmp_path: Path) ->
         asked = server.texts[before:]
     assert len(asked) == 1
     assert "customs" in asked[0]
-    assert isinstance(copied.matcher, FusedMatcher)
+    assert isinstance(copied.matcher, HybridMatcher)

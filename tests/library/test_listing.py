@@ -65,7 +65,7 @@ def test_what_fits_is_listed_whole() -> None:
 
     listing = part(tree)
 
-    assert listing == Listing(tree=render_node(tree), total=4, shown=4)
+    assert listing == Listing(tree=render_node(tree), total=4, displayed=4)
 
 
 def test_a_part_of_the_tree_is_listed_whole_where_the_rest_would_not_fit() -> None:
@@ -73,7 +73,7 @@ def test_a_part_of_the_tree_is_listed_whole_where_the_rest_would_not_fit() -> No
 
     listing = part(tree, path="ui")
 
-    assert (listing.depth, listing.total, listing.shown) == (None, 2, 2)
+    assert (listing.depth, listing.total, listing.displayed) == (None, 2, 2)
     assert [row["path"] for row in rows(listing.tree)] == ["ui", "ui/auth", "ui/forms"]
 
 
@@ -91,7 +91,7 @@ def test_what_does_not_fit_ends_at_the_deepest_level_that_does() -> None:
     listing = part(tree)
 
     assert listing.depth == 2
-    assert (listing.total, listing.shown, listing.areas) == (900, 0, 50)
+    assert (listing.total, listing.displayed, listing.areas) == (900, 0, 50)
     first, *_ = listing.tree["children"]
     assert (first["path"], "skillCount" in first) == ("team-0", False)
     group = first["children"][0]
@@ -110,7 +110,7 @@ def test_an_area_that_is_described_by_its_rules_counts_what_is_in_it() -> None:
         "pdf": 1,
         "ui/_index": 2,
     }
-    assert (listing.total, listing.shown, listing.areas) == (5, 2, 2)
+    assert (listing.total, listing.displayed, listing.areas) == (5, 2, 2)
 
 
 def test_folders_that_hold_one_folder_only_are_opened() -> None:
@@ -119,7 +119,7 @@ def test_folders_that_hold_one_folder_only_are_opened() -> None:
     listing = part(tree)
 
     assert listing.depth == 4
-    assert listing.shown > 100
+    assert listing.displayed > 100
     assert listing.areas == 0
     assert listing.next_cursor is not None
 
@@ -144,7 +144,7 @@ def test_a_flat_folder_has_pages() -> None:
     listed = list(pages(tree))
 
     assert [path for page in listed for path in skills_of(tree, page)] == paths
-    assert sum(page.shown for page in listed) == 700
+    assert sum(page.displayed for page in listed) == 700
     assert {page.total for page in listed} == {700}
     assert all(characters(page) <= 40_000 for page in listed)
     assert len(listed) < 6
@@ -227,13 +227,11 @@ def test_a_skill_of_very_many_copies_names_the_first_ones() -> None:
 
 
 def test_shortened_texts_are_better_than_pages() -> None:
-    tree = build_tree(
-        SkillIndex(make_skill(f"s{n:03}", description="x" * 500) for n in range(100))
-    )
+    tree = build_tree(SkillIndex(make_skill(f"s{n:03}", description="x" * 500) for n in range(100)))
 
     listing = part(tree)
 
-    assert (listing.shown, listing.next_cursor) == (100, None)
+    assert (listing.displayed, listing.next_cursor) == (100, None)
     assert listing.is_shortened
 
 
@@ -254,8 +252,7 @@ FOLDERS = st.lists(NAMES, max_size=4)
 LAST = NAMES | st.just("_index")
 ROOM = st.integers(2_500, 9_000)  # less than a setting allows, for more pages
 PATHS = st.sets(
-    st.tuples(FOLDERS, LAST).map(lambda parts: "/".join([*parts[0], parts[1]]))
-    | st.just("_root"),
+    st.tuples(FOLDERS, LAST).map(lambda parts: "/".join([*parts[0], parts[1]])) | st.just("_root"),
     min_size=10,
     max_size=60,
 )
@@ -289,7 +286,7 @@ def test_pages_list_each_skill_once_and_in_the_order_of_the_tree(
     def browse(path: str) -> Iterator[str]:
         for page in pages(tree, path=path, depth=depth, max_characters=limit):
             assert characters(page) <= limit
-            assert page.shown == len(skills_of(tree, page))
+            assert page.displayed == len(skills_of(tree, page))
             for row in rows(page.tree):
                 node = find_node(tree, row["path"])
                 assert node is not None

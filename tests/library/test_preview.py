@@ -16,15 +16,11 @@ def test_a_file_of_a_repository_leads_to_its_page_at_the_forge(
     commit = upstream.commit({"skills/ui/_index.md": skill_text()})
     branch = RemoteBranch(Remote(upstream.url, "main"), tmp_path / "cache")
     library = open_library(branch)
-    monkeypatch.setattr(
-        RemoteBranch, "url", property(lambda _: "git@github.com:acme/skills.git")
-    )
+    monkeypatch.setattr(RemoteBranch, "url", property(lambda _: "git@github.com:acme/skills.git"))
 
     [section] = library.preview("ui/_index").sections
 
-    assert section.page_url == (
-        f"https://github.com/acme/skills/blob/{commit}/skills/ui/_index.md"
-    )
+    assert section.page_url == (f"https://github.com/acme/skills/blob/{commit}/skills/ui/_index.md")
 
 
 def test_a_file_of_a_folder_has_no_page(tmp_path: Path) -> None:

@@ -240,9 +240,7 @@ CURSOR = (
 
 
 def needs(program: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(
-        not shutil.which(program), reason=f"{program} is not installed"
-    )
+    return pytest.mark.skipif(not shutil.which(program), reason=f"{program} is not installed")
 
 
 def _strips_types() -> bool:
@@ -313,24 +311,18 @@ async def test_the_scripts_of_the_sample_content_run(
     library = open_library(SKILLS_CONTENT, settings={"scripts": {"runners": runners}})
 
     with anyio.fail_after(PATIENCE_SECONDS):
-        ran = await library.run_script(
-            ScriptRequest(skill_path=skill_path, file=file, args=args)
-        )
+        ran = await library.run_script(ScriptRequest(skill_path=skill_path, file=file, args=args))
 
     result = ran.result
     assert result.exit_code == exit_code, result.stderr
     assert result.stdout if exit_code == 0 else result.stderr
 
 
-async def test_a_script_that_is_cancelled_is_an_event_too(
-    content: Path, spool: Spool
-) -> None:
+async def test_a_script_that_is_cancelled_is_an_event_too(content: Path, spool: Spool) -> None:
     write_skill(content, "slow.md", scripts=[{"file": "s.sh", "execution": "server"}])
     write(content / "slow/s.sh", "echo started > started; sleep 60\n")
     library = counting(content, spool, unheld_in(content))
-    request = ScriptRequest(
-        skill_path="slow", file="s.sh", args={}, cwd=str(content / "slow")
-    )
+    request = ScriptRequest(skill_path="slow", file="s.sh", args={}, cwd=str(content / "slow"))
 
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
@@ -356,9 +348,7 @@ def test_a_file_that_is_asset_and_script_can_be_run_and_fetched(content: Path) -
     assert library.read_asset("both", "both.sh").type == "other"
 
 
-async def test_a_script_that_could_not_be_started_is_no_event(
-    content: Path, spool: Spool
-) -> None:
+async def test_a_script_that_could_not_be_started_is_no_event(content: Path, spool: Spool) -> None:
     write_skill(content, "x.md", scripts=[{"file": "x.sh", "execution": "server"}])
     write(content / "x/x.sh")
     settings = {
@@ -376,9 +366,7 @@ async def test_a_script_that_could_not_be_started_is_no_event(
 # Commands
 
 
-def open_with_commands(
-    content: Path, spool: Spool | None = None, **rules: Any
-) -> SkillLibrary:
+def open_with_commands(content: Path, spool: Spool | None = None, **rules: Any) -> SkillLibrary:
     """Return a library whose operator allows a shell; with a spool it counts."""
     allowed = {"enabled": True, "allowed": ["sh", "cat", "pwd"], **rules}
     counted = COUNTED if spool else {}
@@ -438,9 +426,7 @@ async def test_a_command_that_fails_is_a_result(content: Path) -> None:
 
 
 @posix
-async def test_a_command_that_takes_too_long_leaves_nothing(
-    content: Path, tmp_path: Path
-) -> None:
+async def test_a_command_that_takes_too_long_leaves_nothing(content: Path, tmp_path: Path) -> None:
     library = open_with_commands(content, timeout_seconds=1)
     where = tmp_path / "where"
 
@@ -474,9 +460,7 @@ async def test_a_command_that_is_cancelled_leaves_nothing_and_is_counted(
 
 
 @posix
-async def test_a_command_is_counted_without_its_arguments(
-    content: Path, spool: Spool
-) -> None:
+async def test_a_command_is_counted_without_its_arguments(content: Path, spool: Spool) -> None:
     library = open_with_commands(content, spool)
 
     await run(library, "sh", "-c", "exit 3 # canary")
@@ -539,9 +523,7 @@ async def test_every_run_is_a_line_of_the_audit_file_also_when_nothing_is_counte
         "skill_path": "ui/auth",
         "file": "scripts/greet.sh",
         "commit": None,
-        "sha256": hashlib.sha256(
-            (content / "ui/auth/scripts/greet.sh").read_bytes()
-        ).hexdigest(),
+        "sha256": hashlib.sha256((content / "ui/auth/scripts/greet.sh").read_bytes()).hexdigest(),
         "arguments": ["name"],
         "sandbox": ran.result.sandbox,
         "exit_code": 0,
@@ -566,9 +548,7 @@ async def test_commands_and_entries_are_lines_too(content: Path, home: Path) -> 
 
 
 @posix
-async def test_what_the_sandbox_or_the_machine_refused_is_a_line(
-    content: Path, home: Path
-) -> None:
+async def test_what_the_sandbox_or_the_machine_refused_is_a_line(content: Path, home: Path) -> None:
     rules = {"scripts": {"runners": {".sh": "no-such-runner"}}}
 
     with pytest.raises(RunnerNotFoundError):

@@ -25,9 +25,9 @@ from skills_mcp.content.source import Mount
 from skills_mcp.events.spool import Spool
 from skills_mcp.library.catalog import RENDERERS
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server.known_clients import ReplyRules, answering
-from skills_mcp.server.replies import answered
-from skills_mcp.server.reply_blocks import render
+from skills_mcp.server.known_clients import ReplyRules, use_reply_rules
+from skills_mcp.server.replies import reply_or_error
+from skills_mcp.server.reply_blocks import render_tool_result
 from skills_mcp.server.resources import INDEX_URI, Resources
 from skills_mcp.server.skills_extension import SkillsExtension
 from skills_mcp.skills.access import EVERYTHING, Access
@@ -115,9 +115,7 @@ def packages(draw: st.DrawFn) -> Sequence[File]:
     fields: dict[str, Any] = {"priority": draw(st.sampled_from((0, 0, 7)))}
     if draw(st.booleans()):
         fields["category"] = draw(st.sampled_from(("web", "money")))
-    text = package_text(
-        name=name, description=draw(words) or "It", body=draw(words), **fields
-    )
+    text = package_text(name=name, description=draw(words) or "It", body=draw(words), **fields)
     note = draw(words)
     places = draw(st.lists(folders, min_size=1, max_size=3, unique=True))
     return [
@@ -138,9 +136,7 @@ def choose_unique(every: Iterable[File]) -> tuple[File, ...]:
     return tuple({file.path: file for file in every}.values())
 
 
-rule_trees = st.lists(rule_files(may_lack_keywords=False), max_size=9).map(
-    choose_unique
-)
+rule_trees = st.lists(rule_files(may_lack_keywords=False), max_size=9).map(choose_unique)
 mixed_trees = st.builds(
     lambda rules, boxes: choose_unique((*rules, *(f for box in boxes for f in box))),
     st.lists(rule_files(may_lack_keywords=True), max_size=6),
@@ -162,9 +158,7 @@ rules = st.fixed_dictionaries(
 tasks = st.lists(words | st.sampled_from((*RULES, *PACKAGES)), min_size=1, max_size=3)
 
 
-def serve(
-    folder: Path, files: Iterable[File], settings: Mapping[str, Any] | None = None
-) -> Server:
+def serve(folder: Path, files: Iterable[File], settings: Mapping[str, Any] | None = None) -> Server:
     content = folder / "content"
     content.mkdir(parents=True)
     for each in files:
@@ -219,9 +213,9 @@ async def call(library: SkillLibrary, tool: str, asked: Any) -> str:
     arguments = spec.arguments.model_validate(
         {name: value for name, value in asked.items() if value is not None}
     )
-    with answering(AS_JSON):
-        reply = await answered(spec.handler(library, arguments))
-    return render(reply, AS_JSON).model_dump_json()
+    with use_reply_rules(AS_JSON):
+        reply = await reply_or_error(spec.handler(library, arguments))
+    return render_tool_result(reply, AS_JSON).model_dump_json()
 
 
 async def read_resources(
@@ -303,7 +297,7 @@ def test_every_reply_is_that_of_a_server_with_the_visible_skills_alone(
             access = Access(grants, narrowed)
             found = replies(whole, files, tasks, access)
             expected = replies(alone, files, tasks, Access(None, narrowed))
-            if not whole.library.seen_by(access).snapshot.index.shown_numbers:
+            if not whole.library.seen_by(access).snapshot.index.visible_numbers:
                 found, expected = without_sources(found), without_sources(expected)
             assert differing(found, expected) == {}
 
@@ -325,9 +319,7 @@ def test_a_scope_finds_what_the_operator_s_allow_would_find(
         # So a list may call a skill by a name where the operator's has a path.
         named = {c for c in found if c in RENDERERS or "list_skills" in c}
         same = found.keys() - refused - named
-        different = differing(
-            {c: found[c] for c in same}, {c: expected[c] for c in same}
-        )
+        different = differing({c: found[c] for c in same}, {c: expected[c] for c in same})
         assert different == {}
 
 
@@ -376,9 +368,7 @@ async def test_a_source_that_fails_is_none_of_others_business(
 ) -> None:
     upstream.commit({"one.md": skill_text()})
     branch = RemoteBranch(Remote(upstream.url, "main"), tmp_path / "cache")
-    mounts = Mounts(
-        (Mount(source=LocalFolder(content)), Mount(source=branch, at="secret/team"))
-    )
+    mounts = Mounts((Mount(source=LocalFolder(content)), Mount(source=branch, at="secret/team")))
     library = open_library(mounts)
     everything = Access(((("*",), ()),))
     upstream.bare.rename(tmp_path / "gone.git")

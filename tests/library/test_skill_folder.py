@@ -12,7 +12,7 @@ from skills_mcp.errors import (
     UndeclaredFileError,
 )
 from skills_mcp.events.spool import Spool
-from skills_mcp.library.skill_folder import render_main
+from skills_mcp.library.skill_folder import render_skill_file
 from skills_mcp.library.skill_library import SkillLibrary
 from tests.packages import write_package
 from tests.support import make_skill, open_library, spooled, write, write_skill
@@ -104,7 +104,7 @@ def test_a_main_file_has_what_the_standard_knows_of_the_frontmatter(
     write(content / "pdf/SKILL.md", PACKAGE)
     folder = open_library(content).open_folder("pdf")
 
-    text = render_main(folder.skill, "a-name", "The text.", folder.read_fields())
+    text = render_skill_file(folder.skill, "a-name", "The text.", folder.read_fields())
 
     _, head, body = text.split("---\n")
     assert yaml.safe_load(head) == {
@@ -124,7 +124,7 @@ def test_a_main_file_has_what_the_standard_knows_of_the_frontmatter(
 def test_a_main_file_is_yaml_whatever_the_description_holds() -> None:
     odd = "a: 'b' \"c\" \\ # d\x7f\u2028\ud800\ufffe {e} - | f\n---\ng"
 
-    text = render_main(make_skill("a/b", description=odd), "a-b", "")
+    text = render_skill_file(make_skill("a/b", description=odd), "a-b", "")
 
     fields = yaml.safe_load(text.removeprefix("---\n").partition("\n---\n")[0])
     assert fields["description"] == "a: 'b' \"c\" \\ # d  {e} - | f\n---\ng"
@@ -132,7 +132,7 @@ def test_a_main_file_is_yaml_whatever_the_description_holds() -> None:
 
 
 def test_a_long_description_is_as_long_as_the_standard_allows() -> None:
-    text = render_main(make_skill("a", description="word " * 400), "a", "")
+    text = render_skill_file(make_skill("a", description="word " * 400), "a", "")
 
     assert len(yaml.safe_load(text.split("---\n")[1])["description"]) <= 1024
 

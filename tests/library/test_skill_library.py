@@ -29,7 +29,7 @@ from skills_mcp.library.answers import Match
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.scripts.policy import ScriptRequest
-from skills_mcp.skills.scoping import Scoping
+from skills_mcp.skills.scoping import SkillFilter
 from tests.support import (
     Upstream,
     mounted,
@@ -121,9 +121,7 @@ def branch_of(upstream: Upstream, folder: Path) -> RemoteBranch:
 
 @pytest.mark.spec("8.1")
 @pytest.mark.spec("10.2")
-def test_a_clear_winner_is_served_with_everything_above_it(
-    content: Path, spool: Spool
-) -> None:
+def test_a_clear_winner_is_served_with_everything_above_it(content: Path, spool: Spool) -> None:
     match = counting(content, spool).route("react auth")
 
     assert isinstance(match, Match)
@@ -176,9 +174,7 @@ def test_a_task_that_no_skill_serves(content: Path, spool: Spool) -> None:
 
 
 @pytest.mark.spec("10.2")
-def test_near_misses_are_told_apart_from_a_clear_no(
-    content: Path, spool: Spool
-) -> None:
+def test_near_misses_are_told_apart_from_a_clear_no(content: Path, spool: Spool) -> None:
     write_skill(content, "far.md", keywords=["alpha", "beta", "gamma", "delta", "eps"])
     library = counting(content, spool, {"matching": {"min_score": 0.5}})
 
@@ -230,7 +226,7 @@ def test_a_pick_is_from_those_that_the_same_part_of_the_tree_had(
 ) -> None:
     write_skill(content, "ui/sso.md", keywords=["sso", "auth"])
     write_skill(content, "api/login.md", keywords=["api", "auth", "login"])
-    library, scoping = counting(content, spool), Scoping(below="ui")
+    library, scoping = counting(content, spool), SkillFilter(below="ui")
 
     library.route("auth for the login api", scoping=scoping)
     library.route("auth for the login api", "ui/sso", scoping=scoping)
@@ -241,9 +237,7 @@ def test_a_pick_is_from_those_that_the_same_part_of_the_tree_had(
 
 
 @pytest.mark.spec("8.1")
-def test_a_skill_that_is_not_there_cannot_be_picked(
-    content: Path, spool: Spool
-) -> None:
+def test_a_skill_that_is_not_there_cannot_be_picked(content: Path, spool: Spool) -> None:
     with pytest.raises(SkillNotFoundError):
         counting(content, spool).route("auth", "ui/missing")
 
@@ -260,9 +254,7 @@ def test_an_empty_folder_serves_nothing_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("10.1")
-def test_nothing_is_counted_unless_the_operator_wants_it(
-    content: Path, spool: Spool
-) -> None:
+def test_nothing_is_counted_unless_the_operator_wants_it(content: Path, spool: Spool) -> None:
     library = open_library(content, spool=spool)
 
     library.route("react auth")
@@ -284,9 +276,7 @@ def test_the_tree_holds_every_skill(content: Path) -> None:
 
 @pytest.mark.spec("8.2")
 @pytest.mark.parametrize("path", ["ui", "ui/_index"])
-def test_a_part_of_the_tree_is_asked_for_by_folder_or_index(
-    path: str, content: Path
-) -> None:
+def test_a_part_of_the_tree_is_asked_for_by_folder_or_index(path: str, content: Path) -> None:
     assert open_library(content).tree(path).path == "ui/_index"
 
 
@@ -318,9 +308,7 @@ def test_a_file_of_the_skill_itself(content: Path, spool: Spool) -> None:
 @pytest.mark.spec("8.3")
 @pytest.mark.spec("7.5")
 @pytest.mark.spec("10.2")
-def test_a_file_that_is_inherited_names_where_it_comes_from(
-    content: Path, spool: Spool
-) -> None:
+def test_a_file_that_is_inherited_names_where_it_comes_from(content: Path, spool: Spool) -> None:
     served = counting(content, spool).read_asset("ui/auth", "assets/tokens.json")
 
     assert json.loads(served.content.data) == {"red": "#f00"}
@@ -363,9 +351,7 @@ def test_a_file_that_cannot_be_had_is_an_error_and_no_event(
 
 @pytest.mark.spec("8.5")
 @pytest.mark.spec("10.2")
-@pytest.mark.parametrize(
-    "useful, comment", [(True, None), (False, "The example is outdated")]
-)
+@pytest.mark.parametrize("useful, comment", [(True, None), (False, "The example is outdated")])
 def test_feedback_is_logged_and_counted(
     *,
     useful: bool,
@@ -386,9 +372,7 @@ def test_feedback_is_logged_and_counted(
     assert not comment or comment not in caplog.text
 
 
-def test_feedback_for_no_skill_of_ours_is_a_text_of_somebodys(
-    content: Path, spool: Spool
-) -> None:
+def test_feedback_for_no_skill_of_ours_is_a_text_of_somebodys(content: Path, spool: Spool) -> None:
     hashing = {"analytics": {"enabled": True}}
     library = open_library(content, settings=hashing, spool=spool)
 
@@ -432,9 +416,7 @@ async def test_every_event_says_which_commit_was_served(
 @pytest.mark.spec("8.6")
 @pytest.mark.spec("4.6")
 @pytest.mark.spec("10.2")
-async def test_a_refresh_of_a_folder_reads_it_again(
-    content: Path, spool: Spool
-) -> None:
+async def test_a_refresh_of_a_folder_reads_it_again(content: Path, spool: Spool) -> None:
     library = counting(content, spool)
     write_skill(content, "mobile.md", keywords=["mobile"])
 
@@ -445,9 +427,7 @@ async def test_a_refresh_of_a_folder_reads_it_again(
     assert refreshed.skills_reindexed == 5
     assert isinstance(library.route("mobile"), Match)
     kind, data = next(
-        (event["type"], event["data"])
-        for event in spooled(spool)
-        if event["type"] == "refresh"
+        (event["type"], event["data"]) for event in spooled(spool) if event["type"] == "refresh"
     )
     assert (kind, data) == (
         "refresh",
@@ -494,9 +474,7 @@ async def test_a_refresh_of_a_repository_says_what_changed(
     }
 
 
-async def test_a_refresh_says_which_files_it_has_broken(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+async def test_a_refresh_says_which_files_it_has_broken(upstream: Upstream, tmp_path: Path) -> None:
     upstream.commit({"a.md": skill_text(), "b.md": "no skill, as ever"})
     library = open_library(branch_of(upstream, tmp_path))
     upstream.commit({"a.md": "no skill any more", "c.md": skill_text()})
@@ -617,9 +595,7 @@ def test_the_folder_that_load_skill_names_outlives_the_next_commits(
     assert (folder / "SKILL.md").is_file()
 
 
-def test_a_repository_cannot_raise_its_own_privileges(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_repository_cannot_raise_its_own_privileges(upstream: Upstream, tmp_path: Path) -> None:
     config = "analytics: {enabled: true}\nscripts: {enabled: false}\n"
     upstream.commit({"a.md": skill_text(), "config.yaml": config})
 
@@ -636,9 +612,7 @@ def numbered(number: int) -> dict[str, str | None]:
     return {
         "_root.md": skill_text(body=f"number={number}"),
         "ui/_index.md": skill_text(body=f"number={number}"),
-        "ui/auth.md": skill_text(
-            keywords=["auth"], body=f"number={number}", assets=asset
-        ),
+        "ui/auth.md": skill_text(keywords=["auth"], body=f"number={number}", assets=asset),
         "ui/auth/assets/number.txt": str(number),
     }
 
@@ -710,7 +684,7 @@ def test_what_git_leaves_out_is_a_problem_also_for_the_next_process(
     source = RemoteBranch(remote, tmp_path / "cache")
     library = open_library(source, load=False)
     shutil.rmtree(upstream.bare)
-    error = library.sync_or_keep()
+    error = library.sync_or_load_stored()
 
     assert error is not None
     assert [skill.path for skill in library.snapshot.index] == ["good"]

@@ -30,8 +30,8 @@ from skills_mcp.library.answers import ReadFile
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.search import SearchResult
 from skills_mcp.scripts.policy import CommandRequest
-from skills_mcp.skills.assets import Lines
-from skills_mcp.skills.scoping import Scoping
+from skills_mcp.skills.assets import LineRange
+from skills_mcp.skills.scoping import SkillFilter
 from tests.packages import (
     PDF_FILES,
     PNG,
@@ -164,9 +164,9 @@ def test_a_search_may_be_for_the_skills_of_one_scope_only(tmp_path: Path) -> Non
     )
     library = open_library(mounts)
 
-    repo_only = library.search("notes", scoping=Scoping(scope="repo"))
+    repo_only = library.search("notes", scoping=SkillFilter(scope="repo"))
     assert paths(repo_only) == ["here/notes"]
-    user_only = library.search("notes", scoping=Scoping(scope="user"))
+    user_only = library.search("notes", scoping=SkillFilter(scope="user"))
     assert paths(user_only) == ["me/notes"]
     # 002 §5.5: where nothing else decides, the project comes before the user.
     assert paths(library.search("notes")) == ["all/notes", "here/notes", "me/notes"]
@@ -181,9 +181,7 @@ def test_an_empty_query_is_a_mistake(content: Path, query: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["zebra", "$"])
-def test_a_query_that_finds_nothing_is_counted(
-    content: Path, spool: Spool, query: str
-) -> None:
+def test_a_query_that_finds_nothing_is_counted(content: Path, spool: Spool, query: str) -> None:
     library = open_library(content, settings=COUNTED, spool=spool)
 
     found = library.search(query)
@@ -233,9 +231,7 @@ def test_a_name_that_nobody_has_leads_to_similar_ones(library: SkillLibrary) -> 
         library.load_skill("pd")
 
 
-def test_a_load_is_counted_with_whether_the_caller_had_it(
-    content: Path, spool: Spool
-) -> None:
+def test_a_load_is_counted_with_whether_the_caller_had_it(content: Path, spool: Spool) -> None:
     library = open_library(content, settings=COUNTED, spool=spool)
 
     digest = library.load_skill("pdf").digest
@@ -418,9 +414,7 @@ def test_an_example_that_has_changed_costs_none_of_the_others(
     assert note.startswith("'examples/letter.md' has changed")
 
 
-def test_an_example_that_is_handed_out_is_counted(
-    with_examples: Path, spool: Spool
-) -> None:
+def test_an_example_that_is_handed_out_is_counted(with_examples: Path, spool: Spool) -> None:
     library = open_library(with_examples, settings=COUNTED, spool=spool)
 
     library.load_examples("forms", "customs form", 3)
@@ -444,7 +438,7 @@ def read_on(library: SkillLibrary, name: str, file: str, count: int) -> list[Rea
     """Read a file from its beginning, for as long as there is a next line."""
     parts = [library.read_file(name, file)]
     while start := parts[-1].next_line:
-        parts.append(library.read_file(name, file, Lines(start, count)))
+        parts.append(library.read_file(name, file, LineRange(start, count)))
     return parts
 
 
@@ -464,9 +458,7 @@ _LINE_ENDS = st.sampled_from(["\n", "\r\n"])
     last=_LINES,
     count=st.integers(1, 5),
 )
-def test_reading_on_leads_through_the_whole_file(
-    lines: list[str], last: str, count: int
-) -> None:
+def test_reading_on_leads_through_the_whole_file(lines: list[str], last: str, count: int) -> None:
     text = ("".join(lines) + last).encode()
     with tempfile.TemporaryDirectory() as folder:
         write_package(Path(folder), "long", {"long.txt": text})
@@ -534,7 +526,7 @@ def test_a_file_of_one_line_that_is_too_long_has_no_next_line(tmp_path: Path) ->
     library = open_library(tmp_path, settings=rules)
 
     beginning = library.read_file("long", "a.json")
-    line = library.read_file("long", "a.json", Lines(1, 200))
+    line = library.read_file("long", "a.json", LineRange(1, 200))
 
     for read in (beginning, line):
         assert read.part.content.data == b"x" * 20
@@ -552,7 +544,7 @@ def test_a_file_whose_lines_nobody_counts_has_no_next_line(tmp_path: Path) -> No
     assert read.part.content.data == b"line\n" * 4
     assert (read.part.truncated, read.next_line) == (True, None)
     with pytest.raises(FileTooLargeError, match="Leave start_line and max_lines out"):
-        library.read_file("long", "a.txt", Lines(5, 200))
+        library.read_file("long", "a.txt", LineRange(5, 200))
 
 
 def test_a_binary_file_is_bytes_as_many_as_fit(tmp_path: Path) -> None:
@@ -571,7 +563,7 @@ def test_a_binary_file_is_bytes_as_many_as_fit(tmp_path: Path) -> None:
 
 
 def test_some_lines_are_read(library: SkillLibrary) -> None:
-    read = library.read_file("pdf", "references/forms.md", Lines(2, 1))
+    read = library.read_file("pdf", "references/forms.md", LineRange(2, 1))
 
     part = read.part
     assert part.content.data == b"Two\n"
@@ -584,14 +576,14 @@ def test_a_line_beyond_the_end_is_refused_with_the_number_of_lines(
     library: SkillLibrary, start: int
 ) -> None:
     with pytest.raises(InvalidArgumentsError, match=f"has 3 lines .got {start}"):
-        library.read_file("pdf", "references/forms.md", Lines(start, 1))
+        library.read_file("pdf", "references/forms.md", LineRange(start, 1))
 
 
 def test_an_empty_file_has_nothing_to_read(tmp_path: Path) -> None:
     write_package(tmp_path, "empty", {"empty.txt": ""})
     library = open_library(tmp_path)
 
-    for lines in (None, Lines(1, 200)):
+    for lines in (None, LineRange(1, 200)):
         read = library.read_file("empty", "empty.txt", lines)
         assert (read.part.content.data, read.part.truncated) == (b"", False)
         assert read.next_line is None
@@ -651,9 +643,7 @@ def test_what_is_no_file_of_the_skill_is_not_found(
     assert str(tmp_path) not in str(raised.value)
 
 
-def test_a_file_that_became_a_link_is_not_followed(
-    content: Path, tmp_path: Path
-) -> None:
+def test_a_file_that_became_a_link_is_not_followed(content: Path, tmp_path: Path) -> None:
     library = open_library(content)
     (content / "pdf/logo.png").unlink()
     (content / "pdf/logo.png").symlink_to(write(tmp_path / "secret", PNG))
@@ -672,9 +662,7 @@ def test_a_file_that_is_not_there_leads_to_those_that_are(
 
 
 def test_a_folder_is_answered_with_what_is_in_it(library: SkillLibrary) -> None:
-    with pytest.raises(
-        UndeclaredFileError, match=r"That folder has: references/forms\.md\."
-    ):
+    with pytest.raises(UndeclaredFileError, match=r"That folder has: references/forms\.md\."):
         library.read_file("pdf", "references")
 
 
@@ -722,7 +710,7 @@ def test_a_skill_that_does_not_inherit_has_no_files_of_others(content: Path) -> 
 def test_a_reading_is_counted(content: Path, spool: Spool) -> None:
     library = open_library(content, settings=COUNTED, spool=spool)
 
-    library.read_file("pdf", "references/forms.md", Lines(1, 1))
+    library.read_file("pdf", "references/forms.md", LineRange(1, 1))
     library.read_file("pdf", "assets/note.txt")
     with pytest.raises(UndeclaredFileError):
         library.read_file("pdf", "nothing.txt")

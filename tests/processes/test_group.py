@@ -15,9 +15,7 @@ DEAF = "trap '' TERM; echo ready; while :; do sleep 60; done"
 
 
 def start(script: str) -> "subprocess.Popen[bytes]":
-    process = subprocess.Popen(
-        ["sh", "-c", script], stdout=subprocess.PIPE, **GROUP_OPTIONS
-    )
+    process = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, **GROUP_OPTIONS)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     process.stdout.close()
@@ -103,8 +101,8 @@ def test_a_lifeline_that_was_cut_leaves_no_process_and_ends_none() -> None:
     assert lifeline._shell is not None
     shell = lifeline._shell.pid
 
-    lifeline.cut()
-    lifeline.cut()
+    lifeline.close_shell()
+    lifeline.close_shell()
 
     assert not group_members(shell)
     assert len(group_members(process.pid)) == 2
@@ -120,4 +118,4 @@ def test_where_no_shell_can_be_started_there_is_no_lifeline(
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
 
-    Lifeline(1).cut()
+    Lifeline(1).close_shell()

@@ -10,10 +10,10 @@ import pytest
 
 from skills_mcp.errors import OutOfMemoryError
 from skills_mcp.processes.memory import (
-    garbage_collector_paused,
-    give_back_memory,
-    out_of_memory_named,
-    share_one_heap,
+    gc_paused,
+    limit_malloc_arenas,
+    translate_out_of_memory,
+    trim_heap,
 )
 from tests.support import count_thread_heaps, run_python
 
@@ -28,7 +28,7 @@ def test_free_memory_is_given_back_where_the_library_can(
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _: Library)
 
-    give_back_memory()
+    trim_heap()
 
     assert asked == [0]
 
@@ -36,8 +36,8 @@ def test_free_memory_is_given_back_where_the_library_can(
 def test_nothing_happens_where_it_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
 
-    give_back_memory()
-    share_one_heap()
+    trim_heap()
+    limit_malloc_arenas()
 
 
 _THREADS = """
@@ -60,9 +60,7 @@ print(Path("/proc/self/maps").read_text())
 """
 
 
-@pytest.mark.skipif(
-    platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps"
-)
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps")
 def test_threads_share_one_heap() -> None:
     shared = run_python(_THREADS)
     apart = run_python(_THREADS.replace("memory.share_one_heap()", ""))
@@ -73,7 +71,7 @@ def test_threads_share_one_heap() -> None:
 def test_garbage_is_looked_for_again_afterwards_whatever_happened() -> None:
     seen: list[bool] = []
 
-    @garbage_collector_paused()
+    @gc_paused()
     def fail() -> None:
         seen.append(gc.isenabled())
         raise ValueError("x")
@@ -87,7 +85,7 @@ def test_garbage_is_looked_for_again_afterwards_whatever_happened() -> None:
 def test_who_looks_for_no_garbage_is_left_alone() -> None:
     gc.disable()
     try:
-        with garbage_collector_paused():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     finally:
@@ -110,7 +108,7 @@ def test_a_server_does_not_look_through_what_it_has_imported_again_and_again() -
 
 def test_a_block_that_needs_too_much_memory_ends_with_one_error() -> None:
     with pytest.raises(OutOfMemoryError, match="not enough memory"):  # noqa: SIM117
-        with out_of_memory_named():
+        with translate_out_of_memory():
             bytearray(sys.maxsize)
 
 
@@ -125,7 +123,7 @@ def test_a_block_that_needs_too_much_memory_ends_with_one_error() -> None:
 def test_what_the_system_says_of_a_lack_of_memory_is_the_same_error(
     error: Exception,
 ) -> None:
-    with pytest.raises(OutOfMemoryError) as raised, out_of_memory_named():
+    with pytest.raises(OutOfMemoryError) as raised, translate_out_of_memory():
         raise error
 
     assert raised.value.__cause__ is None
@@ -135,7 +133,7 @@ def test_what_the_system_says_of_a_lack_of_memory_is_the_same_error(
     "error", [OSError(errno.ENOENT, "gone"), ImportError("x"), RuntimeError("x")]
 )
 def test_every_other_error_stays_what_it_is(error: Exception) -> None:
-    with pytest.raises(type(error)) as raised, out_of_memory_named():
+    with pytest.raises(type(error)) as raised, translate_out_of_memory():
         raise error
 
     assert raised.value is error

@@ -2,7 +2,7 @@ import threading
 from collections.abc import Iterator
 
 from skills_mcp.errors import SkillsError
-from skills_mcp.processes.remembered import Remembered
+from skills_mcp.processes.remembered import BackgroundCache
 from tests.support import wait_for
 
 
@@ -17,16 +17,16 @@ class Clock:
 
 def test_a_value_is_made_in_the_background_and_kept_until_it_is_old() -> None:
     clock, numbers = Clock(), iter(range(9))
-    value = Remembered(lambda: next(numbers), 60, clock)
+    value = BackgroundCache(lambda: next(numbers), 60, clock)
 
-    assert value.look() is None
-    wait_for(lambda: value.look() == 0)
+    assert value.get_stale() is None
+    wait_for(lambda: value.get_stale() == 0)
     clock.seconds = 59
-    assert value.look() == 0
+    assert value.get_stale() == 0
     assert not value.is_making
     clock.seconds = 60
-    assert value.look() == 0, "those who look do not wait"
-    wait_for(lambda: value.look() == 1)
+    assert value.get_stale() == 0, "those who look do not wait"
+    wait_for(lambda: value.get_stale() == 1)
 
 
 def test_many_who_look_let_it_be_made_once() -> None:
@@ -37,13 +37,13 @@ def test_many_who_look_let_it_be_made_once() -> None:
         gate.wait()
         return len(calls)
 
-    value = Remembered(make, 60)
+    value = BackgroundCache(make, 60)
     for _ in range(50):
-        assert value.look() is None
+        assert value.get_stale() is None
     assert value.is_making
     gate.set()
 
-    wait_for(lambda: value.look() == 1)
+    wait_for(lambda: value.get_stale() == 1)
 
 
 def test_a_failure_keeps_the_last_value_and_is_told() -> None:
@@ -54,11 +54,11 @@ def test_a_failure_keeps_the_last_value_and_is_told() -> None:
         raise SkillsError("The disk is full.")
 
     made = make()
-    value = Remembered(lambda: next(made), 60, clock)
-    wait_for(lambda: value.look() == 1)
+    value = BackgroundCache(lambda: next(made), 60, clock)
+    wait_for(lambda: value.get_stale() == 1)
     clock.seconds = 60
-    value.look()
+    value.get_stale()
     wait_for(lambda: bool(value.failure))
 
     assert value.failure == "The disk is full."
-    assert value.look() == 1
+    assert value.get_stale() == 1

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from skills_mcp.processes.retry import (
     MAX_PAUSE_SECONDS,
-    derive_pause,
-    is_resting,
+    derive_backoff,
+    is_backing_off,
     parse_retry_after,
 )
 
@@ -19,11 +19,11 @@ NOW = datetime(2026, 2, 18, 14, 30, tzinfo=UTC)
 
 
 def pause(failures: int, seed: int = 1, asked: float | None = None) -> float:
-    return derive_pause(
+    return derive_backoff(
         failures,
         first_seconds=5,
         longest_seconds=900,
-        asked_seconds=asked,
+        retry_after_seconds=asked,
         randomness=random.Random(seed),  # noqa: S311 - spreads load, guards nothing
     )
 
@@ -62,11 +62,11 @@ def test_a_wish_that_is_no_number_counts_as_none() -> None:
 
 
 def test_a_time_that_a_wrong_clock_has_written_keeps_nothing_back() -> None:
-    assert is_resting(3600, 0)
-    assert not is_resting(3601, 0)
-    assert not is_resting(math.inf, 0)
-    assert not is_resting(math.nan, 0)
-    assert not is_resting(0, 0)
+    assert is_backing_off(3600, 0)
+    assert not is_backing_off(3601, 0)
+    assert not is_backing_off(math.inf, 0)
+    assert not is_backing_off(math.nan, 0)
+    assert not is_backing_off(0, 0)
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,7 @@ def test_a_package_says_where_it_comes_from(released: Path) -> None:
     assert "](docs/" not in text
 
 
-def test_the_source_of_a_release_builds_the_same_wheel(
-    released: Path, tmp_path: Path
-) -> None:
+def test_the_source_of_a_release_builds_the_same_wheel(released: Path, tmp_path: Path) -> None:
     [source] = released.glob("*.tar.gz")
     [wheel] = released.glob("*.whl")
     with tarfile.open(source) as archive:
@@ -120,15 +118,11 @@ def test_a_bundle_holds_the_wheel_and_how_to_run_it(released: Path) -> None:
     assert wheel.name in project
     assert b"main()" in program
     assert manifest["version"] == __version__
-    assert manifest["server"]["mcp_config"]["env"]["SKILLS_REPO"] == (
-        "${user_config.repository}"
-    )
+    assert manifest["server"]["mcp_config"]["env"]["SKILLS_REPO"] == ("${user_config.repository}")
     assert manifest["user_config"]["token"]["sensitive"] is True
 
 
-def test_a_bundle_is_the_same_for_the_same_wheel(
-    released: Path, tmp_path: Path
-) -> None:
+def test_a_bundle_is_the_same_for_the_same_wheel(released: Path, tmp_path: Path) -> None:
     [wheel] = released.glob("*.whl")
     [bundle] = released.glob("*.mcpb")
 
@@ -209,9 +203,7 @@ def test_a_workflow_is_one_that_github_understands(name: str) -> None:
     program = Path(sys.executable).with_name(words[0])
     file = PROJECT / ".github" / "workflows" / name
 
-    done = subprocess.run(
-        [program, *words[1:], file], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([program, *words[1:], file], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout
 

@@ -52,9 +52,7 @@ def test_a_rule_file_declares_keywords(tmp_path: Path) -> None:
     assert take_census(tmp_path).rules == {"a.md", "windows.md", "b/_index.md"}
 
 
-CENSUS = Census(
-    9, frozenset({"skills/a/SKILL.md", "b/c/SKILL.md"}), frozenset({"r.md"})
-)
+CENSUS = Census(9, frozenset({"skills/a/SKILL.md", "b/c/SKILL.md"}), frozenset({"r.md"}))
 
 
 def test_what_is_told_of_no_file_is_lost() -> None:

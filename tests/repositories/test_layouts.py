@@ -89,9 +89,7 @@ def test_nothing_of_a_layout_is_lost(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_a_folder_and_a_repository_of_a_layout_say_the_same(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_folder_and_a_repository_of_a_layout_say_the_same(tmp_path: Path, name: str) -> None:
     assert_both_say_the_same(make_layout(name), tmp_path)
 
 
@@ -111,9 +109,7 @@ FOUND_BEFORE = {
         "con/SKILL.md": package("con"),
     },
     "a home without anything to serve": {"skills/.system/notes.md": prose("notes")},
-    "a program's folder below an unsafe name": {
-        "con/node_modules/SKILL.md": package("pdf")
-    },
+    "a program's folder below an unsafe name": {"con/node_modules/SKILL.md": package("pdf")},
     "a manifest that names no folder": {
         MARKETPLACE: LOST_FOLDERS,
         "web/pdf/forms/SKILL.md": package("forms"),
@@ -163,9 +159,7 @@ CONTENTS = (
 )
 
 folders = st.lists(st.sampled_from(FOLDERS), max_size=4)
-paths = st.builds(
-    lambda above, name: "/".join([*above, name]), folders, st.sampled_from(NAMES)
-)
+paths = st.builds(lambda above, name: "/".join([*above, name]), folders, st.sampled_from(NAMES))
 linked = st.builds(
     lambda above, name: "/".join([*above, name]),
     folders,
@@ -185,11 +179,7 @@ def without_conflicts(
         for link, target in links.items()
         if link not in kept and not any(each.startswith(f"{link}/") for each in kept)
     }
-    outer = {
-        link: target
-        for link, target in free.items()
-        if not _is_below(link, free.keys())
-    }
+    outer = {link: target for link, target in free.items() if not _is_below(link, free.keys())}
     return Tree(files=kept, links=outer)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from skills_mcp.routing.task import Task, TaskReader
+from skills_mcp.routing.task import Query, QueryParser
 from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
 
 WORDS = ("ant", "bat", "cat", "k8s", "kubernetes", "x1", "x2", "x3", "x4", "x5")
@@ -16,6 +16,6 @@ DOCUMENTS = st.lists(
 )
 
 
-def read(documents: Sequence[IndexedDocument], text: str) -> tuple[TextIndex, Task]:
+def read(documents: Sequence[IndexedDocument], text: str) -> tuple[TextIndex, Query]:
     index = TextIndex.build(documents)
-    return index, TaskReader(index).read(text)
+    return index, QueryParser(index).read(text)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from skills_mcp.routing.decision import derive_places
+from skills_mcp.routing.decision import tie_break_ranks
 from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.keywords import KeywordMatcher
-from skills_mcp.routing.names import Names
-from skills_mcp.routing.ranked import RankedMatcher, derive_document
+from skills_mcp.routing.names import NameIndex
+from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Skill
 from tests.support import make_skill
@@ -18,13 +18,13 @@ Scores = dict[str, tuple[Fraction, tuple[str, ...]]]
 
 def keyword_matcher(skills: Sequence[Skill]) -> KeywordMatcher:
     index = KeywordIndex.build((skill.keywords, skill.priority) for skill in skills)
-    return KeywordMatcher(index, skills, derive_places([s.path for s in skills]))
+    return KeywordMatcher(index, skills, tie_break_ranks([s.path for s in skills]))
 
 
 def ranked_matcher(skills: Sequence[Skill]) -> RankedMatcher:
-    names = Names([skill.path for skill in skills], [skill.name for skill in skills])
-    index = TextIndex.build(map(derive_document, skills))
-    return RankedMatcher(index, skills, names=names, places=derive_places(names.paths))
+    names = NameIndex([skill.path for skill in skills], [skill.name for skill in skills])
+    index = TextIndex.build(map(to_indexed_document, skills))
+    return RankedMatcher(index, skills, names=names, tie_break_ranks=tie_break_ranks(names.paths))
 
 
 def silent(path: str, **fields: Any) -> Skill:
@@ -36,9 +36,9 @@ def silent(path: str, **fields: Any) -> Skill:
 def matcher_of(skills: Sequence[Skill]) -> RankedMatcher:
     """Return a matcher that ranks every task, names or not."""
     ordered = sorted(skills, key=lambda skill: skill.path)
-    places = derive_places([skill.path for skill in ordered])
-    index = TextIndex.build(map(derive_document, ordered))
-    return RankedMatcher(index, ordered, places=places)
+    places = tie_break_ranks([skill.path for skill in ordered])
+    index = TextIndex.build(map(to_indexed_document, ordered))
+    return RankedMatcher(index, ordered, tie_break_ranks=places)
 
 
 def scores(skills: Sequence[Skill], context: str) -> Scores:

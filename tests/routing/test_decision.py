@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import (
-    COMPARED,
+    PROBABILITY_DEPTH,
     Ambiguous,
     NoMatch,
-    choose,
-    decide,
-    derive_chances,
-    derive_places,
-    exact,
-    list_answers,
-    name_decision,
+    answered_candidates,
+    apply_thresholds,
+    decision_kind,
+    estimate_probabilities,
+    score_and_decide,
+    tie_break_ranks,
+    to_exact_fraction,
 )
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.matcher import Candidate
@@ -53,7 +53,7 @@ def names(decision: object) -> list[str]:
 
 @pytest.mark.spec("5.3")
 def test_no_candidate_is_no_match() -> None:
-    assert decide([], Matching()) == NoMatch()
+    assert apply_thresholds([], Matching()) == NoMatch()
 
 
 @pytest.mark.spec("5.3")
@@ -61,12 +61,12 @@ def test_no_match_names_the_best_three_that_have_a_quarter_of_the_least_score() 
     found = candidates(a="0.05", b="0.19", c="0.049", d="0.1", e="0.06")
     a, b, _, d, e = found
 
-    assert decide(found, Matching(max_results=1)) == NoMatch((b, d, e))
-    assert decide(found[::2], Matching()) == NoMatch((e, a))
+    assert apply_thresholds(found, Matching(max_results=1)) == NoMatch((b, d, e))
+    assert apply_thresholds(found[::2], Matching()) == NoMatch((e, a))
 
 
 def test_there_are_no_near_misses_beside_an_answer() -> None:
-    decision = decide(candidates(a="0.5", b="0.19"), Matching())
+    decision = apply_thresholds(candidates(a="0.5", b="0.19"), Matching())
 
     assert isinstance(decision, Candidate)
 
@@ -74,7 +74,7 @@ def test_there_are_no_near_misses_beside_an_answer() -> None:
 def test_a_single_candidate_is_the_match() -> None:
     [only] = candidates(a="0.2")
 
-    assert decide([only], Matching()) == only
+    assert apply_thresholds([only], Matching()) == only
 
 
 @pytest.mark.spec("5.3")
@@ -87,10 +87,8 @@ def test_a_single_candidate_is_the_match() -> None:
         ("0.199", ["no match"], "a negative priority can be the difference"),
     ],
 )
-def test_the_minimum_score_is_inclusive(
-    score: str, expected: list[str], reason: str
-) -> None:
-    assert names(decide(candidates(a=score), Matching())) == expected, reason
+def test_the_minimum_score_is_inclusive(score: str, expected: list[str], reason: str) -> None:
+    assert names(apply_thresholds(candidates(a=score), Matching())) == expected, reason
 
 
 @pytest.mark.spec("5.3")
@@ -115,21 +113,21 @@ def test_the_minimum_score_is_inclusive(
 def test_a_close_runner_up_makes_it_ambiguous(
     best: str, second: str, expected: list[str], reason: str
 ) -> None:
-    found = decide(candidates(a=best, b=second), Matching())
+    found = apply_thresholds(candidates(a=best, b=second), Matching())
 
     assert names(found) == expected, reason
 
 
 @pytest.mark.spec("5.3")
 def test_an_ambiguous_answer_lists_the_best_few() -> None:
-    found = decide(candidates(a="0.3", b="0.5", c="0.45", d="0.2", e="0.4"), Matching())
+    found = apply_thresholds(candidates(a="0.3", b="0.5", c="0.45", d="0.2", e="0.4"), Matching())
 
     assert names(found) == ["ambiguous", "b", "c", "e"]
 
 
 @pytest.mark.spec("5.3")
 def test_the_list_is_as_long_as_the_setting_says() -> None:
-    found = decide(
+    found = apply_thresholds(
         candidates(a="0.5", b="0.5", c="0.5"),
         Matching(max_results=2),
     )
@@ -139,7 +137,7 @@ def test_the_list_is_as_long_as_the_setting_says() -> None:
 
 @pytest.mark.spec("5.3")
 def test_candidates_far_behind_are_listed_if_the_first_two_are_close() -> None:
-    found = decide(candidates(a="0.9", b="0.85", c="0.2"), Matching())
+    found = apply_thresholds(candidates(a="0.9", b="0.85", c="0.2"), Matching())
 
     assert names(found) == ["ambiguous", "a", "b", "c"]
 
@@ -149,10 +147,8 @@ def test_candidates_far_behind_are_listed_if_the_first_two_are_close() -> None:
     "threshold, expected",
     [(0, ["match", "a"]), (0.0, ["match", "a"]), (1, ["ambiguous", "a", "b"])],
 )
-def test_a_threshold_of_zero_is_never_ambiguous(
-    threshold: float, expected: list[str]
-) -> None:
-    found = decide(
+def test_a_threshold_of_zero_is_never_ambiguous(threshold: float, expected: list[str]) -> None:
+    found = apply_thresholds(
         candidates(b="0.5", a="0.5"),
         Matching(ambiguity_threshold=threshold),
     )
@@ -172,10 +168,8 @@ def test_a_threshold_of_zero_is_never_ambiguous(
         (0.30000000000000004, "0.30000000000000004"),
     ],
 )
-def test_a_setting_is_the_number_that_a_person_wrote(
-    setting: float, fraction: str
-) -> None:
-    assert exact(setting) == Fraction(fraction)
+def test_a_setting_is_the_number_that_a_person_wrote(setting: float, fraction: str) -> None:
+    assert to_exact_fraction(setting) == Fraction(fraction)
 
 
 SCORES = st.sampled_from(["0", "0.2", "0.3", "0.4", "0.5", "0.501", "1/3", "1"])
@@ -200,7 +194,7 @@ def test_a_decision_does_not_depend_on_the_order_of_the_candidates(
     shuffled = list(ordered)
     chance.shuffle(shuffled)
 
-    assert decide(shuffled, matching) == decide(ordered, matching)
+    assert apply_thresholds(shuffled, matching) == apply_thresholds(ordered, matching)
 
 
 @pytest.mark.spec("5.3")
@@ -214,7 +208,7 @@ def test_a_decision_is_what_the_specification_draws(
     kept = [(score, path) for score, path in kept if score >= minimum]
     kept.sort(key=lambda pair: (-pair[0], pair[1]))
 
-    found = names(decide(candidates(**scores), matching))
+    found = names(apply_thresholds(candidates(**scores), matching))
 
     if not kept:
         assert found == ["no match"]
@@ -230,7 +224,7 @@ def test_a_leaf_that_ties_with_its_own_ancestor_is_first() -> None:
     paths = ["_root", "api/_index", "ui/2d", "ui/_index", "ui/react/_index", "ui/vue"]
     found = [candidate(path, "0.5") for path in paths]
 
-    decision = decide(found, Matching(max_results=9))
+    decision = apply_thresholds(found, Matching(max_results=9))
 
     assert names(decision)[1:] == [
         "api/_index",  # an ancestor of none of the others
@@ -249,14 +243,12 @@ def test_a_leaf_that_ties_with_its_own_ancestor_is_first() -> None:
     ),
     st.randoms(use_true_random=False),
 )
-def test_only_ancestors_leave_the_order_of_paths(
-    folders: list[str], chance: random.Random
-) -> None:
+def test_only_ancestors_leave_the_order_of_paths(folders: list[str], chance: random.Random) -> None:
     paths = ["_root", *(f"{each}/_index" for each in folders if each)]
     paths += [f"{each}/leaf" for each in folders if each]
     chance.shuffle(paths)
 
-    places = dict(zip(paths, derive_places(paths).tolist(), strict=True))
+    places = dict(zip(paths, tie_break_ranks(paths).tolist(), strict=True))
 
     assert sorted(places.values()) == list(range(len(paths)))
     for one in paths:
@@ -285,23 +277,23 @@ MATCHING = Matching()
 
 
 def test_an_answer_is_chosen_as_the_settings_say() -> None:
-    match = choose(MATCHER, "login react", MATCHING)
-    both = choose(MATCHER, "react", MATCHING)
-    none = choose(MATCHER, "bread", MATCHING)
+    match = score_and_decide(MATCHER, "login react", MATCHING)
+    both = score_and_decide(MATCHER, "react", MATCHING)
+    none = score_and_decide(MATCHER, "bread", MATCHING)
 
-    assert [list_answers(each) for each in (match, none)] == [
-        MATCHER.score("login react", most=1),
+    assert [answered_candidates(each) for each in (match, none)] == [
+        MATCHER.score("login react", limit=1),
         (),
     ]
     assert isinstance(both, Ambiguous)
-    assert list_answers(both) == both.candidates
-    assert [name_decision(each) for each in (match, both, none)] == [
+    assert answered_candidates(both) == both.candidates
+    assert [decision_kind(each) for each in (match, both, none)] == [
         *("single", "ambiguous", "no_match")
     ]
 
 
 def test_the_runner_up_counts_even_if_only_one_is_listed() -> None:
-    decision = choose(MATCHER, "react", Matching(max_results=1))
+    decision = score_and_decide(MATCHER, "react", Matching(max_results=1))
 
     assert isinstance(decision, Ambiguous)
     assert len(decision.candidates) == 1
@@ -312,9 +304,7 @@ def test_keywords_name_no_more_skills_than_an_answer_may_show(
 ) -> None:
     score, counts = KeywordMatcher.score, list[int]()
 
-    def noting(
-        matcher: KeywordMatcher, context: str, **limits: Any
-    ) -> tuple[Candidate, ...]:
+    def noting(matcher: KeywordMatcher, context: str, **limits: Any) -> tuple[Candidate, ...]:
         candidates = score(matcher, context, **limits)
         counts.append(len(candidates))
         return candidates
@@ -322,16 +312,16 @@ def test_keywords_name_no_more_skills_than_an_answer_may_show(
     monkeypatch.setattr(KeywordMatcher, "score", noting)
     skills = [make_skill(f"s{n}", keywords=["react"]) for n in range(9)]
 
-    decision = choose(keyword_matcher(skills), "react", Matching())
+    decision = score_and_decide(keyword_matcher(skills), "react", Matching())
 
     assert counts == [3]
     assert names(decision) == ["ambiguous", "s0", "s1", "s2"]
 
 
 def test_an_answer_comes_from_the_part_that_may_be_found() -> None:
-    decision = choose(MATCHER, "react", MATCHING, within=np.array([0, 0, 1], bool))
+    decision = score_and_decide(MATCHER, "react", MATCHING, within=np.array([0, 0, 1], bool))
 
-    assert [each.skill.path for each in list_answers(decision)] == ["ui/forms"]
+    assert [each.skill.path for each in answered_candidates(decision)] == ["ui/forms"]
 
 
 # --- by chance: the ranked algorithm --------------------------------------------
@@ -341,7 +331,7 @@ def ranked(scores: str, **settings: float) -> list[str]:
     """Decide between skills a, b, c … with these scores."""
     given = dict(zip(string.ascii_letters, scores.split(), strict=False))
     matching = Matching.model_validate(settings)
-    return names(decide(candidates(**given), matching, "ranked"))
+    return names(apply_thresholds(candidates(**given), matching, "ranked"))
 
 
 @pytest.mark.parametrize(
@@ -381,10 +371,10 @@ def test_chances_follow_the_scores_and_leave_room_for_no_skill(
     scores: list[Fraction],
 ) -> None:
     scores.sort(reverse=True)
-    chances = derive_chances(scores)
+    chances = estimate_probabilities(scores)
 
     assert chances == sorted(chances, reverse=True)
-    assert 0 <= sum(chances[:COMPARED]) < 1
+    assert 0 <= sum(chances[:PROBABILITY_DEPTH]) < 1
     assert len(chances) == len(scores)
 
 
@@ -392,6 +382,6 @@ def test_a_task_of_the_ranked_algorithm_is_decided_by_chance() -> None:
     twins = [make_skill(path, description="Sort a list") for path in ("a", "b", "c")]
     matcher = ranked_matcher(twins)
 
-    decision = choose(matcher, "sort a list", Matching(max_results=1))
+    decision = score_and_decide(matcher, "sort a list", Matching(max_results=1))
 
     assert names(decision) == ["ambiguous", "a", "b", "c"]

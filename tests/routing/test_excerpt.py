@@ -8,17 +8,21 @@ import pytest
 
 from skills_mcp.config import Matching
 from skills_mcp.routing import task
-from skills_mcp.routing.decision import choose, find_candidate, list_answers
-from skills_mcp.routing.excerpt import (
-    LONGEST_WHOLE,
-    derive_ends,
-    focus,
-    join_outstanding,
+from skills_mcp.routing.decision import (
+    answered_candidates,
+    score_and_decide,
+    score_picked_skill,
 )
-from skills_mcp.routing.explanation import explain, render_explanation
+from skills_mcp.routing.excerpt import (
+    MAX_UNCUT_CHARACTERS,
+    join_frequent_terms,
+    select_relevant_part,
+    take_ends,
+)
+from skills_mcp.routing.explanation import explain_decision, render_explanation
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
-from skills_mcp.routing.names import Names
-from skills_mcp.routing.search import search
+from skills_mcp.routing.names import NameIndex
+from skills_mcp.routing.search import search_skills
 from skills_mcp.routing.words import Word
 from skills_mcp.skills.model import Skill
 from tests.features.authoring.evaluation.matching import PlainMatcher
@@ -67,9 +71,7 @@ class Recorder(PlainMatcher):
         self.algorithm = algorithm
         self.asked: list[str] = []
 
-    def score(
-        self, context: str, *, within: Mask = None, **_: object
-    ) -> tuple[Candidate, ...]:
+    def score(self, context: str, *, within: Mask = None, **_: object) -> tuple[Candidate, ...]:
         assert within is None
         self.asked.append(context)
         return ()
@@ -82,14 +84,14 @@ class Finder(Recorder):
         super().__init__("ranked")
         self._found = found
 
-    def rate(self, context: str, *, within: Mask = None) -> float:
-        super().rate(context, within=within)
+    def quick_score(self, context: str, *, within: Mask = None) -> float:
+        super().quick_score(context, within=within)
         return self._found
 
 
 def answers(matcher: Matcher, context: str) -> list[str]:
-    decision = choose(matcher, context, Matching())
-    return [each.skill.path for each in list_answers(decision)]
+    decision = score_and_decide(matcher, context, Matching())
+    return [each.skill.path for each in answered_candidates(decision)]
 
 
 @pytest.mark.parametrize("matcher", MATCHERS, ids=["keyword", "ranked"])
@@ -116,11 +118,11 @@ def test_everything_that_scores_a_long_text_takes_the_same_part_of_it(
     text = f"{LOG}\n\n{TASK}"
     skill = SKILLS[2]
 
-    [alone] = matcher.score(TASK, most=1)
-    picked = find_candidate(matcher, text, skill, None)
-    explanation = explain(matcher, text, Matching())
+    [alone] = matcher.score(TASK, limit=1)
+    picked = score_picked_skill(matcher, text, skill, None)
+    explanation = explain_decision(matcher, text, Matching())
 
-    assert focus(matcher, text) == TASK
+    assert select_relevant_part(matcher, text) == TASK
     assert picked == alone
     assert explanation.contenders[0].score == alone.score
     assert f"a part was taken for the task: {TASK}" in explanation.notes[0]
@@ -131,10 +133,10 @@ def test_a_long_text_is_read_on_only_while_no_skill_fits() -> None:
     between = [f"This is paragraph {number} of four." for number in range(4)]
     text = "\n\n".join((TASK, *between, LOG, TASK[::-1]))
 
-    assert {focus(each, text) for each in (fitting, near, nothing)} == {TASK}
+    assert {select_relevant_part(each, text) for each in (fitting, near, nothing)} == {TASK}
     assert fitting.asked == [TASK, TASK[::-1]]
     assert near.asked == [*fitting.asked, *between]
-    assert nothing.asked == [*near.asked, *join_outstanding(text)]
+    assert nothing.asked == [*near.asked, *join_frequent_terms(text)]
 
 
 def test_among_many_paragraphs_none_is_taken_for_the_task() -> None:
@@ -142,43 +144,41 @@ def test_among_many_paragraphs_none_is_taken_for_the_task() -> None:
     between = [f"This is paragraph {number} of five." for number in range(5)]
     text = "\n\n".join((TASK, *between, LOG, TASK[::-1]))
 
-    assert focus(nothing, text) == TASK
-    assert nothing.asked == [TASK, TASK[::-1], *join_outstanding(text)]
+    assert select_relevant_part(nothing, text) == TASK
+    assert nothing.asked == [TASK, TASK[::-1], *join_frequent_terms(text)]
 
 
 @pytest.mark.parametrize("matcher", MATCHERS, ids=["keyword", "ranked"])
 def test_a_task_between_other_paragraphs_finds_its_skill(matcher: Matcher) -> None:
-    text = (
-        f"## Context\n\nWe run a broker.\n\n## Task\n\n{TASK}\n\n{LOG[:500]}\n\n{LOG}"
-    )
+    text = f"## Context\n\nWe run a broker.\n\n## Task\n\n{TASK}\n\n{LOG[:500]}\n\n{LOG}"
 
     assert answers(matcher, text) == ["release-notes"]
 
 
 def test_a_text_fits_as_well_as_the_skill_that_explains_most_of_it() -> None:
     ranked, keyword = ranked_matcher(SKILLS), keyword_matcher(SKILLS)
-    [best] = keyword.score(TASK, most=1)
+    [best] = keyword.score(TASK, limit=1)
 
-    assert keyword.rate(TASK) == float(best.score)
-    assert 1 > ranked.rate(TASK) > ranked.rate(f"{TASK} Broker queue shard.") > 0
+    assert keyword.quick_score(TASK) == float(best.score)
+    assert 1 > ranked.quick_score(TASK) > ranked.quick_score(f"{TASK} Broker queue shard.") > 0
     for matcher in (ranked, keyword):
-        assert matcher.rate("broker queue") == 0
+        assert matcher.quick_score("broker queue") == 0
         others = np.array([skill.path != "release-notes" for skill in SKILLS])
-        assert matcher.rate(TASK, within=others) < matcher.rate(TASK) / 2
+        assert matcher.quick_score(TASK, within=others) < matcher.quick_score(TASK) / 2
 
 
 def test_a_part_that_is_the_name_of_a_skill_fits_it_whole() -> None:
     ranked = ranked_matcher(SKILLS)
 
-    assert ranked.rate("release notes") == 1
+    assert ranked.quick_score("release notes") == 1
 
 
 def test_a_long_query_is_searched_by_the_same_part() -> None:
     ranked = ranked_matcher(SKILLS)
-    names = Names([each.path for each in SKILLS], [each.name for each in SKILLS])
+    names = NameIndex([each.path for each in SKILLS], [each.name for each in SKILLS])
 
     def found(query: str) -> Sequence[Skill]:
-        result = search(query, SKILLS, names, ranked, limit=3, threshold=0.2)
+        result = search_skills(query, SKILLS, names, ranked, limit=3, threshold=0.2)
         return [hit.skill for hit in result.hits]
 
     assert found(f"{LOG}\n\n{TASK}") == found(TASK)
@@ -186,10 +186,10 @@ def test_a_long_query_is_searched_by_the_same_part() -> None:
 
 @pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
 def test_what_is_not_long_is_scored_as_it_is(algorithm: Algorithm) -> None:
-    text = (f"{TASK}\n\n" * 1_000)[: LONGEST_WHOLE[algorithm]]
+    text = (f"{TASK}\n\n" * 1_000)[: MAX_UNCUT_CHARACTERS[algorithm]]
 
-    assert focus(Recorder(algorithm), text) is text
-    assert focus(Recorder(algorithm), f"{text}.") != text
+    assert select_relevant_part(Recorder(algorithm), text) is text
+    assert select_relevant_part(Recorder(algorithm), f"{text}.") != text
 
 
 def _long_texts() -> dict[str, str]:
@@ -215,12 +215,10 @@ LONG_TEXTS = _long_texts()
 
 @pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
 @pytest.mark.parametrize("text", LONG_TEXTS.values(), ids=LONG_TEXTS)
-def test_of_no_text_more_is_scored_than_ten_short_ones(
-    text: str, algorithm: Algorithm
-) -> None:
+def test_of_no_text_more_is_scored_than_ten_short_ones(text: str, algorithm: Algorithm) -> None:
     matcher = Recorder(algorithm)
 
-    choose(matcher, text, Matching())
+    score_and_decide(matcher, text, Matching())
 
     assert len(matcher.asked) <= 10  # nine parts, and the best of them again
     assert max(map(len, matcher.asked)) <= 2_000
@@ -231,16 +229,16 @@ def test_no_text_makes_routing_look_at_many_terms(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Word] = []
-    derive = task._derive
+    derive = task._analyze_piece
 
     def count(is_known: Callable[[str], bool], piece: bytes) -> tuple[Word, ...]:
         looked.extend(derive(is_known, piece))
         return derive(is_known, piece)
 
-    monkeypatch.setattr(task, "_derive", count)
+    monkeypatch.setattr(task, "_analyze_piece", count)
 
     for matcher in MATCHERS:
-        explanation = explain(matcher, text, Matching())
+        explanation = explain_decision(matcher, text, Matching())
         rendered = render_explanation(explanation)
         assert len(str(rendered)) < 40_000
     assert len(looked) < 60_000  # by a dozen looks at three parts
@@ -275,12 +273,10 @@ THREE = "three more than thanks"
 def test_an_end_is_a_paragraph_or_a_line_or_600_characters(
     text: str, beginning: str, end: str
 ) -> None:
-    assert derive_ends(text) == (beginning, end)
+    assert take_ends(text) == (beginning, end)
 
 
 def test_the_words_that_stand_out_are_frequent_and_not_ordinary() -> None:
-    text = (
-        "Kafka kafka KAFKA the the the the really really really topic topic 12ab 12ab"
-    )
+    text = "Kafka kafka KAFKA the the the the really really really topic topic 12ab 12ab"
 
-    assert join_outstanding(text) == ("kafka topic really",)
+    assert join_frequent_terms(text) == ("kafka topic really",)

@@ -18,7 +18,5 @@ from skills_mcp.routing.exclusions import drop_exclusions
         ("", ""),
     ],
 )
-def test_sentences_that_begin_with_a_refusal_are_dropped(
-    description: str, kept: str
-) -> None:
+def test_sentences_that_begin_with_a_refusal_are_dropped(description: str, kept: str) -> None:
     assert drop_exclusions(description) == kept

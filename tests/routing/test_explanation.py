@@ -6,13 +6,13 @@ import pytest
 from skills_mcp.config import Matching
 from skills_mcp.routing.explanation import (
     Explanation,
-    condense,
-    explain,
-    pick_words,
+    explain_decision,
+    heaviest_words,
     render_explanation,
+    summarize_evidence,
 )
 from skills_mcp.routing.matcher import Evidence, Mask, Matcher
-from skills_mcp.routing.remedies import Contender
+from skills_mcp.routing.remedies import ExplainedCandidate
 from skills_mcp.skills.model import Skill
 from tests.features.authoring.evaluation.matching import PlainMatcher
 from tests.routing.matchers import ranked_matcher
@@ -30,7 +30,7 @@ def ask(
     matcher: Matcher = MATCHER,
     within: Mask = None,
 ) -> Explanation:
-    return explain(matcher, context, Matching(), skill=skill, within=within)
+    return explain_decision(matcher, context, Matching(), skill=skill, within=within)
 
 
 def test_words_are_weighed_and_the_ignored_ones_named() -> None:
@@ -46,7 +46,7 @@ def test_words_are_weighed_and_the_ignored_ones_named() -> None:
 def test_the_best_three_are_looked_into() -> None:
     found = ask("login react")
 
-    assert [(each.skill.path, each.place) for each in found.contenders] == [
+    assert [(each.skill.path, each.rank) for each in found.contenders] == [
         *(("ui/auth", 1), ("ui/forms", 2), ("api/errors", 3))
     ]
     best = found.contenders[0]
@@ -60,9 +60,9 @@ def test_a_skill_that_is_asked_about_is_looked_into_wherever_it_stands() -> None
     far = ask("login", AUTH, matcher).contenders
     nowhere = ask("login", FORMS, matcher).contenders
 
-    assert [(c.skill.path, c.place) for c in far][-1] == ("ui/auth", 6)
+    assert [(c.skill.path, c.rank) for c in far][-1] == ("ui/auth", 6)
     assert len(far) == len(nowhere) == 4
-    assert nowhere[-1] == Contender(FORMS, nowhere[-1].score, None, ())
+    assert nowhere[-1] == ExplainedCandidate(FORMS, nowhere[-1].score, None, ())
     assert nowhere[-1].score == 0
 
 
@@ -80,9 +80,7 @@ def test_it_is_rendered_for_programs() -> None:
                 "skill_path": "ui/forms",
                 "place": 1,
                 "score": 0.5,
-                "evidence": [
-                    {"word": "form", "where": "keyword", "found": "form", "worth": 0.5}
-                ],
+                "evidence": [{"word": "form", "where": "keyword", "found": "form", "worth": 0.5}],
             }
         ],
         "notes": [],
@@ -93,7 +91,7 @@ def test_words_that_are_ignored_are_not_listed_without_end() -> None:
     ignored = " ".join(f"w{n}" for n in range(1000))
 
     class Deaf(PlainMatcher):
-        def weigh(self, context: str) -> tuple[()]:  # noqa: ARG002 - the protocol's
+        def weigh_terms(self, context: str) -> tuple[()]:  # noqa: ARG002 - the protocol's
             return ()
 
     assert len(ask(ignored, matcher=Deaf(AUTH)).ignored) == 50
@@ -121,8 +119,11 @@ def test_the_strongest_evidence_is_first_and_words_keep_their_order() -> None:
     weak = Evidence(word="a", where="body", found="a", worth=0.1)
     limit = Evidence(word="", where="limit", found="", worth=-0.2)
 
-    assert condense([weak, strong, limit]) == (strong, limit, weak)
-    assert [word.typed for word in pick_words(ask("login react"))] == ["login", "react"]
+    assert summarize_evidence([weak, strong, limit]) == (strong, limit, weak)
+    assert [word.typed for word in heaviest_words(ask("login react"))] == [
+        "login",
+        "react",
+    ]
 
 
 # --- among some of the skills ---------------------------------------------------
@@ -143,7 +144,7 @@ def test_a_skill_that_nothing_speaks_for_anywhere_is_no_outsider() -> None:
 
     found = ask("form", AUTH, PlainMatcher(AUTH, FORMS, ERRORS), within)
 
-    assert found.contenders[-1] == Contender(AUTH, Fraction(0), None, ())
+    assert found.contenders[-1] == ExplainedCandidate(AUTH, Fraction(0), None, ())
     assert not any("outside" in note for note in found.notes)
 
 
@@ -154,6 +155,4 @@ def test_reasons_are_those_among_the_skills_that_may_be_found() -> None:
     [best] = ask("login", matcher=matcher, within=np.array([False, True])).contenders
 
     assert best.skill.path == "b"
-    assert sum(each.worth for each in best.evidence) == pytest.approx(
-        float(best.score), abs=2e-6
-    )
+    assert sum(each.worth for each in best.evidence) == pytest.approx(float(best.score), abs=2e-6)

@@ -6,8 +6,7 @@ from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIn
 
 def test_a_phrase_is_held_by_who_holds_all_of_its_words() -> None:
     index = TextIndex.build(
-        IndexedDocument(name, "", "", "", "")
-        for name in ("ant bat", "ant", "bat", "cat bat ant")
+        IndexedDocument(name, "", "", "", "") for name in ("ant bat", "ant", "bat", "cat bat ant")
     )
     numbers = tuple(index.vocabulary.find(word) or 0 for word in ("ant", "bat"))
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from skills_mcp.routing.text_index import inverted_index as text_index
 from skills_mcp.routing.text_index.inverted_index import (
-    SHARE_UNIT,
+    IMPACT_UNIT,
     IndexedDocument,
     TextIndex,
 )
-from skills_mcp.routing.words import split_text
+from skills_mcp.routing.words import split_raw_tokens
 
 # As the documentation has them, in the order of the places.
 WEIGHTS = (5, 2, 1, 0.5, 0.35, 0.1)
@@ -57,8 +57,7 @@ def literal_fields(document: IndexedDocument, term: str) -> int:
 def same(one: TextIndex, other: TextIndex) -> bool:
     assert one.arrays.keys() == other.arrays.keys()
     return all(
-        array.dtype == other.arrays[name].dtype
-        and np.array_equal(array, other.arrays[name])
+        array.dtype == other.arrays[name].dtype and np.array_equal(array, other.arrays[name])
         for name, array in one.arrays.items()
     )
 
@@ -71,8 +70,7 @@ def long_documents(count: int, seed: int = 1) -> list[IndexedDocument]:
         return " ".join(f"w{random.randrange(2000)}x" for _ in range(length))
 
     return [
-        IndexedDocument(f"name {n}", text(5), text(20), text(5), text(370))
-        for n in range(count)
+        IndexedDocument(f"name {n}", text(5), text(20), text(5), text(370)) for n in range(count)
     ]
 
 
@@ -90,10 +88,10 @@ def test_the_index_equals_the_formulas(documents: list[IndexedDocument]) -> None
         assert (number is not None) is bool(expected)
         if number is not None:
             its = index.postings.span(number)
-            shares = index.postings.shares[its] / SHARE_UNIT
+            shares = index.postings.shares[its] / IMPACT_UNIT
             assert index.postings.documents.values[its].tolist() == list(expected)
             assert list(zip(shares, index.postings.fields[its], strict=True)) == [
-                (pytest.approx(share, abs=0.51 / SHARE_UNIT), fields)
+                (pytest.approx(share, abs=0.51 / IMPACT_UNIT), fields)
                 for share, fields in expected.values()
             ]
 
@@ -150,7 +148,7 @@ def test_what_is_known_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def noting(text: str) -> list[bytes]:
         split.append(text)
-        return split_text(text)
+        return split_raw_tokens(text)
 
     monkeypatch.setattr(text_index, "split_text", noting)
 

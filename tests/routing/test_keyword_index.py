@@ -20,9 +20,7 @@ SCRIPTS_WITHOUT_SPACES = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HANGUL"
 
 def is_short(word: str) -> bool:
     names = [unicodedata.name(character, "") for character in word]
-    is_pair = len(word) == 2 and all(
-        n.startswith(SCRIPTS_WITHOUT_SPACES) for n in names
-    )
+    is_pair = len(word) == 2 and all(n.startswith(SCRIPTS_WITHOUT_SPACES) for n in names)
     return len(word) < 3 and not is_pair
 
 
@@ -51,9 +49,7 @@ def arrange(found: list[tuple[Fraction, str]]) -> list[tuple[Fraction, str]]:
     arranged = list(found)
     for each in sorted(found, key=lambda each: len(ancestors(each[1])), reverse=True):
         below = [
-            other
-            for other in arranged
-            if other[0] == each[0] and each[1] in ancestors(other[1])
+            other for other in arranged if other[0] == each[0] and each[1] in ancestors(other[1])
         ]
         if below:
             arranged.remove(each)
@@ -131,8 +127,7 @@ def test_scores_order_and_thresholds_are_those_of_the_literal_loop_in_a_tree(
     tree: dict[str, tuple[list[str], int]], words: list[str], data: st.DataObject
 ) -> None:
     skills = [
-        make_skill(path, keywords=tree[path][0], priority=tree[path][1])
-        for path in sorted(tree)
+        make_skill(path, keywords=tree[path][0], priority=tree[path][1]) for path in sorted(tree)
     ]
     known = [keyword for skill in skills for keyword in skill.keywords]
     more = data.draw(st.lists(st.sampled_from(known), max_size=3)) if known else []
@@ -147,7 +142,7 @@ def test_scores_order_and_thresholds_are_those_of_the_literal_loop_in_a_tree(
 
     found = [(each.score, each.skill.path) for each in matcher.score(task)]
     assert found == expected
-    part = matcher.score(task, least=least, most=most)
+    part = matcher.score(task, min_score=least, limit=most)
     assert [(each.score, each.skill.path) for each in part] == [
         each for each in expected if each[0] >= least
     ][:most]

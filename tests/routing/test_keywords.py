@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import decide
+from skills_mcp.routing.decision import apply_thresholds
 from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.matcher import Candidate
@@ -178,7 +178,7 @@ def test_a_priority_breaks_a_tie() -> None:
         make_skill("b", keywords=["react"], priority=1),
     ]
 
-    decision = decide(
+    decision = apply_thresholds(
         keyword_matcher(skills).score("react"), Matching(ambiguity_threshold=0)
     )
 
@@ -226,9 +226,7 @@ SKILLS = st.lists(
 @example([make_skill("a", keywords=["golang"])], "go")
 @example([make_skill("a", keywords=["go"])], "golang")
 @example([make_skill("a", keywords=["React", "react"])], "react")
-def test_the_matcher_equals_the_literal_triple_loop(
-    skills: list[Skill], context: str
-) -> None:
+def test_the_matcher_equals_the_literal_triple_loop(skills: list[Skill], context: str) -> None:
     assert scores(skills, context) == literal_scores(skills, context)
 
 
@@ -255,9 +253,7 @@ def test_any_part_of_the_answer_is_that_part_of_the_literal_one(
     ]
     expected = sorted(literal, key=lambda found: (-found[0], found[1]))[:most]
 
-    found = keyword_matcher(skills).score(
-        context, least=least, most=most, within=within
-    )
+    found = keyword_matcher(skills).score(context, min_score=least, limit=most, within=within)
 
     assert [(each.score, each.skill.path) for each in found] == expected
 
@@ -281,10 +277,8 @@ def test_a_thousand_skills_with_common_words_equal_the_literal_loop() -> None:
         literal = literal_scores(skills, context)
         expected = sorted(literal.items(), key=lambda item: (-item[1][0], item[0]))
         found = matcher.score(context)
-        assert [
-            (c.skill.path, (c.score, c.matched_keywords)) for c in found
-        ] == expected
-        assert matcher.score(context, most=7) == found[:7]
+        assert [(c.skill.path, (c.score, c.matched_keywords)) for c in found] == expected
+        assert matcher.score(context, limit=7) == found[:7]
 
 
 def test_an_index_that_was_kept_answers_alike() -> None:
@@ -294,9 +288,7 @@ def test_an_index_that_was_kept_answers_alike() -> None:
     kept = KeywordIndex.from_arrays({**built.arrays})
 
     for task in ("react", "認証画面", "example", "other"):
-        assert KeywordMatcher(kept, skills).score(task) == KeywordMatcher(
-            built, skills
-        ).score(task)
+        assert KeywordMatcher(kept, skills).score(task) == KeywordMatcher(built, skills).score(task)
 
 
 @pytest.mark.parametrize(
@@ -309,9 +301,7 @@ def test_an_index_that_was_kept_answers_alike() -> None:
         ("priorities", np.zeros(9, np.int32)),
     ],
 )
-def test_arrays_of_another_index_are_refused(
-    name: str, value: NDArray[np.generic]
-) -> None:
+def test_arrays_of_another_index_are_refused(name: str, value: NDArray[np.generic]) -> None:
     skills = [make_skill("a", keywords=["react", "vue"])]
     arrays = {**KeywordIndex.build((s.keywords, s.priority) for s in skills).arrays}
     arrays[name] = value
@@ -336,7 +326,7 @@ def test_the_words_of_a_task_know_for_how_many_skills_they_speak() -> None:
         make_skill("b", keywords=["reactjs"]),
     ]
 
-    words = keyword_matcher(skills).weigh("the React app")
+    words = keyword_matcher(skills).weigh_terms("the React app")
 
     assert [(w.typed, w.weight, w.skills) for w in words] == [
         ("react", 0.5, 2),
@@ -345,9 +335,7 @@ def test_the_words_of_a_task_know_for_how_many_skills_they_speak() -> None:
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=4), st.text())
-def test_any_text_can_be_a_keyword_and_any_text_a_task(
-    keywords: list[str], context: str
-) -> None:
+def test_any_text_can_be_a_keyword_and_any_text_a_task(keywords: list[str], context: str) -> None:
     found = scores([make_skill("a", keywords=keywords)], context)
 
     for score, words in found.values():
@@ -356,9 +344,7 @@ def test_any_text_can_be_a_keyword_and_any_text_a_task(
 
 
 @given(SKILLS, st.lists(CONTEXTS.map(" ".join), max_size=5))
-def test_a_matcher_forgets_the_tasks_before(
-    skills: list[Skill], contexts: list[str]
-) -> None:
+def test_a_matcher_forgets_the_tasks_before(skills: list[Skill], contexts: list[str]) -> None:
     matcher = keyword_matcher(skills)
 
     for context in [*contexts, *contexts]:
@@ -383,9 +369,7 @@ def test_one_more_matching_keyword_never_lowers_the_score(
 
 
 @given(SKILLS, CONTEXTS.map(" ".join))
-def test_the_order_of_the_skills_changes_no_score(
-    skills: list[Skill], context: str
-) -> None:
+def test_the_order_of_the_skills_changes_no_score(skills: list[Skill], context: str) -> None:
     assert scores(skills[::-1], context) == scores(skills, context)
 
 
@@ -433,4 +417,4 @@ def test_a_least_score_leaves_out_exactly_what_is_below_it(
 
     expected = {c for c in matcher.score(task) if c.score >= least}
 
-    assert set(matcher.score(task, least=least)) == expected
+    assert set(matcher.score(task, min_score=least)) == expected

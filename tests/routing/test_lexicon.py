@@ -7,25 +7,30 @@ from itertools import pairwise
 import pytest
 
 from skills_mcp.routing import lexicon
-from skills_mcp.routing.lexicon import Group, Related, find_thesaurus, weight_of
-from skills_mcp.routing.words import derive_words, stem
+from skills_mcp.routing.lexicon import (
+    Synonym,
+    SynonymGroup,
+    build_thesaurus,
+    common_word_weight,
+)
+from skills_mcp.routing.words import analyze_token, stem
 
 _PACKAGE = resources.files("skills_mcp.routing")
 _SYNONYMS = (_PACKAGE / "synonyms.txt").read_text(encoding="utf-8")
 _COMMON = (_PACKAGE / "common_words.txt").read_text(encoding="utf-8")
 
-expand = find_thesaurus().expand
+expand = build_thesaurus().expand
 
 _GROUPS = tuple(lexicon.parse_groups(_SYNONYMS))
 _TIERS = tuple(lexicon.parse_tiers(_COMMON))
 
 
-def _members(group: Group) -> tuple[str, ...]:
+def _members(group: SynonymGroup) -> tuple[str, ...]:
     return tuple(dict.fromkeys(group.sources + group.targets))
 
 
 def _analyse(member: str) -> tuple[str, ...]:
-    return tuple(word.term for part in member.split() for word in derive_words(part))
+    return tuple(word.term for part in member.split() for word in analyze_token(part))
 
 
 def _stand_ins(term: str, *others: str) -> set[tuple[str, ...]]:
@@ -45,9 +50,9 @@ def test_a_line_is_a_group_whose_members_are_the_same_near_or_directed() -> None
 
     same, near, leads = lexicon.parse_groups(text)
 
-    assert same == Group("same", ("k8s", "kubernetes"), ("k8s", "kubernetes"))
-    assert near == Group("near", ("film", "motion picture"), ("film", "motion picture"))
-    assert leads == Group("leads", ("x", "y"), ("z",))
+    assert same == SynonymGroup("same", ("k8s", "kubernetes"), ("k8s", "kubernetes"))
+    assert near == SynonymGroup("near", ("film", "motion picture"), ("film", "motion picture"))
+    assert leads == SynonymGroup("leads", ("x", "y"), ("z",))
 
 
 def test_a_tier_begins_with_its_name() -> None:
@@ -89,8 +94,7 @@ def test_every_group_has_members_of_different_stems() -> None:
     merged = [
         group
         for group in _GROUPS
-        if len({_analyse(member) for member in _members(group)})
-        < max(2, len(_members(group)))
+        if len({_analyse(member) for member in _members(group)}) < max(2, len(_members(group)))
     ]
 
     assert merged == []
@@ -111,9 +115,7 @@ def test_the_lines_of_a_section_are_sorted() -> None:
 
 
 def test_phrases_are_short_enough_to_be_met() -> None:
-    longest = max(
-        len(member.split()) for group in _GROUPS for member in _members(group)
-    )
+    longest = max(len(member.split()) for group in _GROUPS for member in _members(group))
 
     assert longest <= 3
 
@@ -147,9 +149,7 @@ def test_every_directed_group_leads_to_its_targets() -> None:
             for source in group.sources:
                 first, *rest = map(stem, source.split())
                 found = _stand_ins(first, *rest)
-                assert found >= {
-                    tuple(map(stem, each.split())) for each in group.targets
-                }
+                assert found >= {tuple(map(stem, each.split())) for each in group.targets}
 
 
 def test_an_abbreviation_is_nearer_than_a_neighbour_in_meaning() -> None:
@@ -168,8 +168,8 @@ def test_a_phrase_is_found_by_its_neighbouring_terms() -> None:
     together = expand(["explain", "machin", "learn"])
     apart = expand(["machin", "explain", "learn"])
 
-    assert Related(("ml",), 0.7) in together["machin"]
-    assert Related(("ml",), 0.7) in together["learn"]
+    assert Synonym(("ml",), 0.7) in together["machin"]
+    assert Synonym(("ml",), 0.7) in together["learn"]
     assert all(each.terms != ("ml",) for each in apart.get("machin", ()))
 
 
@@ -200,9 +200,7 @@ def test_stand_ins_come_nearest_first_and_in_one_order() -> None:
 def test_weights_are_shares() -> None:
     found = expand([stem(group.sources[0].split()[0]) for group in _GROUPS])
 
-    assert all(
-        0 < each.weight <= 1 for relatives in found.values() for each in relatives
-    )
+    assert all(0 < each.weight <= 1 for relatives in found.values() for each in relatives)
 
 
 def test_words_without_relatives_are_left_out() -> None:
@@ -234,12 +232,7 @@ def test_common_words_are_sorted() -> None:
 
 def test_a_word_with_stand_ins_has_a_topic_and_is_not_common() -> None:
     # Mostly another word with the same stem: excellent and Excel, apart and apartment.
-    alone = {
-        stem(member)
-        for group in _GROUPS
-        for member in _members(group)
-        if " " not in member
-    }
+    alone = {stem(member) for group in _GROUPS for member in _members(group) if " " not in member}
 
     assert sorted(word for word, _ in _TIERS if stem(word) in alone) == []
 
@@ -253,31 +246,29 @@ def test_a_word_with_stand_ins_has_a_topic_and_is_not_common() -> None:
     ],
 )
 def test_a_technical_term_is_not_common(word: str) -> None:
-    assert weight_of(stem(word)) == 1
+    assert common_word_weight(stem(word)) == 1
 
 
 def test_the_less_a_word_says_the_less_it_weighs() -> None:
     filler, ordinary, general, topic = map(
-        weight_of, ("good", "easier", "weekend", "kubernet")
+        common_word_weight, ("good", "easier", "weekend", "kubernet")
     )
 
     assert 0 < filler < ordinary < general < topic == 1
 
 
 def test_technologies_are_sorted_and_none_is_an_ordinary_word() -> None:
-    text = (resources.files("skills_mcp.routing") / "technologies.txt").read_text(
-        "utf-8"
-    )
+    text = (resources.files("skills_mcp.routing") / "technologies.txt").read_text("utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("# ")]
     words = " ".join(lines).split()
 
     assert words == sorted(set(words))
-    assert [word for word in words if lexicon.weight_of(stem(word)) < 1] == []
-    assert lexicon.names_technology("laravel")
-    assert lexicon.names_technology("c#")
-    assert not lexicon.names_technology("electronics"), "only its stem is electron"
-    assert not lexicon.names_technology("spring")
-    assert not lexicon.names_technology("#")
+    assert [word for word in words if lexicon.common_word_weight(stem(word)) < 1] == []
+    assert lexicon.is_technology_name("laravel")
+    assert lexicon.is_technology_name("c#")
+    assert not lexicon.is_technology_name("electronics"), "only its stem is electron"
+    assert not lexicon.is_technology_name("spring")
+    assert not lexicon.is_technology_name("#")
 
 
 # --- The words of an organisation
@@ -296,16 +287,16 @@ def test_technologies_are_sorted_and_none_is_an_ordinary_word() -> None:
 def test_an_organisation_adds_its_own_words(
     line: str, task: list[str], found: tuple[str, ...]
 ) -> None:
-    own = find_thesaurus((line,)).expand(task)
+    own = build_thesaurus((line,)).expand(task)
 
     assert found in {each.terms for each in own[task[0]]}
 
 
 def test_the_words_of_one_organisation_are_not_those_of_another() -> None:
-    find_thesaurus(("cobalt > billing",))
+    build_thesaurus(("cobalt > billing",))
 
     assert "cobalt" not in expand(["cobalt"])
 
 
 def test_a_line_of_stop_words_is_harmless() -> None:
-    assert "the" not in find_thesaurus(("the = a", "of > and, or")).expand(["the"])
+    assert "the" not in build_thesaurus(("the = a", "of > and, or")).expand(["the"])

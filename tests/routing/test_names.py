@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.names import Names, comparable
+from skills_mcp.routing.names import NameIndex, normalize_name
 
-NAMES = Names(
+NAMES = NameIndex(
     ["_root", "a/pdf-forms", "b/pdf_forms", "c/straße", "docs/Release Notes", "kafka"],
     ["_root", "pdf-forms", "pdf", "Straße", "Release Notes", "kafka-topics"],
 )
@@ -29,10 +29,8 @@ NAMES = Names(
         ("_root", 0),
     ],
 )
-def test_a_text_names_a_skill_by_path_or_name_or_its_only_beginning(
-    text: str, number: int
-) -> None:
-    assert NAMES.find_only(text) == number
+def test_a_text_names_a_skill_by_path_or_name_or_its_only_beginning(text: str, number: int) -> None:
+    assert NAMES.find_unique(text) == number
 
 
 @pytest.mark.parametrize(
@@ -48,36 +46,36 @@ def test_a_text_names_a_skill_by_path_or_name_or_its_only_beginning(
     ],
 )
 def test_other_texts_name_none(text: str, reason: str) -> None:
-    assert NAMES.find_only(text) is None, reason
+    assert NAMES.find_unique(text) is None, reason
 
 
 def test_a_name_that_several_skills_have_names_none_of_them() -> None:
-    names = Names(["a/x", "b/x", "c/xenon"], ["review", "Review", "review-code"])
+    names = NameIndex(["a/x", "b/x", "c/xenon"], ["review", "Review", "review-code"])
 
     assert names.find_name("review") == (0, 1)
-    assert names.find_only("review") is None
-    assert names.find_only("rev") is None
-    assert names.find_only("a/x") == 0
+    assert names.find_unique("review") is None
+    assert names.find_unique("rev") is None
+    assert names.find_unique("a/x") == 0
 
 
 def test_what_may_not_be_found_is_not_in_the_way() -> None:
-    names = Names(["a/x", "b/x"], ["review", "review"])
+    names = NameIndex(["a/x", "b/x"], ["review", "review"])
 
-    assert names.find_only("review", np.array([False, True])) == 1
-    assert names.find_only("revi", np.array([True, False])) == 0
-    assert names.find_only("review", np.array([False, False])) is None
+    assert names.find_unique("review", np.array([False, True])) == 1
+    assert names.find_unique("revi", np.array([True, False])) == 0
+    assert names.find_unique("review", np.array([False, False])) is None
 
 
 def test_paths_that_differ_in_signs_alone_are_both_found() -> None:
-    names = Names(["a-b", "a_b"], ["x", "y"])
+    names = NameIndex(["a-b", "a_b"], ["x", "y"])
 
     assert names.find_path("A b") == (0, 1)
-    assert names.find_only("a_b") is None
+    assert names.find_unique("a_b") is None
 
 
 def test_a_skill_belongs_to_the_organisation_unless_it_says_otherwise() -> None:
     assert NAMES.scope(1) == "org"
-    assert Names(["a"], ["a"], ["user"]).scope(0) == "user"
+    assert NameIndex(["a"], ["a"], ["user"]).scope(0) == "user"
 
 
 @pytest.mark.parametrize(
@@ -89,10 +87,8 @@ def test_a_skill_belongs_to_the_organisation_unless_it_says_otherwise() -> None:
         ("elsewhere/SKILL.md", (0, 5)),
     ],
 )
-def test_a_file_leads_to_the_skills_it_may_belong_to(
-    file: str, first: tuple[int, ...]
-) -> None:
-    assert NAMES.find_near(file)[: len(first)] == first
+def test_a_file_leads_to_the_skills_it_may_belong_to(file: str, first: tuple[int, ...]) -> None:
+    assert NAMES.find_by_file(file)[: len(first)] == first
 
 
 TEXTS = st.text("abAB _-é", max_size=4)
@@ -100,15 +96,13 @@ TEXTS = st.text("abAB _-é", max_size=4)
 
 @given(st.lists(TEXTS, max_size=8), TEXTS)
 def test_a_look_up_equals_a_look_at_every_name(every: list[str], text: str) -> None:
-    names = Names([f"p/{name}" for name in every], every)
-    wanted = comparable(text)
+    names = NameIndex([f"p/{name}" for name in every], every)
+    wanted = normalize_name(text)
 
-    folded = list(map(comparable, every))
+    folded = list(map(normalize_name, every))
 
-    assert sorted(names.find_name(text)) == [
-        n for n, name in enumerate(folded) if name == wanted
-    ]
-    assert sorted(names.find_beginning(text)) == [
+    assert sorted(names.find_name(text)) == [n for n, name in enumerate(folded) if name == wanted]
+    assert sorted(names.find_by_prefix(text)) == [
         n for n, name in enumerate(folded) if name.startswith(wanted)
     ]
     assert list(names.find_path(f"P/{text}")) == [

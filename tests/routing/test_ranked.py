@@ -13,9 +13,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import choose
+from skills_mcp.routing.decision import score_and_decide
 from skills_mcp.routing.matcher import Candidate, Evidence
-from skills_mcp.routing.rerank import MOST
+from skills_mcp.routing.rerank import RERANK_LIMIT
 from skills_mcp.skills.model import Skill
 from tests.routing.matchers import matcher_of, ranked_matcher, ranking, scores, silent
 from tests.support import make_skill
@@ -144,9 +144,7 @@ def test_what_the_task_names_in_vain_is_a_reason() -> None:
 def test_the_same_evidence_says_less_among_more_text() -> None:
     skill = silent("a", description="kafka broker")
     other = silent("b", body=" ".join(f"word{number}" for number in range(5000)))
-    more = [
-        silent(f"c{n}", body=other.body.replace("word", f"w{n}x")) for n in range(9)
-    ]
+    more = [silent(f"c{n}", body=other.body.replace("word", f"w{n}x")) for n in range(9)]
 
     few = scores([skill, other], "kafka broker zebras")["a"][0]
     many = scores([skill, other, *more], "kafka broker zebras")["a"][0]
@@ -249,8 +247,8 @@ def test_a_least_score_is_compared_to_the_last_digit() -> None:
     matcher = matcher_of([silent("a", name="kafka")])
     [only] = matcher.score("kafka")
 
-    assert matcher.score("kafka", least=only.score) == (only,)
-    assert matcher.score("kafka", least=only.score + Fraction(1, 10**9)) == ()
+    assert matcher.score("kafka", min_score=only.score) == (only,)
+    assert matcher.score("kafka", min_score=only.score + Fraction(1, 10**9)) == ()
 
 
 # --- a second look ---------------------------------------------------------------
@@ -308,24 +306,22 @@ def test_those_who_only_get_a_first_look_stand_behind_the_others() -> None:
     assert [c.score for c in found] == sorted((c.score for c in found), reverse=True)
 
 
-@pytest.mark.parametrize("most", [1, 4, MOST - 1, MOST, MOST + 1, 50])
+@pytest.mark.parametrize("most", [1, 4, RERANK_LIMIT - 1, RERANK_LIMIT, RERANK_LIMIT + 1, 50])
 def test_so_many_as_are_wanted_are_the_best_of_all(most: int) -> None:
     skills = [
-        silent(f"s{n:03}", description=f"kafka {'x ' * (n % 7)}", priority=n % 3)
-        for n in range(80)
+        silent(f"s{n:03}", description=f"kafka {'x ' * (n % 7)}", priority=n % 3) for n in range(80)
     ]
     matcher = matcher_of(skills)
 
-    assert matcher.score("kafka", most=most) == matcher.score("kafka")[:most]
+    assert matcher.score("kafka", limit=most) == matcher.score("kafka")[:most]
 
 
 def test_the_best_of_many_that_are_as_good_as_can_be_are_the_first_by_path() -> None:
     skills = [
-        silent(f"s{n:03}", description=f"kafka {'x ' * (80 - n)}", priority=2000)
-        for n in range(80)
+        silent(f"s{n:03}", description=f"kafka {'x ' * (80 - n)}", priority=2000) for n in range(80)
     ]
 
-    found = matcher_of(skills).score("kafka", most=3)
+    found = matcher_of(skills).score("kafka", limit=3)
 
     assert [c.skill.path for c in found] == ["s000", "s001", "s002"]
 
@@ -334,15 +330,13 @@ def test_a_priority_brings_a_skill_among_the_first() -> None:
     skills = [silent(f"s{n:03}", description="kafka broker") for n in range(99)]
     skills.append(silent("z", body="kafka " + "and more words " * 99, priority=1000))
 
-    [best] = matcher_of(skills).score("kafka broker", most=1)
+    [best] = matcher_of(skills).score("kafka broker", limit=1)
 
     assert best.skill.path == "z"
 
 
 def test_who_ties_with_its_own_ancestor_comes_first() -> None:
-    skills = [
-        silent(p, description="kafka") for p in ("_root", "ui/_index", "ui/a", "z")
-    ]
+    skills = [silent(p, description="kafka") for p in ("_root", "ui/_index", "ui/a", "z")]
 
     assert ranking(skills, "kafka") == ["ui/a", "ui/_index", "z", "_root"]
 
@@ -406,7 +400,7 @@ def test_a_named_skill_that_may_not_be_found_is_not_found() -> None:
     found = ranked_matcher(skills).score("kafka", within=np.array([False, True]))
 
     assert [c.skill.path for c in found] == ["b"]
-    assert ranked_matcher(skills).score("kafka", least=Fraction(2)) == ()
+    assert ranked_matcher(skills).score("kafka", min_score=Fraction(2)) == ()
 
 
 @pytest.mark.parametrize("task", ["the", "For", "help", "use"])
@@ -423,7 +417,7 @@ def test_a_word_that_says_nothing_is_the_beginning_of_no_name(task: str) -> None
 def test_the_words_of_a_task_are_weighed() -> None:
     skills = [silent("a", description="react"), silent("b", description="react kafka")]
 
-    words = matcher_of(skills).weigh("the React, kafka react of xylophones")
+    words = matcher_of(skills).weigh_terms("the React, kafka react of xylophones")
 
     assert [(w.typed, w.term, w.skills) for w in words] == [
         ("react", "react", 2),
@@ -432,7 +426,7 @@ def test_the_words_of_a_task_are_weighed() -> None:
     ]
     assert fsum(word.weight for word in words) == pytest.approx(1)
     assert words[0].weight < words[1].weight < words[2].weight
-    assert matcher_of(skills).weigh("the of") == ()
+    assert matcher_of(skills).weigh_terms("the of") == ()
 
 
 def test_every_word_is_explained_by_the_place_that_counts_most() -> None:
@@ -485,9 +479,7 @@ TEXTS = st.lists(
     ),
     max_size=6,
 ).map(" ".join)
-SKILLS = st.lists(
-    st.tuples(TEXTS, st.lists(TEXTS, max_size=2), TEXTS, TEXTS), max_size=6
-).map(
+SKILLS = st.lists(st.tuples(TEXTS, st.lists(TEXTS, max_size=2), TEXTS, TEXTS), max_size=6).map(
     lambda rows: [
         silent(f"s{number}", name=name, keywords=words, description=text, body=body)
         for number, (name, words, text, body) in enumerate(rows)
@@ -513,9 +505,7 @@ def test_a_least_score_leaves_out_exactly_what_is_below_it(
     def enough(candidate: Candidate) -> bool:
         return candidate.score >= least
 
-    assert matcher.score(task, least=least) == tuple(
-        filter(enough, matcher.score(task))
-    )
+    assert matcher.score(task, min_score=least) == tuple(filter(enough, matcher.score(task)))
 
 
 @given(SKILLS, st.sampled_from(["name", "keywords", "description", "body"]), st.data())
@@ -551,9 +541,7 @@ def test_any_text_can_be_a_skill_and_any_text_a_task(
 
 
 @given(SKILLS, TEXTS, st.sampled_from([0, 5, 1000, -1000]))
-def test_all_reasons_add_up_to_the_score(
-    skills: list[Skill], task: str, priority: int
-) -> None:
+def test_all_reasons_add_up_to_the_score(skills: list[Skill], task: str, priority: int) -> None:
     skills = [replace(skill, priority=priority) for skill in skills]
     matcher = matcher_of(skills)
     found = {candidate.skill.path: candidate.score for candidate in matcher.score(task)}
@@ -561,9 +549,7 @@ def test_all_reasons_add_up_to_the_score(
     for skill in skills:
         reasons = matcher.explain(task, skill)
         score = float(found.get(skill.path, 0))
-        assert fsum(reason.worth for reason in reasons) == pytest.approx(
-            score, abs=2e-6
-        )
+        assert fsum(reason.worth for reason in reasons) == pytest.approx(score, abs=2e-6)
 
 
 @given(SKILLS, TEXTS, st.lists(st.booleans(), min_size=9, max_size=9), st.booleans())
@@ -582,9 +568,7 @@ def test_they_do_so_among_some_of_the_skills(
     for skill in ordered:
         reasons = matcher.explain(task, skill, within=within)
         score = float(found.get(skill.path, 0))
-        assert fsum(reason.worth for reason in reasons) == pytest.approx(
-            score, abs=2e-6
-        )
+        assert fsum(reason.worth for reason in reasons) == pytest.approx(score, abs=2e-6)
 
 
 def test_what_may_not_be_found_takes_no_reason_from_the_others() -> None:
@@ -620,7 +604,7 @@ def test_a_product_in_mixed_case_is_not_two_other_words() -> None:
     [best, *_] = ranked_matcher(skills).score("start it on GitHub")
 
     assert best.skill.path == "pipelines"
-    assert [w.typed for w in ranked_matcher(skills).weigh("on GitHub")] == ["github"]
+    assert [w.typed for w in ranked_matcher(skills).weigh_terms("on GitHub")] == ["github"]
 
 
 def test_a_name_in_mixed_case_that_no_skill_has_is_still_one_word() -> None:
@@ -666,7 +650,7 @@ def test_a_task_in_another_language_finds_what_it_names(task: str) -> None:
         *(silent(f"other-{n}", description=f"Something else {n}") for n in range(9)),
     ]
 
-    decision = choose(matcher_of(skills), task, Matching())
+    decision = score_and_decide(matcher_of(skills), task, Matching())
 
     assert isinstance(decision, Candidate)
     assert decision.skill.path == "expo"
@@ -680,6 +664,4 @@ def test_in_a_library_of_that_language_an_unknown_word_counts_in_full() -> None:
     known = "Wie kann ich die Datenbank sichern und wieder herstellen?"
     mixed = "Wie kann ich die Datenbank sichern und wieder herstellen, Gartenzaun?"
 
-    assert scores(skills, mixed)["a"][0] < scores(skills, known)["a"][0] * Fraction(
-        99, 100
-    )
+    assert scores(skills, mixed)["a"][0] < scores(skills, known)["a"][0] * Fraction(99, 100)

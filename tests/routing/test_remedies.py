@@ -4,14 +4,19 @@ from fractions import Fraction
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import Ambiguous, NoMatch, choose, list_answers
-from skills_mcp.routing.explanation import Explanation, explain
+from skills_mcp.routing.decision import (
+    Ambiguous,
+    NoMatch,
+    answered_candidates,
+    score_and_decide,
+)
+from skills_mcp.routing.explanation import Explanation, explain_decision
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.remedies import (
-    Answered,
-    Contender,
-    describe_number,
-    find_remedies,
+    ExplainedCandidate,
+    ScoredDecision,
+    format_rounded_down,
+    suggest_changes,
 )
 from skills_mcp.skills.model import Skill
 from tests.features.authoring.evaluation.matching import PlainMatcher, TextMatcher
@@ -32,7 +37,7 @@ def ask(
     **settings: float,
 ) -> Explanation:
     matching = Matching.model_validate(settings)
-    return explain(matcher, context, matching, skill=skill)
+    return explain_decision(matcher, context, matching, skill=skill)
 
 
 def notes(
@@ -83,21 +88,17 @@ def test_equal_scores_need_a_word() -> None:
 def test_an_answer_that_something_else_forbids_is_not_blamed_on_the_score() -> None:
     contenders = ask("login react").contenders
 
-    words = MATCHER.weigh("login react")
+    words = MATCHER.weigh_terms("login react")
 
-    answered = Answered(NoMatch(), (), "ranked")
+    answered = ScoredDecision(NoMatch(), (), "ranked")
 
-    [first, *_] = find_remedies(answered, contenders, words, MATCHING)
+    [first, *_] = suggest_changes(answered, contenders, words, MATCHING)
 
-    assert first == (
-        "ui/auth is the best with 1, but too little of the task speaks for it"
-    )
+    assert first == ("ui/auth is the best with 1, but too little of the task speaks for it")
 
 
 def test_a_task_of_nothing_but_stop_words_says_so() -> None:
-    assert notes("the to") == (
-        "no word of the task says anything: describe it in more words"
-    )
+    assert notes("the to") == ("no word of the task says anything: describe it in more words")
 
 
 def test_words_that_no_skill_has_are_named() -> None:
@@ -118,13 +119,13 @@ RANKED = ranked_matcher([PDF, REPORTS, NOTES])
     "task", ["create PDF documents", "write reports as PDF", "fill in PDF forms"]
 )
 def test_the_threshold_that_is_named_turns_a_ranked_answer(task: str) -> None:
-    before = explain(RANKED, task, MATCHING)
+    before = explain_decision(RANKED, task, MATCHING)
     [note] = [note for note in before.notes if "ambiguity_threshold" in note]
     named = float(re.findall(r"(?:with|below) ([\d.]+)", note)[-1])
     shift = 0.0 if isinstance(before.decision, Ambiguous) else -0.002
 
     matching = Matching(ambiguity_threshold=max(named + shift, 0))
-    after = explain(RANKED, task, matching)
+    after = explain_decision(RANKED, task, matching)
 
     assert type(after.decision) is not type(before.decision)
 
@@ -132,7 +133,7 @@ def test_the_threshold_that_is_named_turns_a_ranked_answer(task: str) -> None:
 def test_a_tie_of_ranked_skills_says_that_only_a_word_decides() -> None:
     twins = ranked_matcher([make_skill(p, description="Sort it") for p in ("a", "b")])
 
-    [note, *_] = explain(twins, "sort", MATCHING).notes
+    [note, *_] = explain_decision(twins, "sort", MATCHING).notes
 
     assert note.startswith("ambiguous because a and b score the same")
 
@@ -162,11 +163,11 @@ def test_the_keywords_that_are_named_make_the_skill_win(
     assert f"{skill.path} would win with the {noun} {named}" in said
     others = [each for each in (AUTH, FORMS, ERRORS) if each is not skill]
     better = make_skill(skill.path, keywords=[*skill.keywords, *keywords])
-    answer = choose(PlainMatcher(better, *others), context, MATCHING)
-    assert [each.skill.path for each in list_answers(answer)] == [skill.path]
+    answer = score_and_decide(PlainMatcher(better, *others), context, MATCHING)
+    assert [each.skill.path for each in answered_candidates(answer)] == [skill.path]
     fewer = make_skill(skill.path, keywords=[*skill.keywords, *keywords[:-1]])
-    answer = choose(PlainMatcher(fewer, *others), context, MATCHING)
-    assert [each.skill.path for each in list_answers(answer)] != [skill.path]
+    answer = score_and_decide(PlainMatcher(fewer, *others), context, MATCHING)
+    assert [each.skill.path for each in answered_candidates(answer)] != [skill.path]
 
 
 def test_to_win_is_to_be_clear_of_the_rival() -> None:
@@ -196,15 +197,15 @@ def test_priority_is_part_of_what_a_new_keyword_is_worth(
     priority: int,
     wins: bool,  # noqa: FBT001 - the expectation
 ) -> None:
-    first = Contender(make_skill("a", keywords=["x"]), Fraction(9, 10), 1, ())
+    first = ExplainedCandidate(make_skill("a", keywords=["x"]), Fraction(9, 10), 1, ())
     liked = make_skill("b", keywords=["y", "z", "q"], priority=priority)
-    second = Contender(liked, Fraction(1, 3) + Fraction(priority, 1000), 2, ())
+    second = ExplainedCandidate(liked, Fraction(1, 3) + Fraction(priority, 1000), 2, ())
     decision = Candidate(first.skill, first.score, ("x",))
-    words = MATCHER.weigh("page")
+    words = MATCHER.weigh_terms("page")
 
-    answered = Answered(decision, (), "keyword")
+    answered = ScoredDecision(decision, (), "keyword")
 
-    found = find_remedies(answered, (first, second), words, MATCHING)
+    found = suggest_changes(answered, (first, second), words, MATCHING)
 
     assert ("b would win with the keyword 'page'" in found) is wins
 
@@ -248,4 +249,4 @@ def test_words_that_stand_only_in_the_body_are_named() -> None:
     ],
 )
 def test_numbers_are_never_rounded_up(number: Fraction, text: str) -> None:
-    assert describe_number(number) == text
+    assert format_rounded_down(number) == text

@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from skills_mcp.routing.lexicon import find_thesaurus
-from skills_mcp.routing.rerank import Weight, combine, compare_pairs, cover_names
+from skills_mcp.routing.lexicon import build_thesaurus
+from skills_mcp.routing.rerank import (
+    EvidenceWeight,
+    combine_features,
+    name_coverage,
+    term_proximity,
+)
 from skills_mcp.routing.text_index.inverted_index import IndexedDocument
 from tests.routing.documents import DOCUMENTS, TEXTS, read
 
 # Two of them stand for each other: k8s and kubernetes.
-_FOUND = find_thesaurus().expand(["k8s"])
+_FOUND = build_thesaurus().expand(["k8s"])
 [_RELATED] = (r for r in _FOUND["k8s"] if r.terms == ("kubernet",))
 NEAR = _RELATED.weight
 
@@ -40,9 +45,7 @@ def pairs(words: Sequence[str]) -> Iterator[tuple[frozenset[str], int]]:
             yield frozenset((words[one], words[other])), other - one
 
 
-def literal_nearness(
-    document: IndexedDocument, task: Sequence[str], pair: frozenset[str]
-) -> float:
+def literal_nearness(document: IndexedDocument, task: Sequence[str], pair: frozenset[str]) -> float:
     best = 0.0
     for text in (document.name, document.labels, document.description, document.body):
         found = [nearest(word, task) for word in text.split()]
@@ -60,9 +63,7 @@ def literal_information(documents: Sequence[IndexedDocument], word: str) -> floa
 
 
 @given(DOCUMENTS, TEXTS)
-def test_nearness_equals_a_look_at_every_pair(
-    documents: list[IndexedDocument], text: str
-) -> None:
+def test_nearness_equals_a_look_at_every_pair(documents: list[IndexedDocument], text: str) -> None:
     index, task = read(documents, text)
     words = [word.typed for word in task.words]
     distances: dict[frozenset[str], int] = {}
@@ -72,13 +73,12 @@ def test_nearness_equals_a_look_at_every_pair(
     wanted = [frozenset(words[term] for term in pair) for pair in task.pairs.tolist()]
     weights = np.array(
         [
-            sum(literal_information(documents, word) ** 0.8 for word in pair)
-            / distances[pair]
+            sum(literal_information(documents, word) ** 0.8 for word in pair) / distances[pair]
             for pair in wanted
         ]
     )
 
-    found = compare_pairs(index, task, np.arange(len(documents)))
+    found = term_proximity(index, task, np.arange(len(documents)))
 
     assert set(wanted) == set(distances)
     assert found.weights == pytest.approx(weights / (weights.sum() or 1))
@@ -97,16 +97,14 @@ def test_coverage_equals_a_look_at_every_word_of_the_name(
     words = [word.typed for word in task.words]
     expected = []
     for document in documents:
-        name = {
-            word: literal_information(documents, word) for word in document.name.split()
-        }
+        name = {word: literal_information(documents, word) for word in document.name.split()}
         covered = (
             worth * max((near(word, own) for own in words), default=0)
             for word, worth in name.items()
         )
         expected.append(sum(covered) / (sum(name.values()) or 1))
 
-    found = cover_names(index, task, np.arange(len(documents)))
+    found = name_coverage(index, task, np.arange(len(documents)))
 
     assert found.tolist() == pytest.approx(expected)
 
@@ -115,8 +113,8 @@ def test_coverage_equals_a_look_at_every_word_of_the_name(
 def test_features_are_absolute_and_each_of_them_counts(
     feature: dict[str, float],
 ) -> None:
-    [half, whole] = combine(np.array([0.5, 1]), **feature)
-    [most] = combine(np.array([1.0]), covered=1.0, near=1.0)
+    [half, whole] = combine_features(np.array([0.5, 1]), **feature)
+    [most] = combine_features(np.array([1.0]), name_share=1.0, proximity=1.0)
 
     assert half < whole <= most == 1
 
@@ -127,18 +125,18 @@ def test_a_task_without_an_end_is_read_up_to_a_point() -> None:
     )
 
     assert len(task.words) == task.size == 96
-    assert len(compare_pairs(index, task, np.array([0])).weights) == 189
+    assert len(term_proximity(index, task, np.array([0])).weights) == 189
 
 
 def test_a_long_field_is_read_up_to_a_point() -> None:
     far = "word " * 5000
     index, task = read([IndexedDocument("", "", "", "", f"{far} ant bat")], "ant bat")
 
-    assert compare_pairs(index, task, np.array([0])).scores.tolist() == [0]
+    assert term_proximity(index, task, np.array([0])).scores.tolist() == [0]
 
 
 def test_however_much_is_missing_an_eighth_of_the_evidence_is_left() -> None:
-    some, most = (Weight(16, missing=(1,), share=share) for share in (0.1, 0.9))
+    some, most = (EvidenceWeight(16, missing=(1,), share=share) for share in (0.1, 0.9))
 
     assert some.value == pytest.approx(16 * exp(-0.6))
     assert most.value == 2

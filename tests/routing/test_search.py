@@ -17,11 +17,11 @@ from skills_mcp.routing.matcher import (
     Evidence,
     Mask,
     Matcher,
-    WordEvidence,
+    TermWeight,
 )
-from skills_mcp.routing.names import Names
-from skills_mcp.routing.ranked import RankedMatcher, derive_document
-from skills_mcp.routing.search import SearchResult, search
+from skills_mcp.routing.names import NameIndex
+from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
+from skills_mcp.routing.search import SearchResult, search_skills
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Scope, Skill
 from tests.support import make_skill
@@ -34,34 +34,32 @@ class Scored:
     candidates: Sequence[Candidate]
     algorithm: Literal["ranked"] = "ranked"
 
-    def rate(self, context: str, *, within: Mask = None) -> float:
-        best = self.score(context, most=1, within=within)
+    def quick_score(self, context: str, *, within: Mask = None) -> float:
+        best = self.score(context, limit=1, within=within)
         return float(best[0].score) if best else 0.0
 
     def score(
         self,
         context: str,
         *,
-        least: Fraction | None = None,
-        most: int | None = None,
+        min_score: Fraction | None = None,
+        limit: int | None = None,
         within: Mask = None,
     ) -> tuple[Candidate, ...]:
         assert context.strip()
-        assert least is None
+        assert min_score is None
         found = [
             candidate
             for number, candidate in enumerate(self.candidates)
             if within is None or within[number]
         ]
         found.sort(key=lambda candidate: -candidate.score)
-        return tuple(found[:most])
+        return tuple(found[:limit])
 
-    def weigh(self, context: str) -> tuple[WordEvidence, ...]:
+    def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
         raise NotImplementedError(context)
 
-    def explain(
-        self, context: str, skill: Skill, *, within: Mask = None
-    ) -> tuple[Evidence, ...]:
+    def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
         raise NotImplementedError(context, skill)
 
 
@@ -78,15 +76,15 @@ def find(  # noqa: PLR0913 - as many as `search` has
     scope: Scope | None = None,
 ) -> SearchResult:
     skills = list(skills)
-    return search(
+    return search_skills(
         query,
         skills,
-        Names(
+        NameIndex(
             [s.path for s in skills],
             [s.name for s in skills],
             [s.scope for s in skills],
         ),
-        matcher or RankedMatcher(TextIndex.build(map(derive_document, skills)), skills),
+        matcher or RankedMatcher(TextIndex.build(map(to_indexed_document, skills)), skills),
         limit=limit,
         threshold=threshold,
         within=np.array([s.scope == scope for s in skills]) if scope else None,
@@ -213,9 +211,7 @@ def test_a_scope_is_searched_alone() -> None:
 @pytest.mark.parametrize(
     "score, shown", [("0.5", 0.5), ("0.94", 0.94), ("0.99", 0.94), ("-0.1", 0)]
 )
-def test_a_ranked_score_stays_between_0_and_that_of_a_prefix(
-    score: str, shown: float
-) -> None:
+def test_a_ranked_score_stays_between_0_and_that_of_a_prefix(score: str, shown: float) -> None:
     [hit] = find_scored(score).hits
 
     assert hit.score == shown
@@ -275,23 +271,19 @@ class Counted(Sequence[Skill]):
         return self.skills[number]
 
 
-@pytest.mark.parametrize(
-    "query", ["notes-7", "s/7", "notes", "s/7/SKILL.md", "kafka", "s/none.md"]
-)
+@pytest.mark.parametrize("query", ["notes-7", "s/7", "notes", "s/7/SKILL.md", "kafka", "s/none.md"])
 def test_only_what_is_found_is_made(query: str) -> None:
     skills = [
         make_skill(f"s/{number}", name=f"notes-{number}", file=f"s/{number}/SKILL.md")
         for number in range(1000)
     ]
-    skills[7] = make_skill(
-        "s/7", name="notes-7", description="kafka", file="s/7/SKILL.md"
-    )
+    skills[7] = make_skill("s/7", name="notes-7", description="kafka", file="s/7/SKILL.md")
     counted = Counted(skills)
-    names = Names([s.path for s in skills], [s.name for s in skills])
-    index = TextIndex.build(map(derive_document, skills))
+    names = NameIndex([s.path for s in skills], [s.name for s in skills])
+    index = TextIndex.build(map(to_indexed_document, skills))
     matcher = RankedMatcher(index, counted)
 
-    search(query, counted, names, matcher, limit=2, threshold=0)
+    search_skills(query, counted, names, matcher, limit=2, threshold=0)
 
     assert 0 < len(counted.asked) <= 30
 

@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.embeddings.fused import FusedMatcher, Meanings, TaskVectors
+from skills_mcp.features.embeddings.fused import (
+    HybridMatcher,
+    QueryEmbedder,
+    VectorIndex,
+)
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.names import Names
-from skills_mcp.routing.search import search
-from skills_mcp.routing.seen_skills import SeenSkills
+from skills_mcp.routing.names import NameIndex
+from skills_mcp.routing.search import search_skills
+from skills_mcp.routing.seen_skills import VisibleSkills
 from skills_mcp.skills.model import Skill
 from tests.features.embeddings.embedding_server import vector_of
 from tests.routing.matchers import keyword_matcher, ranked_matcher
@@ -49,18 +53,18 @@ tasks = words | st.sampled_from(NAMES)
 
 class Drawn(NamedTuple):
     every: Skills
-    seen: SeenSkills
+    seen: VisibleSkills
     some: Skills
     """Those that are seen, alone."""
     within: Any
     """The mask of some of these."""
 
 
-def see(every: Skills, numbers: Sequence[int], moved: dict[int, Skill]) -> SeenSkills:
+def see(every: Skills, numbers: Sequence[int], moved: dict[int, Skill]) -> VisibleSkills:
     """Return what is seen of skills, some of which others stand for."""
     skills = [moved.get(number, each) for number, each in enumerate(every)]
     ordered = sorted(numbers, key=lambda number: skills[number].path)
-    return SeenSkills(
+    return VisibleSkills(
         len(every),
         np.array(ordered, np.int64),
         skills,
@@ -103,24 +107,27 @@ def embed(text: str) -> Any:
 
 
 def fuse(
-    matcher: Matcher, skills: Skills, meanings: Meanings | None, seen: SeenSkills | None
+    matcher: Matcher,
+    skills: Skills,
+    meanings: VectorIndex | None,
+    seen: VisibleSkills | None,
 ) -> Matcher:
-    return FusedMatcher(
+    return HybridMatcher(
         matcher,
         skills,
-        meanings=lambda: meanings,
-        task_vectors=TaskVectors(embed, timeout_seconds=20),
+        find_vectors=lambda: meanings,
+        query_embedder=QueryEmbedder(embed, timeout_seconds=20),
         weight=0.3,
         model="model",
         seen=seen,
     )
 
 
-def meanings_of(skills: Skills) -> Meanings | None:
+def meanings_of(skills: Skills) -> VectorIndex | None:
     if not skills:
         return None
     vectors = np.stack([embed(f"{s.name} {s.description}") for s in skills])
-    return Meanings.of([skill.path for skill in skills], vectors)
+    return VectorIndex.of([skill.path for skill in skills], vectors)
 
 
 def by_keywords(drawn: Drawn) -> Two:
@@ -145,9 +152,7 @@ def by_meaning(drawn: Drawn) -> Two:
     )
 
 
-@pytest.mark.parametrize(
-    "build", [by_keywords, by_all_words, by_words_alone, by_meaning]
-)
+@pytest.mark.parametrize("build", [by_keywords, by_all_words, by_words_alone, by_meaning])
 @given(drawn=seen_skills(), task=tasks)
 def test_what_is_seen_answers_as_if_there_were_no_others(
     build: Callable[[Drawn], Two], drawn: Drawn, task: str
@@ -157,12 +162,12 @@ def test_what_is_seen_answers_as_if_there_were_no_others(
     for mask in (None, drawn.within):
         its = seen.expand(mask)
         for most, least in ((None, None), (1, Fraction(1, 20)), (3, Fraction(1, 5))):
-            found = matcher.score(task, most=most, least=least, within=its)
-            assert found == expected.score(task, most=most, least=least, within=mask)
+            found = matcher.score(task, limit=most, min_score=least, within=its)
+            assert found == expected.score(task, limit=most, min_score=least, within=mask)
         for skill in drawn.some[:3]:
             why = matcher.explain(task, skill, within=its)
             assert why == expected.explain(task, skill, within=mask)
-    assert matcher.weigh(task) == expected.weigh(task)
+    assert matcher.weigh_terms(task) == expected.weigh_terms(task)
 
 
 @given(
@@ -171,19 +176,19 @@ def test_what_is_seen_answers_as_if_there_were_no_others(
 )
 def test_names_of_others_name_nothing(drawn: Drawn, text: str) -> None:
     every, seen, some, within = drawn
-    whole = Names([s.path for s in every], [s.name for s in every])
-    names = Names([s.path for s in some], [s.name for s in some])
+    whole = NameIndex([s.path for s in every], [s.name for s in every])
+    names = NameIndex([s.path for s in some], [s.name for s in some])
     matcher, expected = by_words_alone(drawn)
     limits: dict[str, Any] = {"limit": 3, "threshold": 0.5}
 
     for mask in (None, within):
         its = seen.expand(mask)
-        assert search(
+        assert search_skills(
             text, seen.skills, whole.seen(seen), matcher, within=its, **limits
-        ) == search(text, some, names, expected, within=mask, **limits)
+        ) == search_skills(text, some, names, expected, within=mask, **limits)
 
 
-def compare(every: Skills, seen: SeenSkills, task: str) -> Two:
+def compare(every: Skills, seen: VisibleSkills, task: str) -> Two:
     """Return the matchers of what is seen and of that alone, which answer the same."""
     some = [seen.skills[number] for number in seen.numbers.tolist()]
     matcher, alone = ranked_matcher(every).seen(seen), ranked_matcher(some)
@@ -222,7 +227,7 @@ def test_the_first_skills_that_have_both_parts_are_the_first_that_are_seen() -> 
 def test_a_copy_is_found_where_it_is_and_not_where_the_hidden_one_is() -> None:
     every = [make_skill("a/pdf"), make_skill("b/other")]
     seen = see(every, [0, 1], {0: move(every[0], "z/more")})
-    names = Names([s.path for s in every], [s.name for s in every]).seen(seen)
+    names = NameIndex([s.path for s in every], [s.name for s in every]).seen(seen)
 
     assert names.find_path("a/pdf") == ()
     assert names.find_path("z/more/pdf") == (0,)

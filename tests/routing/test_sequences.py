@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.files.arrays import DamagedTextError
-from skills_mcp.routing.text_index.ragged import Ragged, ends_of
+from skills_mcp.routing.text_index.ragged import RaggedArray, row_offsets
 from skills_mcp.routing.text_index.sequences import (
     FIELD_COUNT,
-    LONGEST_FIELD,
-    Beginning,
-    Sequences,
+    MAX_FIELD_TERMS,
+    LeadingTerms,
+    TermSequences,
 )
 
 ROW = st.lists(st.integers(0, 99), max_size=4)
@@ -21,13 +21,13 @@ DOCUMENTS = st.lists(st.lists(ROW, min_size=FIELD_COUNT, max_size=FIELD_COUNT))
 SOME = ((1, 2), (3,), (), (4,), (5, 6)), ((7,), (), (8, 9), (), (10,))
 
 
-def made(documents: Sequence[Sequence[Sequence[int]]]) -> Sequences:
+def made(documents: Sequence[Sequence[Sequence[int]]]) -> TermSequences:
     rows = [row for document in documents for row in document]
     values = np.array([term for row in rows for term in row], np.uint32)
-    return Sequences.of(Ragged(values, ends_of(np.array([*map(len, rows)], int))))
+    return TermSequences.of(RaggedArray(values, row_offsets(np.array([*map(len, rows)], int))))
 
 
-def fields(text: Beginning) -> list[list[int]]:
+def fields(text: LeadingTerms) -> list[list[int]]:
     return [text.field(number).tolist() for number in range(FIELD_COUNT)]
 
 
@@ -46,13 +46,13 @@ def test_each_document_is_read_as_it_was_written(
 
 
 def test_of_a_text_without_an_end_the_beginning_is_read() -> None:
-    long = range(LONGEST_FIELD + 9)
+    long = range(MAX_FIELD_TERMS + 9)
     sequences = made([((1,), (), (2,), long, long)])
 
     name, _, description, headings, body = fields(sequences.read(0))
 
     assert (name, description) == ([1], [2])
-    assert headings == body == [*range(LONGEST_FIELD)]
+    assert headings == body == [*range(MAX_FIELD_TERMS)]
 
 
 @pytest.mark.parametrize("damage", [b"", b"!", b"x" * 44])
@@ -71,14 +71,14 @@ def test_a_damaged_document_is_restored_and_the_others_are_read(damage: bytes) -
         asked.append(document)
         return good[6 * 4 :]
 
-    sequences = Sequences(whole.ends, sums, Changed(good), restore)
+    sequences = TermSequences(whole.ends, sums, Changed(good), restore)
 
     assert [fields(sequences.read(n)) for n in (0, 1, 1)] == [
         [[*row] for row in SOME[n]] for n in (0, 1, 1)
     ]
     assert asked == [1]
     with pytest.raises(DamagedTextError):
-        Sequences(whole.ends, sums, Changed(good)).read(1)
+        TermSequences(whole.ends, sums, Changed(good)).read(1)
 
 
 def test_what_is_damaged_is_not_loaded() -> None:
@@ -87,7 +87,7 @@ def test_what_is_damaged_is_not_loaded() -> None:
 
     for source in (b"!" + good[1:], Cut(good)):
         with pytest.raises(DamagedTextError):
-            Sequences(whole.ends, whole.sums, source).load()
+            TermSequences(whole.ends, whole.sums, source).load()
 
 
 class Cut(bytes):

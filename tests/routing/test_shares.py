@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from skills_mcp.routing.shares import Shares, explain_shares
+from skills_mcp.routing.shares import PostingsLookup, compute_coverage
 from skills_mcp.routing.text_index.inverted_index import IndexedDocument
 from tests.routing.documents import DOCUMENTS, TEXTS, read
 
@@ -15,7 +15,7 @@ def test_no_document_explains_more_than_all_of_a_task(
 ) -> None:
     index, task = read(documents, text)
 
-    explained = explain_shares(task, Shares(index).find(task), len(index))
+    explained = compute_coverage(task, PostingsLookup(index).find(task), len(index))
 
     assert np.all((explained >= 0) & (explained <= 1))
     texts = [" ".join(each.texts).split() for each in documents]
@@ -24,13 +24,11 @@ def test_no_document_explains_more_than_all_of_a_task(
             assert explained[number] > 0
 
 
-@pytest.mark.parametrize(
-    "many, found", [(1, [True, False, False]), (2, [True, True, False])]
-)
+@pytest.mark.parametrize("many, found", [(1, [True, False, False]), (2, [True, True, False])])
 def test_a_relative_that_many_hold_counts_where_a_skill_says_what_it_is_about(
     many: int, found: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skills_mcp.routing.text_index.intersection._MANY", many)
+    monkeypatch.setattr("skills_mcp.routing.text_index.intersection._MANY_DOCUMENTS", many)
     index, task = read(
         [
             IndexedDocument("", "", "kubernetes", "", ""),
@@ -40,7 +38,7 @@ def test_a_relative_that_many_hold_counts_where_a_skill_says_what_it_is_about(
         "k8s",
     )
 
-    explained = explain_shares(task, Shares(index).find(task), len(index))
+    explained = compute_coverage(task, PostingsLookup(index).find(task), len(index))
 
     assert (explained > 0).tolist() == found
 
@@ -50,7 +48,7 @@ def test_a_relative_that_many_hold_counts_where_a_skill_says_what_it_is_about(
 def test_the_best_of_a_word_and_its_relatives_counts_once(
     cells: int, silent_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skills_mcp.routing.shares._CELLS_AT_ONCE", cells)
+    monkeypatch.setattr("skills_mcp.routing.shares._CELLS_PER_BATCH", cells)
     silent = [IndexedDocument("", "", "zebra", "", "")] * silent_count
     index, task = read(
         [
@@ -62,7 +60,7 @@ def test_the_best_of_a_word_and_its_relatives_counts_once(
         ],
         "k8s ant database",
     )
-    held = Shares(index).find(task)
+    held = PostingsLookup(index).find(task)
     best = np.zeros((len(task.words), len(index)))
     places = np.arange(len(held.documents))
     for place, row in enumerate(held.find_rows(places).tolist()):
@@ -70,7 +68,7 @@ def test_the_best_of_a_word_and_its_relatives_counts_once(
         best[its] = max(best[its], held.worth[place])
     expected = best.sum(axis=0) / task.whole
 
-    assert explain_shares(task, held, len(index)) == pytest.approx(expected)
+    assert compute_coverage(task, held, len(index)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("long", [0, 500])
@@ -79,11 +77,11 @@ def test_documents_are_found_in_the_rows_that_have_them(
     documents: list[IndexedDocument], text: str, long: int
 ) -> None:
     index, task = read(documents, text)
-    held = Shares(index).find(task)
+    held = PostingsLookup(index).find(task)
     wanted = np.arange(len(index))[::-2]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skills_mcp.routing.shares._LONG", long)
+        patch.setattr("skills_mcp.routing.shares._BINARY_SEARCH_LENGTH", long)
         places, which = held.find(wanted, len(index))
 
     assert wanted[which].tolist() == held.documents[places].tolist()

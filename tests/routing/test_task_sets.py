@@ -48,15 +48,11 @@ def test_skills_are_those_of_the_commit_and_read_as_they_are_served(
 
     [skill] = found.skills
     assert skill.description == "Fill in the forms of a PDF."
-    assert [(kind, prompt.expect) for kind, prompt in found.tasks] == [
-        (SERVED, (skill.path,))
-    ]
+    assert [(kind, prompt.expect) for kind, prompt in found.tasks] == [(SERVED, (skill.path,))]
     assert [each.name.partition("-")[0] for each in fetched.iterdir()] == ["set"]
 
 
-def test_skills_are_fetched_once(
-    tmp_path: Path, upstream: Upstream, fetched: Path
-) -> None:
+def test_skills_are_fetched_once(tmp_path: Path, upstream: Upstream, fetched: Path) -> None:
     commit = upstream.commit({"skills/pdf/SKILL.md": PDF})
     source = {"folder": "me__it", "git": upstream.url, "commit": commit}
     folder = write_set(tmp_path / "set", {**source, "paths": ["skills"]})
@@ -68,9 +64,7 @@ def test_skills_are_fetched_once(
     assert fetched.is_dir()
 
 
-def test_another_version_is_fetched_anew(
-    tmp_path: Path, upstream: Upstream, fetched: Path
-) -> None:
+def test_another_version_is_fetched_anew(tmp_path: Path, upstream: Upstream, fetched: Path) -> None:
     source = {"folder": "me__it", "git": upstream.url, "paths": ["skills"]}
     first = upstream.commit({"skills/pdf/SKILL.md": PDF})
     folder = write_set(tmp_path / "set", {**source, "commit": first})
@@ -141,9 +135,7 @@ def test_a_task_for_a_skill_that_is_not_served_is_named(
 
 @pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
 def test_a_set_of_ours_can_be_measured(folder: Path) -> None:
-    rows = [
-        *map(json.loads, (folder / "queries.jsonl").read_text("utf-8").splitlines())
-    ]
+    rows = [*map(json.loads, (folder / "queries.jsonl").read_text("utf-8").splitlines())]
     sources = [SkillSource(**row) for row in json.loads((folder / SOURCES).read_text())]
     kinds = Counter("served" if row["expect"] else row["kind"] for row in rows)
 

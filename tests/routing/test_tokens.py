@@ -48,9 +48,7 @@ from skills_mcp.routing.tokens import ENGLISH, FRENCH, STOP_WORDS, fold, tokeniz
         ("हिन्दी", "हिन्दी", "marks belong to their letter"),
     ],
 )
-def test_a_text_becomes_its_meaningful_words(
-    text: str, tokens: str, reason: str
-) -> None:
+def test_a_text_becomes_its_meaningful_words(text: str, tokens: str, reason: str) -> None:
     assert " ".join(tokenize(text)) == tokens, reason
 
 

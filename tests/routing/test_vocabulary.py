@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.text_index.ragged import Ragged
+from skills_mcp.routing.text_index.ragged import RaggedArray
 from skills_mcp.routing.text_index.vocabulary import Vocabulary
 
 TERMS = st.lists(st.text("abcé0認", min_size=1, max_size=7), unique=True).map(sorted)
@@ -26,9 +26,7 @@ def letters_are_near(one: str, other: str) -> bool:
 
 @pytest.mark.parametrize("few", [0, 9])
 @given(terms=TERMS, asked=st.lists(st.text("abcé0認", max_size=7)))
-def test_terms_are_found_alone_and_together(
-    terms: list[str], asked: list[str], few: int
-) -> None:
+def test_terms_are_found_alone_and_together(terms: list[str], asked: list[str], few: int) -> None:
     vocabulary = Vocabulary.join(terms)
     known = {term: number for number, term in enumerate(terms)}
     every = [*terms, *asked]
@@ -54,9 +52,7 @@ def test_two_terms_with_one_checksum_are_two_terms(
 
 
 @given(TERMS, ASKED)
-def test_what_may_be_an_error_is_found_in_order(
-    terms: list[str], asked: list[str]
-) -> None:
+def test_what_may_be_an_error_is_found_in_order(terms: list[str], asked: list[str]) -> None:
     found = [*Vocabulary.join(terms).find_similar(asked)]
 
     assert found == sorted(found, key=lambda pair: (asked.index(pair[0]), pair[1]))
@@ -71,4 +67,4 @@ def test_a_vocabulary_whose_parts_do_not_fit_is_refused() -> None:
     whole = Vocabulary.join(["ant", "bat"])
 
     with pytest.raises(ValueError, match="words are missing"):
-        Vocabulary(Ragged.of([b"ant"]), whole.hashes, whole.order)
+        Vocabulary(RaggedArray.of([b"ant"]), whole.hashes, whole.order)

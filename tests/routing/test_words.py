@@ -7,11 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.routing.tokens import FILLER, STOP_WORDS, tokenize
-from skills_mcp.routing.words import Word, derive_words, keep_known, split_text, stem
+from skills_mcp.routing.words import (
+    Word,
+    analyze_token,
+    lower_known_words,
+    split_raw_tokens,
+    stem,
+)
 
 
 def words(text: str) -> list[Word]:
-    return [word for piece in split_text(text) for word in derive_words(piece.decode())]
+    return [word for piece in split_raw_tokens(text) for word in analyze_token(piece.decode())]
 
 
 def typed(text: str) -> str:
@@ -119,7 +125,7 @@ def test_a_text_is_no_more_than_its_pieces(pieces: list[str]) -> None:
 @given(st.text("abYZ19-_.", max_size=30))
 def test_plain_pieces_are_taken_apart_as_all_others(piece: str) -> None:
     # A sign that is dropped, and the tokenizer has to look at all of it.
-    assert derive_words(piece) == derive_words(f"{piece}'")
+    assert analyze_token(piece) == analyze_token(f"{piece}'")
 
 
 def test_every_thread_has_a_stemmer_of_its_own() -> None:
@@ -153,4 +159,4 @@ def test_a_long_word_is_read_once_and_not_once_per_letter(unit: str) -> None:
 def test_a_word_in_mixed_case_stays_whole_where_it_is_known(
     piece: str, known: set[str], kept: str
 ) -> None:
-    assert keep_known(piece, known.__contains__) == kept
+    assert lower_known_words(piece, known.__contains__) == kept

@@ -11,7 +11,7 @@ import pytest
 
 from skills_mcp.scripts.audit import AuditEntry, AuditFile
 from skills_mcp.scripts.execution import ScriptResult
-from skills_mcp.text.redaction import remember_secret
+from skills_mcp.text.redaction import register_secret
 from tests.support import running_python
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="files of POSIX")
@@ -90,7 +90,7 @@ def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
 
 
 def test_a_secret_is_not_written(tmp_path: Path) -> None:
-    remember_secret("hunter2-hunter2")
+    register_secret("hunter2-hunter2")
     file = tmp_path / "audit.jsonl"
 
     AuditFile(file).append(

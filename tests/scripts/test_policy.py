@@ -19,7 +19,7 @@ from skills_mcp.errors import (
 )
 from skills_mcp.scripts import policy
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest
-from skills_mcp.skills.inheritance import Located
+from skills_mcp.skills.inheritance import LocatedEntry
 from skills_mcp.skills.model import Argument, Asset, Execution, Script
 from tests.support import make_skill
 
@@ -30,8 +30,8 @@ def a_script(*arguments: Argument, execution: Execution = "server") -> Script:
     return Script("scripts/check.sh", "Checks", execution, arguments)
 
 
-def located(entry: Asset | Script) -> Located:
-    return Located(entry, make_skill("ui/auth"), None)
+def located(entry: Asset | Script) -> LocatedEntry:
+    return LocatedEntry(entry, make_skill("ui/auth"), None)
 
 
 @pytest.mark.spec("8.4")
@@ -51,26 +51,26 @@ def test_the_global_switch_refuses_every_script() -> None:
 def test_what_is_declared_is_returned() -> None:
     script = a_script()
 
-    assert policy.require_declared("ui/auth", script.file, located(script)) is script
+    assert policy.require_declared_script("ui/auth", script.file, located(script)) is script
 
 
 @pytest.mark.spec("8.4")
 @pytest.mark.spec("12.2")
-@pytest.mark.parametrize(
-    "found", [None, located(Asset("scripts/check.sh", "An asset", "other"))]
-)
-def test_what_is_not_declared_as_a_script_is_refused(found: Located | None) -> None:
+@pytest.mark.parametrize("found", [None, located(Asset("scripts/check.sh", "An asset", "other"))])
+def test_what_is_not_declared_as_a_script_is_refused(
+    found: LocatedEntry | None,
+) -> None:
     with pytest.raises(UndeclaredScriptError, match=r"ui/auth declares no script 'x'"):
-        policy.require_declared("ui/auth", "x", found)
+        policy.require_declared_script("ui/auth", "x", found)
 
 
 @pytest.mark.spec("8.4")
 @pytest.mark.spec("13")
 def test_a_script_for_the_agent_is_refused_with_the_way_to_run_it() -> None:
-    policy.require_server("ui/auth", a_script())
+    policy.require_server_execution("ui/auth", a_script())
 
     with pytest.raises(AgentScriptError, match=r"get_asset\(.*bash"):
-        policy.require_server("ui/auth", a_script(execution="claude"))
+        policy.require_server_execution("ui/auth", a_script(execution="claude"))
 
 
 @pytest.mark.spec("8.4")
@@ -145,9 +145,7 @@ def test_a_value_is_counted_in_bytes() -> None:
 
     policy.require_arguments(takes("a"), {"a": longest})
 
-    with pytest.raises(
-        InvalidArgumentsError, match=r"args: too long: a\..* 32,768 bytes"
-    ):
+    with pytest.raises(InvalidArgumentsError, match=r"args: too long: a\..* 32,768 bytes"):
         policy.require_arguments(takes("a"), {"a": longest + "a"})
 
 
@@ -165,7 +163,7 @@ def test_all_values_together_are_limited_too() -> None:
 @pytest.mark.spec("12.2")
 @pytest.mark.parametrize("file", ["a.sh", "a.ts", "a.js", "a.py", "deep/a.min.js"])
 def test_the_extensions_of_the_default_may_run(file: str) -> None:
-    policy.require_extension(RULES, file)
+    policy.require_allowed_extension(RULES, file)
 
 
 @pytest.mark.spec("8.4")
@@ -173,12 +171,12 @@ def test_the_extensions_of_the_default_may_run(file: str) -> None:
 @pytest.mark.parametrize("file", ["a.exe", "a.SH", "a", ".sh", "a.sh.txt", "sh"])
 def test_any_other_extension_is_refused(file: str) -> None:
     with pytest.raises(ExtensionError, match=r"\.sh, \.ts, \.js, \.py"):
-        policy.require_extension(RULES, file)
+        policy.require_allowed_extension(RULES, file)
 
 
 def test_a_refusal_says_when_nothing_at_all_is_allowed() -> None:
     with pytest.raises(ExtensionError, match="allows no extension"):
-        policy.require_extension(Scripts(allowed_extensions=()), "a.sh")
+        policy.require_allowed_extension(Scripts(allowed_extensions=()), "a.sh")
 
 
 @pytest.mark.spec("8.4")
@@ -192,13 +190,13 @@ def test_a_refusal_says_when_nothing_at_all_is_allowed() -> None:
     ],
 )
 def test_the_extension_picks_the_runner(file: str, words: tuple[str, ...]) -> None:
-    assert policy.require_runner(RULES, file) == words
+    assert policy.derive_runner(RULES, file) == words
 
 
 def test_a_runner_is_split_into_words_as_a_shell_would() -> None:
     rules = Scripts(runners={".py": "'/opt/my python/bin/python' -I"})
 
-    words = policy.require_runner(rules, "a.py")
+    words = policy.derive_runner(rules, "a.py")
 
     assert words == ("/opt/my python/bin/python", "-I")
 
@@ -207,7 +205,7 @@ def test_a_runner_is_split_into_words_as_a_shell_would() -> None:
 @pytest.mark.parametrize("runners", [{}, {".sh": ""}, {".sh": "  "}, {".py": "x"}])
 def test_an_extension_without_a_runner_is_refused(runners: dict[str, str]) -> None:
     with pytest.raises(RunnerError, match=r"scripts\.runners"):
-        policy.require_runner(Scripts(runners=runners), "a.sh")
+        policy.derive_runner(Scripts(runners=runners), "a.sh")
 
 
 @pytest.mark.spec("8.4")
@@ -221,13 +219,13 @@ def test_an_extension_without_a_runner_is_refused(runners: dict[str, str]) -> No
     ],
 )
 def test_an_argument_becomes_a_variable(argument: str, variable: str) -> None:
-    assert policy.variable_name(argument) == variable
+    assert policy.argument_variable(argument) == variable
 
 
 @pytest.mark.spec("12.2")
 @given(st.text())
 def test_no_argument_can_name_a_variable_that_is_not_one_of_ours(name: str) -> None:
-    variable = policy.variable_name(name)
+    variable = policy.argument_variable(name)
 
     assert variable.startswith("SKILL_ARG_")
     assert variable.isascii()
@@ -249,13 +247,13 @@ ALLOWED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME")
 def test_a_script_sees_the_allowed_variables_and_its_arguments_and_nothing_else(
     ours: dict[str, str], args: dict[str, str]
 ) -> None:
-    environment = policy.derive_variables(ours, args, Scripts(network=True))
+    environment = policy.derive_run_variables(ours, args, Scripts(network=True))
 
     inherited = {n: v for n, v in environment.items() if not n.startswith("SKILL_ARG_")}
     assert inherited.pop("PATH") == os.defpath
     assert inherited == {name: ours[name] for name in ALLOWED if name in ours}
     assert {n for n in environment if n.startswith("SKILL_ARG_")} == set(
-        map(policy.variable_name, args)
+        map(policy.argument_variable, args)
     )
 
 
@@ -263,13 +261,13 @@ def test_the_operator_lets_more_variables_through() -> None:
     ours = {"PATH": "/bin", "HTTPS_PROXY": "http://proxy", "TOKEN": "secret"}
     rules = Scripts(environment=("HTTPS_PROXY", "NOT_SET"), network=True)
 
-    environment = policy.derive_variables(ours, {}, rules)
+    environment = policy.derive_run_variables(ours, {}, rules)
 
     assert environment == {"PATH": "/bin", "HTTPS_PROXY": "http://proxy"}
 
 
 def test_without_a_network_what_would_wait_for_one_is_told() -> None:
-    environment = policy.derive_variables({"PATH": "/bin"}, {}, Scripts())
+    environment = policy.derive_run_variables({"PATH": "/bin"}, {}, Scripts())
 
     offline = {"UV_OFFLINE": "1", "NPM_CONFIG_OFFLINE": "true"}
     assert environment == {"PATH": "/bin", **offline}
@@ -285,10 +283,8 @@ def test_without_a_network_what_would_wait_for_one_is_told() -> None:
         ("", ""),
     ],
 )
-def test_a_program_is_never_looked_for_where_a_script_happens_to_run(
-    path: str, kept: str
-) -> None:
-    assert policy.derive_search_path(path) == kept
+def test_a_program_is_never_looked_for_where_a_script_happens_to_run(path: str, kept: str) -> None:
+    assert policy.keep_absolute_folders(path) == kept
 
 
 # --- commands ---------------------------------------------------------------------
@@ -305,11 +301,9 @@ def test_commands_are_switched_off_until_the_operator_switches_them_on() -> None
     policy.require_commands_enabled(Commands(enabled=True))
 
 
-@pytest.mark.parametrize(
-    "command", ["python", "python3", "uv", "node", "cat", "ls", "grep"]
-)
+@pytest.mark.parametrize("command", ["python", "python3", "uv", "node", "cat", "ls", "grep"])
 def test_the_programs_of_skillhub_are_allowed_by_default(command: str) -> None:
-    policy.require_command(a_request(command), Commands())
+    policy.require_allowed_command(a_request(command), Commands())
 
 
 @pytest.mark.parametrize(
@@ -320,7 +314,7 @@ def test_any_other_program_is_refused_and_those_that_may_run_are_named(
     command: str,
 ) -> None:
     with pytest.raises(CommandError) as raised:
-        policy.require_command(a_request(command), Commands(allowed=("cat", "ls")))
+        policy.require_allowed_command(a_request(command), Commands(allowed=("cat", "ls")))
 
     assert f"{command!r} may not run here" in str(raised.value)
     assert "cat, ls (commands.allowed)" in str(raised.value)
@@ -328,7 +322,7 @@ def test_any_other_program_is_refused_and_those_that_may_run_are_named(
 
 def test_a_whole_line_is_refused_with_what_to_write_instead() -> None:
     with pytest.raises(CommandError) as raised:
-        policy.require_command(
+        policy.require_allowed_command(
             a_request("ls -la 'my docs'"), Commands(allowed=("cat", "ls"))
         )
 
@@ -337,20 +331,20 @@ def test_a_whole_line_is_refused_with_what_to_write_instead() -> None:
 
 def test_a_long_command_is_shortened_in_the_message() -> None:
     with pytest.raises(CommandError) as raised:
-        policy.require_command(a_request("x" * 9000), Commands())
+        policy.require_allowed_command(a_request("x" * 9000), Commands())
 
     assert len(str(raised.value)) < 250
 
 
 def test_an_operator_may_allow_nothing() -> None:
     with pytest.raises(CommandError, match="allows: nothing"):
-        policy.require_command(a_request(), Commands(allowed=()))
+        policy.require_allowed_command(a_request(), Commands(allowed=()))
 
 
 @pytest.mark.parametrize("argument", ["\0", "a\0b", "\ud800", "a\udfffb"])
 def test_an_argument_that_no_process_can_be_given_is_refused(argument: str) -> None:
     with pytest.raises(InvalidArgumentsError, match="NUL character or half"):
-        policy.require_command(a_request("cat", "fine", argument), Commands())
+        policy.require_allowed_command(a_request("cat", "fine", argument), Commands())
 
 
 @pytest.mark.parametrize(
@@ -363,16 +357,14 @@ def test_an_argument_that_no_process_can_be_given_is_refused(argument: str) -> N
         (["x" * 32_768] * 8 + ["y"], False),
     ],
 )
-def test_arguments_are_bounded_one_by_one_and_together(
-    arguments: list[str], *, fits: bool
-) -> None:
+def test_arguments_are_bounded_one_by_one_and_together(arguments: list[str], *, fits: bool) -> None:
     request = a_request("cat", *arguments)
 
     if fits:
-        policy.require_command(request, Commands())
+        policy.require_allowed_command(request, Commands())
     else:
         with pytest.raises(InvalidArgumentsError, match=r"32,768 bytes.*262,144"):
-            policy.require_command(request, Commands())
+            policy.require_allowed_command(request, Commands())
 
 
 # --- entries ----------------------------------------------------------------------
@@ -410,9 +402,7 @@ def test_words_that_cannot_be_split_are_refused(more: str) -> None:
 @given(st.text())
 def test_whatever_words_a_caller_sends_the_program_stays(more: str) -> None:
     try:
-        request = policy.derive_command(
-            EntryRequest(skill_name="pdf", args=more), ENTERED
-        )
+        request = policy.derive_command(EntryRequest(skill_name="pdf", args=more), ENTERED)
     except InvalidArgumentsError:
         return
 

@@ -30,15 +30,15 @@ from skills_mcp.errors import (
     TemporaryFolderError,
     UndeclaredScriptError,
 )
-from skills_mcp.files.temporary_folders import remove_left_behind
+from skills_mcp.files.temporary_folders import remove_stale_folders
 from skills_mcp.scripts.policy import ScriptRequest
 from skills_mcp.scripts.preparation import (
     MAX_SCRIPT_BYTES,
     PermittedScript,
     PreparedRun,
-    permit,
-    prepared_script,
-    private_folder,
+    make_private_folder,
+    permit_script,
+    prepare_script_run,
 )
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.index import SkillIndex
@@ -97,9 +97,7 @@ def ask(
 ) -> PermittedScript:
     limits = Limits(max_file_bytes=2 * MAX_SCRIPT_BYTES)
     index = SkillIndex(load_skills(content, limits=limits).skills)
-    return permit(
-        request(file, **fields), index, rules, ScriptEnvironment.of(os.environ)
-    )
+    return permit_script(request(file, **fields), index, rules, ScriptEnvironment.of(os.environ))
 
 
 def request(file: str = "scripts/check.sh", **fields: Any) -> ScriptRequest:
@@ -110,10 +108,8 @@ def request(file: str = "scripts/check.sh", **fields: Any) -> ScriptRequest:
 def prepare(
     permitted: PermittedScript, *, rules: Scripts = OPEN, **environment: str
 ) -> AbstractContextManager[PreparedRun]:
-    script_environment = ScriptEnvironment.of(
-        {"PATH": os.environ["PATH"], **environment}
-    )
-    return prepared_script(permitted, rules, script_environment)
+    script_environment = ScriptEnvironment.of({"PATH": os.environ["PATH"], **environment})
+    return prepare_script_run(permitted, rules, script_environment)
 
 
 @pytest.mark.spec("8.4")
@@ -232,9 +228,7 @@ def test_a_request_that_is_wrong_in_one_way_gets_its_error(
         "",
     ],
 )
-def test_a_path_that_could_leave_the_folder_is_refused(
-    file: str, content: Path
-) -> None:
+def test_a_path_that_could_leave_the_folder_is_refused(file: str, content: Path) -> None:
     with pytest.raises(InvalidPathError):
         ask(content, file)
 
@@ -400,9 +394,7 @@ def test_a_machine_without_any_temporary_folder_has_a_code_of_its_own(
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no tier elsewhere")
-def test_what_a_run_may_reach_is_what_it_was_granted(
-    content: Path, tmp_path: Path
-) -> None:
+def test_what_a_run_may_reach_is_what_it_was_granted(content: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     rules = Scripts(roots=(str(tmp_path),), roots_writable=True)
@@ -426,9 +418,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    remove_left_behind.cache_clear()
+    remove_stale_folders.cache_clear()
     yield folder
-    remove_left_behind.cache_clear()
+    remove_stale_folders.cache_clear()
 
 
 def left(temporary: Path, name: str, *, is_old: bool = True) -> Path:
@@ -444,7 +436,7 @@ def left(temporary: Path, name: str, *, is_old: bool = True) -> Path:
 def test_what_a_killed_server_has_left_is_removed(temporary: Path) -> None:
     folder = left(temporary, "skills-mcp-run-abc")
 
-    with private_folder():
+    with make_private_folder():
         pass
 
     assert not folder.exists()
@@ -453,7 +445,7 @@ def test_what_a_killed_server_has_left_is_removed(temporary: Path) -> None:
 def test_what_another_server_uses_stays(temporary: Path) -> None:
     folder = left(temporary, "skills-mcp-run-abc")
 
-    with portalocker.Lock(folder / "lock", "w", timeout=0), private_folder():
+    with portalocker.Lock(folder / "lock", "w", timeout=0), make_private_folder():
         pass
 
     assert folder.exists()
@@ -467,7 +459,7 @@ def test_what_is_new_or_not_ours_stays(temporary: Path) -> None:
     link = temporary / "skills-mcp-run-link"
     link.symlink_to(other)
 
-    with private_folder():
+    with make_private_folder():
         pass
 
     assert new.exists()
@@ -475,11 +467,11 @@ def test_what_is_new_or_not_ours_stays(temporary: Path) -> None:
 
 
 def test_a_run_holds_its_folder_until_it_is_over(temporary: Path) -> None:
-    with private_folder() as folder:
+    with make_private_folder() as folder:
         assert folder.path.parent == temporary
         os.utime(folder.path, (0, 0))
-        remove_left_behind.cache_clear()
-        with private_folder() as other:
+        remove_stale_folders.cache_clear()
+        with make_private_folder() as other:
             assert folder.home.is_dir()
             assert other.path != folder.path
 

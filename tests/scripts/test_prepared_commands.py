@@ -23,13 +23,13 @@ from skills_mcp.errors import (
     TemporaryFolderError,
 )
 from skills_mcp.scripts.execution import (
-    HOLDING,
+    CONFINING_TIERS,
     PreparedCommand,
     SandboxName,
     ScriptResult,
 )
 from skills_mcp.scripts.policy import CommandRequest
-from skills_mcp.scripts.preparation import find_words, prepared_command
+from skills_mcp.scripts.preparation import derive_command_line, prepare_command_run
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.assets import MAX_COPY_BYTES
@@ -57,9 +57,7 @@ def preparing(
     """Prepare a command under these settings of the operator."""
     rules = Config.model_validate(settings)
     script_environment = ScriptEnvironment.of(environment)
-    with prepared_command(
-        request or a_request(), skill, rules, script_environment
-    ) as ready:
+    with prepare_command_run(request or a_request(), skill, rules, script_environment) as ready:
         yield ready.command
 
 
@@ -87,7 +85,7 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_program_is_started_as_it_was_asked_for() -> None:
-    assert find_words("grep", ("-n", "a b", "$HOME"), {}) == (
+    assert derive_command_line("grep", ("-n", "a b", "$HOME"), {}) == (
         "grep",
         "-n",
         "a b",
@@ -98,21 +96,19 @@ def test_a_program_is_started_as_it_was_asked_for() -> None:
 @posix
 @pytest.mark.parametrize("command", ["python", "python3"])
 def test_python_is_python3_where_there_is_no_uv(tmp_path: Path, command: str) -> None:
-    words = find_words(command, ("scripts/fill.py", "in.pdf"), a_path(tmp_path))
+    words = derive_command_line(command, ("scripts/fill.py", "in.pdf"), a_path(tmp_path))
 
     assert words == ("python3", "scripts/fill.py", "in.pdf")
 
 
 @posix
 @pytest.mark.parametrize("command", ["python", "python3"])
-def test_python_runs_through_uv_where_there_is_one(
-    tmp_path: Path, command: str
-) -> None:
+def test_python_runs_through_uv_where_there_is_one(tmp_path: Path, command: str) -> None:
     path = a_path(tmp_path, "uv")
 
-    script = find_words(command, ("scripts/fill.py", "in.pdf"), path)
-    code = find_words(command, ("-c", "print(1)"), path)
-    alone = find_words(command, (), path)
+    script = derive_command_line(command, ("scripts/fill.py", "in.pdf"), path)
+    code = derive_command_line(command, ("-c", "print(1)"), path)
+    alone = derive_command_line(command, (), path)
 
     # Given to uv itself, a script brings its dependencies (PEP 723).
     assert script == ("uv", "run", "--no-project", "scripts/fill.py", "in.pdf")
@@ -122,7 +118,7 @@ def test_python_runs_through_uv_where_there_is_one(
 
 @posix
 def test_uv_itself_is_started_as_it_was_asked_for(tmp_path: Path) -> None:
-    words = find_words("uv", ("run", "x.py"), a_path(tmp_path, "uv"))
+    words = derive_command_line("uv", ("run", "x.py"), a_path(tmp_path, "uv"))
 
     assert words == ("uv", "run", "x.py")
 
@@ -131,7 +127,7 @@ def test_uv_itself_is_started_as_it_was_asked_for(tmp_path: Path) -> None:
 def test_without_a_path_there_is_no_uv(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.defpath)
 
-    assert find_words("python", ("x.py",), {}) == ("python3", "x.py")
+    assert derive_command_line("python", ("x.py",), {}) == ("python3", "x.py")
 
 
 def a_path(folder: Path, *programs: str) -> dict[str, str]:
@@ -145,9 +141,7 @@ def a_path(folder: Path, *programs: str) -> dict[str, str]:
 # Where it runs
 
 
-def test_a_command_gets_a_copy_of_every_file_of_the_skill(
-    skill: Skill, folder: Path
-) -> None:
+def test_a_command_gets_a_copy_of_every_file_of_the_skill(skill: Skill, folder: Path) -> None:
     with preparing(skill) as command:
         copied = contents(command.working_directory)
 
@@ -155,9 +149,7 @@ def test_a_command_gets_a_copy_of_every_file_of_the_skill(
     assert copied.keys() == {"SKILL.md", *PDF_FILES}
 
 
-def test_nothing_but_the_files_of_the_skill_is_copied(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_nothing_but_the_files_of_the_skill_is_copied(folder: Path, tmp_path: Path) -> None:
     write(folder / ".env", "TOKEN=canary")
     (folder / "passwords").symlink_to(write(tmp_path / "secret", "canary"))
     [skill] = load_skills(folder.parent).skills
@@ -168,9 +160,7 @@ def test_nothing_but_the_files_of_the_skill_is_copied(
     assert copied.keys() == {"SKILL.md", *PDF_FILES}
 
 
-def test_the_copy_is_gone_afterwards_with_everything_in_it(
-    skill: Skill, copies: Path
-) -> None:
+def test_the_copy_is_gone_afterwards_with_everything_in_it(skill: Skill, copies: Path) -> None:
     with preparing(skill) as command:
         write(command.working_directory / "deep/new.txt", "new")
         (command.working_directory / "deep").chmod(0o500)
@@ -189,9 +179,7 @@ def test_the_copy_is_gone_after_an_error_too(skill: Skill, copies: Path) -> None
     assert list(copies.iterdir()) == []
 
 
-def test_a_command_that_deletes_its_folder_does_no_harm(
-    skill: Skill, folder: Path
-) -> None:
+def test_a_command_that_deletes_its_folder_does_no_harm(skill: Skill, folder: Path) -> None:
     before = contents(folder)
 
     with preparing(skill) as command:
@@ -292,9 +280,9 @@ def test_a_file_that_the_words_name_has_its_digest_told(skill: Skill) -> None:
     fill = (skill.directory or Path()) / "scripts/fill.py"
     script_environment = ScriptEnvironment.of(PLAIN)
 
-    with prepared_command(named, skill, Config(), script_environment) as ready:
+    with prepare_command_run(named, skill, Config(), script_environment) as ready:
         digest = ready.sha256
-    with prepared_command(a_request(), skill, Config(), script_environment) as ready:
+    with prepare_command_run(a_request(), skill, Config(), script_environment) as ready:
         none = ready.sha256
 
     assert (digest, none) == (sha256(fill.read_bytes()).hexdigest(), None)
@@ -357,13 +345,13 @@ async def run(
     request = a_request(command, *args)
     with (
         anyio.fail_after(PATIENCE_SECONDS),
-        prepared_command(request, skill, rules, script_environment) as ready,
+        prepare_command_run(request, skill, rules, script_environment) as ready,
     ):
         return await ScriptRunner().run(ready.command)
 
 
 @posix
-@pytest.mark.parametrize("tier", HOLDING)
+@pytest.mark.parametrize("tier", CONFINING_TIERS)
 async def test_a_command_writes_into_its_copy_and_its_home_only(
     skill: Skill, tmp_path: Path, tier: SandboxName
 ) -> None:
@@ -385,7 +373,7 @@ async def test_a_command_writes_into_its_copy_and_its_home_only(
 
 
 @posix
-@pytest.mark.parametrize("tier", HOLDING)
+@pytest.mark.parametrize("tier", CONFINING_TIERS)
 async def test_a_command_reads_nothing_of_the_home(
     skill: Skill, tmp_path: Path, tier: SandboxName
 ) -> None:
@@ -399,7 +387,7 @@ async def test_a_command_reads_nothing_of_the_home(
 
 
 @posix
-@pytest.mark.parametrize("tier", HOLDING)
+@pytest.mark.parametrize("tier", CONFINING_TIERS)
 async def test_a_command_has_a_network_only_if_the_operator_says_so(
     skill: Skill, tmp_path: Path, tier: SandboxName
 ) -> None:
@@ -416,10 +404,8 @@ async def test_a_command_has_a_network_only_if_the_operator_says_so(
 
 
 @posix
-@pytest.mark.parametrize("tier", HOLDING)
-async def test_uv_finds_the_python_of_the_path(
-    tmp_path: Path, tier: SandboxName
-) -> None:
+@pytest.mark.parametrize("tier", CONFINING_TIERS)
+async def test_uv_finds_the_python_of_the_path(tmp_path: Path, tier: SandboxName) -> None:
     write(tmp_path / "one/uv", '#!/bin/sh\nshift 2; exec python3 "$@"\n').chmod(0o755)
     (tmp_path / "two").mkdir()
     (tmp_path / "two/python3").symlink_to(sys.executable)
@@ -443,7 +429,7 @@ def test_where_a_sandbox_is_required_and_there_is_none_nothing_runs(
 
     with (
         pytest.raises(SandboxUnavailableError, match=r"scripts\.sandbox"),
-        prepared_command(a_request(), skill, rules, script_environment),
+        prepare_command_run(a_request(), skill, rules, script_environment),
     ):
         pass
 

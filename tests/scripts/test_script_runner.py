@@ -23,10 +23,10 @@ from skills_mcp.errors import (
 from skills_mcp.scripts import policy
 from skills_mcp.scripts.execution import PreparedCommand, ScriptResult
 from skills_mcp.scripts.script_runner import (
-    MOST_RUNNING,
-    MOST_WAITING,
+    MAX_QUEUED,
+    MAX_RUNNING,
     TIMEOUT_MESSAGE,
-    KeptOutput,
+    HeadTailBuffer,
     ScriptRunner,
 )
 from skills_mcp.scripts.supervisor import _descendants as descendants
@@ -47,9 +47,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subre
 PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
-def a_command(
-    folder: Path, text: str, file: str = "script.sh", **fields: Any
-) -> PreparedCommand:
+def a_command(folder: Path, text: str, file: str = "script.sh", **fields: Any) -> PreparedCommand:
     """Return a command for a script; `args` are its arguments."""
     values: dict[str, Any] = {
         "working_directory": folder,
@@ -60,7 +58,7 @@ def a_command(
     runner = fields.pop("runner", ("sh",))
     return PreparedCommand(
         words=(*runner, str(write(folder / file, text))),
-        environment=policy.derive_variables(os.environ, arguments, Scripts()),
+        environment=policy.derive_run_variables(os.environ, arguments, Scripts()),
         **{**values, **fields},
     )
 
@@ -147,18 +145,14 @@ async def test_arguments_arrive_as_they_were_given(values: list[str]) -> None:
             result = await ScriptRunner().run(command)
 
     arrived = json.loads(result.stdout)
-    assert values == [
-        arrived[f"SKILL_ARG_VALUE_{number}"] for number in range(len(values))
-    ]
+    assert values == [arrived[f"SKILL_ARG_VALUE_{number}"] for number in range(len(values))]
 
 
 @pytest.mark.spec("12.2")
 @pytest.mark.parametrize(
     "value", ["$(touch alarm)", "`touch alarm`", "; touch alarm", "'\"\n\\", "-rf"]
 )
-async def test_an_argument_is_data_and_never_a_command(
-    value: str, tmp_path: Path
-) -> None:
+async def test_an_argument_is_data_and_never_a_command(value: str, tmp_path: Path) -> None:
     command = a_command(tmp_path, 'printf %s "$SKILL_ARG_VALUE"', args={"value": value})
 
     result = await run(command)
@@ -193,9 +187,7 @@ async def test_a_script_sees_no_secret_of_ours(
     for name in planted + harmful:
         monkeypatch.setenv(name, "canary")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    command = a_command(
-        tmp_path, PRINT_ENVIRONMENT, runner=(sys.executable,), args={"name": "x"}
-    )
+    command = a_command(tmp_path, PRINT_ENVIRONMENT, runner=(sys.executable,), args={"name": "x"})
 
     seen = json.loads((await run(command)).stdout)
 
@@ -334,9 +326,7 @@ async def test_output_is_capped_while_it_streams(stream: str, tmp_path: Path) ->
 for _ in range(50):
     sys.{stream}.write("x" * 1_000_000)
 sys.exit(7)"""
-    command = a_command(
-        tmp_path, text, runner=(sys.executable, "-I"), max_output_bytes=10_000
-    )
+    command = a_command(tmp_path, text, runner=(sys.executable, "-I"), max_output_bytes=10_000)
     tracemalloc.start()
     try:
         result = await run(command)
@@ -370,9 +360,7 @@ async def test_a_stream_that_was_cut_says_so_and_the_other_does_not(
 ) -> None:
     to = "" if stream == "stdout" else " >&2"
 
-    result = await run(
-        a_command(tmp_path, f"printf 0123456789a{to}", max_output_bytes=10)
-    )
+    result = await run(a_command(tmp_path, f"printf 0123456789a{to}", max_output_bytes=10))
 
     cut = {"stdout": result.truncated_stdout, "stderr": result.truncated_stderr}
     assert cut == {"stdout": stream == "stdout", "stderr": stream == "stderr"}
@@ -448,17 +436,15 @@ async def test_five_scripts_run_four_at_a_time_in_their_order(tmp_path: Path) ->
     begun: list[int] = []
 
     async def call(number: int) -> None:
-        command = a_command(
-            tmp_path, script, file=f"{number}.sh", args={"n": f"began-{number}"}
-        )
+        command = a_command(tmp_path, script, file=f"{number}.sh", args={"n": f"began-{number}"})
         await runner.run(command, lambda: begun.append(number))
 
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
-            for number in range(MOST_RUNNING + 2):
+            for number in range(MAX_RUNNING + 2):
                 tasks.start_soon(call, number)
                 await until(lambda: len(runner._waiting) + len(begun) == number + 1)  # noqa: B023
-            await until(lambda: len(list(tmp_path.glob("began-*"))) == MOST_RUNNING)
+            await until(lambda: len(list(tmp_path.glob("began-*"))) == MAX_RUNNING)
             first = list(begun)
             (tmp_path / "go").touch()
 
@@ -473,9 +459,9 @@ async def test_the_twenty_first_script_is_refused(tmp_path: Path) -> None:
 
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
-            for _ in range(MOST_RUNNING + MOST_WAITING):
+            for _ in range(MAX_RUNNING + MAX_QUEUED):
                 tasks.start_soon(runner.run, command)
-            await until(lambda: len(runner._waiting) == MOST_WAITING)
+            await until(lambda: len(runner._waiting) == MAX_QUEUED)
 
             with pytest.raises(BusyError, match="4 scripts are running and 16 are"):
                 await runner.run(command)
@@ -493,9 +479,9 @@ async def test_a_call_that_is_cancelled_while_it_waits_makes_room_at_once(
 
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
-            for _ in range(MOST_RUNNING):
+            for _ in range(MAX_RUNNING):
                 tasks.start_soon(runner.run, command)
-            await until(lambda: len(runner._running) == MOST_RUNNING)
+            await until(lambda: len(runner._running) == MAX_RUNNING)
             with anyio.CancelScope() as call:
                 async with anyio.create_task_group() as waiting:
                     waiting.start_soon(runner.run, command, lambda: begun.append(1))
@@ -522,9 +508,9 @@ async def test_closing_starts_nothing_that_waits(tmp_path: Path) -> None:
 
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
-            for _ in range(MOST_RUNNING + 3):
+            for _ in range(MAX_RUNNING + 3):
                 tasks.start_soon(call)
-            await until(lambda: len(runner._running) == MOST_RUNNING)
+            await until(lambda: len(runner._running) == MAX_RUNNING)
             await until(lambda: len(runner._waiting) == 3)
             runner.close()
 
@@ -549,12 +535,8 @@ async def test_what_has_just_begun_ends_also_where_interrupts_are_ignored(
 
 async def test_scripts_run_beside_each_other(tmp_path: Path) -> None:
     # Each waits for the other's file: one after the other would never end.
-    first = a_command(
-        tmp_path, "touch 1; until [ -e 2 ]; do sleep 0.01; done", file="first.sh"
-    )
-    second = a_command(
-        tmp_path, "touch 2; until [ -e 1 ]; do sleep 0.01; done", file="second.sh"
-    )
+    first = a_command(tmp_path, "touch 1; until [ -e 2 ]; do sleep 0.01; done", file="first.sh")
+    second = a_command(tmp_path, "touch 2; until [ -e 1 ]; do sleep 0.01; done", file="second.sh")
     runner = ScriptRunner()
 
     with anyio.fail_after(PATIENCE_SECONDS):
@@ -599,16 +581,12 @@ async def test_an_argument_that_is_too_long_is_the_callers_to_shorten(
         ("a.js", "console.log('hello', process.env.SKILL_ARG_NAME)"),
     ],
 )
-async def test_the_runners_of_the_default_run(
-    file: str, text: str, tmp_path: Path
-) -> None:
-    runner = policy.require_runner(Scripts(), file)
+async def test_the_runners_of_the_default_run(file: str, text: str, tmp_path: Path) -> None:
+    runner = policy.derive_runner(Scripts(), file)
     if not shutil.which(runner[0]):
         pytest.skip(f"{runner[0]} is not installed")
 
-    result = await run(
-        a_command(tmp_path, text, file=file, runner=runner, args={"name": "Ada"})
-    )
+    result = await run(a_command(tmp_path, text, file=file, runner=runner, args={"name": "Ada"}))
 
     assert (result.stdout, result.exit_code) == ("hello Ada\n", 0)
 
@@ -618,7 +596,7 @@ async def test_a_runner_of_several_words_gets_the_script_last(tmp_path: Path) ->
     stand_in = write(tmp_path / "npx", '#!/bin/sh\nprintf "%s|" "$@"\n')
     stand_in.chmod(0o755)
     rules = Scripts(runners={".ts": f"{stand_in} tsx --quiet"})
-    runner = policy.require_runner(rules, "a.ts")
+    runner = policy.derive_runner(rules, "a.ts")
 
     result = await run(a_command(tmp_path, "", file="a.ts", runner=runner))
 
@@ -627,13 +605,11 @@ async def test_a_runner_of_several_words_gets_the_script_last(tmp_path: Path) ->
 
 # --- what is kept of the output ---------------------------------------------------
 
-LEFT_OUT = re.compile(
-    r"\n?\[skills-mcp\] Output truncated: ([\d,]+) bytes are left .*\n"
-)
+LEFT_OUT = re.compile(r"\n?\[skills-mcp\] Output truncated: ([\d,]+) bytes are left .*\n")
 
 
-def kept(text: bytes, limit: int, *, step: int = 7) -> KeptOutput:
-    output = KeptOutput(limit)
+def kept(text: bytes, limit: int, *, step: int = 7) -> HeadTailBuffer:
+    output = HeadTailBuffer(limit)
     for begin in range(0, len(text), step):
         output.add(text[begin : begin + step])
     return output
@@ -682,9 +658,7 @@ def test_kept_bytes_that_are_no_text_are_replaced() -> None:
 
 
 @given(st.text(), st.integers(1, 60), st.integers(1, 50))
-def test_head_and_tail_are_those_of_the_stream(
-    text: str, limit: int, step: int
-) -> None:
+def test_head_and_tail_are_those_of_the_stream(text: str, limit: int, step: int) -> None:
     data = text.encode()
     output = kept(data, limit, step=step)
 

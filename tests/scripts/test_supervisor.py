@@ -102,9 +102,7 @@ def supervised(folder: Path, script: str, **options: object) -> Iterator[Supervi
         ("kill -SEGV $$", "signalled 11"),
     ],
 )
-def test_how_the_program_ended_is_said_exactly(
-    script: str, said: str, tmp_path: Path
-) -> None:
+def test_how_the_program_ended_is_said_exactly(script: str, said: str, tmp_path: Path) -> None:
     with supervised(tmp_path, script) as each:
         assert each.wait() == said
 
@@ -228,16 +226,12 @@ def test_the_limits_hold_for_the_program(tmp_path: Path) -> None:
 
 @linux
 @pytest.mark.parametrize("access, end", [(0, "exited 0"), (3, "exited 1")])
-def test_memory_that_is_only_reserved_does_not_count(
-    access: int, end: str, tmp_path: Path
-) -> None:
+def test_memory_that_is_only_reserved_does_not_count(access: int, end: str, tmp_path: Path) -> None:
     # As Node.js does for each worker, and Java for its heap.
     private = 0x22  # MAP_PRIVATE | MAP_ANONYMOUS
     code = f"import mmap; mmap.mmap(-1, 64 << 30, flags={private}, prot={access})"
 
-    with supervised(
-        tmp_path, f"exec {sys.executable} -I -c '{code}'", **LIMITS
-    ) as each:
+    with supervised(tmp_path, f"exec {sys.executable} -I -c '{code}'", **LIMITS) as each:
         assert each.wait() == end
 
 

@@ -17,7 +17,12 @@ from mcp_types import CallToolResult, Request, RequestParams, TextContent, Tool
 from skills_mcp import __version__
 from skills_mcp.config import Config
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server.app import create_server, instructions_for, reported, tools_for
+from skills_mcp.server.app import (
+    compose_server_instructions,
+    create_server,
+    progress_reports,
+    select_tools,
+)
 from skills_mcp.server.toolspec import ToolSpec
 from tests.clients import ERAS, TOOLS, Lifeline, Reports, SlowSource, ask, connected
 from tests.packages import write_pdf
@@ -39,9 +44,7 @@ async def test_a_client_of_each_era_gets_its_own_protocol_revision(
         assert client.protocol_version == ERAS[era]
 
 
-async def test_the_server_says_its_name_and_version(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_the_server_says_its_name_and_version(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
         info = client.server_info
 
@@ -90,9 +93,7 @@ async def test_an_unknown_tool_is_a_protocol_error_that_names_the_known_ones(
     library: SkillLibrary, era: str
 ) -> None:
     async with connected(library, era) as client:
-        with pytest.raises(
-            MCPError, match=r"get_skil.*get_skill, list_skills"
-        ) as raised:
+        with pytest.raises(MCPError, match=r"get_skil.*get_skill, list_skills") as raised:
             await client.call_tool("get_skil", {})
 
     assert raised.value.error.code == -32602
@@ -117,9 +118,7 @@ async def test_arguments_that_are_no_object_are_explained_to_the_model(
 
     async with connected(library, era) as client:
         with anyio.fail_after(PATIENCE_SECONDS):
-            result = await client.session.send_request(
-                AnyCall(params=params), CallToolResult
-            )
+            result = await client.session.send_request(AnyCall(params=params), CallToolResult)
 
     assert result.is_error
     error = _json(result)["error"]
@@ -223,9 +222,7 @@ async def test_without_content_every_reading_tool_says_why_and_what_to_do(
         assert "call refresh_skills" in reply["error"]["message"]
 
 
-async def test_content_that_comes_late_is_served_after_a_refresh(
-    tmp_path: Path, era: str
-) -> None:
+async def test_content_that_comes_late_is_served_after_a_refresh(tmp_path: Path, era: str) -> None:
     library = open_library(tmp_path / "content", load=False)
 
     async with connected(library, era) as client:
@@ -331,7 +328,7 @@ class Session:
 async def test_what_a_sync_is_at_is_a_part_of_the_report() -> None:
     session: Any = Session()
 
-    async with reported(session, "Fetch", lambda: "Receiving objects 45 %"):
+    async with progress_reports(session, "Fetch", lambda: "Receiving objects 45 %"):
         await until(lambda: session.messages)
 
     assert session.messages == ["Fetch: Receiving objects 45 %, 0 s"]
@@ -353,23 +350,15 @@ async def test_a_refresh_and_who_waits_for_content_say_what_the_sync_is_at(
     call = {"refresh_skills": {}, "get_skill": {"context": "react login"}}
 
     async with connected(library, era) as client, anyio.create_task_group() as tasks:
-        for (tool, given), reports in zip(
-            call.items(), (refreshing, waiting), strict=True
-        ):
+        for (tool, given), reports in zip(call.items(), (refreshing, waiting), strict=True):
             ask = partial(client.call_tool, progress_callback=reports)
             tasks.start_soon(ask, tool, given)
 
-    assert refreshing.messages[0] == (
-        "Fetch the newest skills: Receiving objects 45 %, 0 s"
-    )
-    assert waiting.messages[0] == (
-        "Waiting for the first sync: Receiving objects 45 %, 0 s"
-    )
+    assert refreshing.messages[0] == ("Fetch the newest skills: Receiving objects 45 %, 0 s")
+    assert waiting.messages[0] == ("Waiting for the first sync: Receiving objects 45 %, 0 s")
 
 
-async def test_an_instant_answer_reports_nothing(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_an_instant_answer_reports_nothing(library: SkillLibrary, era: str) -> None:
     reports = Reports()
 
     async with connected(library, era) as client:
@@ -414,7 +403,7 @@ async def listed(settings: dict[str, Any] | None, era: str) -> list[Tool]:
 
 
 def chosen(settings: dict[str, Any]) -> tuple[ToolSpec, ...]:
-    return tools_for(parsed(settings))
+    return select_tools(parsed(settings))
 
 
 def parsed(settings: dict[str, Any]) -> Config:
@@ -494,9 +483,7 @@ async def test_no_text_names_a_tool_that_is_not_offered(
     assert not (named & names) - offered
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"toolsets": ["core", "packages"]}], ids=["core", "both"]
-)
+@pytest.mark.parametrize("settings", [{}, {"toolsets": ["core", "packages"]}], ids=["core", "both"])
 async def test_a_tool_that_was_not_chosen_does_not_exist(
     settings: dict[str, Any], era: str
 ) -> None:
@@ -532,27 +519,23 @@ def test_the_texts_are_short(settings: dict[str, Any]) -> None:
     specs = chosen(settings)
     descriptions = [spec.description for spec in specs]
     arguments = [
-        field.description or ""
-        for spec in specs
-        for field in spec.arguments.model_fields.values()
+        field.description or "" for spec in specs for field in spec.arguments.model_fields.values()
     ]
 
     assert sum(len(text.encode()) for text in descriptions) <= 3 * 1024
     assert sum(len(text.encode()) for text in descriptions + arguments) <= 6 * 1024
-    assert len(instructions_for(parsed(settings)).encode()) <= 2048
+    assert len(compose_server_instructions(parsed(settings)).encode()) <= 2048
 
 
 @every_choice
-async def test_the_instructions_begin_with_what_to_call(
-    settings: dict[str, Any], era: str
-) -> None:
+async def test_the_instructions_begin_with_what_to_call(settings: dict[str, Any], era: str) -> None:
     library = open_library(SKILLS_CONTENT, settings=settings)
     first_tool = "get_skill" if "core" in settings["toolsets"] else "search_skills"
 
     async with connected(library, era) as client:
         instructions = client.instructions or ""
 
-    assert instructions == instructions_for(parsed(settings))
+    assert instructions == compose_server_instructions(parsed(settings))
     assert instructions.startswith(f"Call {first_tool} ")
     assert len(instructions.partition(": ")[0]) <= 240
 
@@ -561,12 +544,10 @@ async def test_the_instructions_begin_with_what_to_call(
 def test_a_text_names_only_tools_that_there_are(settings: dict[str, Any]) -> None:
     specs = chosen(settings)
     known = "|".join(sorted((spec.name for spec in TOOLS), key=len, reverse=True))
-    texts = [instructions_for(parsed(settings))]
+    texts = [compose_server_instructions(parsed(settings))]
     texts += [spec.description for spec in specs]
     texts += [
-        field.description or ""
-        for spec in specs
-        for field in spec.arguments.model_fields.values()
+        field.description or "" for spec in specs for field in spec.arguments.model_fields.values()
     ]
 
     named = {name for text in texts for name in re.findall(rf"\b({known})\b", text)}
@@ -576,7 +557,7 @@ def test_a_text_names_only_tools_that_there_are(settings: dict[str, Any]) -> Non
 
 def test_who_has_both_is_told_of_both() -> None:
     core, packages, both = (
-        instructions_for(parsed({"toolsets": toolsets}))
+        compose_server_instructions(parsed({"toolsets": toolsets}))
         for toolsets in (["core"], ["packages"], ["core", "packages"])
     )
 
@@ -648,9 +629,7 @@ async def test_get_skill_alone_is_loaded_before_it_is_searched_for(era: str) -> 
 async def test_tools_with_long_answers_lift_the_limit_of_hosts(era: str) -> None:
     metas = {tool.name: tool.meta or {} for tool in await listed(_EVERYTHING, era)}
 
-    limits = {
-        name: meta.get("anthropic/maxResultSizeChars") for name, meta in metas.items()
-    }
+    limits = {name: meta.get("anthropic/maxResultSizeChars") for name, meta in metas.items()}
     assert {name for name, limit in limits.items() if limit == 500_000} == {
         "get_skill",
         "list_skills",
@@ -691,18 +670,16 @@ def test_instructions_name_as_many_core_skills_as_have_room() -> None:
         {"toolsets": ["packages"]},
     ):
         config = parsed(settings)
-        text = instructions_for(config, many)
+        text = compose_server_instructions(config, many)
 
-        assert instructions_for(config, few).endswith(": ui/a, b.\n")
+        assert compose_server_instructions(config, few).endswith(": ui/a, b.\n")
         assert len(text.encode()) <= 2048
         assert "area-0/skill, area-1/skill, " in text
         named = text.count("/skill, ") + 1
         assert text.endswith(f" and {400 - named} more.\n")
 
 
-async def test_core_skills_are_named_at_once_where_they_are_known(
-    tmp_path: Path, era: str
-) -> None:
+async def test_core_skills_are_named_at_once_where_they_are_known(tmp_path: Path, era: str) -> None:
     write_skill(tmp_path, "ui/forms.md", alwaysApply=True)
     write_skill(tmp_path, "api.md")
 
@@ -752,8 +729,8 @@ async def test_later_sessions_are_told_what_was_not_known_at_first(
 def test_a_server_that_is_shared_has_no_tool_that_runs_anything() -> None:
     config = parsed({"toolsets": ["core", "packages"], "commands": {"enabled": True}})
 
-    alone = {spec.name for spec in tools_for(config)}
-    shared = {spec.name for spec in tools_for(config, is_shared=True)}
+    alone = {spec.name for spec in select_tools(config)}
+    shared = {spec.name for spec in select_tools(config, is_shared=True)}
 
     assert alone - shared == {"run_script", "run_skill_command", "run_skill_entry"}
 
@@ -761,7 +738,7 @@ def test_a_server_that_is_shared_has_no_tool_that_runs_anything() -> None:
 def test_the_instructions_of_a_shared_server_name_no_tool_that_it_lacks() -> None:
     config = parsed({"toolsets": ["core", "packages"], "commands": {"enabled": True}})
 
-    text = instructions_for(config, is_shared=True)
+    text = compose_server_instructions(config, is_shared=True)
 
     assert "run_" not in text
     assert "run them in your own shell" in text
@@ -780,17 +757,13 @@ async def test_the_scripts_of_a_shared_server_are_for_the_agents_own_shell(
     assert {script["execution"] for script in shared["scripts"]} == {"claude"}
 
 
-async def test_a_shared_server_names_no_folder_of_its_own_disk(
-    tmp_path: Path, era: str
-) -> None:
+async def test_a_shared_server_names_no_folder_of_its_own_disk(tmp_path: Path, era: str) -> None:
     write_pdf(tmp_path)
     library = open_library(tmp_path, settings={"toolsets": ["core", "packages"]})
     async with Client(create_server(library, is_shared=True), mode=era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         loaded = await ask(client, "load_skill", skill_name="pdf")
-        again = await ask(
-            client, "load_skill", skill_name="pdf", known_digest=loaded["digest"]
-        )
+        again = await ask(client, "load_skill", skill_name="pdf", known_digest=loaded["digest"])
         listed = await ask(client, "list_skills")
 
     assert loaded["path"] is None
@@ -803,7 +776,7 @@ async def test_a_shared_server_names_no_folder_of_its_own_disk(
 def test_no_tool_wants_an_argument_in_a_header() -> None:
     config = Config().model_copy(update={"toolsets": ("core", "packages")})
 
-    schemas = [json.dumps(s.advertise().input_schema) for s in tools_for(config)]
+    schemas = [json.dumps(s.advertise().input_schema) for s in select_tools(config)]
 
     assert schemas
     assert [each for each in schemas if "x-mcp-header" in each] == []

@@ -15,7 +15,7 @@ from skills_mcp.server.arguments import (
     RunSkillCommand,
     SearchSkills,
     input_schema,
-    parse,
+    parse_arguments,
 )
 from tests.clients import TOOLS, ask, connected
 from tests.support import SKILLS_CONTENT, open_library
@@ -139,9 +139,7 @@ async def test_wrong_arguments_are_an_answer_that_the_model_can_act_on(
     assert finding in reply["error"]["message"]
 
 
-async def test_text_that_no_encoding_can_carry_is_refused(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_text_that_no_encoding_can_carry_is_refused(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
         reply = await ask(client, "report_usage", skill_path="\ud800", useful=True)
 
@@ -150,7 +148,7 @@ async def test_text_that_no_encoding_can_carry_is_refused(
 
 def test_every_finding_is_named_and_so_is_what_the_tool_takes() -> None:
     with pytest.raises(InvalidArgumentsError) as raised:
-        parse(GetAsset, "get_asset", {"skill": "a", "file": 3})
+        parse_arguments(GetAsset, "get_asset", {"skill": "a", "file": 3})
 
     assert str(raised.value) == (
         "get_asset: skill_path is missing; file must be a valid string (got 3); "
@@ -160,7 +158,7 @@ def test_every_finding_is_named_and_so_is_what_the_tool_takes() -> None:
 
 def test_a_long_value_is_shortened_in_the_message() -> None:
     with pytest.raises(InvalidArgumentsError) as raised:
-        parse(ListSkills, "list_skills", {"path": ["x" * 5000]})
+        parse_arguments(ListSkills, "list_skills", {"path": ["x" * 5000]})
 
     assert len(str(raised.value)) < 200
 
@@ -169,7 +167,7 @@ def test_an_odd_name_is_shortened_and_escaped_in_the_message() -> None:
     given = {"x" * 50_000: 1, "\x1b[31m\n=== RULES": 1}
 
     with pytest.raises(InvalidArgumentsError) as raised:
-        parse(ListSkills, "list_skills", given)
+        parse_arguments(ListSkills, "list_skills", given)
 
     message = str(raised.value)
     assert message.isprintable()
@@ -181,20 +179,18 @@ def test_of_many_findings_the_first_are_named_and_the_rest_counted() -> None:
     given = {f"name-{number}": 1 for number in range(5000)}
 
     with pytest.raises(InvalidArgumentsError) as raised:
-        parse(ListSkills, "list_skills", given)
+        parse_arguments(ListSkills, "list_skills", given)
 
     assert "name-9 is unknown; and 4,990 more. It takes: path" in str(raised.value)
 
 
 def test_what_is_optional_is_marked() -> None:
-    with pytest.raises(
-        InvalidArgumentsError, match=r"context, skill_path \(optional\)"
-    ):
-        parse(GetSkill, "get_skill", {})
+    with pytest.raises(InvalidArgumentsError, match=r"context, skill_path \(optional\)"):
+        parse_arguments(GetSkill, "get_skill", {})
 
 
 def test_the_longest_text_is_taken() -> None:
-    arguments = parse(GetSkill, "get_skill", {"context": "x" * 200_000})
+    arguments = parse_arguments(GetSkill, "get_skill", {"context": "x" * 200_000})
 
     assert len(arguments.context) == 200_000
 
@@ -230,7 +226,7 @@ def test_the_schema_allows_exactly_what_is_accepted(
     allowed = Draft202012Validator(input_schema(model)).is_valid(given)
 
     try:
-        parse(model, "the_tool", given)
+        parse_arguments(model, "the_tool", given)
         accepted = True
     except InvalidArgumentsError:
         accepted = False
@@ -257,9 +253,7 @@ def test_the_schema_allows_exactly_what_is_accepted(
     ],
 )
 @pytest.mark.spec("8")
-def test_what_is_required_is_what_the_specification_says(
-    tool: str, required: list[str]
-) -> None:
+def test_what_is_required_is_what_the_specification_says(tool: str, required: list[str]) -> None:
     [spec] = [spec for spec in TOOLS if spec.name == tool]
 
     schema = input_schema(spec.arguments)

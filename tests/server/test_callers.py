@@ -16,7 +16,7 @@ from starlette.requests import Request
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.skills.access import Access
-from skills_mcp.skills.legal_names import spell_name
+from skills_mcp.skills.legal_names import to_standard_name
 from skills_mcp.skills.principal import (
     FEEDBACK,
     OPERATOR,
@@ -28,7 +28,7 @@ from skills_mcp.skills.principal import (
 from tests.clients import ask, ask_extension, list_published
 from tests.support import open_library, until, write_skill
 
-REFUND = f"skill://{spell_name('payments/refund')}/SKILL.md"
+REFUND = f"skill://{to_standard_name('payments/refund')}/SKILL.md"
 
 UI = Access(grants=((("ui/**", "ui"), ()),))
 
@@ -40,9 +40,7 @@ async def called_by(
     """Connect a client whose every message comes from one caller."""
     server = create_server(library, is_shared=True)
 
-    async def sign(
-        ctx: ServerRequestContext[Any, Any], call_next: CallNext
-    ) -> HandlerResult:
+    async def sign(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         ctx.request = Request({"type": "http", PRINCIPAL_KEY: principal})
         return await call_next(ctx)
 
@@ -86,16 +84,12 @@ async def test_a_caller_sees_only_what_is_given(content: Path, era: str) -> None
     assert "payments" not in json.dumps([missed, listed, opening])
 
 
-async def test_a_tool_beyond_the_scopes_of_a_caller_does_not_exist(
-    content: Path, era: str
-) -> None:
+async def test_a_tool_beyond_the_scopes_of_a_caller_does_not_exist(content: Path, era: str) -> None:
     reader = Principal("ada", "https://login.example", frozenset({READ}), Access())
 
     async with called_by(reader, open_library(content), era) as client:
         tools = {tool.name for tool in (await client.list_tools()).tools}
-        with pytest.raises(
-            Exception, match=r"Unknown tool: refresh_skills\. There are"
-        ):
+        with pytest.raises(Exception, match=r"Unknown tool: refresh_skills\. There are"):
             await client.call_tool("refresh_skills", {})
 
     assert tools == {"get_skill", "list_skills", "get_asset"}
@@ -115,9 +109,7 @@ async def test_a_list_that_depends_on_the_caller_is_kept_for_that_caller_alone(
     assert resources.cache_scope == "private"
 
 
-async def test_a_caller_hears_only_of_a_change_that_can_be_seen(
-    content: Path, era: str
-) -> None:
+async def test_a_caller_hears_only_of_a_change_that_can_be_seen(content: Path, era: str) -> None:
     heard: list[object] = []
 
     async def hear(message: object) -> None:

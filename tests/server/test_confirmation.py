@@ -66,9 +66,7 @@ async def test_what_the_user_does_not_allow_does_not_run(
     assert "did not allow" in reply["error"]["message"]
 
 
-async def test_a_client_that_cannot_ask_is_refused_only_if_it_must(
-    content: Path, era: str
-) -> None:
+async def test_a_client_that_cannot_ask_is_refused_only_if_it_must(content: Path, era: str) -> None:
     answers = {}
     for demand in ("never", "if_possible", "always"):
         library = open_library(content, settings={"scripts": {"confirm": demand}})

@@ -11,7 +11,7 @@ from mcp_types import TextContent
 
 from skills_mcp.events.spool import Spool
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.scripts.execution import HOLDING, SandboxName
+from skills_mcp.scripts.execution import CONFINING_TIERS, SandboxName
 from tests.clients import Lifeline, SlowSource, ask, connected
 from tests.packages import contents, write_pdf
 from tests.server.conftest import branch_of
@@ -78,17 +78,14 @@ async def test_a_match_lists_its_own_files_and_the_inherited_ones(
     async with connected(library, era) as client:
         reply = await ask(client, "get_skill", context="a login component in react")
 
-    assert [list(asset) for asset in reply["assets"]] == [
-        ["file", "description", "type"]
-    ] * 3
+    assert [list(asset) for asset in reply["assets"]] == [["file", "description", "type"]] * 3
     assert [list(script) for script in reply["scripts"]] == [
         ["file", "description", "execution", "args"]
     ] * 2
     assert reply["scripts"][1]["execution"] == "server"
     assert reply["scripts"][1]["args"][0] == {
         "name": "client_id",
-        "description": "Client id registered at the identity provider, for example "
-        "np-web-staging",
+        "description": "Client id registered at the identity provider, for example np-web-staging",
         "required": True,
     }
     assert [(a["file"], a["from"]) for a in reply["inherited_assets"]] == [
@@ -107,23 +104,18 @@ async def test_several_good_candidates_are_listed_for_the_caller_to_pick(
 
     assert list(reply) == ["ambiguous", "candidates", "message"]
     assert reply["ambiguous"] is True
-    assert reply["message"] == (
-        "Multiple skills match. Specify your need or pick a skill_path."
-    )
+    assert reply["message"] == ("Multiple skills match. Specify your need or pick a skill_path.")
     assert reply["candidates"][1] == {
         "skill_path": "ui/react/auth",
         "score": 0.2,
-        "description": "Login, logout, session handling and protected views in the "
-        "React web app",
+        "description": "Login, logout, session handling and protected views in the React web app",
         "matched_keywords": ["auth"],
     }
     assert reply["candidates"][0]["skill_path"] == "api/auth"
 
 
 @pytest.mark.spec("8.1")
-async def test_a_task_that_no_skill_serves_is_no_error(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_a_task_that_no_skill_serves_is_no_error(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
         reply = await ask(client, "get_skill", context="zebra")
 
@@ -174,9 +166,7 @@ async def test_a_task_with_a_long_log_is_answered_and_explained_in_few_words(
     assert len(json.dumps(nothing)) < 40_000
 
 
-async def test_a_caller_picks_a_candidate_by_its_path(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_a_caller_picks_a_candidate_by_its_path(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
         reply = await ask(client, "get_skill", context="auth", skill_path="api/auth")
 
@@ -323,9 +313,7 @@ async def test_markdown_comes_in_a_block_of_its_own_if_the_operator_wants_it(
 async def test_answers_without_prose_stay_one_block_in_markdown_format(
     era: str,
 ) -> None:
-    library = open_library(
-        SKILLS_CONTENT, settings={"responses": {"format": "markdown"}}
-    )
+    library = open_library(SKILLS_CONTENT, settings={"responses": {"format": "markdown"}})
 
     async with connected(library, era) as client:
         reply = await ask(client, "get_skill", context="zebra")
@@ -378,9 +366,7 @@ async def test_a_part_of_the_tree_is_named_by_its_folder_or_its_index(
 
 
 @pytest.mark.spec("8.2")
-async def test_a_single_skill_is_a_tree_without_children(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_a_single_skill_is_a_tree_without_children(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
         reply = await ask(client, "list_skills", path="ui/react/auth")
 
@@ -446,9 +432,7 @@ async def test_a_binary_asset_comes_as_base64_with_its_mime_type(
 
 
 @pytest.mark.spec("8.3")
-async def test_an_inherited_asset_says_where_it_comes_from(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_an_inherited_asset_says_where_it_comes_from(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
         reply = await ask(
             client,
@@ -464,9 +448,7 @@ async def test_an_inherited_asset_says_where_it_comes_from(
     assert reply["resolved_from"] == "ui/_index"
 
 
-async def test_a_script_can_be_read_like_an_asset(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_a_script_can_be_read_like_an_asset(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
         reply = await ask(
             client,
@@ -500,16 +482,12 @@ async def test_each_error_of_get_asset_has_a_code_of_its_own(
 
 
 @pytest.mark.spec("7.5")
-async def test_an_asset_that_is_declared_but_not_there_is_err4(
-    tmp_path: Path, era: str
-) -> None:
+async def test_an_asset_that_is_declared_but_not_there_is_err4(tmp_path: Path, era: str) -> None:
     write_skill(tmp_path, "login.md", assets=[{"file": "assets/gone.txt"}])
     write(tmp_path / "login/assets/here.txt")
 
     async with connected(open_library(tmp_path), era) as client:
-        reply = await ask(
-            client, "get_asset", skill_path="login", file="assets/gone.txt"
-        )
+        reply = await ask(client, "get_asset", skill_path="login", file="assets/gone.txt")
 
     assert reply["error"]["code"] == "FILE_MISSING"
     assert "'assets/gone.txt'" in reply["error"]["message"]
@@ -538,7 +516,7 @@ async def test_a_script_that_succeeds_answers_with_exactly_the_documented_fields
         ("script", "scripts/check.sh"),
         ("timed_out", False),
         ("sandbox", reply["sandbox"]),
-        ("confined", reply["sandbox"] in HOLDING),
+        ("confined", reply["sandbox"] in CONFINING_TIERS),
         ("sha256", hashlib.sha256(script.encode()).hexdigest()),
         ("stdout_bytes", 7),
         ("stderr_bytes", 4),
@@ -549,9 +527,7 @@ async def test_a_script_that_succeeds_answers_with_exactly_the_documented_fields
 
 
 @pytest.mark.spec("8.4")
-async def test_a_script_that_fails_is_an_answer_and_no_error(
-    tmp_path: Path, era: str
-) -> None:
+async def test_a_script_that_fails_is_an_answer_and_no_error(tmp_path: Path, era: str) -> None:
     library = _library_with_script(tmp_path, "echo no clientId >&2; exit 3\n")
 
     async with connected(library, era) as client:
@@ -599,9 +575,7 @@ async def test_a_refused_script_says_which_rule_refuses_it(
     library: SkillLibrary, era: str, file: str, args: dict[str, str], code: str
 ) -> None:
     async with connected(library, era) as client:
-        reply = await ask(
-            client, "run_script", skill_path="ui/react/auth", file=file, args=args
-        )
+        reply = await ask(client, "run_script", skill_path="ui/react/auth", file=file, args=args)
 
     assert reply["error"]["code"] == code
 
@@ -656,9 +630,7 @@ async def test_feedback_about_a_skill_that_was_removed_is_recorded(
     assert reply["recorded"] is True
 
 
-async def test_feedback_waits_for_content_that_knows_the_path(
-    tmp_path: Path, era: str
-) -> None:
+async def test_feedback_waits_for_content_that_knows_the_path(tmp_path: Path, era: str) -> None:
     source, spool = SlowSource(SKILLS_CONTENT), Spool(tmp_path / "spool")
     library = open_library(
         source, load=False, spool=spool, settings={"analytics": {"enabled": True}}
@@ -710,9 +682,7 @@ async def test_a_folder_is_read_again(tmp_path: Path, era: str) -> None:
 
 
 @pytest.mark.spec("8.6")
-async def test_a_commit_is_fetched_and_served(
-    tmp_path: Path, upstream: Upstream, era: str
-) -> None:
+async def test_a_commit_is_fetched_and_served(tmp_path: Path, upstream: Upstream, era: str) -> None:
     upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
     library = open_library(branch_of(upstream, tmp_path), load=False)
 
@@ -753,9 +723,7 @@ async def test_the_first_act_of_a_process_compares_with_what_the_disk_has(
     open_library(branch_of(upstream, tmp_path)).close()
     upstream.commit({"skills/s3.md": skill_text(keywords=["other"])})
 
-    async with connected(
-        open_library(branch_of(upstream, tmp_path), load=False), era
-    ) as client:
+    async with connected(open_library(branch_of(upstream, tmp_path), load=False), era) as client:
         reply = await ask(client, "refresh_skills")
 
     assert (reply["added"], reply["changed"], reply["removed"]) == ([], ["s3"], [])
@@ -826,13 +794,8 @@ async def test_every_reply_with_content_says_its_commit_and_its_file(
         "run_skill_command": {"skill_name": "one", "command": "true"},
     }
 
-    async with connected(
-        open_library(source, settings=everything, load=False), era
-    ) as client:
-        answers = {
-            tool: await ask(client, tool, **arguments)
-            for tool, arguments in calls.items()
-        }
+    async with connected(open_library(source, settings=everything, load=False), era) as client:
+        answers = {tool: await ask(client, tool, **arguments) for tool, arguments in calls.items()}
 
     places = {
         tool: (answer["commit"], answer.get("source_path") or answer["path"])
@@ -903,9 +866,7 @@ async def test_a_failed_refresh_says_what_is_served_instead(
     assert found["skill_path"] == "one"
 
 
-async def test_a_failed_refresh_of_a_folder_is_an_error_too(
-    tmp_path: Path, era: str
-) -> None:
+async def test_a_failed_refresh_of_a_folder_is_an_error_too(tmp_path: Path, era: str) -> None:
     content = tmp_path / "content"
     write_skill(content, "one.md", keywords=["one"])
 
@@ -933,12 +894,8 @@ async def test_a_failed_refresh_of_a_folder_is_an_error_too(
 
 
 @pytest.mark.spec("10.2")
-async def test_every_tool_that_does_something_is_counted(
-    spool: Spool, era: str
-) -> None:
-    library = open_library(
-        SKILLS_CONTENT, settings={"analytics": {"enabled": True}}, spool=spool
-    )
+async def test_every_tool_that_does_something_is_counted(spool: Spool, era: str) -> None:
+    library = open_library(SKILLS_CONTENT, settings={"analytics": {"enabled": True}}, spool=spool)
 
     async with connected(library, era) as client:
         await ask(client, "get_skill", context="zebra")
@@ -971,9 +928,7 @@ async def test_every_tool_that_does_something_is_counted(
 
 
 async def test_calls_that_are_refused_are_not_counted(spool: Spool, era: str) -> None:
-    library = open_library(
-        SKILLS_CONTENT, settings={"analytics": {"enabled": True}}, spool=spool
-    )
+    library = open_library(SKILLS_CONTENT, settings={"analytics": {"enabled": True}}, spool=spool)
 
     async with connected(library, era) as client:
         await ask(client, "get_skill", context="x", skill_path="nowhere")

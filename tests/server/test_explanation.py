@@ -17,26 +17,18 @@ async def test_an_answer_is_explained_only_if_somebody_asks(
     explain: bool | None,  # noqa: FBT001 - the argument
 ) -> None:
     async with connected(library, era) as client:
-        reply = await ask(
-            client, "get_skill", context="a login in react", explain=explain
-        )
+        reply = await ask(client, "get_skill", context="a login in react", explain=explain)
 
     assert "explanation" not in reply
 
 
-async def test_the_explanation_comes_after_the_answer(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_the_explanation_comes_after_the_answer(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
-        reply = await ask(
-            client, "get_skill", context="add login to the React app", explain=True
-        )
+        reply = await ask(client, "get_skill", context="add login to the React app", explain=True)
 
     explanation = reply["explanation"]
     assert list(reply)[-1] == "explanation"
-    assert list(explanation) == [
-        *("algorithm", "words", "ignored", "candidates", "notes")
-    ]
+    assert list(explanation) == [*("algorithm", "words", "ignored", "candidates", "notes")]
     assert explanation["algorithm"] == "keyword"
     assert explanation["ignored"] == ["to", "the"]
     best = explanation["candidates"][0]

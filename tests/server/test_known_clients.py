@@ -76,9 +76,7 @@ def _write_rules(name: str, characters: int) -> str:
     lines, size = [f"# Rules of {name}\n"], 0
     while size < characters:
         number = len(lines)
-        rule = (
-            f'Call "{name}" with `{number}`. ' * 8
-        )  # fewer, longer blocks: read often
+        rule = f'Call "{name}" with `{number}`. ' * 8  # fewer, longer blocks: read often
         lines.append(f"## {name} {number}\n\n- {rule.strip()}\n")
         size += len(lines[-1]) + 1
     return "\n".join(lines)
@@ -100,9 +98,7 @@ async def test_all_of_a_long_chain_reaches_the_model_in_order(
     assert "".join(shown) == whole
 
 
-async def _read_all(
-    client: Client, show: Callable[[str], str], path: str
-) -> Sequence[str]:
+async def _read_all(client: Client, show: Callable[[str], str], path: str) -> Sequence[str]:
     shown, part = [], 1
     while True:
         asked = {"context": "", "skill_path": path, "part": part}
@@ -189,9 +185,7 @@ async def test_a_normal_reply_costs_at_most_five_per_cent_more_than_its_text(
 
 async def test_what_has_no_long_text_fits_the_client_too(tmp_path: Path) -> None:
     for number in range(400):
-        text = (
-            f"---\ndescription: {'about things ' * 12}\nkeywords: [k{number}]\n---\nx\n"
-        )
+        text = f"---\ndescription: {'about things ' * 12}\nkeywords: [k{number}]\n---\nx\n"
         write(tmp_path / f"area{number % 7}" / f"s{number}.md", text)
     long = "\n".join(f"line {number} of the template" for number in range(3_000))
     write(tmp_path / "big/SKILL.md", "---\nname: big\ndescription: Big.\n---\nx\n")

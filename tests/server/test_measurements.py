@@ -20,8 +20,8 @@ from skills_mcp.server.measurements import (
     Measurements,
     Operation,
     Outcome,
-    SourceCondition,
-    read_condition,
+    SourceGauges,
+    read_gauges,
 )
 from tests.clients import ERAS
 from tests.content.sources import FakeSource, checkout_of
@@ -122,9 +122,7 @@ async def test_a_session_is_measured_when_it_ends(
     assert seconds > 0
 
 
-async def test_each_answer_to_a_task_is_counted(
-    library: SkillLibrary, recorded: Recorded
-) -> None:
+async def test_each_answer_to_a_task_is_counted(library: SkillLibrary, recorded: Recorded) -> None:
     async with measured(library, recorded, "auto") as client:
         for arguments in (
             {"context": LOGIN},
@@ -156,7 +154,7 @@ def test_the_condition_counts_skills_problems_and_events(tmp_path: Path) -> None
         publisher.outbox.spool.append("{}")
     publisher.outbox.spool.rotate()
 
-    condition = read_condition(library, publisher)
+    condition = read_gauges(library, publisher)
 
     levels = Counter(each.level for each in library.snapshot.problems)
     assert condition.problems == {
@@ -177,16 +175,14 @@ def test_a_source_is_named_by_its_place_and_never_by_its_address(
     library = open_library(mounts, load=False)
     library.sync()
 
-    [first, second] = read_condition(library, publisher_at(tmp_path)).sources
+    [first, second] = read_gauges(library, publisher_at(tmp_path)).sources
 
-    assert (first.place, first.commit, first.failed_syncs) == ("top", "c0ffee", 0)
+    assert (first.mount, first.commit, first.failed_syncs) == ("top", "c0ffee", 0)
     assert first.age_seconds is not None
-    assert second == SourceCondition(
-        place="teams/web", commit=None, age_seconds=None, failed_syncs=1
-    )
+    assert second == SourceGauges(mount="teams/web", commit=None, age_seconds=None, failed_syncs=1)
 
 
 def test_before_the_first_content_there_is_a_condition(tmp_path: Path) -> None:
     library = open_library(SKILLS_CONTENT, load=False)
 
-    assert read_condition(library, publisher_at(tmp_path)).skills == 0
+    assert read_gauges(library, publisher_at(tmp_path)).skills == 0

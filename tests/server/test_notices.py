@@ -16,7 +16,7 @@ from mcp_types import (
 
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
-from skills_mcp.server.notices import Notices
+from skills_mcp.server.notices import ListChangeNotifier
 from skills_mcp.skills.access import EVERYTHING
 from tests.clients import ERAS, ServerProcess, SlowSource, ask
 from tests.support import (
@@ -33,16 +33,12 @@ BOTH = [RESOURCES, TOOLS]
 
 
 @asynccontextmanager
-async def listening(
-    library: SkillLibrary, era: str
-) -> AsyncIterator[tuple[Client, list[str]]]:
+async def listening(library: SkillLibrary, era: str) -> AsyncIterator[tuple[Client, list[str]]]:
     """Serve a library to a client that writes down what it is told of."""
     heard: list[str] = []
 
     async def hear(message: object) -> None:
-        if isinstance(
-            message, ResourceListChangedNotification | ToolListChangedNotification
-        ):
+        if isinstance(message, ResourceListChangedNotification | ToolListChangedNotification):
             heard.append(message.method)
 
     async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
@@ -65,9 +61,7 @@ def content(tmp_path: Path) -> Path:
     return tmp_path / "content"
 
 
-async def test_every_era_says_that_it_tells_of_changes(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_every_era_says_that_it_tells_of_changes(library: SkillLibrary, era: str) -> None:
     async with listening(library, era) as (client, _):
         capabilities = client.server_capabilities
 
@@ -93,9 +87,7 @@ async def test_a_skill_that_comes_or_goes_is_told(content: Path, era: str) -> No
     assert heard == BOTH * 2
 
 
-async def test_a_description_is_part_of_the_list_and_a_text_is_not(
-    content: Path, era: str
-) -> None:
+async def test_a_description_is_part_of_the_list_and_a_text_is_not(content: Path, era: str) -> None:
     async with listening(open_library(content), era) as (client, heard):
         write_skill(content, "one.md", body="Something else entirely.")
         reply = await ask(client, "refresh_skills")
@@ -175,12 +167,12 @@ class BrokenSession:
 async def test_a_session_that_fails_is_told_no_more(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    notices = Notices(find_listing=repr)
+    notices = ListChangeNotifier(find_listing=repr)
     broken: Any = BrokenSession()
     audience = await notices._find(EVERYTHING)
     audience.sessions.append(broken)
 
-    async with notices.telling(create_server(open_library(SKILLS_CONTENT))):
+    async with notices.run_notifier(create_server(open_library(SKILLS_CONTENT))):
         notices.announce()
         await until(lambda: not notices._audiences)
 
@@ -223,16 +215,16 @@ async def test_the_streams_end_with_the_server(content: Path) -> None:
 
 
 def test_an_announcement_to_a_loop_that_has_ended_is_heard_by_nobody() -> None:
-    notices = Notices(find_listing=repr)
+    notices = ListChangeNotifier(find_listing=repr)
     server = create_server(open_library(SKILLS_CONTENT))
 
     async def listen() -> None:
-        async with notices.telling(server):
-            wakers.extend(notices._wakers)
+        async with notices.run_notifier(server):
+            wakers.extend(notices._wake_callbacks)
 
     wakers: list[Any] = []
     anyio.run(listen)
-    notices._wakers.extend(wakers)
+    notices._wake_callbacks.extend(wakers)
 
     notices.announce()
 
@@ -257,9 +249,7 @@ def told(server: ServerProcess) -> list[str]:
     return [method for method in methods if method in BOTH]
 
 
-def test_a_client_of_june_2025_is_told_over_stdio(
-    server: ServerProcess, content: Path
-) -> None:
+def test_a_client_of_june_2025_is_told_over_stdio(server: ServerProcess, content: Path) -> None:
     server.request(
         "initialize",
         protocolVersion=ERAS["legacy"],
@@ -302,9 +292,7 @@ def test_a_client_that_shakes_hands_twice_is_told_once(
     assert told(server) == BOTH + BOTH
 
 
-def test_a_client_of_2026_is_told_over_stdio(
-    server: ServerProcess, content: Path
-) -> None:
+def test_a_client_of_2026_is_told_over_stdio(server: ServerProcess, content: Path) -> None:
     wanted = {"resourcesListChanged": True}
     number = server.send("subscriptions/listen", notifications=wanted)
     acknowledged = server.receive()

@@ -17,7 +17,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.events.spool import Spool
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.scripts.execution import HOLDING, SandboxName
+from skills_mcp.scripts.execution import CONFINING_TIERS, SandboxName
 from tests.clients import Lifeline, Reports, ask, connected
 from tests.packages import (
     PDF_FILES,
@@ -70,9 +70,7 @@ def texts(result: CallToolResult) -> list[str]:
 # search_skills
 
 
-async def test_a_search_answers_with_exactly_the_documented_fields(
-    content: Path, era: str
-) -> None:
+async def test_a_search_answers_with_exactly_the_documented_fields(content: Path, era: str) -> None:
     async with connected(opened(content), era) as client:
         reply = await ask(client, "search_skills", query=" pdf ")
 
@@ -93,9 +91,7 @@ async def test_a_search_answers_with_exactly_the_documented_fields(
     }
 
 
-async def test_a_search_says_why_each_skill_is_where_it_is(
-    content: Path, era: str
-) -> None:
+async def test_a_search_says_why_each_skill_is_where_it_is(content: Path, era: str) -> None:
     write_package(content, "notes-of-releases", name="notes-of-releases")
 
     async with connected(opened(content), era) as client:
@@ -132,9 +128,7 @@ async def test_the_limit_of_the_operator_holds_where_the_caller_has_none(
     assert (reply["count"], more["count"]) == (1, 2)
 
 
-async def test_a_search_may_be_for_the_skills_of_one_scope(
-    content: Path, era: str
-) -> None:
+async def test_a_search_may_be_for_the_skills_of_one_scope(content: Path, era: str) -> None:
     async with connected(opened(content), era) as client:
         theirs = await ask(client, "search_skills", query="notes", scope="org")
         own = await ask(client, "search_skills", query="notes", scope="user")
@@ -157,9 +151,7 @@ async def test_a_search_without_a_hit_is_no_error(content: Path, era: str) -> No
 # load_skill
 
 
-async def test_a_load_answers_with_exactly_the_documented_fields(
-    content: Path, era: str
-) -> None:
+async def test_a_load_answers_with_exactly_the_documented_fields(content: Path, era: str) -> None:
     async with connected(opened(content), era) as client:
         reply = await ask(client, "load_skill", skill_name="pdf")
 
@@ -220,9 +212,7 @@ async def test_the_rules_of_the_organisation_reach_a_package_in_both_ways(
 
     async with connected(opened(content), era) as client:
         loaded = await ask(client, "load_skill", skill_name="a/notes")
-        routed = await ask(
-            client, "get_skill", context="take notes", skill_path="a/notes"
-        )
+        routed = await ask(client, "get_skill", context="take notes", skill_path="a/notes")
 
     assert loaded["instructions"] == (
         "=== GLOBAL RULES (from _root.md) ===\n\nNever commit secrets.\n\n"
@@ -351,9 +341,7 @@ async def test_who_has_the_text_gets_a_reminder(
 async def test_one_skills_digest_is_not_anothers(content: Path, era: str) -> None:
     async with connected(opened(content), era) as client:
         one = await ask(client, "load_skill", skill_name="a/notes")
-        other = await ask(
-            client, "load_skill", skill_name="b/notes", known_digest=one["digest"]
-        )
+        other = await ask(client, "load_skill", skill_name="b/notes", known_digest=one["digest"])
 
     assert other["instructions"] == "Do it."
 
@@ -396,9 +384,7 @@ async def test_a_digest_outlives_commits_that_change_something_else(
 # read_skill_file
 
 
-async def test_a_text_is_read_with_exactly_the_documented_fields(
-    content: Path, era: str
-) -> None:
+async def test_a_text_is_read_with_exactly_the_documented_fields(content: Path, era: str) -> None:
     async with connected(opened(content), era) as client:
         reply = await ask(
             client, "read_skill_file", skill_name="pdf", file_path="references/forms.md"
@@ -479,9 +465,7 @@ async def test_two_hundred_lines_are_read_if_only_the_first_is_named(
     assert reply["content"] == "line\n" * 200
 
 
-async def test_a_long_text_is_read_to_its_end_by_its_next_lines(
-    content: Path, era: str
-) -> None:
+async def test_a_long_text_is_read_to_its_end_by_its_next_lines(content: Path, era: str) -> None:
     text = "".join(f"{number} zwölf 日本\n" for number in range(9000))
     write(content / "pdf/long.txt", text)
     wanted = {"skill_name": "pdf", "file_path": "long.txt"}
@@ -503,9 +487,7 @@ async def test_a_line_that_is_cut_is_said(content: Path, era: str) -> None:
     library = opened(content, files={"max_bytes": 20})
 
     async with connected(library, era) as client:
-        reply = await ask(
-            client, "read_skill_file", skill_name="pdf", file_path="data.json"
-        )
+        reply = await ask(client, "read_skill_file", skill_name="pdf", file_path="data.json")
 
     assert reply == {
         "skill_path": "pdf",
@@ -525,9 +507,7 @@ async def test_a_line_that_is_cut_is_said(content: Path, era: str) -> None:
 
 async def test_a_binary_file_comes_as_base64(content: Path, era: str) -> None:
     async with connected(opened(content), era) as client:
-        reply = await ask(
-            client, "read_skill_file", skill_name="pdf", file_path="logo.png"
-        )
+        reply = await ask(client, "read_skill_file", skill_name="pdf", file_path="logo.png")
 
     assert reply == {
         "skill_path": "pdf",
@@ -550,9 +530,7 @@ async def test_a_file_of_a_skill_above_is_read_with_where_it_comes_from(
     write(content / "_root/assets/note.txt", "Dear all\n")
 
     async with connected(opened(content), era) as client:
-        reply = await ask(
-            client, "read_skill_file", skill_name="pdf", file_path="assets/note.txt"
-        )
+        reply = await ask(client, "read_skill_file", skill_name="pdf", file_path="assets/note.txt")
 
     assert reply == {
         "skill_path": "pdf",
@@ -602,9 +580,7 @@ async def test_a_path_of_evil_leads_nowhere_and_shows_no_place_on_the_disk(
     assert "canary" not in reply["error"]["message"]
 
 
-async def test_lines_beyond_the_end_or_of_no_text_are_refused(
-    content: Path, era: str
-) -> None:
+async def test_lines_beyond_the_end_or_of_no_text_are_refused(content: Path, era: str) -> None:
     async with connected(opened(content), era) as client:
         beyond = await ask(
             client,
@@ -626,9 +602,7 @@ async def test_lines_beyond_the_end_or_of_no_text_are_refused(
         assert reply["error"]["message"].startswith("start_line: ")
 
 
-async def test_a_file_that_is_edited_is_served_after_a_refresh(
-    content: Path, era: str
-) -> None:
+async def test_a_file_that_is_edited_is_served_after_a_refresh(content: Path, era: str) -> None:
     wanted = {"skill_name": "pdf", "file_path": "references/forms.md"}
     library = opened(content, commands=COMMANDS)
 
@@ -652,9 +626,7 @@ async def test_a_file_that_is_edited_is_served_after_a_refresh(
 # find_skill_files
 
 
-async def test_files_are_found_with_exactly_the_documented_fields(
-    content: Path, era: str
-) -> None:
+async def test_files_are_found_with_exactly_the_documented_fields(content: Path, era: str) -> None:
     async with connected(opened(content), era) as client:
         reply = await ask(client, "find_skill_files", skill_name="pdf")
         loaded = await ask(client, "load_skill", skill_name="pdf")
@@ -662,9 +634,7 @@ async def test_files_are_found_with_exactly_the_documented_fields(
     files = contents(content / "pdf")
     assert reply == {
         "skill_path": "pdf",
-        "files": [
-            {"file": file, "size_bytes": len(data)} for file, data in files.items()
-        ],
+        "files": [{"file": file, "size_bytes": len(data)} for file, data in files.items()],
         "truncated": False,
         "digest": loaded["digest"],
         "commit": None,
@@ -700,9 +670,7 @@ async def test_two_hundred_files_are_found_and_it_is_said_if_there_are_more(
 
     async with connected(opened(tmp_path), era) as client:
         every = await ask(client, "find_skill_files", skill_name="many")
-        some = await ask(
-            client, "find_skill_files", skill_name="many", pattern="00?.md"
-        )
+        some = await ask(client, "find_skill_files", skill_name="many", pattern="00?.md")
 
     assert (len(every["files"]), every["truncated"]) == (200, True)
     assert (len(some["files"]), some["truncated"]) == (10, False)
@@ -785,18 +753,14 @@ async def test_three_examples_are_loaded_if_nobody_says_how_many(
     assert (len(reply["examples"]), reply["total"]) == (count, 12)
 
 
-async def test_an_example_that_is_left_out_is_said(
-    with_examples: Path, era: str
-) -> None:
+async def test_an_example_that_is_left_out_is_said(with_examples: Path, era: str) -> None:
     write(with_examples / "forms/examples/image.md", PNG)
     wanted = {"skill_name": "forms", "query": "tax"}
 
     async with connected(opened(with_examples), era) as client:
         reply = await ask(client, "load_skill_examples", **wanted)
 
-    assert reply["notes"] == [
-        "'examples/image.md' is no UTF-8 text, so it was left out."
-    ]
+    assert reply["notes"] == ["'examples/image.md' is no UTF-8 text, so it was left out."]
     assert [each["title"] for each in reply["examples"]] == ["A tax form"]
 
 
@@ -819,9 +783,7 @@ async def test_examples_need_a_name_that_one_skill_has(
 
 async def call(client: Client, *words: str) -> dict[str, Any]:
     command, *args = words
-    return await ask(
-        client, "run_skill_command", skill_name="pdf", command=command, args=args
-    )
+    return await ask(client, "run_skill_command", skill_name="pdf", command=command, args=args)
 
 
 @posix
@@ -835,7 +797,7 @@ async def test_a_command_answers_with_exactly_the_documented_fields(
 
     sandbox = reply.pop("sandbox")
     assert sandbox in get_args(SandboxName)
-    assert reply.pop("confined") is (sandbox in HOLDING)
+    assert reply.pop("confined") is (sandbox in CONFINING_TIERS)
     assert list(reply.items()) == [
         ("stdout", "One\nTwo\nThree\n"),
         ("stderr", "oh\n"),
@@ -853,12 +815,8 @@ async def test_a_command_answers_with_exactly_the_documented_fields(
 @posix
 async def test_a_command_may_have_no_arguments(content: Path, era: str) -> None:
     async with connected(opened(content, commands=COMMANDS), era) as client:
-        left_out = await ask(
-            client, "run_skill_command", skill_name="pdf", command="cat"
-        )
-        null = await ask(
-            client, "run_skill_command", skill_name="pdf", command="cat", args=None
-        )
+        left_out = await ask(client, "run_skill_command", skill_name="pdf", command="cat")
+        null = await ask(client, "run_skill_command", skill_name="pdf", command="cat", args=None)
 
     assert left_out == null
     assert left_out["exit_code"] == 0
@@ -879,9 +837,7 @@ async def test_a_command_that_takes_too_long_is_an_answer_and_no_error(
 
 
 @posix
-async def test_output_is_cut_at_the_limit_and_each_stream_says_so(
-    content: Path, era: str
-) -> None:
+async def test_output_is_cut_at_the_limit_and_each_stream_says_so(content: Path, era: str) -> None:
     library = opened(content, commands={**COMMANDS, "max_output_bytes": 8})
 
     async with connected(library, era) as client:
@@ -969,17 +925,13 @@ def entered(content: Path) -> Path:
 
 
 @posix
-async def test_an_entry_answers_with_exactly_the_documented_fields(
-    entered: Path, era: str
-) -> None:
+async def test_an_entry_answers_with_exactly_the_documented_fields(entered: Path, era: str) -> None:
     async with connected(opened(entered, commands=COMMANDS), era) as client:
-        reply = await ask(
-            client, "run_skill_entry", skill_name="say", args="'a b' $HOME;id"
-        )
+        reply = await ask(client, "run_skill_entry", skill_name="say", args="'a b' $HOME;id")
 
     sandbox = reply.pop("sandbox")
     assert sandbox in get_args(SandboxName)
-    assert reply.pop("confined") is (sandbox in HOLDING)
+    assert reply.pop("confined") is (sandbox in CONFINING_TIERS)
     assert list(reply.items()) == [
         ("stdout", "to you|--loud|a b|$HOME;id|"),
         ("stderr", ""),
@@ -1044,9 +996,7 @@ async def test_another_entry_is_another_digest(entered: Path, era: str) -> None:
         entry = "sh scripts/say.sh 'to her' --loud"  # the file is as long as before
         write_package(entered, "say", metadata={"entry": entry})
         await ask(client, "refresh_skills")
-        after = await ask(
-            client, "load_skill", skill_name="say", known_digest=before["digest"]
-        )
+        after = await ask(client, "load_skill", skill_name="say", known_digest=before["digest"])
 
     assert after["entry"] == entry
 
@@ -1173,9 +1123,7 @@ async def test_a_hidden_skill_is_in_no_list_and_found_by_no_search(
     assert routed["no_match"] is True
 
 
-async def test_a_skill_that_is_offered_is_where_it_was(
-    with_secret: Path, era: str
-) -> None:
+async def test_a_skill_that_is_offered_is_where_it_was(with_secret: Path, era: str) -> None:
     async with connected(opened(with_secret), era) as client:
         reply = await ask(client, "load_skill", skill_name="plans")
 
@@ -1219,9 +1167,7 @@ async def test_answers_without_prose_stay_one_block(content: Path, era: str) -> 
         whole = await client.call_tool("load_skill", {"skill_name": "pdf"})
         digest = json.loads(texts(whole)[0])["digest"]
         known = await ask(client, "load_skill", skill_name="pdf", known_digest=digest)
-        image = await ask(
-            client, "read_skill_file", skill_name="pdf", file_path="logo.png"
-        )
+        image = await ask(client, "read_skill_file", skill_name="pdf", file_path="logo.png")
         found = await ask(client, "search_skills", query="pdf")
 
     assert known["unchanged"] is True

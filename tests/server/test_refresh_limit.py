@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from skills_mcp.errors import RefreshLimitError
 from skills_mcp.server.callers import derive_network, identify_client
-from skills_mcp.server.refresh_limit import RefreshLimit, derive_bucket
+from skills_mcp.server.refresh_limit import RefreshRateLimit, derive_bucket
 from skills_mcp.skills.principal import OPERATOR, PRINCIPAL_KEY
 from tests.clients import ERAS
 from tests.http_server import served
@@ -29,7 +29,7 @@ class Clock:
 
 def test_a_caller_has_to_wait_after_so_many_refreshes() -> None:
     clock = Clock()
-    limit = RefreshLimit(6, clock)
+    limit = RefreshRateLimit(6, clock)
     for _ in range(6):
         limit.take("ada")
 
@@ -46,22 +46,20 @@ def test_a_caller_has_to_wait_after_so_many_refreshes() -> None:
 
 def test_a_caller_who_has_rested_is_forgotten() -> None:
     clock = Clock()
-    limit = RefreshLimit(1, clock)
+    limit = RefreshRateLimit(1, clock)
     for number in range(1000):
         limit.take(number)
     clock.seconds += 61
 
     limit.take("ada")
 
-    assert list(limit._left) == ["ada"]
+    assert list(limit._tokens) == ["ada"]
 
 
 @given(st.lists(st.floats(0, 120), max_size=50), st.integers(1, 20))
-def test_no_minute_has_more_than_twice_the_limit(
-    pauses: list[float], per_minute: int
-) -> None:
+def test_no_minute_has_more_than_twice_the_limit(pauses: list[float], per_minute: int) -> None:
     clock = Clock()
-    limit = RefreshLimit(per_minute, clock)
+    limit = RefreshRateLimit(per_minute, clock)
     granted: list[float] = []
     for pause in pauses:
         clock.seconds += pause
@@ -99,9 +97,7 @@ def test_a_caller_counts_by_name_and_one_without_by_address() -> None:
 
 
 def test_a_client_cannot_choose_its_bucket_with_a_header_of_its_own() -> None:
-    scope = {
-        "headers": [(b"x-forwarded-for", b"1.2.3.4"), (b"x-forwarded-for", b"::1, 9.9")]
-    }
+    scope = {"headers": [(b"x-forwarded-for", b"1.2.3.4"), (b"x-forwarded-for", b"::1, 9.9")]}
 
     assert identify_client(scope, trust_proxy_headers=True) == "9.9"
 

@@ -32,8 +32,8 @@ from skills_mcp.routing.matcher import Candidate
 from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.server import replies
 from skills_mcp.server.known_clients import ReplyRules
-from skills_mcp.server.replies import Reply, answered, derive_protocol_error
-from skills_mcp.server.reply_blocks import render
+from skills_mcp.server.replies import Reply, derive_protocol_error, reply_or_error
+from skills_mcp.server.reply_blocks import render_tool_result
 from skills_mcp.skills.assets import FileContent
 from skills_mcp.skills.inheritance import Inherited
 from skills_mcp.skills.model import (
@@ -53,7 +53,7 @@ LIMIT = 40_000
 
 def _texts(reply: Reply, style: str) -> list[str]:
     form: Literal["json", "markdown"] = "markdown" if style == "markdown" else "json"
-    result = render(reply, ReplyRules(form, LIMIT))
+    result = render_tool_result(reply, ReplyRules(form, LIMIT))
     return [block.text for block in result.content if isinstance(block, TextContent)]
 
 
@@ -76,7 +76,7 @@ def test_markdown_takes_the_prose_out_of_the_metadata() -> None:
 
 
 def test_an_error_is_marked_as_one() -> None:
-    result = render(Reply({"error": {}}, is_error=True), ReplyRules("json", LIMIT))
+    result = render_tool_result(Reply({"error": {}}, is_error=True), ReplyRules("json", LIMIT))
 
     assert result.is_error
     assert result.structured_content is None
@@ -141,7 +141,7 @@ def test_an_inventory_lists_two_hundred_files_of_a_kind_and_counts_all() -> None
         total_size_bytes=7,
     )
 
-    assert replies.inventory(found) == {
+    assert replies.render_inventory(found) == {
         "file_inventory": {
             "hasSkillMd": True,
             "hasScripts": False,
@@ -248,7 +248,7 @@ def test_a_refresh_without_any_content_has_no_commit() -> None:
         error=SyncError("the host cannot be reached"),
     )
 
-    reply = replies.refreshed(result)
+    reply = replies.refresh_result(result)
 
     assert reply.is_error
     assert reply.data == {
@@ -276,7 +276,7 @@ def test_the_time_of_a_sync_is_written_as_the_specification_writes_it() -> None:
         error=None,
     )
 
-    data = replies.refreshed(result).data
+    data = replies.refresh_result(result).data
 
     assert data["last_sync"] == "2026-02-18T14:30:00.000Z"
     assert "error" not in data
@@ -302,8 +302,8 @@ def test_with_several_sources_a_refresh_adds_a_line_for_each(
         ),
     )
 
-    data = dict(replies.refreshed(result).data)
-    alone = dict(replies.refreshed(replace(result, sources=())).data)
+    data = dict(replies.refresh_result(result).data)
+    alone = dict(replies.refresh_result(replace(result, sources=())).data)
 
     assert alone.pop("sources") == []
     assert data.pop("sources") == [
@@ -347,7 +347,7 @@ def test_a_source_says_all_that_is_known_of_its_age_and_its_gates() -> None:
     )
     moment = "2026-02-18T14:30:00.000Z"
 
-    [source] = replies.beside_tree("ranked", [state], (), LIMIT)["sources"]
+    [source] = replies.tree_metadata("ranked", [state], (), LIMIT)["sources"]
 
     assert list(source.items()) == [
         ("mount", ""),
@@ -368,7 +368,7 @@ def test_a_source_says_all_that_is_known_of_its_age_and_its_gates() -> None:
 def test_an_error_of_a_source_holds_no_secret() -> None:
     said = SyncError("fatal: https://ada:hunter2@git.example.com/x.git not found")
 
-    data = replies.beside_tree("ranked", [source_state("", error=said)], (), LIMIT)
+    data = replies.tree_metadata("ranked", [source_state("", error=said)], (), LIMIT)
 
     assert "hunter2" not in json.dumps(data)
 
@@ -388,7 +388,7 @@ def test_a_refresh_names_fifty_skills_of_a_kind_and_counts_the_rest(
         changes=SkillChanges(added=paths, changed=paths[:1], removed=paths),
     )
 
-    data = replies.refreshed(result).data
+    data = replies.refresh_result(result).data
 
     assert data["added"] == data["removed"] == list(paths[:50])
     assert data["changed"] == ["s0"]
@@ -426,7 +426,7 @@ def _served(content: FileContent) -> ServedFile:
 def test_feedback_for_what_is_no_path_does_not_repeat_it_as_it_stands(
     path: str,
 ) -> None:
-    message = replies.feedback(path).data["message"]
+    message = replies.feedback_result(path).data["message"]
 
     assert path not in message
     assert message.isprintable()
@@ -437,12 +437,10 @@ async def test_an_error_becomes_a_code_and_a_message() -> None:
     async def fail() -> Reply:
         raise SkillNotFoundError("There is no skill 'x'.")
 
-    reply = await answered(fail())
+    reply = await reply_or_error(fail())
 
     assert reply.is_error
-    assert reply.data == {
-        "error": {"code": "SKILL_NOT_FOUND", "message": "There is no skill 'x'."}
-    }
+    assert reply.data == {"error": {"code": "SKILL_NOT_FOUND", "message": "There is no skill 'x'."}}
 
 
 class _Held:
@@ -467,7 +465,7 @@ async def test_a_refused_call_keeps_nothing_until_the_collector_comes() -> None:
 
     gc.disable()
     try:
-        reply = await answered(fail())
+        reply = await reply_or_error(fail())
         left = [each() for each in held]
     finally:
         gc.enable()
@@ -480,7 +478,7 @@ async def test_what_a_client_is_told_holds_no_secret() -> None:
     async def fail() -> Reply:
         raise SyncError("fatal: https://ada:hunter2@git.example.com/x.git not found")
 
-    reply = await answered(fail())
+    reply = await reply_or_error(fail())
 
     assert "hunter2" not in reply.data["error"]["message"]
 
@@ -534,7 +532,7 @@ async def test_a_call_without_enough_memory_is_a_reply_of_its_own() -> None:
         bytearray(sys.maxsize)
         raise AssertionError
 
-    reply = await answered(fill())
+    reply = await reply_or_error(fill())
 
     assert reply.is_error
     assert reply.data["error"]["code"] == "OUT_OF_MEMORY"

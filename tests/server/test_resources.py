@@ -107,9 +107,7 @@ async def test_every_skill_is_listed_by_its_name_but_no_rules_of_a_folder(
     assert auth.meta == {f"{META_PREFIX}path": "skills/ui/react/auth.md"}
 
 
-async def test_a_skill_that_is_hidden_is_neither_listed_nor_read(
-    tmp_path: Path, era: str
-) -> None:
+async def test_a_skill_that_is_hidden_is_neither_listed_nor_read(tmp_path: Path, era: str) -> None:
     write_skill(tmp_path, "ui/auth.md")
     write_pdf(tmp_path)
     rules = {"visibility": {"deny": ["pdf"]}}
@@ -280,9 +278,7 @@ async def test_the_rules_of_a_folder_have_an_address_too(
     assert meta_of(read)["path"] == f"skills/{path}.md"
 
 
-async def test_a_package_is_read_below_its_frontmatter(
-    tmp_path: Path, era: str
-) -> None:
+async def test_a_package_is_read_below_its_frontmatter(tmp_path: Path, era: str) -> None:
     write_pdf(tmp_path)
 
     async with connected(open_library(tmp_path), era) as client:
@@ -314,9 +310,7 @@ async def test_an_inherited_file_is_read_from_the_skill_that_has_it(
     library: SkillLibrary, era: str
 ) -> None:
     async with connected(library, era) as client:
-        read = await read_text(
-            client, "skill://ui/react/auth/assets/design-tokens.json"
-        )
+        read = await read_text(client, "skill://ui/react/auth/assets/design-tokens.json")
 
     assert json.loads(read.text)["version"]
     assert meta_of(read)["path"] == "skills/ui/_index/assets/design-tokens.json"
@@ -423,9 +417,7 @@ async def test_an_address_that_leads_nowhere_is_an_error_of_the_protocol(
     assert "/etc/passwd" not in message or uri.startswith("file:")
 
 
-async def test_a_file_that_cannot_be_handed_out_says_why(
-    tmp_path: Path, era: str
-) -> None:
+async def test_a_file_that_cannot_be_handed_out_says_why(tmp_path: Path, era: str) -> None:
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     files = {"large.txt": "x" * 30, "edited.txt": "a", "pointer.txt": pointer}
     write_package(tmp_path, "pdf", files)
@@ -444,9 +436,7 @@ async def test_a_file_that_cannot_be_handed_out_says_why(
     ]
 
 
-async def test_what_is_read_is_counted_as_the_tools_count_it(
-    spool: Spool, era: str
-) -> None:
+async def test_what_is_read_is_counted_as_the_tools_count_it(spool: Spool, era: str) -> None:
     counted = {"analytics": {"enabled": True}}
     library = open_library(SKILLS_CONTENT, settings=counted, spool=spool)
 
@@ -462,9 +452,7 @@ async def test_what_is_read_is_counted_as_the_tools_count_it(
 # Addresses
 
 
-@pytest.mark.parametrize(
-    "path", ["pdf", "ui/react/auth", "_root", "größe/50 %", "a?b#c", "日本/x"]
-)
+@pytest.mark.parametrize("path", ["pdf", "ui/react/auth", "_root", "größe/50 %", "a?b#c", "日本/x"])
 def test_an_address_leads_back_to_its_skill(path: str) -> None:
     index = SkillIndex([make_skill(path)])
 

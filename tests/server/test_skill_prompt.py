@@ -40,16 +40,12 @@ async def complete(client: Client, ref: Any, **given: str) -> CompleteResult:
     return await client.complete(ref, argument, context_arguments=given)
 
 
-async def test_there_is_one_prompt_with_one_argument(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_there_is_one_prompt_with_one_argument(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
         [prompt] = (await client.list_prompts()).prompts
 
     assert prompt.name == "skill"
-    assert [(each.name, each.required) for each in prompt.arguments or ()] == [
-        ("task", True)
-    ]
+    assert [(each.name, each.required) for each in prompt.arguments or ()] == [("task", True)]
 
 
 async def test_a_task_becomes_the_task_and_the_rules_for_it(
@@ -63,9 +59,7 @@ async def test_a_task_becomes_the_task_and_the_rules_for_it(
     assert rules == library.load_skill("ui/react/auth").instructions
 
 
-async def test_a_path_becomes_the_rules_of_that_skill(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_a_path_becomes_the_rules_of_that_skill(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
         said, _, rules = await fill(client, "ui/react/auth")
 
@@ -105,9 +99,7 @@ async def test_paths_are_completed_for_the_prompt_and_for_resources(
     async with connected(library, era) as client:
         typed = await complete(client, prompt, task="ui/rea")
         inside = await complete(client, template, skill_path="AUTH")
-        files = await complete(
-            client, template, skill_path="ui/react/auth", file="assets/"
-        )
+        files = await complete(client, template, skill_path="ui/react/auth", file="assets/")
         other = await complete(client, PromptReference(name="x"), task="ui")
 
     paths = [row.path for row in library.snapshot.index.listed]
@@ -117,9 +109,7 @@ async def test_paths_are_completed_for_the_prompt_and_for_resources(
     assert other.completion.values == []
 
 
-async def test_a_long_list_of_values_is_cut_and_counted(
-    tmp_path: Path, era: str
-) -> None:
+async def test_a_long_list_of_values_is_cut_and_counted(tmp_path: Path, era: str) -> None:
     for number in range(120):
         write_skill(tmp_path, f"area/skill-{number:03}.md")
     library = open_library(tmp_path)

@@ -104,9 +104,7 @@ async def test_what_is_listed_is_exactly_what_is_read(
     assert len({skill["frontmatter"]["name"] for skill in skills}) == len(skills)
 
 
-async def test_what_an_author_wrote_of_a_package_is_kept(
-    packages: SkillLibrary, era: str
-) -> None:
+async def test_what_an_author_wrote_of_a_package_is_kept(packages: SkillLibrary, era: str) -> None:
     async with connected(packages, era) as client:
         skills = await list_published(client)
 
@@ -120,9 +118,7 @@ async def test_what_an_author_wrote_of_a_package_is_kept(
     }
 
 
-async def test_one_skill_is_the_same_entry_as_in_the_list(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_one_skill_is_the_same_entry_as_in_the_list(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
         skills = await list_published(client)
         answer = await ask_extension(client, "skills/get", uri=AUTH)
@@ -141,24 +137,18 @@ async def test_one_skill_is_the_same_entry_as_in_the_list(
         "file:///etc/passwd",
     ],
 )
-async def test_an_address_of_no_skill_is_refused(
-    library: SkillLibrary, era: str, uri: str
-) -> None:
+async def test_an_address_of_no_skill_is_refused(library: SkillLibrary, era: str, uri: str) -> None:
     async with connected(library, era) as client:
         message = await refusal(client, "skills/get", uri=uri)
 
     assert "skills/list has them all" in message
 
 
-async def test_a_folder_has_its_direct_children(
-    packages: SkillLibrary, era: str
-) -> None:
+async def test_a_folder_has_its_direct_children(packages: SkillLibrary, era: str) -> None:
     async with connected(packages, era) as client:
         top = await ask_extension(client, "resources/directory/read", uri="skill://pdf")
         [folder] = [each for each in top["resources"] if each["name"] == "references"]
-        below = await ask_extension(
-            client, "resources/directory/read", uri=folder["uri"]
-        )
+        below = await ask_extension(client, "resources/directory/read", uri=folder["uri"])
         text = await read_bytes(client, "skill://pdf/SKILL.md")
 
     assert top["resources"][0] == {
@@ -175,22 +165,16 @@ async def test_a_folder_has_its_direct_children(
         "scripts": "inode/directory",
         "templates": "inode/directory",
     }
-    assert [each["uri"] for each in below["resources"]] == [
-        "skill://pdf/references/forms.md"
-    ]
+    assert [each["uri"] for each in below["resources"]] == ["skill://pdf/references/forms.md"]
 
 
 @pytest.mark.parametrize(
     "uri", ["skill://pdf/SKILL.md", "skill://pdf/none", "skill://group", "skill://", ""]
 )
-async def test_what_is_no_folder_is_refused(
-    packages: SkillLibrary, era: str, uri: str
-) -> None:
+async def test_what_is_no_folder_is_refused(packages: SkillLibrary, era: str, uri: str) -> None:
     async with connected(packages, era) as client:
         await refusal(client, "resources/directory/read", uri=uri)
-        message = await refusal(
-            client, "resources/directory/read", uri="skill://pdf", cursor="x"
-        )
+        message = await refusal(client, "resources/directory/read", uri="skill://pdf", cursor="x")
 
     assert "Unknown cursor" in message
 
@@ -229,9 +213,7 @@ async def test_a_skill_beyond_the_limits_of_hosts_is_not_published(
     assert "pdf: the skill, which has 5 files" in told
 
 
-async def test_a_file_that_cannot_be_read_is_not_promised(
-    tmp_path: Path, era: str
-) -> None:
+async def test_a_file_that_cannot_be_read_is_not_promised(tmp_path: Path, era: str) -> None:
     write_pdf(tmp_path)
     limit = {"assets": {"max_size_bytes": 15}}
 
@@ -259,9 +241,7 @@ async def test_the_name_of_a_skill_comes_before_the_path_of_another(
     assert b"The one by its name." in texts[1]
 
 
-async def test_the_index_names_every_published_skill(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_the_index_names_every_published_skill(library: SkillLibrary, era: str) -> None:
     async with connected(library, era) as client:
         skills = await list_published(client)
         index = json.loads(await read_bytes(client, INDEX_URI))

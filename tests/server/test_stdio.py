@@ -112,9 +112,7 @@ _END = "os.kill(os.getpid(), signal.SIGTERM)"
     ],
     ids=["background", "last-publishing"],
 )
-def test_an_unexpected_error_ends_it_although_the_input_stays_open(
-    run: str, publish: str
-) -> None:
+def test_an_unexpected_error_ends_it_although_the_input_stays_open(run: str, publish: str) -> None:
     with _serving(run=run, publish=publish) as process:
         process.wait(timeout=PATIENCE_SECONDS)
         assert process.stderr is not None

@@ -30,9 +30,7 @@ def test_only_who_has_the_wire_reads_from_it_and_writes_to_it() -> None:
         check=False,
     )
 
-    assert (done.returncode, done.stdout) == (0, "A MESSAGE É\ngiven back\n"), (
-        done.stderr
-    )
+    assert (done.returncode, done.stdout) == (0, "A MESSAGE É\ngiven back\n"), done.stderr
     assert done.stderr == "printed\nwritten\nby a child\n"
 
 
@@ -49,9 +47,7 @@ def test_only_who_has_the_wire_reads_from_it_and_writes_to_it() -> None:
         (r"others \u00e9 \n \" \ue000", r"others \u00e9 \n \" \ue000"),
     ],
 )
-def test_half_a_surrogate_pair_is_replaced_and_nothing_else(
-    sent: str, read: str
-) -> None:
+def test_half_a_surrogate_pair_is_replaced_and_nothing_else(sent: str, read: str) -> None:
     program = (
         "from skills_mcp.server.wire import claimed_wire\n"
         "with claimed_wire() as wire:\n"

@@ -8,12 +8,19 @@ from typing import Any
 
 from skills_mcp.config import Layer, Limits, Settings
 from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.source import Checkout, Content, Mode, Mount, Part, Surveyed
+from skills_mcp.content.source import (
+    Checkout,
+    Content,
+    ContentPart,
+    Mode,
+    Mount,
+    Surveyed,
+)
 from skills_mcp.skills.file_tree import FolderTree
-from skills_mcp.skills.homes import Home, HomeFolder, Selection, find_layout
+from skills_mcp.skills.homes import RelativeRoot, Selection, SkillRoot, find_layout
 from skills_mcp.skills.model import Problem, Scope, Skill
-from skills_mcp.skills.walk import Walk, WalkLimits
-from skills_mcp.snapshots.collection import look_up, read_home
+from skills_mcp.skills.walk import RootWalk, WalkLimits
+from skills_mcp.snapshots.collection import classify_walk, read_skill_root
 from skills_mcp.snapshots.skill_table import SkillTable
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
 
@@ -42,15 +49,15 @@ def part_of(  # noqa: PLR0913 - what an operator can say of a source
     surveyed: Surveyed | None = None,
     everywhere: bool = False,
     plugins: tuple[str, ...] = (),
-) -> Part:
+) -> ContentPart:
     """Return a folder's share of the content; with a revision it is a commit."""
     checkout = Checkout(folder, revision, datetime.now(UTC), surveyed or {})
     source = FixedSource(checkout, "git" if revision else "local")
     selection = Selection(subfolder, everywhere, plugins)
-    return Part(Mount(source=source, at=at, selection=selection, scope=scope), checkout)
+    return ContentPart(Mount(source=source, at=at, selection=selection, scope=scope), checkout)
 
 
-def homes_of(folder: Path, subfolder: str = "", **more: Any) -> tuple[Home, ...]:
+def homes_of(folder: Path, subfolder: str = "", **more: Any) -> tuple[SkillRoot, ...]:
     """Return where the skills of a folder begin."""
     layout = find_layout(FolderTree(folder), Selection(subfolder, **more))
     return tuple(home.at(folder, "", "org") for home in layout.homes)
@@ -72,16 +79,16 @@ def load_skills(
     limits: Limits | None = None,
 ) -> LoadedSkills:
     """Read every skill of a folder, in the order of their files."""
-    home = Home(folder, prefix, scope=scope, file_prefix=prefix)
+    home = SkillRoot(folder, prefix, scope=scope, file_prefix=prefix)
     limited = WalkLimits.of(limits or Limits())
-    walk = Walk(FolderTree(folder), HomeFolder(""), limited).run()
-    read = read_home(home, look_up(home, walk, lambda _: "", frozenset()), {})
+    walk = RootWalk(FolderTree(folder), RelativeRoot(""), limited).run()
+    read = read_skill_root(home, classify_walk(home, walk, lambda _: "", frozenset()), {})
     records = [record for record in read.records if record.skill]
     table = SkillTable.pack([(0, record) for record in records], [home])
     return LoadedSkills(tuple(table), tuple(problem for _, problem in read.findings))
 
 
-def take(*parts: Path | Part, settings: Mapping[str, Any] | None = None) -> Snapshot:
+def take(*parts: Path | ContentPart, settings: Mapping[str, Any] | None = None) -> Snapshot:
     """Read folders as the content of a server whose operator has set `settings`."""
     content = (part_of(each) if isinstance(each, Path) else each for each in parts)
     layers = (Layer("operator", settings),) if settings else ()

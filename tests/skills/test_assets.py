@@ -21,17 +21,17 @@ from skills_mcp.errors import (
 )
 from skills_mcp.skills.assets import (
     FilePart,
-    Lines,
+    LineRange,
     _copy,
-    copy_files,
-    find_files,
-    is_binary,
-    mime_type,
-    opened,
-    opened_whole,
-    read_beginning,
-    read_file,
-    read_lines,
+    binary_mime_type,
+    copy_skill_files,
+    find_skill_files,
+    is_binary_file,
+    open_fetched_file,
+    open_skill_file,
+    read_head,
+    read_line_range,
+    read_skill_file,
 )
 from skills_mcp.skills.model import Skill, Stamp
 from tests.skills.contents import take
@@ -73,11 +73,9 @@ def put(skill: Skill, file: str, data: str | bytes) -> Path:
         ("a.template.svg", "image/svg+xml"),
     ],
 )
-def test_a_binary_extension_decides_whatever_the_file_holds(
-    file: str, kind: str
-) -> None:
-    assert is_binary(file, b"plain text")
-    assert mime_type(file) == kind
+def test_a_binary_extension_decides_whatever_the_file_holds(file: str, kind: str) -> None:
+    assert is_binary_file(file, b"plain text")
+    assert binary_mime_type(file) == kind
 
 
 @pytest.mark.spec("7.2")
@@ -89,20 +87,20 @@ def test_a_binary_extension_decides_whatever_the_file_holds(
     ],
 )
 def test_every_other_extension_is_text(file: str) -> None:
-    assert not is_binary(file, "plain text, também".encode())
+    assert not is_binary_file(file, "plain text, também".encode())
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"wOF\x80", "é".encode("latin-1")])
 def test_bytes_that_are_no_utf_8_are_never_served_as_text(data: bytes) -> None:
-    assert is_binary("font.ttf", data)
-    assert mime_type("font.ttf") == "application/octet-stream"
+    assert is_binary_file("font.ttf", data)
+    assert binary_mime_type("font.ttf") == "application/octet-stream"
 
 
 @pytest.mark.spec("7.4")
 def test_a_file_is_read_byte_by_byte(skill: Skill) -> None:
     put(skill, "assets/x.txt", "línea\r\n")
 
-    content = read_file(skill, "assets/x.txt", max_bytes=100)
+    content = read_skill_file(skill, "assets/x.txt", max_bytes=100)
 
     assert content.data == "línea\r\n".encode()
     assert not content.is_binary
@@ -112,7 +110,7 @@ def test_a_file_is_read_byte_by_byte(skill: Skill) -> None:
 def test_a_binary_file_is_read_with_its_type(skill: Skill) -> None:
     put(skill, "flow.svg", "<svg/>")
 
-    content = read_file(skill, "flow.svg", max_bytes=100)
+    content = read_skill_file(skill, "flow.svg", max_bytes=100)
 
     assert content.data == b"<svg/>"
     assert content.is_binary
@@ -124,7 +122,7 @@ def test_a_binary_file_is_read_with_its_type(skill: Skill) -> None:
 def test_a_file_may_be_as_large_as_the_limit(skill: Skill) -> None:
     put(skill, "x.txt", "x" * 100)
 
-    assert len(read_file(skill, "x.txt", max_bytes=100).data) == 100
+    assert len(read_skill_file(skill, "x.txt", max_bytes=100).data) == 100
 
 
 @pytest.mark.spec("7.4")
@@ -133,7 +131,7 @@ def test_a_larger_file_is_refused_with_both_sizes(skill: Skill) -> None:
     put(skill, "x.txt", "x" * 1101)
 
     with pytest.raises(FileTooLargeError) as caught:
-        read_file(skill, "x.txt", max_bytes=1100)
+        read_skill_file(skill, "x.txt", max_bytes=1100)
 
     assert "1,101 bytes; the limit is 1,100" in str(caught.value)
     assert "assets.max_size_bytes" in str(caught.value)
@@ -148,7 +146,7 @@ def test_the_size_is_checked_before_anything_is_read(skill: Skill) -> None:
         skill.files["huge.bin"] = Stamp.of(os.fstat(handle.fileno()))
 
     with pytest.raises(FileTooLargeError, match="8,589,934,592 bytes"):
-        read_file(skill, "huge.bin", max_bytes=(1 << 33) - 1)
+        read_skill_file(skill, "huge.bin", max_bytes=(1 << 33) - 1)
 
 
 @pytest.mark.spec("13")
@@ -175,9 +173,7 @@ def test_a_file_that_is_not_there_is_missing_and_its_place_is_not_told(
         run(operation, skill, file)
 
     message = str(caught.value)
-    assert message.startswith(f"ui/auth declares {file!r}, but its folder has no"), (
-        reason
-    )
+    assert message.startswith(f"ui/auth declares {file!r}, but its folder has no"), reason
     assert str(tmp_path) not in message
 
 
@@ -210,18 +206,18 @@ def test_an_endless_file_is_not_read() -> None:
     device = make_skill("a", directory=Path("/dev"))
 
     with pytest.raises(MissingFileError):
-        read_file(device, "zero", max_bytes=10)
+        read_skill_file(device, "zero", max_bytes=10)
 
 
 def run(operation: str, skill: Skill, file: str) -> None:
     if operation == "read":
-        read_file(skill, file, max_bytes=100)
+        read_skill_file(skill, file, max_bytes=100)
     else:
         open_whole(skill, file)
 
 
 def open_whole(skill: Skill, file: str) -> None:
-    with opened_whole(skill, file):
+    with open_fetched_file(skill, file):
         pass
 
 
@@ -303,21 +299,21 @@ if sys.platform != "win32":  # which does not tell when a file was changed
 
 def take_all(skill: Skill, target: Path) -> None:
     target.mkdir()
-    copy_files(skill, target)
+    copy_skill_files(skill, target)
 
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
     "read",
     [
-        lambda skill, _: read_file(skill, "notes.txt", max_bytes=99),
+        lambda skill, _: read_skill_file(skill, "notes.txt", max_bytes=99),
         lambda skill, _: open_whole(skill, "notes.txt"),
-        lambda skill, _: read_beginning(skill, "notes.txt", max_bytes=99),
-        lambda skill, _: read_lines(
-            skill, "notes.txt", Lines(1, 9), max_bytes=99, max_file_bytes=99
+        lambda skill, _: read_head(skill, "notes.txt", max_bytes=99),
+        lambda skill, _: read_line_range(
+            skill, "notes.txt", LineRange(1, 9), max_bytes=99, max_file_bytes=99
         ),
         lambda skill, _: list(
-            find_files(skill, pattern="*.txt", contains="e", max_file_bytes=99)
+            find_skill_files(skill, pattern="*.txt", contains="e", max_file_bytes=99)
         ),
         take_all,
     ],
@@ -351,10 +347,10 @@ def test_a_changed_file_says_what_to_do_and_is_served_again_after_that(
     lengthen(read_skill.directory / "notes.txt")
 
     with pytest.raises(ChangedFileError, match="Call refresh_skills, then ask again"):
-        read_file(read_skill, "notes.txt", max_bytes=99)
+        read_skill_file(read_skill, "notes.txt", max_bytes=99)
 
     again = take(read_skill.directory.parent).index.require(read_skill.path)
-    assert read_file(again, "notes.txt", max_bytes=99).data == b"first and more"
+    assert read_skill_file(again, "notes.txt", max_bytes=99).data == b"first and more"
 
 
 def test_a_file_that_came_later_is_not_served_although_it_is_declared(
@@ -369,18 +365,18 @@ def test_a_file_that_came_later_is_not_served_although_it_is_declared(
     write(tmp_path / "review/new.txt", "later")
 
     with pytest.raises(MissingFileError, match="call refresh_skills"):
-        read_file(skill, "new.txt", max_bytes=99)
+        read_skill_file(skill, "new.txt", max_bytes=99)
 
 
 def test_another_file_that_changed_costs_nothing(read_skill: Skill) -> None:
     assert read_skill.directory
     write(read_skill.directory / "other.txt", "later")
 
-    assert read_file(read_skill, "notes.txt", max_bytes=99).data == b"first"
+    assert read_skill_file(read_skill, "notes.txt", max_bytes=99).data == b"first"
 
 
 def test_an_open_file_is_closed_with_the_block(read_skill: Skill) -> None:
-    with opened(read_skill, "notes.txt") as handle:
+    with open_skill_file(read_skill, "notes.txt") as handle:
         pass
 
     assert handle.closed
@@ -413,7 +409,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_served(read_skill: Skill) -
     assert folder
 
     def read_slowly() -> None:
-        with opened(read_skill, "notes.txt") as handle:
+        with open_skill_file(read_skill, "notes.txt") as handle:
             handle.read(2)
             write(folder / "notes.txt", "anew!")
 
@@ -423,16 +419,14 @@ def test_a_file_that_changes_while_it_is_read_is_not_served(read_skill: Skill) -
 
 @pytest.mark.spec("12.1")
 @pytest.mark.skipif(sys.platform == "win32", reason="links")
-def test_the_folder_of_a_skill_may_not_become_a_link(
-    read_skill: Skill, tmp_path: Path
-) -> None:
+def test_the_folder_of_a_skill_may_not_become_a_link(read_skill: Skill, tmp_path: Path) -> None:
     assert read_skill.directory
     # The very same files, so that only the way to them tells.
     read_skill.directory.rename(tmp_path / "elsewhere")
     read_skill.directory.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
 
     with pytest.raises(ChangedFileError):
-        read_file(read_skill, "notes.txt", max_bytes=99)
+        read_skill_file(read_skill, "notes.txt", max_bytes=99)
 
 
 def test_a_link_on_the_way_to_the_content_is_the_operators_choice(
@@ -442,7 +436,7 @@ def test_a_link_on_the_way_to_the_content_is_the_operators_choice(
     (tmp_path / "current").symlink_to(read_skill.directory.parent)
     skill = take(tmp_path / "current").index.require(read_skill.path)
 
-    assert read_file(skill, "notes.txt", max_bytes=99).data == b"first"
+    assert read_skill_file(skill, "notes.txt", max_bytes=99).data == b"first"
 
 
 def test_a_file_that_grows_is_copied_no_further_than_it_was(tmp_path: Path) -> None:
@@ -455,28 +449,25 @@ def test_a_file_that_grows_is_copied_no_further_than_it_was(tmp_path: Path) -> N
 
 
 def skill_with(folder: Path, files: dict[str, str | bytes]) -> Skill:
-    stamps = {
-        file: Stamp.of(write(folder / file, data).stat())
-        for file, data in files.items()
-    }
+    stamps = {file: Stamp.of(write(folder / file, data).stat()) for file, data in files.items()}
     return make_skill("pdf", directory=folder, files=stamps)
 
 
 def beginning(folder: Path, data: str | bytes, *, max_bytes: int = 100) -> FilePart:
     skill = skill_with(folder, {"x.txt": data})
-    return read_beginning(skill, "x.txt", max_bytes=max_bytes)
+    return read_head(skill, "x.txt", max_bytes=max_bytes)
 
 
 def lines(
     folder: Path,
     data: str | bytes,
-    wanted: Lines,
+    wanted: LineRange,
     *,
     max_bytes: int = 100,
     file: str = "x.txt",
 ) -> FilePart:
     skill = skill_with(folder, {file: data})
-    return read_lines(skill, file, wanted, max_bytes=max_bytes, max_file_bytes=1000)
+    return read_line_range(skill, file, wanted, max_bytes=max_bytes, max_file_bytes=1000)
 
 
 # --- the beginning ------------------------------------------------------------
@@ -542,7 +533,7 @@ def test_a_binary_file_is_cut_anywhere(tmp_path: Path, data: bytes) -> None:
 def test_the_extension_says_what_a_binary_file_is(tmp_path: Path) -> None:
     skill = skill_with(tmp_path, {"logo.svg": "<svg/>"})
 
-    part = read_beginning(skill, "logo.svg", max_bytes=100)
+    part = read_head(skill, "logo.svg", max_bytes=100)
 
     assert part.content.is_binary
     assert part.content.mime_type == "image/svg+xml"
@@ -564,7 +555,7 @@ def test_the_extension_says_what_a_binary_file_is(tmp_path: Path) -> None:
 def test_lines_are_counted_from_one(
     tmp_path: Path, start: int, count: int, text: str, end: int
 ) -> None:
-    part = lines(tmp_path, "one\ntwo\nthree\nfour", Lines(start, count))
+    part = lines(tmp_path, "one\ntwo\nthree\nfour", LineRange(start, count))
 
     assert part.content.data == text.encode()
     assert (part.start_line, part.end_line, part.total_lines) == (start, end, 4)
@@ -573,21 +564,21 @@ def test_lines_are_counted_from_one(
 
 
 def test_line_ends_of_dos_are_line_ends(tmp_path: Path) -> None:
-    part = lines(tmp_path, "one\r\ntwo\r\nthree\r\n", Lines(2, 1))
+    part = lines(tmp_path, "one\r\ntwo\r\nthree\r\n", LineRange(2, 1))
 
     assert part.content.data == b"two\r\n"
     assert part.total_lines == 3
 
 
 def test_what_only_looks_like_a_line_end_is_none(tmp_path: Path) -> None:
-    part = lines(tmp_path, "a\N{LINE SEPARATOR}b\x0cc\x85d\rf\ne", Lines(2, 1))
+    part = lines(tmp_path, "a\N{LINE SEPARATOR}b\x0cc\x85d\rf\ne", LineRange(2, 1))
 
     assert part.content.data == b"e"
     assert part.total_lines == 2
 
 
 def test_no_more_lines_are_returned_than_fit(tmp_path: Path) -> None:
-    part = lines(tmp_path, "one\ntwo\nthree\nfour\n", Lines(2, 9), max_bytes=9)
+    part = lines(tmp_path, "one\ntwo\nthree\nfour\n", LineRange(2, 9), max_bytes=9)
 
     assert part.content.data == b"two\n"
     assert (part.start_line, part.end_line) == (2, 2)
@@ -595,10 +586,8 @@ def test_no_more_lines_are_returned_than_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rest", ["", "\n", "\nnext"])
-def test_a_line_that_does_not_fit_is_cut_and_that_is_said(
-    tmp_path: Path, rest: str
-) -> None:
-    part = lines(tmp_path, "first\n" + "é" * 20 + rest, Lines(2, 9), max_bytes=9)
+def test_a_line_that_does_not_fit_is_cut_and_that_is_said(tmp_path: Path, rest: str) -> None:
+    part = lines(tmp_path, "first\n" + "é" * 20 + rest, LineRange(2, 9), max_bytes=9)
 
     assert part.content.data == ("é" * 4).encode()
     assert (part.start_line, part.end_line) == (2, 2)
@@ -608,13 +597,13 @@ def test_a_line_that_does_not_fit_is_cut_and_that_is_said(
 @pytest.mark.parametrize("start", [5, 6, 1000])
 def test_a_file_has_no_lines_behind_its_end(tmp_path: Path, start: int) -> None:
     with pytest.raises(InvalidArgumentsError) as caught:
-        lines(tmp_path, "1\n2\n3\n4\n", Lines(start, 1))
+        lines(tmp_path, "1\n2\n3\n4\n", LineRange(start, 1))
 
     assert str(caught.value) == f"start_line: 'x.txt' has 4 lines (got {start})"
 
 
 def test_the_first_line_of_an_empty_file_is_empty(tmp_path: Path) -> None:
-    part = lines(tmp_path, "", Lines(1, 5))
+    part = lines(tmp_path, "", LineRange(1, 5))
 
     assert (part.content.data, part.total_lines, part.truncated) == (b"", 0, False)
 
@@ -622,14 +611,14 @@ def test_the_first_line_of_an_empty_file_is_empty(tmp_path: Path) -> None:
 def test_a_binary_file_has_no_lines(tmp_path: Path) -> None:
     for file, data in {"x.txt": b"\xff\n\xff\n", "x.svg": b"<svg/>\n"}.items():
         with pytest.raises(InvalidArgumentsError, match="is no text"):
-            lines(tmp_path, data, Lines(1, 1), file=file)
+            lines(tmp_path, data, LineRange(1, 1), file=file)
 
 
 def test_lines_of_a_huge_file_are_not_counted(tmp_path: Path) -> None:
     with pytest.raises(FileTooLargeError, match="larger than 1,000 bytes"):
-        lines(tmp_path, "x\n" * 501, Lines(1, 1))
+        lines(tmp_path, "x\n" * 501, LineRange(1, 1))
 
-    assert lines(tmp_path, "x\n" * 500, Lines(500, 1)).total_lines == 500
+    assert lines(tmp_path, "x\n" * 500, LineRange(500, 1)).total_lines == 500
 
 
 @given(
@@ -647,7 +636,7 @@ def test_all_parts_together_are_the_file(
     data, part = first.content.data, first
     while part.truncated:
         assert part.end_line is not None
-        part = lines(folder, text, Lines(part.end_line + 1, 3), max_bytes=limit)
+        part = lines(folder, text, LineRange(part.end_line + 1, 3), max_bytes=limit)
         assert part.content.data
         data += part.content.data
 
@@ -670,9 +659,7 @@ FILES: dict[str, str | bytes] = {
 
 def found(folder: Path, pattern: str = "**/*", contains: str = "") -> list[str]:
     skill = skill_with(folder, FILES)
-    return list(
-        find_files(skill, pattern=pattern, contains=contains, max_file_bytes=1000)
-    )
+    return list(find_skill_files(skill, pattern=pattern, contains=contains, max_file_bytes=1000))
 
 
 @pytest.mark.parametrize(
@@ -695,9 +682,7 @@ def found(folder: Path, pattern: str = "**/*", contains: str = "") -> list[str]:
         ("", []),
     ],
 )
-def test_files_are_found_by_a_pattern(
-    tmp_path: Path, pattern: str, files: list[str]
-) -> None:
+def test_files_are_found_by_a_pattern(tmp_path: Path, pattern: str, files: list[str]) -> None:
     assert found(tmp_path, pattern) == files
 
 
@@ -727,8 +712,8 @@ def test_texts_are_found_by_what_they_contain(
 def test_a_file_that_is_too_large_contains_nothing(tmp_path: Path) -> None:
     skill = skill_with(tmp_path, {"a.txt": "form" + "x" * 20, "b.txt": "form"})
 
-    by_text = find_files(skill, pattern="*", contains="form", max_file_bytes=20)
-    by_name = find_files(skill, pattern="*", contains="", max_file_bytes=20)
+    by_text = find_skill_files(skill, pattern="*", contains="form", max_file_bytes=20)
+    by_name = find_skill_files(skill, pattern="*", contains="", max_file_bytes=20)
 
     assert list(by_text) == ["b.txt"]
     assert list(by_name) == ["a.txt", "b.txt"]
@@ -737,9 +722,7 @@ def test_a_file_that_is_too_large_contains_nothing(tmp_path: Path) -> None:
 def test_a_pattern_that_takes_long_elsewhere_takes_no_time_here(tmp_path: Path) -> None:
     skill = skill_with(tmp_path, {"a" * 200: ""})
 
-    assert not list(
-        find_files(skill, pattern="*a" * 60 + "b", contains="", max_file_bytes=9)
-    )
+    assert not list(find_skill_files(skill, pattern="*a" * 60 + "b", contains="", max_file_bytes=9))
 
 
 def test_a_huge_file_is_read_no_further_than_asked(tmp_path: Path) -> None:
@@ -750,14 +733,12 @@ def test_a_huge_file_is_read_no_further_than_asked(tmp_path: Path) -> None:
         stamp = Stamp.of(os.fstat(file.fileno()))
     skill = replace(skill, files={"x.txt": stamp})
 
-    part = read_beginning(skill, "x.txt", max_bytes=9)
+    part = read_head(skill, "x.txt", max_bytes=9)
 
     assert (len(part.content.data), part.size_bytes) == (9, 1 << 40)
     with pytest.raises(FileTooLargeError):
-        read_lines(skill, "x.txt", Lines(1, 1), max_bytes=9, max_file_bytes=99)
-    assert (
-        list(find_files(skill, pattern="*.txt", contains="x", max_file_bytes=99)) == []
-    )
+        read_line_range(skill, "x.txt", LineRange(1, 1), max_bytes=9, max_file_bytes=99)
+    assert list(find_skill_files(skill, pattern="*.txt", contains="x", max_file_bytes=99)) == []
 
 
 # --- what is no file of the skill ---------------------------------------------
@@ -769,9 +750,9 @@ def test_no_part_of_a_file_out_of_the_folder_is_read(tmp_path: Path, file: str) 
     write(tmp_path / "x.txt", "outside")
 
     with pytest.raises(InvalidPathError):
-        read_beginning(skill, file, max_bytes=9)
+        read_head(skill, file, max_bytes=9)
     with pytest.raises(InvalidPathError):
-        read_lines(skill, file, Lines(1, 1), max_bytes=9, max_file_bytes=9)
+        read_line_range(skill, file, LineRange(1, 1), max_bytes=9, max_file_bytes=9)
 
 
 def test_a_file_that_the_skill_does_not_have_is_not_read(tmp_path: Path) -> None:
@@ -780,4 +761,4 @@ def test_a_file_that_the_skill_does_not_have_is_not_read(tmp_path: Path) -> None
 
     for file in ("absent.txt", "new.txt"):
         with pytest.raises(MissingFileError):
-            read_beginning(skill, file, max_bytes=9)
+            read_head(skill, file, max_bytes=9)

@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import MissingFileError, UndeclaredFileError
-from skills_mcp.skills.assets import read_file
+from skills_mcp.skills.assets import read_skill_file
 from skills_mcp.skills.discovery import (
     MAX_SKILL_BYTES,
 )
-from skills_mcp.skills.homes import Home
+from skills_mcp.skills.homes import SkillRoot
 from tests.skills.contents import homes_of, load_skills
 from tests.support import SKILLS_CONTENT, open_library, skill_text, write, write_skill
 
@@ -115,9 +115,7 @@ def test_a_declared_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     write(tmp_path / "ui/other.txt")
 
     assert paths(tmp_path) == ["ui"]
-    assert reasons(tmp_path) == [
-        ("ui.md", "declares missing.md, which is not in its folder")
-    ]
+    assert reasons(tmp_path) == [("ui.md", "declares missing.md, which is not in its folder")]
 
 
 @pytest.mark.spec("13")
@@ -240,9 +238,7 @@ def test_a_huge_file_is_refused_without_reading_all_of_it(tmp_path: Path) -> Non
         (b"\xff-folder/good.md", "\\udcff-folder"),
     ],
 )
-def test_a_name_that_nobody_can_type_is_a_problem(
-    tmp_path: Path, name: bytes, shown: str
-) -> None:
+def test_a_name_that_nobody_can_type_is_a_problem(tmp_path: Path, name: bytes, shown: str) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
     write(path, skill_text())
 
@@ -284,7 +280,7 @@ def test_the_skills_begin_in_skills_or_at_the_top(
     for file in files:
         write_skill(tmp_path, file)
 
-    assert homes_of(tmp_path) == (Home(tmp_path / root),)
+    assert homes_of(tmp_path) == (SkillRoot(tmp_path / root),)
 
 
 @pytest.mark.spec("12.1")
@@ -294,7 +290,7 @@ def test_skills_do_not_begin_where_a_link_leads(tmp_path: Path) -> None:
     content.mkdir()
     (content / "skills").symlink_to(tmp_path / "outside", target_is_directory=True)
 
-    assert homes_of(content) == (Home(content),)
+    assert homes_of(content) == (SkillRoot(content),)
     assert paths(content) == []
 
 
@@ -348,8 +344,8 @@ def test_a_part_of_a_repository_is_its_only_home(tmp_path: Path) -> None:
     write(tmp_path / "skills/a.md")
     write(tmp_path / "team/skills/b.md")
 
-    assert homes_of(tmp_path, "team") == (Home(tmp_path / "team"),)
-    assert homes_of(tmp_path, ".") == (Home(tmp_path),)
+    assert homes_of(tmp_path, "team") == (SkillRoot(tmp_path / "team"),)
+    assert homes_of(tmp_path, ".") == (SkillRoot(tmp_path),)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are not always bytes")
@@ -362,7 +358,7 @@ def test_a_hidden_home_is_not_behind_a_link_and_has_a_name(tmp_path: Path) -> No
     (content / ".half/skills").symlink_to(tmp_path / "outside/skills")
     write(content / os.fsdecode(b".\xff") / "skills/x/SKILL.md", PACKAGE)
 
-    assert homes_of(content) == (Home(content / "skills"),)
+    assert homes_of(content) == (SkillRoot(content / "skills"),)
 
 
 def test_the_sample_content_has_no_problem() -> None:
@@ -409,7 +405,7 @@ def test_a_package_is_served_with_every_file_of_its_folder(tmp_path: Path) -> No
     assert skill.inventory is not None
     assert skill.inventory.total_files == 3
     for file in skill.files:
-        assert read_file(skill, file, max_bytes=100).data
+        assert read_skill_file(skill, file, max_bytes=100).data
 
 
 def test_a_rule_has_no_files_but_those_that_it_declares(tmp_path: Path) -> None:
@@ -437,7 +433,7 @@ def test_a_declared_file_behind_a_link_is_reported(tmp_path: Path) -> None:
         ("ui/x", "is a link, so it is not served"),
     ]
     with pytest.raises(MissingFileError):
-        read_file(skill, "x/secret.txt", max_bytes=100)
+        read_skill_file(skill, "x/secret.txt", max_bytes=100)
 
 
 def test_a_name_may_repeat_because_paths_do_not(tmp_path: Path) -> None:
@@ -479,17 +475,11 @@ def test_a_prefix_stands_in_front_of_everything(
     assert found >= set(expected)
     assert all(skill.file.startswith(prefix) for skill in loaded.skills)
     assert {skill.scope for skill in loaded.skills} == {"repo"}
-    assert [problem.file for problem in loaded.problems] == [
-        f"{prefix}office/broken/SKILL.md"
-    ]
+    assert [problem.file for problem in loaded.problems] == [f"{prefix}office/broken/SKILL.md"]
 
 
-@pytest.mark.parametrize(
-    "name", ["README.md", "LICENSE.md", "AGENTS.md", "README_2.md"]
-)
-def test_a_notice_to_people_is_no_skill_and_no_problem(
-    tmp_path: Path, name: str
-) -> None:
+@pytest.mark.parametrize("name", ["README.md", "LICENSE.md", "AGENTS.md", "README_2.md"])
+def test_a_notice_to_people_is_no_skill_and_no_problem(tmp_path: Path, name: str) -> None:
     write(tmp_path / name, "# Read me")
     write(tmp_path / "ui" / name, "\ufeff# Read me")
 
@@ -498,9 +488,7 @@ def test_a_notice_to_people_is_no_skill_and_no_problem(
 
 
 @pytest.mark.parametrize("name", ["readme.md", "Notes.md"])
-def test_any_other_text_among_the_skills_is_a_problem(
-    tmp_path: Path, name: str
-) -> None:
+def test_any_other_text_among_the_skills_is_a_problem(tmp_path: Path, name: str) -> None:
     write(tmp_path / name, "# Read me")
 
     assert reasons(tmp_path) == [(name, "has no frontmatter")]
@@ -522,16 +510,12 @@ def test_a_package_without_frontmatter_is_no_notice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [MAX_SKILL_BYTES, MAX_SKILL_BYTES + 1])
-def test_the_main_file_of_a_package_may_be_as_large_as_the_limit(
-    tmp_path: Path, size: int
-) -> None:
+def test_the_main_file_of_a_package_may_be_as_large_as_the_limit(tmp_path: Path, size: int) -> None:
     write(tmp_path / "pdf/SKILL.md", PACKAGE.encode().ljust(size, b"x"))
 
     assert paths(tmp_path) == (["pdf"] if size == MAX_SKILL_BYTES else [])
     found = load_skills(tmp_path).problems
-    assert [problem.rule for problem in found] == (
-        [] if size == MAX_SKILL_BYTES else ["file-size"]
-    )
+    assert [problem.rule for problem in found] == ([] if size == MAX_SKILL_BYTES else ["file-size"])
 
 
 def test_a_folder_that_cannot_be_listed_may_be_there_next_time(tmp_path: Path) -> None:
@@ -670,8 +654,6 @@ def test_two_files_of_a_package_that_look_the_same_are_both_left_out(
 
     [skill] = loaded.skills
     assert list(skill.files) == ["SKILL.md", "x.md"]
-    assert [(p.rule, p.level) for p in loaded.problems] == [
-        ("name-collision", "warning")
-    ] * 2
+    assert [(p.rule, p.level) for p in loaded.problems] == [("name-collision", "warning")] * 2
     with pytest.raises(UndeclaredFileError):
         open_library(root).read_file("cv", "é.md")

@@ -7,8 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skills_mcp.skills.document import Document, decode, examples_of, parse_document
-from skills_mcp.skills.frontmatter import parse_skill
+from skills_mcp.skills.document import (
+    Document,
+    decode_markdown,
+    get_examples,
+    parse_document,
+)
+from skills_mcp.skills.frontmatter import parse_rule_file
 from skills_mcp.skills.model import Problem, ProblemList, Skill, SkillPath
 from skills_mcp.skills.package import parse_package
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
@@ -21,7 +26,7 @@ Read = tuple[Document | None, tuple[Problem, ...]]
 def read(raw: bytes | str, *, lenient: bool = True) -> Read:
     report = ProblemList("pdf/SKILL.md")
     data = raw.encode() if isinstance(raw, str) else raw
-    text = decode(data, report, lenient=lenient)
+    text = decode_markdown(data, report, lenient=lenient)
     if text is None:
         return None, report.problems
     return parse_document(text, report, lenient=lenient), report.problems
@@ -72,9 +77,7 @@ def test_no_repair_is_needed_for(raw: str, why: str, lenient: bool) -> None:  # 
 
 
 @pytest.mark.parametrize("lenient", [True, False])
-@pytest.mark.parametrize(
-    "value", ["a --- b", "'--- a'", ">\n  a\n  ---\n  b", '"---"', "|\n  ---"]
-)
+@pytest.mark.parametrize("value", ["a --- b", "'--- a'", ">\n  a\n  ---\n  b", '"---"', "|\n  ---"])
 def test_dashes_inside_a_value_do_not_end_the_frontmatter(
     value: str,
     lenient: bool,  # noqa: FBT001
@@ -115,9 +118,7 @@ class Repair(NamedTuple):
 
 
 REPAIRS = {
-    "an unquoted colon": Repair(
-        "Use when: a form is filled", "Use when: a form is filled"
-    ),
+    "an unquoted colon": Repair("Use when: a form is filled", "Use when: a form is filled"),
     "keys in the next lines": Repair(
         "\n  Use when: @a is there\n  asks", "Use when: @a is there asks"
     ),
@@ -229,9 +230,7 @@ def test_lines_of_keys_are_those_of_the_file() -> None:
         ("\n\t- a\n\t- b", ["a", "b"]),
     ],
 )
-def test_a_broken_metadata_costs_only_what_is_broken(
-    metadata: str, understood: object
-) -> None:
+def test_a_broken_metadata_costs_only_what_is_broken(metadata: str, understood: object) -> None:
     text = f"---\ndescription: D\nmetadata: {metadata}\nlicense: MIT\n---\n"
 
     fields = read_fields(text)
@@ -299,9 +298,7 @@ def test_a_key_that_is_repeated_counts_the_last_time() -> None:
         "duplicate-key",
         4,
     )
-    assert problem.reason == (
-        "has description twice in one place, so the last one is used"
-    )
+    assert problem.reason == ("has description twice in one place, so the last one is used")
 
 
 def test_a_repeated_key_is_told_in_a_repaired_file_too() -> None:
@@ -413,9 +410,7 @@ def test_a_binary_file_is_no_text_in_any_encoding(raw: bytes) -> None:
     assert (problem.level, problem.rule) == ("error", "encoding")
 
 
-@pytest.mark.parametrize(
-    "raw", [described("é").encode("latin-1"), described("é").encode("utf-16")]
-)
+@pytest.mark.parametrize("raw", [described("é").encode("latin-1"), described("é").encode("utf-16")])
 def test_for_rules_of_ones_own_nothing_is_guessed(raw: bytes) -> None:
     document, [problem] = read(raw, lenient=False)
 
@@ -487,8 +482,7 @@ def test_a_frontmatter_that_is_too_long_is_not_even_repaired(block: str) -> None
 
 
 BILLION_LAUGHS = "\n".join(
-    ["a0: &a0 [x, x]"]
-    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
 )
 
 
@@ -588,7 +582,7 @@ def test_whatever_stands_behind_a_key_the_other_keys_are_read(value: str) -> Non
 
 def read_examples(value: Any) -> tuple[tuple[str, ...], list[str]]:
     report = ProblemList("x.md")
-    return examples_of(value, report), [problem.rule for problem in report.problems]
+    return get_examples(value, report), [problem.rule for problem in report.problems]
 
 
 @pytest.mark.parametrize(
@@ -603,9 +597,7 @@ def read_examples(value: Any) -> tuple[tuple[str, ...], list[str]]:
         (None, ()),
     ],
 )
-def test_examples_are_tasks_in_a_list_or_on_lines(
-    value: Any, examples: tuple[str, ...]
-) -> None:
+def test_examples_are_tasks_in_a_list_or_on_lines(value: Any, examples: tuple[str, ...]) -> None:
     assert read_examples(value) == (examples, [])
 
 
@@ -624,16 +616,14 @@ def test_examples_that_are_no_list_are_reported() -> None:
 
 def read_package(**fields: Any) -> Skill:
     text = package_text(**fields)
-    skill, problems = parse_package(
-        text, file="pdf/SKILL.md", path=SkillPath("pdf"), files={}
-    )
+    skill, problems = parse_package(text, file="pdf/SKILL.md", path=SkillPath("pdf"), files={})
     assert problems == ()
     assert skill is not None
     return skill
 
 
 def test_both_formats_have_examples() -> None:
-    rule, problems = parse_skill(
+    rule, problems = parse_rule_file(
         skill_text(examples=["add login"]), file="x.md", directory=None
     )
 

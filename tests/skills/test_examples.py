@@ -10,12 +10,12 @@ from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.examples import (
     Example,
     FittingExample,
-    choose_examples,
-    cut_examples,
-    derive_examples,
-    is_example,
+    examples_from_tasks,
+    is_example_file,
     parse_example,
+    rank_examples,
     read_examples,
+    truncate_examples,
 )
 from skills_mcp.skills.model import Skill, Stamp
 from tests.packages import PNG
@@ -25,10 +25,7 @@ FILE = "examples/first-steps.md"
 
 
 def skill_with(folder: Path, files: dict[str, str | bytes]) -> Skill:
-    stamps = {
-        file: Stamp.of(write(folder / file, data).stat())
-        for file, data in files.items()
-    }
+    stamps = {file: Stamp.of(write(folder / file, data).stat()) for file, data in files.items()}
     return make_skill("pdf", directory=folder, files=stamps)
 
 
@@ -37,12 +34,12 @@ def an_example(text: str = "", *tags: str, title: str = "") -> Example:
 
 
 def scores(query: str, *examples: Example) -> list[int]:
-    chosen = choose_examples(examples, query, tokenize, most=10)
+    chosen = rank_examples(examples, query, tokenize, limit=10)
     return [each.score for each in chosen]
 
 
 def titles(query: str, *examples: Example, most: int = 10) -> list[str]:
-    chosen = choose_examples(examples, query, tokenize, most=most)
+    chosen = rank_examples(examples, query, tokenize, limit=most)
     return [each.example.title for each in chosen]
 
 
@@ -51,7 +48,7 @@ def titles(query: str, *examples: Example, most: int = 10) -> list[str]:
 
 @pytest.mark.parametrize("file", ["examples/a.md", "Examples/A.MD", "examples/.md"])
 def test_markdown_in_the_folder_of_examples_is_an_example(file: str) -> None:
-    assert is_example(file)
+    assert is_example_file(file)
 
 
 @pytest.mark.parametrize(
@@ -59,15 +56,13 @@ def test_markdown_in_the_folder_of_examples_is_an_example(file: str) -> None:
     ["a.md", "examples.md", "examples/a.py", "examples/b/a.md", "b/examples/a.md"],
 )
 def test_other_files_are_no_examples(file: str) -> None:
-    assert not is_example(file)
+    assert not is_example_file(file)
 
 
 # --- one file -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "tags", ["Forms, EU tax", "[Forms, EU tax]", "\n  - Forms\n  - EU tax"]
-)
+@pytest.mark.parametrize("tags", ["Forms, EU tax", "[Forms, EU tax]", "\n  - Forms\n  - EU tax"])
 def test_title_and_tags_are_read_from_the_frontmatter(tags: str) -> None:
     text = f"---\ntitle: A form\ntags: {tags}\n---\n\n# Heading\n\nFill it in.\n"
 
@@ -101,9 +96,7 @@ def test_keys_may_be_in_capitals_and_values_may_be_no_yaml() -> None:
         ("", "first-steps"),
     ],
 )
-def test_without_a_title_it_is_the_first_heading_or_the_files_name(
-    text: str, title: str
-) -> None:
+def test_without_a_title_it_is_the_first_heading_or_the_files_name(text: str, title: str) -> None:
     assert parse_example(text, file=FILE).title == title
 
 
@@ -134,7 +127,7 @@ def test_titles_and_tags_are_short() -> None:
 def test_a_task_of_the_frontmatter_is_an_example_without_a_file() -> None:
     long = "fill in " * 20
 
-    assert derive_examples(["fill in a form", long]) == (
+    assert examples_from_tasks(["fill in a form", long]) == (
         Example("fill in a form", (), "fill in a form", None),
         Example(long[:99] + "…", (), long, None),
     )
@@ -187,7 +180,7 @@ def test_words_of_every_script_are_compared_whatever_their_case() -> None:
 
 
 def test_nothing_is_chosen_where_there_is_nothing() -> None:
-    assert choose_examples((), "form", tokenize, most=3) == ()
+    assert rank_examples((), "form", tokenize, limit=3) == ()
 
 
 # --- how much of them ---------------------------------------------------------
@@ -195,7 +188,7 @@ def test_nothing_is_chosen_where_there_is_nothing() -> None:
 
 def cut(max_bytes: int, *texts: str) -> list[tuple[str, bool]]:
     chosen = [FittingExample(an_example(text), 1) for text in texts]
-    shown = cut_examples(chosen, max_bytes=max_bytes)
+    shown = truncate_examples(chosen, max_bytes=max_bytes)
     return [(each.example.text, each.example.truncated) for each in shown]
 
 
@@ -229,9 +222,7 @@ def test_all_texts_together_are_never_too_long(limit: int, texts: list[str]) -> 
 # --- reading them -------------------------------------------------------------
 
 
-def read(
-    skill: Skill, *, max_bytes: int = 100, max_files: int = 9
-) -> tuple[list[str], list[str]]:
+def read(skill: Skill, *, max_bytes: int = 100, max_files: int = 9) -> tuple[list[str], list[str]]:
     examples, notes = read_examples(skill, max_bytes=max_bytes, max_files=max_files)
     return [each.text for each in examples], list(notes)
 
@@ -261,8 +252,7 @@ def test_a_file_that_cannot_be_read_leaves_a_note_and_the_others(
     files = {"a": "A", "changed": "B", "gone": "C", "z": "Z"}
     skill = skill_with(
         tmp_path,
-        {f"examples/{name}.md": text for name, text in files.items()}
-        | {"examples/image.md": PNG},
+        {f"examples/{name}.md": text for name, text in files.items()} | {"examples/image.md": PNG},
     )
     write(tmp_path / "examples/changed.md", "something else")
     (tmp_path / "examples/gone.md").unlink()

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.files.paths import parse_relative
-from skills_mcp.skills.frontmatter import derive_path, parse_skill
+from skills_mcp.skills.frontmatter import derive_rule_path, parse_rule_file
 from skills_mcp.skills.model import Argument, Asset, Problem, Script, Skill
 from tests.support import skill_text
 
@@ -17,7 +17,7 @@ FOLDER = Path("nowhere")
 
 
 def parse(text: str) -> tuple[Skill | None, tuple[Problem, ...]]:
-    return parse_skill(text, file="ui/react/auth.md", directory=FOLDER)
+    return parse_rule_file(text, file="ui/react/auth.md", directory=FOLDER)
 
 
 def parse_good(text: str) -> Skill:
@@ -72,7 +72,7 @@ Use the provider.
 """
 
     assert parse_good(text) == Skill(
-        path=derive_path("ui/react/auth.md"),
+        path=derive_rule_path("ui/react/auth.md"),
         file="ui/react/auth.md",
         name="auth",
         description="React authentication components and patterns",
@@ -134,7 +134,7 @@ def test_a_file_without_assets_and_scripts_has_none() -> None:
     ],
 )
 def test_the_path_is_the_file_without_its_extension(file: str, path: str) -> None:
-    assert derive_path(file) == path
+    assert derive_rule_path(file) == path
 
 
 @pytest.mark.spec("4.2")
@@ -343,7 +343,7 @@ def test_a_declared_file_outside_the_folder_is_left_out(key: str, file: str) -> 
 def test_without_a_folder_there_are_no_assets_and_no_scripts() -> None:
     text = skill_text(assets=[{"file": "a.txt"}], scripts=[{"file": "s.sh"}])
 
-    skill, [problem] = parse_skill(text, file="a/b.md", directory=None)
+    skill, [problem] = parse_rule_file(text, file="a/b.md", directory=None)
 
     assert skill is not None
     assert tuple(skill.entries()) == ()
@@ -411,16 +411,14 @@ FRONTMATTERISH = st.lists(WORDS | PUNCTUATION, max_size=40).map(
 LEAF = st.none() | st.booleans() | st.integers(-9999, 9999) | st.text(max_size=8)
 TREE = st.recursive(
     LEAF | WORDS,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
     max_leaves=12,
 )
 
 
 def is_skill_or_problem(text: str) -> None:
     for directory in (None, FOLDER):
-        skill, problems = parse_skill(text, file="a.md", directory=directory)
+        skill, problems = parse_rule_file(text, file="a.md", directory=directory)
 
         errors = [problem for problem in problems if problem.level == "error"]
         assert bool(errors) is (skill is None)
@@ -467,13 +465,11 @@ SEEN = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_s
 @pytest.mark.spec("4.2")
 @given(SEEN, st.lists(SEEN, min_size=1, max_size=4, unique_by=str.casefold))
 @example("no", ["1.10", "2026-01-31", "~", "0x1F", "null", "- a", "a: b", "#c"])
-def test_what_can_be_seen_is_read_as_it_was_written(
-    description: str, keywords: list[str]
-) -> None:
+def test_what_can_be_seen_is_read_as_it_was_written(description: str, keywords: list[str]) -> None:
     fields = {"description": description, "keywords": keywords}
     text = f"---\n{yaml.safe_dump(fields, allow_unicode=True)}---\nbody"
 
-    skill, _ = parse_skill(text, file="a.md", directory=None)
+    skill, _ = parse_rule_file(text, file="a.md", directory=None)
 
     assert skill is not None
     assert skill.description == description
@@ -483,7 +479,7 @@ def test_what_can_be_seen_is_read_as_it_was_written(
 def test_control_characters_never_reach_a_terminal() -> None:
     text = '---\ndescription: "\\e[31mred"\nkeywords: ["a\\u0007b"]\n---\nBody'
 
-    skill, problems = parse_skill(text, file="a.md", directory=None)
+    skill, problems = parse_rule_file(text, file="a.md", directory=None)
 
     assert skill is not None
     assert (skill.description, skill.keywords) == ("[31mred", ("ab",))

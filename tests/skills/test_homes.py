@@ -8,7 +8,7 @@ import pytest
 
 from skills_mcp.content.git.tree_listing import CommitTree, TreeEntry
 from skills_mcp.skills.file_tree import FileTree, FolderTree
-from skills_mcp.skills.homes import MARKETPLACE, Layout, Selection, find_layout
+from skills_mcp.skills.homes import MARKETPLACE_MANIFEST, Layout, Selection, find_layout
 from tests.support import write
 
 PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\n"
@@ -49,7 +49,7 @@ def packages(*folders: str) -> Files:
 
 
 def market(*plugins: object, **more: object) -> Files:
-    return {MARKETPLACE: json.dumps({"plugins": plugins, **more})}
+    return {MARKETPLACE_MANIFEST: json.dumps({"plugins": plugins, **more})}
 
 
 @pytest.mark.parametrize(
@@ -200,13 +200,11 @@ def test_what_is_not_in_this_source_is_a_problem_and_is_not_looked_at(
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", "[" * 100_000, '{"plugins": 3}'])
-def test_a_broken_marketplace_costs_nothing_but_itself(
-    tmp_path: Path, text: str
-) -> None:
-    layout = layout_of(tmp_path, {MARKETPLACE: text, **packages("skills/a")})
+def test_a_broken_marketplace_costs_nothing_but_itself(tmp_path: Path, text: str) -> None:
+    layout = layout_of(tmp_path, {MARKETPLACE_MANIFEST: text, **packages("skills/a")})
 
     assert homes(layout) == {"skills": ""}
-    broken = [] if "plugins" in text else [(MARKETPLACE, "manifest")]
+    broken = [] if "plugins" in text else [(MARKETPLACE_MANIFEST, "manifest")]
     assert [(each.file, each.rule) for each in layout.problems] == broken
 
 
@@ -288,9 +286,7 @@ def test_everywhere_adds_the_top_without_the_homes_in_it(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("subfolder, folder", [("team/", "team"), (".", "")])
-def test_a_subfolder_is_the_only_home(
-    tmp_path: Path, subfolder: str, folder: str
-) -> None:
+def test_a_subfolder_is_the_only_home(tmp_path: Path, subfolder: str, folder: str) -> None:
     layout = layout_of(tmp_path, {**THREE, "team/a.md": "x"}, subfolder=subfolder)
 
     assert [home.folder for home in layout.homes] == [folder]
@@ -300,6 +296,4 @@ def test_a_subfolder_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     layout = layout_of(tmp_path, THREE, subfolder="absent")
 
     assert layout.homes == ()
-    assert [(each.file, each.rule) for each in layout.problems] == [
-        ("absent", "subfolder")
-    ]
+    assert [(each.file, each.rule) for each in layout.problems] == [("absent", "subfolder")]

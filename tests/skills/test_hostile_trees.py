@@ -70,9 +70,7 @@ def test_no_package_takes_the_place_of_rules(tmp_path: Path, folder: str) -> Non
         "# How to\n\n---\n\nsome text\n\n---\n",
     ],
 )
-def test_what_stands_in_front_is_not_taken_for_the_frontmatter(
-    tmp_path: Path, front: str
-) -> None:
+def test_what_stands_in_front_is_not_taken_for_the_frontmatter(tmp_path: Path, front: str) -> None:
     write(tmp_path / "x/SKILL.md", front + PACKAGE)
 
     assert [s.description for s in load_skills(tmp_path).skills] == ["What it does"]

@@ -59,9 +59,7 @@ def test_the_parent_follows_from_the_path(path: str, parent: str | None) -> None
         ([], None),
     ],
 )
-def test_a_missing_parent_is_passed_over(
-    paths: list[str], expected: str | None
-) -> None:
+def test_a_missing_parent_is_passed_over(paths: list[str], expected: str | None) -> None:
     index = index_of([*paths, "ui/react/auth"])
 
     parent = index.parent(index.require("ui/react/auth"))
@@ -133,9 +131,7 @@ def test_children_are_the_skills_that_have_it_as_parent(paths: set[str]) -> None
 
 @pytest.mark.spec("4.6")
 @given(TREES, st.randoms(use_true_random=False))
-def test_the_order_of_the_files_changes_nothing(
-    paths: set[str], chance: random.Random
-) -> None:
+def test_the_order_of_the_files_changes_nothing(paths: set[str], chance: random.Random) -> None:
     shuffled = sorted(paths)
     chance.shuffle(shuffled)
 
@@ -150,8 +146,7 @@ def test_only_the_exact_path_finds_a_skill() -> None:
 
     assert index.get("ui/react/auth") is not None
     assert [
-        index.get(path)
-        for path in ["auth", "ui/react", "UI/react/auth", "ui/react/auth.md", ""]
+        index.get(path) for path in ["auth", "ui/react", "UI/react/auth", "ui/react/auth.md", ""]
     ] == [None] * 5
 
 
@@ -174,8 +169,7 @@ def test_a_path_that_leads_nowhere_names_similar_ones(path: str, hint: str) -> N
 
     message = str(caught.value)
     assert message == (
-        f"There is no skill {path!r}. {hint}"
-        "list_skills or search_skills shows what there is."
+        f"There is no skill {path!r}. {hint}list_skills or search_skills shows what there is."
     )
 
 
@@ -216,17 +210,13 @@ def test_a_place_on_a_disk_is_not_repeated(path: str, hint: str) -> None:
     ],
 )
 def test_a_skill_is_resolved_by_its_path_or_its_name(wanted: str, path: str) -> None:
-    index = SkillIndex(
-        [make_skill("office/pdf", name="PDF Tools"), make_skill("web/forms")]
-    )
+    index = SkillIndex([make_skill("office/pdf", name="PDF Tools"), make_skill("web/forms")])
 
     assert index.resolve(wanted).path == path
 
 
 def test_an_exact_path_comes_before_a_name() -> None:
-    index = SkillIndex(
-        [make_skill("pdf", name="other"), make_skill("office/x", name="pdf")]
-    )
+    index = SkillIndex([make_skill("pdf", name="other"), make_skill("office/x", name="pdf")])
 
     assert index.resolve("pdf").path == "pdf"
     assert index.resolve("PDF").path == "office/x"
@@ -266,18 +256,14 @@ def test_a_name_of_very_many_skills_does_not_fill_an_answer() -> None:
 
 
 def test_a_hidden_skill_does_not_make_a_name_ambiguous() -> None:
-    index = SkillIndex(
-        [make_skill("a/review"), make_skill("b/review")], Visibility(deny=("a/*",))
-    )
+    index = SkillIndex([make_skill("a/review"), make_skill("b/review")], Visibility(deny=("a/*",)))
 
     assert index.resolve("review").path == "b/review"
 
 
 @pytest.mark.parametrize("wanted", ["a/review", "review", "$review", "A/Review"])
 def test_a_name_that_only_hidden_skills_have_is_disabled(wanted: str) -> None:
-    index = SkillIndex(
-        [make_skill("a/review"), make_skill("b/x")], Visibility(deny=("review",))
-    )
+    index = SkillIndex([make_skill("a/review"), make_skill("b/x")], Visibility(deny=("review",)))
 
     with pytest.raises(SkillDisabledError):
         index.resolve(wanted)
@@ -293,15 +279,11 @@ def test_a_nested_package_has_the_parents_of_its_folder() -> None:
     index = index_of(["_root", "office/_index", "office/pdf", "office/pdf/forms"])
 
     assert lineage(index, "office/pdf") == ["_root", "office/_index", "office/pdf"]
-    assert lineage(index, "office/pdf/forms") == [
-        *("_root", "office/_index", "office/pdf/forms")
-    ]
+    assert lineage(index, "office/pdf/forms") == [*("_root", "office/_index", "office/pdf/forms")]
 
 
 @given(TREES, st.sets(NAMES, max_size=3))
-def test_a_lineage_never_leads_over_what_is_denied(
-    paths: set[str], denied: set[str]
-) -> None:
+def test_a_lineage_never_leads_over_what_is_denied(paths: set[str], denied: set[str]) -> None:
     everything = index_of(paths)
     index = SkillIndex(map(make_skill, paths), Visibility(deny=tuple(denied)))
 
@@ -324,8 +306,8 @@ def see(index: SkillIndex, shown: Sequence[bool], asked: Sequence[bool]) -> Skil
     """Return an index as a caller sees it: for each row whether it is shown, asked."""
     paths = [row.path for row in index.rows]
     seen, wanted = (dict(zip(paths, each, strict=True)) for each in (shown, asked))
-    its = index.seen(index.derive_shown(lambda row: seen[row.path]))
-    return its.seen(its.derive_asked(lambda row: wanted[row.path]))
+    its = index.seen(index.derive_caller_standing(lambda row: seen[row.path]))
+    return its.seen(its.derive_request_standing(lambda row: wanted[row.path]))
 
 
 TREE = ["_root", "a/_index", "a/b/_index", "a/b/c", "a/d"]

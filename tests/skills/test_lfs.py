@@ -10,7 +10,7 @@ import pytest
 from skills_mcp.errors import LfsPointerError
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.policy import CommandRequest, ScriptRequest
-from skills_mcp.skills.assets import MAX_LFS_POINTER_BYTES, Lines, is_lfs_pointer
+from skills_mcp.skills.assets import MAX_LFS_POINTER_BYTES, LineRange, is_lfs_pointer
 from tests.packages import write_package
 from tests.support import open_library, write, write_skill
 
@@ -45,7 +45,7 @@ def run_script(library: SkillLibrary) -> object:
 
 
 def ask_lines(library: SkillLibrary) -> object:
-    return library.read_file("pdf", "model.bin", Lines(1, 1))
+    return library.read_file("pdf", "model.bin", LineRange(1, 1))
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,7 @@ async def test_a_command_gets_its_folder_whole_with_the_pointer_as_it_is(
 
 
 @pytest.mark.parametrize("file", ["ui/forms.md", "word/SKILL.md"])
-def test_a_skill_whose_own_file_is_a_pointer_is_a_problem(
-    tmp_path: Path, file: str
-) -> None:
+def test_a_skill_whose_own_file_is_a_pointer_is_a_problem(tmp_path: Path, file: str) -> None:
     write_skill(tmp_path, "other.md")
     write(tmp_path / file, POINTER)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.skills.assets import read_beginning
+from skills_mcp.skills.assets import read_head
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 from tests.skills.contents import take
@@ -17,8 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes
 
 GOOD = "---\nname: good\ndescription: Fills forms.\n---\nBody.\n"
 LAUGHS = "\n".join(
-    ["a0: &a0 [x, x]"]
-    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
 )
 
 
@@ -127,7 +126,7 @@ def test_every_broken_skill_has_its_own_problem_and_no_other_has_one(
 def test_what_is_served_of_such_a_tree_can_be_read(content: Path) -> None:
     for skill in take(content).index:
         for file in skill.files:
-            assert read_beginning(skill, file, max_bytes=9).content.data
+            assert read_head(skill, file, max_bytes=9).content.data
 
 
 def test_broken_rules_cost_no_other_rules(tmp_path: Path) -> None:

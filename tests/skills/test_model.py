@@ -7,21 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.inheritance import Located, find_in_chain, find_script
+from skills_mcp.skills.inheritance import (
+    LocatedEntry,
+    find_in_lineage,
+    find_script_in_lineage,
+)
 from skills_mcp.skills.model import (
     Argument,
     Asset,
     Problem,
     ProblemList,
     Script,
-    printable,
+    escape_unprintable,
 )
 from tests.support import make_skill
 
 ASSET = Asset("x.sh", "as a text", "other")
-SCRIPT = Script(
-    "x.sh", "as a program", "server", (Argument("name", "", required=True),)
-)
+SCRIPT = Script("x.sh", "as a program", "server", (Argument("name", "", required=True),))
 
 
 @pytest.mark.spec("7.5")
@@ -29,15 +31,15 @@ def test_a_file_that_is_asset_and_script_is_found_as_what_is_looked_for() -> Non
     skill = make_skill("a", assets=(ASSET,), scripts=(SCRIPT,))
     index = SkillIndex([skill])
 
-    assert find_in_chain(index, skill, "x.sh") == Located(ASSET, skill, None)
-    assert find_script(index, skill, "x.sh") == Located(SCRIPT, skill, None)
+    assert find_in_lineage(index, skill, "x.sh") == LocatedEntry(ASSET, skill, None)
+    assert find_script_in_lineage(index, skill, "x.sh") == LocatedEntry(SCRIPT, skill, None)
 
 
 @pytest.mark.parametrize("file", ["X.sh", "./x.sh", "x", "", "dir/x.sh"])
 def test_only_the_exact_name_is_found(file: str) -> None:
     skill = make_skill("a", assets=(ASSET,))
 
-    assert find_in_chain(SkillIndex([skill]), skill, file) is None
+    assert find_in_lineage(SkillIndex([skill]), skill, file) is None
 
 
 def test_a_problem_reads_as_one_line() -> None:
@@ -110,15 +112,13 @@ def test_warnings_have_an_end_and_errors_are_always_said() -> None:
         ("", ""),
     ],
 )
-def test_only_what_cannot_be_printed_is_written_differently(
-    text: str, shown: str
-) -> None:
-    assert printable(text) == shown
+def test_only_what_cannot_be_printed_is_written_differently(text: str, shown: str) -> None:
+    assert escape_unprintable(text) == shown
 
 
 @given(st.text(st.characters()))
 def test_what_is_printable_can_be_printed(text: str) -> None:
-    shown = printable(text)
+    shown = escape_unprintable(text)
 
     assert shown.isprintable()
     shown.encode()

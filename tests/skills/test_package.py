@@ -18,10 +18,10 @@ from skills_mcp.skills.model import (
     Stamp,
 )
 from skills_mcp.skills.package import (
-    classify,
+    classify_file,
     derive_description,
     derive_slug,
-    is_main,
+    is_skill_md,
     parse_package,
 )
 
@@ -126,9 +126,7 @@ def test_what_a_package_leaves_out_has_a_default() -> None:
         (">-\n  two\n  lines", "two lines"),
     ],
 )
-def test_a_name_may_be_what_the_standard_does_not_allow(
-    written: str, name: str
-) -> None:
+def test_a_name_may_be_what_the_standard_does_not_allow(written: str, name: str) -> None:
     assert parse_good(f"---\nname: {written}\ndescription: D\n---\n").name == name
 
 
@@ -156,9 +154,7 @@ def test_a_missing_name_is_that_of_the_folder(written: str) -> None:
         ("Description: D", 1),
     ],
 )
-def test_a_package_without_a_description_says_how_it_begins(
-    fields: str, line: int
-) -> None:
+def test_a_package_without_a_description_says_how_it_begins(fields: str, line: int) -> None:
     skill, [problem, *_] = parse(f"---\n{fields}\n---\n# Forms\n\nBody. More.\n")
 
     assert skill is not None
@@ -218,9 +214,7 @@ def test_a_text_that_cannot_be_understood_says_why(text: str, rule: str) -> None
         ("---\n---\n# PDF\nNo frontmatter.", "frontmatter"),
     ],
 )
-def test_a_package_without_fields_is_called_like_its_folder(
-    text: str, rule: str
-) -> None:
+def test_a_package_without_fields_is_called_like_its_folder(text: str, rule: str) -> None:
     skill, problems = parse(text)
 
     assert skill is not None
@@ -268,9 +262,7 @@ def test_an_empty_file_is_no_skill() -> None:
         ("| a |\n| - |", ""),
     ],
 )
-def test_a_text_is_described_by_its_first_heading_and_sentence(
-    body: str, description: str
-) -> None:
+def test_a_text_is_described_by_its_first_heading_and_sentence(body: str, description: str) -> None:
     assert derive_description(body) == description
 
 
@@ -349,9 +341,7 @@ def test_keywords_are_collected_from_every_customary_place(
         ("metadata: {skillhub: web}", ""),
     ],
 )
-def test_a_category_is_the_most_particular_one_and_folded(
-    fields: str, category: str
-) -> None:
+def test_a_category_is_the_most_particular_one_and_folded(fields: str, category: str) -> None:
     assert parse_good(head(fields)).category == category
 
 
@@ -402,9 +392,7 @@ def test_a_core_skill_is_declared_in_one_of_three_places(
         ("metadata: {priority: 5000}", "priority-type"),
     ],
 )
-def test_a_wrong_switch_or_number_is_reported_and_its_default_used(
-    fields: str, rule: str
-) -> None:
+def test_a_wrong_switch_or_number_is_reported_and_its_default_used(fields: str, rule: str) -> None:
     skill, [problem] = parse(head(fields))
 
     assert skill is not None
@@ -491,12 +479,12 @@ def test_a_package_at_the_top_without_a_name_is_called_skill() -> None:
 
 @pytest.mark.parametrize("name", ["SKILL.md", "skill.md", "Skill.md", "SKILL.MD"])
 def test_the_file_may_be_written_in_any_case(name: str) -> None:
-    assert is_main(name)
+    assert is_skill_md(name)
 
 
 @pytest.mark.parametrize("name", ["SKILLS.md", "SKILL.markdown", "SKILL", "a-SKILL.md"])
 def test_no_other_file_makes_a_package(name: str) -> None:
-    assert not is_main(name)
+    assert not is_skill_md(name)
 
 
 # --- its files ----------------------------------------------------------------
@@ -531,16 +519,12 @@ def test_no_other_file_makes_a_package(name: str) -> None:
         ("scripts", "other"),
     ],
 )
-def test_the_folder_and_the_extension_say_what_a_file_is_for(
-    file: str, kind: str
-) -> None:
-    assert classify(file) == kind
+def test_the_folder_and_the_extension_say_what_a_file_is_for(file: str, kind: str) -> None:
+    assert classify_file(file) == kind
 
 
 def test_every_file_is_an_asset_or_a_script_that_the_agent_runs() -> None:
-    skill = parse_good(
-        head(""), "scripts/b.py", "scripts/a.sh", "scripts/a.json", "x.png"
-    )
+    skill = parse_good(head(""), "scripts/b.py", "scripts/a.sh", "scripts/a.json", "x.png")
 
     assert [script.file for script in skill.scripts] == ["scripts/b.py", "scripts/a.sh"]
     assert {script.execution for script in skill.scripts} == {"claude"}
@@ -560,9 +544,7 @@ def test_the_inventory_counts_everything_in_the_folder() -> None:
         "logo.png": Stamp(5, 1, 1),
     }
 
-    skill, _ = parse_package(
-        head(""), file="pdf/SKILL.md", path=SkillPath("pdf"), files=files
-    )
+    skill, _ = parse_package(head(""), file="pdf/SKILL.md", path=SkillPath("pdf"), files=files)
 
     assert skill is not None
     assert skill.inventory == Inventory(
@@ -591,9 +573,7 @@ KEYS = st.sampled_from(
 LEAF = st.none() | st.booleans() | st.integers() | st.floats() | st.dates() | st.text()
 VALUES = st.recursive(
     LEAF | KEYS,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=12,
 )
 

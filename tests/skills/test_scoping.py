@@ -5,7 +5,7 @@ import pytest
 from skills_mcp.config import Visibility
 from skills_mcp.errors import SkillNotFoundError
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
+from skills_mcp.skills.scoping import NO_FILTER, SkillFilter, compute_filter_mask
 from tests.support import make_skill
 
 INDEX = SkillIndex(
@@ -19,8 +19,8 @@ INDEX = SkillIndex(
 )
 
 
-def found(scoping: Scoping, index: SkillIndex = INDEX) -> list[str]:
-    mask = narrow(index, scoping)
+def found(scoping: SkillFilter, index: SkillIndex = INDEX) -> list[str]:
+    mask = compute_filter_mask(index, scoping)
     assert mask is not None
     return [row.path for row, wanted in zip(index.listed, mask, strict=True) if wanted]
 
@@ -38,33 +38,33 @@ def found(scoping: Scoping, index: SkillIndex = INDEX) -> list[str]:
 def test_a_folder_is_its_skills_and_no_neighbour_of_a_similar_name(
     below: str, expected: list[str]
 ) -> None:
-    assert found(Scoping(below=below)) == expected
+    assert found(SkillFilter(below=below)) == expected
 
 
 def test_a_category_is_compared_without_case_and_goes_with_a_folder() -> None:
-    assert found(Scoping(category=" Web")) == ["api/auth", "ui/react/auth"]
-    assert found(Scoping(below="ui", category="web")) == ["ui/react/auth"]
+    assert found(SkillFilter(category=" Web")) == ["api/auth", "ui/react/auth"]
+    assert found(SkillFilter(below="ui", category="web")) == ["ui/react/auth"]
 
 
 @pytest.mark.parametrize("below", ["_root", "/", " "])
 def test_the_top_is_everywhere(below: str) -> None:
-    assert narrow(INDEX, EVERYWHERE) is None
-    assert len(found(Scoping(below=below))) == len(INDEX)
+    assert compute_filter_mask(INDEX, NO_FILTER) is None
+    assert len(found(SkillFilter(below=below))) == len(INDEX)
 
 
 def test_a_scope_says_whose_skills_and_may_have_none() -> None:
     index = SkillIndex([make_skill("a", scope="repo"), make_skill("b")])
 
-    assert found(Scoping(scope="repo"), index) == ["a"]
-    assert found(Scoping(scope="user"), index) == []
+    assert found(SkillFilter(scope="repo"), index) == ["a"]
+    assert found(SkillFilter(scope="user"), index) == []
 
 
 def test_only_what_is_offered_is_counted() -> None:
     skills = [make_skill("a"), make_skill("b"), make_skill("ui/c")]
     index = SkillIndex(skills, Visibility(deny=("a",)))
 
-    assert found(Scoping(below="ui"), index) == ["ui/c"]
-    mask = narrow(index, Scoping(below="ui"))
+    assert found(SkillFilter(below="ui"), index) == ["ui/c"]
+    mask = compute_filter_mask(index, SkillFilter(below="ui"))
     assert mask is not None
     assert len(mask) == 2
 
@@ -72,17 +72,20 @@ def test_only_what_is_offered_is_counted() -> None:
 @pytest.mark.parametrize(
     "scoping, words",
     [
-        (Scoping(below="ui/reakt"), ["There is no skill below ", "Folders: ui/react"]),
-        (Scoping(below="zzz"), ["Folders: api, ui, ui/react. ", "list_skills"]),
-        (Scoping(category="db"), ["category db", "Categories: web. ", "Leave"]),
-        (Scoping("ui/react2", "web"), ["category web below ui/react2"]),
+        (
+            SkillFilter(below="ui/reakt"),
+            ["There is no skill below ", "Folders: ui/react"],
+        ),
+        (SkillFilter(below="zzz"), ["Folders: api, ui, ui/react. ", "list_skills"]),
+        (SkillFilter(category="db"), ["category db", "Categories: web. ", "Leave"]),
+        (SkillFilter("ui/react2", "web"), ["category web below ui/react2"]),
     ],
 )
 def test_a_part_without_skills_is_an_error_that_says_what_there_is(
-    scoping: Scoping, words: list[str]
+    scoping: SkillFilter, words: list[str]
 ) -> None:
     with pytest.raises(SkillNotFoundError) as caught:
-        narrow(INDEX, scoping)
+        compute_filter_mask(INDEX, scoping)
 
     for word in words:
         assert word in str(caught.value).replace("'", "")
@@ -91,26 +94,27 @@ def test_a_part_without_skills_is_an_error_that_says_what_there_is(
 @pytest.mark.parametrize(
     "scoping",
     [
-        Scoping(below="/etc/shadow"),
-        Scoping(below="file:/etc/shadow"),
-        Scoping(below="../../shadow"),
-        Scoping(category="/etc/shadow"),
+        SkillFilter(below="/etc/shadow"),
+        SkillFilter(below="file:/etc/shadow"),
+        SkillFilter(below="../../shadow"),
+        SkillFilter(category="/etc/shadow"),
     ],
 )
-def test_a_place_on_a_disk_is_not_repeated(scoping: Scoping) -> None:
+def test_a_place_on_a_disk_is_not_repeated(scoping: SkillFilter) -> None:
     with pytest.raises(SkillNotFoundError) as caught:
-        narrow(INDEX, scoping)
+        compute_filter_mask(INDEX, scoping)
 
     assert "shadow" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "scoping", [Scoping(below="ui"), Scoping(category="web"), Scoping(below="ui/a")]
+    "scoping",
+    [SkillFilter(below="ui"), SkillFilter(category="web"), SkillFilter(below="ui/a")],
 )
-def test_where_there_is_no_skill_no_part_has_one(scoping: Scoping) -> None:
+def test_where_there_is_no_skill_no_part_has_one(scoping: SkillFilter) -> None:
     with pytest.raises(SkillNotFoundError):
-        narrow(SkillIndex(), scoping)
+        compute_filter_mask(SkillIndex(), scoping)
 
 
 def test_where_there_is_no_skill_nobody_has_one() -> None:
-    assert found(Scoping(scope="user"), SkillIndex()) == []
+    assert found(SkillFilter(scope="user"), SkillIndex()) == []

@@ -182,8 +182,7 @@ def test_nothing_at_all_is_a_tree_without_children() -> None:
 FOLDERS = st.lists(st.sampled_from("abc"), max_size=3)
 LAST = st.sampled_from(["a", "b", "c", "_index"])
 TREES = st.sets(
-    st.tuples(FOLDERS, LAST).map(lambda parts: "/".join([*parts[0], parts[1]]))
-    | st.just("_root"),
+    st.tuples(FOLDERS, LAST).map(lambda parts: "/".join([*parts[0], parts[1]])) | st.just("_root"),
     max_size=10,
 )
 

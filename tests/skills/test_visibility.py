@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from skills_mcp.config import Visibility
 from skills_mcp.errors import SkillDisabledError, SkillNotFoundError
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.inheritance import compose, find_in_chain, inherited_assets
+from skills_mcp.skills.inheritance import compose, find_in_lineage, inherited_assets
 from skills_mcp.skills.model import Asset, Skill
-from skills_mcp.skills.visibility import clean, is_denied, is_enabled
+from skills_mcp.skills.visibility import is_denied, is_enabled, normalize_pattern
 from tests.support import make_skill
 
 SKILLS = (
@@ -47,9 +47,7 @@ def test_without_rules_every_skill_is_offered() -> None:
         (["_root", "pdf"], ["_root", "office/pdf"]),
     ],
 )
-def test_enabled_skills_are_named_by_name_or_by_path(
-    names: list[str], paths: list[str]
-) -> None:
+def test_enabled_skills_are_named_by_name_or_by_path(names: list[str], paths: list[str]) -> None:
     assert offered(enabled_skills=tuple(names)) == paths
 
 
@@ -88,9 +86,7 @@ def test_enabled_skills_decide_alone_if_there_are_any() -> None:
         ("_index", ["office/_index"]),
     ],
 )
-def test_a_pattern_fits_the_whole_path_or_the_whole_name(
-    pattern: str, paths: list[str]
-) -> None:
+def test_a_pattern_fits_the_whole_path_or_the_whole_name(pattern: str, paths: list[str]) -> None:
     assert offered(allow=(pattern,)) == paths
     assert offered(deny=(pattern,)) == [path for path in ALL if path not in paths]
 
@@ -107,18 +103,14 @@ def test_what_is_denied_is_not_offered_whatever_else_is_set() -> None:
 
 
 def test_what_is_not_allowed_is_not_offered_even_if_it_is_enabled() -> None:
-    assert offered(allow=("office/*",), enabled_skills=("web/forms", "pdf")) == [
-        "office/pdf"
-    ]
+    assert offered(allow=("office/*",), enabled_skills=("web/forms", "pdf")) == ["office/pdf"]
 
 
 RULES = st.builds(
     Visibility,
     **{
         name: st.lists(
-            st.sampled_from(
-                [*ALL, "pdf", "PDF", "office/*", "web/*", "*", "documents", "Web"]
-            ),
+            st.sampled_from([*ALL, "pdf", "PDF", "office/*", "web/*", "*", "documents", "Web"]),
             max_size=2,
         ).map(tuple)
         for name in ["enabled_skills", "enabled_categories", "allow", "deny"]
@@ -198,7 +190,7 @@ def test_rules_that_are_not_offered_still_reach_the_skills_below(
     text = compose(index, forms)
 
     assert [part in text for part in ("R.", "U.", "F.")] == [True, True, True]
-    assert find_in_chain(index, forms, "logo.svg") is not None
+    assert find_in_lineage(index, forms, "logo.svg") is not None
     assert len(inherited_assets(index, forms)) == 1
 
 
@@ -209,7 +201,7 @@ def test_rules_that_are_denied_reach_nobody() -> None:
 
     assert "U." not in compose(index, forms)
     assert "R." in compose(index, forms)
-    assert find_in_chain(index, forms, "logo.svg") is None
+    assert find_in_lineage(index, forms, "logo.svg") is None
     assert inherited_assets(index, forms) == ()
     assert [skill.path for skill in index.lineage(forms)] == ["_root", "ui/forms"]
 
@@ -218,4 +210,4 @@ def test_rules_that_are_denied_reach_nobody() -> None:
     "pattern", ["secret", "./secret", "/secret", "secret/", " secret/SKILL.md"]
 )
 def test_the_ways_to_write_a_skills_place_are_one(pattern: str) -> None:
-    assert clean(pattern) == "secret"
+    assert normalize_pattern(pattern) == "secret"

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from skills_mcp.errors import LimitExceededError
 from skills_mcp.skills.file_tree import FolderListing, FolderTree
-from skills_mcp.skills.homes import WHOLE, HomeFolder, Selection
+from skills_mcp.skills.homes import DEFAULT_SELECTION, RelativeRoot, Selection
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.walk import (
     MAX_DEPTH,
-    Found,
     Package,
+    RootWalk,
     RuleFile,
-    Survey,
-    Walk,
+    SourceWalk,
     WalkLimits,
+    WalkResult,
 )
 from tests.skills.contents import load_skills
 from tests.support import skill_text, write, write_skill
@@ -45,10 +45,10 @@ def walk(
     *,
     max_file_bytes: int = 1000,
     packages_only: bool = False,
-) -> Iterator[Found]:
-    home = HomeFolder("", packages_only=packages_only)
+) -> Iterator[WalkResult]:
+    home = RelativeRoot("", packages_only=packages_only)
     limits = WalkLimits(max_files=max_files, max_file_bytes=max_file_bytes)
-    return Walk(FolderTree(folder), home, limits).run()
+    return RootWalk(FolderTree(folder), home, limits).run()
 
 
 def packages(folder: Path, *, max_files: int = 1000) -> dict[str, list[str]]:
@@ -134,9 +134,7 @@ def test_markdown_inside_a_package_is_its_file_and_no_skill(tmp_path: Path) -> N
 def test_every_file_belongs_to_its_package_even_a_hidden_one(tmp_path: Path) -> None:
     write_package(tmp_path, "pdf", "a.txt", ".config/b", "x/y/z.bin", "with space.txt")
 
-    assert packages(tmp_path) == {
-        "pdf": [".config/b", "a.txt", "with space.txt", "x/y/z.bin"]
-    }
+    assert packages(tmp_path) == {"pdf": [".config/b", "a.txt", "with space.txt", "x/y/z.bin"]}
 
 
 @pytest.mark.parametrize(
@@ -301,9 +299,7 @@ def test_a_package_whose_main_file_is_a_link_is_not_served(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("target", ["absent", "SKILL.md", "..", "../../outside"])
-def test_a_main_file_may_lead_anywhere_and_is_never_followed(
-    tmp_path: Path, target: str
-) -> None:
+def test_a_main_file_may_lead_anywhere_and_is_never_followed(tmp_path: Path, target: str) -> None:
     write_skill(tmp_path, "outside/secret.md")
     (tmp_path / "inside/pdf").mkdir(parents=True)
     (tmp_path / "inside/pdf/SKILL.md").symlink_to(target)
@@ -433,9 +429,7 @@ def test_a_file_that_nobody_can_name_is_told_in_a_safe_way(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="names that Windows refuses")
 @pytest.mark.parametrize("name", ["a\\b", "a:b", "con.txt", "a ", "a.", "git~1", "a?b"])
-def test_a_file_whose_name_is_not_safe_everywhere_is_left_out(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_file_whose_name_is_not_safe_everywhere_is_left_out(tmp_path: Path, name: str) -> None:
     write_package(tmp_path, "pdf", name, "good.txt")
 
     [package] = [e for e in walk(tmp_path) if isinstance(e, Package)]
@@ -478,7 +472,7 @@ def test_a_huge_folder_is_not_looked_at_to_its_end(tmp_path: Path) -> None:
     tree = CountingTree(tmp_path)
 
     with pytest.raises(LimitExceededError):
-        list(Walk(tree, HomeFolder(""), WalkLimits(max_files=4)).run())
+        list(RootWalk(tree, RelativeRoot(""), WalkLimits(max_files=4)).run())
 
     assert "b" not in looked_at
 
@@ -521,7 +515,7 @@ def test_the_bytes_of_a_source_are_limited_as_a_whole(
     write(tmp_path / "skills/a/b.txt", "x" * 30)
     write(tmp_path / ".github/skills/c/SKILL.md", "x" * 40)
     limits = WalkLimits(max_total_bytes=limit)
-    survey = Survey(FolderTree(tmp_path), WHOLE, limits)
+    survey = SourceWalk(FolderTree(tmp_path), DEFAULT_SELECTION, limits)
     said = None
 
     try:
@@ -637,9 +631,7 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "pipe": os.mkfifo if sys.platform != "win32" else lambda path: path,
 }
 TREES = st.lists(
-    st.tuples(
-        st.lists(NAMES, min_size=1, max_size=4).map("/".join), st.sampled_from([*KINDS])
-    ),
+    st.tuples(st.lists(NAMES, min_size=1, max_size=4).map("/".join), st.sampled_from([*KINDS])),
     max_size=12,
 )
 
@@ -684,7 +676,7 @@ def test_any_tree_of_any_names_is_read_to_its_end(
 
 
 def outside_of(folder: Path, **selected: Any) -> list[tuple[str, str, int]]:
-    survey = Survey(FolderTree(folder), Selection(**selected), WalkLimits())
+    survey = SourceWalk(FolderTree(folder), Selection(**selected), WalkLimits())
     for home in survey.layout.homes:
         list(survey.walk(home))
     return sorted((each.file, each.rule, each.count) for each in survey.outside())
@@ -726,6 +718,4 @@ def test_plugins_that_are_not_picked_are_counted(tmp_path: Path) -> None:
     for name in ("office", "cloud"):
         write_package(tmp_path, f"plugins/{name}/skills/x")
 
-    assert outside_of(tmp_path, plugins=("office",)) == [
-        ("plugins/cloud", "plugin-not-picked", 1)
-    ]
+    assert outside_of(tmp_path, plugins=("office",)) == [("plugins/cloud", "plugin-not-picked", 1)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skills_mcp.config import Settings
-from skills_mcp.content.source import Checkout, Content, Mount, Part
+from skills_mcp.content.source import Checkout, Content, ContentPart, Mount
 from skills_mcp.skills.model import EXPORTED_TIMES_NS, SkillPath
 from skills_mcp.snapshots.changes import (
     OfferedSkills,
@@ -41,16 +41,12 @@ class Commit(FakeSource):
     def content_ids(self, checkout: Checkout) -> Mapping[str, str]:
         files = (each for each in checkout.directory.rglob("*") if each.is_file())
         return {
-            file.relative_to(checkout.directory).as_posix(): sha256_of(
-                file.read_bytes()
-            )
+            file.relative_to(checkout.directory).as_posix(): sha256_of(file.read_bytes())
             for file in files
         }
 
 
-def offered_by(
-    folder: Path, settings: Mapping[str, Any] | None = None
-) -> OfferedSkills:
+def offered_by(folder: Path, settings: Mapping[str, Any] | None = None) -> OfferedSkills:
     """Return the skills of a folder."""
     return open_library(folder, settings=settings).snapshot.offered
 
@@ -62,7 +58,7 @@ def committed(folder: Path) -> OfferedSkills:
             os.utime(file, ns=(EXPORTED_TIMES_NS[0],) * 2)
             file.chmod(0o444)
     checkout = checkout_of(folder.name, folder)
-    part = Part(Mount(source=Commit()), checkout)
+    part = ContentPart(Mount(source=Commit()), checkout)
     return take_snapshot(Content((part,)), Settings()).offered
 
 
@@ -175,9 +171,7 @@ def test_a_list_looks_different_when_a_description_does(
     fields: dict[str, Any],
     is_other: bool,  # noqa: FBT001 - parametrized
 ) -> None:
-    after = copied(
-        content, lambda folder: write_skill(folder, "skills/ui/forms.md", **fields)
-    )
+    after = copied(content, lambda folder: write_skill(folder, "skills/ui/forms.md", **fields))
 
     assert is_listing_changed(offered_by(content), offered_by(after)) is is_other
 
@@ -191,9 +185,7 @@ def test_a_list_looks_different_when_a_skill_comes_or_goes(content: Path) -> Non
     assert not is_listing_changed(before, before)
 
 
-def test_the_first_list_is_news_unless_it_is_empty(
-    content: Path, tmp_path: Path
-) -> None:
+def test_the_first_list_is_news_unless_it_is_empty(content: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
 
     assert is_listing_changed(None, offered_by(content))

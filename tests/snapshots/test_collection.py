@@ -18,13 +18,13 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import (
     Checkout,
     Content,
+    ContentPart,
     ContentSource,
     Mount,
-    Part,
 )
 from skills_mcp.skills.model import EXPORTED_TIMES_NS, Problem
-from skills_mcp.skills.walk import Walk
-from skills_mcp.snapshots.collection import Collection, KeyedProblem, collect
+from skills_mcp.skills.walk import RootWalk
+from skills_mcp.snapshots.collection import KeyedProblem, LoadedSkills, read_sources
 from skills_mcp.snapshots.skill_table import SkillTable
 from skills_mcp.snapshots.snapshot import take_snapshot
 from tests.content.sources import FakeSource
@@ -36,14 +36,14 @@ PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\nBody.\n"
 def here(source: ContentSource, at: str = "") -> Content:
     checkout = sync(source)
     assert checkout is not None
-    return Content((Part(Mount(source=source, at=at), checkout),))
+    return Content((ContentPart(Mount(source=source, at=at), checkout),))
 
 
-def read(content: Content, before: Collection | None = None) -> Collection:
-    return collect(content, Limits(), Visibility(), [before] if before else ())
+def read(content: Content, before: LoadedSkills | None = None) -> LoadedSkills:
+    return read_sources(content, Limits(), Visibility(), [before] if before else ())
 
 
-def told(collection: Collection) -> tuple[object, ...]:
+def told(collection: LoadedSkills) -> tuple[object, ...]:
     """Return all that a reply or the next state can read of a collection."""
     table = collection.table
     return (
@@ -81,9 +81,7 @@ TEXTS = (
     "no frontmatter",
     "---\nkeywords: broken\n---\n",
 )
-EDITS = st.lists(
-    st.tuples(st.sampled_from(FILES), st.sampled_from([None, *TEXTS])), max_size=4
-)
+EDITS = st.lists(st.tuples(st.sampled_from(FILES), st.sampled_from([None, *TEXTS])), max_size=4)
 FOLDERS = st.dictionaries(st.sampled_from(FILES), st.sampled_from(TEXTS), max_size=8)
 
 
@@ -134,17 +132,13 @@ def test_after_any_commit_it_equals_what_is_read_anew(
     assert content.parts[0].checkout is not later.parts[0].checkout
 
 
-def test_only_what_a_commit_changes_is_read_again(
-    tmp_path: Path, opened_files: list[str]
-) -> None:
+def test_only_what_a_commit_changes_is_read_again(tmp_path: Path, opened_files: list[str]) -> None:
     upstream = Upstream.create(tmp_path)
     upstream.commit({f"ui/s{n}.md": skill_text(description=f"N{n}") for n in range(30)})
     upstream.commit({f"p{n}/SKILL.md": PACKAGE for n in range(10)})
     source = RemoteBranch(Remote(upstream.url, "main"), tmp_path / "cache")
     before = read(here(source))
-    upstream.commit(
-        {"ui/s7.md": skill_text(), "p3/new.txt": "x", "ui/s99.md": TEXTS[0]}
-    )
+    upstream.commit({"ui/s7.md": skill_text(), "p3/new.txt": "x", "ui/s99.md": TEXTS[0]})
     opened_files.clear()
 
     after = read(here(source), before)
@@ -162,10 +156,10 @@ def test_a_commit_that_is_known_is_opened_without_a_walk(
     content = here(source)
     before = take_snapshot(content, Settings())
 
-    def walk(_: Walk) -> None:
+    def walk(_: RootWalk) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(Walk, "run", walk)
+    monkeypatch.setattr(RootWalk, "run", walk)
 
     assert take_snapshot(content, Settings(), before.state).reuses_all_of(before.state)
 
@@ -236,7 +230,7 @@ class History(FakeSource):
 
 
 def of(source: ContentSource, checkout: Checkout, at: str = "") -> Content:
-    return Content((Part(Mount(source=source, at=at), checkout),))
+    return Content((ContentPart(Mount(source=source, at=at), checkout),))
 
 
 @pytest.mark.parametrize("at", ["", "teams/web"])
@@ -260,15 +254,15 @@ def test_what_had_no_room_is_read_as_soon_as_there_is_some(tmp_path: Path) -> No
     source, limits = History(tmp_path), Limits(max_characters=1000)
     files = {"a/x.md": skill_text(body="x" * 900), "z/y.md": skill_text(body="y" * 500)}
     full = of(source, source.commit(files))
-    before = collect(full, limits, Visibility())
+    before = read_sources(full, limits, Visibility())
     assert len(before.table) == 0
     assert [problem.rule for problem in before.problems] == ["limit"]
     smaller = {**files, "a/x.md": skill_text(body="x" * 100)}
     later = of(source, source.commit(smaller))
 
-    after = collect(later, limits, Visibility(), [before])
+    after = read_sources(later, limits, Visibility(), [before])
 
-    assert told(after) == told(collect(later, limits, Visibility()))
+    assert told(after) == told(read_sources(later, limits, Visibility()))
     assert len(after.table) == 2
 
 
@@ -278,22 +272,20 @@ def test_what_has_no_room_does_not_depend_on_what_is_known(tmp_path: Path) -> No
         "a/b/x.md": skill_text(body="x" * 400),
         "a/b-c.md": skill_text(body="y" * 400),
     }
-    before = collect(of(source, source.commit(files)), limits, Visibility())
+    before = read_sources(of(source, source.commit(files)), limits, Visibility())
     assert len(before.table) == 2
     more = {**files, "Z/z.md": skill_text(body="z" * 400)}
     later = of(source, source.commit(more))
 
-    after = collect(later, limits, Visibility(), [before])
+    after = read_sources(later, limits, Visibility(), [before])
 
-    assert told(after) == told(collect(later, limits, Visibility()))
+    assert told(after) == told(read_sources(later, limits, Visibility()))
     assert [row.path for row in after.table.listed] == []
     assert [problem.rule for problem in after.problems] == ["limit"]
 
 
 @pytest.mark.parametrize("file", [".", "ui"])
-def test_a_folder_that_could_not_be_listed_is_listed_again(
-    tmp_path: Path, file: str
-) -> None:
+def test_a_folder_that_could_not_be_listed_is_listed_again(tmp_path: Path, file: str) -> None:
     source = History(tmp_path)
     content = of(source, source.commit({"ui/react/a.md": TEXTS[0]}))
     whole = read(content)
@@ -313,12 +305,12 @@ def test_who_gave_way_is_back_when_the_other_one_goes(tmp_path: Path) -> None:
     def parts(later: Checkout) -> Content:
         return Content((*of(first, checkout).parts, *of(second, later).parts))
 
-    before = collect(parts(second.commit(both)), Limits(), rules)
+    before = read_sources(parts(second.commit(both)), Limits(), rules)
     content = parts(second.commit({"b.md": TEXTS[0]}))
 
-    after = collect(content, Limits(), rules, [before])
+    after = read_sources(content, Limits(), rules, [before])
 
-    assert told(after) == told(collect(content, Limits(), rules))
+    assert told(after) == told(read_sources(content, Limits(), rules))
     assert [row.path for row in after.table.listed] == ["b", "ui/a"]
 
 
@@ -337,10 +329,10 @@ def test_a_skill_that_has_lost_a_file_is_read_again(tmp_path: Path) -> None:
 
 def test_files_of_earlier_commits_do_not_count(tmp_path: Path) -> None:
     source, limits = History(tmp_path), Limits(max_files=3)
-    known: list[Collection] = []
+    known: list[LoadedSkills] = []
     for number in range(9):
         checkout = source.commit({"ui/a.md": TEXTS[0], "b.md": f"{number}"})
-        known = [collect(of(source, checkout), limits, Visibility(), known)]
+        known = [read_sources(of(source, checkout), limits, Visibility(), known)]
 
     assert {problem.rule for problem in known[0].problems} == {"no-frontmatter"}
 
@@ -403,7 +395,7 @@ def test_a_limit_that_was_lowered_holds_for_what_is_known(tmp_path: Path) -> Non
     content = of(source, source.commit({"a.md": skill_text(body="x" * 900)}))
     before = read(content)
 
-    after = collect(content, Limits(max_characters=100), Visibility(), [before])
+    after = read_sources(content, Limits(max_characters=100), Visibility(), [before])
 
     assert [problem.rule for problem in after.problems] == ["limit"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Content, Mount, Part
+from skills_mcp.content.source import Content, ContentPart, Mount
 from skills_mcp.skills.model import SkillPath
 from skills_mcp.snapshots.snapshot import Snapshot
 from tests.skills.contents import take
@@ -43,7 +43,7 @@ def serve(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         source = RemoteBranch(Remote(upstream.url, "main"), tmp_path / "cache")
         checkout = sync(source)
         assert checkout is not None
-        return take(Part(Mount(source=source), checkout), settings=settings)
+        return take(ContentPart(Mount(source=source), checkout), settings=settings)
 
     return from_folder if request.param == "folder" else from_commit
 

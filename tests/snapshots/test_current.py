@@ -77,9 +77,7 @@ def test_a_folder_is_read_step_by_step(tmp_path: Path) -> None:
 
 
 def test_a_repository_is_read_step_by_step(upstream: Upstream, tmp_path: Path) -> None:
-    upstream.commit(
-        {f"skills/{n}/SKILL.md": package_text(name=n) for n in ("pdf", "word")}
-    )
+    upstream.commit({f"skills/{n}/SKILL.md": package_text(name=n) for n in ("pdf", "word")})
     source = RemoteBranch(Remote.parse(upstream.url, "main"), tmp_path / "cache")
 
     diary = diary_of(source, tmp_path / "index")

@@ -16,7 +16,7 @@ import pytest
 
 from skills_mcp.config import Config, Layer, Limits, Settings, Visibility
 from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.source import Checkout, Content, Mount, Part
+from skills_mcp.content.source import Checkout, Content, ContentPart, Mount
 from skills_mcp.errors import ContentUnavailableError
 from skills_mcp.snapshots import index_cache
 from skills_mcp.snapshots.current import CurrentSnapshot
@@ -45,7 +45,7 @@ def cache(tmp_path: Path, folder: Path) -> IndexCache:
 
 def content_of(folder: Path, at: str = "") -> Content:
     checkout = Checkout(folder, None, datetime.now(UTC))
-    return Content((Part(Mount(source=LocalFolder(folder), at=at), checkout),))
+    return Content((ContentPart(Mount(source=LocalFolder(folder), at=at), checkout),))
 
 
 def taken(folder: Path, known: IndexState | None = None) -> Snapshot:
@@ -68,9 +68,7 @@ def another(cache: IndexCache, folder: Path) -> IndexCache:
     return IndexCache(cache.folder.parent, content_of(folder), Config())
 
 
-def test_what_was_opened_or_saved_here_is_not_opened_again(
-    folder: Path, cache: IndexCache
-) -> None:
+def test_what_was_opened_or_saved_here_is_not_opened_again(folder: Path, cache: IndexCache) -> None:
     cache.save(taken(folder).state)
     other = another(cache, folder)
 
@@ -87,9 +85,7 @@ def only_folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_was_saved_answers_as_what_was_built(
-    folder: Path, cache: IndexCache
-) -> None:
+def test_what_was_saved_answers_as_what_was_built(folder: Path, cache: IndexCache) -> None:
     built = taken(folder)
     saved = cache.save(built.state)
 
@@ -152,9 +148,7 @@ def test_servers_that_start_together_build_it_once(
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "noise"])
-def test_a_damaged_file_counts_as_not_there(
-    damage: str, folder: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_file_counts_as_not_there(damage: str, folder: Path, tmp_path: Path) -> None:
     server_of(folder, tmp_path).load(content_of(folder))
     for file in only_folder(tmp_path).iterdir():
         raw = file.read_bytes()
@@ -200,9 +194,7 @@ def test_other_sources_limits_and_formats_have_folders_of_their_own(
     assert IndexCache(index, content_of(folder), Config()).open() is None
 
 
-def test_a_disk_that_takes_nothing_is_no_reason_not_to_serve(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_disk_that_takes_nothing_is_no_reason_not_to_serve(folder: Path, tmp_path: Path) -> None:
     write(tmp_path / "index", "a file where a folder should be")
 
     server = server_of(folder, tmp_path)
@@ -234,12 +226,10 @@ def test_who_is_denied_here_takes_nobodys_place_in_another_server(
         folder = tmp_path / name
         write(folder / "pdf" / "SKILL.md", PACKAGE.format("pdf") + name)
         checkout = Checkout(folder, "a" * 40, datetime.now(UTC))
-        parts.append(Part(Mount(source=LocalFolder(folder)), checkout))
+        parts.append(ContentPart(Mount(source=LocalFolder(folder)), checkout))
     content = Content(tuple(parts))
     denying = Layer("test", {"visibility": {"deny": ["pdf"]}})
-    CurrentSnapshot(mounted(tmp_path), Settings((denying,)), tmp_path / "index").load(
-        content
-    )
+    CurrentSnapshot(mounted(tmp_path), Settings((denying,)), tmp_path / "index").load(content)
 
     server = CurrentSnapshot(mounted(tmp_path), Settings(()), tmp_path / "index")
     server.load(content)
@@ -260,9 +250,7 @@ def test_what_somebody_else_has_written_is_not_taken_for_ours(
 
 
 @pytest.mark.parametrize("name", ["skills.paths.npy", "skills.keywords.npy"])
-def test_damage_that_shows_late_is_repaired(
-    name: str, folder: Path, tmp_path: Path
-) -> None:
+def test_damage_that_shows_late_is_repaired(name: str, folder: Path, tmp_path: Path) -> None:
     server_of(folder, tmp_path).load(content_of(folder))
     damaged = only_folder(tmp_path)
     (damaged / name).write_bytes((damaged / name).read_bytes()[:-1] + b"!")
@@ -300,9 +288,7 @@ def test_what_somebody_died_over_is_deleted(folder: Path, tmp_path: Path) -> Non
     assert {each.name for each in layout.iterdir()} == {"lock", "2", ".staging-new"}
 
 
-def test_damage_to_one_skill_keeps_no_other_from_being_served(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_damage_to_one_skill_keeps_no_other_from_being_served(folder: Path, tmp_path: Path) -> None:
     server_of(folder, tmp_path).load(content_of(folder))
     file = only_folder(tmp_path) / "text.bin"
     file.write_bytes(b"!" + file.read_bytes()[1:])
@@ -313,9 +299,7 @@ def test_damage_to_one_skill_keeps_no_other_from_being_served(
     assert server.snapshot.index.require("xls").name == "xls"
 
 
-def test_a_single_wrong_byte_in_a_skill_is_noticed(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_single_wrong_byte_in_a_skill_is_noticed(folder: Path, tmp_path: Path) -> None:
     server_of(folder, tmp_path).load(content_of(folder))
     text = only_folder(tmp_path) / "text.bin"
     raw = text.read_bytes()
@@ -472,9 +456,7 @@ def test_a_process_that_was_stopped_in_mid_build_keeps_no_other_waiting(
             stopped.send_signal(signal.SIGSTOP)
 
             server = server_of(folder, tmp_path)
-            loading = threading.Thread(
-                target=server.load, args=(content_of(folder),), daemon=True
-            )
+            loading = threading.Thread(target=server.load, args=(content_of(folder),), daemon=True)
             loading.start()
             loading.join(PATIENCE_SECONDS)
 

@@ -24,9 +24,7 @@ Opener = Callable[[str, int], SkillLibrary]
 
 
 @pytest.fixture(params=["SKILLS_DIR", "SKILLS_REPO"])
-def open_limited(
-    request: pytest.FixtureRequest, upstream: Upstream, tmp_path: Path
-) -> Opener:
+def open_limited(request: pytest.FixtureRequest, upstream: Upstream, tmp_path: Path) -> Opener:
     """Return a function that opens the upstream as a folder or as a repository."""
     return lambda key, most: open_source(request.param, upstream, tmp_path, key, most)
 
@@ -72,9 +70,7 @@ def test_what_was_served_stays_when_a_limit_is_exceeded(
     assert [skill.path for skill in library.snapshot.index] == ["a"]
 
 
-def test_files_that_cannot_be_served_do_not_count(
-    open_limited: Opener, upstream: Upstream
-) -> None:
+def test_files_that_cannot_be_served_do_not_count(open_limited: Opener, upstream: Upstream) -> None:
     upstream.commit(FILES | {f"src/{number}.py": "x" for number in range(50)})
     library = open_limited("max_files", 8)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skills_mcp.skills.discovery import read_skill
 from skills_mcp.skills.file_tree import FolderTree
-from skills_mcp.skills.homes import Home, HomeFolder
+from skills_mcp.skills.homes import RelativeRoot, SkillRoot
 from skills_mcp.skills.model import (
     Argument,
     Asset,
@@ -20,8 +20,8 @@ from skills_mcp.skills.model import (
     Skill,
     Stamp,
 )
-from skills_mcp.skills.walk import Walk, WalkLimits
-from skills_mcp.snapshots.records import KEY_BYTES, NO_KEY, ContentRecord
+from skills_mcp.skills.walk import RootWalk, WalkLimits
+from skills_mcp.snapshots.records import NO_KEY, RECORD_KEY_BYTES, ContentRecord
 from skills_mcp.snapshots.skill_table import SkillTable
 from tests.support import SKILLS_CONTENT, make_skill
 
@@ -29,13 +29,13 @@ STAMP = Stamp(5, 2**62, 7)
 HERE = Path("/content")
 
 
-def recorded(skill: Skill, home: Home, number: int = 1) -> ContentRecord:
-    key = number.to_bytes(KEY_BYTES, "big")
+def recorded(skill: Skill, home: SkillRoot, number: int = 1) -> ContentRecord:
+    key = number.to_bytes(RECORD_KEY_BYTES, "big")
     return ContentRecord.of(key, home, skill.file, (skill, ()))
 
 
-def packed(*skills: Skill, home: Home | None = None) -> SkillTable:
-    home = home or Home(HERE)
+def packed(*skills: Skill, home: SkillRoot | None = None) -> SkillTable:
+    home = home or SkillRoot(HERE)
     records = [recorded(skill, home, number) for number, skill in enumerate(skills, 1)]
     return SkillTable.pack([(0, record) for record in records], [home])
 
@@ -45,18 +45,14 @@ def placed(skill: Skill) -> Skill:
 
 
 def test_every_skill_comes_out_as_it_was_read() -> None:
-    home = Home(SKILLS_CONTENT / "skills")
-    walk = Walk(FolderTree(home.directory), HomeFolder(""), WalkLimits()).run()
+    home = SkillRoot(SKILLS_CONTENT / "skills")
+    walk = RootWalk(FolderTree(home.directory), RelativeRoot(""), WalkLimits()).run()
     found = [each for each in walk if not isinstance(each, Problem)]
     read = [(each.file, read_skill(home, each)) for each in found]
     skills = [skill for _, (skill, _) in read if skill]
 
     table = SkillTable.pack(
-        [
-            (0, ContentRecord.of(NO_KEY, home, file, its))
-            for file, its in read
-            if its[0]
-        ],
+        [(0, ContentRecord.of(NO_KEY, home, file, its)) for file, its in read if its[0]],
         [home],
     )
 
@@ -89,7 +85,7 @@ def test_nothing_of_a_skill_is_lost() -> None:
         always_apply=True,
     )
 
-    home = Home(HERE, scope="repo")
+    home = SkillRoot(HERE, scope="repo")
     table = packed(skill, home=home)
 
     assert table[0] == placed(skill)
@@ -112,7 +108,7 @@ def test_a_record_says_the_same_from_another_folder() -> None:
     before = packed(make_skill("_root"), skill)
     [_, kept] = before.records()
 
-    table = SkillTable.pack([(0, kept)], [Home(Path("/later"))])
+    table = SkillTable.pack([(0, kept)], [SkillRoot(Path("/later"))])
 
     expected = replace(skill, directory=Path("/later/a"), location=Path("/later/a.md"))
     assert list(table) == [expected]

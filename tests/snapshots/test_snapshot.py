@@ -15,10 +15,10 @@ from skills_mcp.errors import SkillDisabledError
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.routing.ranked import RankedMatcher
-from skills_mcp.skills.homes import WHOLE, HomeFolder
+from skills_mcp.skills.homes import DEFAULT_SELECTION, RelativeRoot
 from skills_mcp.skills.inheritance import compose
 from skills_mcp.skills.model import Problem
-from skills_mcp.snapshots.snapshot import Snapshot, log_news, take_snapshot
+from skills_mcp.snapshots.snapshot import Snapshot, log_changes, take_snapshot
 from tests.skills.contents import part_of, take
 from tests.support import write, write_skill
 
@@ -193,9 +193,7 @@ def test_only_trusted_content_configures_scripts(
         ("matching: {min_score: 7}", "matching.min_score: must be a number from"),
     ],
 )
-def test_wrong_settings_of_the_content_stop_nothing(
-    content: Path, text: str, reason: str
-) -> None:
+def test_wrong_settings_of_the_content_stop_nothing(content: Path, text: str, reason: str) -> None:
     write(content / "config.yaml", text)
 
     snapshot = take(content)
@@ -234,17 +232,15 @@ def test_problems_of_settings_and_of_skills_are_told_together(content: Path) -> 
     ]
 
 
-def test_the_log_tells_each_problem_once(
-    content: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_tells_each_problem_once(content: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     write(content / "skills" / "bad.md", "no frontmatter")
     first = take(part_of(content, revision="c0ffee"))
     write(content / "skills" / "worse.md", "no frontmatter")
     second = take(part_of(content, revision="decaf"))
 
-    log_news(first, None)
-    log_news(second, first)
+    log_changes(first, None)
+    log_changes(second, first)
 
     lines = [record.message.partition(" (")[0] for record in caplog.records]
     assert lines == [
@@ -260,7 +256,7 @@ def test_the_log_of_a_folder_names_the_folder(
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    log_news(take(content), None)
+    log_changes(take(content), None)
 
     assert caplog.messages == [f"Serving 2 skills at {content}"]
 
@@ -317,7 +313,7 @@ def test_a_repository_serves_the_skills_of_its_own_agents(tmp_path: Path) -> Non
 def test_what_a_commit_has_and_no_disk_may_have_is_reported(content: Path) -> None:
     write_skill(content, "other/_root.md")
     told_of = Problem("ui/link.md", "is a link", "copy it", rule="link", count=3)
-    surveyed = {WHOLE: SurveyedPart((HomeFolder("skills"),), (told_of,))}
+    surveyed = {DEFAULT_SELECTION: SurveyedPart((RelativeRoot("skills"),), (told_of,))}
 
     snapshot = take(part_of(content, at="web", revision="c0ffee", surveyed=surveyed))
 
@@ -359,14 +355,10 @@ def test_every_source_stands_where_it_is_mounted(content: Path, team: Path) -> N
 
 
 def test_a_mount_point_may_be_written_with_slashes(team: Path) -> None:
-    assert paths(take(part_of(team, at="/web/"))) == [
-        *("web/_index", "web/pdf", "web/ui/react")
-    ]
+    assert paths(take(part_of(team, at="/web/"))) == [*("web/_index", "web/pdf", "web/ui/react")]
 
 
-def test_the_first_of_two_skills_with_one_path_is_served(
-    content: Path, team: Path
-) -> None:
+def test_the_first_of_two_skills_with_one_path_is_served(content: Path, team: Path) -> None:
     both = (content, team)
 
     for first, second in (both, both[::-1]):
@@ -424,9 +416,7 @@ def test_only_a_part_of_a_source_is_served(content: Path, team: Path) -> None:
     write_skill(team, "skills/a.md")
 
     assert paths(take(part_of(team, subfolder="ui"))) == ["react"]
-    assert paths(take(part_of(content, subfolder="."))) == [
-        *("skills/_root", "skills/ui/react")
-    ]
+    assert paths(take(part_of(content, subfolder="."))) == [*("skills/_root", "skills/ui/react")]
 
 
 def test_a_part_that_is_not_there_is_a_problem(content: Path) -> None:
@@ -549,7 +539,7 @@ def test_the_log_names_the_package_that_has_chosen_the_algorithm(
         text = "---\nname: pdf\ndescription: D\ntags: forms\n---\n"
         write(content / "skills/pdf/SKILL.md", text)
 
-    log_news(take(content, settings={"matching": {"algorithm": algorithm}}), None)
+    log_changes(take(content, settings={"matching": {"algorithm": algorithm}}), None)
 
     assert [m for m in caplog.messages if "words" in m] == told
 
@@ -563,9 +553,7 @@ def test_a_package_that_is_not_offered_does_not_choose(content: Path) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
-def test_a_hidden_skill_is_in_no_matcher_and_refused_by_name(
-    content: Path, algorithm: str
-) -> None:
+def test_a_hidden_skill_is_in_no_matcher_and_refused_by_name(content: Path, algorithm: str) -> None:
     settings = {
         "matching": {"algorithm": algorithm},
         "visibility": {"deny": ["ui/*"]},
@@ -608,10 +596,10 @@ def test_the_same_commits_give_the_same_again(content: Path, team: Path) -> None
         )
 
     read = before.state.collection
-    assert read.is_of(content_of("a", "b"))
-    assert not read.is_of(content_of("a", "c"))
-    assert not read.is_of(content_of("a", None))
-    assert not take(content).state.collection.is_of(Content((part_of(content),)))
+    assert read.matches_content(content_of("a", "b"))
+    assert not read.matches_content(content_of("a", "c"))
+    assert not read.matches_content(content_of("a", None))
+    assert not take(content).state.collection.matches_content(Content((part_of(content),)))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no named pipes")
@@ -619,7 +607,7 @@ def test_what_could_not_be_read_is_tried_again(content: Path) -> None:
     os.mkfifo(content / "skills/pipe.md")
     part = part_of(content, revision="a")
 
-    assert not take(part).state.collection.is_of(Content((part,)))
+    assert not take(part).state.collection.matches_content(Content((part,)))
 
 
 def test_a_setting_that_hides_nothing_is_told(content: Path) -> None:

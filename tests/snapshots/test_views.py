@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from skills_mcp.skills.access import EVERYTHING, Access
-from skills_mcp.skills.scoping import EVERYWHERE, Scoping
+from skills_mcp.skills.scoping import NO_FILTER, SkillFilter
 from skills_mcp.snapshots.snapshot import Snapshot
-from skills_mcp.snapshots.views import MOST_GRANTED, MOST_NARROWED
+from skills_mcp.snapshots.views import MAX_GRANT_VIEWS, MAX_SCOPE_VIEWS
 from tests.packages import write_package
 from tests.skills.contents import part_of, take
 from tests.support import write_skill
@@ -56,7 +56,7 @@ def test_other_grants_that_show_the_same_share_a_view(snapshot: Snapshot) -> Non
 
 
 def test_scopes_of_a_caller_s_choice_evict_no_view_of_grants(tmp_path: Path) -> None:
-    skills = [f"s{number}" for number in range(2 * MOST_NARROWED)]
+    skills = [f"s{number}" for number in range(2 * MAX_SCOPE_VIEWS)]
     for skill in skills:
         write_skill(tmp_path / "content", f"{skill}.md")
     snapshot = take(tmp_path / "content")
@@ -66,7 +66,7 @@ def test_scopes_of_a_caller_s_choice_evict_no_view_of_grants(tmp_path: Path) -> 
         snapshot.seen_by(granted("*", scope=[each]))
 
     assert [snapshot.seen_by(granted(each, "s0")) for each in skills] == kept
-    assert len(snapshot.narrowed) == MOST_NARROWED
+    assert len(snapshot.narrowed) == MAX_SCOPE_VIEWS
 
 
 def test_a_scope_narrows_the_view_of_the_grants(snapshot: Snapshot) -> None:
@@ -78,14 +78,14 @@ def test_a_scope_narrows_the_view_of_the_grants(snapshot: Snapshot) -> None:
 
 
 def test_a_view_is_let_go_after_many_others(tmp_path: Path) -> None:
-    for number in range(MOST_GRANTED + 1):
+    for number in range(MAX_GRANT_VIEWS + 1):
         write_skill(tmp_path / "content", f"s{number}.md")
     snapshot = take(tmp_path / "content")
 
-    for number in range(MOST_GRANTED + 1):
+    for number in range(MAX_GRANT_VIEWS + 1):
         assert paths(snapshot.seen_by(granted(f"s{number}"))) == [f"s{number}"]
 
-    assert len(snapshot.views) == MOST_GRANTED
+    assert len(snapshot.views) == MAX_GRANT_VIEWS
 
 
 def test_a_view_has_no_index_of_its_own(snapshot: Snapshot) -> None:
@@ -208,8 +208,8 @@ def test_the_copy_that_a_caller_sees_is_what_every_matcher_finds(
             assert "pdf" not in {path for path in found if path != first}
         assert matcher.explain("fills forms", view.index.resolve("pdf"))
     assert view.indexes.names.find_path("a/pdf") == ((0,) if first == "a/pdf" else ())
-    within = view.narrow(Scoping(below=first))
-    assert view.narrow(EVERYWHERE) is None
+    within = view.narrow(SkillFilter(below=first))
+    assert view.narrow(NO_FILTER) is None
     assert within is not None
     [number] = np.flatnonzero(within)
     assert view.indexes.skills[int(number)].path == first

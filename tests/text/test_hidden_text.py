@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.text.hidden_text import find_hidden_places, without_hidden
+from skills_mcp.text.hidden_text import find_hidden_characters, strip_hidden
 from soak.input.samples import CLEAN, HIDDEN
 
 _PRIVATE_USE = "\uf09b"  # the icon of a font
@@ -12,9 +12,9 @@ _PRIVATE_USE = "\uf09b"  # the icon of a font
 
 @pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN)
 def test_no_hidden_character_is_left(text: str) -> None:
-    left = without_hidden(text)
+    left = strip_hidden(text)
 
-    assert {left[place] for place in find_hidden_places(left)} <= {*map(chr, _ICONS)}
+    assert {left[place] for place in find_hidden_characters(left)} <= {*map(chr, _ICONS)}
 
 
 _ICONS = [*range(0xE000, 0xF900), *range(0xF0000, 0x110000)]
@@ -32,13 +32,13 @@ _ICONS = [*range(0xE000, 0xF900), *range(0xF0000, 0x110000)]
     ],
 )
 def test_what_a_reader_sees_is_as_it_was(text: str) -> None:
-    assert without_hidden(text) == text
+    assert strip_hidden(text) == text
 
 
 @given(st.text("ab \u200b\ufe0f\u202e\u2066\U000e0041\n"))
 def test_what_is_taken_out_is_hidden_and_nothing_else(text: str) -> None:
-    hidden = set(find_hidden_places(text))
+    hidden = set(find_hidden_characters(text))
 
     left = "".join(c for place, c in enumerate(text) if place not in hidden)
 
-    assert without_hidden(text) == left
+    assert strip_hidden(text) == left

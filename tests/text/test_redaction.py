@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.text.redaction import HIDDEN, redact, remember_secret
+from skills_mcp.text.redaction import REDACTED, redact, register_secret
 
 SECRET = f"can/ary+{uuid.uuid4().hex}=ü"  # the bird that must not be heard
 
@@ -27,9 +27,7 @@ FORMS: dict[str, Callable[[str], str]] = {
     "in JSON": json.dumps,
     "as Python shows it": repr,
     "in base64": encode,
-    "in base64 for addresses": lambda secret: base64.urlsafe_b64encode(
-        secret.encode()
-    ).decode(),
+    "in base64 for addresses": lambda secret: base64.urlsafe_b64encode(secret.encode()).decode(),
     "in base64 with GitHub's user": lambda secret: encode(f"x-access-token:{secret}"),
     "in base64 with a user": lambda secret: encode(f"ada:{secret}"),
     "in base64 with a longer user": lambda secret: encode(f"deploy-7:{secret}"),
@@ -40,22 +38,20 @@ FORMS: dict[str, Callable[[str], str]] = {
 @pytest.mark.spec("9.2")
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_a_secret_is_taken_out_in_every_form(form: Callable[[str], str]) -> None:
-    remember_secret(SECRET)
+    register_secret(SECRET)
     written = form(SECRET)
 
     shown = redact(f"before {written} after")
 
     assert shown.startswith("before ")
     assert shown.endswith(" after")
-    assert HIDDEN in shown
+    assert REDACTED in shown
     assert len(shown) < len("before  after") + len(written) / 2
 
 
 @given(st.text("abcXYZ019-_.+/=", min_size=9, max_size=60), st.text(max_size=9))
-def test_no_secret_is_left_beside_whatever_stands_around_it(
-    secret: str, around: str
-) -> None:
-    remember_secret(secret)
+def test_no_secret_is_left_beside_whatever_stands_around_it(secret: str, around: str) -> None:
+    register_secret(secret)
 
     for text in (secret, quote(secret, safe="")):
         assert text not in redact(f"{around} {text} {around}")
@@ -63,16 +59,16 @@ def test_no_secret_is_left_beside_whatever_stands_around_it(
 
 @pytest.mark.parametrize("secret", ["", "a", "abc"])
 def test_a_secret_that_is_in_every_word_is_not_looked_for(secret: str) -> None:
-    remember_secret(secret)
+    register_secret(secret)
 
     assert redact("an abc of abacuses") == "an abc of abacuses"
 
 
 def test_the_longer_of_two_secrets_is_taken_out_whole() -> None:
-    remember_secret("hunter22")
-    remember_secret("hunter22-and-more")
+    register_secret("hunter22")
+    register_secret("hunter22-and-more")
 
-    assert redact("it is hunter22-and-more") == f"it is {HIDDEN}"
+    assert redact("it is hunter22-and-more") == f"it is {REDACTED}"
 
 
 @pytest.mark.parametrize(
@@ -98,9 +94,7 @@ def test_the_longer_of_two_secrets_is_taken_out_whole() -> None:
         ("nothing to hide: a/b.md, 3 skills", "nothing to hide: a/b.md, 3 skills"),
     ],
 )
-def test_what_shows_that_it_is_a_secret_needs_nobody_to_say_so(
-    text: str, shown: str
-) -> None:
+def test_what_shows_that_it_is_a_secret_needs_nobody_to_say_so(text: str, shown: str) -> None:
     assert redact(text) == shown
 
 

@@ -2,7 +2,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from skills_mcp.text.rendering import render_time, shorten
+from skills_mcp.text.rendering import abbreviate_value, render_time
 
 
 @pytest.mark.spec("10.1")
@@ -15,6 +15,6 @@ def test_times_are_in_utc_wherever_the_server_is() -> None:
 
 
 def test_a_wrong_value_is_shown_but_does_not_bury_the_message() -> None:
-    assert shorten("wrong") == "'wrong'"
-    assert len(shorten("x" * 1000)) == 60
-    assert shorten(10**5000) == "a very long number"
+    assert abbreviate_value("wrong") == "'wrong'"
+    assert len(abbreviate_value("x" * 1000)) == 60
+    assert abbreviate_value(10**5000) == "a very long number"

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from skills_mcp.text.safe_yaml import (
     MAX_YAML_CHARACTERS,
     YamlError,
-    parse_texts,
-    parse_values,
+    parse_yaml,
+    parse_yaml_strings,
 )
 
 
 def texts_of(text: str) -> Any:
-    return parse_texts(text).value
+    return parse_yaml_strings(text).value
 
 
-PARSERS = pytest.mark.parametrize("parse", [parse_values, texts_of])
+PARSERS = pytest.mark.parametrize("parse", [parse_yaml, texts_of])
 
 YAMLISH = st.lists(
     st.sampled_from([*"ab01:-[]{}&*!|>'\"#%@`,?~. \n\t", "<<", "!!", "---\n", "é"]),
@@ -27,15 +27,14 @@ YAMLISH = st.lists(
 ).map("".join)
 
 BILLION_LAUGHS = "\n".join(
-    ["a0: &a0 [x, x]"]
-    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
 )
 
 
 def test_values_have_the_types_that_yaml_gives_them() -> None:
     text = "a: 1\nb: 0.5\nc: true\nd:\ne: text"
 
-    values = parse_values(text)
+    values = parse_yaml(text)
 
     assert values == {"a": 1, "b": 0.5, "c": True, "d": None, "e": "text"}
 
@@ -58,14 +57,14 @@ def test_texts_stay_what_was_written() -> None:
 def test_texts_say_where_the_outermost_keys_stand() -> None:
     text = "\na: 1\n# a comment\nb:\n  c: 2\n  d: |\n    a: 3\ne: 4"
 
-    texts = parse_texts(text)
+    texts = parse_yaml_strings(text)
 
     assert texts.lines == {"a": 1, "b": 3, "e": 7}
 
 
 @pytest.mark.parametrize("text", ["", "just text", "[a, b]", "- a: 1"])
 def test_what_is_no_mapping_has_no_keys(text: str) -> None:
-    texts = parse_texts(text)
+    texts = parse_yaml_strings(text)
 
     assert texts.lines == {}
     assert texts.repeated == ()
@@ -84,7 +83,7 @@ def test_what_is_no_mapping_has_no_keys(text: str) -> None:
 def test_a_key_that_a_mapping_has_twice_is_told_and_the_last_one_counts(
     text: str, repeated: tuple[str, ...], value: Any
 ) -> None:
-    texts = parse_texts(text)
+    texts = parse_yaml_strings(text)
 
     assert texts.value == value
     assert texts.repeated == repeated
@@ -107,9 +106,7 @@ def test_a_key_that_a_mapping_has_twice_is_told_and_the_last_one_counts(
         ("? [a]\n: b", "unhashable key"),
     ],
 )
-def test_what_we_do_not_accept_is_one_kind_of_error(
-    parse: Any, text: str, reason: str
-) -> None:
+def test_what_we_do_not_accept_is_one_kind_of_error(parse: Any, text: str, reason: str) -> None:
     with pytest.raises(YamlError) as caught:
         parse(text)
 
@@ -182,12 +179,12 @@ def test_a_value_that_its_tag_does_not_suit_is_the_same_kind_of_error(
     text: str,
 ) -> None:
     with pytest.raises(YamlError):
-        parse_values(text)
+        parse_yaml(text)
 
 
 @pytest.mark.parametrize("tag", ["!!set", "!ours", "!!python/object/apply:os.system"])
 def test_a_tag_of_a_frontmatter_is_as_if_it_were_not_there(tag: str) -> None:
-    assert parse_texts(f"a: {tag} {{b: c}}").value == {"a": {"b": "c"}}
+    assert parse_yaml_strings(f"a: {tag} {{b: c}}").value == {"a": {"b": "c"}}
 
 
 @given(YAMLISH | st.text(max_size=80))
@@ -195,7 +192,7 @@ def test_a_tag_of_a_frontmatter_is_as_if_it_were_not_there(tag: str) -> None:
 @example("<<: x")
 @example("0: !!int 0_")
 def test_any_text_is_a_document_or_a_yaml_error(text: str) -> None:
-    for parse in (parse_values, parse_texts):
+    for parse in (parse_yaml, parse_yaml_strings):
         with suppress(YamlError):
             parse(text)
 

@@ -11,7 +11,7 @@ from skills_mcp.text.secret_detection import (
     ASSIGNMENT,
     TOKEN_KINDS,
     SecretKind,
-    _find_names,
+    _find_assignment_starts,
     _match_assignments,
     find_secrets,
 )
@@ -30,7 +30,7 @@ PIECES = st.sampled_from(
 def test_looking_at_names_alone_finds_every_assignment(text: str) -> None:
     small = text.encode("ascii", "replace").lower()
 
-    found = _match_assignments(text, sorted(_find_names(small)))
+    found = _match_assignments(text, sorted(_find_assignment_starts(small)))
 
     spans = [each.span("value") for each in found]
     assert spans == [each.span("value") for each in ASSIGNMENT.finditer(text)]

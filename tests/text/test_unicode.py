@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.text.unicode import BLANK, HIDING, normalize
+from skills_mcp.text.unicode import (
+    BLANK_CHARACTERS,
+    HIDING_CHARACTERS,
+    normalize_unicode,
+)
 
 _FORMS: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = (
     *("NFC", "NFD"),
@@ -24,7 +28,7 @@ def test_a_long_text_gets_the_form_that_unicode_gives_it(
 ) -> None:
     text = "\n".join(lines)
 
-    assert normalize(form, text) == unicodedata.normalize(form, text)
+    assert normalize_unicode(form, text) == unicodedata.normalize(form, text)
 
 
 @pytest.mark.parametrize("form", _FORMS)
@@ -34,23 +38,23 @@ def test_a_text_of_many_lines_is_cut_only_where_nothing_joins(
     line = "".join(_LETTERS.split()) * 4 + "\n"
     text = line * 100
 
-    assert normalize(form, text) == unicodedata.normalize(form, text)
+    assert normalize_unicode(form, text) == unicodedata.normalize(form, text)
 
 
 def test_a_million_marks_on_one_letter_all_stay() -> None:
     text = "e" + "\u0301\u0316" * 200_000
 
-    normal = normalize("NFD", text)
+    normal = normalize_unicode("NFD", text)
 
     assert sorted(normal) == sorted(text)
 
 
 def test_what_shows_nothing_is_no_kind_of_character_that_says_so() -> None:
-    kinds = {unicodedata.category(character) for character in BLANK}
+    kinds = {unicodedata.category(character) for character in BLANK_CHARACTERS}
 
     assert kinds <= {"Lo", "Mn", "So"}
 
 
 @pytest.mark.parametrize("character", ["\u202e", "\u2066", "\U000e0041"])
 def test_what_hides_text_is_a_part_of_a_pattern(character: str) -> None:
-    assert re.fullmatch(f"[{HIDING}]", character)
+    assert re.fullmatch(f"[{HIDING_CHARACTERS}]", character)

@@ -1,6 +1,6 @@
-"""What keeps the skills of another program fresh: an event loop on a daemon thread.
+"""Event loop on a daemon thread, refreshing the skills of another program.
 
-A program that forgets to close the skills still ends, and so do its scripts.
+A program without a call of `close` still ends, and so do its scripts.
 """
 
 import atexit
@@ -26,25 +26,23 @@ logger = logging.getLogger(__name__)
 # A library prints nothing by itself; the program decides what becomes of a log.
 logging.getLogger("skills_mcp").addHandler(logging.NullHandler())
 
-_LAST_PUBLISH_SECONDS = 1.0
+_FINAL_PUBLISH_SECONDS = 1.0
 
 _Result = TypeVar("_Result")
 
 
 class Session:
-    """What is open, for all who look at it; the last one to go closes it."""
+    """Shared state of all views; closed with the owner, or by the garbage collector."""
 
     def __init__(self, application: Application, wait_seconds: float) -> None:
-        self.background = Background(application, wait_seconds)
-        self._forgotten = weakref.finalize(self, _close_aside, self.background)
-        self._forgotten.atexit = False  # the background has a way of its own
+        self.background = BackgroundLoop(application, wait_seconds)
+        self._finalizer = weakref.finalize(self, _close_on_new_thread, self.background)
+        self._finalizer.atexit = False  # the background has a way of its own
 
     def open(self) -> None:
-        """Load the content, and keep it fresh. Again, it does nothing.
+        """Load the content and keep it fresh.
 
-        Raises:
-            SyncError: The first content cannot be had.
-            ContentUnavailableError: It has not come in time.
+        Idempotent. Raises as `BackgroundLoop.open`.
         """
         try:
             self.background.open()
@@ -53,25 +51,20 @@ class Session:
             raise
 
     def close(self) -> None:
-        """End all of it. Again, it does nothing."""
         # The finalizer would keep the background, and an error of it, for ever.
-        self._forgotten.detach()
+        self._finalizer.detach()
         self.background.close()
 
 
-def _close_aside(background: "Background") -> None:
+def _close_on_new_thread(background: "BackgroundLoop") -> None:
     # The garbage is collected on any thread, also on one that must not wait.
     Thread(target=background.close, daemon=True).start()
 
 
 class Subscription:
-    """Tells one callback of changes, in their order, on a daemon thread of its own.
+    """Delivers changes in order to one callback, on its own daemon thread.
 
-    The thread that loads the content waits for no callback, so one may refresh.
-
-    Args:
-        callback: Called for each change.
-        on_end: Called after the last one.
+    Loading never waits for a callback, so a callback may refresh.
     """
 
     def __init__(
@@ -82,12 +75,10 @@ class Subscription:
         self._on_end = on_end
         Thread(target=self._run, name="skills-mcp-watch", daemon=True).start()
 
-    def tell(self, changes: SkillChanges) -> None:
-        """Tell the callback soon."""
+    def deliver(self, changes: SkillChanges) -> None:
         self._waiting.put(changes)
 
     def end(self) -> None:
-        """Tell it no more, after what has been told."""
         self._waiting.put(None)
 
     def _run(self) -> None:
@@ -102,9 +93,7 @@ class Subscription:
 _State = Literal["new", "open", "closed"]
 
 
-class Background:
-    """The event loop that keeps the content fresh, on a daemon thread."""
-
+class BackgroundLoop:
     def __init__(self, application: Application, wait_seconds: float) -> None:
         self.library = application.library
         self._publisher = application.publisher
@@ -118,12 +107,10 @@ class Background:
         self._subscriptions: set[Subscription] = set()
 
     def open(self) -> None:
-        """Load the content, and keep it fresh. Again, it does nothing.
-
-        A call on another thread waits for the same content.
+        """Load the content and keep it fresh; idempotent, also concurrently.
 
         Raises:
-            SyncError: The first content cannot be had.
+            SyncError: The first content cannot be loaded.
             ContentUnavailableError: It has not come in time.
         """
         with self._opening:
@@ -132,7 +119,7 @@ class Background:
                 return
             portal = self._start()
             try:
-                take_result(portal.start_task_soon(self._load))
+                wait_for_result(portal.start_task_soon(self._load))
             except BaseException:
                 self.close()
                 raise
@@ -140,7 +127,7 @@ class Background:
     def _start(self) -> BlockingPortal:
         with self._lock:
             if self._state == "closed":
-                raise _not_open("are closed", _OPEN_NEW)
+                raise _not_open_error("are closed", _OPEN_NEW)
             self._running = start_blocking_portal(name="skills-mcp")
             self._portal = portal = self._running.__enter__()
             self._process = os.getpid()
@@ -155,12 +142,11 @@ class Background:
         try:
             await self.library.wait_until_ready(self._wait_seconds)
         except ContentUnavailableError:
-            raise await anyio.to_thread.run_sync(self._explain) from None
+            raise await anyio.to_thread.run_sync(self._explain_missing_content) from None
 
-    def _explain(self) -> SkillsError:
-        """Return why there is no content: the failure of a source, or the time."""
+    def _explain_missing_content(self) -> SkillsError:
         if self._state == "closed":
-            return _not_open("were closed", _OPEN_NEW)
+            return _not_open_error("were closed", _OPEN_NEW)
         for state in self.library.states():
             if state.error:
                 return state.error
@@ -173,17 +159,17 @@ class Background:
         )
 
     def require_open(self) -> BlockingPortal:
-        """Return the way to the event loop.
+        """Portal to the event loop.
 
         Raises:
             ContentUnavailableError: The skills are not open.
         """
         if self._state == "new" or self._portal is None:
-            raise _not_open("are not open", _OPEN_FIRST)
+            raise _not_open_error("are not open", _OPEN_FIRST)
         if self._state == "closed":
-            raise _not_open("are closed", _OPEN_NEW)
+            raise _not_open_error("are closed", _OPEN_NEW)
         if self._process != os.getpid():
-            raise _not_open("were opened in another process", _OPEN_NEW)
+            raise _not_open_error("were opened in another process", _OPEN_NEW)
         return self._portal
 
     def watch(
@@ -192,25 +178,20 @@ class Background:
         callback: Callable[[SkillChanges], None],
         on_end: Callable[[], None],
     ) -> Callable[[], None]:
-        """Call back after each change, until what is returned is called, or `close`.
-
-        Args:
-            library: Whose changes.
-            callback: Called for each, on a thread of its own.
-            on_end: Called after the last one.
+        """Call back after each change, on a new thread; the result unsubscribes.
 
         Raises:
             ContentUnavailableError: The skills are not open.
         """
         self.require_open()
         subscription = Subscription(callback, on_end)
-        end_telling = library.watch_changes(subscription.tell)
+        unsubscribe = library.watch_changes(subscription.deliver)
         with self._lock:
             self._subscriptions.add(subscription)
             is_closed = self._state == "closed"
 
         def end() -> None:
-            end_telling()
+            unsubscribe()
             self._subscriptions.discard(subscription)
             subscription.end()
 
@@ -218,14 +199,11 @@ class Background:
             end()
         return end
 
-    def start(
-        self, function: Callable[..., Awaitable[_Result]], *args: object
-    ) -> Future[_Result]:
-        """Start work in the background; cancelling the future cancels it."""
+    def start(self, function: Callable[..., Awaitable[_Result]], *args: object) -> Future[_Result]:
+        """Start a coroutine in the background; cancelling the future cancels it."""
         return self.require_open().start_task_soon(function, *args)
 
     def close(self) -> None:
-        """End all of it. Again, it does nothing."""
         with self._lock:
             running, portal = self._running, self._portal
             was_open, self._state = self._state == "open", "closed"
@@ -239,7 +217,7 @@ class Background:
         self.library.close()
         with suppress(Exception):  # events that are not sent now are sent later
             last = portal.start_task_soon(self._publisher.publish)
-            last.result(_LAST_PUBLISH_SECONDS)
+            last.result(_FINAL_PUBLISH_SECONDS)
         with suppress(RuntimeError):
             portal.call(portal.stop, True)  # noqa: FBT003 - the portal's signature
         running.__exit__(None, None, None)
@@ -252,8 +230,8 @@ async def _run_logged(work: Callable[[], Awaitable[None]]) -> None:
         logger.exception("The background work of the skills has ended")
 
 
-def take_result(future: Future[_Result]) -> _Result:
-    """Return the result of what was started.  Blocking.
+def wait_for_result(future: Future[_Result]) -> _Result:
+    """Wait for a result.  Blocking.
 
     Raises:
         ContentUnavailableError: The skills were closed meanwhile.
@@ -261,7 +239,7 @@ def take_result(future: Future[_Result]) -> _Result:
     try:
         return future.result()
     except CancelledError:
-        raise _not_open("were closed", _OPEN_NEW) from None
+        raise _not_open_error("were closed", _OPEN_NEW) from None
 
 
 _OPEN_NEW = "Open new ones with skills_mcp.open(…) or skills_mcp.open_sync(…)."
@@ -271,5 +249,5 @@ _OPEN_FIRST = (
 )
 
 
-def _not_open(state: str, advice: str) -> ContentUnavailableError:
+def _not_open_error(state: str, advice: str) -> ContentUnavailableError:
     return ContentUnavailableError(f"These skills {state}. {advice}")

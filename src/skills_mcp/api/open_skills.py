@@ -1,4 +1,4 @@
-"""How a program opens skills: `open` for `async` code, `open_sync` for other code."""
+"""Entry points."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,13 @@ from skills_mcp.api.background import Session
 from skills_mcp.api.in_process import Skills, SyncSkills
 from skills_mcp.bootstrap import Options, build
 from skills_mcp.errors import ConfigError
-from skills_mcp.skills.homes import SKILLS
+from skills_mcp.skills.homes import SKILLS_FOLDER
 from skills_mcp.skills.package import derive_slug
 
 FIRST_CONTENT_SECONDS = 55.0
-"""A clone of a large repository over a slow line takes about this long."""
+"""Enough to clone a large repository over a slow line."""
 
 Place = str | PathLike[str]
-"""A path on this machine."""
 
 
 def open(  # noqa: A001, PLR0913 - `skills_mcp.open` reads well; each is a keyword
@@ -36,25 +35,27 @@ def open(  # noqa: A001, PLR0913 - `skills_mcp.open` reads well; each is a keywo
     environment: Mapping[str, str] | None = None,
     wait_seconds: float = FIRST_CONTENT_SECONDS,
 ) -> "Skills":
-    """Return the skills of folders or of a repository, for `async with`.
+    """Open the skills of folders or of a repository, for `async with`.
 
-    Without `directory` and `repo`, the sources are those of `config`, or what
-    `SKILLS_DIR` and `SKILLS_REPO` name. See `docs/how-to/python.md`.
+    Without `directory` and `repo`, the sources are those of `config`, or of
+    `SKILLS_DIR`
+    and `SKILLS_REPO`. See `docs/how-to/python.md`.
 
     Args:
-        directory: A folder with skills, or several; then each is served below its
-            own name, such as `codex/pdf` for a skill of `~/.codex/skills`.
-        repo: The URL of a Git repository with skills.
-        branch: The branch to follow; empty for `main`, or else the default branch.
-        ref: A tag or full commit SHA to stay at, instead of the branch.
-        token: For a private repository; it is never written to a disk.
+        directory: A folder with skills, or several; then each is served below its own
+            name, such as `codex/pdf` for a skill of `~/.codex/skills`.
+        repo: URL of a Git repository with skills.
+        branch: Branch to follow; default `main`, else the default branch.
+        ref: Tag or full commit SHA to pin, instead of the branch.
+        token: For a private repository; never written to a disk.
         config: A settings file, or settings as a mapping, on top of the operator's
-            file. See `docs/reference/configuration.md`.
-        home: Where settings, cache and events are; without it `SKILLS_MCP_HOME`, or
+        file.
+            See `docs/reference/configuration.md`.
+        home: Folder of settings, cache and events; default `SKILLS_MCP_HOME` or
             `~/.skills-mcp`.
         offline: Whether to make no network request.
         environment: Instead of `os.environ`.
-        wait_seconds: How long opening waits for the first content.
+        wait_seconds: Timeout for the first content.
 
     Raises:
         ConfigError: A setting is wrong, or there is nothing to serve.
@@ -88,55 +89,50 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
     environment: Mapping[str, str] | None = None,
     wait_seconds: float = FIRST_CONTENT_SECONDS,
 ) -> "SyncSkills":
-    """Return the skills of folders or of a repository, for `with`.
+    """Synchronous `open`.
 
-    Arguments and errors are those of `open`.
+    Raises:
+        ConfigError: A setting is wrong, or there is nothing to serve.
     """
-    given = dict(os.environ if environment is None else environment)
+    variables = dict(os.environ if environment is None else environment)
     if token is not None:
-        given["GITHUB_TOKEN"] = token
-        given.pop("SKILLS_MCP_TOKEN_FILE", None)
+        variables["GITHUB_TOKEN"] = token
+        variables.pop("SKILLS_MCP_TOKEN_FILE", None)
     if home is not None:
-        given["SKILLS_MCP_HOME"] = os.fspath(home)
+        variables["SKILLS_MCP_HOME"] = os.fspath(home)
     settings: dict[str, Any] = {}
     if isinstance(config, Mapping):
         settings, config = dict(config), None
-    if directory is not None and not _names_all(directory):
+    if directory is not None and not _is_complete(directory):
         raise ConfigError(
             'directory: is empty. Give the path of a folder with skills; "." is the '
             "working directory."
         )
-    named = _Named(list_folders(directory), repo, branch, ref)
-    named.check(is_private=token is not None)
-    if len(named.folders) > 1:
-        settings["sources"] = derive_sources(named.folders)
+    named_sources = _NamedSources(resolve_folders(directory), repo, branch, ref)
+    named_sources.check(is_private=token is not None)
+    if len(named_sources.folders) > 1:
+        settings["sources"] = derive_mounted_sources(named_sources.folders)
     options = Options(
-        **named.derive_source(settings, given, has_file=config is not None),
+        **named_sources.derive_source(settings, variables, has_file=config is not None),
         offline=offline,
         config_file=Path(config) if config is not None else None,
         settings=settings,
     )
     # A library that waits for nothing yet must not be tied to the caller's event loop.
-    with ThreadPoolExecutor(1, "skills-mcp-open") as aside:
-        application = aside.submit(build, options, given).result()
+    with ThreadPoolExecutor(1, "skills-mcp-open") as executor:
+        application = executor.submit(build, options, variables).result()
     return SyncSkills(Session(application, wait_seconds))
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """What the caller has named to be served."""
-
+class _NamedSources:
     folders: list[str]
     repo: str | None
     branch: str
     ref: str
 
     def check(self, *, is_private: bool) -> None:
-        """Refuse what contradicts itself, or would be ignored.
-
-        Raises:
-            ConfigError: The message says what to give instead.
-        """
+        """Refuse contradicting or ineffective arguments with a `ConfigError`."""
         if self.folders and self.repo is not None:
             raise ConfigError(
                 "directory and repo: only one of them can be given. To serve both, "
@@ -157,81 +153,72 @@ class _Named:
             )
 
     def derive_source(
-        self, settings: Mapping[str, Any], given: Mapping[str, str], *, has_file: bool
+        self,
+        settings: Mapping[str, Any],
+        variables: Mapping[str, str],
+        *,
+        has_file: bool,
     ) -> dict[str, Any]:
-        """Return the one source, if there is one, as options of the program."""
         if self.repo:
             return {"repo": self.repo, "branch": self.branch, "pin": self.ref}
         if len(self.folders) == 1:
             return {"skills_dir": self.folders[0], "folder_setting": "directory"}
         if has_file or settings.get("sources"):
             return {}
-        return _read_sources(given)
+        return _read_sources(variables)
 
 
-def derive_sources(folders: Sequence[Place], **keys: object) -> list[dict[str, Any]]:
-    """Return the settings of several folders: each is served below its own name.
+def derive_mounted_sources(folders: Sequence[Place], **keys: object) -> list[dict[str, Any]]:
+    """Settings of several folders, each mounted below its own name.
 
-    The name is that of the folder; of one called `skills`, that of the folder around
-    it. So `~/.codex/skills` and `work/shop/skills` are served as `codex` and `shop`.
-    One folder alone is served at the top of the tree.
-
-    Args:
-        folders: Absolute paths, in the order of their names where two are the same.
-        keys: More settings of each source.
+    The name is the folder's; for one called `skills`, its parent's. So
+    `~/.codex/skills`
+    and `work/shop/skills` are served as `codex` and `shop`. A single folder is served
+    at
+    the top of the tree. `keys` are further settings of each source.
     """
-    sources: list[dict[str, Any]] = [
-        {"folder": os.fspath(folder), **keys} for folder in folders
-    ]
+    sources: list[dict[str, Any]] = [{"folder": os.fspath(folder), **keys} for folder in folders]
     if len(sources) < 2:  # noqa: PLR2004 - several of them share one tree
         return sources
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for source, folder in zip(sources, folders, strict=True):
-        name = _name_folder(Path(folder))
+        name = _derive_mount(Path(folder))
         names = chain([name], (f"{name}-{number}" for number in count(2)))
-        source["mount"] = next(each for each in names if each not in taken)
-        taken.add(source["mount"])
+        source["mount"] = next(candidate for candidate in names if candidate not in used_names)
+        used_names.add(source["mount"])
     return sources
 
 
-def _name_folder(folder: Path) -> str:
+def _derive_mount(folder: Path) -> str:
     parts = folder.relative_to(folder.anchor).parts
-    named = (part for part in reversed(parts) if part.casefold() != SKILLS)
-    return derive_slug(next(named, SKILLS))
+    named = (part for part in reversed(parts) if part.casefold() != SKILLS_FOLDER)
+    return derive_slug(next(named, SKILLS_FOLDER))
 
 
-def list_folders(directory: Place | Sequence[Place] | None) -> list[str]:
-    """Return the folders that are named, each once.
-
-    They are absolute: settings are relative to another folder.
-    """
+def resolve_folders(directory: Place | Sequence[Place] | None) -> list[str]:
+    """Absolute paths without duplicates: settings are relative to another folder."""
     if directory is None:
         return []
     is_one = isinstance(directory, str | PathLike)
-    places: Sequence[Place] = [directory] if is_one else directory  # type: ignore[list-item,assignment]
-    folders = [os.path.abspath(os.path.expanduser(place)) for place in places]  # noqa: PTH100, PTH111 - a link is followed later
-    once: dict[str, str] = {}
+    locations: Sequence[Place] = [directory] if is_one else directory  # type: ignore[list-item,assignment]
+    folders = [os.path.abspath(os.path.expanduser(location)) for location in locations]  # noqa: PTH100, PTH111 - a link is followed later
+    unique: dict[str, str] = {}
     for folder in folders:
-        once.setdefault(os.path.realpath(folder), folder)
-    return list(once.values())
+        unique.setdefault(os.path.realpath(folder), folder)
+    return list(unique.values())
 
 
-def _names_all(directory: Place | Sequence[Place]) -> bool:
+def _is_complete(directory: Place | Sequence[Place]) -> bool:
     if isinstance(directory, str | PathLike):
         return bool(os.fspath(directory))
     return bool(directory) and all(map(os.fspath, directory))
 
 
 def _read_sources(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return the source that the environment names, as for the program."""
     names = {
         "skills_dir": "SKILLS_DIR",
         "repo": "SKILLS_REPO",
         "branch": "SKILLS_BRANCH",
         "pin": "SKILLS_REF",
     }
-    return {
-        option: environment[name]
-        for option, name in names.items()
-        if environment.get(name)
-    }
+    return {option: environment[name] for option, name in names.items() if environment.get(name)}

@@ -1,6 +1,6 @@
 """The composition root: builds an application from options and environment.
 
-Rule: only this room chooses implementations.
+Rule: only this package chooses implementations.
 """
 
 import logging
@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_mcp.bootstrap.fleet_reports import open_pulse
+from skills_mcp.bootstrap.fleet_reports import open_heartbeat_timer
 from skills_mcp.bootstrap.mounting import (
-    ShortForm,
+    SingleSource,
     choose_mounts,
-    find_secret,
+    find_url_secret,
 )
 from skills_mcp.config import (
     Analytics,
@@ -23,14 +23,14 @@ from skills_mcp.config import (
     Embedding,
     Layer,
     Settings,
-    environment_layer,
+    is_tracking_refused,
     load_file,
-    refuses_tracking,
+    parse_environment,
 )
 from skills_mcp.config.unknown_variables import find_unknown_variables
 from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.errors import ConfigError, SyncError
-from skills_mcp.events.outbox import Outbox, Record
+from skills_mcp.events.outbox import LocalEvents, Outbox
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.tracker import Tracker
@@ -39,7 +39,7 @@ from skills_mcp.hooks import load_hooks
 from skills_mcp.library import SkillLibrary
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.embedding import Embedder
-from skills_mcp.text.redaction import remember_secret
+from skills_mcp.text.redaction import register_secret
 
 if TYPE_CHECKING:
     from skills_mcp.events.collector.event_store import EventStore
@@ -49,23 +49,21 @@ logger = logging.getLogger(__name__)
 
 __all__ = [
     "Application",
-    "EventCollection",
+    "EventBackend",
     "Options",
     "build",
-    "collect_events",
     "find_home",
-    "find_secret",
+    "find_url_secret",
     "is_folder",
-    "load_rules",
-    "open_record",
+    "load_operator_config",
+    "open_event_backend",
+    "open_local_events",
     "opened_baseline",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(ShortForm):
-    """The options of the command line, or of a program."""
-
+class Options(SingleSource):
     offline: bool | None = None
     """None leaves it to the configuration, as with each option below."""
     config_file: Path | None = None
@@ -73,25 +71,23 @@ class Options(ShortForm):
     toolsets: tuple[str, ...] | None = None
     discover: bool | None = None
     algorithm: AlgorithmSetting | None = None
-    """Instead of `matching.algorithm`."""
     http: Mapping[str, object] = field(default_factory=dict)
-    """Keys of `http`."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    """Of a program, on top of the operator's file and the environment."""
+    """Settings of a program, above the operator's file and the environment."""
     keeps_index: bool = True
-    """Whether the index of this content is kept for other processes."""
+    """Whether the index of this content is cached for other processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The objects that run: the library, and what sends its events."""
+    """The library and the publisher of its events."""
 
     library: SkillLibrary
     publisher: Publisher
 
 
 def build(options: Options, environment: Mapping[str, str]) -> Application:
-    """Build the application.  Reads the operator's file, and looks for a project.
+    """Build the application: read the operator's file, and find the project's skills.
 
     Raises:
         ConfigError: The operator has to change something before this can run.
@@ -99,11 +95,11 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     for unknown in find_unknown_variables(environment):
         logger.warning("%s", unknown)
     home = find_home(environment)
-    file = _operator_file(options, home)
+    file = _find_operator_file(options, home)
     settings = _open_settings(file, options, environment)
     folder = file.absolute().parent if file else home
     config = settings.resolve()
-    if refuses_tracking(environment):
+    if is_tracking_refused(environment):
         logger.info("DO_NOT_TRACK is set: no event is written or sent")
     cache = home / "cache"
     mounts = choose_mounts(options, config, environment, folder=folder, cache=cache)
@@ -129,50 +125,45 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
         lambda: library.config.analytics,
         is_offline=lambda: library.config.sync.offline,
         read_token=partial(_read_token, config.analytics, environment),
-        pulse=open_pulse(library, home, environment, "stdio"),
+        heartbeat_timer=open_heartbeat_timer(library, home, environment, "stdio"),
     )
     return Application(library, publisher)
 
 
 @dataclass(frozen=True, slots=True)
-class EventCollection:
-    """Where a server over HTTP puts events: its own, and those of other servers."""
-
+class EventBackend:
     publisher: Publisher
     store: "EventStore | None"
-    """None if `events.enabled` is false."""
 
 
-def collect_events(
-    application: Application, environment: Mapping[str, str]
-) -> EventCollection:
-    """Open the database of events of a server over HTTP, without connecting to it.
+def open_event_backend(application: Application, environment: Mapping[str, str]) -> EventBackend:
+    """Open the event database of an HTTP server, without connecting to it.
 
     Raises:
         ConfigError: `events.database` cannot be used.
     """
     library = application.library
     if not library.config.events.enabled:
-        return EventCollection(application.publisher, None)
+        return EventBackend(application.publisher, None)
     from skills_mcp.events.collector.event_store import open_event_store
-    from skills_mcp.events.collector.own_events import OwnEvents
+    from skills_mcp.events.collector.own_events import DatabasePublisher
 
     events = library.config.events
     home = find_home(environment)
     store = open_event_store(events.database, home, events.reserve_bytes)
-    own = OwnEvents(
+    publisher = DatabasePublisher(
         application.publisher.outbox,
         lambda: library.config.analytics,
         store,
         is_offline=lambda: library.config.sync.offline,
         read_token=partial(_read_token, library.config.analytics, environment),
-        pulse=open_pulse(library, home, environment, "http"),
+        heartbeat_timer=open_heartbeat_timer(library, home, environment, "http"),
     )
-    return EventCollection(own, store)
+    return EventBackend(publisher, store)
 
 
 def _open_runs(tracker: Tracker, home: Path, environment: Mapping[str, str]) -> "Runs":
-    """Wire what runs scripts; its modules are imported for the first script."""
+    """Wire the script runner; its modules are imported for the first script."""
     from skills_mcp.library.runs import Runs
     from skills_mcp.scripts.audit import AuditFile
     from skills_mcp.scripts.script_environment import ScriptEnvironment
@@ -186,15 +177,10 @@ def _open_runs(tracker: Tracker, home: Path, environment: Mapping[str, str]) -> 
 def opened_baseline(
     options: Options, environment: Mapping[str, str], ref: str
 ) -> Iterator[SkillLibrary]:
-    """Serve the same content at another commit, with the same settings.
-
-    Args:
-        options: With a folder in a work tree of Git, or with a repository.
-        environment: As for `build`.
-        ref: A branch, a tag or a commit; or a folder that holds the other state.
+    """Serve the same content at a branch, tag, commit, or in a folder.
 
     Raises:
-        SyncError: There is no such commit. What an earlier sync has left will not do.
+        SyncError: There is no such commit. An earlier checkout is not a substitute.
     """
     if is_folder(ref):
         yield _load_folder(options, environment, Path(ref).expanduser())
@@ -202,33 +188,26 @@ def opened_baseline(
     if not options.skills_dir:
         yield _sync_baseline(options, environment, ref)
         return
-    from skills_mcp.content.store.exported_files import checked_out
+    from skills_mcp.content.store.exported_files import exported_revision
 
-    with checked_out(Path(options.skills_dir).expanduser(), ref) as folder:
+    with exported_revision(Path(options.skills_dir).expanduser(), ref) as folder:
         yield _load_folder(options, environment, folder)
 
 
 def is_folder(ref: str) -> bool:
-    """Whether a baseline is a folder, and no name of Git: `./before` or `/tmp/before`.
-
-    No name of a branch begins like that.
-    """
+    """Whether a baseline is a folder: no branch name begins like one."""
     return ref.startswith(("./", "../", "~/")) or Path(ref).is_absolute()
 
 
-def _load_folder(
-    options: Options, environment: Mapping[str, str], folder: Path
-) -> SkillLibrary:
-    there = replace(options, skills_dir=str(folder), repo=None, keeps_index=False)
-    library = build(there, environment).library
+def _load_folder(options: Options, environment: Mapping[str, str], folder: Path) -> SkillLibrary:
+    folder_options = replace(options, skills_dir=str(folder), repo=None, keeps_index=False)
+    library = build(folder_options, environment).library
     library.sync()
     return library
 
 
-def _sync_baseline(
-    options: Options, environment: Mapping[str, str], ref: str
-) -> SkillLibrary:
-    """Fetch a branch, a tag or a commit; a remote says only by trying which it is."""
+def _sync_baseline(options: Options, environment: Mapping[str, str], ref: str) -> SkillLibrary:
+    """Fetch a branch, tag or commit; only trying tells the kind of a ref."""
     pinned = build(replace(options, pin=ref), environment).library
     try:
         pinned.sync()
@@ -242,26 +221,24 @@ def _sync_baseline(
     return pinned
 
 
-def load_rules(options: Options, environment: Mapping[str, str]) -> Config:
-    """Return the operator's settings, without those of the content.
+def load_operator_config(options: Options, environment: Mapping[str, str]) -> Config:
+    """The operator's settings, without those of the content.
 
     Raises:
-        ConfigError: It cannot be used.
+        ConfigError: They cannot be used.
     """
-    file = _operator_file(options, find_home(environment))
+    file = _find_operator_file(options, find_home(environment))
     return _open_settings(file, options, environment).resolve()
 
 
-def open_record(environment: Mapping[str, str]) -> Record:
-    """Return the events that were written on this machine."""
-    return Record(find_home(environment))
+def open_local_events(environment: Mapping[str, str]) -> LocalEvents:
+    return LocalEvents(find_home(environment))
 
 
 def _read_token(rules: Analytics, environment: Mapping[str, str], endpoint: str) -> str:
-    """Return the token for an endpoint; empty if there is none.
+    """The token for an endpoint; empty if there is none.
 
-    Only the endpoint that the operator has set gets it, and never one that content
-    names.
+    Only the operator's endpoint gets it, never one named by content.
     """
     if endpoint != rules.endpoint:
         return ""
@@ -276,28 +253,26 @@ def _read_token(rules: Analytics, environment: Mapping[str, str], endpoint: str)
     if not (token.isascii() and token.isprintable()):
         logger.warning("The token for analytics.endpoint holds odd characters")
         return ""
-    remember_secret(token)
+    register_secret(token)
     return token
 
 
-def _open_settings(
-    file: Path | None, options: Options, environment: Mapping[str, str]
-) -> Settings:
+def _open_settings(file: Path | None, options: Options, environment: Mapping[str, str]) -> Settings:
     layers = (
-        environment_layer(environment),
+        parse_environment(environment),
         Layer("settings", options.settings),
-        _command_line(options),
+        _command_line_layer(options),
     )
     return Settings((load_file(file), *layers) if file else layers)
 
 
 def find_home(environment: Mapping[str, str]) -> Path:
-    """Return the folder of skills-mcp: settings, cache and events."""
+    """The folder of settings, cache and events."""
     moved = environment.get("SKILLS_MCP_HOME")
     return Path(moved).expanduser() if moved else Path.home() / ".skills-mcp"
 
 
-def _operator_file(options: Options, home: Path) -> Path | None:
+def _find_operator_file(options: Options, home: Path) -> Path | None:
     if options.config_file:
         return options.config_file
     default = home / "config.yaml"
@@ -310,23 +285,21 @@ def _operator_file(options: Options, home: Path) -> Path | None:
         ) from error
 
 
-def _command_line(options: Options) -> Layer:
+def _command_line_layer(options: Options) -> Layer:
     matching = {"algorithm": options.algorithm} if options.algorithm else None
     offline = {"offline": options.offline} if options.offline is not None else None
-    given = {
+    values = {
         "toolsets": options.toolsets,
         "discover": options.discover,
         "matching": matching,
         "sync": offline,
         "http": options.http or None,
     }
-    typed = {name: value for name, value in given.items() if value is not None}
+    typed = {name: value for name, value in values.items() if value is not None}
     return Layer("command line", typed)
 
 
-def _open_embedder(
-    config: Config, environment: Mapping[str, str], cache: Path
-) -> Embedder | None:
+def _open_embedder(config: Config, environment: Mapping[str, str], cache: Path) -> Embedder | None:
     rules = Embedding() if config.sync.offline else config.embedding
     opened = (hook(rules, environment, cache) for hook in load_hooks("open_embedder"))
     return next(filter(None, opened), None)

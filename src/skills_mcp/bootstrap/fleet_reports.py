@@ -1,8 +1,4 @@
-"""What a server says of itself in a heartbeat, taken from its library.
-
-Rule: it says which commit is served and how well, and nothing of a person, of a path
-or of a task.
-"""
+"""Heartbeats of a library."""
 
 import platform
 from collections.abc import Mapping
@@ -12,26 +8,31 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from skills_mcp.about import __version__
-from skills_mcp.config import refuses_tracking
-from skills_mcp.events.heartbeat import Heartbeat, Pulse, ServedSource, Transport
+from skills_mcp.config import is_tracking_refused
+from skills_mcp.events.heartbeat import (
+    Heartbeat,
+    HeartbeatTimer,
+    ServedSource,
+    Transport,
+)
 from skills_mcp.events.privacy import Privacy
-from skills_mcp.events.received_event import MOST_NAME
+from skills_mcp.events.received_event import MAX_FIELD_LENGTH
 from skills_mcp.library import SkillLibrary, SourceState
 
 _MINUTE_SECONDS = 60.0
 
 
-def open_pulse(
+def open_heartbeat_timer(
     library: SkillLibrary,
     home: Path,
     environment: Mapping[str, str],
     transport: Transport,
-) -> Pulse | None:
-    """Return the heartbeats of a library; None if `DO_NOT_TRACK` forbids them."""
-    if refuses_tracking(environment):
+) -> HeartbeatTimer | None:
+    """Schedule the heartbeats of a library; None if `DO_NOT_TRACK` forbids them."""
+    if is_tracking_refused(environment):
         return None
     privacy = Privacy(home / "analytics.key", environment)
-    return Pulse(
+    return HeartbeatTimer(
         partial(read_heartbeat, library, privacy, transport),
         lambda: library.config.refresh.interval_minutes * _MINUTE_SECONDS,
     )
@@ -40,7 +41,10 @@ def open_pulse(
 def read_heartbeat(
     library: SkillLibrary, privacy: Privacy, transport: Transport
 ) -> Heartbeat | None:
-    """Return what a server serves now; None before its first content.  Blocking."""
+    """The current heartbeat; None before the first content.  Blocking.
+
+    It has commits and sync states, and nothing of a person, of a path or of a task.
+    """
     if not library.is_ready:
         return None
     states = library.states()
@@ -48,17 +52,17 @@ def read_heartbeat(
     served = (f"{state.mount}={state.name}" for state in states)
     distinction = "\0".join((platform.node(), transport, *served))
     return Heartbeat(
-        server_id=privacy.name_server(library.config.analytics, distinction),
+        server_id=privacy.server_pseudonym(library.config.analytics, distinction),
         happened_at=datetime.now(UTC),
         version=__version__,
         transport=transport,
-        sources=tuple(map(_describe, states)),
+        sources=tuple(map(_describe_source, states)),
     )
 
 
-def _describe(state: SourceState) -> ServedSource:
+def _describe_source(state: SourceState) -> ServedSource:
     return ServedSource(
-        mount=state.mount[:MOST_NAME],
+        mount=state.mount[:MAX_FIELD_LENGTH],
         repository=derive_repository(state.name) if state.mode == "git" else "",
         commit=state.commit,
         age_seconds=state.age_seconds,
@@ -67,7 +71,7 @@ def _describe(state: SourceState) -> ServedSource:
 
 
 def derive_repository(name: str) -> str:
-    """Return the host and the path of a repository, without what may be a secret.
+    """Host and path of a repository, without credentials.
 
     >>> derive_repository("https://ada:1234@git.example.com/team/skills.git (main)")
     'git.example.com/team/skills'
@@ -83,4 +87,4 @@ def derive_repository(name: str) -> str:
     if not host or parts.scheme == "file":
         return ""
     path = parts.path.removesuffix("/").removesuffix(".git")
-    return f"{host}{path}"[:MOST_NAME] if path.isprintable() else host
+    return f"{host}{path}"[:MAX_FIELD_LENGTH] if path.isprintable() else host

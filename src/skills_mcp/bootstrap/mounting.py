@@ -1,6 +1,6 @@
-"""Makes mounted sources from the operator's options and settings.
+"""Builds mounted sources from the operator's options and settings.
 
-Rule: a secret goes to one host, and no policy is weaker than it was written.
+Rule: a secret goes to one host, and no policy is weaker than configured.
 """
 
 import os
@@ -18,19 +18,19 @@ from skills_mcp.content.released_archive import Archive, ReleasedArchive, is_fet
 from skills_mcp.content.source import ContentSource, Mount
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError
-from skills_mcp.skills.homes import WHOLE, Selection
+from skills_mcp.skills.homes import DEFAULT_SELECTION, Selection
 from skills_mcp.text.redaction import redact
 
-_HERE = Path()
+_WORKING_FOLDER = Path()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShortForm:
-    """The one source that the command line or the environment names."""
+class SingleSource:
+    """The single source of the command line or the environment."""
 
     skills_dir: str | None = None
     folder_setting: str = "SKILLS_DIR"
-    """The setting that names `skills_dir`, for messages."""
+    """Origin of `skills_dir`, for messages."""
     repo: str | None = None
     branch: str = ""
     """Empty for `main`, or the repository's default branch if it has none."""
@@ -38,17 +38,16 @@ class ShortForm:
     """A tag or full commit SHA of `repo`, instead of the branch."""
     allows_rewrite: bool = False
     """Whether a rewritten history is followed, even if the settings refuse it."""
-    selection: Selection = WHOLE
-    """Which part of the source is served."""
+    selection: Selection = DEFAULT_SELECTION
 
 
-def find_secret(repo: str | None) -> str | None:
-    """Return the secret that a person wrote into a URL, if any."""
+def find_url_secret(repo: str | None) -> str | None:
+    """The credentials in a repository URL, if any."""
     return Remote.parse(repo, "").token if repo else None
 
 
 def choose_mounts(
-    options: ShortForm,
+    options: SingleSource,
     config: Config,
     environment: Mapping[str, str],
     *,
@@ -57,21 +56,17 @@ def choose_mounts(
 ) -> Mounts:
     """Choose the sources; the short form wins over those of the file.
 
-    Args:
-        options: The short form, if there is one.
-        config: The operator's settings.
-        environment: Where secrets and the project's root are.
-        folder: What paths in the settings are relative to.
-        cache: Where repositories are kept.
+    Relative paths in the settings start at `folder`; repositories are cached in
+    `cache`.
 
     Raises:
-        ConfigError: There is nothing to serve, or a demand cannot be met.
+        ConfigError: There is nothing to serve, or a policy cannot be met.
     """
-    demands = _Demands(config, folder, options.allows_rewrite)
-    secret = _Secret.of(environment)
-    named = _short_form(options, demands, secret, cache)
-    named = named or tuple(_listed(config.sources, demands, secret, cache))
-    found = _discovered(environment) if config.discover else ()
+    policies = _PolicyBuilder(config, folder, options.allows_rewrite)
+    secret = _RepositoryToken.of(environment)
+    named = _mount_single_source(options, policies, secret, cache)
+    named = named or tuple(_mount_listed_sources(config.sources, policies, secret, cache))
+    found = _discover_project_skills(environment) if config.discover else ()
     if not named and not found:
         raise ConfigError(
             "No skills to serve. Set SKILLS_REPO to the URL of a Git repository, or "
@@ -83,40 +78,38 @@ def choose_mounts(
 
 
 @dataclass(frozen=True, slots=True)
-class _Secret:
-    """The token for private repositories; without it, Git asks its own helper."""
+class _RepositoryToken:
+    """The token for private repositories; without one, Git's credential helper is used."""
 
     token: str | None = field(repr=False)
     file: Path | None
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "_Secret":
+    def of(cls, environment: Mapping[str, str]) -> "_RepositoryToken":
         file = environment.get("SKILLS_MCP_TOKEN_FILE")
         token = environment.get("GITHUB_TOKEN") or None
-        return cls(token, _absolute(file) if file else None)
+        return cls(token, _absolute_path(file) if file else None)
 
-    def give(self, remote: Remote) -> Remote:
-        """Return the remote with the token; a file wins: every sync reads it anew."""
+    def add_to(self, remote: Remote) -> Remote:
+        """Add the token; a file wins, and is read again for every sync."""
         return replace(remote, token=self.token, token_file=self.file)
 
     @property
-    def is_there(self) -> bool:
+    def is_set(self) -> bool:
         return bool(self.token or self.file)
 
 
 @dataclass(frozen=True, slots=True)
-class _Demands:
-    """Makes the sync policy of each repository from `config.yaml`."""
+class _PolicyBuilder:
+    """Builds the sync policy of each repository from `config.yaml`."""
 
     config: Config
     folder: Path
-    """The folder that paths in the file are relative to."""
     allows_rewrite: bool
 
     def derive_policy(
-        self, source: Source, selections: tuple[Selection, ...] = (WHOLE,)
+        self, source: Source, selections: tuple[Selection, ...] = (DEFAULT_SELECTION,)
     ) -> SyncPolicy:
-        """Return the policy of one repository; the settings of its source win."""
         sync, limits = self.config.sync, self.config.limits
         own = source.allow_non_fast_forward
         is_rewrite_allowed = sync.allow_non_fast_forward if own is None else own
@@ -134,30 +127,23 @@ class _Demands:
 
     def _derive_signers(self, source: Source) -> Signers | None:
         sync = self.config.sync
-        allowed = _first(source.allowed_signers, sync.allowed_signers)
+        allowed = _first_set(source.allowed_signers, sync.allowed_signers)
         if not allowed:
             return None
-        revoked = _first(source.revoked_signers, sync.revoked_signers)
+        revoked = _first_set(source.revoked_signers, sync.revoked_signers)
         return Signers(
-            allowed=_absolute(allowed, self.folder),
-            revoked=_absolute(revoked, self.folder) if revoked else None,
+            allowed=_absolute_path(allowed, self.folder),
+            revoked=_absolute_path(revoked, self.folder) if revoked else None,
             verify=source.verify or sync.verify,
         )
 
 
-def _first(own: str | None, shared: str) -> str:
+def _first_set(own: str | None, shared: str) -> str:
     return shared if own is None else own
 
 
-def _open_branch(
-    remote: Remote, policy: SyncPolicy, cache: Path, pin_key: str
-) -> RemoteBranch:
-    """Return the source, unless its policy can never be met.
-
-    Raises:
-        ConfigError: A tag has to be signed, and none was named; or content could
-            write the keys that may sign it.
-    """
+def _open_branch(remote: Remote, policy: SyncPolicy, cache: Path, pin_key: str) -> RemoteBranch:
+    """Open a branch, unless it can never meet its policy, such as a signed tag without a tag."""
     signers = policy.signers
     if signers:
         from skills_mcp.content.git.signatures import check_signers
@@ -172,31 +158,33 @@ def _open_branch(
     return RemoteBranch(remote, cache, policy)
 
 
-def _short_form(
-    options: ShortForm, demands: _Demands, secret: _Secret, cache: Path
+def _mount_single_source(
+    options: SingleSource,
+    policies: _PolicyBuilder,
+    secret: _RepositoryToken,
+    cache: Path,
 ) -> tuple[Mount, ...]:
-    """Return the source of the short form; a folder wins over a repository."""
     if options.skills_dir:
-        local = LocalFolder(_absolute(options.skills_dir), options.folder_setting)
+        local = LocalFolder(_absolute_path(options.skills_dir), options.folder_setting)
         return (Mount(source=local, selection=options.selection),)
     if options.repo:
         remote = Remote.parse(
-            _address(options.repo, "SKILLS_REPO"),
+            _resolve_address(options.repo, "SKILLS_REPO"),
             options.branch,
             secret.token,
             pin=options.pin,
             token_file=secret.file,
         )
-        policy = demands.derive_policy(Source(), (options.selection,))
+        policy = policies.derive_policy(Source(), (options.selection,))
         branch = _open_branch(remote, policy, cache, "SKILLS_REF")
         return (Mount(source=branch, selection=options.selection),)
-    if options.selection != WHOLE and demands.config.sources:
+    if options.selection != DEFAULT_SELECTION and policies.config.sources:
         raise ConfigError(
             "SKILLS_SUBFOLDER, SKILLS_PLUGINS and SKILLS_EVERYWHERE belong to "
             "SKILLS_REPO or SKILLS_DIR, and there is none. Write subfolder, plugins or "
             "everywhere into the sources of config.yaml"
         )
-    if options.pin and demands.config.sources:
+    if options.pin and policies.config.sources:
         # A pin must not be lost because another variable is missing.
         raise ConfigError(
             "SKILLS_REF says where SKILLS_REPO stays, and there is none. Write ref "
@@ -205,17 +193,19 @@ def _short_form(
     return ()
 
 
-def _listed(
-    sources: Sequence[Source], demands: _Demands, secret: _Secret, cache: Path
+def _mount_listed_sources(
+    sources: Sequence[Source],
+    policies: _PolicyBuilder,
+    secret: _RepositoryToken,
+    cache: Path,
 ) -> Iterator[Mount]:
-    """Yield the sources of the operator's file, relative to its `folder`."""
-    remotes = _remotes(sources, demands.folder, secret)
+    remotes = _parse_remotes(sources, policies.folder, secret)
     branches: dict[int, RemoteBranch] = {}
-    for numbers in _group(remotes):
+    for numbers in _group_by_repository(remotes):
         alike = [remotes[number] for number in numbers]
         # Of two addresses that differ in a secret, one without would be refused.
         remote = next(filter(attrgetter("sends_token"), alike), alike[0])
-        policy = _share(remote, [sources[number] for number in numbers], demands)
+        policy = _common_policy(remote, [sources[number] for number in numbers], policies)
         pin_key = f"sources[{numbers[0]}].ref"
         branch = _open_branch(remote, policy, cache, pin_key)
         branches |= dict.fromkeys(numbers, branch)
@@ -224,28 +214,23 @@ def _listed(
         if number in branches:
             chosen = branches[number]
         elif source.archive:
-            chosen = _open_archive(source, number, demands, cache)
+            chosen = _open_archive(source, number, policies, cache)
         else:
             key = f"sources[{number}].folder"
-            chosen = LocalFolder(_absolute(source.folder, demands.folder), key)
+            chosen = LocalFolder(_absolute_path(source.folder, policies.folder), key)
         yield Mount(source=chosen, at=source.mount, selection=_select(source))
 
 
 def _open_archive(
-    source: Source, number: int, demands: _Demands, cache: Path
+    source: Source, number: int, policies: _PolicyBuilder, cache: Path
 ) -> ReleasedArchive:
-    """Return an archive of the operator's file.
-
-    Raises:
-        ConfigError: Its address is not fetched from, or its signers cannot be used.
-    """
-    address = _address(source.archive, f"sources[{number}].archive", demands.folder)
+    address = _resolve_address(source.archive, f"sources[{number}].archive", policies.folder)
     if not is_fetchable(address):
         raise ConfigError(
             f"sources[{number}].archive is {redact(address)!r}. Write an https URL "
             "without a password, or a path"
         )
-    policy = demands.derive_policy(source, (_select(source),))
+    policy = policies.derive_policy(source, (_select(source),))
     if policy.signers:
         from skills_mcp.content.git.signatures import check_signers
 
@@ -257,25 +242,23 @@ def _select(source: Source) -> Selection:
     return Selection(source.subfolder, source.everywhere, source.plugins)
 
 
-def _group(remotes: Mapping[int, Remote]) -> Iterable[list[int]]:
-    """Return the positions of each repository, which may be listed several times.
+def _group_by_repository(remotes: Mapping[int, Remote]) -> Iterable[list[int]]:
+    """Group the positions of equal repositories.
 
-    The same one twice is the same source, or its halves could differ.
+    A repository listed twice is one source, or its halves could differ.
     """
     groups: dict[tuple[str, str], list[int]] = {}
     for number, remote in remotes.items():
-        groups.setdefault((remote.url, remote.wanted), []).append(number)
+        groups.setdefault((remote.url, remote.requested_ref), []).append(number)
     return groups.values()
 
 
-def _share(remote: Remote, sources: Sequence[Source], demands: _Demands) -> SyncPolicy:
-    """Return the policy of a repository that is served at several places.
-
-    Raises:
-        ConfigError: Its sources demand different things of it.
-    """
+def _common_policy(
+    remote: Remote, sources: Sequence[Source], policies: _PolicyBuilder
+) -> SyncPolicy:
+    """The common policy of a repository with several mounts."""
     selections = tuple(dict.fromkeys(map(_select, sources)))
-    first, *others = {demands.derive_policy(each, selections) for each in sources}
+    first, *others = {policies.derive_policy(source, selections) for source in sources}
     if others:
         raise ConfigError(
             f"sources: {remote} is listed several times, with different demands. Write "
@@ -285,23 +268,24 @@ def _share(remote: Remote, sources: Sequence[Source], demands: _Demands) -> Sync
     return first
 
 
-def _remotes(
-    sources: Sequence[Source], folder: Path, secret: _Secret
+def _parse_remotes(
+    sources: Sequence[Source], folder: Path, secret: _RepositoryToken
 ) -> dict[int, Remote]:
-    """Return the repositories by their position in the list.
+    """The repositories by their position in the list.
 
-    The secret goes to one host, that of the first repository without one of its
-    own: a source that is added later never gets what was meant for another.
+    The secret goes to one host, that of the first repository without a secret of its
+    own: a
+    source added later never gets the secret of another.
     """
     remotes: dict[int, Remote] = {}
     host = ""
     for number, source in enumerate(sources):
         if not source.repo:
             continue
-        address = _address(source.repo, f"sources[{number}].repo", folder)
+        address = _resolve_address(source.repo, f"sources[{number}].repo", folder)
         remote = Remote.parse(address, source.branch, pin=source.ref)
-        if not remote.token and secret.is_there:
-            with_secret = secret.give(remote)
+        if not remote.token and secret.is_set:
+            with_secret = secret.add_to(remote)
             host = host or with_secret.host
             # Without a host it is never sent, and the message says why.
             remote = with_secret if with_secret.host in {"", host} else remote
@@ -309,8 +293,7 @@ def _remotes(
     return remotes
 
 
-def _discovered(environment: Mapping[str, str]) -> tuple[Mount, ...]:
-    """Return the skill folders of the project around the working directory."""
+def _discover_project_skills(environment: Mapping[str, str]) -> tuple[Mount, ...]:
     try:
         working = Path.cwd()
     except OSError as error:
@@ -329,18 +312,17 @@ def _discovered(environment: Mapping[str, str]) -> tuple[Mount, ...]:
     return derive_mounts(root, working, Path.home())
 
 
-def _absolute(path: str, folder: Path = _HERE) -> Path:
+def _absolute_path(path: str, folder: Path = _WORKING_FOLDER) -> Path:
     # Not resolved: a link that is moved to another folder is followed later.
     return Path(os.path.abspath(folder / os.path.expanduser(path)))  # noqa: PTH100, PTH111
 
 
-def _address(repo: str, key: str, folder: Path = _HERE) -> str:
-    """Return the URL, with an absolute path for a local one: Git runs elsewhere."""
+def _resolve_address(repo: str, key: str, folder: Path = _WORKING_FOLDER) -> str:
+    """The URL, with an absolute path for a local one: Git runs elsewhere."""
     repo = repo.strip()
     if "${" in repo:
         raise ConfigError(
-            f"{key} is {redact(repo)!r}: the variable has no value. Write "
-            "the URL itself."
+            f"{key} is {redact(repo)!r}: the variable has no value. Write the URL itself."
         )
     is_path = Remote(repo, "").scheme == "file" and "://" not in repo
-    return os.fspath(_absolute(repo, folder)) if is_path else repo
+    return os.fspath(_absolute_path(repo, folder)) if is_path else repo

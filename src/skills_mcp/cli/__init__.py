@@ -1,9 +1,9 @@
 """The program and its commands; each runs in a module of its own.
 
 Exit codes: 0 success, 1 `validate`, `test`, `status` or `doctor` found something, 2
-wrong usage, 3 the settings or the content cannot be used, 4 the sync failed, and there
-is no older content to show or `sync` itself was the command, or `status` sees that
-syncs fail, 130 Ctrl-C.
+wrong
+usage, 3 the settings or the content cannot be used, 4 the sync failed without older
+content, or in `sync` itself, or `status` sees failing syncs, 130 Ctrl-C.
 """
 
 import logging
@@ -46,12 +46,12 @@ from skills_mcp.config import TOOLSETS
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.hosts.host_names import HookHost
 from skills_mcp.processes.memory import (
-    objects_frozen,
-    share_one_heap,
+    gc_frozen,
+    limit_malloc_arenas,
 )
 from skills_mcp.skills.index import SCOPES
 from skills_mcp.skills.model import Scope
-from skills_mcp.skills.scoping import Scoping
+from skills_mcp.skills.scoping import SkillFilter
 
 if TYPE_CHECKING:
     from skills_mcp.cli.completion import Shell
@@ -81,7 +81,6 @@ def program() -> None:
 def _parse_toolsets(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> tuple[str, ...] | None:
-    """Return the names, which are separated by commas."""
     if text is None:
         return None
     names = tuple(filter(None, map(str.strip, text.split(","))))
@@ -102,22 +101,22 @@ def _parse_toolsets(
 @http_options
 @content_options(log_level="info")
 @click.pass_context
-def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
+def serve(context: click.Context, /, *, transport: str, **values: Any) -> None:
     """Serve MCP, on standard input and output or over HTTP (the default)."""
     if context.args:
         raise click.UsageError(program.describe_unknown(context.args))
     if transport == "http":
         from skills_mcp.cli.serve_http import run_http
 
-        run_http(build_application(**given))
+        run_http(build_application(**values))
         return
     from skills_mcp.server.wire import claimed_wire
 
     is_typed_at = sys.stdin.isatty()
     variables = dict(os.environ)  # before a secret is taken out of the environment
     with claimed_wire() as wire:
-        with objects_frozen():
-            application = _build_for(wire, is_typed_at=is_typed_at, **given)
+        with gc_frozen():
+            application = _build_for(wire, is_typed_at=is_typed_at, **values)
             import anyio
 
             from skills_mcp.server.app import create_server
@@ -133,20 +132,20 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
                 environment=variables,
             )
             parts = open_parts(serving)
-        share_one_heap()
+        limit_malloc_arenas()
         if is_typed_at:
             click.echo(_HELLO, err=True)
         anyio.run(serve_stdio, serving, wire, parts)
 
 
-def _build_for(wire: "Wire", *, is_typed_at: bool, **given: Any) -> Application:
-    """Build the application, or tell a client what is wrong until it goes.
+def _build_for(wire: "Wire", *, is_typed_at: bool, **values: Any) -> Application:
+    """Build the application, or answer the client with the error until it disconnects.
 
     A host shows nothing of a server that ends at once; a person reads standard error.
     """
     with readable_errors():
         try:
-            options, environment = read_options(**given)
+            options, environment = read_options(**values)
             return build(options, environment)
         except ConfigError as error:
             if is_typed_at:
@@ -165,16 +164,14 @@ def _build_for(wire: "Wire", *, is_typed_at: bool, **given: Any) -> Application:
 @program.command()
 @tree_options
 @content_options(log_level="error")
-def tree(**given: Any) -> None:
+def tree(**values: Any) -> None:
     """Show all skills, as list_skills does."""
     from skills_mcp.cli.tree import TreeOptions, print_tree
 
-    wanted = TreeOptions(
-        **{each.name: given.pop(each.name) for each in fields(TreeOptions)}
-    )
-    application = build_application(**given)
+    request = TreeOptions(**{field.name: values.pop(field.name) for field in fields(TreeOptions)})
+    application = build_application(**values)
     with readable_errors():
-        print_tree(application, wanted)
+        print_tree(application, request)
 
 
 @program.command()
@@ -186,9 +183,7 @@ def tree(**given: Any) -> None:
     show_default=True,
     help="List each skill with its path, or with its files.",
 )
-@click.option(
-    "--scope", type=click.Choice(SCOPES), help="List only the skills of this scope."
-)
+@click.option("--scope", type=click.Choice(SCOPES), help="List only the skills of this scope.")
 @click.option(
     "--max-entries",
     metavar="N",
@@ -210,21 +205,21 @@ def catalog(
     max_entries: int | None,
     max_bytes: int | None,
     as_json: bool,
-    **given: Any,
+    **values: Any,
 ) -> None:
     """Print a list of the skills for a system prompt."""
     from skills_mcp.cli.catalog import CatalogOptions, print_catalog
 
-    wanted = CatalogOptions(
+    request = CatalogOptions(
         style=style,
         scope=scope,
         max_entries=max_entries,
         max_bytes=max_bytes,
         as_json=as_json,
     )
-    application = build_application(**given)
+    application = build_application(**values)
     with readable_errors():
-        print_catalog(application, wanted)
+        print_catalog(application, request)
 
 
 @program.command("open")
@@ -236,11 +231,11 @@ def catalog(
 )
 @json_option
 @content_options(log_level="error")
-def run_open(*, is_shown: bool, as_json: bool, **given: Any) -> None:
+def run_open(*, is_shown: bool, as_json: bool, **values: Any) -> None:
     """Look at your skills in a browser, on this machine alone."""
     from skills_mcp.cli.open_pages import open_pages
 
-    open_pages(is_shown=is_shown, as_json=as_json, **given)
+    open_pages(is_shown=is_shown, as_json=as_json, **values)
 
 
 @program.command()
@@ -252,11 +247,11 @@ def run_open(*, is_shown: bool, as_json: bool, **given: Any) -> None:
     help="Accept a rewritten history (force-push) this once.",
 )
 @content_options(log_level="error")
-def sync(*, as_json: bool, **given: Any) -> None:
+def sync(*, as_json: bool, **values: Any) -> None:
     """Fetch the newest skills once, for cron jobs and image builds."""
     from skills_mcp.cli.sync import print_sync
 
-    application = build_application(**given)
+    application = build_application(**values)
     with readable_errors():
         sys.exit(print_sync(application, as_json=as_json))
 
@@ -264,11 +259,11 @@ def sync(*, as_json: bool, **given: Any) -> None:
 @program.command()
 @json_option
 @content_options(log_level="error")
-def status(*, as_json: bool, **given: Any) -> None:
+def status(*, as_json: bool, **values: Any) -> None:
     """Show the served commit, its age and errors (offline)."""
     from skills_mcp.cli.status import print_status
 
-    application = build_application(**given)
+    application = build_application(**values)
     with readable_errors():
         sys.exit(print_status(application, as_json=as_json))
 
@@ -288,9 +283,7 @@ def status(*, as_json: bool, **given: Any) -> None:
 @click.option("--resume", is_flag=True, help="Follow the repository again.")
 @json_option
 @content_options(log_level="error")
-def rollback(
-    *, mount: str | None, to: str, resume: bool, as_json: bool, **given: Any
-) -> None:
+def rollback(*, mount: str | None, to: str, resume: bool, as_json: bool, **values: Any) -> None:
     """Go back to the previous commit (undo with --resume).
 
     Every server on this machine switches within seconds, and does not fetch this
@@ -300,15 +293,15 @@ def rollback(
 
     if to and resume:
         raise click.UsageError("--to and --resume exclude each other.")
-    application = build_application(**given)
-    wanted = RollbackOptions(mount=mount, to=to, is_resumed=resume)
+    application = build_application(**values)
+    request = RollbackOptions(mount=mount, to=to, is_resumed=resume)
     with readable_errors():
-        print_rollback(application, wanted, as_json=as_json)
+        print_rollback(application, request, as_json=as_json)
 
 
 @program.command()
 @validate_options
-def validate(*, as_json: bool, **given: Any) -> None:
+def validate(*, as_json: bool, **values: Any) -> None:
     """Check skills before they are merged.
 
     PATHS are content repositories, folders of skills, packages or single files.
@@ -316,38 +309,38 @@ def validate(*, as_json: bool, **given: Any) -> None:
     from skills_mcp.cli.validate import ValidateOptions, print_validation
 
     if as_json:
-        given["report_format"] = "json"
+        values["report_format"] = "json"
     with readable_errors():
-        sys.exit(print_validation(ValidateOptions(**given)))
+        sys.exit(print_validation(ValidateOptions(**values)))
 
 
 @program.command()
 @report_options
 @json_option
 @content_options(log_level="error")
-def report(**given: Any) -> None:
+def report(**values: Any) -> None:
     """Report what agents asked for, what they got, and what to change.
 
     The events are those recorded on this machine, or with --from collected ones.
     """
     from skills_mcp.cli.report import ReportOptions, print_report
 
-    wanted = ReportOptions(
-        **{each.name: given.pop(each.name) for each in fields(ReportOptions)}
+    request = ReportOptions(
+        **{field.name: values.pop(field.name) for field in fields(ReportOptions)}
     )
     with readable_errors():
-        options, environment = read_options(**given)
-        if wanted.is_suggesting:
+        options, environment = read_options(**values)
+        if request.is_suggesting:
             from skills_mcp.cli.suggest import print_suggestions
 
-            print_suggestions(options, environment, wanted)
+            print_suggestions(options, environment, request)
         else:
-            print_report(options, environment, wanted)
+            print_report(options, environment, request)
 
 
 @program.command()
 @add_options
-def add(**given: Any) -> None:
+def add(**values: Any) -> None:
     """Add a skill from an archive to a folder of skills.
 
     PACKAGE is a .zip or .tar.gz with SKILL.md at its top or in its one folder. It is
@@ -356,13 +349,13 @@ def add(**given: Any) -> None:
     from skills_mcp.cli.add import AddOptions, run_add
 
     with readable_errors():
-        run_add(AddOptions(**given))
+        run_add(AddOptions(**values))
 
 
 @program.command()
 @install_options
 @content_options(log_level="error")
-def install(**given: Any) -> None:
+def install(**values: Any) -> None:
     """Connect your coding agent: add this server to the file that it reads.
 
     What changes is shown, and you are asked first. The options that say where the
@@ -370,19 +363,19 @@ def install(**given: Any) -> None:
     """
     from skills_mcp.cli.install import InstallOptions, run_install
 
-    wanted = InstallOptions(
-        **{each.name: given.pop(each.name) for each in fields(InstallOptions)}
+    request = InstallOptions(
+        **{field.name: values.pop(field.name) for field in fields(InstallOptions)}
     )
     with readable_errors():
-        options, environment = read_options(**given)
-        run_install(options, environment, wanted)
+        options, environment = read_options(**values)
+        run_install(options, environment, request)
 
 
 @program.command()
 @json_option
 @content_options(log_level="error")
 @click.pass_context
-def doctor(context: click.Context, /, *, as_json: bool, **given: Any) -> None:
+def doctor(context: click.Context, /, *, as_json: bool, **values: Any) -> None:
     """Check everything, and say what repairs what is broken.
 
     Git, the network, the token, the repository, the cache, the disk, the sandbox, the
@@ -391,7 +384,7 @@ def doctor(context: click.Context, /, *, as_json: bool, **given: Any) -> None:
     from skills_mcp.cli.doctor import print_diagnosis
 
     with readable_errors():
-        options, environment = read_options(**given)
+        options, environment = read_options(**values)
         code = print_diagnosis(options, environment, context.command, as_json=as_json)
         sys.exit(code)
 
@@ -399,21 +392,21 @@ def doctor(context: click.Context, /, *, as_json: bool, **given: Any) -> None:
 @program.command()
 @export_options
 @content_options(log_level="error")
-def export(**given: Any) -> None:
+def export(**values: Any) -> None:
     """Write the skills as folders that agents read without a server.
 
     Only what differs is written, and nothing that an export did not write is touched.
     """
     from skills_mcp.cli.export import ExportOptions, run_export
 
-    wanted = ExportOptions(
-        **{each.name: given.pop(each.name) for each in fields(ExportOptions)}
+    request = ExportOptions(
+        **{field.name: values.pop(field.name) for field in fields(ExportOptions)}
     )
-    if wanted.is_watching and (wanted.is_check or wanted.is_frozen):
+    if request.is_watching and (request.is_check or request.is_frozen):
         raise click.UsageError("--watch excludes --check and --frozen.")
     with readable_errors():
-        options, environment = read_options(**given)
-        sys.exit(run_export(options, environment, wanted))
+        options, environment = read_options(**values)
+        sys.exit(run_export(options, environment, request))
 
 
 @program.command()
@@ -433,43 +426,41 @@ def verify(*, folder: Path, as_json: bool) -> None:
 @program.command("self-check")
 @self_check_options
 @content_options(log_level="error")
-def self_check(
-    *, max_age_hours: float | None, program_version: str | None, **given: Any
-) -> None:
+def self_check(*, max_age_hours: float | None, program_version: str | None, **values: Any) -> None:
     """Check this machine for a management tool: one line, and an exit status.
 
     It asks no network and starts no agent; doctor does both.
     """
     from skills_mcp.cli.self_check import SelfCheckOptions, run_self_check
 
-    wanted = SelfCheckOptions(
+    request = SelfCheckOptions(
         max_age_hours=max_age_hours,
         program_version=program_version,
-        as_json=given.pop("as_json"),
+        as_json=values.pop("as_json"),
     )
     with readable_errors():
-        options, environment = read_options(**given)
-        sys.exit(run_self_check(options, environment, wanted))
+        options, environment = read_options(**values)
+        sys.exit(run_self_check(options, environment, request))
 
 
 @program.command()
 @click.argument("host", type=click.Choice(get_args(HookHost)))
 @content_options(log_level="error")
-def hook(*, host: str, **given: Any) -> None:
+def hook(*, host: str, **values: Any) -> None:
     """Name the skill for a prompt, as a hook of your agent.
 
     The agent starts it with each prompt, as JSON on standard input. It is silent if no
     skill fits.
     """
-    from skills_mcp.cli.hook import print_kept_hint
+    from skills_mcp.cli.hook import print_cached_hint
 
-    print_kept_hint(host, given)
+    print_cached_hint(host, values)
 
 
 @program.command("test")
 @prompt_test_options
 @content_options(log_level="error")
-def run_test(*, as_json: bool, **given: Any) -> None:
+def run_test(*, as_json: bool, **values: Any) -> None:
     """Test that prompts match the skills that they should.
 
     FILE has one prompt per line, or is the evals.json or trigger_eval.json of a skill;
@@ -478,13 +469,13 @@ def run_test(*, as_json: bool, **given: Any) -> None:
     from skills_mcp.cli.test import PromptTestOptions, print_test
 
     if as_json:
-        given["report_format"] = "json"
-    wanted = PromptTestOptions(
-        **{each.name: given.pop(each.name) for each in fields(PromptTestOptions)}
+        values["report_format"] = "json"
+    request = PromptTestOptions(
+        **{field.name: values.pop(field.name) for field in fields(PromptTestOptions)}
     )
     with readable_errors():
-        options, environment = read_options(**given)
-        sys.exit(print_test(options, environment, wanted))
+        options, environment = read_options(**values)
+        sys.exit(print_test(options, environment, request))
 
 
 @program.command()
@@ -505,20 +496,20 @@ def explain(
     within: str,
     category: str,
     as_json: bool,
-    **given: Any,
+    **values: Any,
 ) -> None:
     """Explain which skill a task matches, and why."""
-    from skills_mcp.cli.explain import Question, print_explanation
+    from skills_mcp.cli.explain import ExplainOptions, print_explanation
 
-    application = build_application(**given)
-    question = Question(task, skill, Scoping(within, category))
+    application = build_application(**values)
+    question = ExplainOptions(task, skill, SkillFilter(within, category))
     with readable_errors():
         print_explanation(application, question, as_json=as_json)
 
 
 @program.command()
 @new_options
-def new(*, path: str, folder: Path, **given: Any) -> None:
+def new(*, path: str, folder: Path, **values: Any) -> None:
     """Write a new skill: a rule file, or a package with a SKILL.md.
 
     PATH is its place in the tree, such as ui/react/forms. Nothing that exists is
@@ -527,51 +518,45 @@ def new(*, path: str, folder: Path, **given: Any) -> None:
     from skills_mcp.cli.new import NewOptions, run_new
 
     with readable_errors():
-        run_new(NewOptions(path=path, folder=folder, **given))
+        run_new(NewOptions(path=path, folder=folder, **values))
 
 
 @program.command()
 @show_options
 @content_options(log_level="error")
-def show(**given: Any) -> None:
+def show(**values: Any) -> None:
     """Show the text of a skill exactly as an agent gets it.
 
     PATH is a path or a name, as tree shows it.
     """
     from skills_mcp.cli.show import ShowOptions, print_skill
 
-    wanted = ShowOptions(
-        **{each.name: given.pop(each.name) for each in fields(ShowOptions)}
-    )
-    if wanted.is_raw and wanted.with_files:
+    request = ShowOptions(**{field.name: values.pop(field.name) for field in fields(ShowOptions)})
+    if request.is_raw and request.with_files:
         raise click.UsageError("--raw and --files exclude each other.")
-    application = build_application(is_recorded=False, **given)
+    application = build_application(is_recorded=False, **values)
     with readable_errors():
-        print_skill(application, wanted)
+        print_skill(application, request)
 
 
 @program.command()
 @click.argument("task")
-@click.option(
-    "--skill", metavar="PATH", help="Take this skill, as an agent that has chosen it."
-)
+@click.option("--skill", metavar="PATH", help="Take this skill, as an agent that has chosen it.")
 @narrowing_options
 @json_option
 @pager_option
 @content_options(log_level="error")
-def ask(**given: Any) -> None:
+def ask(**values: Any) -> None:
     """Show what an agent gets for a task, as get_skill answers it.
 
     It is not recorded as a use of the skill.
     """
     from skills_mcp.cli.ask import AskOptions, print_answer
 
-    wanted = AskOptions(
-        **{each.name: given.pop(each.name) for each in fields(AskOptions)}
-    )
-    application = build_application(is_recorded=False, **given)
+    request = AskOptions(**{field.name: values.pop(field.name) for field in fields(AskOptions)})
+    application = build_application(is_recorded=False, **values)
     with readable_errors():
-        print_answer(application, wanted)
+        print_answer(application, request)
 
 
 @program.command()
@@ -585,16 +570,16 @@ def ask(**given: Any) -> None:
 @narrowing_options
 @json_option
 @content_options(log_level="error")
-def search(**given: Any) -> None:
+def search(**values: Any) -> None:
     """List the skills that fit some words best, as search_skills does."""
     from skills_mcp.cli.ask import SearchOptions, print_found
 
-    wanted = SearchOptions(
-        **{each.name: given.pop(each.name) for each in fields(SearchOptions)}
+    request = SearchOptions(
+        **{field.name: values.pop(field.name) for field in fields(SearchOptions)}
     )
-    application = build_application(is_recorded=False, **given)
+    application = build_application(is_recorded=False, **values)
     with readable_errors():
-        print_found(application, wanted)
+        print_found(application, request)
 
 
 @program.command()
@@ -616,7 +601,6 @@ def completion(*, shell: "Shell | None", is_installed: bool) -> None:
 
 
 def main() -> None:
-    """Run the program and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a poor terminal costs no traceback

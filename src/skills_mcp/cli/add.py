@@ -1,4 +1,4 @@
-"""`skills-mcp add`: look into an archive, then take the package into a folder."""
+"""`skills-mcp add`: inspect an archive, then install the package into a folder."""
 
 import sys
 from collections.abc import Mapping
@@ -11,17 +11,15 @@ import click
 
 from skills_mcp.cli.terminal import print_json, render_problem
 from skills_mcp.errors import PackageNotAddedError
-from skills_mcp.features.authoring.intake.offer import OfferedPackage, offered
-from skills_mcp.features.authoring.intake.shelf import SkillShelf
-from skills_mcp.skills.model import printable
+from skills_mcp.features.authoring.intake.offer import UnpackedPackage, unpacked_package
+from skills_mcp.features.authoring.intake.shelf import VersionStore
+from skills_mcp.skills.model import escape_unprintable
 
 _SHOWN_FILES = 40
 
 
 @dataclass(frozen=True, slots=True)
 class AddOptions:
-    """What `add` was asked for."""
-
     package: Path | None
     target: Path
     kept: int
@@ -33,26 +31,26 @@ class AddOptions:
 
 
 def run_add(options: AddOptions) -> None:
-    """Do what the options say, and print what was done.
+    """Install, list or restore a package, and print the result.
 
     Raises:
         PackageRefusedError: The archive is unsafe, damaged, or holds no skill.
         PackageNotAddedError: The folder cannot take it, or the answer was no.
-        UsageError: The options say nothing to do, or several things.
+        UsageError: The options name no action, or several.
     """
-    asked = (options.package, options.restored, options.listed)
-    if sum(each is not None for each in asked) != 1:
+    actions = (options.package, options.restored, options.listed)
+    if sum(action is not None for action in actions) != 1:
         raise click.UsageError("Give one of: PACKAGE, --restore NAME, --list NAME.")
     if options.version and not options.restored:
         raise click.UsageError("--version goes with --restore NAME.")
-    shelf = SkillShelf(options.target, options.kept)
+    shelf = VersionStore(options.target, options.kept)
     if options.listed:
         _list(options.listed, shelf, as_json=options.as_json)
         return
     now = datetime.now(UTC)
     if options.restored:
         version = shelf.restore(options.restored, options.version, now)
-        _tell(
+        _print_result(
             options,
             f"{options.restored} is {version} again, in {options.target}.",
             {"name": options.restored, "version": version},
@@ -62,7 +60,7 @@ def run_add(options: AddOptions) -> None:
         _add(options, options.package, shelf, now)
 
 
-def _list(name: str, shelf: SkillShelf, *, as_json: bool) -> None:
+def _list(name: str, shelf: VersionStore, *, as_json: bool) -> None:
     versions = shelf.versions(name)
     if as_json:
         print_json({"name": name, "versions": [*versions]})
@@ -71,31 +69,31 @@ def _list(name: str, shelf: SkillShelf, *, as_json: bool) -> None:
         click.echo(version)
 
 
-def _tell(options: AddOptions, said: str, data: Mapping[str, Any]) -> None:
-    """Print what was done, as a sentence or as an object with the path of the skill."""
+def _print_result(options: AddOptions, message: str, data: Mapping[str, Any]) -> None:
+    """Print the result as a sentence, or as JSON with the path of the skill."""
     if options.as_json:
         print_json({**data, "path": str(options.target / data["name"])})
     else:
-        click.echo(said)
+        click.echo(message)
 
 
-def _add(options: AddOptions, archive: Path, shelf: SkillShelf, now: datetime) -> None:
-    with offered(archive) as package:
+def _add(options: AddOptions, archive: Path, shelf: VersionStore, now: datetime) -> None:
+    with unpacked_package(archive) as package:
         if not options.as_json:
             _show(package, options.target)
         if not options.is_confirmed:
             _ask(package.name, as_json=options.as_json)
         replaced = shelf.put(package.folder, package.name, now)
-    said = f"{package.name} is in {options.target / package.name}."
+    message = f"{package.name} is in {options.target / package.name}."
     if replaced:
-        said += (
+        message += (
             f"\nThe version before is kept as {replaced}; to go back: skills-mcp add "
             f"--restore {package.name} --to {options.target}"
         )
-    _tell(options, said, {**_render(package), "kept_version": replaced})
+    _print_result(options, message, {**_render(package), "kept_version": replaced})
 
 
-def _render(package: OfferedPackage) -> dict[str, Any]:
+def _render(package: UnpackedPackage) -> dict[str, Any]:
     return {
         "name": package.name,
         "description": package.description,
@@ -105,19 +103,19 @@ def _render(package: OfferedPackage) -> dict[str, Any]:
     }
 
 
-def _show(package: OfferedPackage, target: Path) -> None:
+def _show(package: UnpackedPackage, target: Path) -> None:
     total = sum(size for _, size in package.files)
     click.echo(f"Name         {package.name}")
-    click.echo(f"Description  {printable(package.description)}")
+    click.echo(f"Description  {escape_unprintable(package.description)}")
     click.echo(f"SHA-256      {package.digest}")
     click.echo(f"Files        {len(package.files)}, {total:,} bytes")
     for path, size in package.files[:_SHOWN_FILES]:
         click.echo(f"  {size:>10,}  {path}")
     if len(package.files) > _SHOWN_FILES:
         click.echo(f"  and {len(package.files) - _SHOWN_FILES} more")
-    for each in package.problems:
-        place = f"{printable(each.file)}:{each.line}"
-        click.echo(f"{place}: {each.level}[{each.rule}] {each.reason}. {each.hint}")
+    for problem in package.problems:
+        location = f"{escape_unprintable(problem.file)}:{problem.line}"
+        click.echo(f"{location}: {problem.level}[{problem.rule}] {problem.reason}. {problem.hint}")
     if (target / package.name).exists():
         click.echo(f"It replaces {target / package.name}, which is kept.")
 

@@ -1,6 +1,6 @@
-"""`skills-mcp ask` and `search`: what an agent gets from `get_skill`, `search_skills`.
+"""`skills-mcp ask` and `search`: replies of `get_skill` and `search_skills`.
 
-They call the tools themselves, so that a reply is the one of the server.
+They call the tools themselves, so that a reply is that of the server.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +15,9 @@ from rich.table import Table
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.show import show_section
-from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.cli.sync import sync_and_load
 from skills_mcp.cli.terminal import open_console, print_json, print_paged
-from skills_mcp.skills.model import printable
+from skills_mcp.skills.model import escape_unprintable
 
 if TYPE_CHECKING:
     from skills_mcp.server.replies import Reply
@@ -27,7 +27,7 @@ _DIGITS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskOptions:
-    """What `ask` was asked for; the first four are the arguments of `get_skill`."""
+    """The first four are the arguments of `get_skill`."""
 
     task: str
     skill: str | None
@@ -39,7 +39,7 @@ class AskOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchOptions:
-    """What `search` was asked for; the first four are those of `search_skills`."""
+    """The first four are the arguments of `search_skills`."""
 
     query: str
     limit: int | None
@@ -48,8 +48,8 @@ class SearchOptions:
     as_json: bool
 
 
-def print_answer(application: Application, wanted: AskOptions) -> None:
-    """Sync, then print what `get_skill` answers to a task.
+def print_answer(application: Application, request: AskOptions) -> None:
+    """Sync, then print the answer of `get_skill` to a task.
 
     Raises:
         SyncError: There is no content, old or new.
@@ -58,15 +58,15 @@ def print_answer(application: Application, wanted: AskOptions) -> None:
     from skills_mcp.server.replies import with_core_skills
 
     arguments = {
-        "context": wanted.task,
-        "skill_path": wanted.skill,
-        "within": wanted.within,
-        "category": wanted.category,
+        "context": request.task,
+        "skill_path": request.skill,
+        "within": request.within,
+        "category": request.category,
     }
     reply = _call(application, "get_skill", arguments)
     library = application.library
     data = with_core_skills(reply, library.core_skills()).data
-    if wanted.as_json:
+    if request.as_json:
         print_json(data)
         return
     path = data.get("skill_path")
@@ -80,25 +80,25 @@ def print_answer(application: Application, wanted: AskOptions) -> None:
         return
     sections = library.preview(path).sections
     parts: list[RenderableType] = [escape(_name_match(data)), ""]
-    parts += [part for each in sections for part in show_section(each)]
-    print_paged([*parts, *_describe_files(data)], is_paged=wanted.is_paged)
+    parts += [part for section in sections for part in show_section(section)]
+    print_paged([*parts, *_describe_files(data)], is_paged=request.is_paged)
 
 
-def print_found(application: Application, wanted: SearchOptions) -> None:
-    """Sync, then print what `search_skills` answers to a query.
+def print_found(application: Application, request: SearchOptions) -> None:
+    """Sync, then print the results of `search_skills`.
 
     Raises:
         SyncError: There is no content, old or new.
         SkillsError: The tool refuses the arguments; the subclass says why.
     """
     arguments = {
-        "query": wanted.query,
-        "limit": wanted.limit,
-        "within": wanted.within,
-        "category": wanted.category,
+        "query": request.query,
+        "limit": request.limit,
+        "within": request.within,
+        "category": request.category,
     }
     data = _call(application, "search_skills", arguments).data
-    if wanted.as_json:
+    if request.as_json:
         print_json(data)
     elif data["skills"]:
         open_console().print(_tabulate(data["skills"]))
@@ -111,27 +111,30 @@ def print_found(application: Application, wanted: SearchOptions) -> None:
 def _call(application: Application, tool: str, arguments: Mapping[str, Any]) -> "Reply":
     import anyio
 
-    from skills_mcp.server.arguments import parse
+    from skills_mcp.server.arguments import parse_arguments
     from skills_mcp.server.core_tools import CORE_TOOLS
     from skills_mcp.server.package_tools import PACKAGE_TOOLS
 
-    load_snapshot(application)
+    sync_and_load(application)
     application.library.wait_for_vectors()
-    spec = next(each for each in (*CORE_TOOLS, *PACKAGE_TOOLS) if each.name == tool)
-    given = {key: value for key, value in arguments.items() if value}
-    parsed = parse(spec.arguments, tool, given)
+    spec = next(
+        spec_candidate
+        for spec_candidate in (*CORE_TOOLS, *PACKAGE_TOOLS)
+        if spec_candidate.name == tool
+    )
+    values = {key: value for key, value in arguments.items() if value}
+    parsed = parse_arguments(spec.arguments, tool, values)
     return anyio.run(partial(spec.handler, application.library, parsed))
 
 
 def _name_match(data: Mapping[str, Any]) -> str:
-    """Return one line: the skill, its score, and the words that it owes it to."""
+    """One line: the skill, its score, and the matched words."""
     score = f"score {data['score']:.{_DIGITS}f}"
     words = ", ".join(data["matched_keywords"])
-    return printable("  ".join(filter(None, (data["skill_path"], score, words))))
+    return escape_unprintable("  ".join(filter(None, (data["skill_path"], score, words))))
 
 
 def _describe_list(data: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """Yield the message of a reply without a text, and the skills that it lists."""
     yield escape(data["message"])
     if skills := data.get("candidates") or data.get("near"):
         yield _tabulate(skills)
@@ -139,14 +142,14 @@ def _describe_list(data: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 def _describe_files(data: Mapping[str, Any]) -> Iterator[RenderableType]:
     files = [
-        f"{each['file']}{_describe_origin(each)}"
+        f"{file['file']}{_describe_origin(file)}"
         for key in ("assets", "scripts", "inherited_assets", "inherited_scripts")
-        for each in data.get(key, ())
+        for file in data.get(key, ())
     ]
     if files:
-        yield escape(printable(f"Files: {', '.join(files)}"))
+        yield escape(escape_unprintable(f"Files: {', '.join(files)}"))
     if named := data.get("core_skills"):
-        yield escape(printable(f"Core skills: {', '.join(named)}"))
+        yield escape(escape_unprintable(f"Core skills: {', '.join(named)}"))
 
 
 def _describe_origin(entry: Mapping[str, Any]) -> str:
@@ -158,8 +161,8 @@ def _tabulate(skills: Sequence[Mapping[str, Any]]) -> Table:
     table.add_column("Skill", overflow="fold")
     table.add_column("Score", justify="right")
     table.add_column("Description", overflow="fold")
-    for each in skills:
-        path = each.get("skill_path") or each["path"]
-        row = (printable(path), f"{each['score']:.{_DIGITS}f}")
-        table.add_row(*map(escape, (*row, printable(each["description"]))))
+    for skill in skills:
+        path = skill.get("skill_path") or skill["path"]
+        row = (escape_unprintable(path), f"{skill['score']:.{_DIGITS}f}")
+        table.add_row(*map(escape, (*row, escape_unprintable(skill["description"]))))
     return table

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from skills_mcp.bootstrap import Application
-from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.cli.sync import sync_and_load
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import ConfigError
 from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
@@ -16,7 +16,7 @@ from skills_mcp.skills.model import Scope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogOptions:
-    """Which skills to list and how; None takes the limit of the settings."""
+    """None takes the limit of the settings."""
 
     style: CatalogStyle
     scope: Scope | None = None
@@ -25,31 +25,31 @@ class CatalogOptions:
     as_json: bool = False
 
 
-def print_catalog(application: Application, wanted: CatalogOptions) -> None:
-    """Sync, then print the list to standard output; whether it is cut, to the other.
+def print_catalog(application: Application, request: CatalogOptions) -> None:
+    """Sync, then print the list to standard output, and a truncation to standard error.
 
     Raises:
         SyncError: There is no content, old or new.
         ConfigError: The limit is too low even for an empty list.
     """
-    load_snapshot(application)
+    sync_and_load(application)
     library = application.library
     catalog = library.compose_catalog(
-        wanted.style,
-        scope=wanted.scope,
-        max_entries=wanted.max_entries,
-        max_bytes=wanted.max_bytes,
+        request.style,
+        scope=request.scope,
+        max_entries=request.max_entries,
+        max_bytes=request.max_bytes,
     )
     text = catalog.text
-    max_bytes = wanted.max_bytes or library.config.catalog.max_bytes
+    max_bytes = request.max_bytes or library.config.catalog.max_bytes
     _require_room(len(text.encode("utf-8")), max_bytes)
-    if wanted.as_json:
+    if request.as_json:
         print_json(_render(catalog))
         return
     # XML may escape what this output cannot carry; it stays the same XML.
     encoding = sys.stdout.encoding or "utf-8"
-    shown = text.encode(encoding, "xmlcharrefreplace").decode(encoding)
-    click.echo(shown, nl=False)
+    encoded = text.encode(encoding, "xmlcharrefreplace").decode(encoding)
+    click.echo(encoded, nl=False)
     if catalog.truncated:
         click.echo(_describe(catalog), err=True)
 

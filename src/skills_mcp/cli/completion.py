@@ -1,4 +1,4 @@
-"""`skills-mcp completion`: what completes commands and options in a shell."""
+"""`skills-mcp completion`: shell completion scripts."""
 
 import shlex
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ _KINDS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 _SHELL = "SHELL"  # which one a person uses
 _DATA = ("XDG_DATA_HOME", ".local/share")
 _SETTINGS = ("XDG_CONFIG_HOME", ".config")
-_PLACES = {
+_SHELL_FILES = {
     "bash": (*_DATA, "bash-completion/completions/skills-mcp"),
     "zsh": (*_DATA, "zsh/site-functions/_skills-mcp"),
     "fish": (*_SETTINGS, "fish/completions/skills-mcp.fish"),
 }
-"""Where each shell looks: a folder, where it is without its variable, and a file."""
+"""For each shell: a variable, its default folder, and a file."""
 
 _PROGRAM = "skills-mcp"
 _VARIABLE = "_SKILLS_MCP_COMPLETE"
@@ -33,16 +33,16 @@ def print_completion(
     *,
     is_installed: bool,
 ) -> None:
-    """Print the script for a shell, or write it where the shell looks for it.
+    """Print the completion script for a shell, or install it.
 
     Args:
         program: The program with all its commands.
-        shell: For which shell; None stands for the one in `SHELL`.
-        environment: Names the shell, and the folders of your home.
-        is_installed: Whether to write the script instead of printing it.
+        shell: None for the shell in `SHELL`.
+        environment: Names the shell, and the user's folders.
+        is_installed: Whether to install the script instead of printing it.
 
     Raises:
-        UsageError: The shell is not one of those that are known.
+        UsageError: The shell is not supported.
     """
     chosen = shell or _find_shell(environment)
     script = _KINDS[chosen](program, {}, _PROGRAM, _VARIABLE).source()
@@ -64,8 +64,8 @@ def _find_shell(environment: Mapping[str, str]) -> Shell:
 
 
 def _find_file(shell: Shell, environment: Mapping[str, str]) -> Path:
-    """Return the file that the shell reads for the program, in your home."""
-    variable, usual, inside = _PLACES[shell]
+    """The completion file of the shell, in the user's home."""
+    variable, usual, inside = _SHELL_FILES[shell]
     return Path(environment.get(variable) or Path.home() / usual) / inside
 
 

@@ -1,4 +1,4 @@
-"""The commands in the order of the help, each with examples that can be copied."""
+"""Commands in the order of the help, with copyable examples."""
 
 from collections.abc import Mapping
 
@@ -27,9 +27,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "skills-mcp catalog --skills-dir ./skills > skills.xml",
             "skills-mcp catalog --format available_skills --max-entries 50",
         ),
-        "hook": (
-            """echo '{"prompt": "add a login page"}' | skills-mcp hook claude-code""",
-        ),
+        "hook": ("""echo '{"prompt": "add a login page"}' | skills-mcp hook claude-code""",),
     },
     "Content": {
         "tree": (
@@ -110,7 +108,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
     },
 }
-"""The titles, the names of the commands below each, and examples for each command."""
+"""Titles, commands below each, and examples of each command."""
 
 FIRST_EXAMPLES = (
     "skills-mcp install --repo https://github.com/acme/skills.git",
@@ -119,10 +117,9 @@ FIRST_EXAMPLES = (
     "skills-mcp validate ./skills --strict",
     "skills-mcp doctor",
 )
-"""What the help of the program itself shows."""
+"""For the help of the program itself."""
 
 
 def find_examples(command: str) -> tuple[str, ...]:
-    """Return the examples of a command."""
-    every = (commands.get(command) for commands in SECTIONS.values())
-    return next(filter(None, every), ())
+    candidates = (commands.get(command) for commands in SECTIONS.values())
+    return next(filter(None, candidates), ())

@@ -1,4 +1,4 @@
-"""`skills-mcp explain`: which skill a task matches, why, and what would change it."""
+"""`skills-mcp explain`: the routing of a task, and what would change it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,62 +8,58 @@ from rich.markup import escape
 from rich.table import Table
 
 from skills_mcp.bootstrap import Application
-from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.cli.sync import sync_and_load
 from skills_mcp.cli.terminal import open_console, print_json
 from skills_mcp.routing.decision import (
     Ambiguous,
     Decision,
     NoMatch,
-    list_answers,
-    name_decision,
+    answered_candidates,
+    decision_kind,
 )
 from skills_mcp.routing.explanation import (
     Explanation,
-    condense,
-    pick_words,
+    heaviest_words,
     render_explanation,
+    summarize_evidence,
 )
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.routing.remedies import Contender, describe_number
-from skills_mcp.skills.scoping import Scoping
+from skills_mcp.routing.remedies import ExplainedCandidate, format_rounded_down
+from skills_mcp.skills.scoping import SkillFilter
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """The task to explain, and the skills to consider."""
+class ExplainOptions:
+    """A task, and a filter for the skills."""
 
     task: str
     skill_path: str | None
-    """A skill to explain, too, even if it is not among the best."""
-    scoping: Scoping
+    """A skill to explain, even if it is not among the best."""
+    scoping: SkillFilter
 
 
-def print_explanation(
-    application: Application, question: Question, *, as_json: bool
-) -> None:
-    """Sync, then print which skill a task matches, and why.
+def print_explanation(application: Application, request: ExplainOptions, *, as_json: bool) -> None:
+    """Sync, then print the routing of a task.
 
     Raises:
         SyncError: There is no content, old or new.
         SkillNotFoundError: There is no such skill, or none to choose from.
     """
-    load_snapshot(application)
+    sync_and_load(application)
     library = application.library
     library.wait_for_vectors()
-    explanation = library.explain(
-        question.task, question.skill_path, scoping=question.scoping
-    )
+    explanation = library.explain(request.task, request.skill_path, scoping=request.scoping)
     if as_json:
-        answers = [each.skill.path for each in list_answers(explanation.decision)]
-        head = {"decision": name_decision(explanation.decision), "answers": answers}
+        answers = [candidate.skill.path for candidate in answered_candidates(explanation.decision)]
+        head = {"decision": decision_kind(explanation.decision), "answers": answers}
         print_json(head | render_explanation(explanation))
     else:
         _print_tables(open_console(), explanation)
 
 
 def _print_tables(console: Console, explanation: Explanation) -> None:
-    said = f"{_describe(explanation.decision)} ({explanation.algorithm} algorithm)"
-    console.print(escape(said), soft_wrap=True)
+    title = f"{_describe(explanation.decision)} ({explanation.algorithm} algorithm)"
+    console.print(escape(title), soft_wrap=True)
     if explanation.words:
         console.print(_tabulate_words(explanation))
     if explanation.ignored:
@@ -78,11 +74,11 @@ def _print_tables(console: Console, explanation: Explanation) -> None:
 def _describe(decision: Decision) -> str:
     match decision:
         case Candidate() as best:
-            return f"Match: {best.skill.path} with score {describe_number(best.score)}"
+            return f"Match: {best.skill.path} with score {format_rounded_down(best.score)}"
         case Ambiguous():
             named = ", ".join(
-                f"{each.skill.path} ({describe_number(each.score)})"
-                for each in decision.candidates
+                f"{candidate.skill.path} ({format_rounded_down(candidate.score)})"
+                for candidate in decision.candidates
             )
             return f"Ambiguous: {named}"
         case NoMatch():
@@ -94,7 +90,7 @@ def _tabulate_words(explanation: Explanation) -> Table:
     table.add_column("Word", overflow="fold")
     table.add_column("Weight", justify="right")
     table.add_column("Skills with it", justify="right")
-    for word in pick_words(explanation):
+    for word in heaviest_words(explanation):
         table.add_row(escape(word.typed), f"{word.weight:.3f}", str(word.skills))
     return table
 
@@ -111,11 +107,11 @@ def _tabulate_evidence(explanation: Explanation) -> Table:
     return table
 
 
-def _rows(contender: Contender) -> Iterator[tuple[str, ...]]:
-    """Yield a row with the score of a skill, then a row for each reason."""
-    place = str(contender.place or "–")  # noqa: RUF001 - a dash stands for nothing
+def _rows(contender: ExplainedCandidate) -> Iterator[tuple[str, ...]]:
+    """A row with the score of a skill, then a row for each reason."""
+    rank = str(contender.rank or "–")  # noqa: RUF001 - a dash stands for nothing
     path = f"[bold]{escape(contender.skill.path)}[/]"
-    yield place, path, "", "", "", f"[bold]{describe_number(contender.score)}[/]"
-    for each in condense(contender.evidence):
-        said = (escape(text) for text in (each.word, each.where, each.found))
-        yield ("", "", *said, f"{each.worth:+.3f}")
+    yield rank, path, "", "", "", f"[bold]{format_rounded_down(contender.score)}[/]"
+    for evidence in summarize_evidence(contender.evidence):
+        cells = (escape(text) for text in (evidence.word, evidence.where, evidence.found))
+        yield ("", "", *cells, f"{evidence.worth:+.3f}")

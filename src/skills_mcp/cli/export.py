@@ -1,4 +1,4 @@
-"""`skills-mcp export`: the skills as folders that agents read without a server."""
+"""`skills-mcp export`: write skills as folders for agents without a server."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -11,21 +11,21 @@ import anyio.from_thread
 import click
 
 from skills_mcp.bootstrap import Application, Options, build
-from skills_mcp.cli.sync import load_snapshot
-from skills_mcp.cli.terminal import print_json, showing_progress
+from skills_mcp.cli.sync import sync_and_load
+from skills_mcp.cli.terminal import print_json, progress_bar
 from skills_mcp.errors import ExportError
 from skills_mcp.features.export import (
-    LOCK,
+    EXPORT_LOCK_FILE,
     ExportReport,
     FolderFormat,
     LockedSettings,
-    derive_format,
+    detect_format,
     export_skills,
-    find_changes,
+    plan_export,
     read_lock,
 )
 from skills_mcp.library import SkillLibrary
-from skills_mcp.skills.model import printable
+from skills_mcp.skills.model import escape_unprintable
 
 _BEHIND = 1
 _SHOWN = 20
@@ -33,8 +33,6 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """What to write, where, and whether at all."""
-
     target: Path
     folder_format: FolderFormat | None
     select: tuple[str, ...]
@@ -45,10 +43,8 @@ class ExportOptions:
     as_json: bool
 
 
-def run_export(
-    options: Options, environment: Mapping[str, str], wanted: ExportOptions
-) -> int:
-    """Sync, then write the skills into a folder, or say what differs.
+def run_export(options: Options, environment: Mapping[str, str], request: ExportOptions) -> int:
+    """Sync, then write the skills into a folder, or print the differences.
 
     Returns:
         The exit code: with `--check` 1 if the folder is behind.
@@ -57,45 +53,43 @@ def run_export(
         SyncError: There is no content, old or new.
         ExportError: The folder or its lock cannot be used.
     """
-    if wanted.is_frozen:
-        options, wanted = _freeze(options, wanted)
-    application = build(
-        replace(options, settings={"analytics": {"enabled": False}}), environment
-    )
-    load_snapshot(application)
-    library, settings = application.library, _settle(wanted)
-    if wanted.is_frozen:
-        _require_commits(library, wanted.target)
-    if wanted.is_check:
-        report = find_changes(_narrow(library, settings), wanted.target, settings)
-        _print(report, wanted)
+    if request.is_frozen:
+        options, request = _freeze(options, request)
+    application = build(replace(options, settings={"analytics": {"enabled": False}}), environment)
+    sync_and_load(application)
+    library, settings = application.library, _settle(request)
+    if request.is_frozen:
+        _require_commits(library, request.target)
+    if request.is_check:
+        report = plan_export(_narrow(library, settings), request.target, settings)
+        _print(report, request)
         return 0 if report.is_current else _BEHIND
-    _print(_write(library, wanted, settings), wanted)
-    if wanted.is_watching:
-        anyio.run(_follow, application, wanted, settings)
+    _print(_write(library, request, settings), request)
+    if request.is_watching:
+        anyio.run(_follow, application, request, settings)
     return 0
 
 
-def _settle(wanted: ExportOptions) -> LockedSettings:
-    chosen = wanted.folder_format or derive_format(wanted.target)
-    return LockedSettings(format=chosen, raw=wanted.is_raw, select=wanted.select)
+def _settle(request: ExportOptions) -> LockedSettings:
+    chosen = request.folder_format or detect_format(request.target)
+    return LockedSettings(format=chosen, raw=request.is_raw, select=request.select)
 
 
-def _freeze(options: Options, wanted: ExportOptions) -> tuple[Options, ExportOptions]:
-    """Return the options that bring the very commit and settings of the lock."""
-    lock = read_lock(wanted.target)
+def _freeze(options: Options, request: ExportOptions) -> tuple[Options, ExportOptions]:
+    """Options for the exact commit and settings of the lock."""
+    lock = read_lock(request.target)
     if lock is None:
         raise ExportError(
-            f"{wanted.target} has no {LOCK}. Export once without --frozen."
+            f"{request.target} has no {EXPORT_LOCK_FILE}. Export once without --frozen."
         )
     commits = {source.commit for source in lock.sources}
     if options.repo and len(lock.sources) == 1 and None not in commits:
         options = replace(options, branch="", pin=str(commits.pop()))
     settings = lock.settings
-    kept: Any = settings.format
+    locked_format: Any = settings.format
     return options, replace(
-        wanted,
-        folder_format=kept,
+        request,
+        folder_format=locked_format,
         is_raw=settings.raw,
         select=tuple(settings.select),
     )
@@ -107,7 +101,7 @@ def _require_commits(library: SkillLibrary, target: Path) -> None:
     for source in lock.sources if lock else ():
         if found.get(source.mount) != source.commit:
             raise ExportError(
-                f"{source.name} is at {found.get(source.mount)}, and {LOCK} wants "
+                f"{source.name} is at {found.get(source.mount)}, and {EXPORT_LOCK_FILE} wants "
                 f"{source.commit}. Name it with --repo, or pin each source with ref in "
                 "config.yaml."
             )
@@ -117,16 +111,14 @@ def _narrow(library: SkillLibrary, settings: LockedSettings) -> SkillLibrary:
     return library.narrow(settings.select, ()) if settings.select else library
 
 
-def _write(
-    library: SkillLibrary, wanted: ExportOptions, settings: LockedSettings
-) -> ExportReport:
+def _write(library: SkillLibrary, request: ExportOptions, settings: LockedSettings) -> ExportReport:
     narrowed = _narrow(library, settings)
-    with showing_progress("Exporting") as on_progress:
-        return export_skills(narrowed, wanted.target, settings, on_progress=on_progress)
+    with progress_bar("Exporting") as on_progress:
+        return export_skills(narrowed, request.target, settings, on_progress=on_progress)
 
 
 async def _follow(
-    application: Application, wanted: ExportOptions, settings: LockedSettings
+    application: Application, request: ExportOptions, settings: LockedSettings
 ) -> None:
     """Export again after each change, until Ctrl-C."""
     changed = anyio.Event()
@@ -145,45 +137,42 @@ async def _follow(
             await changed.wait()
             changed = anyio.Event()
             try:
-                report = await anyio.to_thread.run_sync(
-                    partial(_write, library, wanted, settings)
-                )
+                report = await anyio.to_thread.run_sync(partial(_write, library, request, settings))
             except ExportError as error:  # the next change may find more room
                 click.echo(f"skills-mcp: {error}", err=True)
                 continue
             if not report.is_current:
-                _print(report, wanted)
+                _print(report, request)
 
 
-def _print(report: ExportReport, wanted: ExportOptions) -> None:
-    if wanted.as_json:
-        print_json({"ok": report.is_current or not wanted.is_check, **_render(report)})
+def _print(report: ExportReport, request: ExportOptions) -> None:
+    if request.as_json:
+        print_json({"ok": report.is_current or not request.is_check, **_render(report)})
         return
     for name in report.kept:
-        said = f"Kept {name}: it was edited, or no export has written it"
-        click.echo(printable(said), err=True)
+        line = f"Kept {name}: it was edited, or no export has written it"
+        click.echo(escape_unprintable(line), err=True)
     for remark in report.remarks:
-        click.echo(printable(remark), err=True)
-    if wanted.is_check:
+        click.echo(escape_unprintable(remark), err=True)
+    if request.is_check:
         _list("would be written", report.written)
         _list("would be removed", report.removed)
         if report.is_current:
-            click.echo(f"{wanted.target} is up to date: {report.skills} skills.")
+            click.echo(f"{request.target} is up to date: {report.skills} skills.")
         elif not report.written and not report.removed:
-            click.echo(f"{LOCK} is behind: the same skills are in a newer commit.")
+            click.echo(f"{EXPORT_LOCK_FILE} is behind: the same skills are in a newer commit.")
         return
     noun = "skill" if report.skills == 1 else "skills"
     written, removed = len(report.written), len(report.removed)
     files = "file" if written == 1 else "files"
     click.echo(
-        f"{report.skills} {noun} in {wanted.target}: {written} {files} written, "
-        f"{removed} removed."
+        f"{report.skills} {noun} in {request.target}: {written} {files} written, {removed} removed."
     )
 
 
 def _list(what: str, files: list[str]) -> None:
     for name in files[:_SHOWN]:
-        click.echo(printable(f"{what}: {name}"))
+        click.echo(escape_unprintable(f"{what}: {name}"))
     if len(files) > _SHOWN:
         click.echo(f"and {len(files) - _SHOWN} more")
 

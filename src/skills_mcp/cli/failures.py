@@ -1,4 +1,4 @@
-"""What is printed when a command fails: a line for people, an object for programs."""
+"""Output of a failed command: a line for people, JSON for programs."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,27 +13,26 @@ INTERRUPTED = "INTERRUPTED"
 PROMPTS_INVALID = "PROMPTS_INVALID"
 
 
-def remember_words(context: click.Context, words: Sequence[str]) -> None:
-    """Keep what was typed: wrong usage has to be told before it is parsed."""
+def store_command_line(context: click.Context, words: Sequence[str]) -> None:
+    """Store the command line: wrong usage is reported before it is parsed."""
     context.meta[_WORDS] = tuple(words)
 
 
-def recall_words(context: click.Context) -> tuple[str, ...]:
-    """Return what was typed after the name of the program."""
+def stored_command_line(context: click.Context) -> tuple[str, ...]:
     words: tuple[str, ...] = context.meta.get(_WORDS, ())
     return words
 
 
 def print_failure_object(code: str, message: str, **more: Any) -> None:
-    """Print an error to standard output if JSON was asked for.
+    """Print an error as JSON to standard output, if JSON was requested.
 
     Args:
         code: A stable name, in capitals.
-        message: What is wrong, and what to do next.
-        more: What else the object holds, beside `error`.
+        message: The error, and what to do next.
+        more: Further fields of the object.
     """
     context = click.get_current_context(silent=True)
-    if context is None or not _is_json_wanted(recall_words(context)):
+    if context is None or not _is_json_wanted(stored_command_line(context)):
         return
     from skills_mcp.cli.terminal import print_json
 

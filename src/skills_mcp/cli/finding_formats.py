@@ -1,4 +1,4 @@
-"""Findings as other programs read them: SARIF, GitHub's annotations, JUnit."""
+"""Findings in formats of other programs: SARIF, GitHub annotations, JUnit."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,31 +10,29 @@ from xml.etree import ElementTree as ET
 
 from skills_mcp.about import DISTRIBUTION, __version__
 from skills_mcp.features.authoring.validation.baseline import derive_fingerprint
-from skills_mcp.skills.model import Problem, printable
+from skills_mcp.skills.model import Problem, escape_unprintable
 
 _SARIF_SCHEMA = (
-    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/"
-    "sarif-schema-2.1.0.json"
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 _FINGERPRINT = "skillsMcpFinding/v1"
 
 
-def shown_path(file: str) -> str:
-    """Return a path relative to the working directory, if the file is below it."""
+def display_path(file: str) -> str:
+    """Relative to the working directory, if the file is below it."""
     try:
         return os.fspath(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):
         return file  # elsewhere: a long row of .. is harder to read
 
 
-def shown_message(problem: Problem) -> str:
-    """Return what is wrong and what to write, as sentences."""
+def display_message(problem: Problem) -> str:
     hint = problem.hint[:1].upper() + problem.hint[1:]
     return f"{problem.reason}. {hint}"
 
 
 def render_sarif(problems: Sequence[Problem]) -> dict[str, Any]:
-    """Return a log of SARIF 2.1.0, which code scanning of forges reads.
+    """A SARIF 2.1.0 log, for code scanning.
 
     https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
     """
@@ -45,7 +43,7 @@ def render_sarif(problems: Sequence[Problem]) -> dict[str, Any]:
         "semanticVersion": __version__,
         "rules": [_describe_rule(rule) for rule in rules],
     }
-    results = [_render_result(each, rules.index(each.rule)) for each in problems]
+    results = [_render_result(finding, rules.index(finding.rule)) for finding in problems]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints"}
     return {
         "$schema": _SARIF_SCHEMA,
@@ -65,10 +63,10 @@ def _describe_rule(rule: str) -> dict[str, Any]:
 
 
 def _render_result(problem: Problem, rule_index: int) -> dict[str, Any]:
-    file = shown_path(problem.file)
+    file = display_path(problem.file)
     is_elsewhere = PurePath(file).is_absolute()
     uri = PurePath(file).as_uri() if is_elsewhere else quote(PurePath(file).as_posix())
-    place = {
+    location = {
         "artifactLocation": {"uri": uri},
         "region": {"startLine": max(problem.line, 1)},
     }
@@ -77,23 +75,23 @@ def _render_result(problem: Problem, rule_index: int) -> dict[str, Any]:
         "ruleId": problem.rule,
         "ruleIndex": rule_index,
         "level": problem.level,
-        "message": {"text": shown_message(problem)},
-        "locations": [{"physicalLocation": place}],
+        "message": {"text": display_message(problem)},
+        "locations": [{"physicalLocation": location}],
         "partialFingerprints": {_FINGERPRINT: fingerprint},
     }
 
 
 def render_github(problems: Iterable[Problem]) -> Iterator[str]:
-    """Iterate over workflow commands, which GitHub shows beside the lines.
+    """GitHub workflow commands, displayed as annotations of lines.
 
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
     for problem in problems:
-        file = PurePath(shown_path(problem.file)).as_posix()
-        place = f"file={_escape_value(file)},line={problem.line}"
+        file = PurePath(display_path(problem.file)).as_posix()
+        location = f"file={_escape_value(file)},line={problem.line}"
         title = f"title={_escape_value(problem.rule)}"
-        message = _escape(shown_message(problem))
-        yield f"::{problem.level} {place},{title}::{message}"
+        message = _escape(display_message(problem))
+        yield f"::{problem.level} {location},{title}::{message}"
 
 
 def _escape(text: str) -> str:
@@ -105,15 +103,15 @@ def _escape_value(text: str) -> str:
 
 
 def render_junit(problems: Sequence[Problem], *, is_strict: bool) -> str:
-    """Return a report of JUnit: one suite for each file, one case for each finding.
+    """A JUnit report: one suite per file, one case per finding.
 
     Args:
         problems: In the order of files.
-        is_strict: Whether warnings fail; else they are cases that passed.
+        is_strict: Whether warnings fail; else they are passed cases.
     """
     root = ET.Element("testsuites", name="skills-mcp validate")
-    for file, found in groupby(problems, lambda each: shown_path(each.file)):
-        _add_suite(root, printable(file), list(found), is_strict=is_strict)
+    for file, found in groupby(problems, lambda problem: display_path(problem.file)):
+        _add_suite(root, escape_unprintable(file), list(found), is_strict=is_strict)
     if not problems:
         suite = ET.SubElement(root, "testsuite", _counts("skills", 1, 0))
         ET.SubElement(suite, "testcase", name="all rules", classname="skills")
@@ -124,21 +122,24 @@ def render_junit(problems: Sequence[Problem], *, is_strict: bool) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-def _add_suite(
-    root: ET.Element, file: str, found: Sequence[Problem], *, is_strict: bool
-) -> None:
-    failing = [each for each in found if is_strict or each.level == "error"]
+def _add_suite(root: ET.Element, file: str, found: Sequence[Problem], *, is_strict: bool) -> None:
+    failing = [problem for problem in found if is_strict or problem.level == "error"]
     counts = _counts(file, len(found), len(failing))
     suite = ET.SubElement(root, "testsuite", counts)
-    for each in found:
-        name = f"{each.rule} (line {each.line})"
+    for problem in found:
+        name = f"{problem.rule} (line {problem.line})"
         case = ET.SubElement(
-            suite, "testcase", name=name, classname=file, file=file, line=str(each.line)
+            suite,
+            "testcase",
+            name=name,
+            classname=file,
+            file=file,
+            line=str(problem.line),
         )
-        message = shown_message(each)
-        if each in failing:
-            failure = ET.SubElement(case, "failure", message=message, type=each.rule)
-            failure.text = f"{file}:{each.line}: {message}"
+        message = display_message(problem)
+        if problem in failing:
+            failure = ET.SubElement(case, "failure", message=message, type=problem.rule)
+            failure.text = f"{file}:{problem.line}: {message}"
         else:
             ET.SubElement(case, "system-out").text = f"warning: {message}"
 

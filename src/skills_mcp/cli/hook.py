@@ -1,4 +1,4 @@
-"""`skills-mcp hook`: the skill for a prompt, where no server runs that can say it."""
+"""`skills-mcp hook`: the skill for a prompt, without a running server."""
 
 import logging
 from collections.abc import Mapping
@@ -13,21 +13,21 @@ from skills_mcp.features.hosts.prompt_hook import print_hint, read_prompt
 logger = logging.getLogger(__name__)
 
 
-def print_kept_hint(host: str, given: Mapping[str, Any]) -> None:
-    """Print the skill for the prompt on standard input, by what this machine has.
+def print_cached_hint(host: str, values: Mapping[str, Any]) -> None:
+    """Print the skill for the prompt on standard input, from cached content.
 
-    Nothing is fetched, and what cannot be read is no error: a prompt is never blocked.
+    Nothing is fetched, and unreadable input is no error: a prompt is never blocked.
 
     Args:
-        host: What its hook prints.
-        given: The values of `content_options`.
+        host: The host, for the format of the output.
+        values: The values of `content_options`.
     """
     prompt = read_prompt()
     if not prompt:
         return
     try:
-        library = build(*read_options(**given)).library
-        library.load_kept()
+        library = build(*read_options(**values)).library
+        library.load_stored()
         print_hint(host, find_hint(library, prompt))
     except (SkillsError, OSError) as error:
         logger.info("No skill is named: %s", error)

@@ -1,4 +1,4 @@
-"""`skills-mcp install`: put an entry into the files of hosts, and take it out again."""
+"""`skills-mcp install`: add or remove entries in the files of hosts."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from skills_mcp.about import DISTRIBUTION, __version__
-from skills_mcp.bootstrap import Options, build, find_secret
+from skills_mcp.bootstrap import Options, build, find_url_secret
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import ConfigError, HostFileError
 from skills_mcp.features.hosts.host import HOSTS, Host, find_host, find_project
@@ -26,7 +26,7 @@ from skills_mcp.features.hosts.installation import (
 )
 from skills_mcp.features.hosts.plugin import (
     Plugin,
-    advise_use,
+    list_install_commands,
     render_plugin,
     write_plugin,
 )
@@ -34,7 +34,7 @@ from skills_mcp.features.hosts.server_entry import (
     RemoteServer,
     Server,
     StartedServer,
-    find_forwarded,
+    find_forwarded_variables,
 )
 
 _PROGRAM = "skills-mcp"
@@ -47,8 +47,6 @@ _COLOURS = {"+": "green", "-": "red"}
 
 @dataclass(frozen=True, slots=True)
 class InstallOptions:
-    """What `install` was asked for."""
-
     clients: tuple[HostName, ...]
     scope: HostScope
     is_printed: bool
@@ -61,72 +59,70 @@ class InstallOptions:
     as_json: bool
 
 
-def run_install(
-    options: Options, environment: Mapping[str, str], wanted: InstallOptions
-) -> None:
-    """Add, update or remove the entry of each host, and print what was done.
+def run_install(options: Options, environment: Mapping[str, str], request: InstallOptions) -> None:
+    """Add, update or remove the entry of each host, and print the result.
 
     Raises:
-        ConfigError: The entry would start a server that has nothing to serve.
+        ConfigError: The entry would start a server without skills.
         HostFileError: A file cannot be changed, or the user has not agreed.
         UsageError: The options exclude each other.
     """
-    if wanted.is_removed and (wanted.is_printed or wanted.url):
+    if request.is_removed and (request.is_printed or request.url):
         raise click.UsageError("--remove excludes --print and --http.")
-    if wanted.plugin or wanted.folder:
-        _write_plugin(options, environment, wanted)
+    if request.plugin or request.folder:
+        _write_plugin(options, environment, request)
         return
-    hosts = _choose_hosts(wanted, environment)
-    if wanted.is_removed:
-        _apply(_plan_removals(hosts, wanted, environment), wanted)
+    hosts = _choose_hosts(request, environment)
+    if request.is_removed:
+        _apply(_plan_removals(hosts, request, environment), request)
         return
-    server = _compose_server(options, environment, wanted)
-    files = [_find_file(host, wanted.scope, environment) for host in hosts]
-    if wanted.is_printed:
-        _print_snippets(files, wanted, server)
+    server = _compose_server(options, environment, request)
+    files = [_find_file(host, request.scope, environment) for host in hosts]
+    if request.is_printed:
+        _print_snippets(files, request, server)
         return
-    _apply([plan_installation(file, wanted.name, server) for file in files], wanted)
+    _apply([plan_installation(file, request.name, server) for file in files], request)
 
 
 def _write_plugin(
-    options: Options, environment: Mapping[str, str], wanted: InstallOptions
+    options: Options, environment: Mapping[str, str], request: InstallOptions
 ) -> None:
-    if wanted.plugin is None or wanted.folder is None:
+    if request.plugin is None or request.folder is None:
         raise click.UsageError("--plugin and --to go together.")
-    if wanted.clients or wanted.is_printed or wanted.is_removed:
+    if request.clients or request.is_printed or request.is_removed:
         raise click.UsageError("--plugin excludes --client, --print and --remove.")
     # Other people install it, each on a machine of their own.
-    shared = replace(wanted, scope="project")
-    plugin = Plugin(wanted.name, _compose_server(options, environment, shared))
-    files = render_plugin(plugin, wanted.plugin)
-    may_replace = wanted.is_confirmed
-    write_plugin(wanted.folder, wanted.plugin, files, may_replace=may_replace)
-    written = [str(wanted.folder / name) for name in sorted(files)]
-    commands = [*advise_use(wanted.plugin, wanted.name, wanted.folder)]
-    if wanted.as_json:
+    shared = replace(request, scope="project")
+    plugin = Plugin(request.name, _compose_server(options, environment, shared))
+    files = render_plugin(plugin, request.plugin)
+    may_replace = request.is_confirmed
+    write_plugin(request.folder, request.plugin, files, may_replace=may_replace)
+    written = [str(request.folder / name) for name in sorted(files)]
+    commands = [*list_install_commands(request.plugin, request.name, request.folder)]
+    if request.as_json:
         print_json({"files": written, "commands": commands})
         return
     for line in (*written, "To use it:", *(f"  {command}" for command in commands)):
         click.echo(line)
 
 
-def find_program() -> tuple[str, ...]:
-    """Return the command that starts this program again; it does not depend on PATH."""
+def find_own_program() -> tuple[str, ...]:
+    """A command to start this program again, independent of PATH."""
     started = Path(sys.argv[0])
     if any(part in started.parts for part in _PASSING):
         return ("uvx", f"{DISTRIBUTION}@{__version__}")
     if started.stem in {_PROGRAM, DISTRIBUTION} and started.is_file():
         return (os.path.abspath(started),)  # noqa: PTH100 - a link stays one
-    beside = Path(sys.executable).with_name(_PROGRAM)
-    found = os.fspath(beside) if beside.is_file() else shutil.which(_PROGRAM)
+    sibling = Path(sys.executable).with_name(_PROGRAM)
+    found = os.fspath(sibling) if sibling.is_file() else shutil.which(_PROGRAM)
     return (found,) if found else (sys.executable, "-m", "skills_mcp")
 
 
 def compose_arguments(options: Options, *, is_shared: bool) -> tuple[str, ...]:
-    """Return the arguments that say where the skills are.
+    """Arguments for the sources of an entry.
 
     Args:
-        options: As they were typed, or in the environment.
+        options: From the command line or the environment.
         is_shared: Whether other people start the server, each in a copy of the folder.
     """
     selection = options.selection
@@ -152,29 +148,29 @@ def compose_arguments(options: Options, *, is_shared: bool) -> tuple[str, ...]:
 
 
 def _compose_server(
-    options: Options, environment: Mapping[str, str], wanted: InstallOptions
+    options: Options, environment: Mapping[str, str], request: InstallOptions
 ) -> Server:
-    if wanted.url is not None:
-        if urlsplit(wanted.url).scheme not in {"http", "https"}:
+    if request.url is not None:
+        if urlsplit(request.url).scheme not in {"http", "https"}:
             raise click.UsageError("--http takes a URL, such as https://host/mcp.")
-        return RemoteServer(wanted.url)
-    if find_secret(options.repo):
+        return RemoteServer(request.url)
+    if find_url_secret(options.repo):
         raise ConfigError(
             "The URL of the repository holds a token, which would stand in the file. "
             "Leave it out of the URL, and set GITHUB_TOKEN: the entry names that "
             "variable, never its value"
         )
     build(options, environment)  # or the host would start a server without skills
-    is_shared = wanted.scope == "project"
-    program = (_PROGRAM,) if is_shared else find_program()
+    is_shared = request.scope == "project"
+    program = (_PROGRAM,) if is_shared else find_own_program()
     return StartedServer(
         (*program, *compose_arguments(options, is_shared=is_shared)),
-        find_forwarded(environment, is_shared=is_shared),
+        find_forwarded_variables(environment, is_shared=is_shared),
     )
 
 
 def _locate(path: str | None, *, is_shared: bool) -> str | None:
-    """Return an absolute path: the host may start the server in any folder."""
+    """An absolute path: the host may start the server in any folder."""
     if not path or is_shared:
         return path
     return os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - a link stays one
@@ -186,41 +182,32 @@ def _locate_repository(repo: str | None) -> str | None:
     return repo
 
 
-def _choose_hosts(
-    wanted: InstallOptions, environment: Mapping[str, str]
-) -> Sequence[Host]:
-    if wanted.clients:
-        return [find_host(name) for name in dict.fromkeys(wanted.clients)]
-    found = [host for host in HOSTS if host.is_here(environment)]
+def _choose_hosts(request: InstallOptions, environment: Mapping[str, str]) -> Sequence[Host]:
+    if request.clients:
+        return [find_host(name) for name in dict.fromkeys(request.clients)]
+    found = [host for host in HOSTS if host.is_installed(environment)]
     if not found:
         names = ", ".join(host.name for host in HOSTS)
-        raise HostFileError(
-            f"No client was found on this machine. Name one with --client: {names}"
-        )
+        raise HostFileError(f"No client was found on this machine. Name one with --client: {names}")
     return found
 
 
-def _find_file(
-    host: Host, scope: HostScope, environment: Mapping[str, str]
-) -> HostFile:
+def _find_file(host: Host, scope: HostScope, environment: Mapping[str, str]) -> HostFile:
     return HostFile(host, host.find_file(scope, environment, find_project()), scope)
 
 
 def _plan_removals(
-    hosts: Sequence[Host], wanted: InstallOptions, environment: Mapping[str, str]
+    hosts: Sequence[Host], request: InstallOptions, environment: Mapping[str, str]
 ) -> list[HostChange]:
-    files = [_find_file(host, wanted.scope, environment) for host in hosts]
-    return [plan_removal(file, wanted.name) for file in files]
+    files = [_find_file(host, request.scope, environment) for host in hosts]
+    return [plan_removal(file, request.name) for file in files]
 
 
-def _print_snippets(
-    files: Sequence[HostFile], wanted: InstallOptions, server: Server
-) -> None:
-    name = wanted.name
-    if wanted.as_json:
+def _print_snippets(files: Sequence[HostFile], request: InstallOptions, server: Server) -> None:
+    name = request.name
+    if request.as_json:
         entries = [
-            {**_render(file), "entry": render_snippet(file.host, name, server)}
-            for file in files
+            {**_render(file), "entry": render_snippet(file.host, name, server)} for file in files
         ]
         print_json({"name": name, "entries": entries})
         return
@@ -229,27 +216,27 @@ def _print_snippets(
         click.echo(render_snippet(file.host, name, server), nl=file is not files[-1])
 
 
-def _apply(changes: Sequence[HostChange], wanted: InstallOptions) -> None:
+def _apply(changes: Sequence[HostChange], request: InstallOptions) -> None:
     needed = [change for change in changes if change.is_needed]
-    if not wanted.as_json:
-        _announce(changes, wanted)
-    if needed and not wanted.is_confirmed:
-        _ask(needed, as_json=wanted.as_json)
+    if not request.as_json:
+        _announce(changes, request)
+    if needed and not request.is_confirmed:
+        _ask(needed, as_json=request.as_json)
     for change in needed:
         change.apply()
-        if not wanted.as_json:
-            click.echo(" ".join(_describe(change, wanted)))
-    if wanted.as_json:
-        print_json({"name": wanted.name, "changes": [*map(_render_change, changes)]})
-    elif needed and not wanted.is_removed:
+        if not request.as_json:
+            click.echo(" ".join(_describe(change, request)))
+    if request.as_json:
+        print_json({"name": request.name, "changes": [*map(_render_change, changes)]})
+    elif needed and not request.is_removed:
         click.echo("To see whether it works: skills-mcp doctor")
 
 
-def _announce(changes: Sequence[HostChange], wanted: InstallOptions) -> None:
-    """Print which files stay as they are, then what changes in the others."""
+def _announce(changes: Sequence[HostChange], request: InstallOptions) -> None:
+    """Print the unchanged files, then the changes in the others."""
     for change in changes:
         if not change.is_needed:
-            state = "has no entry" if wanted.is_removed else "has the entry already"
+            state = "has no entry" if request.is_removed else "has the entry already"
             click.echo(f"{change.file.host.title}: {change.file.path} {state}.")
     for change in changes:
         if change.is_needed:
@@ -268,16 +255,16 @@ def _render_change(change: HostChange) -> dict[str, Any]:
     }
 
 
-def _describe(change: HostChange, wanted: InstallOptions) -> Iterator[str]:
+def _describe(change: HostChange, request: InstallOptions) -> Iterator[str]:
     file = change.file
     yield f"{file.host.title}:"
     if change.after is None:
         yield f"{file.path} was deleted, as nothing else was in it."
-    elif wanted.is_removed:
-        yield f"the entry {wanted.name} was taken out of {file.path}."
+    elif request.is_removed:
+        yield f"the entry {request.name} was taken out of {file.path}."
     else:
-        yield f"{file.path} has the entry {wanted.name}."
-        yield file.host.afterwards.get(file.scope, "Restart it to load the tools.")
+        yield f"{file.path} has the entry {request.name}."
+        yield file.host.manual_steps.get(file.scope, "Restart it to load the tools.")
 
 
 def _show(change: HostChange) -> None:

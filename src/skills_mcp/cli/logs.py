@@ -1,4 +1,4 @@
-"""The log: one line an event, on standard error, without secrets."""
+"""Logging to standard error: one line per event, without secrets."""
 
 import logging
 import re
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from skills_mcp.text.redaction import redact, remember_secret
+from skills_mcp.text.redaction import redact, register_secret
 
 # Text by a model or a skill's author must not control the reader's terminal.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -23,7 +23,7 @@ _MINUTE_SECONDS = 60.0
 
 
 def shared_level(environment: Mapping[str, str]) -> str | None:
-    """Return the level that `LOG_LEVEL` sets; None if it is none of ours.
+    """The level in `LOG_LEVEL`; None if it is invalid.
 
     Other programs read the same variable, so other values are ignored.
     """
@@ -32,7 +32,7 @@ def shared_level(environment: Mapping[str, str]) -> str | None:
 
 
 class _OneLine(logging.Formatter):
-    """`2026-02-18T14:30:00Z INFO snapshots: Serving 24 skills`, with the room."""
+    """`2026-02-18T14:30:00Z INFO snapshots: Serving 24 skills`, with the package."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
@@ -46,16 +46,14 @@ class _OneLine(logging.Formatter):
 
 @dataclass(slots=True)
 class _Minute:
-    """The lines of one message in one minute."""
-
     began_at: float
     lines: int = 0
 
 
 class _FloodFilter(logging.Filter):
-    """Drops a message of the HTTP guards beyond a rate, and says how many were dropped.
+    """Rate-limits the messages of the HTTP guards, and logs how many were dropped.
 
-    The messages count by their template, of which there is a fixed number.
+    Messages count by their template; the number of templates is fixed.
     """
 
     def __init__(self) -> None:
@@ -81,7 +79,7 @@ class _FloodFilter(logging.Filter):
 def configure_logging(level: str, *, secrets: Iterable[str | None]) -> None:
     """Send the log to standard error; no secret ever appears in it."""
     for secret in filter(None, secrets):
-        remember_secret(secret)
+        register_secret(secret)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine())
     handler.addFilter(_FloodFilter())

@@ -1,4 +1,4 @@
-"""`skills-mcp new`: a skill in its place, with what to do next."""
+"""`skills-mcp new`: create a skill, and print the next steps."""
 
 import shlex
 from dataclasses import dataclass
@@ -12,8 +12,6 @@ from skills_mcp.features.authoring.drafting import Draft, WrittenSkill, write_dr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOptions:
-    """What `new` was asked for."""
-
     path: str
     folder: Path
     is_package: bool
@@ -23,10 +21,10 @@ class NewOptions:
 
 
 def run_new(options: NewOptions) -> None:
-    """Write a skill, and print its file and the commands that try it.
+    """Create a skill, and print its file and commands to try it.
 
     Raises:
-        InvalidPathError: The path is none that every system can have.
+        InvalidPathError: The path is not portable.
         SkillNotWrittenError: It cannot be written there; nothing was changed.
     """
     words = (word.strip() for word in options.keywords.split(","))

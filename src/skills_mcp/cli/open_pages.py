@@ -1,4 +1,4 @@
-"""`skills-mcp open`: the pages of local skills, in the browser of this machine."""
+"""`skills-mcp open`: local pages of the skills, in a browser."""
 
 import json
 import sys
@@ -42,16 +42,16 @@ _SETTINGS: Mapping[str, object] = {
 }
 
 
-def open_pages(*, is_shown: bool, as_json: bool, **given: Any) -> None:
-    """Serve the pages on this machine until Ctrl-C, and show them in a browser.
+def open_pages(*, is_shown: bool, as_json: bool, **values: Any) -> None:
+    """Serve the pages on loopback until Ctrl-C, and open a browser.
 
     Args:
         is_shown: Whether to open a browser.
         as_json: Whether to print the address as JSON.
-        given: The values of `content_options`.
+        values: The values of `content_options`.
     """
     with readable_errors():
-        options, environment = read_options(**given)
+        options, environment = read_options(**values)
         local = replace(options, http=_HTTP, settings=_SETTINGS)
         application = build(local, environment)
     is_shown = is_shown and _has_browser(environment)

@@ -1,4 +1,4 @@
-"""What every command is given: its options, and the exit codes of errors."""
+"""Options of the commands, and exit codes of errors."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from skills_mcp.bootstrap import (
     Application,
     Options,
     build,
-    find_secret,
+    find_url_secret,
 )
 from skills_mcp.cli.failures import print_failure_object
 from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
@@ -37,8 +37,8 @@ from skills_mcp.features.hosts.host_names import (
     PluginHost,
 )
 from skills_mcp.files.paths import parse_relative
-from skills_mcp.skills.homes import TOP, Selection
-from skills_mcp.text.rendering import shorten
+from skills_mcp.skills.homes import TOP_SUBFOLDER, Selection
+from skills_mcp.text.rendering import abbreviate_value
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -61,19 +61,18 @@ pager_option = click.option(
 
 
 class _Switch(SectionOption):
-    """A flag whose variable is true or false; for Click 8.2, any value means true."""
+    """A boolean flag and variable; in Click 8.2, any value of a variable means true."""
 
     def value_from_envvar(self, ctx: click.Context) -> str | None:
         return click.Parameter.resolve_envvar_value(self, ctx)
 
 
 def _complete_folder(
-    _context: click.Context, _option: click.Parameter, begun: str
+    _context: click.Context, _option: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
-    """Tell the shell to complete the name of a folder."""
     from click.shell_completion import CompletionItem
 
-    return [CompletionItem(begun, type="dir")]
+    return [CompletionItem(incomplete, type="dir")]
 
 
 _where_option = partial(click.option, cls=SectionOption, section=WHERE)
@@ -103,11 +102,11 @@ _PART_OPTIONS = (
         help="Serve skills outside of the usual folders, too.",
     ),
 )
-"""Which part of a source is served."""
+"""The served part of a source."""
 
 
 def content_options(*, log_level: str) -> Callable[[Command], Command]:
-    """Add the options that say where the skills are."""  # 001 §11.1
+    """Add the options for sources."""
     options = (
         _where_option(
             "--skills-dir",
@@ -182,7 +181,6 @@ _HTTP_OPTIONS = ("host", "port", "operations_host", "operations_port", "base_url
 
 
 def http_options(command: Command) -> Command:
-    """Add what only a server over HTTP has."""
     options = (
         click.option(
             "--transport",
@@ -226,7 +224,6 @@ def http_options(command: Command) -> Command:
 
 
 def tree_options(command: Command) -> Command:
-    """Add what only `tree` has."""
     options = (
         click.option(
             "--depth",
@@ -256,7 +253,7 @@ def tree_options(command: Command) -> Command:
 
 
 def narrowing_options(command: Command) -> Command:
-    """Add which skills to choose from."""
+    """Add the options to filter skills."""
     options = (
         click.option(
             "--within",
@@ -277,7 +274,6 @@ def narrowing_options(command: Command) -> Command:
 
 
 def show_options(command: Command) -> Command:
-    """Add what only `show` has."""
     options = (
         click.argument("name", metavar="PATH"),
         click.option(
@@ -301,7 +297,6 @@ def show_options(command: Command) -> Command:
 
 
 def new_options(command: Command) -> Command:
-    """Add what `new` has."""
     options = (
         click.argument("path"),
         click.option(
@@ -332,8 +327,7 @@ def new_options(command: Command) -> Command:
             "--keywords",
             metavar="WORDS",
             default="",
-            help="What a developer would type, separated by commas.  "
-            "[default: made of PATH]",
+            help="What a developer would type, separated by commas.  [default: made of PATH]",
         ),
         json_option,
     )
@@ -367,11 +361,9 @@ _EXPORT_MODES = (
         help="Follow the skills until Ctrl-C.",
     ),
 )
-"""Of `export`: what it does beside writing once."""
 
 
 def export_options(command: Command) -> Command:
-    """Add what only `export` has."""
     options = (
         click.option(
             "--to",
@@ -394,9 +386,7 @@ def export_options(command: Command) -> Command:
             multiple=True,
             help="Only skills whose path or name fits, such as ui/**; may be repeated.",
         ),
-        click.option(
-            "--raw", "is_raw", is_flag=True, help="Without the rules above each skill."
-        ),
+        click.option("--raw", "is_raw", is_flag=True, help="Without the rules above each skill."),
         *_EXPORT_MODES,
         json_option,
     )
@@ -406,7 +396,6 @@ def export_options(command: Command) -> Command:
 
 
 def self_check_options(command: Command) -> Command:
-    """Add what only `self-check` has."""
     options = (
         click.option(
             "--max-age",
@@ -428,7 +417,6 @@ def self_check_options(command: Command) -> Command:
 
 
 def add_options(command: Command) -> Command:
-    """Add what only `add` has."""
     options = (
         click.argument(
             "package",
@@ -453,9 +441,7 @@ def add_options(command: Command) -> Command:
             show_default=True,
             help="How many earlier versions of the skill to keep.",
         ),
-        click.option(
-            "--list", "listed", metavar="NAME", help="Print the versions of a skill."
-        ),
+        click.option("--list", "listed", metavar="NAME", help="Print the versions of a skill."),
         click.option(
             "--restore",
             "restored",
@@ -488,11 +474,9 @@ _PLUGIN_OPTIONS = (
         help="The folder of the plugin.",
     ),
 )
-"""Of `install`: a plugin instead of an entry."""
 
 
 def install_options(command: Command) -> Command:
-    """Add what only `install` has."""
     options = (
         click.option(
             "--client",
@@ -508,15 +492,9 @@ def install_options(command: Command) -> Command:
             show_default=True,
             help="For you, or for everyone who works in this folder.",
         ),
-        click.option(
-            "--print", "is_printed", is_flag=True, help="Only show what to add."
-        ),
-        click.option(
-            "--remove", "is_removed", is_flag=True, help="Take the entry out again."
-        ),
-        click.option(
-            "--http", "url", metavar="URL", help="Connect to a server at this URL."
-        ),
+        click.option("--print", "is_printed", is_flag=True, help="Only show what to add."),
+        click.option("--remove", "is_removed", is_flag=True, help="Take the entry out again."),
+        click.option("--http", "url", metavar="URL", help="Connect to a server at this URL."),
         click.option(
             "--name",
             metavar="NAME",
@@ -560,11 +538,9 @@ _RULE_OPTIONS = (
         help="Write all findings to the baseline.",
     ),
 )
-"""Of `validate`: which findings are reported."""
 
 
 def validate_options(command: Command) -> Command:
-    """Add what only `validate` has."""
     options = (
         click.argument(
             "paths",
@@ -588,9 +564,7 @@ def validate_options(command: Command) -> Command:
             help="For people, programs, code scanning, annotations or test reports.",
         ),
         click.option("--json", "as_json", is_flag=True, help="As --format json."),
-        click.option(
-            "--strict", "is_strict", is_flag=True, help="Fail on warnings, too."
-        ),
+        click.option("--strict", "is_strict", is_flag=True, help="Fail on warnings, too."),
     )
     for option in reversed(options):
         command = option(command)
@@ -608,11 +582,9 @@ _TEST_FORMATS = (
     ),
     click.option("--json", "as_json", is_flag=True, help="As --format json."),
 )
-"""Of `test`: how the results are printed."""
 
 
 def prompt_test_options(command: Command) -> Command:
-    """Add what only `test` has."""
     options = (
         click.argument(
             "file",
@@ -662,11 +634,9 @@ _DATABASE_OPTIONS = (
     click.option(
         "--around",
         metavar="COMMIT",
-        help="Compare the days before and after this commit was first used; needs "
-        "--database.",
+        help="Compare the days before and after this commit was first used; needs --database.",
     ),
 )
-"""Of `report`: the events of all machines."""
 
 _by_option = click.option(
     "--by",
@@ -690,11 +660,9 @@ _SUGGEST_OPTIONS = (
         "in the tree, or its address.",
     ),
 )
-"""Of `report`: what to change in the skills."""
 
 
 def report_options(command: Command) -> Command:
-    """Add what only `report` has."""
     options = (
         click.option(
             "--since",
@@ -742,22 +710,22 @@ _OWNER_AND_NAME = re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*")
 _TAKEN = ("GITHUB_TOKEN", "SKILLS_REPO", "SKILLS_MCP_TOKEN_FILE")
 
 
-def build_application(*, is_recorded: bool = True, **given: Any) -> Application:
+def build_application(*, is_recorded: bool = True, **values: Any) -> Application:
     """Build the application from the values of `content_options`, and start the log.
 
     Args:
-        is_recorded: Whether an answer counts as one that an agent got.
-        given: The values of the options.
+        is_recorded: Whether answers are recorded as events.
+        values: The values of the options.
     """
     with readable_errors():
-        options, environment = read_options(**given)
+        options, environment = read_options(**values)
         if not is_recorded:
             options = replace(options, settings={"analytics": {"enabled": False}})
         return build(options, environment)
 
 
-def read_options(*, log_level: str, **given: Any) -> tuple[Options, Mapping[str, str]]:
-    """Return the options and the environment, and start the log.
+def read_options(*, log_level: str, **values: Any) -> tuple[Options, Mapping[str, str]]:
+    """Parse the options and the environment, and start the log.
 
     Raises:
         ConfigError: The URL of the repository is invalid.
@@ -769,15 +737,15 @@ def read_options(*, log_level: str, **given: Any) -> tuple[Options, Mapping[str,
         _warn_of_variables(environment)
         log_level = shared_level(environment) or log_level
     keys = (environment.get(name) for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"))
-    secrets = (environment.get("GITHUB_TOKEN"), find_secret(given["repo"]), *keys)
+    secrets = (environment.get("GITHUB_TOKEN"), find_url_secret(values["repo"]), *keys)
     configure_logging(log_level, secrets=secrets)
     if _only_repo_is_typed():
-        given["skills_dir"] = None
-    _hint_at_url(given["repo"])
-    selection = _parse_selection(**{name: given.pop(name) for name in _SELECTION})
-    http = {name: given.pop(name, None) for name in _HTTP_OPTIONS}
+        values["skills_dir"] = None
+    _hint_at_url(values["repo"])
+    selection = _parse_selection(**{name: values.pop(name) for name in _SELECTION})
+    http = {name: values.pop(name, None) for name in _HTTP_OPTIONS}
     typed = {name: value for name, value in http.items() if value is not None}
-    return Options(selection=selection, http=typed, **given), environment
+    return Options(selection=selection, http=typed, **values), environment
 
 
 _TELLING = ("doctor", "hook", "serve", "status")
@@ -788,10 +756,10 @@ _SELECTION = ("subfolder", "plugins", "everywhere")
 def _parse_selection(*, subfolder: str, plugins: str, everywhere: bool) -> Selection:
     folder = subfolder.strip().rstrip("/")
     try:
-        parts = () if folder in {"", TOP} else parse_relative(folder)
+        parts = () if folder in {"", TOP_SUBFOLDER} else parse_relative(folder)
     except InvalidPathError as error:
         raise ConfigError(
-            f"SKILLS_SUBFOLDER is {shorten(subfolder)}, which is no folder inside of a "
+            f"SKILLS_SUBFOLDER is {abbreviate_value(subfolder)}, which is no folder inside of a "
             "source. Write a relative path with forward slashes, such as teams/web"
         ) from error
     names = (name.strip() for name in plugins.split(","))
@@ -800,10 +768,11 @@ def _parse_selection(*, subfolder: str, plugins: str, everywhere: bool) -> Selec
 
 
 def _warn_of_variables(environment: Mapping[str, str]) -> None:
-    """Print what a mistyped variable was probably meant to be.
+    """Print suggestions for mistyped variables.
 
-    The log has it, too, which most commands do not show; the others tell by themselves,
-    and a hook prints nothing.
+    The log has them, too, but most commands do not print it; the others warn
+    themselves, and
+    a hook prints nothing.
     """
     if click.get_current_context().info_name in _TELLING:
         return
@@ -812,13 +781,12 @@ def _warn_of_variables(environment: Mapping[str, str]) -> None:
 
 
 def _is_given(name: str) -> bool:
-    """Whether an option is on the command line, or its variable is set."""
     source = click.get_current_context().get_parameter_source(name)
     return source is not ParameterSource.DEFAULT
 
 
 def _only_repo_is_typed() -> bool:
-    """Whether a repository on the command line beats a folder in the environment."""
+    """Whether a typed repository overrides a folder in the environment."""
     context = click.get_current_context()
     folder, repo, ref = (
         context.get_parameter_source(name) is ParameterSource.COMMANDLINE
@@ -835,7 +803,7 @@ def _only_repo_is_typed() -> bool:
 
 
 def _hint_at_url(repo: str | None) -> None:
-    """Tell people who write `owner/name`, as on GitHub, that this is a path."""
+    """Explain `owner/name`: it is a path here, not a GitHub repository."""
     if repo and _OWNER_AND_NAME.fullmatch(repo) and not Path(repo).exists():
         click.echo(
             f"skills-mcp: {repo} is a path, and does not exist. "
@@ -846,7 +814,7 @@ def _hint_at_url(repo: str | None) -> None:
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """Turn errors into a line on standard error and an exit code."""
+    """Translate errors to a line on standard error and an exit code."""
     try:
         yield
     except SkillsError as error:
@@ -855,7 +823,7 @@ def readable_errors() -> Iterator[None]:
 
 
 def print_error(error: SkillsError) -> None:
-    """Print what is wrong on standard error, and as JSON if that was asked for."""
+    """Print an error on standard error, and as JSON if requested."""
     print_failure_object(error.code, str(error))
     click.echo(f"skills-mcp: {error}", err=True)
 

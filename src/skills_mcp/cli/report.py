@@ -1,4 +1,4 @@
-"""`skills-mcp report`: what agents asked for and what they got, in tables or a page."""
+"""`skills-mcp report`: usage as tables or a page."""
 
 import errno
 import os
@@ -17,29 +17,29 @@ from rich.markup import escape
 from rich.table import Table
 
 from skills_mcp.about import DISTRIBUTION
-from skills_mcp.bootstrap import Options, build, load_rules, open_record
-from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.bootstrap import Options, build, load_operator_config, open_local_events
+from skills_mcp.cli.sync import sync_and_load
 from skills_mcp.cli.terminal import open_console, print_json
-from skills_mcp.config import refuses_tracking
+from skills_mcp.config import is_tracking_refused
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.features.report import (
     Aggregation,
-    Counting,
     CurrentSkills,
     EventFilesError,
+    RecordingState,
     Span,
     UsageReport,
     derive_current_skills,
-    derive_notes,
-    describe_emptiness,
+    derive_report_notes,
+    describe_empty_report,
     load_event_files,
     parse_since,
-    render_page,
     render_report,
+    render_report_page,
 )
 from skills_mcp.features.report.report_text import (
-    describe_age,
     describe_commit,
+    describe_elapsed,
     describe_part_change,
     describe_ratings,
     describe_share,
@@ -47,9 +47,9 @@ from skills_mcp.features.report.report_text import (
     draw_trend,
     find_monday,
     fold_weeks,
-    pick_feedback,
-    pick_gaps,
-    pick_scripts,
+    select_feedback,
+    select_gaps,
+    select_scripts,
 )
 from skills_mcp.features.report.usage_report import (
     Answers,
@@ -58,15 +58,15 @@ from skills_mcp.features.report.usage_report import (
     Rivalry,
     Totals,
 )
-from skills_mcp.files.durable import replacing
-from skills_mcp.text.rendering import plural
+from skills_mcp.files.durable import atomic_write
+from skills_mcp.text.rendering import count_noun
 
 if TYPE_CHECKING:
     from skills_mcp.events.collector.event_store import EventStore
 
-_MOST_ROWS = 10  # of a table, so that all tables fit a screen
+_MAX_ROWS = 10  # of a table, so that all tables fit a screen
 _MOST_DAYS = 10  # more become weeks
-_MOST_PERIODS = 26  # half a year of weeks
+_MAX_PERIODS = 26  # half a year of weeks
 
 _DATABASE_NEEDS = ("sqlalchemy", "alembic")
 
@@ -77,7 +77,7 @@ _EFFECT_FIGURES = ("Tasks", "Served", "Ambiguous", "No match", "Useful", "People
 _Row = Sequence[str]
 
 By = Literal["group", "source"]
-"""What the main figures can be divided by."""
+"""Dimensions of the main figures."""
 
 _UNNAMED: Mapping[By, str] = {
     "group": "no event of these days names a group. Set analytics.group, or "
@@ -90,8 +90,6 @@ _UNNAMED: Mapping[By, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
-    """Which events to add up, and where the report goes."""
-
     since: str
     until: datetime | None
     collected: tuple[Path, ...]
@@ -105,52 +103,47 @@ class ReportOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Content:
-    """The skills that are served now, or the reason why they are not known."""
+class _SkillsOrReason:
+    """The served skills, or the reason for their absence."""
 
     current: CurrentSkills | None
     reason: str = ""
 
 
-def print_report(
-    options: Options, environment: Mapping[str, str], wanted: ReportOptions
-) -> None:
-    """Add the events up, and print or write the report."""
-    if wanted.source is not None:
+def print_report(options: Options, environment: Mapping[str, str], request: ReportOptions) -> None:
+    if request.source is not None:
         raise click.UsageError("--source needs --suggest: it chooses a diff.")
-    span = parse_span(wanted)
-    if wanted.by and (wanted.as_json or wanted.html):
+    span = parse_span(request)
+    if request.by and (request.as_json or request.html):
         raise click.UsageError(
             "--by is for the tables: --json and --html have groups and sources anyway."
         )
-    if wanted.html:
-        _check_place(wanted.html)
-    content = _look_at_skills(options, environment)
-    report = _load(environment, wanted, span, content.current)
-    notes = derive_notes(report, without_skills=content.reason)
+    if request.html:
+        _require_writable(request.html)
+    content = _load_skills(options, environment)
+    report = _load(environment, request, span, content.current)
+    notes = derive_report_notes(report, without_skills=content.reason)
     if not report.counts.events:
-        counting = find_counting(options, environment)
-        is_collected = bool(wanted.collected) or wanted.database is not None
-        said = describe_emptiness(report, counting, is_collected=is_collected)
-        notes = said, *notes
-    _show(report, notes, wanted)
+        counting = find_recording_state(options, environment)
+        is_collected = bool(request.collected) or request.database is not None
+        message = describe_empty_report(report, counting, is_collected=is_collected)
+        notes = message, *notes
+    _show(report, notes, request)
 
 
 def _load(
     environment: Mapping[str, str],
-    wanted: ReportOptions,
+    request: ReportOptions,
     span: Span,
     current: CurrentSkills | None,
 ) -> UsageReport:
-    if wanted.database is not None:
-        return _load_database(wanted, span, current)
-    if wanted.around:
-        raise click.UsageError(
-            "--around needs --database: name the database of events."
-        )
+    if request.database is not None:
+        return _load_database(request, span, current)
+    if request.around:
+        raise click.UsageError("--around needs --database: name the database of events.")
     aggregation = Aggregation(span)
     try:
-        for event in read_events(environment, wanted):
+        for event in read_events(environment, request):
             aggregation.add(event)
     except EventFilesError as error:
         raise click.UsageError(str(error)) from error
@@ -158,53 +151,53 @@ def _load(
 
 
 def _load_database(
-    wanted: ReportOptions, span: Span, current: CurrentSkills | None
+    request: ReportOptions, span: Span, current: CurrentSkills | None
 ) -> UsageReport:
-    store = open_database(wanted)
+    store = open_report_store(request)
     from skills_mcp.features.report.database_report import (
         UnknownCommitError,
         load_report,
     )
 
     try:
-        return load_report(store, span, current, wanted.around or "")
+        return load_report(store, span, current, request.around or "")
     except UnknownCommitError as error:
         raise click.UsageError(f"--around: {error}") from error
     finally:
         store.close()
 
 
-def open_database(wanted: ReportOptions) -> "EventStore":
-    """Open the database of events.
+def open_report_store(request: ReportOptions) -> "EventStore":
+    """Open the event database.
 
     Raises:
         click.UsageError: Files are named, too.
         ConfigError: A package is missing.
         EventStoreError: There is no such database.
     """
-    if wanted.collected:
+    if request.collected:
         raise click.UsageError("--database and --from exclude each other: name one.")
-    if not wanted.database:  # an unset variable in a script means no other record
+    if not request.database:  # an unset variable in a script means no other record
         raise click.UsageError("--database is empty: name the database of events.")
     if missing := [name for name in _DATABASE_NEEDS if find_spec(name) is None]:
         raise ConfigError(
             f"--database needs {' and '.join(missing)}, which is not installed: "
             f"pip install '{DISTRIBUTION}[http]'"
         )
-    from skills_mcp.events.collector.event_store import find_event_store
+    from skills_mcp.events.collector.event_store import open_existing_event_store
 
-    return find_event_store(wanted.database)
+    return open_existing_event_store(request.database)
 
 
-def parse_span(wanted: ReportOptions) -> Span:
-    """Return the days of a report.
+def parse_span(request: ReportOptions) -> Span:
+    """Parse the days of a report.
 
     Raises:
-        click.UsageError: They are none.
+        click.UsageError: They are invalid.
     """
-    last = wanted.until.date() if wanted.until else datetime.now(UTC).date()
+    last = request.until.date() if request.until else datetime.now(UTC).date()
     try:
-        span = Span(parse_since(wanted.since, last), last)
+        span = Span(parse_since(request.since, last), last)
     except ValueError as error:
         raise click.UsageError(f"--since: {error}") from error
     if span.first > last:
@@ -212,62 +205,57 @@ def parse_span(wanted: ReportOptions) -> Span:
     return span
 
 
-def read_events(
-    environment: Mapping[str, str], wanted: ReportOptions
-) -> Iterator[object]:
+def read_events(environment: Mapping[str, str], request: ReportOptions) -> Iterator[object]:
     """Iterate over the events of the named files, or of this machine.
 
     Raises:
         EventFilesError: A file cannot be read.
     """
-    if wanted.collected:
-        yield from load_event_files(wanted.collected)
+    if request.collected:
+        yield from load_event_files(request.collected)
         return
-    record = open_record(environment)
+    record = open_local_events(environment)
     yield from record.events()
     yield from (None for _ in range(record.skipped))
 
 
-def _look_at_skills(options: Options, environment: Mapping[str, str]) -> _Content:
-    """Return the skills that are served now; a report can do without them."""
+def _load_skills(options: Options, environment: Mapping[str, str]) -> _SkillsOrReason:
+    """Load the served skills; a report can do without them."""
     try:
-        return _Content(
-            derive_current_skills(load_snapshot(build(options, environment)))
-        )
+        return _SkillsOrReason(derive_current_skills(sync_and_load(build(options, environment))))
     except (ConfigError, SyncError) as error:
-        return _Content(None, str(error))
+        return _SkillsOrReason(None, str(error))
 
 
-def find_counting(options: Options, environment: Mapping[str, str]) -> Counting:
-    """Return whether events are recorded here, or why not."""
-    if refuses_tracking(environment):
+def find_recording_state(options: Options, environment: Mapping[str, str]) -> RecordingState:
+    if is_tracking_refused(environment):
         return "refused"
     try:
-        return "on" if load_rules(options, environment).analytics.enabled else "off"
+        return "on" if load_operator_config(options, environment).analytics.enabled else "off"
     except ConfigError:
         return "off"
 
 
-def _show(report: UsageReport, notes: tuple[str, ...], wanted: ReportOptions) -> None:
-    if wanted.html:
-        _write(wanted.html, render_page(report, notes))
-    if wanted.as_json:
+def _show(report: UsageReport, notes: tuple[str, ...], request: ReportOptions) -> None:
+    if request.html:
+        _write(request.html, render_report_page(report, notes))
+    if request.as_json:
         print_json({**render_report(report), "notes": list(notes)})
     elif not report.counts.events:
         click.echo("\n".join(notes))
-        if wanted.html:
-            click.echo(f"{wanted.html} says so, too: it has no figures.")
-    elif wanted.html:
-        click.echo(f"{report.counts.events:,} events are in {wanted.html}")
-    elif wanted.by:
-        _print_parts(open_console(), report, wanted.by)
+        if request.html:
+            click.echo(f"{request.html} says so, too: it has no figures.")
+    elif request.html:
+        click.echo(f"{report.counts.events:,} events are in {request.html}")
+    elif request.by:
+        _print_parts(open_console(), report, request.by)
     else:
         _print_tables(open_console(), report, notes)
 
 
 @contextmanager
-def _readable_failures(file: Path) -> Iterator[None]:
-    """Turn errors of the disk into wrong usage: another file may work."""
+def _translate_disk_errors(file: Path) -> Iterator[None]:
+    """Translate disk errors to wrong usage: another file may work."""
     try:
         yield
     except OSError as error:
@@ -277,42 +265,41 @@ def _readable_failures(file: Path) -> Iterator[None]:
 
 
 def _follow_links(file: Path) -> Path:
-    """Return the file that links lead to, so that a link stays one.
+    """Resolve symbolic links, so that a link stays one.
 
     Raises:
-        OSError: They lead in a circle; not every Python says so by itself.
+        OSError: They form a cycle; not every Python detects it.
     """
-    place = Path(os.path.realpath(file))
-    if place.is_symlink():
+    target = Path(os.path.realpath(file))
+    if target.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    return place
+    return target
 
 
-def _check_place(file: Path) -> None:
-    """Refuse a file that could not be written, before any event is read."""
-    with _readable_failures(file):
+def _require_writable(file: Path) -> None:
+    """Refuse an unwritable file before any event is read."""
+    with _translate_disk_errors(file):
         if file.is_dir():
             raise click.UsageError(f"--html: {file} is a folder. Name a file in it.")
         if not _follow_links(file).parent.is_dir():
             raise click.UsageError(
-                f"--html: there is no folder {file.parent}. Make it, or name another "
-                "file."
+                f"--html: there is no folder {file.parent}. Make it, or name another file."
             )
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a file as a whole, or leave what was there."""
+    """Write a file atomically."""
     # A link keeps leading to the newest page, and a page is open to all that any new
     # file of this user is for.
     with (
-        _readable_failures(file),
-        replacing(_follow_links(file), mode=0o666) as page,
+        _translate_disk_errors(file),
+        atomic_write(_follow_links(file), mode=0o666) as page,
     ):
         page.write(text.encode("utf-8"))
 
 
 def _print_parts(console: Console, report: UsageReport, by: By) -> None:
-    """Print the main figures of each group, or of each source.
+    """Print the main figures of each group or source.
 
     Raises:
         click.UsageError: No event names a group, or no server a source.
@@ -327,7 +314,7 @@ def _print_parts(console: Console, report: UsageReport, by: By) -> None:
 
 
 def _print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -> None:
-    """Print every table, the most useful first."""
+    """The most useful table first."""
     console.print(escape(_headline(report)), soft_wrap=True)
     sections = (
         _tabulate_answers(report),
@@ -357,16 +344,16 @@ def _print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -
 
 def _headline(report: UsageReport) -> str:
     answers, tasks = report.answers, report.answers.tasks
-    people = f" of {plural(report.people, 'person')}" if report.people else ""
+    people = f" of {count_noun(report.people, 'person')}" if report.people else ""
     refreshed = report.refreshes.count
     return (
         f"{report.since} to {report.until}: "
-        f"{plural(report.counts.events, 'event')}{people}, "
-        f"{plural(tasks, 'task')}: "
+        f"{count_noun(report.counts.events, 'event')}{people}, "
+        f"{count_noun(tasks, 'task')}: "
         f"{describe_share(answers.served, tasks)} served, "
         f"{describe_share(answers.ambiguous, tasks)} ambiguous, "
         f"{describe_share(answers.no_match, tasks)} without a match; "
-        f"{plural(refreshed, 'refresh')}, {report.refreshes.failures:,} failed"
+        f"{count_noun(refreshed, 'refresh')}, {report.refreshes.failures:,} failed"
     )
 
 
@@ -375,41 +362,41 @@ def _table(
     columns: Sequence[str],
     numbers: Iterable[str],
     rows: Sequence[_Row],
-    most: int = _MOST_ROWS,
+    limit: int = _MAX_ROWS,
 ) -> Table:
-    """Return a table of escaped texts, with at most `most` rows."""
+    """A table of escaped texts, with up to `limit` rows."""
     table = Table(title=title, title_justify="left", caption_justify="left")
     for column in columns:
         right = column in numbers
         table.add_column(column, justify="right" if right else "left", overflow="fold")
-    for row in rows[:most]:
+    for row in rows[:limit]:
         table.add_row(*map(escape, row))
-    if len(rows) > most:
-        table.caption = f"and {len(rows) - most:,} more"
+    if len(rows) > limit:
+        table.caption = f"and {len(rows) - limit:,} more"
     return table
 
 
 def _tabulate_answers(report: UsageReport) -> Table:
-    by, answers = _fold(report)
+    by, answers = _fold_periods(report)
     rows = [
         (
             str(start),
-            f"{each.served:,}",
-            f"{each.ambiguous:,}",
-            f"{each.no_match:,}",
-            describe_share(each.served, each.tasks),
+            f"{answers_of_period.served:,}",
+            f"{answers_of_period.ambiguous:,}",
+            f"{answers_of_period.no_match:,}",
+            describe_share(answers_of_period.served, answers_of_period.tasks),
         )
-        for start, each in list(answers.items())[-_MOST_PERIODS:]
+        for start, answers_of_period in list(answers.items())[-_MAX_PERIODS:]
     ]
     columns = (by.capitalize(), "Served", "Ambiguous", "No match", "Share served")
-    return _table(f"Answers by {by}", columns, columns[1:], rows, _MOST_PERIODS)
+    return _table(f"Answers by {by}", columns, columns[1:], rows, _MAX_PERIODS)
 
 
-def _fold(report: UsageReport) -> tuple[str, dict[date, Answers]]:
-    """Return the answers by period; many days become weeks, which fit a screen."""
+def _fold_periods(report: UsageReport) -> tuple[str, dict[date, Answers]]:
+    """Answers by period; many days become weeks to fit a screen."""
     if report.period == "day" and len(report.periods) > _MOST_DAYS:
         return "week", fold_weeks(report.periods)
-    return report.period, {each.start: each.answers for each in report.periods}
+    return report.period, {period.start: period.answers for period in report.periods}
 
 
 def _tabulate_gaps(report: UsageReport) -> Table:
@@ -422,7 +409,7 @@ def _tabulate_gaps(report: UsageReport) -> Table:
             "\n".join(gap.near) or _NONE,
             _describe_today(gap),
         )
-        for gap in pick_gaps(report)
+        for gap in select_gaps(report)
     ]
     columns = ("Task", "Asked", "People", "Last asked", "Near misses", "Today")
     return _table("Unmatched tasks: what to write next", columns, columns[1:3], rows)
@@ -437,37 +424,37 @@ def _describe_today(gap: Gap) -> str:
 def _tabulate_rivalries(report: UsageReport) -> Table:
     rows = [
         (
-            "\n".join(each.skills),
-            f"{each.count:,}",
-            "\n".join(f"{pick:,}" for pick in each.picks) if each.picks else _NONE,
-            ", ".join(word.keyword for word in each.keywords) or _NONE,
-            str(each.last_seen),
-            _describe_state(each),
+            "\n".join(rivalry.skills),
+            f"{rivalry.count:,}",
+            "\n".join(f"{pick:,}" for pick in rivalry.picks) if rivalry.picks else _NONE,
+            ", ".join(word.keyword for word in rivalry.keywords) or _NONE,
+            str(rivalry.last_seen),
+            _describe_state(rivalry),
         )
-        for each in report.rivalries
+        for rivalry in report.rivalries
     ]
     columns = ("Skills", "Ambiguous", "Picked", "Shared keywords", "Last seen", "Today")
     return _table("Ambiguous answers: keywords to change", columns, columns[1:3], rows)
 
 
-def _describe_state(each: Rivalry) -> str:
-    if each.is_still is None:
+def _describe_state(rivalry: Rivalry) -> str:
+    if rivalry.is_still is None:
         return _NONE
-    return "ambiguous" if each.is_still else "resolved"
+    return "ambiguous" if rivalry.is_still else "resolved"
 
 
 def _tabulate_feedback(report: UsageReport) -> Table:
     rows = [
         (
-            each.skill,
-            describe_commit(each.commit),
-            str(each.first_seen),
-            f"{each.served:,}",
-            f"{each.useful:,}",
-            f"{each.not_useful:,}",
-            each.comments[0] if each.comments else "",
+            feedback.skill,
+            describe_commit(feedback.commit),
+            str(feedback.first_seen),
+            f"{feedback.served:,}",
+            f"{feedback.useful:,}",
+            f"{feedback.not_useful:,}",
+            feedback.comments[0] if feedback.comments else "",
         )
-        for each in pick_feedback(report)
+        for feedback in select_feedback(report)
     ]
     columns = (
         *("Skill", "Commit", "First seen"),
@@ -479,15 +466,15 @@ def _tabulate_feedback(report: UsageReport) -> Table:
 def _tabulate_scripts(report: UsageReport) -> Table:
     rows = [
         (
-            f"{each.skill}\n{each.file}",
-            describe_commit(each.commit),
-            f"{each.runs:,}",
-            f"{each.failures:,}",
-            f"{each.timeouts:,}",
-            _NONE if each.median_ms is None else f"{each.median_ms:,} ms",
-            f"since {each.first_seen}" if each.is_broken_since else "",
+            f"{script.skill}\n{script.file}",
+            describe_commit(script.commit),
+            f"{script.runs:,}",
+            f"{script.failures:,}",
+            f"{script.timeouts:,}",
+            _NONE if script.median_ms is None else f"{script.median_ms:,} ms",
+            f"since {script.first_seen}" if script.is_broken_since else "",
         )
-        for each in pick_scripts(report)
+        for script in select_scripts(report)
     ]
     columns = ("Script", "Commit", "Runs", "Failed", "Timed out", "Median", "Failing")
     return _table("Scripts", columns, columns[2:6], rows)
@@ -496,14 +483,14 @@ def _tabulate_scripts(report: UsageReport) -> Table:
 def _tabulate_skills(report: UsageReport) -> Table:
     rows = [
         (
-            each.skill if each.is_offered is not False else f"{each.skill} (removed)",
-            f"{each.served:,}",
-            f"{each.picked:,}",
-            f"{each.unchanged:,}",
-            f"{each.files:,}",
-            str(each.last_seen),
+            skill.skill if skill.is_offered is not False else f"{skill.skill} (removed)",
+            f"{skill.served:,}",
+            f"{skill.picked:,}",
+            f"{skill.unchanged:,}",
+            f"{skill.files:,}",
+            str(skill.last_seen),
         )
-        for each in report.skills
+        for skill in report.skills
     ]
     columns = ("Skill", "Served", "Picked", "Unchanged", "Files", "Last served")
     return _table("Skills in use", columns, columns[1:5], rows)
@@ -511,8 +498,8 @@ def _tabulate_skills(report: UsageReport) -> Table:
 
 def _tabulate_unserved(report: UsageReport) -> Table:
     rows = [
-        (each.skill, ", ".join(each.keywords) or _NONE, f"{each.candidate:,}")
-        for each in report.unserved or ()
+        (skill.skill, ", ".join(skill.keywords) or _NONE, f"{skill.candidate:,}")
+        for skill in report.unserved or ()
     ]
     columns = ("Skill", "Keywords", "As candidate")
     return _table("Never served", columns, columns[2:], rows)
@@ -526,19 +513,19 @@ def _tabulate_all_parts(report: UsageReport) -> Iterator[Table]:
 def _tabulate_parts(
     report: UsageReport, title: str, noun: str, parts: Sequence[PartUse] | None
 ) -> Table:
-    by, answers = _fold(report)
-    starts = list(answers)[-_MOST_PERIODS:]
+    by, answers = _fold_periods(report)
+    starts = list(answers)[-_MAX_PERIODS:]
     rows = [
         (
-            each.name or "not known",
-            f"{each.answers.tasks:,}",
-            draw_trend(_fold_tasks(each, by), starts),
-            _describe_served(each),
-            describe_share(each.answers.no_match, each.answers.tasks),
-            f"{each.people:,}",
-            describe_ratings(each.useful, each.not_useful),
+            part.name or "not known",
+            f"{part.answers.tasks:,}",
+            draw_trend(_fold_tasks(part, by), starts),
+            _describe_served(part),
+            describe_share(part.answers.no_match, part.answers.tasks),
+            f"{part.people:,}",
+            describe_ratings(part.useful, part.not_useful),
         )
-        for each in parts or ()
+        for part in parts or ()
     ]
     columns = (noun, "Tasks", f"By {by}", "Served", "No match", "People", "Useful")
     return _table(title, columns, (columns[1], *columns[4:]), rows)
@@ -561,20 +548,20 @@ def _tabulate_fleet(report: UsageReport) -> Table:
     fleet = report.fleet
     rows = [
         (
-            each.source,
-            describe_commit(each.commit),
-            f"{each.servers:,}",
-            f"{each.failing:,}",
-            describe_age(each.oldest_sync_seconds),
-            str(each.first_seen or _NONE),
+            entry.source,
+            describe_commit(entry.commit),
+            f"{entry.servers:,}",
+            f"{entry.failing:,}",
+            describe_elapsed(entry.oldest_sync_seconds),
+            str(entry.first_seen or _NONE),
         )
-        for each in (fleet.commits if fleet else ())
+        for entry in (fleet.commits if fleet else ())
     ]
     columns = ("Source", "Commit", "Servers", "Failing", "Oldest sync", "First used")
     title = "What servers serve"
     if fleet:
-        versions = (f"{each.version}: {each.servers:,}" for each in fleet.versions)
-        heard = f"{plural(fleet.servers, 'server')} in {fleet.days} days"
+        versions = (f"{entry.version}: {entry.servers:,}" for entry in fleet.versions)
+        heard = f"{count_noun(fleet.servers, 'server')} in {fleet.days} days"
         title = f"{title} ({heard}; by version: {', '.join(versions)})"
     return _table(title, columns, columns[2:4], rows)
 
@@ -585,20 +572,18 @@ def _tabulate_effect(report: UsageReport) -> tuple[Table, ...]:
         return ()
     days = effect.before, effect.after
     title = f"Before and after {describe_commit(effect.commit)}"
-    columns = ("", *(f"{each.since} to {each.until}" for each in days))
+    columns = ("", *(f"{item.since} to {item.until}" for item in days))
     rows = [
         (name, before, after)
-        for name, before, after in zip(
-            _EFFECT_FIGURES, *map(_list_totals, days), strict=True
-        )
+        for name, before, after in zip(_EFFECT_FIGURES, *map(_list_totals, days), strict=True)
     ]
     skills = [
         (
-            each.skill,
-            *map(describe_ratings, each.useful, each.not_useful),
-            *(f"{number:,}" for number in each.served),
+            item.skill,
+            *map(describe_ratings, item.useful, item.not_useful),
+            *(f"{number:,}" for number in item.served),
         )
-        for each in effect.skills
+        for item in effect.skills
     ]
     heads = ("Skill", "Useful before", "Useful after", "Served before", "Served after")
     return (

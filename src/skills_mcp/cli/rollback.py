@@ -1,4 +1,4 @@
-"""`skills-mcp rollback`: go back to the previous commit, or follow the newest again."""
+"""`skills-mcp rollback`: serve the previous commit, or resume."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import click
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.status import compose_resume
-from skills_mcp.cli.sync import showing_sync
+from skills_mcp.cli.sync import sync_progress
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import SyncError
 from skills_mcp.library import SourceState, render_state
@@ -15,37 +15,33 @@ from skills_mcp.library import SourceState, render_state
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackOptions:
-    """What to hold, and whether to end that."""
-
     mount: str | None = None
     """None for the only repository."""
     to: str = ""
-    """The commit to go back to; empty for the previous one."""
+    """A commit; empty for the previous one."""
     is_resumed: bool = False
 
 
-def print_rollback(
-    application: Application, wanted: RollbackOptions, *, as_json: bool
-) -> None:
-    """Go back to an earlier commit, or resume, and print what is served now.
+def print_rollback(application: Application, request: RollbackOptions, *, as_json: bool) -> None:
+    """Roll back or resume, and print the served commit.
 
     Raises:
-        SyncError: There is nothing to go back to, or nothing is held.
+        SyncError: There is no previous commit, or no rollback to end.
         UsageError: `mount` names no source, or is missing and there are several.
     """
     library = application.library
-    place, is_alone = _choose(library.stored_states(), wanted.mount)
-    if wanted.is_resumed:
-        state = library.resume(place)
+    mount, is_alone = _choose_source(library.stored_states(), request.mount)
+    if request.is_resumed:
+        state = library.resume(mount)
     else:
-        with showing_sync(application):
-            state = library.roll_back(place, wanted.to)
+        with sync_progress(application):
+            state = library.roll_back(mount, request.to)
     if as_json:
         print_json(render_state(state))
-    elif wanted.is_resumed:
+    elif request.is_resumed:
         click.echo(_compose_resumed(state))
     else:
-        click.echo(_compose_held(state, compose_resume(place, is_alone=is_alone)))
+        click.echo(_compose_rollback(state, compose_resume(mount, is_alone=is_alone)))
 
 
 def _compose_resumed(state: SourceState) -> str:
@@ -57,29 +53,27 @@ def _compose_resumed(state: SourceState) -> str:
     )
 
 
-def _compose_held(state: SourceState, way_back: str) -> str:
+def _compose_rollback(state: SourceState, resume_command: str) -> str:
     instead = state.hold.instead_of if state.hold else "the newest commit"
     return (
         f"{state.name} is held at {state.commit} instead of {instead}.\n"
         "Every server on this machine serves it within seconds.\n"
-        f"To follow again: {way_back}"
+        f"To follow again: {resume_command}"
     )
 
 
-def _choose(states: Sequence[SourceState], place: str | None) -> tuple[str, bool]:
-    """Return the mount of the source, and whether it is the only repository."""
-    repositories = [each for each in states if each.mode == "git"]
-    is_alone = len({each.name for each in repositories}) == 1
-    if place is not None:
-        found = [each for each in states if each.mount == place.strip("/")]
+def _choose_source(states: Sequence[SourceState], mount: str | None) -> tuple[str, bool]:
+    """The mount of the source, and whether it is the only repository."""
+    repositories = [state for state in states if state.mode == "git"]
+    is_alone = len({state.name for state in repositories}) == 1
+    if mount is not None:
+        found = [state for state in states if state.mount == mount.strip("/")]
     else:
         found = repositories if is_alone else []
     if found:
         return found[0].mount, is_alone
     if not repositories:
-        raise SyncError(
-            "no source is a Git repository, and a folder has no commit to go back to"
-        )
-    places = " or ".join(repr(each.mount) for each in repositories)
-    unknown = "" if place is None else f"No source has the mount {place!r}. "
-    raise click.UsageError(f"{unknown}Choose a repository with --mount: {places}.")
+        raise SyncError("no source is a Git repository, and a folder has no commit to go back to")
+    mounts = " or ".join(repr(state.mount) for state in repositories)
+    unknown = "" if mount is None else f"No source has the mount {mount!r}. "
+    raise click.UsageError(f"{unknown}Choose a repository with --mount: {mounts}.")

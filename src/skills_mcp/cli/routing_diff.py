@@ -1,28 +1,28 @@
-"""The results of `skills-mcp test` as Markdown, for a comment on a pull request."""
+"""Results of `skills-mcp test` as Markdown, for a pull request comment."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from skills_mcp.features.authoring.evaluation import Change, Outcome
+from skills_mcp.features.authoring.evaluation import AnswerChange, Outcome
 
 _MOST_ROWS = 50  # a comment has room for 65,536 characters
 _MOST_CHARACTERS = 200  # of a task; some are pages
 _TICKS = re.compile("`+")
 
 
-def render_markdown(
-    changes: Sequence[Change] | None,
+def render_test_markdown(
+    changes: Sequence[AnswerChange] | None,
     base: str,
     wrong: Sequence[tuple[Outcome, str]],
     summary: Iterable[str],
 ) -> Iterator[str]:
-    """Iterate over the lines: what changes its skill, what is wrong, the numbers.
+    """The lines: changed answers, failures, the numbers.
 
     Args:
-        changes: The tasks whose skills differ; None without a comparison.
-        base: What is compared with.
-        wrong: The tasks that failed, each with the reason.
-        summary: The lines with the numbers.
+        changes: Tasks with another skill; None without a comparison.
+        base: The baseline.
+        wrong: Failed tasks, each with the reason.
+        summary: Lines with the numbers.
     """
     if changes is not None:
         yield from _render_changes(changes, base)
@@ -31,16 +31,12 @@ def render_markdown(
     yield from summary
 
 
-def _render_changes(changes: Sequence[Change], base: str) -> Iterator[str]:
+def _render_changes(changes: Sequence[AnswerChange], base: str) -> Iterator[str]:
     if not changes:
         yield f"### Every task finds the same skills as at {_code(base)}"
         yield ""
         return
-    count = (
-        "1 task changes its"
-        if len(changes) == 1
-        else f"{len(changes)} tasks change their"
-    )
+    count = "1 task changes its" if len(changes) == 1 else f"{len(changes)} tasks change their"
     yield f"### {count} skill"
     yield ""
     yield f"| Task | At {_code(base)} | Now | |"
@@ -51,7 +47,7 @@ def _render_changes(changes: Sequence[Change], base: str) -> Iterator[str]:
     yield from _say_more(len(changes))
 
 
-def _judge(change: Change) -> str:
+def _judge(change: AnswerChange) -> str:
     if change.was_right == change.is_right:
         return "right before and now" if change.is_right else "wrong before and now"
     return "**repaired**" if change.is_right else "**now wrong**"
@@ -84,7 +80,7 @@ def _list(paths: Sequence[str]) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a text as code: then it can neither mention a person nor break a table."""
+    """A code span: it can neither mention a person nor break a table."""
     line = " ".join(text.split())
     if len(line) > _MOST_CHARACTERS:
         line = f"{line[: _MOST_CHARACTERS - 1]}…"

@@ -8,12 +8,12 @@ from importlib.util import find_spec
 import anyio
 
 from skills_mcp.about import DISTRIBUTION
-from skills_mcp.bootstrap import Application, collect_events, find_home
+from skills_mcp.bootstrap import Application, find_home, open_event_backend
 from skills_mcp.cli.options import readable_errors
 from skills_mcp.config import Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.processes.memory import (
-    objects_frozen,
+    gc_frozen,
 )
 
 _NEEDED = ("alembic", "authlib", "jwt", "prometheus_client", "sqlalchemy", "uvicorn")
@@ -24,13 +24,13 @@ def run_http(
     command: str = "--transport http",
     on_open: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until a signal comes; the process ends here.
+    """Serve until a signal; the process ends here.
 
     Args:
-        application: What serves.
-        command: What was typed, for messages.
-        on_open: Called with the URL of the server as soon as it has skills; then it
-            is for the person who has started it alone.
+        application: The application to serve.
+        command: The command line, for messages.
+        on_open: Called with the URL as soon as there are skills; the server is then for
+            the local user alone.
     """
     with readable_errors():
         _require_extra(command)
@@ -41,8 +41,8 @@ def run_http(
         library = application.library
         if on_open is None:
             _refuse_discovery(library.config)
-        with objects_frozen():
-            collection = collect_events(application, os.environ)
+        with gc_frozen():
+            collection = open_event_backend(application, os.environ)
             serving = Serving(
                 server=create_server(library, is_shared=True),
                 library=library,
@@ -57,7 +57,7 @@ def run_http(
 
 
 def _refuse_discovery(config: Config) -> None:
-    """Refuse to serve to many callers what belongs to one person.
+    """Refuse to share one person's skills with many callers.
 
     Raises:
         ConfigError: Discovery is on.
@@ -71,7 +71,7 @@ def _refuse_discovery(config: Config) -> None:
 
 
 def _require_extra(command: str) -> None:
-    """Refuse to start without the packages that only HTTP needs.
+    """Require the packages for HTTP.
 
     Raises:
         ConfigError: One is missing.

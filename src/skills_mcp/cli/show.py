@@ -1,4 +1,4 @@
-"""`skills-mcp show`: the text of a skill as an agent gets it, and its files."""
+"""`skills-mcp show`: text and files of a skill, as delivered to an agent."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from skills_mcp.bootstrap import Application
-from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.cli.sync import sync_and_load
 from skills_mcp.cli.terminal import open_console, print_json, print_paged
-from skills_mcp.library import derive_sha256
-from skills_mcp.skills.inheritance import derive_title
-from skills_mcp.skills.model import printable
+from skills_mcp.library import sha256_of
+from skills_mcp.skills.inheritance import section_title
+from skills_mcp.skills.model import escape_unprintable
 
 if TYPE_CHECKING:
     from skills_mcp.library.preview import SkillPreview, TextSection
@@ -24,8 +24,6 @@ _SHORT_COMMIT = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowOptions:
-    """What `show` was asked for."""
-
     name: str
     is_raw: bool
     with_files: bool
@@ -33,26 +31,26 @@ class ShowOptions:
     is_paged: bool
 
 
-def print_skill(application: Application, wanted: ShowOptions) -> None:
+def print_skill(application: Application, request: ShowOptions) -> None:
     """Sync, then print a skill: all of its text, its own file, or its files.
 
     Raises:
         SyncError: There is no content, old or new.
         SkillsError: No skill, several, or a hidden one; the subclass says which.
     """
-    load_snapshot(application)
+    sync_and_load(application)
     library = application.library
-    preview = library.preview(wanted.name)
-    raw = library.read_raw(wanted.name) if wanted.is_raw else None
-    if wanted.as_json:
+    preview = library.preview(request.name)
+    raw = library.read_raw(request.name) if request.is_raw else None
+    if request.as_json:
         print_json(_render(preview, raw))
-    elif wanted.with_files:
+    elif request.with_files:
         _print_files(preview)
     elif raw is not None:
         click.echo(raw, nl=not raw.endswith("\n"))
     elif open_console().is_terminal:
-        parts = [part for each in preview.sections for part in show_section(each)]
-        print_paged(parts, is_paged=wanted.is_paged)
+        parts = [part for section in preview.sections for part in show_section(section)]
+        print_paged(parts, is_paged=request.is_paged)
     else:
         click.echo(preview.guidance)  # to the letter, for a file or another program
 
@@ -65,14 +63,14 @@ def _render(preview: "SkillPreview", raw: str | None) -> dict[str, Any]:
         "description": skill.description,
         "keywords": list(skill.keywords),
         "content": preview.guidance,
-        "sha256": derive_sha256(preview.guidance),
+        "sha256": sha256_of(preview.guidance),
         "digest": preview.digest,
         "commit": preview.provenance.commit,
         "path": preview.provenance.path,
-        "parts": [_render_section(each) for each in preview.sections],
+        "parts": [_render_section(part) for part in preview.sections],
         "files": [
-            {"file": each.file, "size_bytes": each.size_bytes, "from": each.owner}
-            for each in preview.files
+            {"file": part.file, "size_bytes": part.size_bytes, "from": part.owner}
+            for part in preview.files
         ],
     }
     return data if raw is None else {**data, "raw": raw}
@@ -88,13 +86,13 @@ def _render_section(section: "TextSection") -> dict[str, Any]:
 
 
 def show_section(section: "TextSection") -> Iterator[RenderableType]:
-    """Yield a part of a text as a terminal shows it, below where it comes from."""
+    """Render a section below its source."""
     from rich.markdown import Markdown
     from rich.rule import Rule
 
     commit = f" at {section.commit[:_SHORT_COMMIT]}" if section.commit else ""
-    origin = escape(printable(f"{section.file}{commit}"))
-    title = escape(printable(derive_title(section.path)))
+    origin = escape(escape_unprintable(f"{section.file}{commit}"))
+    title = escape(escape_unprintable(section_title(section.path)))
     yield Rule(f"[bold]{title}[/]  [dim]{origin}[/]", align="left")
     yield ""
     yield Markdown(printable_lines(section.body))
@@ -102,20 +100,20 @@ def show_section(section: "TextSection") -> Iterator[RenderableType]:
 
 
 def printable_lines(text: str) -> str:
-    """Return a text without what would steer a terminal; lines and tabs stay."""
+    """Remove control characters; lines and tabs stay."""
     return "".join(c for c in text if c.isprintable() or c in "\n\t")
 
 
 def _print_files(preview: "SkillPreview") -> None:
     if not preview.files:
-        click.echo(f"{printable(preview.skill.path)} has no file beside its text.")
+        click.echo(f"{escape_unprintable(preview.skill.path)} has no file beside its text.")
         return
     table = Table()
     table.add_column("File", overflow="fold")
     table.add_column("Bytes", justify="right")
     table.add_column("From", overflow="fold")
-    for each in preview.files:
-        owner = "" if each.owner == preview.skill.path else printable(each.owner)
-        row = (printable(each.file), f"{each.size_bytes:,}", owner)
+    for file in preview.files:
+        owner = "" if file.owner == preview.skill.path else escape_unprintable(file.owner)
+        row = (escape_unprintable(file.file), f"{file.size_bytes:,}", owner)
         table.add_row(*map(escape, row))
     open_console().print(table)

@@ -1,4 +1,4 @@
-"""`skills-mcp status`: the served commit of each source, its age and errors."""
+"""`skills-mcp status`: served commit, age and errors of each source."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ import click
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.terminal import print_json
-from skills_mcp.config import Scripts, refuses_tracking
+from skills_mcp.config import Scripts, is_tracking_refused
 from skills_mcp.config.unknown_variables import find_unknown_variables
 from skills_mcp.library import Choice, SourceState, render_state
 from skills_mcp.text.rendering import describe_age
@@ -51,24 +51,24 @@ def print_status(application: Application, *, as_json: bool) -> int:
         sources = [render_state(state) for state in states]
         scripts = _render(choice, rules)
         facts = {"sources": sources, "scripts": scripts, "analytics": analytics}
-        print_json({**facts, "unknown_variables": [asdict(each) for each in unknown]})
+        print_json({**facts, "unknown_variables": [asdict(variable) for variable in unknown]})
     else:
         click.echo(compose_facts(states) or _NOTHING)
         click.echo(f"\n{compose_fact('Scripts', _describe(choice, rules))}")
         click.echo(compose_fact("Analytics", _describe_analytics(analytics)))
-        for each in unknown:
-            click.echo(compose_fact("Variable", str(each)))
+        for variable in unknown:
+            click.echo(compose_fact("Variable", str(variable)))
     if any(state.is_failing for state in states):
         return _SYNC_FAILS
     return _NEEDS_CARE if any(state.is_stale for state in states) else 0
 
 
 def _find_analytics(application: Application) -> dict[str, Any]:
-    """Return whether events are recorded, where they go, and what they contain."""
+    """Analytics settings: enabled, destination and content."""
     rules = application.library.config.analytics
     return {
         "enabled": rules.enabled,
-        "refused": refuses_tracking(os.environ),
+        "refused": is_tracking_refused(os.environ),
         # Without its path and query, in which people keep keys.
         "receiver": urlsplit(rules.endpoint).hostname,
         "context": rules.context,
@@ -79,10 +79,8 @@ def _find_analytics(application: Application) -> dict[str, Any]:
 def _describe_analytics(found: dict[str, Any]) -> str:
     if not found["enabled"]:
         return "off (DO_NOT_TRACK)" if found["refused"] else "off"
-    place = (
-        f"sent to {found['receiver']}" if found["receiver"] else "kept on this machine"
-    )
-    return f"on, {place}; context {found['context']}, identity {found['identity']}"
+    destination = f"sent to {found['receiver']}" if found["receiver"] else "kept on this machine"
+    return f"on, {destination}; context {found['context']}, identity {found['identity']}"
 
 
 def _render(choice: Choice | None, rules: Scripts) -> dict[str, object]:
@@ -111,24 +109,23 @@ def _describe(choice: Choice | None, rules: Scripts) -> str:
 
 
 def describe_state(state: SourceState) -> str:
-    """Return one line: where the skills of a source are, and what is served of it."""
-    said = f"{state.mount or 'top'}: {state.name}"
+    """One line: the location of a source, and its served commit."""
+    line = f"{state.mount or 'top'}: {state.name}"
     if state.synced_at is None:
-        return f"{said}, not available"
+        return f"{line}, not available"
     if state.mode == "local":
-        return f"{said}, not available" if state.error else said
+        return f"{line}, not available" if state.error else line
     age = f"synced {describe_age(state.age_seconds)}"
     failed = f"{_describe_failure(state)}, " if state.error else ""
-    said += f" at {state.commit}, {failed}{age}"
+    line += f" at {state.commit}, {failed}{age}"
     if state.default_branch:
-        said += f", {_NO_MAIN}"
+        line += f", {_NO_MAIN}"
     if state.verified_by:
-        said += f", signed by {state.verified_by}"
-    return f"{said}, held instead of {state.hold.instead_of}" if state.hold else said
+        line += f", signed by {state.verified_by}"
+    return f"{line}, held instead of {state.hold.instead_of}" if state.hold else line
 
 
 def compose_facts(states: Sequence[SourceState]) -> str:
-    """Return everything known about each source, one fact per line."""
     is_alone = sum(state.mode == "git" for state in states) == 1
     return "\n\n".join(
         "\n".join(compose_fact(fact, value) for fact, value in facts)
@@ -137,15 +134,14 @@ def compose_facts(states: Sequence[SourceState]) -> str:
 
 
 def compose_fact(name: str, value: str) -> str:
-    """Return one line: a fact and its value."""
     return f"{name:{_FACT_WIDTH}}{value}"
 
 
 def compose_resume(mount: str, *, is_alone: bool) -> str:
-    """Return the command that ends a hold.
+    """The command to end a rollback.
 
     Args:
-        mount: Where the source is mounted; empty for the top.
+        mount: Mount of the source; empty for the top.
         is_alone: Whether it is the only repository.
     """
     command = "skills-mcp rollback --resume"
@@ -181,13 +177,13 @@ def _facts(state: SourceState, *, is_alone: bool) -> Iterator[tuple[str, str]]:
 
 
 def _clock(seconds: float) -> str:
-    """Return a moment in local time, with its distance from UTC."""
+    """Local time with its UTC offset."""
     moment = datetime.fromtimestamp(seconds).astimezone()
     return moment.isoformat(sep=" ", timespec="seconds")
 
 
 def _describe_failure(state: SourceState) -> str:
-    """Return what a failed sync means for what is served."""
+    """Effect of a failed sync on the served content."""
     if not state.refused_commit:
         return FAILED if state.commit else _FAILED_FIRST
     serving = state.commit[:_SHOWN] if state.commit else "nothing"

@@ -26,8 +26,8 @@ def print_sync(application: Application, *, as_json: bool) -> int:
     Returns:
         The exit code: 4 if a source could not be synced.
     """
-    with showing_sync(application):
-        error = application.library.sync_or_keep()
+    with sync_progress(application):
+        error = application.library.sync_or_load_stored()
     library = application.library
     count = len(library.snapshot.index) if library.is_ready else 0
     states = library.states()
@@ -46,35 +46,35 @@ def print_sync(application: Application, *, as_json: bool) -> int:
     return _FAILED
 
 
-def load_snapshot(application: Application) -> Snapshot:
+def sync_and_load(application: Application) -> Snapshot:
     """Sync and load; print sync errors to standard error.
 
     Raises:
         SyncError: There is no content, old or new.
     """
     library = application.library
-    with showing_sync(application):
-        error = library.sync_or_keep()
+    with sync_progress(application):
+        error = library.sync_or_load_stored()
     if error and not library.is_ready:
         raise error
     if error:
         notices = Console(stderr=True, highlight=False)
-        said = f"Sync failed; showing the previous content: {escape(str(error))}"
-        notices.print(said, soft_wrap=True)
+        message = f"Sync failed; showing the previous content: {escape(str(error))}"
+        notices.print(message, soft_wrap=True)
     return library.snapshot
 
 
 @contextmanager
-def showing_sync(application: Application) -> Iterator[None]:
+def sync_progress(application: Application) -> Iterator[None]:
     """Show the progress of a sync on a terminal, until it ends."""
     console, library = Console(stderr=True), application.library
     if not console.is_terminal:
         yield
         return
-    said = f"Reading {library.source_name} …"
+    message = f"Reading {library.source_name} …"
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
     with Bar(*columns, BarColumn(), console=console, transient=True) as bar:
-        task = bar.add_task(said, total=None)
+        task = bar.add_task(message, total=None)
         ending = Event()
 
         def follow() -> None:
@@ -82,7 +82,7 @@ def showing_sync(application: Application) -> Iterator[None]:
                 progress = library.progress
                 bar.update(
                     task,
-                    description=f"{said} {library.sync_step}",
+                    description=f"{message} {library.sync_step}",
                     completed=progress.done,
                     total=progress.total or None,
                 )

@@ -1,4 +1,4 @@
-"""How commands print: to a terminal, to a pipe, and as JSON."""
+"""Output to a terminal, to a pipe, and as JSON."""
 
 import json
 import sys
@@ -18,27 +18,25 @@ _WHOLE_LINES = 100_000
 
 
 def open_console() -> Console:
-    """Return a console that fits lines to a terminal, but not to a file or a pipe."""
+    """A console: lines are cropped for a terminal, not for a file or a pipe."""
     console = Console(highlight=False, emoji=False)
     if console.is_terminal:
         return console
     return Console(highlight=False, emoji=False, width=_WHOLE_LINES)
 
 
-def print_paged(shown: Sequence[RenderableType], *, is_paged: bool) -> None:
+def print_paged(renderables: Sequence[RenderableType], *, is_paged: bool) -> None:
     """Print to standard output, in a pager if it is longer than the terminal.
 
     Args:
-        shown: What is printed, one below the other; a line that is too long is cut.
-        is_paged: Whether a pager is welcome; a file or a pipe never gets one.
+        renderables: Printed in sequence; long lines are cropped.
+        is_paged: Whether a pager is allowed; a file or a pipe never gets one.
     """
     console = open_console()
     with console.capture() as captured:
-        for part in shown:
+        for part in renderables:
             is_tree = isinstance(part, Tree)
-            console.print(
-                part, no_wrap=is_tree, overflow="ellipsis" if is_tree else None
-            )
+            console.print(part, no_wrap=is_tree, overflow="ellipsis" if is_tree else None)
     text = captured.get()
     if is_paged and console.is_terminal and text.count("\n") >= console.height:
         # None: Click asks `less` to show colours, unless LESS says something else.
@@ -48,14 +46,12 @@ def print_paged(shown: Sequence[RenderableType], *, is_paged: bool) -> None:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """Print one JSON object to standard output."""
     # JSON may escape what this output cannot carry; it stays the same JSON.
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     print(json.dumps(data, ensure_ascii=not is_unicode, indent=2))  # noqa: T201
 
 
 def render_problem(problem: Problem) -> dict[str, str | int]:
-    """Return a problem as JSON has it."""
     return {
         "file": problem.file,
         "line": problem.line,
@@ -66,12 +62,12 @@ def render_problem(problem: Problem) -> dict[str, str | int]:
     }
 
 
-_MOMENT_SECONDS = 1.0
+_PROGRESS_DELAY_SECONDS = 1.0
 """How long a command may take before it shows its progress."""
 
 
 @contextmanager
-def showing_progress(verb: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(verb: str) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar on a terminal, unless the work is done within a second.
 
     Args:
@@ -87,7 +83,7 @@ def showing_progress(verb: str) -> Iterator[Callable[[int, int], None]]:
     columns = (TextColumn(verb), BarColumn(), MofNCompleteColumn())
     progress = Progress(*columns, console=console, transient=True)
     task = progress.add_task("", total=None)
-    timer = Timer(_MOMENT_SECONDS, progress.start)
+    timer = Timer(_PROGRESS_DELAY_SECONDS, progress.start)
     timer.daemon = True
     timer.start()
     try:

@@ -1,4 +1,4 @@
-"""`skills-mcp test`: which prompts do not match their skill, and why."""
+"""`skills-mcp test`: test the routing of prompts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,28 +12,28 @@ from rich.table import Table
 
 from skills_mcp.bootstrap import Options, build, is_folder, opened_baseline
 from skills_mcp.cli.failures import PROMPTS_INVALID, print_failure_object
-from skills_mcp.cli.routing_diff import render_markdown
-from skills_mcp.cli.sync import load_snapshot
-from skills_mcp.cli.terminal import open_console, print_json, showing_progress
+from skills_mcp.cli.routing_diff import render_test_markdown
+from skills_mcp.cli.sync import sync_and_load
+from skills_mcp.cli.terminal import open_console, print_json, progress_bar
 from skills_mcp.features.authoring.evaluation import (
-    Change,
+    AnswerChange,
     Outcome,
     Prompt,
     PromptsError,
-    Scores,
+    RoutingScores,
     check_prompts,
     collect_evals,
     collect_examples,
-    compare,
-    give_reason,
+    diff_outcomes,
+    evaluate_snapshot,
+    explain_failure,
     load_tasks,
-    measure_snapshot,
     resolve_names,
     score_outcomes,
 )
 from skills_mcp.library import Snapshot
-from skills_mcp.routing.decision import list_answers, name_decision
-from skills_mcp.routing.remedies import describe_number
+from skills_mcp.routing.decision import answered_candidates, decision_kind
+from skills_mcp.routing.remedies import format_rounded_down
 from skills_mcp.skills.index import SkillIndex
 
 _FAILED_EXIT = 1
@@ -58,8 +58,6 @@ TestFormat = Literal["text", "json", "markdown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTestOptions:
-    """Which prompts to try, against what, and when to fail."""
-
     file: Path | None
     report_format: TestFormat
     is_strict: bool
@@ -70,25 +68,20 @@ class PromptTestOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tested:
-    """The results of all prompts."""
-
     snapshot: Snapshot
     outcomes: tuple[Outcome, ...]
-    scores: Scores
+    scores: RoutingScores
     wrong: tuple[Outcome, ...]
-    changes: tuple[Change, ...] | None
+    changes: tuple[AnswerChange, ...] | None
     """None without `--baseline`."""
 
     def give_reason(self, outcome: Outcome) -> str:
-        """Return why a prompt did not match its skill."""
         snapshot = self.snapshot
         matching = snapshot.config.matching
-        return give_reason(outcome, snapshot.matcher, matching, snapshot.index)
+        return explain_failure(outcome, snapshot.matcher, matching, snapshot.index)
 
 
-def print_test(
-    options: Options, environment: Mapping[str, str], wanted: PromptTestOptions
-) -> int:
+def print_test(options: Options, environment: Mapping[str, str], request: PromptTestOptions) -> int:
     """Test the prompts, print the results, and return the exit code.
 
     Raises:
@@ -97,11 +90,11 @@ def print_test(
     """
     try:
         # Errors of the file come first: they do not depend on the skills.
-        named = load_tasks(wanted.file) if wanted.file else ()
+        named = load_tasks(request.file) if request.file else ()
         application = build(options, environment)
-        snapshot = load_snapshot(application)
+        snapshot = sync_and_load(application)
         application.library.wait_for_vectors()
-        prompts = _collect(named, snapshot, wanted)
+        prompts = _collect(named, snapshot, request)
         check_prompts(prompts, snapshot.index)
     except PromptsError as error:
         return _refuse(error)
@@ -110,47 +103,46 @@ def print_test(
         snapshot=snapshot,
         outcomes=outcomes,
         scores=score_outcomes(outcomes),
-        wrong=tuple(o for o in outcomes if not o.is_right(is_strict=wanted.is_strict)),
-        changes=_compare(outcomes, options, environment, wanted.baseline),
+        wrong=tuple(o for o in outcomes if not o.is_right(is_strict=request.is_strict)),
+        changes=_compare(outcomes, options, environment, request.baseline),
     )
-    _print(tested, wanted)
-    return _decide_exit(tested, wanted.min_accuracy)
+    _print(tested, request)
+    return _decide_exit(tested, request.min_accuracy)
 
 
-def _print(tested: _Tested, wanted: PromptTestOptions) -> None:
-    match wanted.report_format:
+def _print(tested: _Tested, request: PromptTestOptions) -> None:
+    match request.report_format:
         case "json":
             print_json(_to_json(tested))
         case "markdown" if tested.outcomes:
             wrong = [(outcome, tested.give_reason(outcome)) for outcome in tested.wrong]
-            summary = _summarise(tested, wanted.min_accuracy)
-            base = wanted.baseline or ""
-            for line in render_markdown(tested.changes, base, wrong, summary):
+            summary = _summarise(tested, request.min_accuracy)
+            base = request.baseline or ""
+            for line in render_test_markdown(tested.changes, base, wrong, summary):
                 click.echo(line)
         case "text" if tested.outcomes:
-            _print_tables(tested, wanted)
+            _print_tables(tested, request)
         case _:
             click.echo(_HOW_TO_BEGIN)
 
 
 def _collect(
-    named: tuple[Prompt, ...], snapshot: Snapshot, wanted: PromptTestOptions
+    named: tuple[Prompt, ...], snapshot: Snapshot, request: PromptTestOptions
 ) -> tuple[Prompt, ...]:
     index = snapshot.index
-    examples = _collect_examples(index) if wanted.has_examples else ()
+    examples = _collect_examples(index) if request.has_examples else ()
     prompts = tuple(dict.fromkeys((*resolve_names(named, index), *examples)))
-    if not prompts and not wanted.has_examples:
+    if not prompts and not request.has_examples:
         raise click.UsageError(
-            "There is no prompt to test. Name a FILE of prompts, or leave out "
-            "--no-examples."
+            "There is no prompt to test. Name a FILE of prompts, or leave out --no-examples."
         )
-    if wanted.min_accuracy is not None and not any(p.expect for p in prompts):
+    if request.min_accuracy is not None and not any(p.expect for p in prompts):
         raise click.UsageError("--min-accuracy: no prompt expects a skill.")
     return prompts
 
 
 def _collect_examples(index: SkillIndex) -> tuple[Prompt, ...]:
-    """Return the tasks that the skills bring; a file that has none is told."""
+    """Example tasks of the skills; a skill file without any is reported."""
     evals, findings = collect_evals(index)
     for finding in findings:
         click.echo(f"skills-mcp: left out: {finding}", err=True)
@@ -165,8 +157,8 @@ def _refuse(error: PromptsError) -> int:
 
 
 def _measure(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Outcome, ...]:
-    with showing_progress("Trying") as on_progress:
-        return measure_snapshot(prompts, snapshot, on_progress)
+    with progress_bar("Trying") as on_progress:
+        return evaluate_snapshot(prompts, snapshot, on_progress)
 
 
 def _compare(
@@ -174,14 +166,14 @@ def _compare(
     options: Options,
     environment: Mapping[str, str],
     ref: str | None,
-) -> tuple[Change, ...] | None:
+) -> tuple[AnswerChange, ...] | None:
     if ref is None:
         return None
     if not (options.skills_dir or options.repo or is_folder(ref)):
         raise click.UsageError("--baseline needs --skills-dir or --repo.")
     prompts = [outcome.prompt for outcome in outcomes]
     with opened_baseline(options, environment, ref) as library:
-        return tuple(compare(_measure(prompts, library.snapshot), outcomes))
+        return tuple(diff_outcomes(_measure(prompts, library.snapshot), outcomes))
 
 
 def _decide_exit(tested: _Tested, min_accuracy: float | None) -> int:
@@ -206,49 +198,49 @@ def _to_json(tested: _Tested) -> dict[str, Any]:
 
 
 def _failure(outcome: Outcome, tested: _Tested) -> dict[str, Any]:
-    best = next(iter(list_answers(outcome.decision)), None)
+    best = next(iter(answered_candidates(outcome.decision)), None)
     return {
         "query": outcome.prompt.query,
         "expect": list(outcome.prompt.expect) or None,
         "avoid": list(outcome.prompt.avoid) or None,
         "got": list(outcome.answers),
-        "decision": name_decision(outcome.decision),
+        "decision": decision_kind(outcome.decision),
         "score": round(float(best.score), _DIGITS) if best else None,
         "why": tested.give_reason(outcome),
         "origin": outcome.prompt.origin,
     }
 
 
-def _print_tables(tested: _Tested, wanted: PromptTestOptions) -> None:
+def _print_tables(tested: _Tested, request: PromptTestOptions) -> None:
     console = open_console()
     if tested.wrong:
         console.print(_tabulate_failures(tested))
         _say_more(console, len(tested.wrong))
     if tested.changes:
-        console.print(_tabulate_changes(tested.changes, wanted.baseline or ""))
+        console.print(_tabulate_changes(tested.changes, request.baseline or ""))
         _say_more(console, len(tested.changes))
     elif tested.changes is not None:
-        said = f"Every prompt matches the same skills as at {wanted.baseline}."
-        console.print(escape(said))
-    for line in _summarise(tested, wanted.min_accuracy):
+        message = f"Every prompt matches the same skills as at {request.baseline}."
+        console.print(escape(message))
+    for line in _summarise(tested, request.min_accuracy):
         console.print(line, soft_wrap=True, markup=False)
 
 
 def _tabulate_failures(tested: _Tested) -> Table:
     table = _table("Wrong", ("Prompt", "Expected", "Got", "Score", "Why"))
     for outcome in tested.wrong[:_MOST_ROWS]:
-        answers = list_answers(outcome.decision)
+        answers = answered_candidates(outcome.decision)
         table.add_row(
             _shorten(outcome.prompt.query),
             _list_expected(outcome.prompt),
             _list(outcome.answers),
-            "\n".join(describe_number(each.score) for each in answers),
+            "\n".join(format_rounded_down(candidate.score) for candidate in answers),
             escape(tested.give_reason(outcome)),
         )
     return table
 
 
-def _tabulate_changes(changes: Sequence[Change], ref: str) -> Table:
+def _tabulate_changes(changes: Sequence[AnswerChange], ref: str) -> Table:
     table = _table(f"Changed since {escape(ref)}", ("Prompt", "Before", "After"))
     for change in changes[:_MOST_ROWS]:
         table.add_row(_shorten(change.query), _list(change.before), _list(change.after))
@@ -289,12 +281,10 @@ def _summarise(tested: _Tested, min_accuracy: float | None) -> Iterator[str]:
     parts = [f"{prompts}: {scores.queries - wrong} right, {wrong} wrong"]
     if scores.accuracy_at_1 is not None:
         parts.append(
-            f"accuracy {scores.accuracy_at_1:.3f}, among the first five "
-            f"{scores.hit_at_5:.3f}"
+            f"accuracy {scores.accuracy_at_1:.3f}, among the first five {scores.hit_at_5:.3f}"
         )
     parts.append(
-        f"{scores.single} single, {scores.ambiguous} ambiguous, {scores.no_match} "
-        f"without a match"
+        f"{scores.single} single, {scores.ambiguous} ambiguous, {scores.no_match} without a match"
     )
     skills = len(tested.snapshot.index)
     algorithm = tested.snapshot.matcher.algorithm

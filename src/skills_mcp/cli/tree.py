@@ -1,4 +1,4 @@
-"""`skills-mcp tree`: the skills that are served, and the problems of the others."""
+"""`skills-mcp tree`: the served skills, and problems of the others."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,73 +12,74 @@ from rich.tree import Tree
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.status import FAILED
-from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.cli.sync import sync_and_load
 from skills_mcp.cli.terminal import print_json, print_paged, render_problem
 from skills_mcp.library import Snapshot, SourceState
 from skills_mcp.skills.model import Problem
-from skills_mcp.skills.tree import TreeNode, cut_tree, render_own, select_nodes
-from skills_mcp.text.rendering import plural
+from skills_mcp.skills.tree import (
+    TreeNode,
+    filter_tree,
+    prune_tree,
+    render_without_children,
+)
+from skills_mcp.text.rendering import count_noun
 
 _NO_SKILL = (
-    "No skill was found: a skill is a Markdown file with frontmatter, or a folder with "
-    "a SKILL.md."
+    "No skill was found: a skill is a Markdown file with frontmatter, or a folder with a SKILL.md."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeOptions:
-    """What `tree` was asked for."""
-
     depth: int | None
     """How many levels to show; None for all."""
     search: str
-    """Words that a skill has to have; without any, all skills are shown."""
+    """Required words; empty for all skills."""
     as_json: bool
     with_problems: bool
     is_paged: bool
 
 
-def print_tree(application: Application, wanted: TreeOptions) -> None:
+def print_tree(application: Application, request: TreeOptions) -> None:
     """Sync, then print the skills to standard output.
 
     Raises:
         SyncError: There is no content, old or new.
     """
-    snapshot = load_snapshot(application)
+    snapshot = sync_and_load(application)
     tree = application.library.tree()
-    words = tuple(wanted.search.lower().split())
+    words = tuple(request.search.lower().split())
     if words:
-        tree = select_nodes(tree, partial(_has_words, words=words))
-    shown = cut_tree(tree, wanted.depth) if wanted.depth else tree
-    problems = snapshot.problems if wanted.with_problems else None
-    if wanted.as_json:
-        print_json(_render(shown, problems))
+        tree = filter_tree(tree, partial(_has_words, words=words))
+    visible = prune_tree(tree, request.depth) if request.depth else tree
+    problems = snapshot.problems if request.with_problems else None
+    if request.as_json:
+        print_json(_render(visible, problems))
         return
     states = application.library.states()
     summary = _summary(snapshot, states, hint=problems is None)
-    parts: list[RenderableType] = [_branch(shown), *_count(tree, wanted.search)]
+    parts: list[RenderableType] = [_branch(visible), *_count(tree, request.search)]
     parts.append(summary)
     if problems:
         parts += ["", _problems(problems)]
-    print_paged(parts, is_paged=wanted.is_paged)
+    print_paged(parts, is_paged=request.is_paged)
 
 
 def _has_words(node: TreeNode, words: Sequence[str]) -> bool:
     skill = node.skill
-    told = (skill.description, *skill.keywords) if skill else ()
-    text = " ".join((node.path, *told)).lower()
+    texts = (skill.description, *skill.keywords) if skill else ()
+    text = " ".join((node.path, *texts)).lower()
     return skill is not None and all(word in text for word in words)
 
 
 def _count(tree: TreeNode, search: str) -> Iterator[str]:
-    """Return a line about what was searched for, if anything was."""
     if search.strip():
-        found = plural(tree.skill_count, "skill")
+        found = count_noun(tree.skill_count, "skill")
         yield escape(f"{found} with {search!r} in the path, description or keywords")
 
 
 def _render(tree: TreeNode, problems: tuple[Problem, ...] | None) -> dict[str, Any]:
-    """Return `tree` as in `list_skills`, and the problems unless they are None."""
+    """`tree` as in `list_skills`; `problems` unless they are None."""
     data: dict[str, Any] = {"tree": _render_node(tree)}
     if problems is not None:
         data["problems"] = [render_problem(problem) for problem in problems]
@@ -86,19 +87,18 @@ def _render(tree: TreeNode, problems: tuple[Problem, ...] | None) -> dict[str, A
 
 
 def _render_node(node: TreeNode) -> dict[str, Any]:
-    """Return a node, with the number of skills below it if they are cut."""
     below = _count_hidden(node)
     return {
-        **render_own(node),
+        **render_without_children(node),
         **({"skillCount": below} if below else {}),
         "children": [_render_node(child) for child in node.children],
     }
 
 
 def _count_hidden(node: TreeNode) -> int:
-    """Return how many skills `--depth` has cut below a node."""
-    shown = 0 if node.skill is None else 1
-    return 0 if node.children else node.skill_count - shown
+    """Count the skills hidden by `--depth`."""
+    visible = 0 if node.skill is None else 1
+    return 0 if node.children else node.skill_count - visible
 
 
 def _branch(node: TreeNode) -> Tree:
@@ -115,27 +115,27 @@ def _label(node: TreeNode) -> str:
         if skill.keywords:
             parts.append(f"[cyan]{escape(', '.join(skill.keywords))}[/]")
         counts = ((len(skill.assets), "asset"), (len(skill.scripts), "script"))
-        parts += [plural(number, noun) for number, noun in counts if number]
+        parts += [count_noun(number, noun) for number, noun in counts if number]
     if below := _count_hidden(node):
-        parts.append(f"[dim]{plural(below, 'skill')} below[/]")
+        parts.append(f"[dim]{count_noun(below, 'skill')} below[/]")
     if node.other_places:
         parts.append(f"[dim]also at {escape(', '.join(node.other_places))}[/]")
     return "  ".join(parts)
 
 
 def _summary(snapshot: Snapshot, states: Sequence[SourceState], *, hint: bool) -> str:
-    served = plural(len(snapshot.index), "skill")
-    found = plural(len(snapshot.problems), "problem")
+    served = count_noun(len(snapshot.index), "skill")
+    found = count_noun(len(snapshot.problems), "problem")
     more = ": see --problems" if snapshot.problems and hint else ""
-    where = f"from {plural(len(states), 'source')}"
+    where = f"from {count_noun(len(states), 'source')}"
     if len(states) == 1:
         where = f"at {states[0].commit or states[0].name}"
     hidden = snapshot.index.hidden_count
-    aside = f", {hidden} hidden by visibility" if hidden else ""
+    notes = f", {hidden} hidden by visibility" if hidden else ""
     if copies := snapshot.index.copy_count:
         noun = "identical copy" if copies == 1 else "identical copies"
-        aside += f", {copies} {noun}"
-    lines = [f"{served} served {where}{aside}, {found}{more}"]
+        notes += f", {copies} {noun}"
+    lines = [f"{served} served {where}{notes}, {found}{more}"]
     if len(states) > 1:
         lines += map(_line, states)
     if not (snapshot.index or hidden):
@@ -145,12 +145,10 @@ def _summary(snapshot: Snapshot, states: Sequence[SourceState], *, hint: bool) -
 
 
 def _line(state: SourceState) -> str:
-    """Return one line: where the skills of a source are, and its commit."""
+    """One line: the location of a source, and its commit."""
     commit = f" at {state.commit}" if state.commit else ""
     failed = f", {FAILED}" if commit else ", not available"
-    return (
-        f"  {state.mount or 'top'}: {state.name}{commit}{failed if state.error else ''}"
-    )
+    return f"  {state.mount or 'top'}: {state.name}{commit}{failed if state.error else ''}"
 
 
 def _problems(problems: tuple[Problem, ...]) -> Table:
@@ -160,7 +158,5 @@ def _problems(problems: tuple[Problem, ...]) -> Table:
     for problem in problems:
         style = "red" if problem.level == "error" else "yellow"
         level = f"[{style}]{problem.level}[/]"
-        table.add_row(
-            escape(problem.file), level, escape(problem.reason), escape(problem.hint)
-        )
+        table.add_row(escape(problem.file), level, escape(problem.reason), escape(problem.hint))
     return table

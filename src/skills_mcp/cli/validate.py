@@ -1,4 +1,4 @@
-"""`skills-mcp validate`: what an author should repair, one finding per line."""
+"""`skills-mcp validate`: findings for authors, one per line."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,45 +11,43 @@ from rich.console import Console
 from rich.text import Text
 
 from skills_mcp.cli.finding_formats import (
+    display_message,
+    display_path,
     render_github,
     render_junit,
     render_sarif,
-    shown_message,
-    shown_path,
 )
-from skills_mcp.cli.terminal import print_json, render_problem, showing_progress
+from skills_mcp.cli.terminal import print_json, progress_bar, render_problem
 from skills_mcp.features.authoring.validation import (
-    Repair,
-    RuleChoice,
+    FixedFile,
+    RuleSelection,
     UnknownRuleError,
     Validation,
-    choose_rules,
-    repair,
-    validate,
+    fix_findings,
+    select_rules,
+    validate_paths,
 )
 from skills_mcp.features.authoring.validation.baseline import (
+    BaselineComparison,
     BaselineError,
-    Comparison,
     KnownFinding,
-    compare_with,
-    find_file,
+    compare_baseline,
     load_baseline,
+    resolve_entry_path,
     write_baseline,
 )
-from skills_mcp.skills.model import Problem, printable
+from skills_mcp.skills.model import Problem, escape_unprintable
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
 
-_SCREEN = 20
-"""Findings that are read one by one; of more, a summary says where to begin."""
+_MAX_FULL_FINDINGS = 20
+"""Findings to print in full; of more, a summary comes first."""
 
 ReportFormat = Literal["text", "json", "sarif", "github", "junit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateOptions:
-    """What to check, which findings count, and how they are printed."""
-
     paths: tuple[Path, ...]
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -62,12 +60,12 @@ class ValidateOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """What is printed: the findings that count, and those that are known."""
+    """New findings, and those in the baseline."""
 
     found: Validation
-    comparison: Comparison
+    comparison: BaselineComparison
     baseline: Path | None
-    repaired: tuple[Repair, ...] = ()
+    repaired: tuple[FixedFile, ...] = ()
 
     @property
     def new(self) -> tuple[Problem, ...]:
@@ -81,7 +79,7 @@ def print_validation(options: ValidateOptions) -> int:
     """Check the paths, print the findings to standard output, return the exit code.
 
     Raises:
-        ConfigError: The settings of the content name a rule that does not exist.
+        ConfigError: The settings of the content name an unknown rule.
         UsageError: A rule does not exist, or the baseline cannot be used.
     """
     if options.is_repairing and options.is_baseline_written:
@@ -89,7 +87,7 @@ def print_validation(options: ValidateOptions) -> int:
     choice = _choose(options)
     validation = _validate(options.paths, choice)
     baseline = _find_baseline(options, validation)
-    repaired: tuple[Repair, ...] = ()
+    repaired: tuple[FixedFile, ...] = ()
     if options.is_repairing:
         repaired = _repair(_compare(baseline, validation, choice).new)
         paths = (_find_again(path, repaired) for path in options.paths)
@@ -104,40 +102,38 @@ def print_validation(options: ValidateOptions) -> int:
     return 1 if is_wrong else 0
 
 
-def _validate(paths: Iterable[Path], choice: RuleChoice) -> Validation:
-    with showing_progress("Checking") as on_progress:
-        return validate(*paths, choice=choice, on_progress=on_progress)
+def _validate(paths: Iterable[Path], choice: RuleSelection) -> Validation:
+    with progress_bar("Checking") as on_progress:
+        return validate_paths(*paths, choice=choice, on_progress=on_progress)
 
 
-def _repair(problems: Iterable[Problem]) -> tuple[Repair, ...]:
+def _repair(problems: Iterable[Problem]) -> tuple[FixedFile, ...]:
     try:
-        return repair(problems)
+        return fix_findings(problems)
     except OSError as error:
         reason = error.strerror or "an error of the disk"
         raise click.UsageError(
-            f"{shown_path(str(error.filename or ''))} cannot be written: {reason}. "
+            f"{display_path(str(error.filename or ''))} cannot be written: {reason}. "
             "Its folder has to be writable."
         ) from error
 
 
-def _find_again(path: Path, repaired: Iterable[Repair]) -> Path:
-    """Return where a path is that a repair may have renamed."""
-    moved = (
-        each.file for each in repaired if each.file.parent == path.absolute().parent
-    )
+def _find_again(path: Path, repaired: Iterable[FixedFile]) -> Path:
+    """The path after a repair that renamed it."""
+    moved = (renamed.file for renamed in repaired if renamed.file.parent == path.absolute().parent)
     return path if path.exists() else next(moved, path)
 
 
-def _choose(options: ValidateOptions) -> RuleChoice:
+def _choose(options: ValidateOptions) -> RuleSelection:
     try:
-        return choose_rules(_split(options.select), _split(options.ignore))
+        return select_rules(_split(options.select), _split(options.ignore))
     except UnknownRuleError as error:
         raise click.UsageError(str(error)) from error
 
 
-def _split(given: Iterable[str]) -> Iterator[str]:
-    """Iterate over names that are separated by commas, or given one by one."""
-    for text in given:
+def _split(names: Iterable[str]) -> Iterator[str]:
+    """Names from repeated or comma-separated options."""
+    for text in names:
         yield from filter(None, map(str.strip, text.split(",")))
 
 
@@ -155,36 +151,30 @@ def _find_baseline(options: ValidateOptions, validation: Validation) -> Path | N
 
 def _require(baseline: Path | None) -> Path:
     if baseline is None:
-        raise click.UsageError(
-            "--write-baseline needs a file: --baseline skills-baseline.json"
-        )
+        raise click.UsageError("--write-baseline needs a file: --baseline skills-baseline.json")
     return baseline
 
 
-def _write(baseline: Path, validation: Validation, choice: RuleChoice) -> None:
-    """Write what is known from now on; what was not checked stays as it is."""
+def _write(baseline: Path, validation: Validation, choice: RuleSelection) -> None:
+    """Update the baseline; entries of unchecked files stay."""
     old = _load(baseline) if baseline.exists() else ()
-    kept = [e for e in old if not _is_checked(baseline, e, validation, choice)]
+    retained = [e for e in old if not _is_checked(baseline, e, validation, choice)]
     try:
-        count = write_baseline(baseline, kept, validation.problems)
+        count = write_baseline(baseline, retained, validation.problems)
     except OSError as error:
         reason = error.strerror or "an error of the disk"
         raise click.UsageError(f"{baseline} cannot be written: {reason}.") from error
     noun = "finding" if count == 1 else "findings"
-    click.echo(f"Wrote {count} known {noun} to {shown_path(str(baseline.absolute()))}")
+    click.echo(f"Wrote {count} known {noun} to {display_path(str(baseline.absolute()))}")
 
 
 def _compare(
-    baseline: Path | None, validation: Validation, choice: RuleChoice
-) -> Comparison:
+    baseline: Path | None, validation: Validation, choice: RuleSelection
+) -> BaselineComparison:
     if baseline is None:
-        return Comparison(validation.problems, 0, ())
-    known = [
-        entry
-        for entry in _load(baseline)
-        if _is_checked(baseline, entry, validation, choice)
-    ]
-    return compare_with(baseline, known, validation.problems)
+        return BaselineComparison(validation.problems, 0, ())
+    known = [entry for entry in _load(baseline) if _is_checked(baseline, entry, validation, choice)]
+    return compare_baseline(baseline, known, validation.problems)
 
 
 def _load(baseline: Path) -> tuple[KnownFinding, ...]:
@@ -195,19 +185,19 @@ def _load(baseline: Path) -> tuple[KnownFinding, ...]:
 
 
 def _is_checked(
-    baseline: Path, entry: KnownFinding, validation: Validation, choice: RuleChoice
+    baseline: Path, entry: KnownFinding, validation: Validation, choice: RuleSelection
 ) -> bool:
-    file = find_file(baseline, entry)
-    return choice.takes(entry.rule) and validation.focus.covers(file)
+    file = resolve_entry_path(baseline, entry)
+    return choice.reports(entry.rule) and validation.focus.covers(file)
 
 
 def _print(report: _Report, options: ValidateOptions) -> None:
     if options.report_format != "json":
         is_text = options.report_format == "text"
-        for each in report.repaired:
-            rules = ", ".join(each.rules)
-            file = shown_path(str(each.file))
-            click.echo(printable(f"{file}: fixed[{rules}]"), err=not is_text)
+        for fixed in report.repaired:
+            rules = ", ".join(fixed.rules)
+            file = display_path(str(fixed.file))
+            click.echo(escape_unprintable(f"{file}: fixed[{rules}]"), err=not is_text)
     match options.report_format:
         case "json":
             print_json(_to_json(report))
@@ -233,7 +223,7 @@ def _print_lines(report: _Report) -> None:
 
 def _print_end(report: _Report) -> None:
     console = _open_console()
-    for line in (*_tell_gone(report), *_tabulate_rules(report)):
+    for line in (*_describe_gone(report), *_tabulate_rules(report)):
         console.print(line, soft_wrap=True)
     console.print(_summarise(report), soft_wrap=True)
 
@@ -244,33 +234,30 @@ def _open_console() -> Console:
 
 def _render(problem: Problem) -> Text:
     return Text.assemble(
-        f"{shown_path(problem.file)}:{problem.line}: ",
+        f"{display_path(problem.file)}:{problem.line}: ",
         (f"{problem.level}[{problem.rule}]", _STYLES[problem.level]),
-        f" {shown_message(problem)}",
+        f" {display_message(problem)}",
     )
 
 
-def _tell_gone(report: _Report) -> Iterator[str]:
-    """Say which known findings are repaired, so that they do not come back unseen."""
+def _describe_gone(report: _Report) -> Iterator[str]:
+    """List repaired baseline findings, so that they do not come back unseen."""
     gone = report.comparison.gone
     if not gone or report.baseline is None:
         return
-    for entry in gone[:_SCREEN]:
-        yield printable(f"{entry.file}: repaired[{entry.rule}] {entry.reason}")
-    if len(gone) > _SCREEN:
-        yield f"and {len(gone) - _SCREEN} more"
+    for entry in gone[:_MAX_FULL_FINDINGS]:
+        yield escape_unprintable(f"{entry.file}: repaired[{entry.rule}] {entry.reason}")
+    if len(gone) > _MAX_FULL_FINDINGS:
+        yield f"and {len(gone) - _MAX_FULL_FINDINGS} more"
     name = report.baseline.name
     if len(gone) == 1:
         yield f"1 entry of {name} no longer occurs: take it out with --write-baseline"
         return
-    yield (
-        f"{len(gone)} entries of {name} no longer occur: take them out with "
-        "--write-baseline"
-    )
+    yield (f"{len(gone)} entries of {name} no longer occur: take them out with --write-baseline")
 
 
 def _tabulate_rules(report: _Report) -> Iterator[str]:
-    if len(report.new) <= _SCREEN:
+    if len(report.new) <= _MAX_FULL_FINDINGS:
         return
     counts = Counter((problem.rule, problem.level) for problem in report.new)
     width = len(str(max(counts.values())))
@@ -299,10 +286,10 @@ def _count(number: int, singular: str, plural: str) -> str:
 
 
 def _to_json(report: _Report) -> dict[str, Any]:
-    shown = (replace(p, file=shown_path(p.file)) for p in report.new)
+    problems = (replace(p, file=display_path(p.file)) for p in report.new)
     rules = Counter(problem.rule for problem in report.new)
     return {
-        "problems": [render_problem(problem) for problem in shown],
+        "problems": [render_problem(problem) for problem in problems],
         "skills": report.found.skill_count,
         "errors": report.count("error"),
         "warnings": report.count("warning"),
@@ -310,7 +297,7 @@ def _to_json(report: _Report) -> dict[str, Any]:
         "known": report.comparison.known_count,
         "gone": [entry._asdict() for entry in report.comparison.gone],
         "fixed": [
-            {"file": shown_path(str(each.file)), "rules": list(each.rules)}
-            for each in report.repaired
+            {"file": display_path(str(fixed.file)), "rules": list(fixed.rules)}
+            for fixed in report.repaired
         ],
     }

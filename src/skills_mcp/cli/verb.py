@@ -1,7 +1,8 @@
-"""How the commands are shown in the help, and what is said about a wrong one.
+"""Help of the commands, and messages for wrong ones.
 
-Libraries that group the options of Click take 25 to 50 milliseconds to import, with
-each start of a server; Click's own formatter does it, too.
+Libraries for option groups in Click take 25 to 50 milliseconds to import, with each
+start
+of a server; Click's own formatter does it, too.
 """
 
 import shlex
@@ -15,11 +16,11 @@ from skills_mcp.cli.failures import (
     INTERRUPTED,
     USAGE,
     print_failure_object,
-    recall_words,
-    remember_words,
+    store_command_line,
+    stored_command_line,
 )
 from skills_mcp.errors import OutOfMemoryError
-from skills_mcp.processes.memory import out_of_memory_named
+from skills_mcp.processes.memory import translate_out_of_memory
 
 OWN = "Options"
 OVER_HTTP = "Over HTTP"
@@ -73,7 +74,7 @@ Rows = list[tuple[str, str]]
 
 
 class SectionOption(click.Option):
-    """An option below a title of its own in the help."""
+    """An option below its own title in the help."""
 
     def __init__(self, *args: Any, section: str = OWN, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -81,12 +82,9 @@ class SectionOption(click.Option):
 
 
 class Verb(click.Command):
-    """A command whose help has its own options first, the shared ones, and examples."""
+    """A command with sections and examples in its help."""
 
-    def format_options(
-        self, ctx: click.Context, formatter: click.HelpFormatter
-    ) -> None:
-        """Write the options below the title of each section."""
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, Rows] = {title: [] for title in _OPTION_SECTIONS}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
@@ -100,18 +98,17 @@ class Verb(click.Command):
         return getattr(option, "section", OWN)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples."""
         _write_examples(formatter, find_examples(ctx.info_name or ""))
 
 
 class VerbGroup(click.Group):
-    """The commands; without one, `serve` is run."""
+    """The commands; `serve` is the default."""
 
     command_class = Verb
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Begin with `serve`, unless a command or an option of the program does."""
-        remember_words(ctx, args)
+        """Insert `serve`, unless a command or an option of the program comes first."""
+        store_command_line(ctx, args)
         own = {"--help", "-h", "--version"}
         is_completed = ctx.resilient_parsing  # then a command may be what comes next
         if (not args and not is_completed) or (
@@ -123,7 +120,7 @@ class VerbGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command, and what is typed after it.
+        """Find the command, with a suggestion for an unknown one.
 
         Raises:
             UsageError: There is no such command.
@@ -133,21 +130,21 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; say what Ctrl-C or a lack of memory has stopped."""
+        """Run the command; report Ctrl-C and a lack of memory."""
         try:
-            with out_of_memory_named():
+            with translate_out_of_memory():
                 return super().invoke(ctx)
         except click.UsageError as error:
-            told = self._hint_at_order(recall_words(ctx), error)
-            print_failure_object(USAGE, told.format_message())
-            raise told from error
+            usage_error = self._hint_at_order(stored_command_line(ctx), error)
+            print_failure_object(USAGE, usage_error.format_message())
+            raise usage_error from error
         except click.ClickException as error:
             print_failure_object(USAGE, error.format_message())
             raise
         except (KeyboardInterrupt, click.Abort):
-            said = f"{ctx.invoked_subcommand or _PROGRAM} was interrupted. {_KEPT}"
-            print_failure_object(INTERRUPTED, said)
-            click.echo(f"\nskills-mcp: {said}", err=True)
+            message = f"{ctx.invoked_subcommand or _PROGRAM} was interrupted. {_KEPT}"
+            print_failure_object(INTERRUPTED, message)
+            click.echo(f"\nskills-mcp: {message}", err=True)
             ctx.exit(_INTERRUPTED_EXIT)
         except OutOfMemoryError as error:
             print_failure_object(error.code, str(error))
@@ -155,49 +152,43 @@ class VerbGroup(click.Group):
             ctx.exit(1)
 
     def describe_unknown(self, words: Sequence[str]) -> str:
-        """Return what to say about a command that does not exist.
-
-        Args:
-            words: What was typed, beginning with the command.
-        """
+        """Message for an unknown command; `words` begin with the command."""
         meant = self._suggest(*words)
         more = f"Did you mean: {meant}" if meant else f"See: {_PROGRAM} --help"
         return f"There is no command {words[0]!r}. {more}"
 
     def _suggest(self, name: str, *others: str) -> str:
-        """Return the line that was probably meant; it is empty if none is near."""
-        wanted = name.lower()
-        if wanted == "help":
+        """A correction of a mistyped command line; empty if there is none."""
+        typed = name.lower()
+        if typed == "help":
             named = [word for word in others if word in self.commands]
             return shlex.join([_PROGRAM, *named[:1], "--help"])
-        if wanted == "version":
+        if typed == "version":
             return f"{_PROGRAM} --version"
-        meant = _MEANT.get(wanted, "").split()
+        meant = _MEANT.get(typed, "").split()
         if not meant or meant[0] not in self.commands:
             from difflib import get_close_matches
 
-            meant = get_close_matches(wanted, self.commands, n=1, cutoff=_ALIKE)
+            meant = get_close_matches(typed, self.commands, n=1, cutoff=_ALIKE)
         return shlex.join([_PROGRAM, *meant, *others]) if meant else ""
 
-    def _hint_at_order(
-        self, words: Sequence[str], error: click.UsageError
-    ) -> click.UsageError:
-        """Return what to say of options that stand before the command, or the error."""
+    def _hint_at_order(self, words: Sequence[str], error: click.UsageError) -> click.UsageError:
+        """Message for options before the command, or the error itself."""
         if not words or not words[0].startswith("-"):
             return error
-        for place, word in enumerate(words):
-            if word in self.commands and not self._is_value(words, place):
-                rest = [*words[:place], *words[place + 1 :]]
+        for index, word in enumerate(words):
+            if word in self.commands and not self._is_value(words, index):
+                rest = [*words[:index], *words[index + 1 :]]
                 line = shlex.join([_PROGRAM, word, *rest])
-                said = f"Options come after the command: {line}"
-                return click.UsageError(said, error.ctx)
+                message = f"Options come after the command: {line}"
+                return click.UsageError(message, error.ctx)
         return error
 
-    def _is_value(self, words: Sequence[str], place: int) -> bool:
-        """Whether the word before is an option of `serve` that takes this one."""
+    def _is_value(self, words: Sequence[str], index: int) -> bool:
+        """Whether a word is the value of the preceding option of `serve`."""
         return any(
             isinstance(option, click.Option)
-            and words[place - 1] in option.opts
+            and words[index - 1] in option.opts
             and not option.is_flag
             for option in self.commands["serve"].params
         )
@@ -207,12 +198,11 @@ class VerbGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002 - Click passes it
         formatter: click.HelpFormatter,
     ) -> None:
-        """Write the commands below the title of each section."""
         placed = {name for names in SECTIONS.values() for name in names}
-        every = {**SECTIONS, "Other": [n for n in self.commands if n not in placed]}
+        sections = {**SECTIONS, "Other": [n for n in self.commands if n not in placed]}
         _write_sections(
             formatter,
-            {title: self._list_rows(names) for title, names in every.items()},
+            {title: self._list_rows(names) for title, names in sections.items()},
         )
 
     def _list_rows(self, names: Iterable[str]) -> Rows:
@@ -227,14 +217,13 @@ class VerbGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002 - Click passes it
         formatter: click.HelpFormatter,
     ) -> None:
-        """Write the first examples, and where the others are."""
         _write_examples(formatter, FIRST_EXAMPLES)
         formatter.write_paragraph()
         formatter.write_text(f"More about a command: {_PROGRAM} COMMAND --help")
 
 
 def _write_sections(formatter: click.HelpFormatter, sections: dict[str, Rows]) -> None:
-    """Write rows below titles; the second column begins at the same place in all."""
+    """Write rows below titles, with one width of the first column."""
     names = [name for rows in sections.values() for name, _ in rows]
     width = max((len(name) for name in names if len(name) <= _NAME_WIDTH), default=0)
     for title, rows in sections.items():
@@ -248,7 +237,7 @@ def _pad(rows: Rows, width: int) -> Iterator[tuple[str, str]]:
 
 
 def _write_examples(formatter: click.HelpFormatter, lines: Sequence[str]) -> None:
-    """Write lines as they are: what is copied may not be broken."""
+    """Write lines unwrapped, to be copied."""
     if lines:
         with formatter.section("Examples"):
             for line in lines:

@@ -1,4 +1,4 @@
-"""`skills-mcp verify`: whether an exported folder is as its lock says."""
+"""`skills-mcp verify`: compare an exported folder with its lock."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,7 +7,7 @@ import click
 
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.features.export import verify_folder
-from skills_mcp.skills.model import printable
+from skills_mcp.skills.model import escape_unprintable
 
 _DIFFERS = 1
 
@@ -19,23 +19,23 @@ def print_verification(folder: Path, *, as_json: bool) -> int:
         The exit code: 1 if anything differs.
 
     Raises:
-        ExportError: The folder has no lock that can be read.
+        ExportError: The folder has no readable lock.
     """
     lock, differences = verify_folder(folder)
     if as_json:
         print_json(
             {
                 "ok": not differences,
-                "sources": [each.model_dump() for each in lock.sources],
+                "sources": [item.model_dump() for item in lock.sources],
                 "skills": len(lock.skills),
-                "differences": [asdict(each) for each in differences],
+                "differences": [asdict(item) for item in differences],
             }
         )
     else:
-        for each in differences:
-            click.echo(printable(f"{each.kind}: {each.file}"))
+        for item in differences:
+            click.echo(escape_unprintable(f"{item.kind}: {item.file}"))
         if not differences:
-            commits = ", ".join(filter(None, (each.commit for each in lock.sources)))
+            commits = ", ".join(filter(None, (item.commit for item in lock.sources)))
             at = f" of {commits}" if commits else ""
             click.echo(f"{len(lock.skills)} skills{at}: as the lock says.")
     return _DIFFERS if differences else 0

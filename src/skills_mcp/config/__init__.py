@@ -1,4 +1,4 @@
-"""The settings: what they mean, where each value came from, and who may set it.
+"""The settings: meaning, origin of each value, and permissions.
 
 Precedence: defaults < `config.yaml` of the content < the operator's file <
 environment < command line.
@@ -34,8 +34,8 @@ from skills_mcp.config.trust import OPERATOR_ONLY, OPERATOR_ONLY_KEYS, REMOTE_SE
 from skills_mcp.config.values import TOOLSETS
 from skills_mcp.config.variables import (
     VARIABLES,
-    environment_layer,
-    refuses_tracking,
+    is_tracking_refused,
+    parse_environment,
 )
 
 __all__ = [
@@ -69,8 +69,8 @@ __all__ = [
     "Upload",
     "Visibility",
     "Web",
-    "environment_layer",
+    "is_tracking_refused",
     "load_file",
+    "parse_environment",
     "read_layer",
-    "refuses_tracking",
 ]

@@ -1,4 +1,4 @@
-"""What is wrong with settings, in one line each for a person who writes YAML."""
+"""Configuration errors as one-line messages."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,13 +10,17 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from skills_mcp.config.sections import Config
-from skills_mcp.config.values import IN_WORDS, MAY_BE_SECRET, simplify_path
-from skills_mcp.text.rendering import shorten
+from skills_mcp.config.values import (
+    PATTERN_DESCRIPTIONS,
+    SECRET_PATTERNS,
+    simplify_path,
+)
+from skills_mcp.text.rendering import abbreviate_value
 
 Step = str | int
-"""A key of a mapping, or the number of an item in a list, from 0."""
+"""Mapping key, or list index from 0."""
 
-_IN_YAML = {
+_YAML_TYPES = {
     "bool_type": "true or false",
     "string_type": "text",
     "string_too_short": "text that is not empty",
@@ -25,15 +29,15 @@ _IN_YAML = {
     "tuple_type": "a list",
     "too_short": "a list that is not empty",
 }
-"""What pydantic expects, in the terms of YAML."""
+"""Error types of pydantic in terms of YAML."""
 
 _NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
 _USERINFO = re.compile(r"//[^/\s]*@")
-_OF_A_KEY = "[key]"  # pydantic marks with it that a key is wrong, not its value
+_KEY_MARKER = "[key]"  # pydantic marks with it that a key is wrong, not its value
 
 
 def name_key(path: Sequence[Step]) -> str:
-    """Return the path of a value as it is written in documentation.
+    """Format a key path as in the documentation.
 
     >>> name_key(("sources", 1, "repo"))
     'sources[1].repo'
@@ -42,48 +46,48 @@ def name_key(path: Sequence[Step]) -> str:
     return "".join(named).removeprefix(".")
 
 
-def path_of(detail: ErrorDetails) -> tuple[Step, ...]:
-    """Return the path of the wrong value or key."""
+def find_error_path(detail: ErrorDetails) -> tuple[Step, ...]:
+    """Path of the invalid value or key."""
     path = detail["loc"]
-    return path[:-1] if path[-1] == _OF_A_KEY else path
+    return path[:-1] if path[-1] == _KEY_MARKER else path
 
 
-def describe(detail: ErrorDetails) -> str:
-    """Return which key is wrong and what is allowed there."""
-    *section, name = path_of(detail)
+def describe_validation_error(detail: ErrorDetails) -> str:
+    """Describe an invalid key, and the allowed values."""
+    *section, name = find_error_path(detail)
     key = name_key([*section, name])
     if detail["type"] == "extra_forbidden":
         allowed = sorted(_fields_at(section))
         guess = get_close_matches(str(name), allowed, n=1)
         hint = f"did you mean {guess[0]}? " if guess else ""
         return f"unknown key {key}; {hint}allowed here: {', '.join(allowed)}"
-    is_shown = detail.get("ctx", {}).get("pattern") not in MAY_BE_SECRET
-    got = show(detail["input"]) if is_shown else "what may be a secret"
-    return f"{key}: must be {wanted(detail)} (got {got})"
+    may_quote = detail.get("ctx", {}).get("pattern") not in SECRET_PATTERNS
+    got = quote_value(detail["input"]) if may_quote else "what may be a secret"
+    return f"{key}: must be {describe_allowed_value(detail)} (got {got})"
 
 
-def wanted(detail: ErrorDetails) -> str:
-    """Return what is allowed instead of the wrong value."""
+def describe_allowed_value(detail: ErrorDetails) -> str:
+    """Describe the allowed values."""
     pattern = detail.get("ctx", {}).get("pattern")
-    if pattern in IN_WORDS:
-        return IN_WORDS[pattern]
+    if pattern in PATTERN_DESCRIPTIONS:
+        return PATTERN_DESCRIPTIONS[pattern]
     message = detail["msg"].removeprefix("Input should be ")
-    return _number_at(path_of(detail)) or _IN_YAML.get(detail["type"], message)
+    return _number_at(find_error_path(detail)) or _YAML_TYPES.get(detail["type"], message)
 
 
-def show(value: object) -> str:
-    """Return a wrong value as it was written, but never a secret."""
+def quote_value(value: object) -> str:
+    """Quote an invalid value, masking secrets."""
     try:
         has_secret = _USERINFO.search(repr(value)) is not None
     except ValueError:  # a number of more digits than Python prints
         has_secret = False
     if has_secret:
         return "a URL with a secret in it"
-    return shorten(list(value) if isinstance(value, tuple) else value)
+    return abbreviate_value(list(value) if isinstance(value, tuple) else value)
 
 
 def _number_at(path: Sequence[Step]) -> str:
-    """Return which numbers a setting allows; empty if it takes no number."""
+    """Describe the numeric range of a setting; empty for other types."""
     field = _fields_at(path[:-1]).get(str(path[-1]))
     if field is None or field.annotation not in _NUMBERS:
         return ""
@@ -97,7 +101,7 @@ def _number_at(path: Sequence[Step]) -> str:
 
 
 def _fields_at(path: Sequence[Step]) -> Mapping[str, FieldInfo]:
-    """Return the settings below a path; empty if the path is no section."""
+    """Settings below a path; empty if the path is no section."""
     fields: Mapping[str, FieldInfo] = Config.model_fields
     for step in path:
         if isinstance(step, str):  # the items of a list are all alike
@@ -115,92 +119,90 @@ def _fields_of(field: FieldInfo) -> Mapping[str, FieldInfo]:
 _TOP = ""
 _BRANCH = "main"  # it says no more than the default
 
-_OF_A_REPO = (
+_REPO_KEYS = (
     *("branch", "ref", "allow_non_fast_forward"),
     *("allowed_signers", "revoked_signers", "verify"),
 )
-_OF_A_HISTORY = ("branch", "ref", "allow_non_fast_forward", "verify")
+_HISTORY_KEYS = ("branch", "ref", "allow_non_fast_forward", "verify")
 _KINDS = ("folder", "repo", "archive")
-_OF_A_TAG = ("tag", "both")
+_TAG_CHECKS = ("tag", "both")
 _UNSET = ("", None)
 
 
 def source_findings(sources: Any, sync: Any) -> Iterator[str]:
-    """Yield what is wrong with the operator's sources, besides single keys.
+    """Yield errors of the operator's sources, except those of single keys.
 
-    A value that is not a list of mappings is reported by the checks of the keys.
+    Other types than a list of mappings are reported by the key checks.
 
     Args:
         sources: The list.
-        sync: The section, which a source may override.
+        sync: The section with the defaults.
     """
     mounted: dict[str, list[str]] = {}
     for number, source in enumerate(sources if isinstance(sources, tuple) else ()):
         if not isinstance(source, Mapping):
             continue
         name = name_key(("sources", number))
-        yield from (f"{name} {finding}" for finding in _alone(source))
+        yield from (f"{name} {finding}" for finding in _check_source(source))
         if _has(source, "repo"):
-            yield from (f"{name} {finding}" for finding in _unsigned(source, sync))
+            yield from (f"{name} {finding}" for finding in _check_signatures(source, sync))
         mount = simplify_path(str(source.get("mount", _TOP)))
         mounted.setdefault(mount, []).append(name)
     for mount, names in mounted.items():
         if len(names) > 1:
-            yield _same_place(names, mount)
+            yield _describe_duplicate_mount(names, mount)
 
 
 def sync_findings(sources: Any, sync: Any) -> Iterator[tuple[str, str]]:
-    """Yield each key of `sync` that needs allowed signers that are missing."""
+    """Yield the keys of `sync` that need allowed signers, if there are none."""
     listed = sources if isinstance(sources, tuple) else ()
-    sections = [each for each in (sync, *listed) if isinstance(each, Mapping)]
-    if any(_has(each, "allowed_signers") for each in sections):
+    sections = [section for section in (sync, *listed) if isinstance(section, Mapping)]
+    if any(_has(section, "allowed_signers") for section in sections):
         return
     remedy = "name the file with the keys that may sign in sync.allowed_signers"
-    if _shared(sync, "verify") in _OF_A_TAG:
+    if _get_default(sync, "verify") in _TAG_CHECKS:
         yield (
             "verify",
             f"sync.verify requires signatures, but no signer is allowed: {remedy}",
         )
-    if _shared(sync, "revoked_signers") not in _UNSET:
+    if _get_default(sync, "revoked_signers") not in _UNSET:
         yield (
             "revoked_signers",
             f"sync.revoked_signers revokes keys, but no signer is allowed: {remedy}",
         )
 
 
-def _alone(source: Mapping[str, Any]) -> Iterator[str]:
+def _check_source(source: Mapping[str, Any]) -> Iterator[str]:
     kinds = [key for key in _KINDS if _has(source, key)]
-    given = [key for key in _OF_A_REPO if _has(source, key)]
+    repo_keys = [key for key in _REPO_KEYS if _has(source, key)]
     if len(kinds) > 1:
-        yield (
-            f"has a {' and a '.join(kinds)}: keep one, and add the other as a source"
-        )
+        yield (f"has a {' and a '.join(kinds)}: keep one, and add the other as a source")
     elif not kinds:
         yield "needs a folder, the URL of a repo, or an archive with its sha256"
     elif _has(source, "archive") != _has(source, "sha256"):
         yield "needs archive and sha256 together: the file, and what it has to be"
-    if "branch" in given and "ref" in given:
+    if "branch" in repo_keys and "ref" in repo_keys:
         yield "has a branch and a ref: keep the branch to follow, or the ref to pin"
-    elif kinds == ["folder"] and given:
+    elif kinds == ["folder"] and repo_keys:
         yield (
-            f"has a folder, which has no versions: remove {', '.join(given)}, or set a "
+            f"has a folder, which has no versions: remove {', '.join(repo_keys)}, or set a "
             "repo instead of the folder"
         )
-    elif kinds == ["archive"] and (unfit := [k for k in given if k in _OF_A_HISTORY]):
+    elif kinds == ["archive"] and (unfit := [k for k in repo_keys if k in _HISTORY_KEYS]):
         yield f"has an archive, which has no history: remove {', '.join(unfit)}"
 
 
-def _unsigned(source: Mapping[str, Any], sync: Any) -> Iterator[str]:
-    """Yield each required signature that cannot exist."""
+def _check_signatures(source: Mapping[str, Any], sync: Any) -> Iterator[str]:
+    """Yield signature requirements that cannot be met."""
     own = [key for key in ("revoked_signers", "verify") if _has(source, key)]
-    verify = _decide(source, sync, "verify")
-    if _decide(source, sync, "allowed_signers") in _UNSET:
+    verify = _resolve_for_source(source, sync, "verify")
+    if _resolve_for_source(source, sync, "allowed_signers") in _UNSET:
         if own:
             yield (
                 f"has {' and '.join(own)}, but no signer is allowed: name the file "
                 "with the keys that may sign in allowed_signers"
             )
-    elif verify in _OF_A_TAG and not _has(source, "ref"):
+    elif verify in _TAG_CHECKS and not _has(source, "ref"):
         yield (
             f"follows a branch, which has no tag to verify (verify: {verify}): set ref "
             "to a tag, or `verify: commit`"
@@ -212,21 +214,21 @@ def _has(source: Mapping[str, Any], key: str) -> bool:
     return source.get(key) not in nothing
 
 
-def _decide(source: Mapping[str, Any], sync: Any, key: str) -> Any:
-    """Return the value for a source: its own, else that of `sync`."""
+def _resolve_for_source(source: Mapping[str, Any], sync: Any, key: str) -> Any:
+    """Effective value for a source: its own, else the one in `sync`."""
     own = source.get(key)
-    return _shared(sync, key) if own is None else own
+    return _get_default(sync, key) if own is None else own
 
 
-def _shared(sync: Any, key: str) -> Any:
+def _get_default(sync: Any, key: str) -> Any:
     return sync.get(key) if isinstance(sync, Mapping) else None
 
 
-def _same_place(names: list[str], mount: str) -> str:
-    every = f"{', '.join(names[:-1])} and {names[-1]}"
+def _describe_duplicate_mount(names: list[str], mount: str) -> str:
+    sources_text = f"{', '.join(names[:-1])} and {names[-1]}"
     if mount == _TOP:
         return (
-            f"{every} are at the top of the tree: give all but one of them a mount, "
+            f"{sources_text} are at the top of the tree: give all but one of them a mount, "
             "such as `mount: teams/web`"
         )
-    return f"{every} have the mount {show(mount)}: give each a mount of its own"
+    return f"{sources_text} have the mount {quote_value(mount)}: give each a mount of its own"

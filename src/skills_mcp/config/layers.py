@@ -1,4 +1,4 @@
-"""Where settings come from, and which of them wins."""
+"""Configuration layers, and their precedence."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,32 +11,32 @@ from pydantic import ValidationError
 
 from skills_mcp.config.findings import (
     Step,
-    describe,
-    path_of,
+    describe_validation_error,
+    find_error_path,
     source_findings,
     sync_findings,
 )
 from skills_mcp.config.sections import Config
 from skills_mcp.config.trust import harmless_part, permitted_part, valid_part
 from skills_mcp.errors import ConfigError
-from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS, YamlError, parse_values
+from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS, YamlError, parse_yaml
 
 _MAX_BYTES = 4 * MAX_YAML_CHARACTERS  # no character of UTF-8 is wider
 
 _SECTIONS = frozenset(Config.model_fields) - {"discover", "trust_content_config"}
-"""A section without a value, with every key commented out, sets nothing."""
+"""A section without a value, such as one with all keys commented out, is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The settings of one place; `origin` names it in messages."""
+    """Values of one origin; `origin` is for messages."""
 
     origin: str
     values: Mapping[str, Any]
 
 
 def load_file(path: Path) -> Layer:
-    """Read a configuration file.
+    """Load a configuration file.
 
     Raises:
         ConfigError: The file is not a mapping of settings.
@@ -49,13 +49,13 @@ def load_file(path: Path) -> Layer:
 
 
 def read_layer(origin: str, handle: BinaryIO) -> Layer:
-    """Read settings from an open file; `origin` names it in messages.
+    """Load settings from an open file; `origin` is for messages.
 
     Raises:
         ConfigError: The file is not a mapping of settings.
     """
     try:
-        values = parse_values(handle.read(_MAX_BYTES + 1).decode("utf-8-sig"))
+        values = parse_yaml(handle.read(_MAX_BYTES + 1).decode("utf-8-sig"))
     except (UnicodeDecodeError, YamlError) as error:
         raise ConfigError(f"{origin}: cannot be read: {error}") from error
     if values is None:
@@ -65,8 +65,8 @@ def read_layer(origin: str, handle: BinaryIO) -> Layer:
     return Layer(origin, values)
 
 
-def merge(layers: tuple[Layer, ...]) -> dict[str, Any]:
-    """Return all values, the last layer's on top.
+def merge_layers(layers: tuple[Layer, ...]) -> dict[str, Any]:
+    """Merge layers, the last one on top.
 
     Mappings are merged at every depth: a runner for `.rb` leaves the others alone.
     """
@@ -76,23 +76,21 @@ def merge(layers: tuple[Layer, ...]) -> dict[str, Any]:
         emptied = [name for name in _SECTIONS & values.keys() if values[name] is None]
         for name in emptied:
             del values[name]
-        merged = _on_top(merged, values)
+        merged = _merge_values(merged, values)
     return merged
 
 
 def _plain(value: Any) -> Any:
-    """Return lists as tuples, which frozen models need, and every key as text."""
+    """Convert lists to tuples, as frozen models need, and keys to text."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
-def _on_top(below: Any, above: Any) -> Any:
+def _merge_values(below: Any, above: Any) -> Any:
     if not (isinstance(below, dict) and isinstance(above, dict)):
         return above
-    return below | {
-        name: _on_top(below.get(name), value) for name, value in above.items()
-    }
+    return below | {name: _merge_values(below.get(name), value) for name, value in above.items()}
 
 
 @cache
@@ -102,66 +100,65 @@ def _defaults() -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The operator's layers, lowest first; those of the content are added later."""
+    """The operator's layers, lowest first; the content's is inserted later."""
 
     layers: tuple[Layer, ...] = ()
 
     def resolve(self) -> Config:
-        """Return the configuration without any content.
+        """Resolve the configuration without any content.
 
         Raises:
-            ConfigError: Naming every unknown key and wrong value.
+            ConfigError: Lists all unknown keys and invalid values.
         """
         if not any(layer.values for layer in self.layers):
             return Config.model_construct()  # nothing to check, so no checker is built
-        values = merge((_defaults(), *self.layers))
+        values = merge_layers((_defaults(), *self.layers))
         if findings := (*self._wrong_keys(values), *self._wrong_sources(values)):
             raise ConfigError("\n".join(findings))
         return Config.model_validate(values)
 
-    def resolve_with(
-        self, content: Layer, *, trusted: bool
-    ) -> tuple[Config, tuple[str, ...]]:
-        """Return the configuration for content with settings of its own.
+    def resolve_with(self, content: Layer, *, trusted: bool) -> tuple[Config, tuple[str, ...]]:
+        """Resolve the configuration for content with its own settings.
 
-        A key that the content may not set, or whose value is wrong, is ignored and
-        named in the second value: content never stops the server.
+        The content's forbidden keys and invalid values are ignored and reported in the
+        second
+        value: content never stops the server.
         """
         operator = self.resolve()
-        values, findings = permitted_part(merge((content,)))
+        values, findings = permitted_part(merge_layers((content,)))
         values, wrong = valid_part(values)
         findings += wrong
         if not trusted:
             values, refused = harmless_part(values, operator)
             findings += refused
         layers = (_defaults(), Layer(content.origin, values), *self.layers)
-        return Config.model_validate(merge(layers)), tuple(findings)
+        return Config.model_validate(merge_layers(layers)), tuple(findings)
 
     def _wrong_keys(self, values: Mapping[str, Any]) -> Iterator[str]:
         try:
             Config.model_validate(values)
         except ValidationError as error:
             for detail in error.errors():
-                origin = self._deciding(path_of(detail)).origin
-                yield f"{origin}: {describe(detail)}"
+                origin = self._find_origin_layer(find_error_path(detail)).origin
+                yield f"{origin}: {describe_validation_error(detail)}"
 
     def _wrong_sources(self, values: Mapping[str, Any]) -> Iterator[str]:
         sources, sync = values["sources"], values["sync"]
-        origin = self._deciding(("sources",)).origin
+        origin = self._find_origin_layer(("sources",)).origin
         for finding in source_findings(sources, sync):
             yield f"{origin}: {finding}"
         for key, finding in sync_findings(sources, sync):
-            yield f"{self._deciding(('sync', key)).origin}: {finding}"
+            yield f"{self._find_origin_layer(('sync', key)).origin}: {finding}"
 
-    def _deciding(self, path: Sequence[Step]) -> Layer:
-        """Return the highest layer with the value, or with the list that it is in."""
+    def _find_origin_layer(self, path: Sequence[Step]) -> Layer:
+        """Find the highest layer with a value, or with the list around it."""
         keys = tuple(takewhile(lambda step: isinstance(step, str), path))
-        holding = (each for each in self.layers[::-1] if _holds(each, keys))
+        holding = (layer for layer in self.layers[::-1] if _holds(layer, keys))
         return next(holding, _defaults())
 
 
 def _holds(layer: Layer, keys: Sequence[Step]) -> bool:
-    values: Any = merge((layer,))
+    values: Any = merge_layers((layer,))
     for key in keys:
         if not isinstance(values, Mapping) or key not in values:
             return False

@@ -1,10 +1,10 @@
-"""Which hosts are the loopback's own: only this machine reaches them."""
+"""Loopback addresses: reachable from this machine only."""
 
 import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address, without a port, is one of the loopback."""
+    """Whether a host name or address, without a port, is a loopback one."""
     bare = host.removeprefix("[").removesuffix("]")
     if bare.lower() == "localhost":
         return True

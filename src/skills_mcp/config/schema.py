@@ -1,4 +1,4 @@
-"""The settings as a JSON Schema, for editors that complete and check `config.yaml`."""
+"""JSON Schema of `config.yaml`, for editors."""
 
 from typing import Any
 
@@ -45,11 +45,10 @@ _KINDS_OF_SOURCE = [
         },
     },
 ]
-"""The three kinds of source: a folder, a branch and a pinned repository."""
+"""A folder, a followed branch, or a pinned repository."""
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of `config.yaml`."""
     for field in Config.model_fields.values():
         if isinstance(field.default, BaseModel):
             type(field.default).model_rebuild()  # its default is a part of the schema
@@ -59,7 +58,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _without_titles(node: Any) -> Any:
-    """Drop the titles, which only repeat the names of keys."""
+    """Drop titles, as they only repeat the keys."""
     if isinstance(node, list):
         return [_without_titles(inner) for inner in node]
     if not isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""Every setting: what it means, its default, and what is allowed."""
+"""Schema of the settings, with defaults and bounds."""
 
 from typing import Literal
 
@@ -58,7 +58,7 @@ from skills_mcp.config.values import (
 
 
 class Section(BaseModel):
-    """Frozen settings, of which an unknown or wrong one is refused."""
+    """Base of all sections: frozen and strict, unknown keys are errors."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -73,8 +73,7 @@ class Refresh(Section):  # 001 §9.3
 
     enabled: bool = Field(
         default=True,
-        description="Whether to fetch on a timer, not only when `refresh_skills` "
-        "is called.",
+        description="Whether to fetch on a timer, not only when `refresh_skills` is called.",
     )
     interval_minutes: Minutes = Field(
         default=15,
@@ -129,8 +128,7 @@ class Limits(Section):  # DESIGN §9
     )
     max_file_bytes: Bytes = Field(
         default=8_388_608,
-        description="The maximum size of a file of a repository; larger ones are "
-        "left out.",
+        description="The maximum size of a file of a repository; larger ones are left out.",
     )
     max_total_bytes: BytesOnDisk = Field(
         default=1_073_741_824,
@@ -159,9 +157,7 @@ class Source(Section):
         description="The https URL or the path of a .tar.gz or .zip with skills; set "
         "only one of folder, repo and archive.",
     )
-    sha256: Sha256 = Field(
-        default="", description="The SHA-256 that the archive has to have."
-    )
+    sha256: Sha256 = Field(default="", description="The SHA-256 that the archive has to have.")
     branch: str = Field(
         default="",
         description="The branch to follow, or HEAD for the repository's default "
@@ -253,9 +249,7 @@ class Routing(Section):
 class Search(Section):  # 000 §3.2
     """What `search_skills` returns."""
 
-    limit: Count = Field(
-        default=10, description="The maximum number of skills in one answer."
-    )
+    limit: Count = Field(default=10, description="The maximum number of skills in one answer.")
     threshold: Ratio = Field(
         default=0.2,
         description="If there are more than five results, those below this share "
@@ -268,8 +262,7 @@ class Embedding(Section):  # 000 §6.3
 
     provider: EmbeddingProvider = Field(
         default="none",
-        description="The provider of embeddings. none: no embeddings; no text "
-        "leaves this machine.",
+        description="The provider of embeddings. none: no embeddings; no text leaves this machine.",
     )
     model: str = Field(
         default="",
@@ -293,8 +286,7 @@ class Embedding(Section):  # 000 §6.3
     )
     timeout_seconds: Patience = Field(
         default=2.0,
-        description="Seconds to wait for the vector of a task; after that only "
-        "the words count.",
+        description="Seconds to wait for the vector of a task; after that only the words count.",
     )
     batch_size: Count = Field(
         # To read the reply of 64 long vectors takes 10 ms, in which nothing else runs.
@@ -303,8 +295,7 @@ class Embedding(Section):  # 000 §6.3
     )
     weight: Ratio = Field(
         default=0.3,
-        description="The weight of the embedding in a score, from 0 to 1; the "
-        "words have the rest.",
+        description="The weight of the embedding in a score, from 0 to 1; the words have the rest.",
     )
 
 
@@ -314,8 +305,7 @@ class Scripts(Section):  # 001 §8.4, §12.2
     enabled: bool = Field(default=True, description="Whether scripts may run at all.")
     timeout_seconds: Seconds = Field(
         default=60,
-        description="The timeout of a script, in seconds; its child processes are "
-        "ended with it.",
+        description="The timeout of a script, in seconds; its child processes are ended with it.",
     )
     max_output_bytes: Bytes = Field(
         default=1_048_576,
@@ -361,8 +351,7 @@ class Scripts(Section):  # 001 §8.4, §12.2
     )
     readable: tuple[AbsolutePath, ...] = Field(
         default=(),
-        description="More folders that a sandboxed script may read, such as that "
-        "of a compiler.",
+        description="More folders that a sandboxed script may read, such as that of a compiler.",
     )
     environment: tuple[EnvironmentName, ...] = Field(
         default=(),
@@ -396,8 +385,7 @@ class Commands(Section):  # 000 §3.5, §6.2, 003
     )
     timeout_seconds: Seconds = Field(
         default=60,
-        description="The timeout of a command, in seconds; its child processes "
-        "are ended with it.",
+        description="The timeout of a command, in seconds; its child processes are ended with it.",
     )
     max_output_bytes: Bytes = Field(
         default=65_536,
@@ -412,8 +400,7 @@ class Analytics(Section):  # 001 §10
     endpoint: str = Field(
         default="",
         pattern=SAFE_ADDRESS,
-        description="The URL that events are posted to; without one they stay on "
-        "this machine.",
+        description="The URL that events are posted to; without one they stay on this machine.",
     )
     token_file: str = Field(
         default="",
@@ -439,8 +426,7 @@ class Analytics(Section):  # 001 §10
     )
     group: GroupName = Field(
         default="",
-        description="The team, site or other group whose events these are, for a "
-        "report by group.",
+        description="The team, site or other group whose events these are, for a report by group.",
     )
     max_spool_bytes: SpoolBytes = Field(
         default=10_485_760,
@@ -510,8 +496,7 @@ class Visibility(Section):  # 000 §8.3, 002 §8.1
     )
     allow: tuple[Name, ...] = Field(
         default=(),
-        description="Patterns of paths or names; if set, only skills that match "
-        "one are served.",
+        description="Patterns of paths or names; if set, only skills that match one are served.",
     )
     deny: tuple[Name, ...] = Field(
         default=(),
@@ -532,8 +517,7 @@ class ValidationRules(Section):
     )
     baseline: Subfolder = Field(
         default="",
-        description="A file with known findings, relative to this one; these are "
-        "not reported.",
+        description="A file with known findings, relative to this one; these are not reported.",
     )
 
 
@@ -543,9 +527,7 @@ class Catalog(Section):  # 002 §6.1
     max_entries: EntryCount = Field(
         default=200, description="The maximum number of skills in the list."
     )
-    max_bytes: Bytes = Field(
-        default=32_768, description="The maximum size of the list."
-    )
+    max_bytes: Bytes = Field(default=32_768, description="The maximum size of the list.")
 
 
 class Assets(Section):  # 001 §12.3
@@ -557,8 +539,7 @@ class Assets(Section):  # 001 §12.3
     )
     inline_text_max_bytes: Bytes = Field(
         default=10_240,
-        description="With responses.format markdown, larger texts get a block of "
-        "their own.",
+        description="With responses.format markdown, larger texts get a block of their own.",
     )
 
 
@@ -634,16 +615,11 @@ class Auth(Section):
 class Http(Section):  # 000 §7.2
     """How the server is reached with `--transport http`."""
 
-    host: Name = Field(
-        default="127.0.0.1", description="The address to listen on for MCP."
-    )
-    port: Port = Field(
-        default=8000, description="The port of it; 0 takes any that is free."
-    )
+    host: Name = Field(default="127.0.0.1", description="The address to listen on for MCP.")
+    port: Port = Field(default=8000, description="The port of it; 0 takes any that is free.")
     operations_host: Name = Field(
         default="127.0.0.1",
-        description="The address to listen on for `/healthz`, `/readyz` and "
-        "`/metrics`.",
+        description="The address to listen on for `/healthz`, `/readyz` and `/metrics`.",
     )
     operations_port: Port = Field(
         default=8001, description="The port of it; 0 takes any that is free."
@@ -651,8 +627,7 @@ class Http(Section):  # 000 §7.2
     base_url: ReadableUrl = Field(
         default="",
         pattern=PLAIN_ADDRESS,
-        description="The URL that clients use, without `/mcp`; without one, the host "
-        "and the port.",
+        description="The URL that clients use, without `/mcp`; without one, the host and the port.",
     )
     stateless: bool = Field(
         default=False,
@@ -671,8 +646,7 @@ class Http(Section):  # 000 §7.2
     )
     allowed_origins: tuple[Name, ...] = Field(
         default=(),
-        description="Origins of web pages whose requests are answered, besides that "
-        "of `base_url`.",
+        description="Origins of web pages whose requests are answered, besides that of `base_url`.",
     )
     anonymous: tuple[ToolScope, ...] | None = Field(
         default=None,
@@ -763,9 +737,7 @@ class TrustedHeader(Section):
 class Web(Section):
     """The pages for people, and how they sign in."""
 
-    enabled: bool = Field(
-        default=True, description="Whether there are pages at `/`, and `/api`."
-    )
+    enabled: bool = Field(default=True, description="Whether there are pages at `/`, and `/api`.")
     client_id: str = Field(
         default="",
         description="The client ID of the pages at `http.auth.issuer`, where people "
@@ -774,8 +746,7 @@ class Web(Section):
     )
     client_secret_file: str = Field(
         default="",
-        description="A file with the secret of this client; without one it is a "
-        "public client.",
+        description="A file with the secret of this client; without one it is a public client.",
     )
     scopes: tuple[Name, ...] = Field(
         default=("openid", "profile"),
@@ -821,8 +792,7 @@ class Upload(Section):
     )
     source: MountPath = Field(
         default="",
-        description="The `mount` of the source that takes them; empty for the source "
-        "at the top.",
+        description="The `mount` of the source that takes them; empty for the source at the top.",
     )
 
 
@@ -839,8 +809,7 @@ class Grant(Section):
     )
     deny: tuple[Name, ...] = Field(
         default=(),
-        description="Patterns of those that this grant does not give, although its "
-        "`allow` fits.",
+        description="Patterns of those that this grant does not give, although its `allow` fits.",
     )
 
 
@@ -852,8 +821,7 @@ class Config(Section):
     )
     discover: bool = Field(
         default=False,
-        description="Whether to serve `.agents/skills` of the project and of your "
-        "home, too.",
+        description="Whether to serve `.agents/skills` of the project and of your home, too.",
     )
     refresh: Refresh = Refresh.model_construct()
     sync: Sync = Sync.model_construct()

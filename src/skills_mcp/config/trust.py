@@ -1,21 +1,21 @@
-"""What content may set: never more than the operator allows."""
+"""Permissions of content's settings: never more than the operator allows."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from skills_mcp.config.findings import describe
+from skills_mcp.config.findings import describe_validation_error
 from skills_mcp.config.sections import Config
 
 REMOTE_SECTIONS = ("matching", "routing", "assets", "refresh", "validation")
-"""What a remote repository may set without being trusted."""
+"""Sections an untrusted repository may set."""
 
 LOWER_ONLY = (("assets", "max_size_bytes"), ("assets", "inline_text_max_bytes"))
-"""Limits that a remote repository may lower, never raise."""
+"""Limits an untrusted repository may lower, never raise."""
 
 SLOWEST_REFRESH_MINUTES = 60
-"""The longest interval that a remote repository may set for its own fetches.
+"""Longest fetch interval a repository may set for itself.
 
 A bad commit that switched the timer off would never be replaced by a good one.
 """
@@ -35,10 +35,9 @@ OPERATOR_ONLY = (
     "embedding",
     "trust_content_config",
 )
-"""What no content may set: where skills come from, who may see them, what is allowed,
-and where texts are sent.
+"""Keys no content may set: sources, visibility, rights, recipients of texts.
 
-Limits are among them because they apply before any content is read.
+Limits are among these because they apply before any content is read.
 """
 
 OPERATOR_ONLY_KEYS = (
@@ -60,7 +59,7 @@ OPERATOR_ONLY_KEYS = (
     ("analytics", "max_spool_bytes"),
     ("analytics", "keep_days"),
 )
-"""Single keys that no content may set, in sections that trusted content may set.
+"""Single keys no content may set, in sections open to trusted content.
 
 Those of `scripts` confine a script, so the content of the script may not loosen them.
 Those of `analytics` decide how much of people's texts is recorded, and for how long.
@@ -68,7 +67,7 @@ Those of `analytics` decide how much of people's texts is recorded, and for how 
 
 
 def permitted_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Remove what only the operator may set, for trusted content, too."""
+    """Remove operator-only keys, for trusted content, too."""
     permitted = dict(values)
     refused = [name for name in OPERATOR_ONLY if name in permitted]
     for name in refused:
@@ -85,14 +84,14 @@ def permitted_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]
 
 
 def valid_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the valid keys, and what is wrong with the others."""
+    """Split values into valid keys and errors."""
     valid: dict[str, Any] = {}
     findings: list[str] = []
     for path, value in _leaves(values):
         try:
             Config.model_validate(_nested(path, value))
         except ValidationError as error:
-            findings += [describe(detail) for detail in error.errors()]
+            findings += [describe_validation_error(detail) for detail in error.errors()]
             continue
         section, *keys = path
         for key in keys:
@@ -102,10 +101,8 @@ def valid_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return valid, findings
 
 
-def harmless_part(
-    values: Mapping[str, Any], operator: Config
-) -> tuple[dict[str, Any], list[str]]:
-    """Keep what an untrusted repository may set."""
+def harmless_part(values: Mapping[str, Any], operator: Config) -> tuple[dict[str, Any], list[str]]:
+    """Keep the keys open to an untrusted repository."""
     harmless = {name: values[name] for name in REMOTE_SECTIONS if name in values}
     findings = [
         f"{name} is ignored: only the operator may set it (trust_content_config)"
@@ -114,12 +111,11 @@ def harmless_part(
     ]
     for section, name in LOWER_ONLY:
         limit = getattr(getattr(operator, section), name)
-        wanted = harmless.get(section, {}).get(name, limit)
-        if wanted > limit:
+        requested = harmless.get(section, {}).get(name, limit)
+        if requested > limit:
             harmless[section] = {**harmless[section], name: limit}
             findings.append(
-                f"{section}.{name}: {wanted} is above the operator's limit; "
-                f"{limit} is used"
+                f"{section}.{name}: {requested} is above the operator's limit; {limit} is used"
             )
     if "refresh" in harmless:
         harmless["refresh"], slowed = _keep_timer(harmless["refresh"], operator)
@@ -127,22 +123,20 @@ def harmless_part(
     return harmless, findings
 
 
-def _keep_timer(
-    wanted: Mapping[str, Any], operator: Config
-) -> tuple[dict[str, Any], list[str]]:
-    """Remove what would keep the next commit from being fetched."""
-    kept, findings = dict(wanted), []
-    if kept.get("enabled") is False:
-        del kept["enabled"]
+def _keep_timer(requested: Mapping[str, Any], operator: Config) -> tuple[dict[str, Any], list[str]]:
+    """Remove settings that would prevent the fetch of the next commit."""
+    permitted, findings = dict(requested), []
+    if permitted.get("enabled") is False:
+        del permitted["enabled"]
         findings.append("refresh.enabled: only the operator may switch the timer off")
     slowest = max(SLOWEST_REFRESH_MINUTES, operator.refresh.interval_minutes)
-    if kept.get("interval_minutes", slowest) > slowest:
+    if permitted.get("interval_minutes", slowest) > slowest:
         findings.append(
-            f"refresh.interval_minutes: {kept['interval_minutes']} is above the limit "
+            f"refresh.interval_minutes: {permitted['interval_minutes']} is above the limit "
             f"for content; {slowest} is used"
         )
-        kept["interval_minutes"] = slowest
-    return kept, findings
+        permitted["interval_minutes"] = slowest
+    return permitted, findings
 
 
 def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:

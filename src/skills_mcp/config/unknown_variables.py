@@ -1,4 +1,4 @@
-"""Environment variables with a name like ours that nothing reads."""
+"""Unknown environment variables with names like the program's own."""
 
 import re
 from collections.abc import Mapping
@@ -23,52 +23,52 @@ _OPTIONS = (
     "SKILLS_REPO",
     "SKILLS_SUBFOLDER",
 )
-"""Variables of options and places, which are no settings."""
+"""Variables of options and folders: no settings."""
 
-_OURS = "SKILLS_MCP_"
-_LIKE_OURS = re.compile(r"(?:SKILLS?_MCP|SKILLS?HUB|SKILLS?)_")
+_PREFIX = "SKILLS_MCP_"
+_SIMILAR_PREFIX = re.compile(r"(?:SKILLS?_MCP|SKILLS?HUB|SKILLS?)_")
 
-_ALIKE = 0.8  # one or two letters of a word
+_MIN_SIMILARITY = 0.8  # one or two letters of a word
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownVariable:
-    """A variable that nothing reads."""
+    """A variable no code reads."""
 
     name: str
-    meant: str
-    """The variable that was probably meant; empty if none is near."""
+    suggestion: str
+    """Suggested variable; empty if none is similar."""
 
     def __str__(self) -> str:
-        """Return a sentence for people."""
-        if self.meant:
-            return f"{self.name} is not read. Did you mean {self.meant}?"
+        if self.suggestion:
+            return f"{self.name} is not read. Did you mean {self.suggestion}?"
         return f"{self.name} is not read: there is no such variable."
 
 
 def find_unknown_variables(
     environment: Mapping[str, str],
 ) -> tuple[UnknownVariable, ...]:
-    """Return the variables that look like ours and are none, in order.
+    """Find probable misspellings, sorted.
 
-    Another program may have variables that begin with `SKILLS_`, so of these only those
-    are returned that are near to one of ours.
+    Other programs may use `SKILLS_`, too, so those names count only if similar to a
+    known
+    one.
     """
-    looked_at = sorted(name for name in environment if _LIKE_OURS.match(name))
-    known = {*_OPTIONS, *(each.name for each in VARIABLES)}
-    given = [name for name in looked_at if environment[name] and name not in known]
-    if not given:
+    looked_at = sorted(name for name in environment if _SIMILAR_PREFIX.match(name))
+    known = {*_OPTIONS, *(variable.name for variable in VARIABLES)}
+    unknown = [name for name in looked_at if environment[name] and name not in known]
+    if not unknown:
         return ()
     from difflib import get_close_matches
 
-    bare = {_bare(name): name for name in sorted(known)}
+    bare = {_strip_prefix(name): name for name in sorted(known)}
     found = []
-    for name in given:
-        near = get_close_matches(_bare(name), bare, n=1, cutoff=_ALIKE)
-        if near or name.startswith(_OURS):
+    for name in unknown:
+        near = get_close_matches(_strip_prefix(name), bare, n=1, cutoff=_MIN_SIMILARITY)
+        if near or name.startswith(_PREFIX):
             found.append(UnknownVariable(name, bare[near[0]] if near else ""))
     return tuple(found)
 
 
-def _bare(name: str) -> str:
-    return _LIKE_OURS.sub("", name, count=1).replace("_", "")
+def _strip_prefix(name: str) -> str:
+    return _SIMILAR_PREFIX.sub("", name, count=1).replace("_", "")

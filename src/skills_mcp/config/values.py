@@ -1,4 +1,4 @@
-"""Which values a setting may have, and how messages describe them."""
+"""Types of settings: bounds, patterns, and their descriptions."""
 
 import re
 import shlex
@@ -80,23 +80,22 @@ _ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 _EXTENSION = r"^\.[A-Za-z0-9]+$"
 _PROGRAM = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 
-IN_WORDS = {
+PATTERN_DESCRIPTIONS = {
     _LINE: "one line",
     SYNONYM: "words that mean the same, such as `rfc = request for change`",
     SAFE_ADDRESS: "an https:// URL, or an http:// URL on this machine",
     _ENVIRONMENT_NAME: "the name of an environment variable",
     ISSUER: "an https:// URL without a query, or an http:// URL on this machine",
     PLAIN_ADDRESS: "an https:// or http:// URL without a password and without a query",
-    VARIABLE_NAME: "the name of an environment variable in capitals, such as "
-    "OPENAI_API_KEY",
+    VARIABLE_NAME: "the name of an environment variable in capitals, such as OPENAI_API_KEY",
     HEADER_NAME: "the name of a header, such as X-Forwarded-User",
     _EXTENSION: "an extension with its dot, such as .sh",
     _PROGRAM: "the bare name of a program, such as python3",
 }
-"""What each pattern allows, for messages."""
+"""Descriptions of patterns, for messages."""
 
-MAY_BE_SECRET = (PLAIN_ADDRESS, VARIABLE_NAME)
-"""Patterns of settings into which people paste API keys: no wrong value is shown."""
+SECRET_PATTERNS = (PLAIN_ADDRESS, VARIABLE_NAME)
+"""Patterns of settings into which people paste API keys: never quoted."""
 
 
 def _require_words(command: str) -> str:
@@ -109,14 +108,14 @@ def _require_words(command: str) -> str:
 
 
 # They would run other code before the first line of a script.
-_LOADED_FIRST = re.compile(
+_CODE_LOADING_VARIABLES = re.compile(
     r"LD_|DYLD_|PYTHON|PERL|RUBY|NODE_(?:OPTIONS|PATH)$|BASH|(?:SHELLOPTS|ENV|IFS|PS4)$",
     re.IGNORECASE,
 )
 
 
 def _require_harmless(name: str) -> str:
-    if _LOADED_FIRST.match(name):
+    if _CODE_LOADING_VARIABLES.match(name):
         message = "a variable that only carries data: this one makes programs load code"
         raise PydanticCustomError("harmless_variable", message)
     return name
@@ -142,7 +141,7 @@ def _require_root(path: str) -> str:
 
 
 def simplify_path(path: str) -> str:
-    """Return a path without a leading `./` and a trailing slash."""
+    """Strip a leading `./` and a trailing slash."""
     return path.removeprefix("./").removesuffix("/") or path
 
 
@@ -173,10 +172,6 @@ AbsolutePath = Annotated[str, AfterValidator(_require_absolute)]
 Root = Annotated[str, AfterValidator(_require_root)]
 ProgramName = Annotated[str, Field(pattern=_PROGRAM)]
 CommandLine = Annotated[str, AfterValidator(_require_words)]
-MountPath = Annotated[
-    str, AfterValidator(_require_relative), Field(json_schema_extra=_PATH)
-]
+MountPath = Annotated[str, AfterValidator(_require_relative), Field(json_schema_extra=_PATH)]
 Sha256 = Annotated[str, Field(pattern=_SHA256)]
-Subfolder = Annotated[
-    str, AfterValidator(_require_inside), Field(json_schema_extra=_PATH)
-]
+Subfolder = Annotated[str, AfterValidator(_require_inside), Field(json_schema_extra=_PATH)]

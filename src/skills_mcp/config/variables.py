@@ -1,4 +1,4 @@
-"""Which environment variables set a key of the settings.
+"""Environment variables of settings, and misspelt ones.
 
 Rule: no variable grants more rights; none switches commands on, trusts content or a
 proxy, or lets callers in without sign-in.
@@ -11,8 +11,12 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from skills_mcp.config.findings import path_of, show, wanted
-from skills_mcp.config.layers import Layer, merge
+from skills_mcp.config.findings import (
+    describe_allowed_value,
+    find_error_path,
+    quote_value,
+)
+from skills_mcp.config.layers import Layer, merge_layers
 from skills_mcp.config.sections import Config
 from skills_mcp.errors import ConfigError
 
@@ -42,18 +46,18 @@ def _names(text: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """An environment variable that sets a key."""
+    """An environment variable for a key."""
 
     name: str
     key: str
-    """The dotted key: the sections and the setting."""
+    """Dotted path of the setting."""
     parse: Callable[[str], object] = str
-    """Returns the value; the text itself if it is not one, to be reported."""
+    """Converts the text; invalid text is passed through, to be reported."""
     switches_on: bool = False
-    """Whether it sets `enabled` of the same section, too."""
+    """Whether it also sets `enabled` of the section."""
 
     def values(self, text: str) -> dict[str, Any]:
-        """Return what the variable sets, as `config.yaml` would."""
+        """Nested values, as in `config.yaml`."""
         *sections, name = self.key.split(".")
         values: dict[str, Any] = {"enabled": True} if self.switches_on else {}
         values[name] = self.parse(text)
@@ -96,9 +100,7 @@ VARIABLES = (
     Variable("SKILLS_MCP_EVENTS_ENABLED", "events.enabled", _switch),
     Variable("SKILLS_MCP_EVENTS_DATABASE", "events.database"),
     Variable("SKILLS_MCP_EVENTS_INGEST_TOKEN_FILE", "events.ingest_token_file"),
-    Variable(
-        "SKILLS_MCP_EVENTS_RETENTION_DAYS", "events.retention_days", _whole_number
-    ),
+    Variable("SKILLS_MCP_EVENTS_RETENTION_DAYS", "events.retention_days", _whole_number),
     Variable("SKILLS_MCP_WEB_ENABLED", "web.enabled", _switch),
     Variable("SKILLS_MCP_WEB_CLIENT_ID", "web.client_id"),
     Variable("SKILLS_MCP_WEB_CLIENT_SECRET_FILE", "web.client_secret_file"),
@@ -108,44 +110,48 @@ VARIABLES = (
 )
 
 
-def refuses_tracking(environment: Mapping[str, str]) -> bool:
-    """Whether `DO_NOT_TRACK` forbids any program to record events.
+def is_tracking_refused(environment: Mapping[str, str]) -> bool:
+    """Whether `DO_NOT_TRACK` forbids the recording of events.
 
-    >>> refuses_tracking({"DO_NOT_TRACK": "1"}), refuses_tracking({"DO_NOT_TRACK": "0"})
-    (True, False)
+    >>> is_tracking_refused({"DO_NOT_TRACK": "1"})
+    True
+    >>> is_tracking_refused({"DO_NOT_TRACK": "0"})
+    False
     """
     return environment.get("DO_NOT_TRACK", "").strip() not in {"", "0"}
 
 
-def environment_layer(environment: Mapping[str, str]) -> Layer:
-    """Return what environment variables set; an empty one sets nothing.
+def parse_environment(environment: Mapping[str, str]) -> Layer:
+    """Parse environment variables; empty ones are ignored.
 
     Raises:
-        ConfigError: Naming every variable with a wrong value.
+        ConfigError: Lists all variables with invalid values.
     """
-    given = [(each, environment.get(each.name, "")) for each in VARIABLES]
-    given = [(each, text) for each, text in given if text]
-    findings = [finding for each, text in given for finding in _findings(each, text)]
+    set_variables = [(variable, environment.get(variable.name, "")) for variable in VARIABLES]
+    set_variables = [(variable, text) for variable, text in set_variables if text]
+    findings = [
+        finding for variable, text in set_variables for finding in _find_errors(variable, text)
+    ]
     if findings:
-        raise ConfigError("\n".join(f"environment: {each}" for each in findings))
-    single = [Layer(each.name, each.values(text)) for each, text in given]
-    if refuses_tracking(environment):
+        raise ConfigError("\n".join(f"environment: {variable}" for variable in findings))
+    single = [Layer(variable.name, variable.values(text)) for variable, text in set_variables]
+    if is_tracking_refused(environment):
         single.append(Layer("DO_NOT_TRACK", {"analytics": {"enabled": False}}))
-    return Layer("environment", merge(tuple(single)))
+    return Layer("environment", merge_layers(tuple(single)))
 
 
-def _findings(variable: Variable, text: str) -> Iterator[str]:
+def _find_errors(variable: Variable, text: str) -> Iterator[str]:
     try:
         Config.model_validate(variable.values(text))
     except ValidationError as error:
         for detail in error.errors():
-            yield _describe(variable.name, text, detail)
+            yield _describe_error(variable.name, text, detail)
 
 
-def _describe(name: str, text: str, detail: ErrorDetails) -> str:
-    if isinstance(path_of(detail)[-1], int):
-        got = show(detail["input"])
-        return f"every name in {name} must be {wanted(detail)} (got {got})"
+def _describe_error(name: str, text: str, detail: ErrorDetails) -> str:
+    if isinstance(find_error_path(detail)[-1], int):
+        got = quote_value(detail["input"])
+        return f"every name in {name} must be {describe_allowed_value(detail)} (got {got})"
     is_list = detail["type"] == "tuple_type"
-    allowed = "names separated by commas" if is_list else wanted(detail)
-    return f"{name} must be {allowed} (got {show(text)})"
+    allowed = "names separated by commas" if is_list else describe_allowed_value(detail)
+    return f"{name} must be {allowed} (got {quote_value(text)})"

@@ -1,1 +1,1 @@
-"""Where the files come from: folders, and branches of Git repositories."""
+"""Sources of skills: plain folders, Git repositories and released archives."""

@@ -1,4 +1,4 @@
-"""A remote Git repository as a source: it follows a branch or tag, or is pinned."""
+"""A Git repository as a source: a followed branch or tag, or a pinned commit."""
 
 import hashlib
 import logging
@@ -13,30 +13,30 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from skills_mcp.content.disk import explained
+from skills_mcp.content.disk import translate_disk_errors
 from skills_mcp.content.git.remote import DEFAULT_BRANCH, Remote
 from skills_mcp.content.push import Push
 from skills_mcp.content.source import (
-    Accept,
-    Attempt,
     Checkout,
+    CommitCheck,
     Freshness,
     Hold,
-    accept_all,
+    SyncAttempt,
+    accept_any_commit,
 )
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SignatureError, SyncError
-from skills_mcp.processes.retry import is_resting
-from skills_mcp.skills.homes import WHOLE, Selection
-from skills_mcp.text.rendering import shorten
+from skills_mcp.processes.retry import is_backing_off
+from skills_mcp.skills.homes import DEFAULT_SELECTION, Selection
+from skills_mcp.text.rendering import abbreviate_value
 
 if TYPE_CHECKING:  # more modules than the first answer may wait for
-    from skills_mcp.content.delivery import Delivery
+    from skills_mcp.content.delivery import CommitSync
     from skills_mcp.content.git.history import CommitHistory, PastCommit
     from skills_mcp.content.git.proposal import FolderChange, Proposal
-    from skills_mcp.content.git.repository import GitRepository, RemoteAnswer
-    from skills_mcp.content.store.pointer import Current
-    from skills_mcp.content.store.snapshot_store import SnapshotStore
+    from skills_mcp.content.git.repository import GitRepository, RemoteStatus
+    from skills_mcp.content.store.pointer import PublishedCommit
+    from skills_mcp.content.store.snapshot_store import CommitStore
 
 logger = logging.getLogger(__name__)
 
@@ -54,42 +54,36 @@ _CHECK_PAUSE_SECONDS = 60 * 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """The objects behind a branch; they are imported and made at its first use."""
+class _Components:
+    """Lazily imported collaborators of a branch, created at its first use."""
 
-    store: "SnapshotStore"
+    store: "CommitStore"
     repository: "GitRepository"
-    delivery: "Delivery"
+    delivery: "CommitSync"
     history: "CommitHistory"
 
     @classmethod
-    def open(cls, directory: Path, remote: Remote, policy: SyncPolicy) -> "_Parts":
-        """Open the store of a remote in a folder."""
-        from skills_mcp.content.delivery import Delivery
+    def open(cls, directory: Path, remote: Remote, policy: SyncPolicy) -> "_Components":
+        from skills_mcp.content.delivery import CommitSync
         from skills_mcp.content.git.history import CommitHistory
         from skills_mcp.content.git.repository import GitRepository
-        from skills_mcp.content.store.snapshot_store import SnapshotStore
+        from skills_mcp.content.store.snapshot_store import CommitStore
 
-        store = SnapshotStore(directory)
+        store = CommitStore(directory)
         repository = GitRepository(store.objects, remote, policy)
-        delivery = Delivery(remote, store, repository, policy)
-        beside = repository.git.beside(directory / "history.git")
-        return cls(store, repository, delivery, CommitHistory(beside, remote, policy))
+        delivery = CommitSync(remote, store, repository, policy)
+        history_git = repository.git.with_directory(directory / "history.git")
+        return cls(store, repository, delivery, CommitHistory(history_git, remote, policy))
 
 
 class RemoteBranch:
-    """A branch, followed exactly, with every commit in a folder of its own.  Blocking.
-
-    A tag is followed like a branch; a pinned commit needs the remote only once.
-    """
+    """A branch or tag, followed with one folder per commit.  Blocking."""
 
     # 001 §9, DESIGN §3.7 to §3.11
 
     mode: Literal["git"] = "git"
 
-    def __init__(
-        self, remote: Remote, cache: Path, policy: SyncPolicy = _DEFAULT_POLICY
-    ) -> None:
+    def __init__(self, remote: Remote, cache: Path, policy: SyncPolicy = _DEFAULT_POLICY) -> None:
         self._directory = cache / _store_name(remote, policy)
         self._remote = remote
         self._policy = policy
@@ -97,36 +91,35 @@ class RemoteBranch:
         self._seen: object = None
         self._rests_until = 0.0
         self.name = str(remote)
-        self._opened: _Parts | None = None
+        self._opened: _Components | None = None
         self._gate = threading.Lock()
 
     @property
-    def _parts(self) -> _Parts:
+    def _parts(self) -> _Components:
         with self._gate:
             if self._opened is None:
-                self._opened = _Parts.open(self._directory, self._remote, self._policy)
+                self._opened = _Components.open(self._directory, self._remote, self._policy)
             return self._opened
 
     @property
-    def _store(self) -> "SnapshotStore":
+    def _store(self) -> "CommitStore":
         return self._parts.store
 
     @property
-    def _delivery(self) -> "Delivery":
+    def _delivery(self) -> "CommitSync":
         return self._parts.delivery
 
     @property
     def url(self) -> str:
-        """The address of the repository, without any secret."""
+        """Repository URL without credentials."""
         return self._remote.url
 
     @property
     def doing(self) -> str:
-        """The step that a sync is at, such as `Receiving objects 45%`; or empty."""
         return self._opened.delivery.doing if self._opened else ""
 
     def open(self) -> Checkout | None:
-        """Return the published commit of this machine, without any network.
+        """Open the published commit of this machine, without network access.
 
         Raises:
             SyncError: It may not be served, or cannot be read.
@@ -135,7 +128,7 @@ class RemoteBranch:
         # A key that was trusted at the fetch may have been revoked since.
         verify = self._delivery.verify if self._policy.signers else None
         checkout = self._store.open_current(verify)
-        self._tell_branch(checkout.default_branch if checkout else "")
+        self._log_default_branch(checkout.default_branch if checkout else "")
         if checkout and not os.access(checkout.directory, os.R_OK | os.X_OK):
             raise SyncError(
                 f"{self.name}: no permission to read {checkout.directory}. Give it to "
@@ -143,57 +136,45 @@ class RemoteBranch:
             )
         return checkout
 
-    def sync(self, freshness: Freshness, accept: Accept) -> Checkout:
+    def sync(self, freshness: Freshness, accept: CommitCheck) -> Checkout:
         """Fetch, check, stage and publish the remote's commit.
 
-        A result of another process that is fresh enough is used, and so is its
-        failure: if many windows ask at the same time, the remote is asked twice.
-
-        Args:
-            freshness: How new the content has to be.
-            accept: Called with a commit that was not published before.
+        A fresh result of another process is reused, and so is its failure: many windows
+        at once ask the remote at most twice.
 
         Raises:
-            SyncError: What was published before stays published.
+            SyncError: The sync failed; the published commit stays published.
         """
         if self._policy.is_offline:
-            self._mend()
+            self._repair_published()
             return self._require_published()
         if self._is_pinned:
             with suppress(SyncError):  # a fetch may heal what cannot be verified
-                if here := self.open():
-                    self._mend()
-                    return here
+                if checkout := self.open():
+                    self._repair_published()
+                    return checkout
         with self._exclusive() as lock:
             self._delivery.run(lock, freshness, partial(accept, self))
         published = self._require_published()
-        self._collect_stores()
+        self._delete_unused_stores()
         return published
 
-    def attempt(self) -> Attempt:
-        """Return how the last syncs on this machine went."""
+    def attempt(self) -> SyncAttempt:
         return self._delivery.last_attempt()
 
     def next_sync_at(self, interval_seconds: float | None) -> float:
-        """Return when the next sync is due, in seconds since the epoch.
+        """Time of the next sync, in seconds since the epoch; infinity for never.
 
-        It is an interval after the last attempt; after a failure earlier, at the time
-        that all windows of this machine share. Infinity if it never is.
-
-        Args:
-            interval_seconds: The pause after a success; None without a timer.
+        After a failure it is the end of the back-off, shared by all processes of this
+        machine.
         """
         current, attempt = self._store.current(), self.attempt()
-        is_held = current is not None and current.hold is not None
-        if is_held or self._policy.is_offline or (current and self._is_pinned):
+        has_hold = current is not None and current.hold is not None
+        if has_hold or self._policy.is_offline or (current and self._is_pinned):
             return math.inf
         now = time.time()
         if attempt.failures:
-            return (
-                attempt.next_attempt_at
-                if is_resting(attempt.next_attempt_at, now)
-                else now
-            )
+            return attempt.next_attempt_at if is_backing_off(attempt.next_attempt_at, now) else now
         if interval_seconds is None:
             return math.inf
         last = max(attempt.attempted_at, current.fetched_at if current else 0.0)
@@ -201,46 +182,34 @@ class RemoteBranch:
         return last + interval_seconds if last <= now else now
 
     def is_check_due(self) -> bool:
-        """Whether the content of the served files was compared with Git too long ago.
-
-        An attempt counts for an hour, also one that failed: the cache may be one
-        that cannot be written.
-        """
+        """Whether the files' last content check is too old; a failed one counts."""
         if time.monotonic() < self._rests_until:
             return False
         current = self._store.current()
         return current is not None and self._is_unchecked(current)
 
     def check(self) -> None:
-        """Compare the content of the served files with Git, and repair it.
-
-        Needs no network.  Another process may do it instead.
-        """
+        """Compare served files with Git by content, and repair them; no network."""
         self._rests_until = time.monotonic() + _CHECK_PAUSE_SECONDS
         with suppress(SyncError), self._exclusive():
             if (current := self._store.current()) and self._is_unchecked(current):
                 self._delivery.doing = "Comparing files"
-                self._delivery.mend(current, by_content=True)
-        self._collect_stores()  # a pinned or offline source never syncs
+                self._delivery.repair_published(current, by_content=True)
+        self._delete_unused_stores()  # a pinned or offline source never syncs
 
-    def _is_unchecked(self, current: "Current") -> bool:
+    def _is_unchecked(self, current: "PublishedCommit") -> bool:
         return time.time() - self._store.checked_at(current.commit) > _CHECK_SECONDS
 
-    def has_news(self) -> bool:
+    def has_update(self) -> bool:
         """Whether another process has published since the last `open`."""
         return self._store.stamp() != self._seen
 
     def may_move(self, push: Push) -> bool:
-        """Whether a fetch after this push could bring something new."""
+        """Whether this push could have changed the followed ref."""
         return push.may_move(self._remote)
 
-    def go_back(self, to: str = "", accept: Accept = accept_all) -> Checkout:
-        """Publish an earlier commit, and hold it until `follow` is called.
-
-        Args:
-            to: The commit, or its first digits if it is on this machine; empty for
-                the one that was published before.
-            accept: Called with a commit that was not published before.
+    def roll_back(self, to: str = "", accept: CommitCheck = accept_any_commit) -> Checkout:
+        """Publish an earlier commit and hold it until `resume`.
 
         Raises:
             SyncError: There is none on this machine, or it cannot be fetched.
@@ -259,49 +228,44 @@ class RemoteBranch:
                     "Name an older one: skills-mcp rollback --to COMMIT"
                 )
             hold = Hold(time.time(), current.commit)
-            held = replace(current, previous=None, hold=hold)
+            rolled_back = replace(current, previous=None, hold=hold)
             if earlier is None:
-                brought = self._delivery.bring(to, lock, partial(accept, self))
-                held = replace(
-                    held, commit=brought.commit, verified_by=brought.verified_by
+                fetched = self._delivery.fetch_commit(to, lock, partial(accept, self))
+                rolled_back = replace(
+                    rolled_back, commit=fetched.commit, verified_by=fetched.verified_by
                 )
             else:
                 verified_by = self._delivery.verify(earlier)
-                held = replace(held, commit=earlier, verified_by=verified_by)
-                self._delivery.mend(held)
-            self._store.publish(held)
+                rolled_back = replace(rolled_back, commit=earlier, verified_by=verified_by)
+                self._delivery.repair_published(rolled_back)
+            self._store.publish(rolled_back)
         return self._require_published()
 
-    def _find_earlier(self, current: "Current | None", to: str) -> str | None:
-        """Return the commit to go back to, if its files are here.
-
-        Raises:
-            SyncError: It is served already, or several commits begin like this.
-        """
+    def _find_earlier(self, current: "PublishedCommit | None", to: str) -> str | None:
         if current is None:
             return None
         if not to:
             earlier = current.previous
             return None if earlier is None or self._is_gone(earlier) else earlier
-        found = [each for each in self._store.commits() if each.startswith(to.lower())]
+        found = [commit for commit in self._store.commits() if commit.startswith(to.lower())]
         if len(found) > 1:
             raise SyncError(f"Several commits begin with {to}: {', '.join(found)}")
         if found == [current.commit]:
             raise SyncError(f"{self.name} is at {current.commit} already")
         return found[0] if found else None
 
-    def follow(self) -> None:
-        """End a rollback: publish the newer commit, and follow the remote again.
+    def resume(self) -> None:
+        """End a rollback: publish the newer commit and follow the remote again.
 
         Raises:
-            SyncError: Nothing is held.
+            SyncError: There is no rollback.
         """
         with self._exclusive():
-            held = self._store.pointer()  # its files may be lost
-            if held is None or held.hold is None:
+            pointer = self._store.pointer()  # its files may be lost
+            if pointer is None or pointer.hold is None:
                 raise SyncError(f"{self.name} is followed already: nothing is held")
-            followed = replace(held, hold=None)
-            newest = held.hold.instead_of
+            followed = replace(pointer, hold=None)
+            newest = pointer.hold.instead_of
             # The reason for the rollback may be that its signer is not trusted now.
             with suppress(SignatureError):
                 if not self._is_gone(newest):
@@ -309,16 +273,12 @@ class RemoteBranch:
                         followed,
                         commit=newest,
                         verified_by=self._delivery.verify(newest),
-                        previous=held.commit,
+                        previous=pointer.commit,
                     )
             self._store.publish(followed)
 
     def content_ids(self, checkout: Checkout) -> Mapping[str, str] | None:
-        """Return the blob id of each file of a commit, and whether it is executable.
-
-        Two files with the same id have the same content. None if Git has deleted the
-        commit.
-        """
+        """Map each file to its blob id and mode; None if Git deleted the commit."""
         if checkout.revision is None:
             return None
         try:
@@ -326,8 +286,8 @@ class RemoteBranch:
         except SyncError:
             return None
 
-    def ask_remote(self) -> "RemoteAnswer":
-        """Ask the remote for its newest commit; nothing is fetched or written.
+    def ask_remote(self) -> "RemoteStatus":
+        """Query the remote for its newest commit, without fetching.
 
         Raises:
             SyncError: It does not answer, or has no such branch, tag or commit.
@@ -336,7 +296,7 @@ class RemoteBranch:
         return self._parts.repository.ask_remote(timeout_seconds=seconds)
 
     def read_git_version(self) -> str:
-        """Return what `git version` prints.
+        """Read the output of `git version`.
 
         Raises:
             SyncError: There is no Git, or it is too old.
@@ -345,15 +305,14 @@ class RemoteBranch:
 
     @property
     def sends_token(self) -> bool:
-        """Whether the remote is asked with a token of the operator."""
         return self._remote.sends_token
 
     def propose(self, change: "FolderChange") -> "Proposal":
-        """Push a change to a branch of its own; what is served stays as it is.
+        """Push a change to a new branch; the served content does not change.
 
         Raises:
-            SyncError: The remote does not answer or refuses it, or nothing would
-                change.
+            SyncError: The remote refuses it or does not answer, or nothing would
+            change.
         """
         from skills_mcp.content.git.proposal import push_change
 
@@ -363,54 +322,47 @@ class RemoteBranch:
         return push_change(git, self._remote, self._base, change, self._policy)
 
     def read_history(
-        self, commit: str, files: Sequence[str], most: int
+        self, commit: str, files: Sequence[str], max_commits: int
     ) -> "tuple[PastCommit, ...]":
-        """Return the newest commits that changed one of these files.
-
-        The history is fetched when it is asked for, and kept beside what is served.
+        """Fetch and read the newest commits with changes in any of these files.
 
         Raises:
             SyncError: It cannot be fetched, or the commit is not in it.
         """
-        return self._parts.history.read(self._base, commit, files, most)
+        return self._parts.history.read(self._base, commit, files, max_commits)
 
     @property
     def _base(self) -> str:
-        """The ref that is followed, with the remote's default branch by its name."""
         current = self._store.current()
         default = current.default_branch if current else ""
-        return f"refs/heads/{default}" if default else self._remote.wanted
+        return f"refs/heads/{default}" if default else self._remote.requested_ref
 
     @property
     def is_pinned(self) -> bool:
-        """Whether a tag or a commit is served, and no branch."""
         return bool(self._remote.pin)
 
     def close(self) -> None:
-        """End a fetch that is running."""
         self._parts.repository.git.close()
 
-    def _collect_stores(self) -> None:
-        """Delete what belongs to a branch or repository that is followed no more."""
-        from skills_mcp.content.store.snapshot_store import collect_stores
+    def _delete_unused_stores(self) -> None:
+        from skills_mcp.content.store.snapshot_store import delete_unused_stores
 
-        collect_stores(self._directory.parent, time.time())
+        delete_unused_stores(self._directory.parent, time.time())
 
-    def _tell_branch(self, default: str) -> None:
-        """Say once if the remote's default branch is followed for want of `main`."""
+    def _log_default_branch(self, default: str) -> None:
+        """Log once if the default branch stands in for a missing `main`."""
         name = str(replace(self._remote, branch=default) if default else self._remote)
         if default and name != self.name:
             logger.info(
                 "%s has no branch %s: its default branch %s is followed",
-                *(self._remote.url, DEFAULT_BRANCH, shorten(default)),
+                *(self._remote.url, DEFAULT_BRANCH, abbreviate_value(default)),
             )
         self.name = name
 
-    def _mend(self) -> None:
-        """Repair served files that were changed on disk, if we may write them."""
+    def _repair_published(self) -> None:
         if self._store.current():
             with suppress(SyncError), self._exclusive():
-                self._delivery.mend(self._store.current())
+                self._delivery.repair_published(self._store.current())
 
     @contextmanager
     def _exclusive(self) -> Iterator[IO[Any]]:
@@ -418,7 +370,7 @@ class RemoteBranch:
         self._delivery.doing = "Waiting for another sync"
         try:
             with (
-                explained(self._directory),
+                translate_disk_errors(self._directory),
                 self._store.exclusive(timeout_seconds=timeout) as lock,
             ):
                 self._delivery.doing = ""
@@ -442,19 +394,17 @@ class RemoteBranch:
 
 
 def _store_name(remote: Remote, policy: SyncPolicy) -> str:
-    """Name the folder so that other content never shares it.
+    """Derive the folder name; a named `main` differs from an unnamed one.
 
-    It depends on the repository, on its branch, tag or commit, and on the parts of it
-    that are served. A branch `main` that is named differs from one that is not: only
-    for the latter may the default branch stand in.
+    Only for the latter may the default branch stand in.
     """
-    followed = f"\0{remote.wanted}" if remote.pin else remote.branch
-    parts = sorted(_name(part) for part in policy.selections if part != WHOLE)
+    followed = f"\0{remote.requested_ref}" if remote.pin else remote.branch
+    parts = sorted(_selection_key(part) for part in policy.selections if part != DEFAULT_SELECTION)
     identity = "\0".join((_FORMAT, remote.url, followed, *parts))
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
-def _name(selection: Selection) -> str:
+def _selection_key(selection: Selection) -> str:
     plugins = ",".join(sorted(selection.plugins))
     everywhere = "everywhere" if selection.everywhere else ""
     return "\0".join(filter(None, (selection.subfolder, everywhere, plugins)))

@@ -1,8 +1,8 @@
-"""From the remote's commit to a published folder: fetch, check, export, publish.
+"""One sync of a repository: fetch, check, export, publish.
 
 Rule 1: after any failure the published commit stays published.
-Rule 2: a commit is published only after all checks: the limits, its descent, its
-signature, and whether its skills can be read.
+Rule 2: a commit is published only after all checks: limits, ancestry, signature, and
+readability of its skills.
 """
 
 import logging
@@ -14,24 +14,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from skills_mcp.content.disk import explained
+from skills_mcp.content.disk import translate_disk_errors
 from skills_mcp.content.git.failures import DamagedStoreError, advise_pin
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.repository import Fetched, GitRepository
-from skills_mcp.content.git.signatures import verify
+from skills_mcp.content.git.repository import FetchResult, GitRepository
+from skills_mcp.content.git.signatures import verify_signature
 from skills_mcp.content.git.tree_listing import TreeListing
 from skills_mcp.content.source import (
-    Attempt,
     Checkout,
-    EndingError,
     Freshness,
+    ShutdownError,
     Surveyed,
+    SyncAttempt,
     derive_failure,
-    recall,
+    derive_last_error,
 )
-from skills_mcp.content.store.exported_files import export, repair
-from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshot_store import ClaimLostError, SnapshotStore
+from skills_mcp.content.store.exported_files import export_files, repair_files
+from skills_mcp.content.store.pointer import PublishedCommit
+from skills_mcp.content.store.snapshot_store import CommitStore, LockLostError
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import (
     HistoryRewrittenError,
@@ -40,15 +40,15 @@ from skills_mcp.errors import (
     SyncError,
     UnreadableContentError,
 )
-from skills_mcp.files.durable import made_anew
-from skills_mcp.processes.retry import is_resting
+from skills_mcp.files.durable import replaced_with_rollback
+from skills_mcp.processes.retry import is_backing_off
 
 logger = logging.getLogger(__name__)
 
 _RANDOMNESS = random.Random()  # noqa: S311 - spreads load, guards nothing
 
 # A hundred lines more say nothing more.
-_MOST_LOGGED = 10
+_MAX_LOGGED = 10
 
 # They are about a commit, and not about the way to it.
 _REFUSALS = (
@@ -58,20 +58,19 @@ _REFUSALS = (
     UnreadableContentError,
 )
 
-Inspect = Callable[[Checkout], None]
-"""Reads a commit before it is published, see `source.Accept`."""
+InspectCommit = Callable[[Checkout], None]
 
 
-class Delivery:
-    """Brings commits of one repository into its store, one after the other.
+class CommitSync:
+    """Syncs one repository into its store.
 
-    The caller of each method but `verify` and `last_attempt` holds the store's lock.
+    All methods except `verify` and `last_attempt` require the store's lock.
     """
 
     def __init__(
         self,
         remote: Remote,
-        store: SnapshotStore,
+        store: CommitStore,
         repository: GitRepository,
         policy: SyncPolicy,
     ) -> None:
@@ -84,45 +83,45 @@ class Delivery:
         """The commit of the last fetch; empty until there is one."""
         self.doing = ""
         """See `RemoteBranch.doing`."""
-        self.attempt = Attempt()
+        self.attempt = SyncAttempt()
         """The last failure of this process, which a full disk cannot store."""
 
-    def run(self, lock: IO[Any], freshness: Freshness, inspect: Inspect) -> None:
+    def run(self, lock: IO[Any], freshness: Freshness, inspect: InspectCommit) -> None:
         """Publish the remote's commit, unless the published one is fresh enough.
 
         Raises:
-            SyncError: What was published stays published.
+            SyncError: The sync failed; the published commit stays published.
         """
         current, pointer = self._store.current(), self._store.pointer()
         if pointer and pointer.hold:
             # A held commit is never replaced, even if its files are gone.
-            self._restore_held(pointer)
+            self._restore_rolled_back(pointer)
             return
         now, attempt = time.time(), self.last_attempt()
         # A time in the future was written while the clock was wrong; it proves nothing.
         if current and freshness.newer_than <= current.fetched_at <= now:
             return
-        if attempt.failures and _spares_remote(attempt, freshness, now):
-            self.mend(current)
-            raise recall(attempt) or SyncError("the last sync failed")
+        if attempt.failures and _is_backing_off(attempt, freshness, now):
+            self.repair_published(current)
+            raise derive_last_error(attempt) or SyncError("the last sync failed")
         try:
-            with explained(self._store.directory):
+            with translate_disk_errors(self._store.directory):
                 self._store.publish(self._fetch(lock, inspect, pointer, now))
-        except (EndingError, ClaimLostError):
+        except (ShutdownError, LockLostError):
             raise  # another process may ask the remote at once, or does so already
         except SyncError as error:
-            self._fail(error, attempt, now, freshness.longest_pause_seconds)
-            self._tidy(lock)
-            self.mend(current)
+            self._record_failure(error, attempt, now, freshness.longest_pause_seconds)
+            self._collect_garbage(lock)
+            self.repair_published(current)
             raise
-        self.attempt = Attempt()
-        self._clean(lock, now)
+        self.attempt = SyncAttempt()
+        self._record_success(lock, now)
 
-    def bring(self, commit: str, lock: IO[Any], inspect: Inspect) -> Current:
-        """Fetch one commit, and return what to publish.
+    def fetch_commit(self, commit: str, lock: IO[Any], inspect: InspectCommit) -> PublishedCommit:
+        """Fetch and check one commit, without publishing it.
 
         Raises:
-            SyncError: It is not there, or not one that may be served.
+            SyncError: It does not exist, or may not be served.
         """
         remote = replace(self._remote, pin=commit)
         if remote.commit is None:
@@ -133,46 +132,47 @@ class Delivery:
                 "on. Leave out --offline to fetch it"
             )
         pinned = GitRepository(self._store.objects, remote, self._policy)
-        with explained(self._store.directory):
+        with translate_disk_errors(self._store.directory):
             staged = self._stage(lock, None, time.time(), pinned)
             self._inspect(staged, inspect)
         return staged
 
-    def last_attempt(self) -> Attempt:
-        """Return how the last sync went, in any process on this machine."""
+    def last_attempt(self) -> SyncAttempt:
         last = max(self._store.attempt(), self.attempt, key=lambda it: it.attempted_at)
         with suppress(SyncError):
             pointer = self._store.pointer()
             if pointer and last.attempted_at < pointer.fetched_at <= time.time():
                 # The process that published it died, or found the disk full, before it
                 # could write its state.
-                return Attempt(attempted_at=pointer.fetched_at)
+                return SyncAttempt(attempted_at=pointer.fetched_at)
         return last
 
-    def _restore_held(self, held: Current) -> None:
-        """Write again the deleted files of a commit that is held."""
-        if not self._is_gone(held.commit):
-            self.mend(held)
+    def _restore_rolled_back(self, pointer: PublishedCommit) -> None:
+        if not self._is_gone(pointer.commit):
+            self.repair_published(pointer)
             return
         try:
-            self._write(held.commit, None)
+            self._write(pointer.commit, None)
         except DamagedStoreError as error:
             raise SyncError(
-                f"{self._remote}: {held.commit} is held, and its files are lost. Run "
+                f"{self._remote}: {pointer.commit} is held, and its files are lost. Run "
                 "`skills-mcp rollback --resume` to follow the repository again"
             ) from error
 
     def _fetch(
-        self, lock: IO[Any], inspect: Inspect, before: Current | None, now: float
-    ) -> Current:
-        """Return what to publish; a damaged store is replaced once."""
+        self,
+        lock: IO[Any],
+        inspect: InspectCommit,
+        before: PublishedCommit | None,
+        now: float,
+    ) -> PublishedCommit:
         try:
             staged = self._stage(lock, before, now)
         except DamagedStoreError as error:
-            self._store.require_claim()
+            self._store.require_lock()
             logger.info("Replacing the store of Git: %s", error)
             # The cause may be the remote after all; then the old store comes back.
-            with made_anew(self._store.objects):
+            with replaced_with_rollback(self._store.objects):
                 staged = self._stage(lock, before, now)
         if before and before.commit == staged.commit:
             return replace(staged, previous=before.previous)
@@ -182,18 +182,11 @@ class Delivery:
     def _stage(
         self,
         lock: IO[Any],
-        before: Current | None,
+        before: PublishedCommit | None,
         now: float,
         repository: GitRepository | None = None,
-    ) -> Current:
-        """Bring the remote's commit into a folder, if it passes the checks.
-
-        Args:
-            lock: The store's.
-            before: What the pointer says; its files may be gone.
-            now: In seconds since the epoch.
-            repository: Another than the one that is followed, over the same store.
-        """
+    ) -> PublishedCommit:
+        """Export the remote's commit after all checks; `before` may lack its files."""
         served = before.commit if before else None
         known = None if self._policy.allow_non_fast_forward else served
         self.doing, self._newest = "Asking the repository", ""
@@ -202,7 +195,7 @@ class Delivery:
             timeout_seconds=self._policy.timeout_seconds,
             known=known,
             served=served,
-            on_progress=self._tell,
+            on_progress=self._report_progress,
         )
         commit = self._newest = fetched.commit
         if refused := self._refused.get(commit):
@@ -217,7 +210,7 @@ class Delivery:
         self._write(commit, served)
         is_gone = before is not None and self._is_gone(before.commit)
         previous = before.previous if before and is_gone else served
-        return Current(
+        return PublishedCommit(
             commit, now, verified_by, previous, default_branch=fetched.default_branch
         )
 
@@ -225,19 +218,18 @@ class Delivery:
         listing = self._list(commit)
         if not self._is_gone(commit):
             self._repair(listing, commit)
-            self._store.revise(commit, listing.surveyed)
+            self._store.replace_survey(commit, listing.surveyed)
             return
 
         def fill(folder: Path) -> Surveyed:
             previous = self._find_previous(served)
-            export(listing, self._repository, folder, previous, self._count)
+            export_files(listing, self._repository, folder, previous, self._report_files)
             return listing.surveyed
 
         self._store.stage(commit, fill)
         self._store.mark_checked(commit)  # each file was written, or compared
 
-    def _inspect(self, staged: Current, inspect: Inspect) -> None:
-        """Read a commit before it is served."""
+    def _inspect(self, staged: PublishedCommit, inspect: InspectCommit) -> None:
         self.doing = "Reading the skills"
         checkout = self._store.open_commit(staged.commit, staged)
         if checkout is None:
@@ -251,21 +243,19 @@ class Delivery:
             raise error.with_traceback(None) from None
 
     def verify(self, commit: str) -> str | None:
-        """Check the signature of a commit again, and return its signer.
-
-        None if no signature is needed.
+        """Verify the signature of a commit again; None if no signature is required.
 
         Raises:
             SignatureError: Its signer is not trusted now, or there is none.
         """
         if self._policy.signers is None:
             return None
-        return self._verify(Fetched(commit, self._repository.refs.find_object(commit)))
+        return self._verify(FetchResult(commit, self._repository.refs.find_object(commit)))
 
-    def _verify(self, fetched: Fetched) -> str | None:
+    def _verify(self, fetched: FetchResult) -> str | None:
         if self._policy.signers is None:
             return None
-        return verify(
+        return verify_signature(
             self._repository.git,
             self._policy.signers,
             commit=fetched.commit,
@@ -273,13 +263,10 @@ class Delivery:
             tag="" if self._remote.commit else self._remote.pin,
         )
 
-    def mend(self, current: Current | None, *, by_content: bool = False) -> None:
-        """Repair the files of the published commit that were changed on disk.
-
-        Args:
-            current: The published commit.
-            by_content: Whether each file is read, and compared with Git.
-        """
+    def repair_published(
+        self, current: PublishedCommit | None, *, by_content: bool = False
+    ) -> None:
+        """Repair edited files of the published commit, optionally by content."""
         if current is None:
             return
         with suppress(SyncError, OSError):  # the next fetch brings what is missing
@@ -288,18 +275,15 @@ class Delivery:
             if by_content:
                 self._store.mark_checked(current.commit)
 
-    def _repair(
-        self, listing: TreeListing, commit: str, *, by_content: bool = False
-    ) -> None:
+    def _repair(self, listing: TreeListing, commit: str, *, by_content: bool = False) -> None:
         folder = self._store.folder(commit)
-        wrong = repair(listing, self._repository, folder, by_content=by_content)
-        for file in wrong[:_MOST_LOGGED]:
+        wrong = repair_files(listing, self._repository, folder, by_content=by_content)
+        for file in wrong[:_MAX_LOGGED]:
             logger.warning("%r differed from commit %s; it is repaired", file, commit)
-        if others := len(wrong[_MOST_LOGGED:]):
+        if others := len(wrong[_MAX_LOGGED:]):
             logger.warning("%d more files differed; they are repaired", others)
 
     def _find_previous(self, served: str | None) -> tuple[TreeListing, Path] | None:
-        """Return the commit and the folder that unchanged files are linked from."""
         if served is None or self._is_gone(served):
             return None
         try:
@@ -308,8 +292,8 @@ class Delivery:
         except SyncError:
             return None  # Git has deleted it
 
-    def _fail(
-        self, error: SyncError, attempt: Attempt, now: float, longest_seconds: float
+    def _record_failure(
+        self, error: SyncError, attempt: SyncAttempt, now: float, longest_seconds: float
     ) -> None:
         failed = derive_failure(
             attempt,
@@ -321,24 +305,23 @@ class Delivery:
         refused = self._newest if isinstance(error, _REFUSALS) else ""
         self.attempt = replace(failed, refused_commit=refused)
         with suppress(SyncError, OSError):
-            self._store.remember(self.attempt)
-            self._store.collect()
+            self._store.save_attempt(self.attempt)
+            self._store.delete_unreferenced()
 
-    def _clean(self, lock: IO[Any], now: float) -> None:
-        """Write the state, and collect garbage; a failure of either does no harm."""
+    def _record_success(self, lock: IO[Any], now: float) -> None:
+        """Save the state and collect garbage; a failure of either is harmless."""
         try:
-            self._store.remember(Attempt(attempted_at=now))
-            self._repository.refs.keep(self._store.collect(), lock)
+            self._store.save_attempt(SyncAttempt(attempted_at=now))
+            self._repository.refs.retain(self._store.delete_unreferenced(), lock)
         except DamagedStoreError as error:
             logger.info("The next sync replaces the store of Git: %s", error)
-            self._repository.condemn()
+            self._repository.mark_damaged()
         except (SyncError, OSError) as error:
             logger.debug("Not cleaned up: %s", error)
 
-    def _tidy(self, lock: IO[Any]) -> None:
-        """Collect what was fetched and refused, if there is enough garbage."""
+    def _collect_garbage(self, lock: IO[Any]) -> None:
         with suppress(SyncError, OSError):
-            self._repository.refs.collect(lock)
+            self._repository.refs.collect_garbage(lock)
 
     def _is_gone(self, commit: str) -> bool:
         return commit not in self._store.commits()
@@ -346,15 +329,15 @@ class Delivery:
     def _list(self, commit: str) -> TreeListing:
         return self._repository.list_served(commit)
 
-    def _tell(self, verb: str, share: float) -> None:
+    def _report_progress(self, verb: str, share: float) -> None:
         self.doing = f"{verb} {share:.0%}"
 
-    def _count(self, done: int, total: int) -> None:
-        self._tell("Writing files", done / total if total else 1)
+    def _report_files(self, done: int, total: int) -> None:
+        self._report_progress("Writing files", done / total if total else 1)
 
 
-def _spares_remote(attempt: Attempt, freshness: Freshness, now: float) -> bool:
-    """Whether the last failure is recent enough, or its pause is not over."""
+def _is_backing_off(attempt: SyncAttempt, freshness: Freshness, now: float) -> bool:
+    """Whether the last failure is recent enough, or its back-off has not elapsed."""
     if freshness.newer_than <= attempt.attempted_at <= now:
         return True
-    return not freshness.is_urgent and is_resting(attempt.next_attempt_at, now)
+    return not freshness.is_urgent and is_backing_off(attempt.next_attempt_at, now)

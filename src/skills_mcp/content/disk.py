@@ -1,4 +1,4 @@
-"""Why the cache cannot be written, and what to do about it."""
+"""Errors of the cache's disk, with advice for the operator."""
 
 import errno
 from collections.abc import Iterator
@@ -26,11 +26,8 @@ _OTHER_ADVICE = "something is wrong with it: check the disk and the permissions"
 
 
 @contextmanager
-def explained(directory: Path) -> Iterator[None]:
-    """Turn an `OSError` of the block into an error that says what to do.
-
-    Args:
-        directory: The cache, for the message.
+def translate_disk_errors(directory: Path) -> Iterator[None]:
+    """Translate `OSError` into `SyncError` with advice.
 
     Raises:
         SyncError: For any `OSError` in the block.
@@ -40,6 +37,5 @@ def explained(directory: Path) -> Iterator[None]:
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, _OTHER_ADVICE)
         raise SyncError(
-            f"the cache {directory} cannot be written, as {advice}. The system said: "
-            f"{error}"
+            f"the cache {directory} cannot be written, as {advice}. The system said: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""Content in plain folders: those that the operator named, and `.agents/skills`."""
+"""Plain folders as sources: configured ones and `.agents/skills`."""
 
 import os
 from datetime import UTC, datetime
@@ -7,20 +7,15 @@ from typing import Literal
 
 from skills_mcp.content.source import Checkout, Mount
 from skills_mcp.errors import SyncError
-from skills_mcp.skills.homes import TOP, Selection
+from skills_mcp.skills.homes import TOP_SUBFOLDER, Selection
 
 FOLDER = ".agents/skills"
 MARKERS = (".git", ".jj", ".codelia")
-"""Names that mark the top of a project: a folder, or a file as in a Git worktree."""
+"""Markers of a project's root: a folder, or a file as in a Git worktree."""
 
 
 class LocalFolder:
-    """A folder that is served as it is.
-
-    Args:
-        directory: An absolute path; it may be a link.
-        setting: The setting that names the folder, for messages.
-    """
+    """A folder served in place; `setting` names its setting in messages."""
 
     mode: Literal["local"] = "local"
 
@@ -30,7 +25,7 @@ class LocalFolder:
         self._setting = setting
 
     def open(self) -> Checkout | None:
-        """Return the folder as it is now.
+        """Open the folder in its present state.
 
         Raises:
             SyncError: It does not exist, or cannot be read.
@@ -50,10 +45,10 @@ class LocalFolder:
 
 
 class DiscoveredFolder(LocalFolder):
-    """A folder that no setting names, so that it need not exist."""
+    """An unconfigured folder; it need not exist."""
 
     def open(self) -> Checkout | None:
-        """Return the folder as it is now; None if it does not exist.
+        """Open the folder in its present state; None if it does not exist.
 
         Raises:
             SyncError: It exists and cannot be read.
@@ -70,14 +65,14 @@ class DiscoveredFolder(LocalFolder):
 
 
 def find_project_root(working: Path) -> Path:
-    """Return the nearest folder above `working` with a marker, or `working` itself."""
+    """Find the nearest folder with a marker, upwards; `working` itself without one."""
     return next(filter(_has_marker, (working, *working.parents)), working)
 
 
 def derive_folders(root: Path, working: Path) -> tuple[Path, ...]:
-    """Return the folders from the project's root down to the working directory.
+    """List the folders from the project's root down to the working directory.
 
-    A working directory outside of the project adds nothing: the result is the root.
+    A working directory outside of the project adds nothing.
 
     >>> [f.as_posix() for f in derive_folders(Path("/home/a"), Path("/home/a/b/c"))]
     ['/home/a', '/home/a/b', '/home/a/b/c']
@@ -89,16 +84,13 @@ def derive_folders(root: Path, working: Path) -> tuple[Path, ...]:
 
 
 def derive_mounts(root: Path, working: Path, home: Path) -> tuple[Mount, ...]:
-    """Return every place that may hold skills of the project or the user.
-
-    Each is served from its `TOP`, so a package of the name `skills` is one of many.
-    """
+    """Mount every potential skills folder of the project and the user."""
     # 002 §5.1, §5.2
     project = [
         Mount(
             source=DiscoveredFolder(folder / FOLDER),
             at=(folder / FOLDER).relative_to(root).as_posix(),
-            selection=Selection(TOP),
+            selection=Selection(TOP_SUBFOLDER),
             scope="repo",
         )
         for folder in derive_folders(root, working)
@@ -106,7 +98,7 @@ def derive_mounts(root: Path, working: Path, home: Path) -> tuple[Mount, ...]:
     own = Mount(
         source=DiscoveredFolder(home / FOLDER),
         at=f"~/{FOLDER}",
-        selection=Selection(TOP),
+        selection=Selection(TOP_SUBFOLDER),
         scope="user",
     )
     return (*project, own)

@@ -1,8 +1,9 @@
-"""Several sources that are served together as one tree.
+"""Several sources served as one tree.
 
-Rule 1: a source that fails keeps what it had, and takes nothing from the others.
-Rule 2: each source is asked once in a sync, even if it is mounted several times, so
-two folders of one repository are always of the same commit.
+Rule 1: a source that fails keeps its previous content, and takes nothing from the
+others.
+Rule 2: each source syncs once, even if it is mounted several times, so two folders of
+one repository are always of the same commit.
 """
 
 import logging
@@ -20,20 +21,20 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.progress import Progress
 from skills_mcp.content.push import Push
 from skills_mcp.content.source import (
-    Accept,
-    Attempt,
     Checkout,
+    CommitCheck,
     Content,
+    ContentPart,
     ContentSource,
     Failure,
     Freshness,
     Mode,
     Mount,
-    Part,
     SourceState,
+    SyncAttempt,
+    derive_last_error,
     derive_longest_pause,
     derive_state,
-    recall,
 )
 from skills_mcp.errors import SyncError
 
@@ -41,27 +42,22 @@ logger = logging.getLogger(__name__)
 
 # A fetch mostly waits, so the limit spares the remotes, and the memory of a laptop:
 # each fetch is a process of Git.
-_PARALLEL_SYNCS = 16
+_MAX_PARALLEL_SYNCS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """The checkout to serve of a source, and the error if it is not the newest."""
-
+class _SyncOutcome:
     checkout: Checkout | None
     error: SyncError | None = None
 
 
-_Work = Callable[[ContentSource], _Outcome]
+_Work = Callable[[ContentSource], _SyncOutcome]
 
 
 class Mounts:
-    """Sources, and the place of each one in the tree.  Blocking.
+    """Sources, each with a distinct path in the tree.  Blocking.
 
-    With a single source its error is raised, instead of being among the `failures`.
-
-    Args:
-        mounts: In the operator's order, each with a different `at`.
+    A single source raises its error, instead of listing it in `failures`.
     """
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
@@ -78,17 +74,15 @@ class Mounts:
 
     @property
     def mode(self) -> Mode:
-        """`git` if any source is a repository, so that a timer makes sense."""
+        """`git` if any source is a repository; only those need a timer."""
         return "git" if self._repositories else "local"
 
     @property
     def name(self) -> str:
-        """All sources in a few words, safe to log: without any secret."""
         first, *others = [source.name for source in self._sources]
         return f"{first} and {len(others)} more" if others else first
 
     def find_folders(self) -> tuple[Path, ...]:
-        """Return the folders that are served as they are; they need not exist."""
         return tuple(
             mount.source.directory / mount.selection.subfolder
             for mount in self.mounts
@@ -96,35 +90,30 @@ class Mounts:
         )
 
     def open_published(self) -> Content | None:
-        """Return what was published before this process; None if a repository lacks it.
-
-        None for folders alone, too: a sync of them is as quick.
-        """
+        """Open content of earlier processes; None unless all repositories have some."""
         if not self._repositories:
             return None
         outcomes = {source: self._open(source) for source in self._sources}
-        if not all(outcomes[each].checkout for each in self._repositories):
+        if not all(outcomes[repository].checkout for repository in self._repositories):
             return None
-        return self._lay_out(outcomes)
+        return self._compose_content(outcomes)
 
     def open(self) -> Content | None:
-        """Return what this machine has, without any network; None if it has nothing."""
-        content = self._lay_out({each: self._open(each) for each in self._sources})
+        """Open all content of this machine, without network; None if there is none."""
+        content = self._compose_content({source: self._open(source) for source in self._sources})
         return content if content.parts else None
 
-    def read_news(self) -> Content | None:
-        """Return what another process has published; None if none has."""
+    def open_update(self) -> Content | None:
         served = self._newest.copy()
         content = self.open()
         is_new = any(c is not served.get(s) for s, c in self._newest.items())
         return content if is_new else None
 
     def is_check_due(self) -> bool:
-        """Whether the served files of a repository have to be compared with Git."""
-        return any(each.is_check_due() for each in self._repositories)
+        """Whether the served files of a repository must be compared with Git."""
+        return any(repository.is_check_due() for repository in self._repositories)
 
     def check(self) -> Content | None:
-        """Compare the served files with Git, and repair them; return what is served."""
         for source in self._repositories:
             if source.is_check_due():
                 source.check()
@@ -132,93 +121,73 @@ class Mounts:
 
     @property
     def doing(self) -> str:
-        """The step that a running sync is at; empty if none is running."""
+        """Step of the running sync; empty if none runs."""
         return str(self.progress) or next(
-            filter(None, (each.doing for each in self._repositories)), ""
+            filter(None, (repository.doing for repository in self._repositories)), ""
         )
 
-    def has_news(self) -> bool:
+    def has_update(self) -> bool:
         """Whether another process has published since the last `open`."""
-        return any(each.has_news() for each in self._repositories)
+        return any(repository.has_update() for repository in self._repositories)
 
     def may_move(self, push: Push) -> bool:
-        """Whether a push could bring something new.
-
-        Folders alone may hold what another program fetches after the same push.
-        """
+        """Whether a push could have changed any source; always for folders alone."""
         repositories = self._repositories
-        return not repositories or any(each.may_move(push) for each in repositories)
+        return not repositories or any(repository.may_move(push) for repository in repositories)
 
     def next_sync_at(self, interval_seconds: float | None) -> float:
-        """Return when the next source is due, in seconds since the epoch.
-
-        Infinity if none ever is: a folder is read on request only.
-        """
-        times = (each.next_sync_at(interval_seconds) for each in self._repositories)
+        """Time of the next due sync, in seconds since the epoch; infinity for never."""
+        times = (repository.next_sync_at(interval_seconds) for repository in self._repositories)
         return min(times, default=inf)
 
-    def sync(self, freshness: Freshness, accept: Accept) -> Content:
-        """Bring the content of all sources to this machine, all at the same time.
+    def sync(self, freshness: Freshness, accept: CommitCheck) -> Content:
+        """Sync all sources concurrently.
 
-        The error of a source that fails is among the `failures`, and its last good
-        checkout among the `parts`.
-
-        Args:
-            freshness: How new it has to be.
-            accept: Called with each commit before it is published.
+        A failed source adds its error to `failures`, and its last good checkout to
+        `parts`.
 
         Raises:
             SyncError: There is nothing at all, or the only source has failed.
         """
-        return self._conclude(
-            self._ask(lambda each: self._sync(each, freshness, accept))
+        return self._require_content(
+            self._map_sources(lambda source: self._sync(source, freshness, accept))
         )
 
-    def sync_due(self, interval_seconds: float | None, accept: Accept) -> Content:
-        """Sync the sources that are due, and open what the others have.
+    def sync_due(self, interval_seconds: float | None, accept: CommitCheck) -> Content:
+        """Sync the due sources, and open the others.
 
-        A remote that another process has asked meanwhile is not asked again.
-
-        Args:
-            interval_seconds: The pause after a success; None without a timer.
-            accept: Called with each commit before it is published.
+        A remote recently queried by another process is not queried again.
 
         Raises:
             SyncError: There is nothing at all, or the only source has failed.
         """
 
-        def work(source: ContentSource) -> _Outcome:
+        def work(source: ContentSource) -> _SyncOutcome:
             if not isinstance(source, RemoteBranch):
                 return self._open(source)
             attempt = source.attempt()
             if source.next_sync_at(interval_seconds) > time.time():
-                return _Outcome(self._read_kept(source), recall(attempt))
+                return _SyncOutcome(self._open_newest(source), derive_last_error(attempt))
             freshness = Freshness(
                 nextafter(attempt.attempted_at, inf),
                 longest_pause_seconds=derive_longest_pause(interval_seconds),
             )
             return self._sync(source, freshness, accept)
 
-        return self._conclude(self._ask(work))
+        return self._require_content(self._map_sources(work))
 
     def count_changes(self, before: Content | None, after: Content) -> int:
-        """Return how many files were added, changed or removed in all repositories."""
         old = _checkouts(before) if before else {}
         return sum(
             _count_changes(source, old.get(source), new)
             for source, new in _checkouts(after).items()
-            if isinstance(source, RemoteBranch) and not _is_same(old.get(source), new)
+            if isinstance(source, RemoteBranch) and not _has_same_revision(old.get(source), new)
         )
 
     def states(
         self, content: Content | None, interval_seconds: float | None
     ) -> tuple[SourceState, ...]:
-        """Return the state of each source, without discovered folders that are missing.
-
-        Args:
-            content: What is served, or None if nothing is.
-            interval_seconds: The pause between two syncs; None without a timer.
-        """
+        """Derive the state of each source, except missing discovered folders."""
         parts = {p.mount: p.checkout for p in content.parts} if content else {}
         return tuple(
             self._derive_state(mount, parts.get(mount), interval_seconds)
@@ -227,7 +196,6 @@ class Mounts:
         )
 
     def close(self) -> None:
-        """End the syncs that are running; later ones fail."""
         for source in self._repositories:
             source.close()
 
@@ -235,7 +203,7 @@ class Mounts:
         self, mount: Mount, checkout: Checkout | None, interval_seconds: float | None
     ) -> SourceState:
         source = mount.source
-        attempt, next_sync_at = Attempt(), inf
+        attempt, next_sync_at = SyncAttempt(), inf
         if isinstance(source, RemoteBranch):
             attempt = source.attempt()
             next_sync_at = source.next_sync_at(interval_seconds)
@@ -254,11 +222,10 @@ class Mounts:
             failed_syncs=self._failed_syncs[source],
         )
 
-    def _ask(self, work: _Work) -> dict[ContentSource, _Outcome]:
-        """Call `work` with all sources at the same time."""
+    def _map_sources(self, work: _Work) -> dict[ContentSource, _SyncOutcome]:
         if len(self._sources) == 1:
             return {source: work(source) for source in self._sources}
-        workers = min(_PARALLEL_SYNCS, len(self._sources))
+        workers = min(_MAX_PARALLEL_SYNCS, len(self._sources))
         with ThreadPoolExecutor(workers, thread_name_prefix="sync") as pool:
             try:
                 outcomes = list(pool.map(work, self._sources))
@@ -267,49 +234,47 @@ class Mounts:
                 raise
         return dict(zip(self._sources, outcomes, strict=True))
 
-    def _conclude(self, outcomes: Mapping[ContentSource, _Outcome]) -> Content:
-        content = self._lay_out(outcomes)
+    def _require_content(self, outcomes: Mapping[ContentSource, _SyncOutcome]) -> Content:
+        content = self._compose_content(outcomes)
         if content.error and (len(self._sources) == 1 or not content.parts):
             raise content.error
         return content
 
     def _sync(
-        self, source: ContentSource, freshness: Freshness, accept: Accept
-    ) -> _Outcome:
+        self, source: ContentSource, freshness: Freshness, accept: CommitCheck
+    ) -> _SyncOutcome:
         if not isinstance(source, RemoteBranch):
             return self._open(source)
         try:
-            return _Outcome(source.sync(freshness, accept))
+            return _SyncOutcome(source.sync(freshness, accept))
         except SyncError as error:
             if not error.is_recalled:
                 self._failed_syncs[source] += 1
             # What is served comes before what another process has published
             # meanwhile: a sync that fails changes nothing.
-            return _Outcome(self._newest.get(source) or self._read(source), error)
+            return _SyncOutcome(self._newest.get(source) or self._read(source), error)
 
-    def _open(self, source: ContentSource) -> _Outcome:
-        kept = self._newest.get(source)
+    def _open(self, source: ContentSource) -> _SyncOutcome:
+        newest = self._newest.get(source)
         try:
-            return _Outcome(source.open() or kept)
+            return _SyncOutcome(source.open() or newest)
         except SyncError as error:
             if isinstance(source, RemoteBranch):
                 logger.warning("Cannot serve the cache of %s: %s", source.name, error)
-            return _Outcome(kept, error)
+            return _SyncOutcome(newest, error)
 
-    def _read_kept(self, source: RemoteBranch) -> Checkout | None:
-        """Return what is served, or what another process has published since."""
-        kept = self._newest.get(source)
-        return (self._read(source) or kept) if source.has_news() or not kept else kept
+    def _open_newest(self, source: RemoteBranch) -> Checkout | None:
+        newest = self._newest.get(source)
+        return (self._read(source) or newest) if source.has_update() or not newest else newest
 
     def _read(self, source: RemoteBranch) -> Checkout | None:
-        """Return what is published; None if it cannot be read."""
         try:
             return source.open()
         except SyncError as error:
             logger.warning("Cannot read the cache of %s: %s", source.name, error)
             return None
 
-    def _lay_out(self, outcomes: Mapping[ContentSource, _Outcome]) -> Content:
+    def _compose_content(self, outcomes: Mapping[ContentSource, _SyncOutcome]) -> Content:
         for source, outcome in outcomes.items():
             self._errors[source] = outcome.error
             if isinstance(source, RemoteBranch) and outcome.checkout:
@@ -319,13 +284,13 @@ class Mounts:
             for mount in self.mounts
             if (error := outcomes[mount.source].error)
         )
-        return Content(tuple(_parts(self.mounts, outcomes)), tuple(failures))
+        return Content(tuple(_derive_parts(self.mounts, outcomes)), tuple(failures))
 
 
-def _parts(
-    mounts: Sequence[Mount], outcomes: Mapping[ContentSource, _Outcome]
-) -> Iterator[Part]:
-    """Yield the parts; a folder that is discovered twice is at its first place only."""
+def _derive_parts(
+    mounts: Sequence[Mount], outcomes: Mapping[ContentSource, _SyncOutcome]
+) -> Iterator[ContentPart]:
+    """Yield the parts, without repetitions of a discovered folder."""
     served = set()
     for mount in mounts:
         checkout = outcomes[mount.source].checkout
@@ -333,7 +298,7 @@ def _parts(
             continue
         folder = os.path.realpath(checkout.directory / mount.selection.subfolder)
         if mount.scope == "org" or folder not in served:
-            yield Part(mount, checkout)
+            yield ContentPart(mount, checkout)
         served.add(folder)
 
 
@@ -341,13 +306,11 @@ def _checkouts(content: Content) -> dict[ContentSource, Checkout]:
     return {part.mount.source: part.checkout for part in content.parts}
 
 
-def _count_changes(
-    source: RemoteBranch, before: Checkout | None, after: Checkout
-) -> int:
+def _count_changes(source: RemoteBranch, before: Checkout | None, after: Checkout) -> int:
     old = source.content_ids(before) if before else None
     new = source.content_ids(after)
     return len(dict((old or {}).items() ^ (new or {}).items()))
 
 
-def _is_same(old: Checkout | None, new: Checkout) -> bool:
+def _has_same_revision(old: Checkout | None, new: Checkout) -> bool:
     return old is not None and old.revision == new.revision is not None

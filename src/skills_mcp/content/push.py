@@ -1,7 +1,7 @@
-"""What a forge says was pushed, and whether a source could have moved with it.
+"""Pushes announced by a forge, and the sources they may affect.
 
-Rule: only what is certain to be elsewhere is left out. A fetch too many costs little,
-and one too few leaves old skills served.
+Rule: only provably unaffected sources are skipped. A superfluous fetch costs little,
+and a missing one leaves old skills served.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,9 @@ from skills_mcp.content.git.remote import DEFAULT_BRANCH, Remote
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A branch or tag of a repository that has moved; what is not known is empty."""
+    """A pushed branch or tag of a repository; unknown fields are empty."""
 
     addresses: tuple[str, ...] = ()
-    """Every URL of the repository."""
     ref: str = ""
     """Such as `refs/heads/main`."""
     default_branch: str = ""
@@ -35,22 +34,22 @@ class Push:
 
     def _is_of_repository(self, url: str) -> bool:
         """Compare within one host: a mirror or an alias has another one."""
-        followed = _parse_place(url)
+        followed = _parse_location(url)
         if followed is None:
             return True
         host, path = followed
         pushed = {
-            each[1]
-            for each in map(_parse_place, self.addresses)
-            if each and each[0] == host
+            location[1]
+            for location in map(_parse_location, self.addresses)
+            if location and location[0] == host
         }
         return not pushed or path in pushed
 
     def _is_of_branch(self, remote: Remote) -> bool:
         if not self.ref:
             return True
-        if remote.is_named and remote.wanted.startswith("refs/"):
-            return self.ref == remote.wanted
+        if remote.is_named and remote.requested_ref.startswith("refs/"):
+            return self.ref == remote.requested_ref
         if not self.default_branch:
             return True
         return self.ref in {
@@ -59,12 +58,12 @@ class Push:
         }
 
 
-def _parse_place(address: str) -> tuple[str, str] | None:
-    """Return the host and path of a repository; None if it is on this machine.
+def _parse_location(address: str) -> tuple[str, str] | None:
+    """Parse host and path of a repository; None for this machine.
 
-    >>> _parse_place("https://ada@Git.acme.com:8443/Platform/skills.git/")
+    >>> _parse_location("https://ada@Git.acme.com:8443/Platform/skills.git/")
     ('git.acme.com', 'platform/skills')
-    >>> _parse_place("git@git.acme.com:platform/skills.git")
+    >>> _parse_location("git@git.acme.com:platform/skills.git")
     ('git.acme.com', 'platform/skills')
     """
     try:

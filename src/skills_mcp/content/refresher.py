@@ -1,10 +1,10 @@
-"""Syncs in the background, one at a time: by a timer, on request, after an edit.
+"""Background syncs, one at a time: by timer, on request, after an edit.
 
 Rule 1: nothing happens before `wake()`, so that the first answer is not delayed.
-Rule 2: a sync belongs to the refresher, not to the request that asked for it: if one
-client cancels, the others that wait for the same sync still get its result.
-Rule 3: a refresh joins another refresh that is running, but not the timer's sync,
-which may have asked the remote before the change that the refresh is about.
+Rule 2: a sync belongs to the refresher, not to the request: if one client cancels, the
+other waiters for the same sync still get its result.
+Rule 3: a refresh joins another running refresh, but not the timer's sync, which may
+have queried the remote before the announced change.
 """
 
 import logging
@@ -17,17 +17,17 @@ from anyio.abc import TaskGroup
 
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import (
-    ENDING,
-    Accept,
-    Attempt,
+    SHUTTING_DOWN,
+    CommitCheck,
     Content,
-    EndingError,
     Freshness,
+    ShutdownError,
+    SyncAttempt,
     derive_failure,
     derive_longest_pause,
 )
 from skills_mcp.errors import ContentUnavailableError, SkillsError, SyncError
-from skills_mcp.processes.memory import out_of_memory_named
+from skills_mcp.processes.memory import translate_out_of_memory
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _JITTER = 0.1
 _POLL_SECONDS = 5.0
 
 # A window that opens does not fetch again what was fetched this recently.
-_JUST_NOW_SECONDS = 30.0
+_RECENT_SECONDS = 30.0
 
 # A retry after this pause mostly reads this machine only: each remote has a longer
 # back-off of its own, which all windows share. So a new folder is found soon.
@@ -47,14 +47,13 @@ _LONGEST_PAUSE_SECONDS = 60.0
 
 _RANDOMNESS = random.Random()  # noqa: S311 - spreads load, guards nothing
 
-Work = Callable[[], Content | None]
-"""Brings content; blocking. None says that there is nothing to load."""
+SyncWork = Callable[[], Content | None]
 
 
 class _SharedSync:
-    """A sync that is running: one at a time, with any number of waiters."""
+    """A running sync with any number of waiters."""
 
-    def __init__(self, work: Work, *, is_urgent: bool) -> None:
+    def __init__(self, work: SyncWork, *, is_urgent: bool) -> None:
         self.work = work
         self.is_urgent = is_urgent
         """Whether it asks the remote even during the pause after a failure."""
@@ -63,26 +62,17 @@ class _SharedSync:
 
 
 class Refresher:
-    """Runs syncs on a worker thread and hands their content to `load`.
+    """Runs syncs on a worker thread and loads their content.
 
-    If some sources fail, the content of the others is loaded, and then the sync
-    fails: what arrived is served, and the timer retries early.
-
-    Args:
-        mounts: Where the content comes from.
-        load: Makes content what is served; blocking. It may raise a `SkillsError`.
-        accept: Reads a commit before it is published; blocking, see `Accept`.
-        interval_minutes: Called at every poll; None switches the timer off.
-        is_watching: Whether an edit in a plain folder is served at once.
-        poll_seconds: The pause between two polls for work.
-        clock: The time, in seconds since the epoch.
+    If some sources fail, the content of the others is loaded, and the timer retries
+    early. `interval_minutes` is called at every poll; None switches the timer off.
     """
 
     def __init__(  # noqa: PLR0913 - the last two are for tests
         self,
         mounts: Mounts,
         load: Callable[[Content], None],
-        accept: Accept,
+        accept: CommitCheck,
         interval_minutes: Callable[[], float | None],
         *,
         is_watching: bool = False,
@@ -102,18 +92,18 @@ class Refresher:
         self._settled = anyio.Event()
         self._opened = anyio.Event()
         self._has_content = False
-        self._attempt = Attempt()
-        self._told = ""
+        self._attempt = SyncAttempt()
+        self._last_logged = ""
         self._running: _SharedSync | None = None
         self._last_error: SkillsError | None = None
         self._tasks: TaskGroup | None = None
 
     def wake(self) -> None:
-        """Let the work begin. Calling it again does nothing."""
+        """Start the work; idempotent."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Serve the published content, then sync when it is due, until cancelled."""
+        """Serve the published content, then sync when due, until cancelled."""
         await self._woken.wait()
         # Before any sync: two loads at once could end with the older content.
         await self._open_published()
@@ -125,11 +115,10 @@ class Refresher:
             await self._sync_for_ever()
 
     async def wait_until_ready(self, timeout_seconds: float) -> None:
-        """Return as soon as there is content.
+        """Wait for content, and start the work.
 
         Raises:
-            ContentUnavailableError: There is none after `timeout_seconds`, or the
-                first sync has failed.
+            ContentUnavailableError: The first sync has failed, or takes too long.
         """
         if self._has_content:
             return
@@ -140,10 +129,7 @@ class Refresher:
             raise ContentUnavailableError(self._explain_absence())
 
     async def wait_for_stored(self, timeout_seconds: float) -> None:
-        """Return when what is on this machine is served, or there is nothing on it.
-
-        It waits for no network, and no longer than `timeout_seconds`.
-        """
+        """Wait for the content of this machine, up to a timeout, without network."""
         if self._has_content:
             return
         self.wake()
@@ -151,7 +137,6 @@ class Refresher:
             await self._opened.wait()
 
     def _explain_absence(self) -> str:
-        """Say why there are no skills yet, and what to do."""
         if self._last_error:
             return (
                 f"There are no skills yet: {str(self._last_error).rstrip('.')}. Go on "
@@ -164,15 +149,15 @@ class Refresher:
         )
 
     async def wait_for_published(self) -> None:
-        """Return when what the disk has is served, if it has anything."""
+        """Wait until the content on disk is served, if there is any."""
         self.wake()
         await self._started.wait()
 
     async def refresh(self) -> None:
-        """Sync now, or join the refresh that is running.
+        """Sync now, or join the running refresh.
 
         Raises:
-            SyncError: The newest content of some source could not be had.
+            SyncError: A source's newest content is unavailable.
         """
         await self.wait_for_published()
         while (running := self._running) and not running.is_urgent:
@@ -183,15 +168,12 @@ class Refresher:
             is_urgent=True,
             longest_pause_seconds=derive_longest_pause(self._pause_seconds()),
         )
-        sync = self._join(
-            lambda: self._mounts.sync(freshness, self._accept), is_urgent=True
-        )
+        sync = self._join(lambda: self._mounts.sync(freshness, self._accept), is_urgent=True)
         await sync.done.wait()
         if sync.error:
             raise sync.error
 
-    def _join(self, work: Work, *, is_urgent: bool = False) -> _SharedSync:
-        """Return the sync that is running, or start one."""
+    def _join(self, work: SyncWork, *, is_urgent: bool = False) -> _SharedSync:
         if self._running is None:
             self._running = _SharedSync(work, is_urgent=is_urgent)
             self._require_tasks().start_soon(self._sync, self._running)
@@ -202,45 +184,39 @@ class Refresher:
         return self._tasks
 
     async def _open_published(self) -> None:
-        """Serve the published content before the first sync."""
         try:
-            with out_of_memory_named():
+            with translate_out_of_memory():
                 content = await anyio.to_thread.run_sync(self._mounts.open_published)
                 if content is None:
                     return
-                await anyio.to_thread.run_sync(
-                    self._load, content, abandon_on_cancel=True
-                )
+                await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
         except SkillsError as error:
             logger.warning("Cannot serve %s: %s", self._mounts.name, error)
         except Exception:
             logger.exception("Cannot serve the cache; the first sync may repair it")
         else:
-            self._settle()
+            self._mark_loaded()
 
     async def _sync_for_ever(self) -> None:
         newest = Freshness(
-            self._clock() - _JUST_NOW_SECONDS,
+            self._clock() - _RECENT_SECONDS,
             longest_pause_seconds=derive_longest_pause(self._pause_seconds()),
         )
         first = self._join(lambda: self._mounts.sync(newest, self._accept))
         await first.done.wait()
         if self._is_watching and self._mounts.find_folders():
-            self._require_tasks().start_soon(self._follow_folders)
+            self._require_tasks().start_soon(self._watch_folders)
         while True:
             await anyio.sleep(self._poll_seconds)
             try:
-                work = await anyio.to_thread.run_sync(
-                    self._find_work, abandon_on_cancel=True
-                )
+                work = await anyio.to_thread.run_sync(self._find_work, abandon_on_cancel=True)
             except Exception:
                 logger.exception("Cannot find out whether a sync is due")
                 continue
             if work:
                 await self._join(work).done.wait()
 
-    async def _follow_folders(self) -> None:
-        """Read plain folders again whenever something in them changes."""
+    async def _watch_folders(self) -> None:
         # Late: the first answer does not wait for the library.
         from skills_mcp.content.watching import watch_folders
 
@@ -252,10 +228,9 @@ class Refresher:
     def _sync_due(self) -> Content:
         return self._mounts.sync_due(self._pause_seconds(), self._accept)
 
-    def _find_work(self) -> Work | None:
-        """Return the work that is due; None if there is none."""
-        if self._mounts.has_news():
-            return self._mounts.read_news
+    def _find_work(self) -> SyncWork | None:
+        if self._mounts.has_update():
+            return self._mounts.open_update
         if self._mounts.is_check_due():
             return self._mounts.check
         return self._sync_due if self._is_due(self._pause_seconds()) else None
@@ -275,16 +250,12 @@ class Refresher:
 
     async def _sync(self, sync: _SharedSync) -> None:
         try:
-            with out_of_memory_named():
-                content = await anyio.to_thread.run_sync(
-                    sync.work, abandon_on_cancel=True
-                )
+            with translate_out_of_memory():
+                content = await anyio.to_thread.run_sync(sync.work, abandon_on_cancel=True)
                 if content is None:
                     return
-                await anyio.to_thread.run_sync(
-                    self._load, content, abandon_on_cancel=True
-                )
-            self._settle()
+                await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
+            self._mark_loaded()
             sync.error = content.error
         except SkillsError as error:
             sync.error = error
@@ -292,24 +263,24 @@ class Refresher:
             logger.exception("Sync failed unexpectedly")
             sync.error = SyncError("an unexpected error, see the server's log")
         except anyio.get_cancelled_exc_class():
-            sync.error = EndingError(ENDING)
+            sync.error = ShutdownError(SHUTTING_DOWN)
             raise
         finally:
-            self._remember(sync.error)
+            self._record_result(sync.error)
             self._running = None
             self._settled.set()
             self._opened.set()
             sync.done.set()
 
-    def _remember(self, error: SkillsError | None) -> None:
+    def _record_result(self, error: SkillsError | None) -> None:
         self._last_error = error
-        if isinstance(error, EndingError):
+        if isinstance(error, ShutdownError):
             return
-        told, self._told = self._told, str(error or "")
-        if error and self._told != told:
+        logged, self._last_logged = self._last_logged, str(error or "")
+        if error and self._last_logged != logged:
             logger.warning("Sync failed: %s", error)  # 001 §13
         if error is None:
-            self._attempt = Attempt()
+            self._attempt = SyncAttempt()
             return
         self._attempt = derive_failure(
             self._attempt,
@@ -319,6 +290,6 @@ class Refresher:
             randomness=_RANDOMNESS,
         )
 
-    def _settle(self) -> None:
+    def _mark_loaded(self) -> None:
         self._has_content = True
         self._settled.set()

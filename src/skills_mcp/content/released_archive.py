@@ -1,8 +1,7 @@
-"""An archive with a digest as a source: a release of skills that never changes.
+"""An archive with a digest as a source: an immutable release of skills.
 
-It becomes a commit in a repository of this machine, so that everything that holds for a
-repository holds for it: limits, snapshots, gates and repair. The same archive is the
-same commit everywhere.
+It becomes a commit of a local repository, so that all rules of a repository hold. The
+same archive is the same commit everywhere.
 """
 
 import os
@@ -20,9 +19,9 @@ from urllib.parse import urlsplit
 
 from skills_mcp.config.loopback import is_loopback
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.git.import_stream import render_commit, render_file
+from skills_mcp.content.git.import_stream import render_commit, render_inline_file
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Accept, Checkout, Freshness
+from skills_mcp.content.source import Checkout, CommitCheck, Freshness
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import (
     LimitExceededError,
@@ -30,68 +29,69 @@ from skills_mcp.errors import (
     SignatureError,
     SyncError,
 )
-from skills_mcp.files.archive import ArchiveLimits, PackedFile, opened_archive
+from skills_mcp.files.archive import ArchiveLimits, PackedFile, open_archive
 
 if TYPE_CHECKING:
-    from skills_mcp.content.git.repository import RemoteAnswer
+    from skills_mcp.content.git.repository import RemoteStatus
 
-_MOST_BYTES = 256 * 1024 * 1024  # they are in memory once, while the commit is made
+_MAX_ARCHIVE_BYTES = 256 * 1024 * 1024  # they are in memory once, while the commit is made
 _CHUNK = 1024 * 1024
-_MOST_SIGNATURE_BYTES = 64 * 1024
+_MAX_SIGNATURE_BYTES = 64 * 1024
 _REF = "refs/heads/main"
 _NAMESPACE = "file"  # of `ssh-keygen -Y sign -n file`
 _CHECK_SECONDS = 30.0
 _DIGITS = 12
 _SIGNATURE = ".sig"
 # The digest is of the file: a host must not compress it once more.
-_AS_STORED = {"Accept-Encoding": "identity"}
+_UNENCODED = {"Accept-Encoding": "identity"}
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Where an archive is, and which one it has to be."""
+    """Location and digest of an archive."""
 
     url: str
     """An https URL, or an absolute path."""
     sha256: str
-    """Of the whole file, in lower hexadecimal digits."""
+    """Digest of the whole file, in lower hexadecimal digits."""
 
     @property
-    def shown(self) -> str:
-        """The address without its query, in which hosts sign URLs."""
-        return _show(self.url)
+    def redacted_url(self) -> str:
+        """The address without its query, as hosts put signatures there."""
+        return _strip_query(self.url)
 
     @property
     def file(self) -> str:
-        """The name of the file, which says how it is packed."""
+        """File name; its suffix tells the archive format."""
         return urlsplit(self.url).path.rpartition("/")[2] or "archive"
 
 
 class ReleasedArchive(RemoteBranch):
-    """An archive that is fetched once, compared with its digest, and served. Blocking.
+    """An archive fetched once, compared with its digest, and served.  Blocking.
 
-    Where signers are demanded, the archive needs an SSH signature of one of them, in a
-    file beside it with `.sig` at the end; it is checked at each opening.
+    A required SSH signature is in a file of the same name plus `.sig`.
     """
 
     def __init__(self, archive: Archive, cache: Path, policy: SyncPolicy) -> None:
         self._archive = archive
-        self._place = cache / "archives" / f"{archive.sha256}.git"
+        self._repository_path = cache / "archives" / f"{archive.sha256}.git"
         self._signers = policy.signers
         self._seen_checkout: Checkout | None = None
         self._signed: Checkout | None = None
         super().__init__(
-            Remote(os.fspath(self._place), "main"), cache, replace(policy, signers=None)
+            Remote(os.fspath(self._repository_path), "main"),
+            cache,
+            replace(policy, signers=None),
         )
-        self.name = f"{archive.shown} (sha256 {archive.sha256[:_DIGITS]})"
+        self.name = f"{archive.redacted_url} (sha256 {archive.sha256[:_DIGITS]})"
 
     @property
     def url(self) -> str:
-        """The address of the archive, without a query, which may be a secret."""
-        return self._archive.shown
+        """The address of the archive, without its possibly secret query."""
+        return self._archive.redacted_url
 
     def open(self) -> Checkout | None:
-        """Return the release that was published on this machine, without any network.
+        """Open the release published on this machine, without network access.
 
         Raises:
             SyncError: It may not be served, or cannot be read.
@@ -100,112 +100,112 @@ class ReleasedArchive(RemoteBranch):
         if checkout is None or self._signers is None:
             return checkout
         # The same object for the same state: another one would be news.
-        signer = _verify(self._place / "archive", self._signers)
+        signer = _verify_archive(self._repository_path / "archive", self._signers)
         if checkout is not self._seen_checkout or self._signed is None:
             self._seen_checkout = checkout
             self._signed = replace(checkout, verified_by=signer)
         return self._signed
 
-    def sync(self, freshness: Freshness, accept: Accept) -> Checkout:
-        """Fetch the archive if it is not here yet, and publish what it holds.
+    def sync(self, freshness: Freshness, accept: CommitCheck) -> Checkout:
+        """Fetch the archive if it is missing, and publish its content.
 
         Raises:
-            SyncError: What was published before stays published.
+            SyncError: The sync failed; the published content stays published.
         """
-        if not self._policy.is_offline and not self._is_here():
+        if not self._policy.is_offline and not self._is_imported():
             try:
-                shutil.rmtree(self._place, ignore_errors=True)
-                self._bring()
+                shutil.rmtree(self._repository_path, ignore_errors=True)
+                self._import_archive()
             except OSError as error:
                 reason = error.strerror or "an error of the disk"
                 raise SyncError(f"{self.name} cannot be kept: {reason}") from error
         return super().sync(freshness, accept)
 
     def next_sync_at(self, interval_seconds: float | None) -> float:
-        """Return infinity once it is published: an archive never changes."""
+        """Infinity once published: an archive never changes."""
         published = self._store.current() is not None
         return inf if published else super().next_sync_at(interval_seconds)
 
-    def ask_remote(self) -> "RemoteAnswer":
-        """Begin to read the archive, as far as its host answers; nothing is written.
+    def ask_remote(self) -> "RemoteStatus":
+        """Request the start of the archive, without writing anything.
 
         Raises:
             SyncError: It is not there, or cannot be read.
         """
-        from skills_mcp.content.git.repository import RemoteAnswer
+        from skills_mcp.content.git.repository import RemoteStatus
 
         with closing(self._read(self._archive.url)) as chunks:
             next(chunks, b"")
-        return RemoteAnswer(f"the archive with the SHA-256 {self._archive.sha256}")
+        return RemoteStatus(f"the archive with the SHA-256 {self._archive.sha256}")
 
-    def _tell_branch(self, default: str) -> None:
+    def _log_default_branch(self, default: str) -> None:
         """Keep the name: an archive has no branch."""
 
-    def _is_here(self) -> bool:
+    def _is_imported(self) -> bool:
         # Signers may have been demanded only after the archive was fetched.
-        wanted = self._place / "archive" if self._signers else self._place / "HEAD"
-        return wanted.exists()
+        required = (
+            self._repository_path / "archive" if self._signers else self._repository_path / "HEAD"
+        )
+        return required.exists()
 
-    def _bring(self) -> None:
-        """Fetch, compare and unpack the archive, and make the commit of it."""
-        above = self._place.parent
+    def _import_archive(self) -> None:
+        above = self._repository_path.parent
         above.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=above) as scratch:
             file = Path(scratch) / self._archive.file
             self._download(self._archive.url, file, self._limits().archive_bytes)
-            self._compare(file)
+            self._check_digest(file)
             repository = Path(scratch) / "repository"
-            git = self._parts.repository.git.beside(repository)
+            git = self._parts.repository.git.with_directory(repository)
             git.run("init", "--quiet", "--bare", "--template=")
             if self._signers:
                 signature = file.with_name(f"{file.name}{_SIGNATURE}")
-                place, mark, query = self._archive.url.partition("?")
-                address = f"{place}{_SIGNATURE}{mark}{query}"
-                self._download(address, signature, _MOST_SIGNATURE_BYTES)
-                file.rename(kept := repository / "archive")
+                base, mark, query = self._archive.url.partition("?")
+                address = f"{base}{_SIGNATURE}{mark}{query}"
+                self._download(address, signature, _MAX_SIGNATURE_BYTES)
+                file.rename(archive := repository / "archive")
                 signature.rename(repository / f"archive{_SIGNATURE}")
-                _verify(kept, self._signers)
-                os.link(kept, file)  # its name says how it is packed
+                _verify_archive(archive, self._signers)
+                os.link(archive, file)  # its name says how it is packed
             try:
-                with opened_archive(file, Path(scratch), self._limits()) as files:
+                with open_archive(file, Path(scratch), self._limits()) as files:
                     stream = b"".join(_render(self._archive, files))
             except PackageRefusedError as error:
                 raise SyncError(f"{self.name}: {error}") from error
             git.run("fast-import", "--quiet", "--done", stdin=stream)
             with suppress(OSError):  # another window was faster
-                repository.rename(self._place)
-        if not self._place.is_dir():
+                repository.rename(self._repository_path)
+        if not self._repository_path.is_dir():
             raise SyncError(f"{self.name} cannot be kept in {above}")
 
     def _limits(self) -> ArchiveLimits:
         policy = self._policy
         return ArchiveLimits(
-            archive_bytes=min(policy.max_download_bytes, _MOST_BYTES),
-            total_bytes=min(policy.max_total_bytes, _MOST_BYTES),
+            archive_bytes=min(policy.max_download_bytes, _MAX_ARCHIVE_BYTES),
+            total_bytes=min(policy.max_total_bytes, _MAX_ARCHIVE_BYTES),
             entries=policy.max_files,
         )
 
-    def _compare(self, file: Path) -> None:
+    def _check_digest(self, file: Path) -> None:
         with file.open("rb") as handle:
             digest = sha256()
             while chunk := handle.read(_CHUNK):
                 digest.update(chunk)
         if digest.hexdigest() != self._archive.sha256:
             raise SyncError(
-                f"{self._archive.shown} has the SHA-256 {digest.hexdigest()}, and the "
+                f"{self._archive.redacted_url} has the SHA-256 {digest.hexdigest()}, and the "
                 f"settings want {self._archive.sha256}. Find out who changed the "
                 "archive; if it is a new release, write its digest into sha256"
             )
 
-    def _download(self, address: str, target: Path, most_bytes: int) -> None:
-        """Write a file of the network or of this machine, and count what comes."""
+    def _download(self, address: str, target: Path, max_bytes: int) -> None:
         written = 0
         with target.open("xb") as sink:
             for chunk in self._read(address):
                 written += len(chunk)
-                if written > most_bytes:
+                if written > max_bytes:
                     raise LimitExceededError(
-                        f"{_show(address)} has more than {most_bytes:,} bytes. Raise "
+                        f"{_strip_query(address)} has more than {max_bytes:,} bytes. Raise "
                         "limits.max_download_bytes, or make the archive smaller"
                     )
                 sink.write(chunk)
@@ -218,9 +218,9 @@ class ReleasedArchive(RemoteBranch):
 
 
 def is_fetchable(url: str) -> bool:
-    """Whether an archive is fetched from an address: https, this machine, or a path.
+    """Whether an address is https, http to this machine, or a path.
 
-    An address with a user or a password is not: it would stand in logs and locks.
+    User information is refused: it would stand in logs and lock files.
 
     >>> is_fetchable("https://x.example/a.zip"), is_fetchable("http://x.example/a.zip")
     (True, False)
@@ -231,7 +231,7 @@ def is_fetchable(url: str) -> bool:
     return "://" not in url or (not has_secret and (parts.scheme == "https" or is_near))
 
 
-def _show(address: str) -> str:
+def _strip_query(address: str) -> str:
     return address.partition("?")[0] if "://" in address else address
 
 
@@ -250,40 +250,37 @@ def _read_url(address: str, timeout_seconds: float) -> Iterator[bytes]:
     try:
         with (
             httpx.Client(follow_redirects=True, timeout=timeout_seconds) as client,
-            client.stream("GET", address, headers=_AS_STORED) as response,
+            client.stream("GET", address, headers=_UNENCODED) as response,
         ):
-            asked = (*(each.url for each in response.history), response.url)
-            if not all(is_fetchable(str(each)) for each in asked):
-                raise SyncError(f"{_show(address)} leads to an address without https")
+            urls = (*(hop.url for hop in response.history), response.url)
+            if not all(is_fetchable(str(hop)) for hop in urls):
+                raise SyncError(f"{_strip_query(address)} leads to an address without https")
             if response.status_code != httpx.codes.OK:
                 raise SyncError(
-                    f"{_show(address)} answers {response.status_code} "
+                    f"{_strip_query(address)} answers {response.status_code} "
                     f"{response.reason_phrase}. Check the address"
                 )
             yield from response.iter_raw(_CHUNK)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        said = str(error) or type(error).__name__
-        raise SyncError(f"{_show(address)} cannot be fetched: {said}") from error
+        reason = str(error) or type(error).__name__
+        raise SyncError(f"{_strip_query(address)} cannot be fetched: {reason}") from error
 
 
 def _render(archive: Archive, files: Sequence[PackedFile]) -> Iterator[bytes]:
-    """Yield the stream of `git fast-import`; nothing of it depends on the machine."""
     top = _find_top([file.path for file in files])
     yield from render_commit(_REF, f"{archive.sha256}\n", seconds=0)
-    for file in sorted(files, key=lambda each: each.path):
+    for file in sorted(files, key=lambda packed: packed.path):
         with file.open() as handle:
             data = handle.read(file.size_bytes + 1)
         if len(data) != file.size_bytes:
             raise PackageRefusedError(f"The archive lies about {file.path}")
         path = file.path.removeprefix(top)
-        yield from render_file(path, data, is_executable=file.is_executable)
+        yield from render_inline_file(path, data, is_executable=file.is_executable)
     yield b"done\n"
 
 
 def _find_top(paths: Sequence[str]) -> str:
-    """Return the one folder that holds everything, as forges pack a repository.
-
-    A package that was packed with its folder keeps it.
+    """Find the single top folder of a packed repository, unless it is a package.
 
     >>> _find_top(["skills-1.2/README.md", "skills-1.2/skills/a.md"])
     'skills-1.2/'
@@ -297,12 +294,7 @@ def _find_top(paths: Sequence[str]) -> str:
     return top if is_alone and not is_package else ""
 
 
-def _verify(archive: Path, signers: Signers) -> str:
-    """Return who has signed an archive.
-
-    Raises:
-        SignatureError: No trusted key has, or that cannot be checked.
-    """
+def _verify_archive(archive: Path, signers: Signers) -> str:
     signature = archive.with_name(f"{archive.name}{_SIGNATURE}")
     revoked = ("-r", os.fspath(signers.revoked)) if signers.revoked else ()
     allowed, signed = os.fspath(signers.allowed), os.fspath(signature)

@@ -1,4 +1,4 @@
-"""What every source of content promises, its state, and when it is tried again."""
+"""Sources of content: their contract, policy, state, progress and back-off."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from skills_mcp.errors import AccessRefusedError, SyncError
-from skills_mcp.processes.retry import derive_pause
-from skills_mcp.skills.homes import WHOLE, HomeFolder, Selection
+from skills_mcp.processes.retry import derive_backoff
+from skills_mcp.skills.homes import DEFAULT_SELECTION, RelativeRoot, Selection
 from skills_mcp.skills.model import Problem, Scope
 
 Mode = Literal["local", "git"]
-"""What a source is: a folder on this machine, or a Git repository."""
+"""Kind of source: a folder on this machine, or a Git repository."""
 
 _ERRORS = SyncError.__module__
 
@@ -22,45 +22,40 @@ _ERRORS = SyncError.__module__
 _MISSED_INTERVALS = 3
 
 
-ENDING = "the process is ending"
+SHUTTING_DOWN = "the process is ending"
 
 
-class EndingError(SyncError):
-    """A sync was ended with its process, which says nothing about the source."""
+class ShutdownError(SyncError):
+    """A sync cancelled by the end of the process; the source is not at fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class SurveyedPart:
-    """What a walk over a whole commit has found, before it was written to a disk.
+    """Findings of a walk over a whole commit; the disk has servable files alone."""
 
-    Only files that can be served are written, so the rest is known from here alone.
-    """
-
-    homes: tuple[HomeFolder, ...]
-    """Where the skills begin."""
+    homes: tuple[RelativeRoot, ...]
     problems: tuple[Problem, ...]
-    """What is not served; files are relative to the top of the source."""
+    """Unserved files; paths are relative to the top of the source."""
 
 
 Surveyed = Mapping[Selection, SurveyedPart]
-"""By the part of the source that is served."""
+"""Surveys by served part of the source."""
 
 
 LONGEST_PAUSE_SECONDS = 15 * 60.0
-"""The longest pause after failures: a repaired network is found within this time.
-A timer that runs more often shortens it."""
+"""Maximum back-off: a repaired network is found within this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How new content has to be for a sync to leave the remote alone."""
+    """Required age of content for a sync without the remote."""
 
     newer_than: float
-    """In seconds since the epoch: content fetched since then is new enough."""
+    """Content fetched since then is fresh, in seconds since the epoch."""
     is_urgent: bool = False
-    """Whether the remote is asked even during the pause after a failure."""
+    """Whether the remote is contacted even during the back-off."""
     longest_pause_seconds: float = LONGEST_PAUSE_SECONDS
-    """The longest pause after a failure of this sync."""
+    """Maximum back-off after a failure of this sync."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +63,25 @@ class Hold:
     """A rollback: an older commit is served until `rollback --resume`."""
 
     since: float
-    """When the rollback was, in seconds since the epoch."""
+    """Time of the rollback, in seconds since the epoch."""
     instead_of: str
-    """The newer commit that is not served."""
+    """The newer, unserved commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """How the last syncs of a source went, in all processes of this machine."""
+class SyncAttempt:
+    """State of a source's last syncs, by all processes of this machine."""
 
     attempted_at: float = 0.0
-    """When the last one was, in seconds since the epoch; 0 if there was none."""
+    """Time of the last one, in seconds since the epoch; 0 without any."""
     failures: int = 0
-    """How many failed since the last success."""
+    """Failures since the last success."""
     next_attempt_at: float = 0.0
-    """When a sync that is not urgent may ask the remote again."""
+    """Earliest time of the next sync, unless urgent."""
     error_code: str = ""
     error_message: str = ""
     refused_commit: str = ""
-    """The newest commit of the remote, if that was refused."""
+    """The newest commit of the remote, if it was refused."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -94,23 +89,19 @@ class Checkout:
     """One revision of the content, complete; a commit's files never change."""
 
     directory: Path
-    """The top folder of the content."""
     revision: str | None
-    """The commit, or None for a plain folder."""
+    """The commit; None for a plain folder."""
     synced_at: datetime
-    """When this was last known to be the newest revision."""
+    """Last time this was known to be the newest revision."""
     surveyed: Surveyed = field(default_factory=dict)
-    """What is known of a commit; empty for a plain folder."""
     verified_by: str | None = None
-    """The signer, if signatures are checked."""
     hold: Hold | None = None
-    """The rollback to this commit, if there was one."""
     default_branch: str = ""
-    """The remote's default branch, if that is followed because there is no `main`."""
+    """The remote's default branch, if it stands in for a missing `main`."""
 
 
-Accept = Callable[["ContentSource", Checkout], None]
-"""Reads a commit before it is published.
+CommitCheck = Callable[["ContentSource", Checkout], None]
+"""Checks a commit before its publication.
 
 Raises:
     SyncError: It cannot be served.
@@ -118,25 +109,18 @@ Raises:
 
 
 class ContentSource(Protocol):
-    """What a folder and a repository have in common.
-
-    What only a repository can do is in `RemoteBranch`.
-    """
+    """Common interface of folders and repositories."""
 
     @property
-    def mode(self) -> Mode:
-        """Which of the two kinds this is."""
-        ...
+    def mode(self) -> Mode: ...
 
     @property
     def name(self) -> str:
-        """The folder or the repository's address, safe to log: without any secret."""
+        """The folder or the repository's address, without secrets."""
         ...
 
     def open(self) -> Checkout | None:
-        """Return the content that this machine has, without any network.  Blocking.
-
-        None if there is none, and that is not a failure.
+        """Open the content of this machine, without network; None if there is none.
 
         Raises:
             SyncError: It may not be served, or cannot be read.
@@ -146,33 +130,30 @@ class ContentSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A source, and the place of its skills in the tree."""
+    """A source, and the path of its skills in the tree."""
 
     source: ContentSource
     at: str = ""
-    """The prefix of its skills' paths, such as `teams/web`; empty for the top."""
-    selection: Selection = WHOLE
-    """Which part of the source is served."""
+    """Path prefix of its skills, such as `teams/web`; empty for the top."""
+    selection: Selection = DEFAULT_SELECTION
     scope: Scope = "org"
 
     @property
     def prefix(self) -> str:
-        """What stands before every path of its skills, such as `teams/web/`."""
+        """Path prefix with a trailing slash, such as `teams/web/`."""
         at = self.at.strip("/")
         return f"{at}/" if at else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One source's share of the content."""
-
+class ContentPart:
     mount: Mount
     checkout: Checkout
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A source whose sync failed.  Its previous content stays served."""
+    """A failed sync.  The source's previous content stays served."""
 
     mount: Mount
     error: SyncError
@@ -180,23 +161,23 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The newest checkout of every source that has one, in the operator's order."""
+    """The newest checkout of every source, in the operator's order."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ContentPart, ...]
     failures: tuple[Failure, ...] = ()
 
     @property
     def commit(self) -> str | None:
-        """The commit of the first source, for replies that are about no skill."""
+        """The commit of the first source, for replies without a skill."""
         return self.parts[0].checkout.revision if self.parts else None
 
     @property
     def error(self) -> SyncError | None:
-        """The failures as one error that names each source; None without failures."""
+        """The failures as one error with all source names; None without failures."""
         if not self.failures:
             return None
-        said = list(dict.fromkeys(map(_render, self.failures)))
-        message = "; ".join([*(text.rstrip(".") for text in said[:-1]), said[-1]])
+        messages = list(dict.fromkeys(map(_name_failure, self.failures)))
+        message = "; ".join([*(text.rstrip(".") for text in messages[:-1]), messages[-1]])
         kinds = {type(failure.error) for failure in self.failures}
         # Errors of several kinds share only the code of a sync.
         kind = kinds.pop() if len(kinds) == 1 else SyncError
@@ -206,46 +187,41 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceState:
-    """What one source serves, how new that is, and how its last sync ended."""
+    """Served commit, age and last sync result of one source."""
 
     mount: str
-    """The prefix of its skills' paths; empty for the top."""
+    """Path prefix of its skills; empty for the top."""
     name: str
     mode: Mode
     commit: str | None
     synced_at: datetime | None
     error: SyncError | None
     age_seconds: float | None = None
-    """How long ago `synced_at` was; None for a folder, which is always current."""
+    """Time since `synced_at`; None for a folder: it is always current."""
     is_stale: bool = False
-    """Whether three intervals passed without a successful sync, or there is nothing."""
+    """Whether three intervals passed without a success, or nothing is served."""
     verified_by: str | None = None
-    """The signer of the commit, if signatures are checked."""
     hold: Hold | None = None
-    """The rollback that is in force, if there is one."""
     default_branch: str = ""
-    """The remote's default branch, if that is followed because there is no `main`."""
+    """The remote's default branch, if it stands in for a missing `main`."""
     failed_at: datetime | None = None
     next_attempt_at: datetime | None = None
     refused_commit: str | None = None
     """The newest commit of the remote, if it was refused."""
     is_failing: bool = False
-    """Whether a commit was refused, or no sync succeeded for longer than an interval.
-
-    False unless the last sync failed.
-    """
+    """Whether a commit was refused, or all syncs failed for longer than an interval."""
     failed_syncs: int = 0
-    """How many syncs have failed since this process began."""
+    """Failed syncs of this process."""
     not_served: int = 0
-    """How many packages lie outside of the folders that are served."""
+    """Number of packages outside of the served folders."""
 
 
-def accept_all(source: ContentSource, checkout: Checkout) -> None:
-    """Refuse no commit: an `Accept` for callers that read nothing."""
+def accept_any_commit(source: ContentSource, checkout: Checkout) -> None:
+    """Accept any commit: a `CommitCheck` for callers without skills."""
 
 
-def recall(attempt: Attempt) -> SyncError | None:
-    """Return the error that the last sync raised, or None if it succeeded."""
+def derive_last_error(attempt: SyncAttempt) -> SyncError | None:
+    """Recreate the error of the last sync; None after a success."""
     if not attempt.failures:
         return None
     subclasses: list[type[SyncError]] = SyncError.__subclasses__()
@@ -257,22 +233,16 @@ def recall(attempt: Attempt) -> SyncError | None:
 def derive_state(  # noqa: PLR0913 - each of them is something that a source knows
     mount: Mount,
     checkout: Checkout | None,
-    attempt: Attempt,
+    attempt: SyncAttempt,
     *,
     next_sync_at: float,
     interval_seconds: float | None,
     now: float,
 ) -> SourceState:
-    """Return what a source serves, how new that is, and how its last sync ended.
+    """Derive the state of a source for display.
 
-    Args:
-        mount: The source, and its place.
-        checkout: What it serves.
-        attempt: How its last syncs went, on this machine.
-        next_sync_at: When it is synced again, in seconds since the epoch; infinity if
-            it never is, because it is held, pinned, offline, or a folder.
-        interval_seconds: The pause between two syncs; None if there is no timer.
-        now: In seconds since the epoch.
+    `next_sync_at` is in seconds since the epoch; infinity if no sync will follow:
+    rolled back, pinned, offline, or a folder.
     """
     is_git = mount.source.mode == "git"
     age = _derive_age(checkout, now) if is_git else None
@@ -290,22 +260,21 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
         mode=mount.source.mode,
         commit=checkout.revision if checkout else None,
         synced_at=checkout.synced_at if checkout else None,
-        error=recall(attempt),
+        error=derive_last_error(attempt),
         age_seconds=age,
         is_stale=checkout is None or is_missed,
         verified_by=checkout.verified_by if checkout else None,
         hold=checkout.hold if checkout else None,
         default_branch=checkout.default_branch if checkout else "",
-        failed_at=_time(attempt.attempted_at) if attempt.failures else None,
-        next_attempt_at=_time(attempt.next_attempt_at) if is_retried else None,
+        failed_at=_to_datetime(attempt.attempted_at) if attempt.failures else None,
+        next_attempt_at=_to_datetime(attempt.next_attempt_at) if is_retried else None,
         refused_commit=attempt.refused_commit or None,
         is_failing=attempt.failures > 0
         and (bool(attempt.refused_commit) or age is None or age > interval),
     )
 
 
-def _render(failure: Failure) -> str:
-    """Return the message with the name of its source, which most have already."""
+def _name_failure(failure: Failure) -> str:
     name, message = failure.mount.source.name, str(failure.error)
     return message if name in message else f"{name}: {message}"
 
@@ -315,7 +284,7 @@ def _derive_age(checkout: Checkout | None, now: float) -> float | None:
     return max(0.0, now - checkout.synced_at.timestamp()) if checkout else None
 
 
-def _time(seconds: float) -> datetime:
+def _to_datetime(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -328,34 +297,28 @@ _REFUSED_SECONDS = 5 * 60.0
 
 
 def derive_failure(
-    before: Attempt,
+    before: SyncAttempt,
     error: SyncError,
     now: float,
     *,
     longest_seconds: float,
     randomness: random.Random,
-) -> Attempt:
-    """Return the state after a failed sync, with the time of the next attempt.
+) -> SyncAttempt:
+    """Derive the state after a failed sync, with the back-off.
 
-    Args:
-        before: The state until now.
-        error: Its code and message are kept, and the pause that the host asks for.
-        now: In seconds since the epoch.
-        longest_seconds: The longest pause, unless the host asks for a longer one or
-            refuses our token.
-        randomness: The source of the jitter.
+    It may exceed `longest_seconds` if the host requests that or refuses our token.
     """
     failures = before.failures + 1
-    pause = derive_pause(
+    pause = derive_backoff(
         failures,
         first_seconds=_FIRST_PAUSE_SECONDS,
         longest_seconds=longest_seconds,
-        asked_seconds=error.retry_after_seconds,
+        retry_after_seconds=error.retry_after_seconds,
         randomness=randomness,
     )
     if isinstance(error, AccessRefusedError):
         pause = max(pause, _REFUSED_SECONDS)
-    return Attempt(
+    return SyncAttempt(
         attempted_at=now,
         failures=failures,
         next_attempt_at=now + pause,
@@ -365,7 +328,7 @@ def derive_failure(
 
 
 def derive_longest_pause(interval_seconds: float | None) -> float:
-    """Return the longest pause after failures, by the timer's interval.
+    """Limit the maximum back-off to the timer's interval.
 
     >>> derive_longest_pause(60.0), derive_longest_pause(None)
     (60.0, 900.0)

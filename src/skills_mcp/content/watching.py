@@ -1,6 +1,6 @@
-"""Waits for changes below folders, with what the operating system offers for that.
+"""Notifications of changes below folders, by the operating system.
 
-On Linux that is inotify, on macOS FSEvents, on Windows ReadDirectoryChangesW:
+On Linux by inotify, on macOS by FSEvents, on Windows by ReadDirectoryChangesW:
 https://watchfiles.helpmanual.io
 """
 
@@ -20,23 +20,18 @@ _STEP_MS = 100
 _LONGEST_BURST_MS = 500
 
 # How soon a folder is noticed that was made, replaced or taken away.
-_LOOK_MS = 500
+_POLL_MS = 500
 
 _Identity = tuple[str, int, int]
-"""The real path of a folder, its device and its inode."""
 
 
 async def watch_folders(find: Callable[[], Sequence[Path]]) -> AsyncIterator[None]:
-    """Yield whenever something below some folders may have changed, until cancelled.
+    """Yield at once and after potential changes below folders, until cancelled.
 
-    Also once at the beginning, for what has changed before the watch. A folder may
-    come, go, or be replaced meanwhile. Where folders cannot be watched, the log says
-    so once, and the iteration ends.
-
-    Args:
-        find: Returns the folders; they need not exist.
+    A folder may come, go, or be replaced meanwhile. If folders cannot be watched, a
+    warning is logged once, and the iteration ends.
     """
-    watch = _Watch(find)
+    watch = _FolderWatch(find)
     try:
         while await anyio.to_thread.run_sync(watch.wait, abandon_on_cancel=True):
             yield
@@ -44,8 +39,8 @@ async def watch_folders(find: Callable[[], Sequence[Path]]) -> AsyncIterator[Non
         watch.stop()
 
 
-class _Watch:
-    """A watch that can be waited for in a thread. Blocking."""
+class _FolderWatch:
+    """A watch for a worker thread.  Blocking."""
 
     def __init__(self, find: Callable[[], Sequence[Path]]) -> None:
         self._find = find
@@ -53,7 +48,6 @@ class _Watch:
         self._changes = self._follow()
 
     def wait(self) -> bool:
-        """Return True at the next change, and False if there will be none."""
         return next(self._changes, False)
 
     def stop(self) -> None:
@@ -63,17 +57,17 @@ class _Watch:
         while not self._stopped.is_set():
             if folders := self._identify():
                 try:
-                    yield from self._follow_same(folders)
+                    yield from self._watch_until_replaced(folders)
                 except OSError as error:
                     logger.warning(_explain(error))
                     return
             else:
                 yield True  # for what is gone
                 while not self._identify() and not self._stopped.is_set():
-                    self._stopped.wait(_LOOK_MS / 1000)
+                    self._stopped.wait(_POLL_MS / 1000)
 
-    def _follow_same(self, folders: frozenset[_Identity]) -> Iterator[bool]:
-        """Yield True at each change, as long as these are the folders."""
+    def _watch_until_replaced(self, folders: frozenset[_Identity]) -> Iterator[bool]:
+        """Yield True at each change, until a folder is replaced."""
         from watchfiles import watch
 
         is_first = True
@@ -81,7 +75,7 @@ class _Watch:
             *(path for path, *_ in folders),
             debounce=_LONGEST_BURST_MS,
             step=_STEP_MS,
-            rust_timeout=_LOOK_MS,
+            rust_timeout=_POLL_MS,
             yield_on_timeout=True,
             stop_event=self._stopped,
             ignore_permission_denied=True,
@@ -97,7 +91,6 @@ class _Watch:
 
 
 def _identify(folder: Path) -> _Identity | None:
-    """Return which folder stands at a path; None if there is none."""
     try:
         real = os.path.realpath(folder)
         found = Path(real).stat()

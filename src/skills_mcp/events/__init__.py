@@ -1,1 +1,1 @@
-"""Analytics: events of what is used, none of them lost."""
+"""Events: tracking, spooling, publishing and collecting."""

@@ -1,8 +1,7 @@
 """Posts spooled events to the operator's endpoint.  The only HTTP of analytics.
 
-An event is settled only when the receiver has accepted it, or refused it for its
-content. All others stay where they are, for a later round of any process. Files are
-read, moved and locked on threads, never on the event loop.
+An event leaves the spool only when the receiver has accepted it, or refused it for its
+content. File work runs on threads, never on the event loop.
 """
 
 import hashlib
@@ -20,10 +19,15 @@ import anyio.to_thread
 from skills_mcp.config import Analytics
 from skills_mcp.config.loopback import is_loopback
 from skills_mcp.config.values import SAFE_ADDRESS
-from skills_mcp.events.heartbeat import Pulse
+from skills_mcp.events.heartbeat import HeartbeatTimer
 from skills_mcp.events.outbox import Outbox
-from skills_mcp.events.receiver import Meaning, ReceiverState, Verdict, decide
-from skills_mcp.events.spool import MAX_BATCH_EVENTS, Line, Segment
+from skills_mcp.events.receiver import (
+    DeliveryResult,
+    DeliveryStatus,
+    SharedBackoff,
+    classify_response,
+)
+from skills_mcp.events.spool import MAX_BATCH_EVENTS, EventLine, Segment
 
 if TYPE_CHECKING:  # imported late: nothing is sent before the first answer
     import httpx
@@ -35,7 +39,7 @@ TIMEOUT_SECONDS = 5.0
 _CONNECT_SECONDS = 2.0
 
 MAX_BATCH_BYTES = 475_000
-"""As much as usual receivers of events take in one request."""
+"""Accepted by common event receivers."""
 
 _KEY_DIGITS = 32
 
@@ -53,35 +57,26 @@ _Result = TypeVar("_Result")
 
 @dataclass(slots=True)
 class _Round:
-    """One round of requests, and its result."""
-
     client: "httpx.AsyncClient"
     endpoint: str
     divisions: int = _MAX_DIVISIONS
     sent: int = 0
-    ended_by: Verdict | None = None
+    ended_by: DeliveryResult | None = None
 
 
 @dataclass(slots=True)
-class _Tally:
-    """What became of the events of one segment."""
-
-    accepted: list[Line] = field(default_factory=list)
-    refused: list[Line] = field(default_factory=list)
+class _SegmentResult:
+    accepted: list[EventLine] = field(default_factory=list)
+    refused: list[EventLine] = field(default_factory=list)
 
 
 class Publisher:
-    """Sends events, and forgets only those that a receiver has accepted or refused.
+    """Sends events at least once, in batches, with back-off.
 
-    Args:
-        outbox: Where the events are, and where they go.
-        rules: Read before every round; without an endpoint events are only kept.
-        is_offline: Read before every round; nothing is sent while it is true.
-        read_token: Returns the token for an endpoint, or an empty text; called on a
-            thread, before every round.
-        pulse: Has the reports of this server about itself; None for no reports.
-        transport: Stands in for the network in tests.
-        interval_seconds: Between two rounds.
+    `rules`, `is_offline` and `read_token` (on a thread; it may return an empty text)
+    are
+    called before every round. Without an endpoint events are only archived. `transport`
+    replaces the network in tests.
     """
 
     def __init__(  # noqa: PLR0913 - the last two are for tests
@@ -91,7 +86,7 @@ class Publisher:
         *,
         is_offline: Callable[[], bool] = lambda: False,
         read_token: Callable[[str], str] = lambda _: "",
-        pulse: Pulse | None = None,
+        heartbeat_timer: HeartbeatTimer | None = None,
         transport: "httpx.AsyncBaseTransport | None" = None,
         interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
@@ -100,13 +95,12 @@ class Publisher:
         self._rules = rules
         self._is_offline = is_offline
         self._read_token = read_token
-        self._pulse = pulse
+        self._heartbeat_timer = heartbeat_timer
         self._transport = transport
         self._interval_seconds = interval_seconds
-        self._receiver = ReceiverState(outbox.spool.directory)
+        self._backoff = SharedBackoff(outbox.spool.directory)
 
     async def run(self) -> None:
-        """Publish now and again until cancelled."""
         while True:
             await anyio.sleep(self._interval_seconds)
             try:
@@ -115,17 +109,17 @@ class Publisher:
                 logger.exception("Publishing failed")
 
     async def publish(self) -> int:
-        """Send everything that can be sent now; return how many events were accepted.
+        """Send all pending events, cancellable without a loss.
 
-        It may be cancelled at any moment, and loses nothing by that.
+        Return the number of accepted ones.
         """
         rules = self._rules()
         # Also while nothing is counted: older events are not kept longer.
-        await _in_thread(lambda: self.outbox.prune(rules.keep_days))
+        await _run_in_thread(lambda: self.outbox.prune(rules.keep_days))
         if not rules.enabled or self._is_offline():
             return 0
         if not rules.endpoint:
-            await _in_thread(lambda: self.outbox.keep_all(rules.keep_days))
+            await _run_in_thread(lambda: self.outbox.archive_all(rules.keep_days))
             return 0
         if not is_safe_endpoint(rules.endpoint):
             logger.error(
@@ -133,66 +127,65 @@ class Publisher:
                 "a password: nothing is sent there"
             )
             return 0
-        if not await _in_thread(lambda: self._begin(rules)):
+        if not await _run_in_thread(lambda: self._claim_round(rules)):
             return 0
         return await self._send_all(rules)
 
-    def _begin(self, rules: Analytics) -> bool:
-        """Whether there is something to send, and it may be sent.  Blocking."""
-        is_told = self._pulse is None or not rules.heartbeats or not self._pulse.is_due
-        if self.outbox.spool.is_empty and is_told:
+    def _claim_round(self, rules: Analytics) -> bool:
+        without_heartbeat = (
+            self._heartbeat_timer is None
+            or not rules.heartbeats
+            or not self._heartbeat_timer.is_due
+        )
+        if self.outbox.spool.is_empty and without_heartbeat:
             return False
-        if not self._receiver.claim(rules.endpoint):
+        if not self._backoff.claim(rules.endpoint):
             return False
         self.outbox.spool.rotate()
         return True
 
     async def _send_all(self, rules: Analytics) -> int:
-        opened = await _in_thread(lambda: self._open(rules.endpoint))
-        if isinstance(opened, Verdict):
-            await _in_thread(lambda: self._end(rules.endpoint, opened))
+        opened = await _run_in_thread(lambda: self._connect(rules.endpoint))
+        if isinstance(opened, DeliveryResult):
+            await _run_in_thread(lambda: self._record_round(rules.endpoint, opened))
             return 0
-        segments = self.outbox.spool.take()
+        segments = self.outbox.spool.claim_segments()
         try:
             async with opened as client:
                 current = _Round(client, rules.endpoint)
                 while current.ended_by is None:
-                    segment = await _in_thread(lambda: next(segments, None))
+                    segment = await _run_in_thread(lambda: next(segments, None))
                     if segment is None:
                         break
                     await self._send(segment, current, rules.keep_days)
                 if rules.heartbeats:
-                    await self._report(current)
+                    await self._send_heartbeat(current)
         finally:
             with suppress(ValueError):  # an abandoned thread still runs in it
                 segments.close()
-        await _in_thread(lambda: self._end(rules.endpoint, current.ended_by))
+        await _run_in_thread(lambda: self._record_round(rules.endpoint, current.ended_by))
         return current.sent
 
-    async def _report(self, current: _Round) -> None:
-        """Say what this server serves, if that is due.
-
-        A report is never kept: the next one says it anew.
-        """
-        pulse = self._pulse
-        if pulse is None or current.ended_by:
+    async def _send_heartbeat(self, current: _Round) -> None:
+        """Send a heartbeat, if one is due; it is never spooled."""
+        timer = self._heartbeat_timer
+        if timer is None or current.ended_by:
             return
-        if (beat := await _in_thread(pulse.read)) is None:
+        if (beat := await _run_in_thread(timer.read)) is None:
             return
-        line = Line(beat.to_json().encode(), {})
+        line = EventLine(beat.to_json().encode(), {})
         verdict = await _post(current.client, current.endpoint, [line])
-        match verdict.meaning:
-            case Meaning.ACCEPTED:
-                pulse.settle()
-            case Meaning.LATER | Meaning.CLOSED:
+        match verdict.status:
+            case DeliveryStatus.ACCEPTED:
+                timer.mark_sent()
+            case DeliveryStatus.RETRY | DeliveryStatus.UNAUTHORIZED:
                 current.ended_by = verdict
             case _:
                 logger.info("The receiver takes no heartbeats: %s", verdict.reason)
-                pulse.stop()
+                timer.stop()
 
-    def _end(self, endpoint: str, ended_by: Verdict | None) -> None:
-        """Record how the round ended.  Blocking."""
-        pause = self._receiver.settle(endpoint, ended_by)
+    def _record_round(self, endpoint: str, ended_by: DeliveryResult | None) -> None:
+        pause = self._backoff.record(endpoint, ended_by)
         if ended_by:
             logger.warning(
                 "Events were not sent and stay on this machine. The next attempt is in "
@@ -202,58 +195,56 @@ class Publisher:
             )
 
     async def _send(self, segment: Segment, current: _Round, keep_days: int) -> None:
-        tally = _Tally()
+        result = _SegmentResult()
         for lines in split_batches(segment.lines):
-            await self._deliver(lines, current, tally)
-        current.sent += len(tally.accepted)
-        await _in_thread(
-            lambda: self.outbox.settle(
-                segment, tally.accepted, tally.refused, keep_days
-            )
+            await self._send_batch(lines, current, result)
+        current.sent += len(result.accepted)
+        await _run_in_thread(
+            lambda: self.outbox.settle(segment, result.accepted, result.refused, keep_days)
         )
 
-    async def _deliver(
-        self, lines: Sequence[Line], current: _Round, tally: _Tally
+    async def _send_batch(
+        self, lines: Sequence[EventLine], current: _Round, result: _SegmentResult
     ) -> None:
-        """Send events together, and in halves if one of them is refused."""
+        """Send a batch; on a refusal, bisect to find the refused events."""
         if current.ended_by:
             return
         verdict = await _post(current.client, current.endpoint, lines)
-        match verdict.meaning:
-            case Meaning.ACCEPTED:
-                tally.accepted += lines
-            case Meaning.LATER | Meaning.CLOSED:
+        match verdict.status:
+            case DeliveryStatus.ACCEPTED:
+                result.accepted += lines
+            case DeliveryStatus.RETRY | DeliveryStatus.UNAUTHORIZED:
                 current.ended_by = verdict
-            case Meaning.TOO_LARGE if len(lines) > 1:
-                await self._halve(lines, current, tally)
-            case Meaning.REFUSED if len(lines) > 1 and current.divisions:
+            case DeliveryStatus.TOO_LARGE if len(lines) > 1:
+                await self._send_halves(lines, current, result)
+            case DeliveryStatus.REFUSED if len(lines) > 1 and current.divisions:
                 current.divisions -= 1
-                await self._halve(lines, current, tally)
+                await self._send_halves(lines, current, result)
             case _:
                 logger.warning("Events refused: %d, by %s", len(lines), verdict.reason)
-                tally.refused += lines
+                result.refused += lines
 
-    async def _halve(
-        self, lines: Sequence[Line], current: _Round, tally: _Tally
+    async def _send_halves(
+        self, lines: Sequence[EventLine], current: _Round, result: _SegmentResult
     ) -> None:
         middle = len(lines) // 2
-        await self._deliver(lines[:middle], current, tally)
-        await self._deliver(lines[middle:], current, tally)
+        await self._send_batch(lines[:middle], current, result)
+        await self._send_batch(lines[middle:], current, result)
 
-    def _open(self, endpoint: str) -> "httpx.AsyncClient | Verdict":
-        """Return a client, or why there can be none.  Blocking: certificates are read.
+    def _connect(self, endpoint: str) -> "httpx.AsyncClient | DeliveryResult":
+        """Open a client, or say why there can be none.
 
-        A request to this machine goes through no proxy of the environment.
+        Blocking: certificates are read.
         """
         import httpx
 
         try:
             return self._open_client(httpx.URL(endpoint), self._read_token(endpoint))
         except (httpx.InvalidURL, ImportError, OSError, ValueError) as error:
-            return Verdict(
-                Meaning.LATER,
+            return DeliveryResult(
+                DeliveryStatus.RETRY,
                 "analytics.endpoint, or the proxy or the certificates that the "
-                f"environment names, cannot be used: {_describe(error)}",
+                f"environment names, cannot be used: {_error_line(error)}",
             )
 
     def _open_client(self, address: "httpx.URL", token: str) -> "httpx.AsyncClient":
@@ -269,18 +260,12 @@ class Publisher:
         )
 
 
-def split_batches(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
-    """Yield events in their order, as many together as one request may hold.
-
-    An event that is larger than a request goes alone: whether it is too large is for
-    the receiver to decide.
-    """
+def split_batches(lines: Sequence[EventLine]) -> Iterator[Sequence[EventLine]]:
+    """Split events into requests; an oversized event goes alone, up to the receiver."""
     begin = size = 0
     for number, line in enumerate(lines):
         more = len(line.raw) + 1
-        if number > begin and (
-            size + more > MAX_BATCH_BYTES or number - begin >= MAX_BATCH_EVENTS
-        ):
+        if number > begin and (size + more > MAX_BATCH_BYTES or number - begin >= MAX_BATCH_EVENTS):
             yield lines[begin:number]
             begin, size = number, 0
         size += more
@@ -288,26 +273,25 @@ def split_batches(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
         yield lines[begin:]
 
 
-def compose_body(lines: Sequence[Line]) -> bytes:
-    """Return the body of a request: the events exactly as they were written."""
+def compose_body(lines: Sequence[EventLine]) -> bytes:
+    """The request body: the events byte for byte as they were written."""
     return b'{"events": [%s]}' % b",".join(line.raw for line in lines)
 
 
-def derive_idempotency_key(lines: Sequence[Line]) -> str:
-    """Return the same key for the same events, so that a repetition is recognised."""
+def derive_idempotency_key(lines: Sequence[EventLine]) -> str:
+    """A hash of the events: a receiver recognises a repetition."""
     digest = hashlib.sha256(b"\n".join(line.raw for line in lines))
     return digest.hexdigest()[:_KEY_DIGITS]
 
 
 def is_safe_endpoint(endpoint: str) -> bool:
-    """Return whether events may be sent there: https, or this machine."""
+    """Whether events may be sent there: https, or loopback."""
     return bool(endpoint) and re.fullmatch(SAFE_ADDRESS, endpoint) is not None
 
 
 async def _post(
-    client: "httpx.AsyncClient", endpoint: str, lines: Sequence[Line]
-) -> Verdict:
-    """Send events, and return what the answer means, or why there is none."""
+    client: "httpx.AsyncClient", endpoint: str, lines: Sequence[EventLine]
+) -> DeliveryResult:
     import httpx
 
     headers = {
@@ -318,38 +302,40 @@ async def _post(
         with anyio.fail_after(TIMEOUT_SECONDS):
             async with client.stream(
                 "POST", endpoint, content=compose_body(lines), headers=headers
-            ) as answer:
-                verdict = decide(
-                    answer.status_code,
-                    answer.headers.get("Retry-After"),
+            ) as response:
+                verdict = classify_response(
+                    response.status_code,
+                    response.headers.get("Retry-After"),
                     datetime.now(UTC),
                 )
-                await _skim(answer)
+                await _read_start(response)
     except TimeoutError:
-        return Verdict(Meaning.LATER, f"no answer within {TIMEOUT_SECONDS:.0f} seconds")
+        return DeliveryResult(
+            DeliveryStatus.RETRY, f"no answer within {TIMEOUT_SECONDS:.0f} seconds"
+        )
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-        return Verdict(Meaning.LATER, _describe(error))
+        return DeliveryResult(DeliveryStatus.RETRY, _error_line(error))
     return verdict
 
 
-async def _skim(answer: "httpx.Response") -> None:
-    """Read the beginning of an answer, if it comes at once."""
+async def _read_start(response: "httpx.Response") -> None:
+    """Read the beginning of the body, to reuse the connection."""
     import httpx
 
     read = 0
     with suppress(httpx.HTTPError, httpx.StreamError):
         with anyio.move_on_after(_ANSWER_SECONDS):
-            async for part in answer.aiter_raw():
+            async for part in response.aiter_raw():
                 read += len(part)
                 if read > _MAX_ANSWER_BYTES:
                     return
 
 
-async def _in_thread(work: Callable[[], _Result]) -> _Result:
-    """Run work that touches files; the end of the process does not wait for it."""
+async def _run_in_thread(work: Callable[[], _Result]) -> _Result:
+    """On a thread abandoned on cancellation: the end of the process does not wait."""
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
-def _describe(error: Exception) -> str:
-    """Return one line about an error; some of httpx have an empty message."""
+def _error_line(error: Exception) -> str:
+    """One line about an error; some of httpx have an empty message."""
     return " ".join(str(error).split()) or type(error).__name__

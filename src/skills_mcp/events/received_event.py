@@ -1,7 +1,4 @@
-"""What an event has to be before it is counted or stored, and why another is none.
-
-Rule: a file of events and a request with events are read by the same rules.
-"""
+"""Validation of events, the same for files and for requests."""
 
 import hashlib
 import json
@@ -15,7 +12,7 @@ from skills_mcp.events.spool import MAX_LINE_BYTES
 from skills_mcp.events.tracker import EventType
 
 # An event without these data is useless.
-_NEEDED: Mapping[EventType, tuple[str, ...]] = {
+_REQUIRED_DATA: Mapping[EventType, tuple[str, ...]] = {
     "no_match": (),
     "ambiguous": (),
     "skill_served": ("skill_path",),
@@ -26,11 +23,10 @@ _NEEDED: Mapping[EventType, tuple[str, ...]] = {
     "events_dropped": (),
 }
 
-EVENT_TYPES: Mapping[str, EventType] = {kind: kind for kind in _NEEDED}
-"""The types of events, by their names."""
+EVENT_TYPES: Mapping[str, EventType] = {kind: kind for kind in _REQUIRED_DATA}
 
-MOST_NAME = 200
-"""Characters of a path, a name or a keyword; real ones are shorter."""
+MAX_FIELD_LENGTH = 200
+"""Maximum characters of a path, name or keyword; real ones are shorter."""
 
 _DIGEST_DIGITS = 40
 
@@ -40,48 +36,40 @@ _YEARS = range(2000, 2101)
 
 # Our own events need 4. The JSON functions of SQLite read 1,000, and one event that is
 # deeper would fail every count of skills from then on.
-_MOST_DEPTH = 32
+_MAX_DEPTH = 32
 
 # What no text of a database holds: the null character, and half a surrogate pair.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_STANDS_FOR_IT = "\N{REPLACEMENT CHARACTER}"
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class InvalidEventError(ValueError):
-    """What was received is no event; the message says what is wrong with it."""
+    """An invalid event; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedEvent:
-    """The fields that every event has."""
-
+class ValidatedEvent:
     kind: EventType
     moment: datetime
-    """In UTC."""
     data: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedEvent:
-    """An event that has been checked, as it is stored."""
-
     event_id: str
     kind: EventType
     happened_at: datetime
-    """In UTC."""
+    """In UTC, as all moments here."""
     server_id: str
     content_commit: str | None
     data: Mapping[str, Any]
 
 
-def check_event(raw: object) -> CheckedEvent:
-    """Check the fields that every event has, and those that its type needs.
+def validate_event(raw: object) -> ValidatedEvent:
+    """Validate the common fields of an event, and the data its type requires.
 
     Raises:
-        InvalidEventError: It is no event.
-
-    >>> check_event({"type": "refresh", "timestamp": "2026-02-18", "data": {}}).kind
-    'refresh'
+        InvalidEventError: It is invalid.
     """
     if not isinstance(raw, Mapping):
         raise InvalidEventError("it is no JSON object")
@@ -89,21 +77,19 @@ def check_event(raw: object) -> CheckedEvent:
     kind = EVENT_TYPES.get(name) if isinstance(name, str) else None
     if kind is None:
         raise InvalidEventError(f"its type is none of {', '.join(EVENT_TYPES)}")
-    moment = parse_moment(raw.get("timestamp"))
+    moment = parse_utc(raw.get("timestamp"))
     if moment is None:
-        raise InvalidEventError(
-            "its timestamp is no time, such as 2026-02-18T14:30:00.000Z"
-        )
+        raise InvalidEventError("its timestamp is no time, such as 2026-02-18T14:30:00.000Z")
     if not isinstance(data, Mapping):
         raise InvalidEventError("its data is no JSON object")
-    missing = [each for each in _NEEDED[kind] if not _has_text(data.get(each))]
+    missing = [field for field in _REQUIRED_DATA[kind] if not _has_text(data.get(field))]
     if missing:
         raise InvalidEventError(f"its data has no {' and no '.join(missing)}")
-    return CheckedEvent(kind, moment, data)
+    return ValidatedEvent(kind, moment, data)
 
 
-def parse_moment(value: object) -> datetime | None:
-    """Parse a time into UTC; None for anything else, or a year that is far away.
+def parse_utc(value: object) -> datetime | None:
+    """Parse an ISO 8601 time into UTC; None if it is invalid or its year is far away.
 
     A time without a zone is in UTC.
     """
@@ -112,24 +98,24 @@ def parse_moment(value: object) -> datetime | None:
     if not isinstance(value, str) or not value.isascii() or not value.isprintable():
         return None
     try:
-        given = datetime.fromisoformat(value)
-        moment = given.astimezone(UTC) if given.tzinfo else given.replace(tzinfo=UTC)
+        parsed = datetime.fromisoformat(value)
+        moment = parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         return None
     return moment if moment.year in _YEARS else None
 
 
 def parse_received(raw: object) -> ReceivedEvent:
-    """Parse an event as it is stored.
+    """Validate an event for storage.
 
-    One without an `event_id` gets one that is derived from all of it, so that it is
-    recognised when it comes again.
+    Without an `event_id` it gets a hash of its content, so that a repetition is
+    recognised.
 
     Raises:
-        InvalidEventError: It is none, or larger than an event may be.
+        InvalidEventError: It is invalid, or too large.
     """
-    text, event = _clean(raw)
-    checked = check_event(event)
+    text, event = _normalize(raw)
+    checked = validate_event(event)
     event_id, server_id, commit = (
         _parse_name(event, name) for name in ("event_id", "server_id", "content_commit")
     )
@@ -143,13 +129,9 @@ def parse_received(raw: object) -> ReceivedEvent:
     )
 
 
-def _clean(raw: object) -> tuple[str, Any]:
-    """Render an event as JSON and as a value that a database can hold.
-
-    Raises:
-        InvalidEventError: It is nested too deeply, too large, or holds no number.
-    """
-    event = _without_unstorable(raw)
+def _normalize(raw: object) -> tuple[str, Any]:
+    """Replace characters no database holds; return the JSON text and the value."""
+    event = _replace_unstorable(raw)
     try:
         text = json.dumps(event, sort_keys=True, allow_nan=False)
     except ValueError:
@@ -159,32 +141,27 @@ def _clean(raw: object) -> tuple[str, Any]:
     return text, event
 
 
-def _without_unstorable(value: object, depth: int = 0) -> Any:
+def _replace_unstorable(value: object, depth: int = 0) -> Any:
     if isinstance(value, str):
-        return _UNSTORABLE.sub(_STANDS_FOR_IT, value)
+        return _UNSTORABLE.sub(_REPLACEMENT, value)
     if not isinstance(value, Mapping | list):
         return value
-    if depth >= _MOST_DEPTH:
+    if depth >= _MAX_DEPTH:
         raise InvalidEventError("it is nested too deeply")
     if isinstance(value, list):
-        return [_without_unstorable(each, depth + 1) for each in value]
+        return [_replace_unstorable(item, depth + 1) for item in value]
     return {
-        _without_unstorable(name): _without_unstorable(inner, depth + 1)
+        _replace_unstorable(name): _replace_unstorable(inner, depth + 1)
         for name, inner in value.items()
     }
 
 
 def _parse_name(event: Mapping[str, Any], field: str) -> str:
-    """Return a name of an event; empty if there is none.
-
-    Raises:
-        InvalidEventError: It is longer than a name.
-    """
     value = event.get(field)
     if not isinstance(value, str):
         return ""
-    if len(value) > MOST_NAME:
-        raise InvalidEventError(f"its {field} is longer than {MOST_NAME} characters")
+    if len(value) > MAX_FIELD_LENGTH:
+        raise InvalidEventError(f"its {field} is longer than {MAX_FIELD_LENGTH} characters")
     return value
 
 
@@ -193,5 +170,4 @@ def _digest(text: str) -> str:
 
 
 def _has_text(value: object) -> bool:
-    """Whether a report has something to show of a value."""
-    return isinstance(value, str) and bool(value[: MOST_NAME + 1].strip())
+    return isinstance(value, str) and bool(value[: MAX_FIELD_LENGTH + 1].strip())

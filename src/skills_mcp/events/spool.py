@@ -1,9 +1,9 @@
-"""Events on disk until a receiver has accepted them: segments of JSON lines.
+"""Events on disk: the spool, the archive and the dead letters.
 
-Each process appends to a segment of its own, the moment an event happens, and holds a
-lock on it. A sender takes only segments that no other process holds: its own after
-`rotate()`, and those of processes that have ended. So an event is never lost with a
-process, and never sent by two.
+Each process appends to a segment of its own and holds a lock on it. A sender takes only
+unlocked segments: its own after `rotate()`, and those of ended processes. So an event
+is
+never lost with a process, and never sent by two.
 """
 
 import errno
@@ -21,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from skills_mcp.files.durable import NEW_PREFIX, append, open_private, open_regular
+from skills_mcp.files.durable import NEW_PREFIX, append_line, open_private, open_regular
 from skills_mcp.files.locks import lock_file
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,6 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 """Larger files are not ours; reading one could take for ever."""
 
 MAX_BATCH_EVENTS = 500
-"""The most events of one request, and so of one segment."""
 
 DEFAULT_MAX_BYTES = 10 * 1024 * 1024
 
@@ -56,46 +55,38 @@ _NAME_LENGTH = 40  # a segment that is divided again and again keeps a short nam
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One event, as it stands in a file."""
-
+class EventLine:
     raw: bytes
-    """Valid JSON in UTF-8, without the end of the line."""
+    """Valid JSON in UTF-8, without the line end."""
     event: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Events that this process alone may send now."""
+    """A locked file of events: only this process may send them now."""
 
     path: Path
-    lines: tuple[Line, ...]
+    lines: tuple[EventLine, ...]
     skipped: int
-    """Lines that are not events."""
     handle: IO[bytes]
 
     @property
     def events(self) -> tuple[dict[str, Any], ...]:
-        """The events of the lines."""
         return tuple(line.event for line in self.lines)
 
 
 class Spool:
-    """A folder of segments, one JSON object per line."""
-
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._own: IO[bytes] | None = None
-        self._own_events = 0
-        self._own_bytes = 0
-        self._guard = threading.Lock()  # events also happen on worker threads
+        self._segment: IO[bytes] | None = None
+        self._segment_events = 0
+        self._segment_bytes = 0
+        self._lock = threading.Lock()  # events also happen on worker threads
 
     def append(self, line: str, max_bytes: int = DEFAULT_MAX_BYTES) -> bool:
         """Write an event; return whether it is the first of a new segment.
 
-        Args:
-            line: The event, as JSON.
-            max_bytes: How large all segments together may be; see `drop_oldest`.
+        `max_bytes` bounds the size of a segment; see `drop_oldest`.
 
         Raises:
             OSError: The disk does not take it, or it is longer than `MAX_LINE_BYTES`.
@@ -103,92 +94,91 @@ class Spool:
         data = line.encode("utf-8", "replace") + b"\n"  # half a surrogate pair: "?"
         if len(data) > MAX_LINE_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))  # it is never read
-        with self._guard:
+        with self._lock:
             if self._is_full(len(data), max_bytes):
-                self._finish()
-            is_new = self._own is None
-            if self._own is None:
-                self._own = self._open_segment()
+                self._close_segment()
+            is_new = self._segment is None
+            if self._segment is None:
+                self._segment = self._open_segment()
             try:
-                append(self._own, data)
+                append_line(self._segment, data)
             except OSError:
-                self._finish()  # nothing may be appended to half a line
+                self._close_segment()  # nothing may be appended to half a line
                 raise
-            self._own_events += 1
-            self._own_bytes += len(data)
+            self._segment_events += 1
+            self._segment_bytes += len(data)
             return is_new
 
     @property
     def is_empty(self) -> bool:
-        """Whether no process has anything to send.  Blocking."""
+        """Whether no process has an event to send.  Blocking."""
         return next(self.directory.glob("*.jsonl"), None) is None
 
     def count_events(self) -> int:
-        """Return how many events of all processes are to be sent.  Blocking."""
+        """Count the unsent events of all processes.  Blocking."""
         return sum(map(_count_lines, self.directory.glob("*.jsonl")))
 
     def rotate(self) -> None:
-        """Finish the segment of this process, so that it can be sent."""
-        with self._guard:
-            self._finish()
+        with self._lock:
+            self._close_segment()
 
-    def take(self) -> Generator[Segment, None, None]:
-        """Iterate over the segments that can be sent, oldest first.  Blocking.
+    def claim_segments(self) -> Generator[Segment, None, None]:
+        """Lock and yield the sendable segments, oldest first, until the next step.
 
-        A segment that is not removed before the next one is asked for stays.
+        Blocking.
         """
-        self._sweep()
+        self._delete_stale()
         for path in sorted(self.directory.glob("*.jsonl")):
-            if not _is_just_made(path):
-                yield from _locked(path)
+            if not _is_fresh(path):
+                yield from _lock_segment(path)
 
-    def remove(self, segment: Segment, rest: Sequence[Line] = ()) -> None:
-        """Delete a segment that was taken, except for what is still to be sent.
+    def delete(self, segment: Segment, unsent: Sequence[EventLine] = ()) -> None:
+        """Delete a segment, except for its unsent lines.
 
         Raises:
-            OSError: There is no room to keep the rest; the segment is as it was.
+            OSError: The disk has no space for the unsent lines; the segment is
+            unchanged.
         """
-        if rest:
+        if unsent:
             stem = segment.path.stem[:_NAME_LENGTH]  # keeps its place in the order
-            new = segment.path.with_name(f"{stem}-{_unique()}{_NEW}")
-            data = b"".join(line.raw + b"\n" for line in rest)
+            new = segment.path.with_name(f"{stem}-{_random_suffix()}{_NEW}")
+            data = b"".join(line.raw + b"\n" for line in unsent)
             with open_private(new, is_new=True) as handle:
-                append(handle, data)
+                append_line(handle, data)
             new.rename(new.with_suffix(".jsonl"))
-        _delete(segment)
+        _delete_segment(segment)
 
     def drop_oldest(self, max_bytes: int) -> Iterator[int]:
-        """Make room; yield how many events are dropped, before they are.  Blocking.
+        """Enforce the limit.
 
-        Nothing is yielded if no event has to be dropped. Segments in use stay, and the
-        room that they may still take is counted.
+        Yield the number of dropped events before deleting them. Blocking.
+
+        Segments in use stay, and count with the size they may still reach.
         """
-        self._mark(max_bytes)
+        self._mark_oldest(max_bytes)
         dropped = []
         for path in sorted(self.directory.glob(f"*{_DROPPED}")):
-            held = _locked(path)
-            if segment := next(held, None):
-                dropped.append((segment, held))
-        if count := sum(_count(segment) for segment, _ in dropped):
+            locked = _lock_segment(path)
+            if segment := next(locked, None):
+                dropped.append((segment, locked))
+        if count := sum(_count_events(segment) for segment, _ in dropped):
             yield count
         for segment, _ in dropped:
-            _delete(segment)
+            _delete_segment(segment)
 
-    def _mark(self, max_bytes: int) -> None:
-        """Take the oldest segments out of the spool, until the others fit."""
-        room = max_bytes - _PROCESSES * _segment_bytes(max_bytes)
-        sizes = dict(_sizes(self.directory))
+    def _mark_oldest(self, max_bytes: int) -> None:
+        capacity = max_bytes - _PROCESSES * _segment_bytes(max_bytes)
+        sizes = dict(_segment_sizes(self.directory))
         total = sum(sizes.values())
         for path in sorted(sizes):
-            if total <= room:
+            if total <= capacity:
                 return
-            for segment in _locked(path):
+            for segment in _lock_segment(path):
                 with suppress(OSError):
                     segment.path.rename(segment.path.with_suffix(_DROPPED))
                     total -= sizes[path]
 
-    def _sweep(self) -> None:
-        """Delete files that a killed process has left unfinished."""
+    def _delete_stale(self) -> None:
         unfinished = (f"*{_NEW}", f"{NEW_PREFIX}*")
         for path in chain.from_iterable(map(self.directory.glob, unfinished)):
             with suppress(OSError):
@@ -196,19 +186,19 @@ class Spool:
                     path.unlink()
 
     def _is_full(self, more_bytes: int, max_bytes: int) -> bool:
-        return self._own_events >= MAX_BATCH_EVENTS or (
-            self._own_events > 0
-            and self._own_bytes + more_bytes > _segment_bytes(max_bytes)
+        return self._segment_events >= MAX_BATCH_EVENTS or (
+            self._segment_events > 0
+            and self._segment_bytes + more_bytes > _segment_bytes(max_bytes)
         )
 
-    def _finish(self) -> None:
-        if self._own is not None:
-            self._own.close()
-        self._own, self._own_events, self._own_bytes = None, 0, 0
+    def _close_segment(self) -> None:
+        if self._segment is not None:
+            self._segment.close()
+        self._segment, self._segment_events, self._segment_bytes = None, 0, 0
 
     def _open_segment(self) -> IO[bytes]:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self.directory / f"{time.time_ns():020d}-{os.getpid()}-{_unique()}.jsonl"
+        path = self.directory / f"{time.time_ns():020d}-{os.getpid()}-{_random_suffix()}.jsonl"
         handle = open_private(path, is_new=True)
         try:
             lock_file(handle)
@@ -219,41 +209,36 @@ class Spool:
         return handle
 
 
-def read_lines(handle: IO[bytes]) -> Iterator[Line | None]:
-    """Iterate over the events of a file; None stands for a line that is not one.
-
-    A line that was cut off or is garbage never hides the others, and a line that is too
-    long is not held in memory.
-    """
+def read_event_lines(handle: IO[bytes]) -> Iterator[EventLine | None]:
+    """Parse the lines of a file; None stands for an invalid or overlong line."""
     for raw in split_lines(handle, MAX_LINE_BYTES):
-        yield raw if raw is None else parse_line(raw)
+        yield raw if raw is None else parse_event_line(raw)
 
 
-def split_lines(handle: IO[bytes], most_bytes: int) -> Iterator[bytes | None]:
-    """Iterate over the lines of a file that are not blank, without line ends.
+def split_lines(handle: IO[bytes], max_bytes: int) -> Iterator[bytes | None]:
+    """Split a file into non-blank lines.
 
-    None stands for a longer line, which is never held in memory.
+    None stands for an overlong one, never held in memory.
     """
-    while data := handle.readline(most_bytes + 1):
-        if len(data) > most_bytes:
+    while data := handle.readline(max_bytes + 1):
+        if len(data) > max_bytes:
             while data and not data.endswith(b"\n"):
-                data = handle.readline(most_bytes)
+                data = handle.readline(max_bytes)
             yield None
         elif raw := data.strip():
             yield raw
 
 
-def parse_line(raw: bytes) -> Line | None:
-    """Return the event of a line; None if it is not a JSON object."""
+def parse_event_line(raw: bytes) -> EventLine | None:
     try:
-        event = json.loads(raw.decode("utf-8"), parse_constant=_refuse)
+        event = json.loads(raw.decode("utf-8"), parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         return None
-    return Line(raw, event) if isinstance(event, dict) else None
+    return EventLine(raw, event) if isinstance(event, dict) else None
 
 
-def _locked(path: Path) -> Iterator[Segment]:
-    """Yield a segment, if it is one and no other process holds it."""
+def _lock_segment(path: Path) -> Iterator[Segment]:
+    """Yield a segment, unless another process has locked it."""
     with suppress(OSError):
         handle = open_regular(path, max_bytes=MAX_FILE_BYTES, is_writing=True)
         if handle is None:
@@ -263,12 +248,11 @@ def _locked(path: Path) -> Iterator[Segment]:
             lock_file(handle)
             # Look again: another sender may have finished it meanwhile.
             if path.exists():
-                yield _read(handle, path)
+                yield _read_segment(handle, path)
 
 
-def _read(handle: IO[bytes], path: Path) -> Segment:
-    """Return all valid lines; a broken one never blocks the others."""
-    found = list(read_lines(handle))
+def _read_segment(handle: IO[bytes], path: Path) -> Segment:
+    found = list(read_event_lines(handle))
     lines = tuple(line for line in found if line)
     skipped = len(found) - len(lines)
     if skipped:
@@ -276,7 +260,7 @@ def _read(handle: IO[bytes], path: Path) -> Segment:
     return Segment(path, lines, skipped, handle)
 
 
-def _delete(segment: Segment) -> None:
+def _delete_segment(segment: Segment) -> None:
     try:
         segment.path.unlink(missing_ok=True)
     except PermissionError:  # Windows keeps what is open
@@ -284,19 +268,18 @@ def _delete(segment: Segment) -> None:
         segment.path.unlink(missing_ok=True)
 
 
-def _count(segment: Segment) -> int:
-    """Return how many events a segment stands for, dropped ones included."""
-    return sum(map(_weigh, segment.events))
+def _count_events(segment: Segment) -> int:
+    return sum(map(_event_count, segment.events))
 
 
-def _weigh(event: dict[str, Any]) -> int:
+def _event_count(event: dict[str, Any]) -> int:
     if event.get("type") != "events_dropped":
         return 1
     count = event.get("data", {}).get("count")
     return count if isinstance(count, int) else 1
 
 
-def _sizes(directory: Path) -> Iterator[tuple[Path, int]]:
+def _segment_sizes(directory: Path) -> Iterator[tuple[Path, int]]:
     for path in directory.glob("*.jsonl"):
         with suppress(OSError):
             status = path.lstat()
@@ -305,7 +288,6 @@ def _sizes(directory: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _count_lines(path: Path) -> int:
-    """Return how many lines a segment has; a sender may remove it meanwhile."""
     with suppress(OSError):
         if handle := open_regular(path, max_bytes=MAX_FILE_BYTES):
             with handle:
@@ -317,18 +299,18 @@ def _segment_bytes(max_bytes: int) -> int:
     return min(_MAX_SEGMENT_BYTES, max_bytes // _SEGMENTS)
 
 
-def _is_just_made(path: Path) -> bool:
-    """Whether a segment is so new that its writer may not have locked it yet."""
+def _is_fresh(path: Path) -> bool:
+    """Whether its writer may not have locked the segment yet."""
     with suppress(OSError):
         status = path.stat()
         return status.st_size == 0 and time.time() - status.st_mtime < _NEW_SECONDS
     return True
 
 
-def _unique() -> str:
+def _random_suffix() -> str:
     return uuid.uuid4().hex[:8]
 
 
-def _refuse(constant: str) -> None:
-    """Refuse `NaN`, which is not JSON and could not be posted."""
+def _reject_constant(constant: str) -> None:
+    """Refuse `NaN`: it is not JSON and could not be posted."""
     raise ValueError(constant)

@@ -1,4 +1,4 @@
-"""Events, written as they happen, without delaying or failing an answer."""
+"""Records events as they happen, without delaying or failing an answer."""
 
 import json
 import logging
@@ -28,19 +28,15 @@ EventType = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened, with the fields that every event has."""
-
     type: EventType
     timestamp: datetime
     server_id: str
     data: Mapping[str, Any]
     event_id: str
-    """Unique, so that a receiver can tell a repetition from a second event."""
     content_commit: str | None = None
-    """The commit that was served; None for a folder, which has no commits."""
+    """None for a folder."""
 
     def to_json(self) -> str:
-        """Return the event as one line."""
         fields = {
             "type": self.type,
             "timestamp": render_time(self.timestamp),
@@ -54,56 +50,43 @@ class Event:
 
 
 def new_event_id() -> str:
-    """Return an identifier that no other event has."""
     return uuid.uuid4().hex
 
 
 logger = logging.getLogger(__name__)
 
-Observer = Callable[[EventType, Mapping[str, Any]], None]
-"""Is told what happens and the fields of the event.  Called on any thread."""
+EventObserver = Callable[[EventType, Mapping[str, Any]], None]
+"""Called with the type and data of each event, on any thread."""
 
 
 class Tracker:
-    """Takes events from the library.
+    """Records the events of the library.
 
-    Args:
-        spool: Where events are written.
-        rules: Read for every event; nothing is written while `enabled` is false.
-        privacy: Takes out what the rules do not allow to be written.
+    `rules` is called for every event; nothing is written while `enabled` is false.
     """
 
-    def __init__(
-        self, spool: Spool, rules: Callable[[], Analytics], privacy: Privacy
-    ) -> None:
+    def __init__(self, spool: Spool, rules: Callable[[], Analytics], privacy: Privacy) -> None:
         self._spool = spool
         self._rules = rules
         self._privacy = privacy
-        self._guard = threading.Lock()
-        self._refused = 0
+        self._lock = threading.Lock()
+        self._failed_writes = 0
         self._has_dropped = False
-        self._observers: list[Observer] = []
+        self._observers: list[EventObserver] = []
 
-    def observe(self, observer: Observer) -> None:
-        """Tell an observer of each event, also while none is written.
+    def observe(self, observer: EventObserver) -> None:
+        """Call an observer for each event, even while none is written.
 
-        It counts what happens, and keeps and repeats nothing of the fields: the rules
-        of analytics do not hold for it.
+        Observers only count: the rules of analytics do not hold for them.
         """
         self._observers.append(observer)
 
-    def track(
-        self, kind: EventType, *, content_commit: str | None = None, **data: Any
-    ) -> None:
+    def track(self, kind: EventType, *, content_commit: str | None = None, **data: Any) -> None:
         """Write an event; when this returns, the event survives the process.
 
-        If the disk is full, the event is lost, and the answer is not affected.
-
-        Args:
-            kind: What happened.
-            content_commit: The commit of what was served.
-            data: The fields of the type; text of an agent in another field than
-                `context` and `comment` is a `privacy.Text`.
+        If the disk is full, the event is lost, and the answer is not affected. Text of
+        an agent
+        in another field than `context` and `comment` has to be a `privacy.UserText`.
         """
         for observe in self._observers:
             observe(kind, data)
@@ -112,12 +95,12 @@ class Tracker:
             return
         try:
             if self._append(kind, data, content_commit, rules):
-                self._make_room(rules)
+                self._enforce_limit(rules)
         except OSError as error:
-            self._refuse(kind, error)
+            self._record_failed_write(kind, error)
         else:
-            if self._refused:
-                self._count_refused(rules)
+            if self._failed_writes:
+                self._report_failed_writes(rules)
 
     def _append(
         self,
@@ -126,19 +109,19 @@ class Tracker:
         content_commit: str | None,
         rules: Analytics,
     ) -> bool:
-        hidden = self._privacy.hide(data, rules)
+        hidden = self._privacy.redact_fields(data, rules)
         event = Event(
             type=kind,
             timestamp=datetime.now(UTC),
-            server_id=self._privacy.name(rules),
+            server_id=self._privacy.user_pseudonym(rules),
             data={**hidden, "group": rules.group} if rules.group else hidden,
             event_id=new_event_id(),
             content_commit=content_commit,
         )
         return self._spool.append(event.to_json(), rules.max_spool_bytes)
 
-    def _make_room(self, rules: Analytics) -> None:
-        """Keep the bound. Dropped events are counted before they are deleted."""
+    def _enforce_limit(self, rules: Analytics) -> None:
+        """Dropped events are counted before they are deleted."""
         for count in self._spool.drop_oldest(rules.max_spool_bytes):
             if not self._has_dropped:
                 logger.warning(
@@ -149,10 +132,10 @@ class Tracker:
             self._has_dropped = True
             self._count_dropped(count, "limit", rules)
 
-    def _refuse(self, kind: EventType, error: OSError) -> None:
-        with self._guard:
-            self._refused += 1
-            is_first = self._refused == 1
+    def _record_failed_write(self, kind: EventType, error: OSError) -> None:
+        with self._lock:
+            self._failed_writes += 1
+            is_first = self._failed_writes == 1
         if is_first:
             logger.warning(
                 "An event of type %s was not written, and no other will be until the "
@@ -161,16 +144,16 @@ class Tracker:
                 error,
             )
 
-    def _count_refused(self, rules: Analytics) -> None:
-        with self._guard:
-            count, self._refused = self._refused, 0
+    def _report_failed_writes(self, rules: Analytics) -> None:
+        with self._lock:
+            count, self._failed_writes = self._failed_writes, 0
         if not count:
             return  # another thread has counted them
         try:
             self._count_dropped(count, "disk", rules)
         except OSError:
-            with self._guard:
-                self._refused += count
+            with self._lock:
+                self._failed_writes += count
         else:
             logger.warning("Events are written again; lost: %d", count)
 

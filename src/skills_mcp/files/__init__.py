@@ -1,1 +1,1 @@
-"""Files: paths that cannot escape, durable files, locks, and arrays that are mapped."""
+"""Safe paths, durable files, locks, archives and arrays on disk."""

@@ -1,7 +1,7 @@
-"""Archives from strangers: what they claim is checked first, then counted as it comes.
+"""Untrusted archives: claims are validated first, then enforced while unpacking.
 
-The formats are read by `zipfile` and `tarfile`. Ours is only what is refused: all that
-no skill needs, and that has been used to harm programs that unpack.
+`zipfile` and `tarfile` read the formats. Ours are only the refusals: features needed by
+no skill and used in attacks on unpackers.
 """
 
 import gzip
@@ -18,28 +18,26 @@ from pathlib import Path
 from typing import IO, NoReturn, Self, cast
 
 from skills_mcp.errors import PackageRefusedError
-from skills_mcp.files.entry_names import parse_entry_name, require_distinct
-from skills_mcp.text.rendering import shorten
+from skills_mcp.files.entry_names import parse_entry_name, require_distinct_entries
+from skills_mcp.text.rendering import abbreviate_value
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """How much an archive may hold."""
-
     archive_bytes: int
     total_bytes: int
-    """Of all files together, and of the headers of a tar archive with them."""
+    """Of all files together, including headers of a tar archive."""
     entries: int
-    """Files and folders, those that only a path implies included."""
+    """Files and folders, including implied folders."""
 
 
 MAX_RATIO = 100
-"""How often larger the content may be than the archive; text reaches about ten."""
+"""Compression ratio limit; text reaches about ten."""
 
 PACKAGE_LIMITS = ArchiveLimits(32 * 1024 * 1024, 64 * 1024 * 1024, 2_000)
 """Of one skill: ten times the largest of a thousand public packages."""
 
-_RATIO_COUNTS_FROM = 4 * 1024 * 1024  # less harms no machine, however well packed
+_MIN_BYTES_FOR_RATIO = 4 * 1024 * 1024  # less harms no machine, however well packed
 _CHUNK = 64 * 1024
 _ZIP_START, _ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
 _ZIP64 = b"PK\x06\x07"
@@ -72,30 +70,24 @@ _DAMAGED = (
     OverflowError,
     gzip.BadGzipFile,
 )
-"""What the standard library raises for a damaged or an unknown form."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedFile:
-    """One file of an archive."""
-
     path: str
     size_bytes: int
-    """As the archive claims; what comes is counted again."""
+    """As claimed; enforced while unpacking."""
     is_executable: bool
     open: Callable[[], IO[bytes]]
 
 
 @contextmanager
-def opened_archive(
+def open_archive(
     path: Path, scratch: Path, limits: ArchiveLimits = PACKAGE_LIMITS
 ) -> Iterator[Sequence[PackedFile]]:
-    """Yield the files of a `.zip` or `.tar.gz`, all names and sizes checked.
+    """Files of a `.zip` or `.tar.gz`, with validated names and sizes.
 
-    Args:
-        path: The archive.
-        scratch: A private folder, in which a tar archive is decompressed.
-        limits: How much it may hold.
+    A tar archive is decompressed in `scratch`, a private folder.
 
     Raises:
         PackageRefusedError: It is no such archive, damaged, or unsafe.
@@ -104,16 +96,16 @@ def opened_archive(
         with path.open("rb") as handle:
             size = handle.seek(0, 2)
             if size > limits.archive_bytes:
-                _refuse(f"has {size:,} bytes; {limits.archive_bytes:,} are allowed")
+                _refuse_archive(f"has {size:,} bytes; {limits.archive_bytes:,} are allowed")
             handle.seek(0)
             start = handle.read(4)
             handle.seek(0)
-            opened = _opened_as(start, path.name)
-            with opened(handle, scratch, _Measure(size, limits)) as files:
+            opened = _choose_opener(start, path.name)
+            with opened(handle, scratch, _SizeCheck(size, limits)) as files:
                 yield files
     except _DAMAGED as error:
         raise PackageRefusedError(
-            f"The archive is damaged or incomplete: {shorten(str(error))}. Pack the "
+            f"The archive is damaged or incomplete: {abbreviate_value(str(error))}. Pack the "
             "folder again"
         ) from error
     except OSError as error:
@@ -123,19 +115,16 @@ def opened_archive(
         ) from error
 
 
-def unpack(
+def unpack_archive(
     files: Sequence[PackedFile],
     strip: str,
     folder: Path,
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write the files below a private folder, and count what comes.
+    """Write the files below an empty private folder, enforcing claimed sizes.
 
-    Args:
-        files: Files of an archive that is open.
-        strip: What stands before each path that is wanted, such as `pdf/`.
-        folder: A folder that exists and is empty.
-        check: Called before each file; it may end the work.
+    `strip` is removed from each path; `check` is called before each file, and may
+    raise.
 
     Raises:
         PackageRefusedError: More comes than was claimed.
@@ -153,41 +142,39 @@ _Files = AbstractContextManager[Sequence[PackedFile]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Measure:
-    """The size of an archive, and what it may hold."""
-
+class _SizeCheck:
     size: int
     limits: ArchiveLimits
 
     def check_number(self, number: int) -> None:
         if number > self.limits.entries:
-            _refuse(f"has more than {self.limits.entries:,} entries")
+            _refuse_archive(f"has more than {self.limits.entries:,} entries")
 
     def check_growth(self, total: int) -> None:
         if total > self.limits.total_bytes:
-            _refuse(f"holds more than {self.limits.total_bytes:,} bytes")
-        if total > _RATIO_COUNTS_FROM and total > self.size * MAX_RATIO:
-            _refuse(f"unpacks to more than {MAX_RATIO} times its size")
+            _refuse_archive(f"holds more than {self.limits.total_bytes:,} bytes")
+        if total > _MIN_BYTES_FOR_RATIO and total > self.size * MAX_RATIO:
+            _refuse_archive(f"unpacks to more than {MAX_RATIO} times its size")
 
 
-_Opener = Callable[[IO[bytes], Path, _Measure], _Files]
+_Opener = Callable[[IO[bytes], Path, _SizeCheck], _Files]
 
 
-def _opened_as(start: bytes, name: str) -> _Opener:
-    """Choose the reader by how the file begins, which its name has to confirm."""
+def _choose_opener(start: bytes, name: str) -> _Opener:
+    """Reader by magic number, confirmed by the file name."""
     if start.startswith(_ZIP_START) and name.lower().endswith(".zip"):
-        return _opened_zip
+        return _open_zip
     if start.startswith(_GZIP_START) and name.lower().endswith((".tar.gz", ".tgz")):
-        return _opened_tar
+        return _open_tar
     raise PackageRefusedError(
-        f"{shorten(name)} is not what its name says, or no archive that is taken. "
+        f"{abbreviate_value(name)} is not what its name says, or no archive that is taken. "
         "Pack the folder of the skill as .zip or as .tar.gz"
     )
 
 
 @contextmanager
-def _opened_zip(
-    handle: IO[bytes], _scratch: Path, measure: _Measure
+def _open_zip(
+    handle: IO[bytes], _scratch: Path, measure: _SizeCheck
 ) -> Iterator[Sequence[PackedFile]]:
     _check_directory(handle, measure)
     with zipfile.ZipFile(handle) as archive:
@@ -199,68 +186,67 @@ def _opened_zip(
             _check_zip_entry(entry)
         files = [
             PackedFile(
-                parse_entry_name(each.orig_filename),
-                each.file_size,
-                bool(each.external_attr >> 16 & stat.S_IXUSR),
-                partial(archive.open, each),
+                parse_entry_name(info.orig_filename),
+                info.file_size,
+                bool(info.external_attr >> 16 & stat.S_IXUSR),
+                partial(archive.open, info),
             )
-            for each in entries
-            if not each.is_dir()
+            for info in entries
+            if not info.is_dir()
         ]
         folders = [parse_entry_name(e.orig_filename) for e in entries if e.is_dir()]
-        yield _check_all(files, folders, measure)
+        yield _check_entries(files, folders, measure)
 
 
-def _check_directory(handle: IO[bytes], measure: _Measure) -> None:
+def _check_directory(handle: IO[bytes], measure: _SizeCheck) -> None:
     """Check the end of a zip, before a list of a million entries fills the memory."""
     handle.seek(max(0, measure.size - _ZIP_TAIL_BYTES))
     tail = handle.read()
-    place = len(tail) - _ZIP_END_BYTES
-    if not (tail[place:].startswith(_ZIP_END) and tail.endswith(b"\0\0")):
-        place = tail.rfind(_ZIP_END)
-    end = tail[max(0, place) : place + _ZIP_END_BYTES]
-    if place < 0 or len(end) < _ZIP_END_BYTES:
+    offset = len(tail) - _ZIP_END_BYTES
+    if not (tail[offset:].startswith(_ZIP_END) and tail.endswith(b"\0\0")):
+        offset = tail.rfind(_ZIP_END)
+    end = tail[max(0, offset) : offset + _ZIP_END_BYTES]
+    if offset < 0 or len(end) < _ZIP_END_BYTES:
         raise EOFError("its end is missing")
-    if place + _ZIP_END_BYTES + int.from_bytes(end[20:22], "little") != len(tail):
-        _refuse("has other data behind its end")
-    is_zip64 = tail[max(0, place - 20) : place].startswith(_ZIP64)
-    most = measure.limits.entries
-    is_large = int.from_bytes(end[12:16], "little") > most * _DIRECTORY_ENTRY_BYTES
+    if offset + _ZIP_END_BYTES + int.from_bytes(end[20:22], "little") != len(tail):
+        _refuse_archive("has other data behind its end")
+    is_zip64 = tail[max(0, offset - 20) : offset].startswith(_ZIP64)
+    limit = measure.limits.entries
+    is_large = int.from_bytes(end[12:16], "little") > limit * _DIRECTORY_ENTRY_BYTES
     if is_zip64 or is_large:
-        _refuse(f"has more than {most:,} entries, or is a zip64")
+        _refuse_archive(f"has more than {limit:,} entries, or is a zip64")
 
 
 def _check_layout(entries: Sequence[zipfile.ZipInfo], end: int) -> None:
-    """Check that the entries lie one after the other, from the first byte on."""
-    place = 0
-    for entry in sorted(entries, key=lambda each: each.header_offset):
-        if not place and entry.header_offset:
-            _refuse("has other data before its first entry")
-        if entry.header_offset < place:
-            _refuse("has entries that overlap")
+    offset = 0
+    for entry in sorted(entries, key=lambda info: info.header_offset):
+        if not offset and entry.header_offset:
+            _refuse_archive("has other data before its first entry")
+        if entry.header_offset < offset:
+            _refuse_archive("has entries that overlap")
         name = len(entry.orig_filename.encode("utf-8", "surrogatepass"))
-        least = min(name, len(entry.orig_filename))  # of an older code page
-        place = entry.header_offset + _ZIP_HEADER_BYTES + least + entry.compress_size
-    if place > end:
-        _refuse("has entries that overlap")
+        name_bytes = min(name, len(entry.orig_filename))  # of an older code page
+        offset = entry.header_offset + _ZIP_HEADER_BYTES + name_bytes + entry.compress_size
+    if offset > end:
+        _refuse_archive("has entries that overlap")
 
 
 def _check_zip_entry(entry: zipfile.ZipInfo) -> None:
-    shown = shorten(entry.orig_filename)
+    label = abbreviate_value(entry.orig_filename)
     if entry.flag_bits & _ENCRYPTED:
-        _refuse(f"is encrypted: {shown} needs a password")
+        _refuse_archive(f"is encrypted: {label} needs a password")
     if entry.compress_type not in _METHODS:
-        _refuse(f"packs {shown} in a way that is not common; use plain zip")
+        _refuse_archive(f"packs {label} in a way that is not common; use plain zip")
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind == stat.S_IFLNK:
-        _refuse(f"holds a symbolic link: {shown}")
+        _refuse_archive(f"holds a symbolic link: {label}")
     if kind not in {0, stat.S_IFREG, stat.S_IFDIR}:
-        _refuse(f"holds a device or another special file: {shown}")
+        _refuse_archive(f"holds a device or another special file: {label}")
 
 
 @contextmanager
-def _opened_tar(
-    handle: IO[bytes], scratch: Path, measure: _Measure
+def _open_tar(
+    handle: IO[bytes], scratch: Path, measure: _SizeCheck
 ) -> Iterator[Sequence[PackedFile]]:
     plain = scratch / "archive.tar"
     with gzip.GzipFile(fileobj=handle) as source, plain.open("xb") as sink:
@@ -274,45 +260,44 @@ def _opened_tar(
         _check_end(plain, archive.offset, measure)
         files = [
             PackedFile(
-                parse_entry_name(each.name),
-                each.size,
-                bool(each.mode & stat.S_IXUSR),
-                partial(_open_tar_file, archive, each),
+                parse_entry_name(member.name),
+                member.size,
+                bool(member.mode & stat.S_IXUSR),
+                partial(_open_tar_file, archive, member),
             )
-            for each in entries
-            if each.isfile()
+            for member in entries
+            if member.isfile()
         ]
         folders = [e.name for e in entries if e.isdir() and e.name not in {".", "./"}]
-        yield _check_all(files, [parse_entry_name(each) for each in folders], measure)
+        yield _check_entries(files, [parse_entry_name(member) for member in folders], measure)
 
 
 class _CheckedEntry(tarfile.TarInfo):
-    """An entry whose extended header is checked before it is parsed."""
+    """Checks an extended header before parsing."""
 
     @classmethod
     def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
-        """Read the next entry."""
         _check_header(cast("IO[bytes]", tarfile.fileobj))
         return super().fromtarfile(tarfile)
 
 
 def _check_header(archive: IO[bytes]) -> None:
-    """Refuse an extended header that would take long; the place stays the same."""
-    place = archive.tell()
+    """Refuse slow extended headers, keeping the file position."""
+    offset = archive.tell()
     block = archive.read(_TAR_BLOCK)
     if block[_TAR_TYPE] in _TAR_EXTENDED:
         size = int(block[_TAR_SIZE].strip(b"\0 ") or b"0", 8)
         if size > _MAX_HEADER_BYTES:
-            _refuse(
+            _refuse_archive(
                 f"has a header of more than {_MAX_HEADER_BYTES:,} bytes: leave "
                 "extended attributes out"
             )
         if b"GNU.sparse" in archive.read(size):
-            _refuse("holds a sparse file")
-    archive.seek(place)
+            _refuse_archive("holds a sparse file")
+    archive.seek(offset)
 
 
-def _inflate(source: gzip.GzipFile, sink: IO[bytes], measure: _Measure) -> None:
+def _inflate(source: gzip.GzipFile, sink: IO[bytes], measure: _SizeCheck) -> None:
     written = 0
     while chunk := source.read(_CHUNK):
         written += len(chunk)
@@ -321,27 +306,27 @@ def _inflate(source: gzip.GzipFile, sink: IO[bytes], measure: _Measure) -> None:
 
 
 def _check_tar_entry(entry: tarfile.TarInfo) -> None:
-    shown = shorten(entry.name)
+    label = abbreviate_value(entry.name)
     if entry.issym():
-        _refuse(f"holds a symbolic link: {shown}")
+        _refuse_archive(f"holds a symbolic link: {label}")
     if entry.islnk():
-        _refuse(f"holds a hard link: {shown}")
+        _refuse_archive(f"holds a hard link: {label}")
     if entry.issparse() or not (entry.isreg() or entry.isdir()):
-        _refuse(f"holds a device or another special file: {shown}")
+        _refuse_archive(f"holds a device or another special file: {label}")
     if entry.name not in {".", "./"}:
         parse_entry_name(entry.name)
     tarfile.data_filter(entry, "/nowhere")
 
 
-def _check_end(plain: Path, end: int, measure: _Measure) -> None:
-    """Check that the archive ends with zeros: not before, and with nothing else."""
+def _check_end(plain: Path, end: int, measure: _SizeCheck) -> None:
+    """Require trailing zeros only."""
     with plain.open("rb") as handle:
         handle.seek(end)
         rest = handle.read(measure.limits.total_bytes)
     if not rest:
         raise EOFError("its end is missing")
     if rest.strip(b"\0"):
-        _refuse("has other data behind its end")
+        _refuse_archive("has other data behind its end")
 
 
 def _open_tar_file(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
@@ -351,11 +336,10 @@ def _open_tar_file(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes
     return opened
 
 
-def _check_all(
-    files: Sequence[PackedFile], folders: Sequence[str], measure: _Measure
+def _check_entries(
+    files: Sequence[PackedFile], folders: Sequence[str], measure: _SizeCheck
 ) -> Sequence[PackedFile]:
-    """Check the names and sizes of all entries, and leave out what systems add."""
-    require_distinct([f.path for f in files], folders, measure.check_number)
+    require_distinct_entries([f.path for f in files], folders, measure.check_number)
     measure.check_growth(sum(file.size_bytes for file in files))
     return [file for file in files if not _is_junk(file.path)]
 
@@ -369,13 +353,11 @@ def _copy(source: IO[bytes], sink: IO[bytes], claimed: int, path: str) -> None:
     while chunk := source.read(_CHUNK):
         written += len(chunk)
         if written > claimed:
-            _refuse(f"holds more than it says in {shorten(path)}")
+            _refuse_archive(f"holds more than it says in {abbreviate_value(path)}")
         sink.write(chunk)
     if written < claimed:
         raise EOFError(f"{path} is cut off")
 
 
-def _refuse(reason: str) -> NoReturn:
-    raise PackageRefusedError(
-        f"The archive {reason}. Pack only the files of the skills"
-    )
+def _refuse_archive(reason: str) -> NoReturn:
+    raise PackageRefusedError(f"The archive {reason}. Pack only the files of the skills")

@@ -1,9 +1,9 @@
-"""Arrays and texts in a folder: written whole or not at all, and checked when read.
+"""Folders of arrays and texts: written atomically, verified when read.
 
-Arrays are read into memory and not mapped: a process that maps a file is killed
-(SIGBUS) when another one shortens it. A file holds numbers in NumPy's own format and is
-never unpickled, so a forged file runs no code. Texts are larger than all the rest and
-are read in parts, each of which its reader has to check.
+Arrays are read into memory and not mapped: a process with a mapped file is killed
+(SIGBUS) when another one truncates it. Files use NumPy's own format and are never
+unpickled, so a forged file runs no code. Texts are larger than all the rest; they are
+read in parts and verified by the reader.
 """
 
 import json
@@ -27,33 +27,26 @@ from numpy.typing import NDArray
 from skills_mcp.files.durable import GUARDED_FLAGS
 
 STAGING = ".staging-"
-"""How the name of a folder begins that is not complete yet."""
 
-_ABOUT = "about.json"
+_DESCRIPTION_FILE = "about.json"
 _TEXT_SUFFIX = ".bin"
 _CHECKSUMS = "checksums.json"
 
 
 class DamagedTextError(ValueError):
-    """A text on the disk is not what was written there."""
+    pass
 
 
 class Sliceable(Protocol):
-    """A text that can be sliced: in memory, or on the disk."""
-
     def __len__(self) -> int: ...
 
     def __getitem__(self, part: slice, /) -> bytes | memoryview: ...
 
 
 class TextFile:
-    """A long text on the disk that is read in parts.
+    """Long text on the disk, read in parts.
 
-    A part may come back shorter, or changed, if another process has written to the
-    file: its reader has to check it.
-
-    Args:
-        file: It may be deleted afterwards, where the system allows that.
+    Another process may shorten or change a part: the reader verifies it.
 
     Raises:
         OSError: It cannot be opened.
@@ -83,12 +76,10 @@ def write_arrays(
     about: Mapping[str, Any],
     texts: Mapping[str, Sliceable] = MappingProxyType({}),
 ) -> None:
-    """Write a folder of arrays, a description of them as JSON, and texts.
-
-    The folder has its name only when everything in it is on the disk.
+    """Atomically write a folder of arrays, texts and a JSON description.
 
     Raises:
-        OSError: There is no room, no permission, or a folder of this name.
+        OSError: There is no space, no permission, or a folder of this name.
     """
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder.parent))
@@ -96,13 +87,13 @@ def write_arrays(
         for name, array in arrays.items():
             with (staging / f"{name}.npy").open("wb") as handle:
                 np.save(handle, array, allow_pickle=False)
-                _settle(handle.fileno())
+                _fsync(handle.fileno())
         for name, text in texts.items():
             with (staging / f"{name}{_TEXT_SUFFIX}").open("wb") as handle:
                 handle.write(text[:])
-                _settle(handle.fileno())
-        _write_json(staging / _ABOUT, about)
-        sums = {file.name: crc32(file.read_bytes()) for file in _find_files(staging)}
+                _fsync(handle.fileno())
+        _write_json(staging / _DESCRIPTION_FILE, about)
+        sums = {file.name: crc32(file.read_bytes()) for file in _checksummed_files(staging)}
         _write_json(staging / _CHECKSUMS, sums)
         staging.rename(folder)
     finally:
@@ -110,31 +101,29 @@ def write_arrays(
 
 
 def read_arrays(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the description and the arrays of a folder, if they are as written.
-
-    Each file is read once and compared with its checksum before it is parsed.
+    """Description and arrays of a folder, after verifying checksums.
 
     Raises:
         OSError: There is no such folder, or it cannot be read.
-        ValueError: A file is damaged, missing or too many.
+        ValueError: A file is damaged, missing or surplus.
     """
-    expected = _read_mapping(folder / _CHECKSUMS)
-    wrong = {*expected} - {file.name for file in _find_files(folder)}
+    expected = _read_json_mapping(folder / _CHECKSUMS)
+    wrong = {*expected} - {file.name for file in _checksummed_files(folder)}
     arrays = {}
-    for file in _find_files(folder):
+    for file in _checksummed_files(folder):
         data = file.read_bytes()
         if crc32(data) != expected.get(file.name):
             wrong.add(file.name)
-        elif file.name != _ABOUT:
-            arrays[file.stem] = _parse(data)
+        elif file.name != _DESCRIPTION_FILE:
+            arrays[file.stem] = _parse_array(data)
     if wrong:
         names = ", ".join(sorted(wrong))
         raise ValueError(f"{names} in {folder} changed since it was written")
-    return _read_mapping(folder / _ABOUT), arrays
+    return _read_json_mapping(folder / _DESCRIPTION_FILE), arrays
 
 
 def open_text(folder: Path, name: str) -> TextFile:
-    """Open a text of a folder; it has no checksum, see `TextFile`.
+    """Open a text of a folder; not verified, see `TextFile`.
 
     Raises:
         OSError: There is no such folder, or it cannot be read.
@@ -142,16 +131,15 @@ def open_text(folder: Path, name: str) -> TextFile:
     return TextFile(folder / f"{name}{_TEXT_SUFFIX}")
 
 
-def _find_files(folder: Path) -> Iterator[Path]:
-    """Yield the files that have a checksum: all but the texts."""
+def _checksummed_files(folder: Path) -> Iterator[Path]:
     return (
-        each
-        for each in sorted(folder.iterdir())
-        if each.name != _CHECKSUMS and each.suffix != _TEXT_SUFFIX
+        file
+        for file in sorted(folder.iterdir())
+        if file.name != _CHECKSUMS and file.suffix != _TEXT_SUFFIX
     )
 
 
-def _read_mapping(file: Path) -> dict[str, Any]:
+def _read_json_mapping(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_bytes())
     except RecursionError:
@@ -161,7 +149,7 @@ def _read_mapping(file: Path) -> dict[str, Any]:
     return found
 
 
-def _parse(data: bytes) -> NDArray[Any]:
+def _parse_array(data: bytes) -> NDArray[Any]:
     try:
         # Not `load`, which takes an archive for several arrays.
         array: NDArray[Any] = read_array(BytesIO(data), allow_pickle=False)
@@ -174,9 +162,9 @@ def _parse(data: bytes) -> NDArray[Any]:
 def _write_json(file: Path, value: object) -> None:
     with file.open("w", encoding="utf-8") as handle:
         json.dump(value, handle)
-        _settle(handle.fileno())
+        _fsync(handle.fileno())
 
 
-def _settle(descriptor: int) -> None:
+def _fsync(descriptor: int) -> None:
     # Or a power cut leaves a file of the right length that holds zeros.
     os.fsync(descriptor)

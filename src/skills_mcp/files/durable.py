@@ -1,8 +1,7 @@
-"""Files on a disk that can fail: opened with care, appended to, replaced in one step.
+"""Crash-safe files: guarded opening, atomic appending and replacement.
 
-Rules: a link in the place of a file is never followed, a file that this program makes
-is for its owner alone, and a reader sees either the old content or the new, even after
-a power cut.
+Rules: links are never followed at the last component, new files are private to the
+owner, and a reader sees either the old content or the new, even after a power cut.
 """
 
 import errno
@@ -14,10 +13,8 @@ from pathlib import Path
 from typing import IO
 
 NEW_PREFIX = ".new-"
-"""How the name of a file begins that is not complete yet."""
 
 DELETED_PREFIX = ".deleted-"
-"""How the name of a folder begins that is about to be deleted."""
 
 GUARDED_FLAGS = (
     getattr(os, "O_CLOEXEC", 0)
@@ -26,22 +23,22 @@ GUARDED_FLAGS = (
     | getattr(os, "O_NOCTTY", 0)
     | getattr(os, "O_BINARY", 0)
 )  # each is missing on some system
-"""The flags with which every file is opened.
+"""Flags of every opened file.
 
 No child process inherits the file, a link is refused, a named pipe does not block, a
-terminal does not become that of this process, and Windows translates no line ends.
+terminal does not become the controlling one, and Windows translates no line ends.
 """
 
 PRIVATE_MODE = 0o600
 
-SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Errors that say nothing about the file that was to be opened."""
+RESOURCE_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Errors of the process's resources, not of the file."""
 
 
 def open_regular(
     path: Path, *, max_bytes: int | None = None, is_writing: bool = False
 ) -> IO[bytes] | None:
-    """Open a regular file that exists; None if it is anything else, or too large.
+    """Open an existing regular file; None if it is another kind, or too large.
 
     Raises:
         OSError: It cannot be opened.
@@ -57,10 +54,10 @@ def open_regular(
 
 
 def read_regular(path: Path, max_bytes: int = 1024 * 1024) -> bytes | None:
-    """Return what a regular file holds; None if there is none that can be read.
+    """Content of a regular file; None if it is unreadable.
 
     Raises:
-        OSError: This machine has too few open files or too little memory left.
+        OSError: File descriptors or memory are exhausted.
     """
     try:
         handle = open_regular(path, max_bytes=max_bytes)
@@ -69,20 +66,17 @@ def read_regular(path: Path, max_bytes: int = 1024 * 1024) -> bytes | None:
         with handle:
             return handle.read(max_bytes)
     except OSError as error:
-        if error.errno in SCARCE:
+        if error.errno in RESOURCE_ERRORS:
             raise
         return None
 
 
 def open_private(path: Path, *, is_new: bool = False) -> IO[bytes]:
-    """Open a file for appending, unbuffered; a new file is for its owner alone.
-
-    Args:
-        path: The file, in a folder that exists.
-        is_new: Whether a file that exists is an error.
+    """Open a file for unbuffered appending; a new file is private to its owner.
 
     Raises:
-        OSError: It cannot be opened, or is not a regular file.
+        OSError: It cannot be opened, is not a regular file, or exists although
+        `is_new`.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | (os.O_EXCL if is_new else 0)
     descriptor = os.open(path, flags | GUARDED_FLAGS, PRIVATE_MODE)
@@ -92,30 +86,24 @@ def open_private(path: Path, *, is_new: bool = False) -> IO[bytes]:
     return os.fdopen(descriptor, "a+b", buffering=0)
 
 
-def append(handle: IO[bytes], data: bytes) -> None:
-    """Write at the end of a file from `open_private`, in one call.
-
-    So the lines of several processes never mix.
+def append_line(handle: IO[bytes], data: bytes) -> None:
+    """Append in one write, so that lines of several processes never mix.
 
     Raises:
-        OSError: The disk takes nothing, or only a part, which is then in the file.
+        OSError: The disk is full; a part may be in the file.
     """
     if handle.write(data) != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @contextmanager
-def replacing(path: Path, mode: int = PRIVATE_MODE) -> Iterator[IO[bytes]]:
-    """Yield a new file that takes the place of `path` when the block ends well.
-
-    Args:
-        path: The file, in a folder that exists.
-        mode: Who may read and write it, less what the process masks out.
+def atomic_write(path: Path, mode: int = PRIVATE_MODE) -> Iterator[IO[bytes]]:
+    """New file replacing `path` after the block succeeds.
 
     Raises:
-        OSError: There is no room or no permission; the old file is as it was.
+        OSError: There is no space or no permission; the old file is unchanged.
     """
-    staging = path.with_name(f"{NEW_PREFIX}{_draw_name()}")
+    staging = path.with_name(f"{NEW_PREFIX}{_random_name()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | GUARDED_FLAGS
     handle = os.fdopen(os.open(staging, flags, mode), "wb")
     try:
@@ -128,23 +116,23 @@ def replacing(path: Path, mode: int = PRIVATE_MODE) -> Iterator[IO[bytes]]:
         with suppress(OSError):
             staging.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    fsync_folder(path.parent)
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Replace a file of ours by a text, also if a folder stands in its place.
+def write_text_atomically(path: Path, text: str) -> None:
+    """Atomically replace a file of ours, or a folder in its place.
 
     Raises:
-        OSError: There is no room or no permission; the old file is as it was.
+        OSError: There is no space or no permission; the old file is unchanged.
     """
-    with replacing(path) as handle:
+    with atomic_write(path) as handle:
         handle.write(text.encode("utf-8"))
         if path.is_dir() and not path.is_symlink():
-            delete(path)
+            delete_tree(path)
 
 
-def sync_folder(directory: Path) -> None:
-    """Make sure that the names in a folder survive a power cut.
+def fsync_folder(directory: Path) -> None:
+    """Fsync a folder, so that renames survive a power cut.
 
     Raises:
         OSError: The disk is failing.
@@ -158,8 +146,8 @@ def sync_folder(directory: Path) -> None:
         os.close(descriptor)
 
 
-def delete(path: Path) -> None:
-    """Delete a file, or a folder with all its content; what cannot be deleted stays."""
+def delete_tree(path: Path) -> None:
+    """Delete a file or a folder tree; errors are ignored."""
     import shutil  # late: it is slow to import, and seldom needed
 
     with suppress(OSError):
@@ -168,45 +156,45 @@ def delete(path: Path) -> None:
             return
         shutil.rmtree(path, ignore_errors=True)
         if path.exists():
-            _open_up_all(path)
+            _grant_owner_access_below(path)
             shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
-def made_anew(path: Path) -> Iterator[None]:
-    """Move a file or folder out of the way for a block; put it back if that fails.
+def replaced_with_rollback(path: Path) -> Iterator[None]:
+    """Move a file or folder away for a block; restore it on failure.
 
     Raises:
         OSError: It cannot be moved.
     """
-    aside = path.with_name(f"{DELETED_PREFIX}{_draw_name()}")
+    backup = path.with_name(f"{DELETED_PREFIX}{_random_name()}")
     with suppress(FileNotFoundError):
-        path.rename(aside)
+        path.rename(backup)
     try:
         yield
     except BaseException:
         with suppress(FileNotFoundError):
-            aside.lstat()
-            delete(path)
-            aside.rename(path)
+            backup.lstat()
+            delete_tree(path)
+            backup.rename(path)
         raise
-    delete(aside)
+    delete_tree(backup)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder that can be entered, in the place of anything else.
+def ensure_folder(path: Path) -> None:
+    """Make an accessible folder, replacing anything else.
 
     Raises:
-        OSError: There is no room, or no permission.
+        OSError: There is no space, or no permission.
     """
     if path.is_symlink() or not path.is_dir():
-        delete(path)
+        delete_tree(path)
     path.mkdir(exist_ok=True)
-    open_up(path)
+    grant_owner_access(path)
 
 
-def open_up(directory: Path) -> bool:
-    """Give the owner all rights to a folder; return whether one was missing.
+def grant_owner_access(directory: Path) -> bool:
+    """Grant the owner all rights to a folder; whether one was missing.
 
     Raises:
         OSError: It belongs to another user.
@@ -218,18 +206,16 @@ def open_up(directory: Path) -> bool:
     return True
 
 
-def _open_up_all(directory: Path) -> None:
-    """Open up a folder and all folders below it, as far as that is possible."""
+def _grant_owner_access_below(directory: Path) -> None:
     with suppress(OSError):
-        open_up(directory)
+        grant_owner_access(directory)
     for folder, inner, _ in os.walk(directory):
         for name in inner:
             inside = Path(folder, name)
             with suppress(OSError):
                 if not inside.is_symlink():
-                    open_up(inside)
+                    grant_owner_access(inside)
 
 
-def _draw_name() -> str:
-    """Return a name that no other file has."""
+def _random_name() -> str:
     return os.urandom(16).hex()

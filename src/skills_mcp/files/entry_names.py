@@ -1,76 +1,70 @@
-"""Which names of an archive are refused, and the reason that is given.  Pure."""
+"""Archive entry names."""
 
 import re
 from collections.abc import Callable, Iterable
 
 from skills_mcp.errors import InvalidPathError, PackageRefusedError
 from skills_mcp.files.paths import MAX_PARTS, fold_name, parse_relative
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import abbreviate_value
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _MAX_NAME = 1024
 _MAX_PART_BYTES = 255
-_MISREAD = (
+_AMBIGUOUS = (
     "is reserved or misread on some system: a device of Windows, .git, an empty part, "
     "a dot or space at an end, or a character that shows nothing"
 )
 
 
 def parse_entry_name(name: str) -> str:
-    """Return the path of an entry without the slash of a folder.
+    """Path of an entry, without a folder's trailing slash.
 
     >>> parse_entry_name("pdf/scripts/")
     'pdf/scripts'
 
     Raises:
-        PackageRefusedError: The name is hostile, or not the same on every system.
+        PackageRefusedError: The name is hostile, or differs between systems.
     """
     path = name.removesuffix("/")
     path = path.removeprefix("./") if path != "." else path
     fault = _find_fault(path)
     if fault:
         raise PackageRefusedError(
-            f"The archive has an entry called {shorten(name)}, which {fault}. "
+            f"The archive has an entry called {abbreviate_value(name)}, which {fault}. "
             "Rename or remove it, and pack the folder again"
         )
     return path
 
 
-def require_distinct(
+def require_distinct_entries(
     files: Iterable[str], folders: Iterable[str], check_number: Callable[[int], None]
 ) -> None:
-    """Check that no two names are one on some system, and how many there are.
+    """Require distinct names on every system.
 
-    Args:
-        files: The path of each file, as often as it occurs.
-        folders: The path of each folder that the archive names.
-        check_number: Called with the number of files and folders, those that a path
-            implies included, whenever there is one more; it may refuse.
+    `check_number` gets the growing number of entries, including implied folders; it may
+    refuse.
 
     Raises:
-        PackageRefusedError: Two entries are called the same, or nearly.
+        PackageRefusedError: Two entries collide.
     """
     seen: dict[str, tuple[str, bool]] = {}
     for path in files:
         if seen.get(fold_name(path)) == (path, True):
             _refuse_pair(path, path)
-        _claim(seen, path, check_number, is_file=True)
+        _register(seen, path, check_number, is_file=True)
     for path in folders:
-        _claim(seen, path, check_number, is_file=False)
+        _register(seen, path, check_number, is_file=False)
 
 
-def _claim(
+def _register(
     seen: dict[str, tuple[str, bool]],
     path: str,
     check_number: Callable[[int], None],
     *,
     is_file: bool,
 ) -> None:
-    """Note a path and the folders above it; refuse one that means another entry.
-
-    Above a folder that is noted already, all are: so each is looked at once.
-    """
+    """Register a path and its unregistered parents; refuse a collision."""
     folded = fold_name(path)
     while path:
         entry = (path, is_file)
@@ -87,19 +81,17 @@ def _claim(
 
 def _refuse_pair(first: str, second: str) -> None:
     if first == second:
-        reason = f"has two entries called {shorten(first)}"
+        reason = f"has two entries called {abbreviate_value(first)}"
     else:
         reason = (
-            f"has {shorten(first)} and {shorten(second)}, which are one name where "
+            f"has {abbreviate_value(first)} and {abbreviate_value(second)}, which are one "
+            f"name where "
             "case or accents do not count"
         )
-    raise PackageRefusedError(
-        f"The archive {reason}. Keep one of them, and pack the folder again"
-    )
+    raise PackageRefusedError(f"The archive {reason}. Keep one of them, and pack the folder again")
 
 
 def _find_fault(path: str) -> str:
-    """Return what is wrong with a path, as a clause; empty if nothing is."""
     parts = path.split("/")
     faults = (
         ("\0" in path, "holds a NUL character"),
@@ -113,7 +105,7 @@ def _find_fault(path: str) -> str:
             len(path) > _MAX_NAME or any(map(_is_long, parts)),
             "is longer than file systems allow",
         ),
-        (not _is_relative(path), _MISREAD),
+        (not _is_relative(path), _AMBIGUOUS),
     )
     return next((clause for is_so, clause in faults if is_so), "")
 

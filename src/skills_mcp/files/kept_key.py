@@ -1,34 +1,33 @@
-"""A secret key in a file of this installation, made when it is first needed."""
+"""Secret keys."""
 
 import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from skills_mcp.files.durable import append, open_private, open_regular
+from skills_mcp.files.durable import append_line, open_private, open_regular
 
-KEY_BYTES = 32
-"""As long as a SHA-256 digest, as RFC 2104 recommends."""
+SECRET_KEY_BYTES = 32
+"""Length of a SHA-256 digest, as RFC 2104 recommends."""
 
 
-def load_key(path: Path) -> bytes:
-    """Return the key of this installation; the first of several processes makes it.
+def load_secret_key(path: Path) -> bytes:
+    """Key of this installation, generated once by concurrent processes.
 
-    If the key can be neither read nor written, it lasts as long as the process: what
-    is made with it then differs between processes, and is no easier to guess.
+    Without a readable and writable file it lasts as long as the process: derived values
+    differ between processes, and are no easier to guess.
     """
     with suppress(OSError):
-        if found := read_key(path):
+        if found := read_secret_key(path):
             return found
-    key = secrets.token_bytes(KEY_BYTES)
+    key = secrets.token_bytes(SECRET_KEY_BYTES)
     try:
-        return _keep_key(path, key)
+        return _store_key(path, key)
     except OSError:
         return key
 
 
-def read_key(path: Path) -> bytes | None:
-    """Return the key in a file; None if there is none, or not a complete one."""
+def read_secret_key(path: Path) -> bytes | None:
     try:
         handle = open_regular(path)
     except FileNotFoundError:
@@ -36,27 +35,26 @@ def read_key(path: Path) -> bytes | None:
     if handle is None:
         return None
     with handle:
-        text = handle.read(KEY_BYTES * 2).decode("ascii", "replace")
+        text = handle.read(SECRET_KEY_BYTES * 2).decode("ascii", "replace")
     try:
         key = bytes.fromhex(text)
     except ValueError:
         return None
-    return key if len(key) == KEY_BYTES else None
+    return key if len(key) == SECRET_KEY_BYTES else None
 
 
-def _keep_key(path: Path, key: bytes) -> bytes:
-    """Write a key, and return the one in the file: another process may be first."""
+def _store_key(path: Path, key: bytes) -> bytes:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         with open_private(new, is_new=True) as handle:
-            append(handle, key.hex().encode("ascii"))
+            append_line(handle, key.hex().encode("ascii"))
             os.fsync(handle.fileno())
         try:
             os.link(new, path)  # unlike a rename, it never replaces another key
         except FileExistsError:
-            if kept := read_key(path):
-                return kept
+            if existing := read_secret_key(path):
+                return existing
             new.replace(path)  # the file is damaged, or not ours
     finally:
         new.unlink(missing_ok=True)

@@ -1,9 +1,7 @@
-"""Advisory locks on files: one process at a time, or many readers.
+"""Advisory file locks, exclusive or shared, released when their process dies.
 
-The operating system gives a lock back when the process that holds it dies.
-
-Rule: a process that has taken a lock looks again. The file may have been deleted while
-the process waited for it, and then the lock guards nothing.
+Rule: after acquiring a lock, a process verifies the path. The file may have been
+deleted meanwhile, and then the lock guards nothing.
 """
 
 import errno
@@ -23,8 +21,8 @@ from skills_mcp.files.durable import open_private
 _POLL_SECONDS = 0.02
 
 # A process that works shows life so often; one that was stopped (Ctrl-Z) does not.
-_BEAT_SECONDS = 0.1
-_SILENT_SECONDS = 0.8
+_HEARTBEAT_SECONDS = 0.1
+_STALE_SECONDS = 0.8
 
 # How often the file of a lock may be deleted while a process waits for it.
 _ATTEMPTS = 5
@@ -36,18 +34,12 @@ def _sleep(seconds: float) -> bool:
 
 
 class FileLock:
-    """A lock that this process holds until it is released.
-
-    Attributes:
-        handle: The locked file; a child that inherits it keeps the lock if this
-            process dies.
-    """
+    """A held lock; a child inheriting `handle` keeps it if this process dies."""
 
     def __init__(self, handle: IO[bytes]) -> None:
         self.handle = handle
 
     def release(self) -> None:
-        """Release the lock."""
         with self.handle:
             # Closing is not enough: a child that is just being started has a copy.
             import portalocker  # late: it reads the metadata of its package
@@ -72,17 +64,15 @@ def acquire_lock(
     timeout_seconds: float = 0.0,
     wait: Callable[[float], bool] = _sleep,
 ) -> FileLock:
-    """Take the lock of a file for this process alone; file and folder are made.
+    """Acquire an exclusive lock on a file, opened for appending or created.
 
-    Args:
-        path: The file. It may hold data: it is opened for appending.
-        timeout_seconds: How long to wait for another process.
-        wait: Waits for some seconds between two looks; returns true to give up.
+    `wait` sleeps between two attempts; true gives up.
 
     Raises:
-        BlockingIOError: Another process held it for the whole time.
-        OSError: The file cannot be opened, is deleted again and again (`ESTALE`), or
-            its file system has no locks (`ENOLCK`).
+        BlockingIOError: Timeout: another process holds it.
+        OSError: The file cannot be opened, is repeatedly deleted (`ESTALE`), or its
+        file
+            system has no locks (`ENOLCK`).
     """
     deadline = time.monotonic() + timeout_seconds
     for _ in range(_ATTEMPTS):
@@ -98,26 +88,21 @@ def acquire_lock(
             handle.close()
             raise
         lock = FileLock(handle)
-        if is_current(handle, path):
+        if is_same_file(handle, path):
             return lock
         lock.release()
     raise OSError(errno.ESTALE, "The file of the lock is deleted again and again")
 
 
 @contextmanager
-def showing_life(lock: FileLock) -> Iterator[None]:
-    """Change the time of a lock's file again and again until the block ends.
-
-    Others can tell by that whether the process that holds the lock is working or was
-    stopped, see `LifeSigns`.
-    """
+def lock_heartbeat(lock: FileLock) -> Iterator[None]:
     ended = threading.Event()
 
     def beat() -> None:
         while not ended.is_set():
             with suppress(OSError):
                 os.utime(lock.handle.fileno())
-            ended.wait(_BEAT_SECONDS)
+            ended.wait(_HEARTBEAT_SECONDS)
 
     thread = threading.Thread(target=beat, name="life", daemon=True)
     thread.start()
@@ -128,36 +113,29 @@ def showing_life(lock: FileLock) -> Iterator[None]:
         thread.join()
 
 
-class LifeSigns:
-    """A `wait` for `acquire_lock` that gives up on a holder that shows no life.
+class StaleLockDetector:
+    """A `wait` for `acquire_lock` giving up on a stopped holder."""
 
-    Args:
-        path: The file of the lock.
-        silent_seconds: How long a process that works may show no life.
-    """
-
-    def __init__(self, path: Path, silent_seconds: float = _SILENT_SECONDS) -> None:
+    def __init__(self, path: Path, silent_seconds: float = _STALE_SECONDS) -> None:
         self._path = path
         self._silent_seconds = silent_seconds
         self._seen: int | None = None
         self._moved_at = time.monotonic()
 
-        self.are_missing = False
+        self.is_stale = False
         """Whether the holder had shown no life for too long at the last look."""
 
     def __call__(self, seconds: float) -> bool:
-        """Wait, and `look`."""
         time.sleep(seconds)
-        return self.look()
+        return self.check_holder()
 
-    def look(self) -> bool:
-        """Return whether the holder has shown no life for too long."""
+    def check_holder(self) -> bool:
         now = time.monotonic()
         with suppress(OSError):
             if (changed := self._path.stat().st_mtime_ns) != self._seen:
                 self._seen, self._moved_at = changed, now
-        self.are_missing = now - self._moved_at > self._silent_seconds
-        return self.are_missing
+        self.is_stale = now - self._moved_at > self._silent_seconds
+        return self.is_stale
 
 
 def lock_file(
@@ -167,33 +145,26 @@ def lock_file(
     timeout_seconds: float = 0.0,
     wait: Callable[[float], bool] = _sleep,
 ) -> None:
-    """Lock an open file until it is closed.
-
-    Args:
-        handle: The file.
-        is_shared: Whether other processes may hold a shared lock meanwhile.
-        timeout_seconds: How long to wait for another process.
-        wait: Waits for some seconds between two looks; returns true to give up.
+    """Lock an open file until it is closed; see `acquire_lock`.
 
     Raises:
-        BlockingIOError: Another process held it for the whole time.
+        BlockingIOError: Timeout: another process holds it.
         OSError: The file system has no locks (`ENOLCK`).
     """
     deadline = time.monotonic() + timeout_seconds
-    while not _try_to_lock(handle, is_shared=is_shared):
+    while not _try_lock(handle, is_shared=is_shared):
         if time.monotonic() >= deadline or wait(_POLL_SECONDS):
             raise BlockingIOError(errno.EAGAIN, "Another process holds the lock")
 
 
-def is_current(handle: IO[bytes], path: Path) -> bool:
-    """Return whether an open file is still the one that its path names."""
+def is_same_file(handle: IO[bytes], path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(handle.fileno()), path.lstat())
     except OSError:
         return False
 
 
-def _try_to_lock(handle: IO[bytes], *, is_shared: bool) -> bool:
+def _try_lock(handle: IO[bytes], *, is_shared: bool) -> bool:
     import portalocker
     from portalocker import LockFlags
 

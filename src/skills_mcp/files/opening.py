@@ -1,9 +1,8 @@
-"""Files and folders below a folder, opened without following any link.
+"""Opening below a folder without following any link.
 
-Between a look at a path and its opening another program can put a link there. So there
-is no look: each step starts from a descriptor that is held already. Linux does that in
-one call, `openat2`, which Python has no name for; elsewhere each folder is opened in
-turn.
+Another program can put a link at a path between check and use. So there is no check:
+each step starts from a held descriptor. Linux does it in one call, `openat2`, missing
+in Python; other systems open each folder in turn.
 """
 
 import errno
@@ -21,7 +20,6 @@ from skills_mcp.errors import MissingFileError
 from skills_mcp.files.durable import GUARDED_FLAGS
 
 Opener = Callable[[int, Sequence[str], int], int]
-"""Opens names below the descriptor of a folder, with flags; returns a descriptor."""
 
 _NO_NAMES = frozenset({"", ".", ".."})
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
@@ -31,21 +29,15 @@ _FOLDER = _FLAGS | getattr(os, "O_DIRECTORY", 0)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 MAX_PATH_BYTES = 4095
-"""The longest path that the kernel accepts, without its final NUL."""
 
 _OPENAT2 = 437  # the same on every processor that Python is built for
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 
 
-def open_inside(
-    directory: Path, parts: Sequence[str], opener: Opener | None = None
-) -> BinaryIO:
-    """Open a regular file below `directory` without following any link.
+def open_inside(directory: Path, parts: Sequence[str], opener: Opener | None = None) -> BinaryIO:
+    """Open a regular file below `directory` without following links.
 
-    Args:
-        directory: The operator's choice; links on the way to it are followed.
-        parts: The names from there to the file.
-        opener: How; None for the best one that this system has.
+    Links on the way to `directory`, the operator's choice, are followed.
 
     Raises:
         MissingFileError: There is no regular file at this path.
@@ -61,28 +53,24 @@ def open_inside(
     return os.fdopen(number, "rb")
 
 
-class HeldFolder:
-    """A folder that stays open, so that each of many listings need not find it again.
-
-    Args:
-        directory: The operator's choice; links on the way to it are followed.
-    """
+class OpenFolder:
+    """Open folder, reused by many listings."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._number: int | None = None
 
     @contextmanager
-    def listed(self, parts: Sequence[str]) -> Iterator[Iterator["os.DirEntry[str]"]]:
-        """List a folder inside of it without following any link.
+    def scan_folder(self, parts: Sequence[str]) -> Iterator[Iterator["os.DirEntry[str]"]]:
+        """Scan an inner folder without following links.
 
-        What the entries say of themselves is asked while the block lasts.
+        Entries last as long as the block.
 
         Raises:
-            OSError: There is no folder at this path, or it may not be listed.
+            OSError: There is no folder at this path, or no permission.
         """
         if not _HAS_DESCRIPTORS:
-            with os.scandir(_check(self._directory, parts)) as scan:
+            with os.scandir(_require_no_links(self._directory, parts)) as scan:
                 yield scan
             return
         number = self._open(parts)
@@ -99,65 +87,60 @@ class HeldFolder:
         if self._number is None:
             self._number = os.open(self._directory, _FOLDER & ~_NO_FOLLOW)
             weakref.finalize(self, os.close, self._number)
-        return choose_opener()(self._number, parts, _FOLDER)
+        return best_opener()(self._number, parts, _FOLDER)
 
 
-def open_by_walk(folder: int, names: Sequence[str], flags: int) -> int:
-    """Open name by name; on every system that has descriptors of folders.
+def open_stepwise(folder: int, names: Sequence[str], flags: int) -> int:
+    """Open name by name; portable to systems with folder descriptors.
 
     Raises:
-        OSError: A name is not there, or is a link.
+        OSError: A name is missing, or is a link.
     """
-    held = folder
+    parent = folder
     try:
         for name in names[:-1]:
-            inner = os.open(name, _FOLDER, dir_fd=held)
-            _close_unless(folder, held)
-            held = inner
-        return os.open(names[-1], flags | _NO_FOLLOW, dir_fd=held)
+            inner = os.open(name, _FOLDER, dir_fd=parent)
+            _close_unless(folder, parent)
+            parent = inner
+        return os.open(names[-1], flags | _NO_FOLLOW, dir_fd=parent)
     finally:
-        _close_unless(folder, held)
+        _close_unless(folder, parent)
 
 
-def open_by_kernel(folder: int, names: Sequence[str], flags: int) -> int:
-    """Open in one call, during which no part of the path can be replaced.
+def open_with_openat2(folder: int, names: Sequence[str], flags: int) -> int:
+    """Open in one call, immune to concurrent replacement.
 
     Raises:
-        OSError: A name is not there, or is a link.
+        OSError: A name is missing, or is a link.
     """
     path = os.fsencode("/".join(names))
     if len(path) > MAX_PATH_BYTES:
-        return open_by_walk(folder, names, flags)
-    return open_beneath(folder, path, flags)
+        return open_stepwise(folder, names, flags)
+    return call_openat2(folder, path, flags)
 
 
-OPENERS: dict[str, Opener] = {"openat2": open_by_kernel, "walk": open_by_walk}
-"""All ways to open, the best one first; this machine may lack it."""
+OPENERS: dict[str, Opener] = {"openat2": open_with_openat2, "walk": open_stepwise}
 
 
 @cache
-def choose_opener() -> Opener:
-    """Return the best way to open that this machine has; asks the kernel once."""
+def best_opener() -> Opener:
     return OPENERS["openat2" if has_openat2() else "walk"]
 
 
-def _open(
-    directory: Path, parts: Sequence[str], flags: int, opener: Opener | None = None
-) -> int:
+def _open(directory: Path, parts: Sequence[str], flags: int, opener: Opener | None = None) -> int:
     if not _HAS_DESCRIPTORS:
-        return os.open(_check(directory, parts), flags)
+        return os.open(_require_no_links(directory, parts), flags)
     _require_names(parts)
     folder = os.open(directory, _FOLDER & ~_NO_FOLLOW)
     if not parts:
         return folder
     try:
-        return (opener or choose_opener())(folder, parts, flags)
+        return (opener or best_opener())(folder, parts, flags)
     finally:
         os.close(folder)
 
 
-def _check(directory: Path, parts: Sequence[str]) -> Path:
-    """Return a path that has no link now: Windows has no better guard."""
+def _require_no_links(directory: Path, parts: Sequence[str]) -> Path:
     _require_names(parts)
     path = directory.joinpath(*parts)
     if path.resolve() != directory.resolve().joinpath(*parts):
@@ -171,21 +154,21 @@ def _require_names(parts: Sequence[str]) -> None:
         raise FileNotFoundError(parts)
 
 
-def _close_unless(kept: int, number: int) -> None:
-    if number != kept:
+def _close_unless(spared: int, number: int) -> None:
+    if number != spared:
         os.close(number)
 
 
-def open_beneath(folder: int, path: bytes, flags: int) -> int:
-    """Open a path below the descriptor of a folder, and follow no link on the way.
+def call_openat2(folder: int, path: bytes, flags: int) -> int:
+    """`openat2` with `RESOLVE_BENEATH`, without links.
 
     Raises:
-        OSError: It is not there, a link is on the way, or it leads out.
-        ValueError: It has a NUL, behind which the kernel would not look.
+        OSError: It is missing, a link is on the way, or it leads out.
+        ValueError: It has a NUL; the kernel would ignore the rest.
     """
     if b"\0" in path:
         raise ValueError(path)
-    ask, read_error = _load_call()
+    ask, read_error = _load_openat2()
     while (number := ask(folder, path, flags)) < 0:
         error = read_error()
         if error != errno.EINTR:
@@ -194,26 +177,22 @@ def open_beneath(folder: int, path: bytes, flags: int) -> int:
 
 
 def has_openat2() -> bool:
-    """Whether this kernel has `openat2`, and no sandbox forbids it.
-
-    A container may filter it out, and answer that it is not permitted or not there.
-    """
+    """Whether this kernel has `openat2`, not filtered by a container."""
     # Elsewhere the number belongs to another call.
     if sys.platform != "linux":
         return False
-    here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.close(open_beneath(here, b".", os.O_PATH | os.O_CLOEXEC))
+        os.close(call_openat2(root, b".", os.O_PATH | os.O_CLOEXEC))
     except OSError:
         return False
     finally:
-        os.close(here)
+        os.close(root)
     return True
 
 
 @cache
-def _load_call() -> tuple[Callable[[int, bytes, int], int], Callable[[], int]]:
-    """Return the system call, and a function that returns its error."""
+def _load_openat2() -> tuple[Callable[[int, bytes, int], int], Callable[[], int]]:
     import ctypes  # late: the first answer opens nothing
 
     how = ctypes.c_uint64 * 3  # `struct open_how`: flags, mode, resolve
@@ -225,8 +204,8 @@ def _load_call() -> tuple[Callable[[int, bytes, int], int], Callable[[], int]]:
     )
 
     def ask(folder: int, path: bytes, flags: int) -> int:
-        wanted = how(flags, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
-        found: int = syscall(_OPENAT2, folder, path, wanted, ctypes.sizeof(how))
+        open_how = how(flags, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
+        found: int = syscall(_OPENAT2, folder, path, open_how, ctypes.sizeof(how))
         return found
 
     return ask, ctypes.get_errno

@@ -1,6 +1,6 @@
-"""Relative paths: which are safe on every system, and which are the same.
+"""Relative paths: safety, equality and patterns, the same on every system.
 
-Nothing here looks at the disk; `files.opening` does, and follows no link.
+Nothing here reads the disk; `files.opening` does, without following links.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.text.unicode import BLANK
+from skills_mcp.text.unicode import BLANK_CHARACTERS
 
 MAX_PARTS = 1 + 32
 """A file in 32 folders: three times the deepest public skill."""
@@ -26,11 +26,11 @@ _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 # What else is invisible although Unicode counts it among letters and marks: a joiner
 # and variation selectors.
 _INVISIBLE = re.compile(
-    f"[{BLANK}\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+    f"[{BLANK_CHARACTERS}\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 )
 
 # A pattern, a redirection, a separator or a stream to some shell or file system.
-_SPECIAL = re.compile(r'[/\\:*?"<>|]')
+_SPECIAL_CHARACTERS = re.compile(r'[/\\:*?"<>|]')
 
 # What Windows takes for a device, with any extension.
 _DEVICE = re.compile(
@@ -47,23 +47,20 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 # all are like that, and to look at each of a hundred thousand names takes its time.
 _PLAIN_STEM = r"(?:[\w-]{5,80}|(?!con|prn|aux|nul|com|lpt)[\w-]{1,4})"
 _PLAIN_COMPONENT = rf"{_PLAIN_STEM}(?:\.[\w-]{{1,80}}){{0,2}}"
-_PLAIN_PATH = re.compile(
-    rf"{_PLAIN_COMPONENT}(?:/{_PLAIN_COMPONENT})*", re.ASCII | re.IGNORECASE
-)
+_PLAIN_PATH = re.compile(rf"{_PLAIN_COMPONENT}(?:/{_PLAIN_COMPONENT})*", re.ASCII | re.IGNORECASE)
 
 
 def parse_relative(text: str) -> tuple[str, ...]:
-    r"""Return the components of a relative path, or refuse it.
-
-    A path that Windows would read differently is refused on Linux, too.
+    """Components of a relative path, unambiguous on every system.
 
     >>> parse_relative("assets/flow.svg")
     ('assets', 'flow.svg')
 
     Raises:
-        InvalidPathError: For an absolute path, `..`, `~` in front, an empty
-            component, a backslash, a drive, a device or a short name of Windows,
-            an invisible character, or more than a file system takes.
+        InvalidPathError: For an absolute path, `..`, a leading `~`, an empty component,
+        a
+            backslash, a drive, a device or a short name of Windows, an invisible
+            character, or an excessive length.
     """
     parts = text.split("/", MAX_PARTS) if 0 < len(text) <= _MAX_LENGTH else []
     is_listed = 0 < len(parts) <= MAX_PARTS and not text.startswith("~")
@@ -77,35 +74,27 @@ def parse_relative(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def is_path_component(name: str) -> bool:
-    """Whether a name is one component of a path, and the same one on every system.
+    """Whether a name is one path component, the same on every system.
 
-    >>> is_path_component("SKILL.md"), is_path_component("aux.md")
-    (True, False)
-    >>> is_path_component("a/b"), is_path_component("..")
-    (False, False)
+    >>> [is_path_component(name) for name in ("SKILL.md", "aux.md", "a/b", "..")]
+    [True, False, False, False]
     """
     return not (name.startswith("~") or _is_unsafe(name))
 
 
 def are_plain_components(names: Collection[str]) -> bool:
-    """Whether each of many names is a component of plain characters.
+    """Fast path for many names; if False, use `is_path_component`.
 
-    False says no more than that `is_path_component` has to decide.
-
-    >>> are_plain_components(["SKILL.md", "scripts"])
-    True
-    >>> are_plain_components(["scripts/run.py"]), are_plain_components(["aux.md"])
-    (False, False)
+    >>> are_plain_components(["SKILL.md", "scripts"]), are_plain_components(["a/b.py"])
+    (True, False)
     """
     joined = "/".join(names)
-    is_one_each = joined.count("/") == len(names) - 1
-    return is_one_each and is_plain_path(joined)
+    has_no_slashes = joined.count("/") == len(names) - 1
+    return has_no_slashes and is_plain_path(joined)
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether each component of a relative path is of plain characters.
-
-    False says no more than that `is_path_component` has to decide about each.
+    """Fast path for a relative path; if False, use `is_path_component`.
 
     >>> is_plain_path("scripts/run.py"), is_plain_path("a/../b"), is_plain_path("/a")
     (True, False, False)
@@ -114,38 +103,33 @@ def is_plain_path(path: str) -> bool:
 
 
 def fold_name(name: str) -> str:
-    """Return what a file system compares that ignores case and composition."""
+    """Key of a name on file systems ignoring case and composition."""
     if name.isascii():
         return name.lower()
-    return _compose(_compose(name).casefold())
+    return _to_nfc(_to_nfc(name).casefold())
 
 
-def find_name(names: Iterable[str], wanted: str) -> str | None:
-    r"""Return the name that is listed, however its accents are encoded.
+def find_composed_name(names: Iterable[str], requested: str) -> str | None:
+    r"""Look up a name in any Unicode composition; None if ambiguous.
 
-    One disk keeps é as one character, another as two, and a host may change what an
-    agent types. Of two names that differ in nothing else, neither is guessed.
-
-    >>> find_name(["a.txt", "e\u0301.txt"], "\xe9.txt") == "e\u0301.txt"
+    >>> find_composed_name(["a.txt", "e\u0301.txt"], "\xe9.txt") == "e\u0301.txt"
     True
     """
-    key = _compose(wanted)
-    found = {name for name in names if _compose(name) == key}
+    key = _to_nfc(requested)
+    found = {name for name in names if _to_nfc(name) == key}
     return found.pop() if len(found) == 1 else None
 
 
-def _compose(name: str) -> str:
-    """Return the one spelling that all encodings of a name share (NFC)."""
+def _to_nfc(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
 def _is_unsafe(part: str) -> bool:
     is_plain = _PLAIN.fullmatch(part) and len(part) <= _MAX_PART_BYTES
-    return _is_reserved(part) or (not is_plain and _is_misread(part))
+    return _is_reserved(part) or (not is_plain and _is_ambiguous(part))
 
 
 def _is_reserved(part: str) -> bool:
-    """Whether an operating system reserves the name."""
     return (
         part.lower() == ".git"
         or _DEVICE.fullmatch(part) is not None
@@ -153,13 +137,12 @@ def _is_reserved(part: str) -> bool:
     )
 
 
-def _is_misread(part: str) -> bool:
-    """Whether a system or a reader would take the name for another one."""
+def _is_ambiguous(part: str) -> bool:
     return (
         part in _NO_NAMES
         or part != part.strip()
         or part.endswith(".")
-        or _SPECIAL.search(part) is not None
+        or _SPECIAL_CHARACTERS.search(part) is not None
         or _INVISIBLE.search(part) is not None
         or any(unicodedata.category(c) in _FORBIDDEN_CATEGORIES for c in part)
         or len(part.encode("utf-8")) > _MAX_PART_BYTES

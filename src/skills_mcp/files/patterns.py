@@ -1,13 +1,4 @@
-"""Patterns of paths, compiled into one automaton for all of them.
-
-Rule: with any patterns, a match takes time in proportion to the path, and the automaton
-takes memory in proportion to the patterns.
-
-Each position in a pattern is a bit of a nondeterministic automaton (Thompson, "Regular
-Expression Search Algorithm", 1968). Its sets of positions become the states of a
-deterministic one when a path first needs them, in a table that is emptied when it is
-full, as in RE2 (Cox, "Regular Expression Matching in the Wild", 2010).
-"""
+"""Path patterns."""
 
 import re
 import unicodedata
@@ -30,53 +21,44 @@ _MAX_TABLE_BYTES = 1 << 20
 _STATE_BYTES = 500
 
 # Each with an automaton: those of the settings, and those of the last calls.
-_MOST_KEPT = 32
+_MAX_COMPILED = 32
 
 # To look for each of them takes less time than the automaton, which few paths reach.
-_MOST_LITERALS = 8
+_MAX_LITERALS = 8
 
 
-def fits(path: str, *patterns: str) -> bool:
-    """Whether one of the patterns fits a whole path, however its accents are encoded.
+def matches_any(path: str, *patterns: str) -> bool:
+    """Match a whole path in any Unicode composition; `**/` is any folders or none.
 
-    `*` also stands for slashes, and `**/` for any folders or none.
-
-    >>> [fits(path, "**/*.md") for path in ("a.md", "b/c/a.md", "a.txt")]
+    >>> [matches_any(path, "**/*.md") for path in ("a.md", "b/c/a.md", "a.txt")]
     [True, True, False]
     """
     return _compile(patterns)(path)
 
 
 def compile_patterns(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that tells whether any of these patterns fits a path.
-
-    It answers as `fits` does; to compile them pays for many paths.
-    """
-    fits_any = _Automaton(map(_compose, patterns)).fits
-    return lambda path: fits_any(_compose(path))
+    fits_any = _Automaton(map(_normalize_nfc, patterns)).fits
+    return lambda path: fits_any(_normalize_nfc(path))
 
 
 def count_wildcards(pattern: str) -> int:
-    """Return how many gaps, classes and any characters a pattern has.
+    """Number of wildcards and character classes in a pattern.
 
     >>> count_wildcards("**/ui-?/[ab]*")
     4
     """
-    parts = _simplify(_split(_compose(pattern)))
-    return sum(not _is_text(part) for part in parts)
+    parts = _merge_wildcards(_tokenize(_normalize_nfc(pattern)))
+    return sum(not _is_literal(part) for part in parts)
 
 
-_compile = lru_cache(maxsize=_MOST_KEPT)(compile_patterns)
+_compile = lru_cache(maxsize=_MAX_COMPILED)(compile_patterns)
 
 
-def _compose(name: str) -> str:
-    """Return the one spelling that all encodings of a name share (NFC)."""
+def _normalize_nfc(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
 class _State(dict[str, "_State"]):
-    """A set of positions, and the next state for each character that was looked at."""
-
     __slots__ = ("_automaton", "accepts", "is_final", "positions")
 
     def __init__(
@@ -99,10 +81,15 @@ class _State(dict[str, "_State"]):
 
 
 class _Automaton:
-    """Patterns that are matched together.  Any thread may match.
+    """Lazy DFA of several patterns in composed form.  Thread-safe.
 
-    Args:
-        patterns: In composed form.
+    Rule: matching takes time linear in the path, and memory linear in the patterns.
+
+    Each position in a pattern is a bit of a nondeterministic automaton (Thompson,
+    "Regular
+    Expression Search Algorithm", 1968). Its sets of positions become states of a
+    deterministic one on demand, in a table cleared when full, as in RE2 (Cox, "Regular
+    Expression Matching in the Wild", 2010).
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -116,23 +103,22 @@ class _Automaton:
         self._any = 0
         self._characters: dict[str, int] = {}
         self._classes: dict[str, int] = {}
-        place, literals = 0, []
+        position, literals = 0, []
         for pattern in patterns:
-            parts = [*_simplify(_split(pattern))]
-            place = self._add(parts, place)
-            literals.append(_find_literal(parts))
-        is_few = len(literals) <= _MOST_LITERALS and all(literals)
+            parts = [*_merge_wildcards(_tokenize(pattern))]
+            position = self._add_pattern(parts, position)
+            literals.append(_longest_literal(parts))
+        is_few = len(literals) <= _MAX_LITERALS and all(literals)
         self._literals = literals if is_few else [""]
         self._tests = [
-            (re.compile(translate(each)).match, places)
-            for each, places in self._classes.items()
+            (re.compile(translate(pattern_class)).match, positions)
+            for pattern_class, positions in self._classes.items()
         ]
-        state_bytes = _STATE_BYTES + place // 8
+        state_bytes = _STATE_BYTES + position // 8
         self._max_transitions = _MAX_TABLE_BYTES // state_bytes + 1
-        self._start = self._open(self._skip(self._begin))
+        self._start = self._open(self._epsilon_closure(self._begin))
 
     def fits(self, path: str) -> bool:
-        """Whether one of the patterns fits."""
         for literal in self._literals:
             if literal in path:
                 break
@@ -146,54 +132,50 @@ class _Automaton:
         return state.accepts
 
     def advance(self, state: _State, character: str) -> _State:
-        """Return the state after a character, and keep the way to it."""
         positions = state.positions
-        taken = positions & self._find_takers(character)
-        following = self._skip(taken << 1 | positions & self._repeated)
+        consumed = positions & self._find_consuming(character)
+        following = self._epsilon_closure(consumed << 1 | positions & self._repeated)
         with self._lock:
             if self._transitions >= self._max_transitions:
-                self._empty()
+                self._clear_table()
             self._transitions += 1
             state[character] = self._open(following)
             return state[character]
 
-    def _add(self, parts: Iterable[str], place: int) -> int:
-        """Add a pattern at a position; return the one after it."""
-        self._begin |= 1 << place
+    def _add_pattern(self, parts: Iterable[str], position: int) -> int:
+        self._begin |= 1 << position
         for part in parts:
             if part == _STAR:
-                self._repeated |= 1 << place
+                self._repeated |= 1 << position
                 continue
             if part == _FOLDERS:
                 # Straight on, or through a position that takes all up to a slash.
-                self._optional |= 1 << place
-                place += 1
-                self._repeated |= 1 << place
-                self._take("/", 1 << place)
+                self._optional |= 1 << position
+                position += 1
+                self._repeated |= 1 << position
+                self._take("/", 1 << position)
             elif part == "?":
-                self._any |= 1 << place
+                self._any |= 1 << position
             elif len(part) > 1:
-                self._classes[part] = self._classes.get(part, 0) | 1 << place
+                self._classes[part] = self._classes.get(part, 0) | 1 << position
             else:
-                self._take(part, 1 << place)
-            place += 1
-        self._end |= 1 << place
-        return place + 1
+                self._take(part, 1 << position)
+            position += 1
+        self._end |= 1 << position
+        return position + 1
 
     def _take(self, character: str, position: int) -> None:
         self._characters[character] = self._characters.get(character, 0) | position
 
-    def _skip(self, positions: int) -> int:
-        """Add the positions that are reached without a character."""
+    def _epsilon_closure(self, positions: int) -> int:
         optional = positions & self._optional
         return positions | optional << 1 | optional << 2
 
-    def _find_takers(self, character: str) -> int:
-        """Return the positions that a character takes further."""
+    def _find_consuming(self, character: str) -> int:
         found = self._any | self._characters.get(character, 0)
-        for is_of_class, places in self._tests:
+        for is_of_class, positions in self._tests:
             if is_of_class(character):
-                found |= places
+                found |= positions
         return found
 
     def _open(self, positions: int) -> _State:
@@ -208,8 +190,8 @@ class _Automaton:
             )
         return state
 
-    def _empty(self) -> None:
-        """Forget the table; who stands in one of its states goes on from there."""
+    def _clear_table(self) -> None:
+        """Clear the table; running matches continue from their states."""
         for state in self._states.values():
             state.clear()  # or only the garbage collector would free them
         self._states.clear()
@@ -217,30 +199,28 @@ class _Automaton:
         self._start = self._open(self._start.positions)
 
 
-def _split(pattern: str) -> Iterator[str]:
-    """Iterate over gaps, classes and characters, as `fnmatch` has them."""
-    place = 0
-    while place < len(pattern):
-        part = pattern[place]
-        if pattern.startswith(_FOLDERS, place):
+def _tokenize(pattern: str) -> Iterator[str]:
+    position = 0
+    while position < len(pattern):
+        part = pattern[position]
+        if pattern.startswith(_FOLDERS, position):
             part = _FOLDERS
         elif part == "[":
-            part = pattern[place : _find_class_end(pattern, place)]
+            part = pattern[position : _find_class_end(pattern, position)]
         yield part
-        place += len(part)
+        position += len(part)
 
 
-def _find_class_end(pattern: str, place: int) -> int:
-    """Return where a class ends; after its bracket, if that is never closed."""
-    first = place + 1
+def _find_class_end(pattern: str, position: int) -> int:
+    first = position + 1
     first += pattern.startswith("!", first)
     # A bracket that stands first is one of the characters.
     closing = pattern.find("]", first + 1)
-    return closing + 1 or place + 1
+    return closing + 1 or position + 1
 
 
-def _simplify(parts: Iterable[str]) -> Iterator[str]:
-    """Make gaps without a character between them one: any text has all folders."""
+def _merge_wildcards(parts: Iterable[str]) -> Iterator[str]:
+    """Merge adjacent wildcards: any text includes any folders."""
     gap = ""
     for part in parts:
         if part in {_STAR, _FOLDERS}:
@@ -254,11 +234,10 @@ def _simplify(parts: Iterable[str]) -> Iterator[str]:
         yield gap
 
 
-def _find_literal(parts: Iterable[str]) -> str:
-    """Return the longest text that is in each path that the pattern fits."""
-    runs = groupby(parts, _is_text)
+def _longest_literal(parts: Iterable[str]) -> str:
+    runs = groupby(parts, _is_literal)
     return max(("".join(run) for is_text, run in runs if is_text), key=len, default="")
 
 
-def _is_text(part: str) -> bool:
+def _is_literal(part: str) -> bool:
     return len(part) == 1 and part not in "*?"

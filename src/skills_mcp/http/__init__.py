@@ -1,1 +1,1 @@
-"""The server over HTTP: two ports, and the guards in front of MCP."""
+"""MCP over HTTP (ASGI). The only Starlette in the core."""

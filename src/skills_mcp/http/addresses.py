@@ -1,7 +1,7 @@
-"""Which Host and Origin a request may have, on every route.
+"""Checks of Host and Origin on every route, against DNS rebinding.
 
-A page can let its own name point at this server (DNS rebinding), and the browser of a
-colleague then sends it requests.  Both headers tell, and a page cannot set them.
+A web page can point its own name at this server, and the browser of a colleague then
+sends requests here. Both headers reveal the page, and the page cannot set them.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from skills_mcp.config import Http
 from skills_mcp.config.loopback import is_loopback
 from skills_mcp.errors import ConfigError
-from skills_mcp.http.refusals import refuse
+from skills_mcp.http.refusals import error_response
 
 logger = logging.getLogger(__name__)
 
@@ -28,43 +28,48 @@ _HOST = re.compile(rf"({_NAME})(?::(\d{{1,5}}))?")
 _ORIGIN = re.compile(rf"(https?)://({_NAME})(?::(\d{{1,5}}|\*))?")
 
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - to recognise it
+_WILDCARD_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 - to recognise it
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _ANY_PORT = "*"
 
 # What clients in a browser send, and what they must be able to read.
 _METHODS = ("GET", "POST", "DELETE")
-_SENT = (
+_REQUEST_HEADERS = (
     *("Authorization", "Last-Event-ID", "Mcp-Method", "Mcp-Name"),
     *("Mcp-Protocol-Version", "Mcp-Session-Id", "X-Skills-Scope"),
     *("Traceparent", "Tracestate"),
 )
-_READ = ("Mcp-Session-Id", "Mcp-Protocol-Version", "Retry-After", "WWW-Authenticate")
+_EXPOSED_HEADERS = (
+    "Mcp-Session-Id",
+    "Mcp-Protocol-Version",
+    "Retry-After",
+    "WWW-Authenticate",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """The hosts and origins that are allowed."""
+class AllowedAddresses:
+    """Allowed hosts and origins."""
 
     hosts: frozenset[str]
-    """Names and addresses, in lower case; one without a port allows every port."""
+    """Lower case; without a port, any port matches."""
     origins: frozenset[str] = frozenset()
-    """Such as `https://skills.example.com`; the port `*` allows every port."""
+    """Such as `https://skills.example.com`; the port `*` matches any port."""
     any_ip_address: bool = False
-    """Whether every IP address is an allowed host: a page has no name that is one."""
+    """Allow any IP address as host: no page has such a name."""
 
     @classmethod
     def of(cls, http: Http) -> Self:
-        """Return what the settings allow.
+        """Addresses allowed by the settings.
 
         Raises:
-            ConfigError: The server listens on every address of the machine, and
-                nothing says how clients call it.
+            ConfigError: The server listens on all addresses, and no setting names its
+            URL.
         """
         own = _bracket(http.host)
         names = _LOOPBACK_NAMES if is_loopback(http.host) else ()
-        given = [*http.allowed_hosts, *_host_of(http.base_url)]
-        if http.host in _EVERY_ADDRESS and not given:
+        configured = [*http.allowed_hosts, *_host_of(http.base_url)]
+        if http.host in _WILDCARD_ADDRESSES and not configured:
             raise ConfigError(
                 f"http.host is {http.host}, every address of this machine, so the "
                 "server cannot know its own name. Set http.base_url to the URL that "
@@ -76,86 +81,81 @@ class Addresses:
             *(f"{scheme}://{name}:*" for scheme in _DEFAULT_PORTS for name in names),
         }
         return cls(
-            hosts=frozenset(map(_parse_allowed_host, (*given, own, *names))),
+            hosts=frozenset(map(_parse_allowed_host, (*configured, own, *names))),
             origins=frozenset(map(_parse_allowed_origin, origins)),
         )
 
     @classmethod
     def of_operations(cls, http: Http) -> Self:
-        """Return what the settings allow at the port for operators: no web page.
+        """Addresses allowed at the operations port: no web page.
 
-        Probes ask for the address of a container, which no setting can know.
+        Probes use the IP address of a container, unknown to the settings.
 
         Raises:
-            ConfigError: An entry is no host.
+            ConfigError: An entry is not a host.
         """
-        given = [*http.allowed_hosts, *_host_of(http.base_url)]
+        configured = [*http.allowed_hosts, *_host_of(http.base_url)]
         own = _bracket(http.operations_host)
-        names = (*given, own, *_LOOPBACK_NAMES)
-        return cls(
-            hosts=frozenset(map(_parse_allowed_host, names)), any_ip_address=True
-        )
+        names = (*configured, own, *_LOOPBACK_NAMES)
+        return cls(hosts=frozenset(map(_parse_allowed_host, names)), any_ip_address=True)
 
-    def allow_host(self, given: str) -> bool:
-        """Whether this may be the `Host` of a request."""
-        if (match := _HOST.fullmatch(given.lower())) is None:
+    def allow_host(self, host: str) -> bool:
+        if (match := _HOST.fullmatch(host.lower())) is None:
             return False
         name, port = match.groups()
         if self.any_ip_address and _is_ip_address(name):
             return True
         return name in self.hosts or f"{name}:{port}" in self.hosts
 
-    def allow_origin(self, given: str) -> bool:
-        """Whether this may be the `Origin` of a request."""
-        if (parts := _split_origin(given)) is None:
+    def allow_origin(self, origin: str) -> bool:
+        if (parts := _split_origin(origin)) is None:
             return False
         scheme, name, port = parts
-        return bool(
-            {_join(scheme, name, port), _join(scheme, name, _ANY_PORT)} & self.origins
-        )
+        return bool({_join(scheme, name, port), _join(scheme, name, _ANY_PORT)} & self.origins)
 
 
-class AddressCheck:
-    """Refuses a request with another Host (421) or Origin (403).
+class HostOriginMiddleware:
+    """Middleware that rejects other hosts (421) and origins (403).
 
     Args:
-        app: The application behind it.
-        addresses: What is allowed.
-        trust_proxy_headers: Whether `X-Forwarded-Host` counts instead of `Host`.
+        trust_proxy_headers: Use `X-Forwarded-Host` instead of `Host`.
     """
 
     def __init__(
-        self, app: ASGIApp, *, addresses: Addresses, trust_proxy_headers: bool = False
+        self,
+        app: ASGIApp,
+        *,
+        addresses: AllowedAddresses,
+        trust_proxy_headers: bool = False,
     ) -> None:
         self._app = app
         self._addresses = addresses
         self._trust_proxy_headers = trust_proxy_headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer or refuse a request."""
         refusal = self._refuse(scope) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
     def _refuse(self, scope: Scope) -> Response | None:
         found: dict[bytes, list[str]] = {}
         for name, value in scope["headers"]:
-            if name in _READ_HEADERS:
+            if name in _CHECKED_HEADERS:
                 found.setdefault(name, []).append(value.decode("latin-1"))
         hosts = found.get(b"host", [])
         if self._trust_proxy_headers and (forwarded := found.get(b"x-forwarded-host")):
             # A chain of proxies adds its hosts to the list, and each is checked.
-            hosts = [host.strip() for each in forwarded for host in each.split(",")]
+            hosts = [host.strip() for line in forwarded for host in line.split(",")]
         if not hosts or not all(map(self._addresses.allow_host, hosts)):
             logger.info("Refused a request for the host %.200r", ", ".join(hosts))
-            return refuse(421, "HOST_NOT_ALLOWED", _WRONG_HOST)
+            return error_response(421, "HOST_NOT_ALLOWED", _WRONG_HOST)
         origins = found.get(b"origin", [])
         if not all(map(self._addresses.allow_origin, origins)):
             logger.info("Refused a request of the origin %.200r", ", ".join(origins))
-            return refuse(403, "ORIGIN_NOT_ALLOWED", _WRONG_ORIGIN)
+            return error_response(403, "ORIGIN_NOT_ALLOWED", _WRONG_ORIGIN)
         return None
 
 
-_READ_HEADERS = frozenset({b"host", b"x-forwarded-host", b"origin"})
+_CHECKED_HEADERS = frozenset({b"host", b"x-forwarded-host", b"origin"})
 
 _WRONG_HOST = (
     "This server does not answer under the name that the request has as its Host. "
@@ -163,24 +163,23 @@ _WRONG_HOST = (
     "http.allowed_hosts."
 )
 _WRONG_ORIGIN = (
-    "Requests of this web page are not answered. Operators: add its origin to "
-    "http.allowed_origins."
+    "Requests of this web page are not answered. Operators: add its origin to http.allowed_origins."
 )
 
 
-def checked(
-    app: ASGIApp, addresses: Addresses, *, trust_proxy_headers: bool = False
+def with_address_check(
+    app: ASGIApp, addresses: AllowedAddresses, *, trust_proxy_headers: bool = False
 ) -> ASGIApp:
-    """Return the application behind both checks, ready for clients in a browser."""
+    """Wrap an application in both checks and CORS."""
     # Only requests of an allowed origin reach it, so each origin that it sees is one.
     shared = CORSMiddleware(
         app,
         allow_origin_regex=".*",
         allow_methods=_METHODS,
-        allow_headers=_SENT,
-        expose_headers=_READ,
+        allow_headers=_REQUEST_HEADERS,
+        expose_headers=_EXPOSED_HEADERS,
     )
-    return AddressCheck(
+    return HostOriginMiddleware(
         shared, addresses=addresses, trust_proxy_headers=trust_proxy_headers
     )
 
@@ -194,53 +193,40 @@ def _is_ip_address(name: str) -> bool:
 
 
 def _bracket(host: str) -> str:
-    """Return an address as it stands in a URL."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _host_of(base_url: str) -> Iterable[str]:
-    """Return the host of the base URL, if there is one."""
     host = urlsplit(base_url).hostname
     return [_bracket(host)] if host else []
 
 
 def _origin_of(base_url: str) -> Iterable[str]:
-    """Return the origin of the base URL, if there is one."""
     parts = urlsplit(base_url)
     return [f"{parts.scheme}://{parts.netloc}"] if parts.netloc else []
 
 
-def _parse_allowed_host(given: str) -> str:
-    """Return an entry of `http.allowed_hosts` as it is compared.
-
-    Raises:
-        ConfigError: It is no host.
-    """
-    if _HOST.fullmatch(host := given.lower()) is None:
+def _parse_allowed_host(entry: str) -> str:
+    if _HOST.fullmatch(host := entry.lower()) is None:
         raise ConfigError(
-            f"http.allowed_hosts has {given!r}, which is no host. Write a name or an "
+            f"http.allowed_hosts has {entry!r}, which is no host. Write a name or an "
             "address, with or without a port, such as skills.example.com."
         )
     return host
 
 
-def _parse_allowed_origin(given: str) -> str:
-    """Return an entry of `http.allowed_origins` as it is compared.
-
-    Raises:
-        ConfigError: It is no origin.
-    """
-    if (parts := _split_origin(given)) is None:
+def _parse_allowed_origin(entry: str) -> str:
+    if (parts := _split_origin(entry)) is None:
         raise ConfigError(
-            f"http.allowed_origins has {given!r}, which is no origin. Write scheme, "
+            f"http.allowed_origins has {entry!r}, which is no origin. Write scheme, "
             "host and port, such as https://skills.example.com or http://localhost:*."
         )
     return _join(*parts)
 
 
-def _split_origin(given: str) -> tuple[str, str, str] | None:
-    """Return scheme, host and port of an origin, if it is one (RFC 6454)."""
-    if (match := _ORIGIN.fullmatch(given.lower())) is None:
+def _split_origin(origin: str) -> tuple[str, str, str] | None:
+    """Scheme, host and port of an origin (RFC 6454); None if invalid."""
+    if (match := _ORIGIN.fullmatch(origin.lower())) is None:
         return None
     scheme, name, port = match.groups()
     return scheme, name, port or _DEFAULT_PORTS[scheme]

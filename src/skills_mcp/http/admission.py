@@ -1,8 +1,7 @@
-"""Admission control: how many requests are answered at once, and in which order.
+"""Admission control: limits of bodies, running requests and open streams.
 
-Rule: an admitted request is answered. The others are refused at once, or after a short
-wait, with the time of the next attempt. Each client has a fair share: a client is the
-caller, or the address of one without sign-in.
+Admitted requests are answered. Others are rejected at once, or after a short wait, with
+`Retry-After`. Each client, a principal or an address, has a fair share.
 """
 
 import asyncio
@@ -20,36 +19,31 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from skills_mcp.config import Http
 from skills_mcp.http.closing import run_until
 from skills_mcp.http.fair_shares import FairShares
-from skills_mcp.http.protected_resource import PATH
-from skills_mcp.http.refusals import busy
+from skills_mcp.http.protected_resource import MCP_PATH
+from skills_mcp.http.refusals import busy_response
 from skills_mcp.server.callers import identify_client
 
 # Longer than a burst of a thousand calls takes, and shorter than any client waits.
 _MAX_WAIT_SECONDS = 10.0
 
 # More calls of one client would only share the same core, and delay those of others.
-_SHARE = 4
+_CALL_SHARE = 4
 _MIN_CALLS = 8
 
 
-class Admission:
-    """Admits as many requests as the settings allow, behind the sign-in.
+class AdmissionControl:
+    """Limits concurrent requests as configured, behind authentication.
 
-    Streams that only wait for notices count apart as soon as they are open.
-
-    Args:
-        http: The settings.
+    Open notification streams have a limit of their own.
     """
 
     def __init__(self, http: Http) -> None:
         self._trust_proxy_headers = http.trust_proxy_headers
-        self._calls = CallQueue(http.max_concurrent_requests, http.max_waiting_requests)
-        self._streams: FairShares[anyio.Event] = FairShares(
-            http.max_streams, displaces_own=False
-        )
+        self._calls = FairCallQueue(http.max_concurrent_requests, http.max_waiting_requests)
+        self._streams: FairShares[anyio.Event] = FairShares(http.max_streams, evicts_own=False)
 
-    def in_front_of(self, app: ASGIApp) -> ASGIApp:
-        """Middleware of one application; all of them share the bounds."""
+    def wrap(self, app: ASGIApp) -> ASGIApp:
+        """Wrap an application; all wrapped ones share the limits."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -58,19 +52,19 @@ class Admission:
             trusted = self._trust_proxy_headers
             client = identify_client(scope, trust_proxy_headers=trusted)
             channel = _Channel(receive)
-            place = await self._calls.enter(client, channel.is_closed)
-            if place is None:
-                await busy()(scope, channel.receive, send)
+            slot = await self._calls.acquire(client, channel.is_closed)
+            if slot is None:
+                await busy_response()(scope, channel.receive, send)
                 return
             try:
                 if opens_stream(scope):
-                    opened = _leaving(place, send)
+                    opened = _release_on_response(slot, send)
                     stream = (scope, channel.receive, opened)
                     await self._answer_stream(app, client, *stream)
                 else:
                     await app(scope, channel.receive, send)
             finally:
-                place.leave()
+                slot.release()
 
         return answer
 
@@ -78,9 +72,9 @@ class Admission:
         self, app: ASGIApp, client: Hashable, scope: Scope, receive: Receive, send: Send
     ) -> None:
         if self._streams.is_full:
-            displaced = self._streams.displace(client)
+            displaced = self._streams.evict(client)
             if displaced is None:
-                await busy()(scope, receive, send)
+                await busy_response()(scope, receive, send)
                 return
             displaced.set()
         ending = anyio.Event()
@@ -91,40 +85,33 @@ class Admission:
             self._streams.remove(ending)
 
 
-class CallQueue:
-    """Calls of all clients: some run, the others wait, and clients take turns.
+class FairCallQueue:
+    """Bounded queue of calls, fair between clients (round robin).
 
-    No client runs more than its share. When too many calls wait, the client with the
-    most loses its last one (longest queue drop: McKenney, Stochastic Fairness
-    Queueing, 1990).
-
-    Args:
-        max_running: The maximum number of calls at once.
-        max_waiting: The maximum number of calls in the queue.
+    No client runs more than its share. On overflow, the longest queue loses its last
+    call
+    (longest queue drop: McKenney, Stochastic Fairness Queueing, 1990).
     """
 
     def __init__(self, max_running: int, max_waiting: int) -> None:
         self._max_running = max_running
         self._max_waiting = max_waiting
-        self._share = min(max_running, max(_MIN_CALLS, max_running // _SHARE))
+        self._share = min(max_running, max(_MIN_CALLS, max_running // _CALL_SHARE))
         self._running: Counter[Hashable] = Counter()
         self._queues: OrderedDict[Hashable, deque[_Waiter]] = OrderedDict()
         """The waiting calls of each client; the client whose turn it is comes first."""
         self._waiting = 0
 
-    async def enter(
-        self, client: Hashable, is_closed: Callable[[], bool]
-    ) -> "Place | None":
-        """Wait for a place among the running calls; None if the call is refused.
+    async def acquire(self, client: Hashable, is_closed: Callable[[], bool]) -> "Slot | None":
+        """Wait for a slot; None if the call is rejected.
 
-        Args:
-            client: Whose call it is.
-            is_closed: Whether the client has gone: its call takes no place.
+        `is_closed` tells whether the client has disconnected: such a call takes no
+        slot.
         """
         if self._has_room(client):
             self._running[client] += 1
-            return Place(partial(self._leave, client))
-        if self._waiting >= self._max_waiting and not self._drop_for(client):
+            return Slot(partial(self._leave, client))
+        if self._waiting >= self._max_waiting and not self._drop_from_longest(client):
             return None
         waiter = _Waiter(is_closed)
         self._queues.setdefault(client, deque()).append(waiter)
@@ -137,19 +124,16 @@ class CallQueue:
             raise
         finally:
             self._forget(client, waiter)
-        return Place(partial(self._leave, client)) if waiter.is_admitted else None
+        return Slot(partial(self._leave, client)) if waiter.is_admitted else None
 
     def _has_room(self, client: Hashable) -> bool:
-        return (
-            self._running.total() < self._max_running
-            and self._running[client] < self._share
-        )
+        return self._running.total() < self._max_running and self._running[client] < self._share
 
-    def _drop_for(self, client: Hashable) -> bool:
-        """Refuse the last call of the longest queue, unless that is the client's."""
+    def _drop_from_longest(self, client: Hashable) -> bool:
+        """Reject the last call of the longest queue, unless it is the client's own."""
         if not self._queues:
             return False
-        longest = max(self._queues, key=lambda each: len(self._queues[each]))
+        longest = max(self._queues, key=lambda owner: len(self._queues[owner]))
         if len(self._queues[longest]) <= len(self._queues.get(client, ())) + 1:
             return False
         waiter = self._queues[longest][-1]
@@ -166,7 +150,6 @@ class CallQueue:
                 return
 
     def _start_next(self, client: Hashable) -> bool:
-        """Start the first call of a client that still waits for its answer."""
         is_started = False
         while not is_started and (queue := self._queues.get(client)):
             waiter = queue[0]
@@ -180,7 +163,6 @@ class CallQueue:
         return is_started
 
     def _forget(self, client: Hashable, waiter: "_Waiter") -> None:
-        """Take a call out of its queue; idempotent."""
         queue = self._queues.get(client)
         if queue is None or waiter not in queue:
             return
@@ -190,16 +172,15 @@ class CallQueue:
             del self._queues[client]
 
 
-class Place:
-    """The place of a running call in a `CallQueue`."""
+class Slot:
+    """Slot of a running call in a `FairCallQueue`."""
 
     __slots__ = ("_leave",)
 
     def __init__(self, leave: Callable[[], None]) -> None:
         self._leave: Callable[[], None] | None = leave
 
-    def leave(self) -> None:
-        """Make room for the next call; idempotent."""
+    def release(self) -> None:
         if self._leave:
             leave, self._leave = self._leave, None
             leave()
@@ -207,8 +188,6 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    """A call that waits."""
-
     is_closed: Callable[[], bool]
     is_admitted: bool = False
     _decided: "asyncio.Future[None]" = field(
@@ -216,26 +195,25 @@ class _Waiter:
     )
 
     async def wait(self) -> None:
-        """Wait for the decision, or for the end of the patience.
+        """Wait for admission, rejection or the timeout.
 
-        A cancel scope of anyio takes a hundredth of a call, and most calls of a crowd
+        A cancel scope of anyio costs a hundredth of a call, and under load most calls
         wait.
         """
         loop = asyncio.get_running_loop()
-        patience = loop.call_later(_MAX_WAIT_SECONDS, self.decide)
+        timeout = loop.call_later(_MAX_WAIT_SECONDS, self.decide)
         try:
             await self._decided
         finally:
-            patience.cancel()
+            timeout.cancel()
 
     def decide(self) -> None:
-        """End the waiting; idempotent."""
         if not self._decided.done():
             self._decided.set_result(None)
 
 
 class _Channel:
-    """The channel of a request, which can be polled before it is read."""
+    """ASGI receive channel with look-ahead."""
 
     __slots__ = ("_read_ahead", "_receive")
 
@@ -244,7 +222,7 @@ class _Channel:
         self._read_ahead: list[Message] = []
 
     def is_closed(self) -> bool:
-        """Whether the client has gone, without waiting for what it sends."""
+        """Poll for a disconnect, without blocking."""
         while (message := _poll(self._receive)) is not None:
             self._read_ahead.append(message)
             if message["type"] == "http.disconnect":
@@ -252,14 +230,13 @@ class _Channel:
         return False
 
     async def receive(self) -> Message:
-        """Next message of the request."""
         return self._read_ahead.pop(0) if self._read_ahead else await self._receive()
 
 
 def _poll(receive: Receive) -> Message | None:
-    """Message that is there already; None if there is none yet.
+    """Next available message; None if there is none yet.
 
-    A task that waits for it would cost a tenth of a call.
+    A task would cost a tenth of a call.
     """
     waiting = receive().__await__()
     try:
@@ -275,12 +252,13 @@ def _poll(receive: Receive) -> Message | None:
 
 
 def opens_stream(scope: Scope) -> bool:
-    """Whether a request opens a stream that only waits for notices.
+    """Whether a request opens a notification stream.
 
-    The SDK refuses a request of the newer version whose header names another method
-    than its body; of the older versions it does not read that header.
+    Since 2026-07-28 the SDK rejects a method header in conflict with the body; with
+    older
+    versions it ignores the header.
     """
-    if scope["path"] != PATH:
+    if scope["path"] != MCP_PATH:
         return False
     if scope["method"] != "POST":
         return bool(scope["method"] == "GET")
@@ -289,11 +267,9 @@ def opens_stream(scope: Scope) -> bool:
     return is_modern and headers.get("mcp-method") == "subscriptions/listen"
 
 
-def _leaving(place: Place, send: Send) -> Send:
-    """Give up the place among the calls as soon as the response begins."""
-
+def _release_on_response(slot: Slot, send: Send) -> Send:
     async def leave(message: Message) -> None:
-        place.leave()
+        slot.release()
         await send(message)
 
     return leave

@@ -1,7 +1,7 @@
-"""What a caller without sign-in may do over HTTP.  Pure.
+"""Authentication and authorisation of HTTP requests (OAuth 2.0 resource server).
 
-Rule: the server trusts its callers by itself only if nothing but its own machine can
-reach it. Everywhere else the operator names the scopes, or the server does not start.
+With sign-in configured, no request without a valid token passes this module. Tokens are
+accepted in the Authorization header only: URLs end up in logs and histories.
 """
 
 import re
@@ -14,7 +14,7 @@ from skills_mcp.errors import ConfigError
 from skills_mcp.skills.principal import FEEDBACK, READ, REFRESH, SCOPES
 
 DEPRECATED_SCOPES = (READ, REFRESH, FEEDBACK)
-"""What `http.allow_anonymous` permits: the tools of MCP."""
+"""Scopes of `http.allow_anonymous`: the MCP tools."""
 
 _PORT = re.compile(r":\d*$")
 
@@ -22,22 +22,26 @@ _PORT = re.compile(r":\d*$")
 def derive_anonymous_scopes(config: Config) -> frozenset[str]:
     """Scopes of every caller without sign-in.
 
+    Callers are trusted by default only if nothing but this machine can reach the
+    server.
+    Otherwise the operator names the scopes, or the server does not start.
+
     Raises:
-        ConfigError: The settings contradict each other, or others than this machine
-            reach the server and nothing says what they may do.
+        ConfigError: The settings contradict each other, or other machines reach the
+        server
+            and no scopes are configured.
     """
     http = config.http
     if http.anonymous is not None and http.allow_anonymous:
         raise ConfigError(
-            "http.anonymous replaces http.allow_anonymous: leave http.allow_anonymous "
-            "out."
+            "http.anonymous replaces http.allow_anonymous: leave http.allow_anonymous out."
         )
     named = DEPRECATED_SCOPES if http.allow_anonymous else http.anonymous
     if http.auth.issuer:
         return _check_absent(http, named)
     if named is not None:
         return frozenset(named)
-    if reach := next(_find_reach(config), ""):
+    if reach := next(_find_remote_reach(config), ""):
         raise ConfigError(
             f"{reach}, so other machines may reach the server, and there is no "
             "sign-in. Set http.auth.issuer and http.base_url, or say what callers "
@@ -59,16 +63,15 @@ def _check_absent(http: Http, named: tuple[str, ...] | None) -> frozenset[str]:
     return frozenset()
 
 
-def _find_reach(config: Config) -> Iterator[str]:
-    """Iterate over the settings by which others than this machine come in."""
+def _find_remote_reach(config: Config) -> Iterator[str]:
     http, header = config.http, config.web.trusted_header.user
     if not is_loopback(http.host):
         yield f"http.host is {http.host}"
     if http.base_url and not is_loopback(urlsplit(http.base_url).hostname or ""):
         yield f"http.base_url is {http.base_url}"
-    for each in http.allowed_hosts:
-        if not is_loopback(_PORT.sub("", each)):
-            yield f"http.allowed_hosts has {each}"
+    for host in http.allowed_hosts:
+        if not is_loopback(_PORT.sub("", host)):
+            yield f"http.allowed_hosts has {host}"
     if http.trust_proxy_headers:
         yield "http.trust_proxy_headers is true"
     if header:

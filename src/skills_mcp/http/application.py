@@ -1,4 +1,9 @@
-"""What answers at the port of MCP: the endpoint of the SDK, and its guards."""
+"""HTTP server: ASGI application, ports, graceful shutdown.
+
+Accepted requests are answered. On shutdown the load balancer is told first, then the
+port closes, and running requests have some seconds to finish. Soon afterwards the
+process exits, even with threads still running.
+"""
 
 from collections.abc import Callable
 
@@ -7,14 +12,14 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Config
-from skills_mcp.http.addresses import Addresses, checked
-from skills_mcp.http.admission import Admission
-from skills_mcp.http.body_buffer import BodyBuffer
-from skills_mcp.http.closing import Streams
-from skills_mcp.http.event_intake import EventIntake
-from skills_mcp.http.protected_resource import PATH
-from skills_mcp.http.sessions import MAX_SESSIONS, Sessions
-from skills_mcp.http.sign_in import check_sign_in, signed_in
+from skills_mcp.http.addresses import AllowedAddresses, with_address_check
+from skills_mcp.http.admission import AdmissionControl
+from skills_mcp.http.body_buffer import BodyBufferMiddleware
+from skills_mcp.http.closing import StreamShutdownMiddleware
+from skills_mcp.http.event_intake import EventsEndpoint
+from skills_mcp.http.protected_resource import MCP_PATH
+from skills_mcp.http.sessions import MAX_SESSIONS, SessionLimitMiddleware
+from skills_mcp.http.sign_in import check_sign_in, require_sign_in
 from skills_mcp.http.webhook import Webhook
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.parts import ServerPart
@@ -24,15 +29,7 @@ _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=Fals
 
 
 class WebPart(ServerPart):
-    """Pages that answer people beside MCP.
-
-    Args:
-        site: Answers every path that is not one of MCP; it finds the caller in the
-            scope of a request, as MCP does.
-        visitors: Middleware for browsers in front of the authentication of programs.
-            It takes the pages and the application behind that authentication. Without
-            it, a browser needs a token as a program does.
-    """
+    """Pages for people, a part of the HTTP application."""
 
     def __init__(
         self, site: ASGIApp, visitors: Callable[[ASGIApp, ASGIApp], ASGIApp] | None
@@ -45,61 +42,57 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
     server: SkillsServer,
     config: Config,
     *,
-    ending: anyio.Event,
+    shutdown: anyio.Event,
     webhook: Webhook | None = None,
     web: WebPart | None = None,
-    intake: EventIntake | None = None,
+    events: EventsEndpoint | None = None,
 ) -> ASGIApp:
-    """Return the application of the port of MCP.
+    """Create the application of the MCP port.
 
-    Args:
-        server: Answers the messages of MCP.
-        config: The settings.
-        ending: Is set when the server ends.
-        webhook: Has a route of its own; without one there is no such route.
-        web: Answers at every path that is not one of MCP. Without it there are no such
-            paths.
-        intake: Takes the events of other servers, in the same way.
+    Webhook, pages and events add routes; the pages serve all paths other than MCP's.
+    Open
+    streams end with `shutdown`.
 
     Raises:
-        ConfigError: The settings do not say under which addresses it is called, or
-            let callers in without sign-in by mistake.
+        ConfigError: The settings name no address, or admit remote callers without
+        sign-in
+            by mistake.
     """
     http = config.http
     check_sign_in(config)
     app: ASGIApp = server.streamable_http_app(
-        streamable_http_path=PATH,
+        streamable_http_path=MCP_PATH,
         stateless_http=http.stateless,
         max_request_body_size=http.max_body_bytes,
         max_sessions=MAX_SESSIONS,
         transport_security=_CHECKED_BEFORE,
     )
     if not http.stateless:
-        app = Sessions(app, MAX_SESSIONS, trust_proxy_headers=http.trust_proxy_headers)
-    app = Streams(app, ending=ending)
+        app = SessionLimitMiddleware(
+            app, MAX_SESSIONS, trust_proxy_headers=http.trust_proxy_headers
+        )
+    app = StreamShutdownMiddleware(app, shutdown=shutdown)
     if web:
-        app = _beside(app, web.site)
-    if intake:
-        app = intake.behind_sign_in(app)
-    admission = Admission(http)
-    app = signed_in(admission.in_front_of(app), config)
+        app = _route_pages(app, web.site)
+    if events:
+        app = events.wrap_signed_in(app)
+    admission = AdmissionControl(http)
+    app = require_sign_in(admission.wrap(app), config)
     if web and web.visitors:
-        app = web.visitors(admission.in_front_of(web.site), app)
-    if intake:
-        app = intake.in_front_of(app)
+        app = web.visitors(admission.wrap(web.site), app)
+    if events:
+        app = events.wrap(app)
     if webhook:
-        app = webhook.in_front_of(app)
-    app = BodyBuffer(app, http=http)
-    return checked(
-        app, Addresses.of(http), trust_proxy_headers=http.trust_proxy_headers
+        app = webhook.wrap(app)
+    app = BodyBufferMiddleware(app, http=http)
+    return with_address_check(
+        app, AllowedAddresses.of(http), trust_proxy_headers=http.trust_proxy_headers
     )
 
 
-def _beside(mcp: ASGIApp, web: ASGIApp) -> ASGIApp:
-    """Return an application that answers at the path of MCP, and leaves the rest."""
-
+def _route_pages(mcp: ASGIApp, web: ASGIApp) -> ASGIApp:
     async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-        is_web = scope["type"] == "http" and scope["path"] != PATH
+        is_web = scope["type"] == "http" and scope["path"] != MCP_PATH
         await (web if is_web else mcp)(scope, receive, send)
 
     return choose

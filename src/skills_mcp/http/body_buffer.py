@@ -1,8 +1,4 @@
-"""The body of a request, read as a whole before the request is answered.
-
-A client that sends slowly so keeps no other from being answered. Of the memory for all
-bodies together, each client has a bounded share.
-"""
+"""Buffering of request bodies."""
 
 from collections import Counter
 from collections.abc import Hashable
@@ -15,36 +11,35 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.config import Http
 from skills_mcp.http.admission import opens_stream
-from skills_mcp.http.refusals import busy, draw_retry_seconds, refuse
+from skills_mcp.http.refusals import busy_response, draw_retry_seconds, error_response
 from skills_mcp.server.callers import identify_client
 
 # A request that opens a stream has a few headers and names; its body stays in memory.
 _MAX_STREAM_BODY_BYTES = 65_536
 
-_SHARE = 4  # of the memory, one client has at most a quarter
+_MEMORY_SHARE = 4  # of the memory, one client has at most a quarter
 
 _CLOSE = {"Connection": "close"}
 
 # Too many requests, unavailable, insufficient storage: it may succeed later.
-_LATER = frozenset({429, 503, 507})
+_RETRYABLE = frozenset({429, 503, 507})
 
 
-class BodyBuffer:
-    """Middleware that reads the body, and passes the request on with it.
+class BodyBufferMiddleware:
+    """Middleware that reads the complete body before the request is handled.
 
-    Args:
-        app: The application behind it.
-        http: The settings.
+    So slow senders do not block others. Each client has a bounded share of the memory
+    for
+    bodies.
     """
 
     def __init__(self, app: ASGIApp, *, http: Http) -> None:
         self._app = app
         self._http = http
         self._body_bytes: Counter[Hashable] = Counter()
-        self._max_bytes_together = http.max_concurrent_requests * http.max_body_bytes
+        self._total_max_bytes = http.max_concurrent_requests * http.max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer or refuse a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -60,16 +55,16 @@ class BodyBuffer:
                 replayed = body.replayed_before(receive)
                 await answer(scope, replayed, _with_retry_after(send))
         finally:
-            self._forget_body(body, client)
+            self._release_body(body, client)
 
     async def _read(
         self, body: "_Body", headers: Headers, receive: Receive, client: Hashable
     ) -> Response | None:
-        """Read the whole body; the refusal, if there is a reason for one."""
+        """Read the complete body; a response if it is rejected."""
         declared = headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > body.max_bytes:
             return _too_large(body.max_bytes)
-        with anyio.move_on_after(self._http.request_timeout_seconds) as patience:
+        with anyio.move_on_after(self._http.request_timeout_seconds) as timeout:
             while not body.is_complete:
                 self._body_bytes[client] += body.add(await receive())
                 if body.is_abandoned:
@@ -77,17 +72,14 @@ class BodyBuffer:
                 if len(body.content) > body.max_bytes:
                     return _too_large(body.max_bytes)
                 if self._is_out_of_memory(client):
-                    return busy()
-        return _too_slow() if patience.cancelled_caught else None
+                    return busy_response()
+        return _too_slow() if timeout.cancelled_caught else None
 
     def _is_out_of_memory(self, client: Hashable) -> bool:
-        share = max(self._max_bytes_together // _SHARE, self._http.max_body_bytes)
-        return (
-            self._body_bytes[client] > share
-            or self._body_bytes.total() > self._max_bytes_together
-        )
+        share = max(self._total_max_bytes // _MEMORY_SHARE, self._http.max_body_bytes)
+        return self._body_bytes[client] > share or self._body_bytes.total() > self._total_max_bytes
 
-    def _forget_body(self, body: "_Body", client: Hashable) -> None:
+    def _release_body(self, body: "_Body", client: Hashable) -> None:
         self._body_bytes[client] -= len(body.content)
         if not self._body_bytes[client]:
             del self._body_bytes[client]
@@ -95,16 +87,14 @@ class BodyBuffer:
 
 @dataclass(slots=True)
 class _Body:
-    """The body of a request, as far as it has come."""
+    """Partially received body."""
 
     max_bytes: int
     content: bytes = b""
     is_complete: bool = False
     is_abandoned: bool = False
-    """Whether the client has gone."""
 
     def add(self, message: Message) -> int:
-        """Take the next part; return its size."""
         if message["type"] != "http.request":
             self.is_abandoned = True
             return 0
@@ -115,7 +105,6 @@ class _Body:
         return len(chunk)
 
     def replayed_before(self, receive: Receive) -> Receive:
-        """Channel with the body as one part, and then what comes after it."""
         is_read = False
 
         async def replay() -> Message:
@@ -129,10 +118,10 @@ class _Body:
 
 
 def _with_retry_after(send: Send) -> Send:
-    """Complete each response that asks to come again with the time of that."""
+    """Add `Retry-After` to retryable errors."""
 
     async def complete(message: Message) -> None:
-        if message["type"] == "http.response.start" and message["status"] in _LATER:
+        if message["type"] == "http.response.start" and message["status"] in _RETRYABLE:
             headers = MutableHeaders(raw=message["headers"])
             headers.setdefault("Retry-After", str(draw_retry_seconds()))
         await send(message)
@@ -141,7 +130,7 @@ def _with_retry_after(send: Send) -> Send:
 
 
 def _too_large(max_bytes: int) -> Response:
-    return refuse(
+    return error_response(
         413,
         "REQUEST_TOO_LARGE",
         f"The request is larger than {max_bytes:,} bytes. Send a shorter one.",
@@ -149,7 +138,7 @@ def _too_large(max_bytes: int) -> Response:
 
 
 def _too_slow() -> Response:
-    return refuse(
+    return error_response(
         408,
         "REQUEST_TOO_SLOW",
         "The request did not arrive in time. Send it again.",

@@ -1,62 +1,52 @@
-"""What becomes of streams and connections when a server over HTTP ends."""
+"""Graceful shutdown of connections and streams."""
 
 import anyio
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class Closing:
-    """Ends the connection with each answer that is given after the signal to end.
+class ConnectionCloseMiddleware:
+    """Middleware: `Connection: close` on each response after the shutdown signal.
 
-    The next request then opens another one, and a load balancer has taken this server
-    out by then. A connection that was kept would be closed under a request.
-
-    Args:
-        app: What answers.
-        ending: Is set by the signal.
+    Clients then reconnect, and the load balancer has already removed this server.
+    Otherwise
+    a kept-alive connection would be closed in the middle of a request.
     """
 
-    def __init__(self, app: ASGIApp, *, ending: anyio.Event) -> None:
+    def __init__(self, app: ASGIApp, *, shutdown: anyio.Event) -> None:
         self._app = app
-        self._ending = ending
+        self._shutdown = shutdown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-
         async def close(message: Message) -> None:
-            if message["type"] == "http.response.start" and self._ending.is_set():
+            if message["type"] == "http.response.start" and self._shutdown.is_set():
                 MutableHeaders(scope=message)["connection"] = "close"
             await send(message)
 
         await self._app(scope, receive, close if scope["type"] == "http" else send)
 
 
-class Streams:
-    """Ends each open stream when the server ends, in the way that HTTP ends a body.
+class StreamShutdownMiddleware:
+    """Middleware: regular end of open streams at shutdown.
 
-    A client sees the end of the stream, and not a broken connection.
-
-    Args:
-        app: What answers.
-        ending: Is set when the server ends.
+    Clients see the end of the body, not a broken connection.
     """
 
-    def __init__(self, app: ASGIApp, *, ending: anyio.Event) -> None:
+    def __init__(self, app: ASGIApp, *, shutdown: anyio.Event) -> None:
         self._app = app
-        self._ending = ending
+        self._shutdown = shutdown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; one that is no stream passes as it is."""
         if scope["type"] != "http" or scope["method"] != "GET":
             await self._app(scope, receive, send)
             return
-        await run_until(self._ending, self._app, scope, receive, send)
+        await run_until(self._shutdown, self._app, scope, receive, send)
 
 
 async def run_until(
-    ending: anyio.Event, app: ASGIApp, scope: Scope, receive: Receive, send: Send
+    stop: anyio.Event, app: ASGIApp, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Let an application answer until an event is set, then end the body regularly."""
+    """Run an application until an event, then end the response body regularly."""
     is_open = False
 
     async def note(message: Message) -> None:
@@ -66,7 +56,7 @@ async def run_until(
         await send(message)
 
     async def cancel(answering: anyio.CancelScope) -> None:
-        await ending.wait()
+        await stop.wait()
         answering.cancel()
 
     async with anyio.create_task_group() as tasks:

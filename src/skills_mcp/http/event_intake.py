@@ -1,9 +1,4 @@
-"""`POST /events`: takes the events of other servers, and says which are stored.
-
-Rule: an answer of 200 is given after the database has committed all of a request. Every
-other answer means that nothing of it is stored, or that it is known when it comes
-again.
-"""
+"""Endpoint for events."""
 
 import json
 import logging
@@ -34,23 +29,23 @@ from skills_mcp.http.event_quota import EventQuota, QuotaExceeded
 from skills_mcp.http.ingest_tokens import IngestTokens
 from skills_mcp.http.metrics import Metrics
 from skills_mcp.http.protected_resource import EVENTS_PATH
-from skills_mcp.http.refusals import refuse
+from skills_mcp.http.refusals import error_response
 from skills_mcp.http.secret_file import find_secret_file
 from skills_mcp.server.callers import identify_client
-from skills_mcp.skills.model import printable
+from skills_mcp.skills.model import escape_unprintable
 
 logger = logging.getLogger(__name__)
 
 MAX_EVENTS = 1000
-"""The most events of one request; our own servers send half of it."""
+"""Maximum events per request; our own servers send half."""
 
 # As many as there are connections to the database; as many again may wait. The others
 # come later, so that a slow database never keeps MCP from being answered.
 _MAX_WORKING = 5
-_MAX_TAKEN = 2 * _MAX_WORKING
+_MAX_IN_FLIGHT = 2 * _MAX_WORKING
 
 # After a failure the database is not asked again for so long.
-_REST_SECONDS = 2.0
+_BACKOFF_SECONDS = 2.0
 
 # An event of a few bytes takes as many of the disk, with its key and its indexes.
 _ROW_BYTES = 300
@@ -65,17 +60,11 @@ _JSON = "application/json"
 _CHALLENGE = 'Bearer realm="skills-mcp"'
 
 
-class EventIntake:
-    """Checks, bounds and stores what other servers send.
+class EventsEndpoint:
+    """Endpoint for events: authentication, quotas, back-off, storage.
 
     Args:
-        store: Where the events go.
-        metrics: Counts them.
-        http: The settings of the port.
-        quota: What each sender, and all together, may have stored.
-        tokens: What a sender without an identity provider has to know; None if there
-            is no such token.
-        clock: Seconds that never go back.
+        tokens: Tokens for senders without identity provider; None: none.
     """
 
     def __init__(  # noqa: PLR0913 - each of them is a part of the intake
@@ -95,18 +84,18 @@ class EventIntake:
         self._tokens = tokens
         self._clock = clock
         self._threads = anyio.CapacityLimiter(_MAX_WORKING)
-        self._taken = 0
+        self._in_flight = 0
         self._rests_until = float("-inf")
 
-    def in_front_of(self, app: ASGIApp) -> ASGIApp:
-        """Return an application that answers senders with a token of their own.
+    def wrap(self, app: ASGIApp) -> ASGIApp:
+        """Middleware for senders with ingest tokens, ahead of sign-in.
 
-        All others go to `app`, which is the sign-in, or are refused if such a token is
-        the only way.
+        Other requests fall through to `app`, or are rejected if tokens are the only
+        way.
         """
 
         async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-            if not _is_ours(scope):
+            if not _is_events_request(scope):
                 await app(scope, receive, send)
                 return
             answer = await self._authenticate(Headers(scope=scope))
@@ -114,26 +103,24 @@ class EventIntake:
 
         return choose
 
-    def behind_sign_in(self, app: ASGIApp) -> ASGIApp:
-        """Return an application that answers senders who have signed in."""
-
+    def wrap_signed_in(self, app: ASGIApp) -> ASGIApp:
         async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-            await (self._answer if _is_ours(scope) else app)(scope, receive, send)
+            await (self._answer if _is_events_request(scope) else app)(scope, receive, send)
 
         return choose
 
     async def _authenticate(self, headers: Headers) -> ASGIApp | None:
-        """Return what answers a request; None if that is for the sign-in to say."""
+        """Handler or error response; None: fall through to OAuth."""
         if self._tokens is None:
             return None
-        given = headers.getlist("authorization")
-        scheme, _, token = (given[0] if len(given) == 1 else "").partition(" ")
+        credentials = headers.getlist("authorization")
+        scheme, _, token = (credentials[0] if len(credentials) == 1 else "").partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
         find = partial(self._tokens.find, token)
         if line := await anyio.to_thread.run_sync(find):
             sender = f"token {line} of {IngestTokens.setting}"
             return partial(self._answer, sender=sender)
-        return None if self._http.auth.issuer else _wrong_token(token)
+        return None if self._http.auth.issuer else _token_challenge(token)
 
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, *, sender: str = ""
@@ -144,16 +131,16 @@ class EventIntake:
         await answer(scope, receive, send)
 
     async def answer(self, request: Request, sender: str) -> Response:
-        """Store the events of a request, and say how many were new."""
-        if fault := _find_form_fault(request):
+        """Store the events of a request; counts of new and known ones."""
+        if fault := _check_media_type(request):
             return fault
-        if self._taken >= _MAX_TAKEN or self._clock() < self._rests_until:
-            return _later("takes other events just now")
+        if self._in_flight >= _MAX_IN_FLIGHT or self._clock() < self._rests_until:
+            return _unavailable("takes other events just now")
         body = await request.body()  # `BodyBuffer` has read it
         if exceeded := self._quota.take(sender, len(body)):
             self._metrics.count_refusal("quota")
             return _over_quota(exceeded)
-        self._taken += 1
+        self._in_flight += 1
         try:
             take = partial(self._take, body, sender)
             return await anyio.to_thread.run_sync(take, limiter=self._threads)
@@ -164,17 +151,13 @@ class EventIntake:
                 self._metrics.count_refusal("disk")
                 return _disk_full()
             self._rest(error)
-            return _later("cannot store events just now")
+            return _unavailable("cannot store events just now")
         finally:
-            self._taken -= 1
+            self._in_flight -= 1
 
     def _take(self, body: bytes, sender: str) -> Response:
-        """Store what a body holds.  Blocking.
-
-        Raises:
-            EventStoreError: The database cannot be used.
-        """
-        self._store.require_room()  # before the work of parsing
+        """Store the events of a body. Blocking."""
+        self._store.require_space()  # before the work of parsing
         try:
             received, beats = _parse_body(body)
         except _RefusedBodyError as refused:
@@ -186,28 +169,28 @@ class EventIntake:
         self._quota.charge(sender, max(0, rows * _ROW_BYTES - len(body)))
         self._metrics.count_stored_bytes(len(body))
         self._metrics.count_events("stored", done.stored)
-        self._metrics.count_events("known", done.known)
-        return JSONResponse({"stored": done.stored, "known": done.known})
+        self._metrics.count_events("known", done.duplicates)
+        return JSONResponse({"stored": done.stored, "known": done.duplicates})
 
     def _rest(self, error: EventStoreError) -> None:
-        """Leave the database alone for a while; the first of several is logged."""
+        """Back off from the database; only the first failure is logged."""
         self._metrics.count_store_failure()
         now = self._clock()
         if now >= self._rests_until:
             logger.error("Events are not taken, and senders come again: %s", error)
-        self._rests_until = now + _REST_SECONDS
+        self._rests_until = now + _BACKOFF_SECONDS
 
 
-def open_intake(
+def open_events_endpoint(
     store: EventStore,
     config: Config,
     metrics: Metrics,
     clock: Callable[[], float] = time.monotonic,
-) -> EventIntake:
-    """Return the intake of a server.
+) -> EventsEndpoint:
+    """Create the endpoint of a server.
 
     Raises:
-        ConfigError: The file of the tokens cannot be used.
+        ConfigError: The token file cannot be used.
     """
     tokens = None
     if named := config.events.ingest_token_file:
@@ -215,23 +198,23 @@ def open_intake(
         tokens.load()
     events = config.events
     quota = EventQuota(events.sender_bytes_per_day, events.total_bytes_per_day, clock)
-    return EventIntake(store, metrics, config.http, quota, tokens=tokens, clock=clock)
+    return EventsEndpoint(store, metrics, config.http, quota, tokens=tokens, clock=clock)
 
 
 class _RefusedBodyError(Exception):
-    """A request holds something that is no event, or too much."""
+    """Invalid or oversized body."""
 
     def __init__(self, status: int, code: str, message: str, number: int = 1) -> None:
         super().__init__(message)
         self.number = number
-        self.answer = refuse(status, code, f"{message} Nothing of it was stored.")
+        self.answer = error_response(status, code, f"{message} Nothing of it was stored.")
 
 
 def _parse_body(body: bytes) -> tuple[Sequence[ReceivedEvent], Sequence[Heartbeat]]:
     received: list[ReceivedEvent] = []
     beats: list[Heartbeat] = []
-    given = _parse_list(body)
-    for number, raw in enumerate(given):
+    raw_events = _parse_list(body)
+    for number, raw in enumerate(raw_events):
         try:
             if is_heartbeat(raw):
                 beats.append(parse_heartbeat(raw))
@@ -242,7 +225,7 @@ def _parse_body(body: bytes) -> tuple[Sequence[ReceivedEvent], Sequence[Heartbea
                 400,
                 "EVENT_INVALID",
                 f"events[{number}]{_quote_id(raw)} is no event: {error}.",
-                len(given),
+                len(raw_events),
             ) from None
     return received, beats
 
@@ -252,52 +235,50 @@ def _parse_list(body: bytes) -> list[Any]:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         value = None
-    given = value.get("events") if isinstance(value, Mapping) else None
-    if not isinstance(given, list):
+    raw_events = value.get("events") if isinstance(value, Mapping) else None
+    if not isinstance(raw_events, list):
         raise _RefusedBodyError(
             400,
             "EVENTS_INVALID",
             'The body is no JSON object with a list of events: {"events": [...]}.',
         )
-    if len(given) > MAX_EVENTS:
+    if len(raw_events) > MAX_EVENTS:
         raise _RefusedBodyError(
             413,
             "TOO_MANY_EVENTS",
-            f"The request has {len(given):,} events. Send at most {MAX_EVENTS:,}.",
-            len(given),
+            f"The request has {len(raw_events):,} events. Send at most {MAX_EVENTS:,}.",
+            len(raw_events),
         )
-    return given
+    return raw_events
 
 
 def _refuse_constant(constant: str) -> None:
-    """Refuse `NaN`, which is not JSON."""
     raise ValueError(constant)
 
 
 def _quote_id(raw: object) -> str:
-    """Return the id of an event for a message; empty if it has none to show."""
-    given = raw.get("event_id") if isinstance(raw, Mapping) else None
-    if isinstance(given, str) and given.isprintable() and len(given) <= 80:  # noqa: PLR2004 - a line
-        return f" (event_id {given})"
+    event_id = raw.get("event_id") if isinstance(raw, Mapping) else None
+    if isinstance(event_id, str) and event_id.isprintable() and len(event_id) <= 80:  # noqa: PLR2004 - a line
+        return f" (event_id {event_id})"
     return ""
 
 
 def _name_sender(scope: Scope, *, trust_proxy_headers: bool) -> str:
-    """Name of the sender of a request that has no token of the file."""
+    """Sender without an ingest token, for logs and quotas."""
     client = identify_client(scope, trust_proxy_headers=trust_proxy_headers)
     if isinstance(client, tuple):
         issuer, subject = client
-        return f"{printable(subject)} of {printable(issuer)}"
+        return f"{escape_unprintable(subject)} of {escape_unprintable(issuer)}"
     return f"the address {client}"
 
 
-def _is_ours(scope: Scope) -> bool:
+def _is_events_request(scope: Scope) -> bool:
     return bool(scope["type"] == "http" and scope["path"] == EVENTS_PATH)
 
 
-def _find_form_fault(request: Request) -> Response | None:
+def _check_media_type(request: Request) -> Response | None:
     if request.method != "POST":
-        return refuse(
+        return error_response(
             405,
             "METHOD_NOT_ALLOWED",
             "This address takes events with POST.",
@@ -307,7 +288,7 @@ def _find_form_fault(request: Request) -> Response | None:
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if media == _JSON and coding == "identity":
         return None
-    return refuse(
+    return error_response(
         415,
         "MEDIA_TYPE_NOT_SUPPORTED",
         f"Send events as {_JSON}, without a Content-Encoding.",
@@ -315,9 +296,9 @@ def _find_form_fault(request: Request) -> Response | None:
     )
 
 
-def _wrong_token(token: str) -> Response:
+def _token_challenge(token: str) -> Response:
     error = ', error="invalid_token"' if token else ""
-    return refuse(
+    return error_response(
         401,
         "INVALID_TOKEN" if token else "TOKEN_NEEDED",
         "Events need a token of events.ingest_token_file of this server, in the "
@@ -327,9 +308,9 @@ def _wrong_token(token: str) -> Response:
     )
 
 
-def _later(reason: str) -> Response:
+def _unavailable(reason: str) -> Response:
     seconds = random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
-    return refuse(
+    return error_response(
         503,
         "EVENTS_UNAVAILABLE",
         f"The server {reason}. Keep the events, and send them again in {seconds} s.",
@@ -340,7 +321,7 @@ def _later(reason: str) -> Response:
 def _over_quota(exceeded: QuotaExceeded) -> Response:
     wait = math.ceil(exceeded.retry_after_seconds)
     seconds = wait + random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
-    return refuse(
+    return error_response(
         429,
         "EVENTS_QUOTA_EXCEEDED",
         f"These are more bytes of events than events.{exceeded.name} of this server "
@@ -351,7 +332,7 @@ def _over_quota(exceeded: QuotaExceeded) -> Response:
 
 def _disk_full() -> Response:
     seconds = random.randint(*_FULL_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
-    return refuse(
+    return error_response(
         507,
         "EVENTS_DISK_FULL",
         "The disk of this server has no room for events. Keep them, and send them "

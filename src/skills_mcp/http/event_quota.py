@@ -1,9 +1,7 @@
-"""The quotas of events: bytes that each sender, and all together, may have stored.
+"""`POST /events`: stores events of other servers, within quotas.
 
-The limiter is the generic cell rate algorithm (GCRA, ITU-T I.371, annex A): one
-theoretical arrival time stands for a leaky bucket. A request of any size conforms while
-that time is at most the tolerance ahead of now; so each request fits in the end, and a
-quota is exceeded by one request at most.
+200 means committed to the database, for all events of the request. Any other status
+means nothing was stored, or it will be recognised on retry.
 """
 
 import logging
@@ -33,31 +31,30 @@ _LOG_SECONDS = 60 * 60.0
 
 @dataclass(frozen=True, slots=True)
 class QuotaExceeded:
-    """The quota that a request exceeds."""
-
     name: QuotaName
     retry_after_seconds: float
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """The limits of one quota: of a minute, and of a day."""
+    """State of one quota: limits per minute and per day."""
 
     arrivals: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    """The theoretical arrival time of each."""
     logged_at: float = float("-inf")
 
 
 class EventQuota:
-    """Counts the bytes of events, in memory and for this process alone.
+    """Rate limiter for bytes of events, in memory, per process. Thread-safe.
 
-    Each quota refills evenly, and a sender that was silent for a day may spend that of
-    a day. All methods may be called on any thread.
+    Generic cell rate algorithm (GCRA, ITU-T I.371, annex A): one theoretical arrival
+    time
+    replaces a leaky bucket. A request of any size conforms while this time is at most
+    the
+    tolerance ahead of now. So each request fits eventually, and a quota is exceeded by
+    at
+    most one request.
 
-    Args:
-        sender_bytes_per_day: The quota of each sender.
-        total_bytes_per_day: The quota of all senders together.
-        clock: Seconds that never go back.
+    Quotas refill evenly. After a silent day, a sender has the quota of a day.
     """
 
     def __init__(
@@ -74,19 +71,13 @@ class EventQuota:
         self._senders: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, sender: str, size_bytes: int) -> QuotaExceeded | None:
-        """Charge a request, unless it exceeds a quota.
-
-        Args:
-            sender: A name that the log may have.
-            size_bytes: The size of its body.
-        """
         with self._guard:
             now, bucket = self._clock(), self._find(sender)
-            if seconds := _wait(bucket, now):
+            if seconds := _seconds_until_conforming(bucket, now):
                 exceeded = QuotaExceeded("sender_bytes_per_day", seconds)
                 self._log(bucket, sender, exceeded, now)
                 return exceeded
-            if seconds := _wait(self._total, now):
+            if seconds := _seconds_until_conforming(self._total, now):
                 exceeded = QuotaExceeded("total_bytes_per_day", seconds)
                 self._log(self._total, "all senders", exceeded, now)
                 return exceeded
@@ -94,7 +85,7 @@ class EventQuota:
             return None
 
     def charge(self, sender: str, size_bytes: int) -> None:
-        """Charge what a request has cost beyond its body; refund a negative size."""
+        """Charge costs beyond the body; a negative size is a refund."""
         with self._guard:
             self._charge(sender, size_bytes, self._clock())
 
@@ -109,12 +100,10 @@ class EventQuota:
         return bucket
 
     def _charge(self, sender: str, size_bytes: int, now: float) -> None:
-        _add(self._find(sender), size_bytes / self._sender_bytes, now)
-        _add(self._total, size_bytes / self._total_bytes, now)
+        _advance(self._find(sender), size_bytes / self._sender_bytes, now)
+        _advance(self._total, size_bytes / self._total_bytes, now)
 
-    def _log(
-        self, bucket: _Bucket, sender: str, exceeded: QuotaExceeded, now: float
-    ) -> None:
+    def _log(self, bucket: _Bucket, sender: str, exceeded: QuotaExceeded, now: float) -> None:
         if now - bucket.logged_at < _LOG_SECONDS:
             return
         bucket.logged_at = now
@@ -133,14 +122,13 @@ _TOLERANCES = (_MINUTE_SECONDS, _DAY_SECONDS)
 _INTERVALS = (_MINUTE_SECONDS * _MINUTES_OF_A_DAY, _DAY_SECONDS)
 
 
-def _wait(bucket: _Bucket, now: float) -> float:
-    """Return the seconds until a request conforms to both limits; 0 if it does now."""
+def _seconds_until_conforming(bucket: _Bucket, now: float) -> float:
+    """Seconds until a request conforms to both limits."""
     limits = zip(bucket.arrivals, _TOLERANCES, strict=True)
     return max(0.0, *(arrival - tolerance - now for arrival, tolerance in limits))
 
 
-def _add(bucket: _Bucket, share: float, now: float) -> None:
-    """Move the theoretical arrival times on by a share of the quota."""
+def _advance(bucket: _Bucket, share: float, now: float) -> None:
     bucket.arrivals = [
         max(arrival, now) + share * interval
         for arrival, interval in zip(bucket.arrivals, _INTERVALS, strict=True)

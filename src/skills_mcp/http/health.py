@@ -1,4 +1,8 @@
-"""Whether the server can be sent requests, and if not, why."""
+"""Operations port: health checks for load balancers, metrics for Prometheus.
+
+It has no authentication, so it reveals nothing about skills or callers, and a separate
+address, so a network policy can block it.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,21 +14,15 @@ Reason = Literal["ending", "loading", "sync failed"]
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """Why no request should be sent here."""
+    """Reason against sending requests."""
 
     reason: Reason
     step: str = ""
-    """The step of the sync that is waited for, if one runs."""
     code: str = ""
-    """The code of the error that the sync has ended with."""
 
 
 class Health:
-    """Knows whether this server serves.
-
-    Args:
-        library: What is served.
-    """
+    """Readiness of this server."""
 
     def __init__(self, library: SkillLibrary) -> None:
         self._library = library
@@ -32,15 +30,15 @@ class Health:
         self._is_ending = False
 
     def begin(self) -> None:
-        """Note that the port of MCP is open."""
+        """The MCP port is open."""
         self._is_serving = True
 
     def end(self) -> None:
-        """Note that the server has been asked to end."""
+        """Shutdown has begun."""
         self._is_ending = True
 
-    def read_obstacle(self) -> NotReady | None:
-        """Return why no request should be sent here; None if it should.  Blocking."""
+    def check_readiness(self) -> NotReady | None:
+        """Reason for not being ready; None if ready. Blocking."""
         if self._is_ending:
             return NotReady("ending")
         library = self._library

@@ -1,4 +1,4 @@
-"""The tokens with which machines send events, without an identity provider."""
+"""Bearer tokens for senders of events."""
 
 import hmac
 
@@ -6,18 +6,15 @@ from skills_mcp.http.secret_file import SecretFile
 
 
 class IngestTokens(SecretFile):
-    """The tokens of `events.ingest_token_file`."""
+    """Tokens of `events.ingest_token_file`, without an identity provider."""
 
     setting = "events.ingest_token_file"
     purpose = "a token for the senders of events"
     refused = "No event is taken with a token"
 
     def find(self, token: str) -> int:
-        """Return the place of a token among them from 1 on; 0 if it is none of them.
-
-        The time of it does not say how much of a token is right.
-        """
-        given = token.encode()
+        """Line number of a token, from 1; 0 if unknown. Constant time."""
+        sent = token.encode()
         # A list, not `any` over a generator: each one is compared.
-        same = [hmac.compare_digest(given, each.encode()) for each in self.current()]
-        return same.index(True) + 1 if token and any(same) else 0
+        matches = [hmac.compare_digest(sent, secret.encode()) for secret in self.current()]
+        return matches.index(True) + 1 if token and any(matches) else 0

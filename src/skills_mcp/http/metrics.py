@@ -1,7 +1,7 @@
-"""The metrics that Prometheus reads: how it is asked, how it answers, what it serves.
+"""Prometheus metrics of requests, responses and served content.
 
-Rule: each series is one of a number that is known before. No label has the path of a
-skill, a text of a caller or of a skill, or a subject.
+All label values are known in advance: no skill paths, no texts of callers or skills, no
+subjects.
 """
 
 import time
@@ -31,10 +31,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from skills_mcp.server.measurements import (
     DURATION_BUCKETS,
     OUTCOMES,
-    Condition,
+    ContentGauges,
     Operation,
     Outcome,
-    known,
+    to_label,
 )
 
 _OPEN_METRICS = "application/openmetrics-text"
@@ -52,7 +52,6 @@ ROUTES = frozenset(
         "/.well-known/oauth-protected-resource/mcp",
     }
 )
-"""The paths that this server answers; no other one is a label."""
 
 EventOutcome = Literal["stored", "known", "refused"]
 EVENT_OUTCOMES: tuple[EventOutcome, ...] = get_args(EventOutcome)
@@ -64,23 +63,21 @@ _LISTEN = (b"mcp-method", b"subscriptions/listen")
 
 
 class Metrics:
-    """Everything that is measured of one server; `Instruments` for Prometheus.
+    """`Instruments` for Prometheus, and metrics of HTTP and events.
 
     Args:
-        read_condition: Returns what is served now; blocking, and called on a thread.
+        read_gauges: Reads the gauges; blocking, called on a thread.
     """
 
-    def __init__(self, read_condition: Callable[[], Condition]) -> None:
+    def __init__(self, read_gauges: Callable[[], ContentGauges]) -> None:
         # They double the series, and tell only when this process began.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
-        self._served = _Served(read_condition)
+        self._served = _GaugeCollector(read_gauges)
         self._registry.register(self._served)
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
-        histogram = partial(
-            Histogram, registry=self._registry, buckets=DURATION_BUCKETS
-        )
+        histogram = partial(Histogram, registry=self._registry, buckets=DURATION_BUCKETS)
         self._operations = histogram(
             "mcp_server_operation_duration_seconds",
             "The time until a message of MCP was answered.",
@@ -100,12 +97,8 @@ class Metrics:
             ("http_request_method", "http_route", "http_response_status_code"),
         )
         gauge = partial(Gauge, registry=self._registry)
-        self.active = gauge(
-            "http_server_active_requests", "Requests that are being answered."
-        )
-        self.streams = gauge(
-            "http_server_open_streams", "Streams that wait for notices."
-        )
+        self.active = gauge("http_server_active_requests", "Requests that are being answered.")
+        self.streams = gauge("http_server_open_streams", "Streams that wait for notices.")
         self._routing = Counter(
             "skills_routing",
             "Tasks that were answered, by outcome.",
@@ -143,10 +136,10 @@ class Metrics:
         )
 
     def render(self, accepted: str) -> tuple[bytes, str]:
-        """Return all metrics, and the type of the text.  Blocking.
+        """All metrics, and their content type. Blocking.
 
         Args:
-            accepted: The header `Accept` of the request.
+            accepted: `Accept` header of the request.
         """
         # No other part of the header decides, so none can make it fail.
         form = f"{_OPEN_METRICS}; version=1.0.0" if _OPEN_METRICS in accepted else ""
@@ -154,7 +147,6 @@ class Metrics:
         return encode(self._registry), content_type
 
     def record_operation(self, operation: Operation) -> None:
-        """Add the duration of an operation."""
         self._operations.labels(
             operation.method,
             operation.tool,
@@ -163,42 +155,33 @@ class Metrics:
         ).observe(operation.seconds)
 
     def record_session(self, protocol_version: str, seconds: float) -> None:
-        """Add the duration of a session that has ended."""
         self._sessions.labels(protocol_version).observe(seconds)
 
     def count_routing(self, outcome: Outcome) -> None:
-        """Count an answer to a task."""
         self._routing.labels(outcome).inc()
 
     def count_events(self, outcome: EventOutcome, number: int) -> None:
-        """Count events that another server has sent."""
         self._events.labels(outcome).inc(number)
 
     def count_refusal(self, reason: EventRefusal) -> None:
-        """Count a request with events that was refused."""
         self._refusals.labels(reason).inc()
 
     def count_stored_bytes(self, number: int) -> None:
-        """Count the bytes of a request whose events were stored."""
         self._stored_bytes.inc(number)
 
     def count_store_failure(self) -> None:
-        """Count a failure of the database of events."""
         self._store_failures.inc()
 
 
-class _Served:
-    """What is served, read when Prometheus asks for it."""
+class _GaugeCollector:
+    """Collector of gauges, read at scrape time."""
 
-    def __init__(self, read_condition: Callable[[], Condition]) -> None:
-        self._read_condition = read_condition
+    def __init__(self, read_gauges: Callable[[], ContentGauges]) -> None:
+        self._read_gauges = read_gauges
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what is served now."""
-        condition = self._read_condition()
-        yield GaugeMetricFamily(
-            "skills_served", "Skills that are served.", condition.skills
-        )
+        condition = self._read_gauges()
+        yield GaugeMetricFamily("skills_served", "Skills that are served.", condition.skills)
         problems = GaugeMetricFamily(
             "skills_problems", "Problems of the content, by level.", labels=("level",)
         )
@@ -213,7 +196,7 @@ class _Served:
         yield from _describe_sources(condition)
 
 
-def _describe_sources(condition: Condition) -> Iterator[Metric]:
+def _describe_sources(condition: ContentGauges) -> Iterator[Metric]:
     commits = InfoMetricFamily(
         "skills_served_commit", "The commit that is served.", labels=("source",)
     )
@@ -226,23 +209,20 @@ def _describe_sources(condition: Condition) -> Iterator[Metric]:
         "skills_sync_failures", "Syncs that have failed.", labels=("source",)
     )
     for source in condition.sources:
-        failures.add_metric((source.place,), source.failed_syncs)
+        failures.add_metric((source.mount,), source.failed_syncs)
         if source.commit is not None:
-            commits.add_metric((source.place,), {"commit": source.commit})
+            commits.add_metric((source.mount,), {"commit": source.commit})
         if source.age_seconds is not None:
-            ages.add_metric((source.place,), source.age_seconds)
+            ages.add_metric((source.mount,), source.age_seconds)
     yield from (commits, ages, failures)
 
 
 class RequestMetrics:
-    """Measures each request over HTTP.
+    """Middleware that measures requests.
 
-    A stream that only waits for notices lasts for as long as its client, so it is
-    measured until its answer begins, and counted while it is open.
-
-    Args:
-        app: What answers.
-        metrics: Where the measurements go.
+    A notification stream lasts as long as its client. Its duration ends with the start
+    of
+    the response, and it counts as an open stream.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
@@ -250,7 +230,6 @@ class RequestMetrics:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request and measure it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -271,12 +250,10 @@ class RequestMetrics:
 
 
 class _Request:
-    """One request, from its headers to the end of its answer."""
-
     def __init__(self, metrics: Metrics, scope: Scope) -> None:
         self._metrics = metrics
-        self._method = known(scope["method"], _HTTP_METHODS)
-        self._route = known(scope["path"], ROUTES)
+        self._method = to_label(scope["method"], _HTTP_METHODS)
+        self._route = to_label(scope["path"], ROUTES)
         self._is_stream = self._route == _MCP and _is_stream(scope)
         self._started = time.perf_counter()
         self._status = ""
@@ -307,5 +284,5 @@ class _Request:
 
 
 def _is_stream(scope: Scope) -> bool:
-    """Whether a request opens a stream that only waits, in either era."""
+    """Whether a request opens a notification stream, in either era."""
     return scope["method"] == "GET" or _LISTEN in scope["headers"]

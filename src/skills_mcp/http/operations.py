@@ -1,8 +1,4 @@
-"""The port for operators: health for load balancers, and metrics for Prometheus.
-
-It needs no sign-in, so it says nothing about a skill or a caller, and it has an address
-of its own, which a network policy can close.
-"""
+"""Application of the operations port."""
 
 from dataclasses import asdict
 
@@ -14,7 +10,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from skills_mcp.config import Http
-from skills_mcp.http.addresses import AddressCheck, Addresses
+from skills_mcp.http.addresses import AllowedAddresses, HostOriginMiddleware
 from skills_mcp.http.health import Health
 from skills_mcp.http.metrics import Metrics
 
@@ -22,28 +18,26 @@ _NEVER_STORED = {"Cache-Control": "no-store"}
 
 
 def create_operations(http: Http, health: Health, metrics: Metrics) -> ASGIApp:
-    """Return the application of the operations port.
+    """Create the application of the operations port.
 
     Args:
         http: The settings.
-        health: Whether the server can be sent requests.
-        metrics: What Prometheus reads.
+        health: Readiness.
+        metrics: Prometheus metrics.
 
     Raises:
-        ConfigError: The settings have a host that is none.
+        ConfigError: The settings have an invalid host.
     """
 
     async def show_life(_: Request) -> Response:
         return PlainTextResponse("ok\n", headers=_NEVER_STORED)
 
     async def show_readiness(_: Request) -> Response:
-        obstacle = await anyio.to_thread.run_sync(health.read_obstacle)
+        obstacle = await anyio.to_thread.run_sync(health.check_readiness)
         if obstacle is None:
             return JSONResponse({"ready": True}, headers=_NEVER_STORED)
-        said = {name: value for name, value in asdict(obstacle).items() if value}
-        return JSONResponse(
-            {"ready": False, **said}, status_code=503, headers=_NEVER_STORED
-        )
+        details = {name: value for name, value in asdict(obstacle).items() if value}
+        return JSONResponse({"ready": False, **details}, status_code=503, headers=_NEVER_STORED)
 
     async def show_metrics(request: Request) -> Response:
         accepted = request.headers.get("accept", "")
@@ -58,4 +52,4 @@ def create_operations(http: Http, health: Health, metrics: Metrics) -> ASGIApp:
             Route("/metrics", show_metrics),
         ]
     )
-    return AddressCheck(app, addresses=Addresses.of_operations(http))
+    return HostOriginMiddleware(app, addresses=AllowedAddresses.of_operations(http))

@@ -1,4 +1,4 @@
-"""What clients are told about how to sign in (RFC 9728, RFC 6750)."""
+"""OAuth protected resource metadata and challenges (RFC 9728, RFC 6750)."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -11,14 +11,12 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
-from skills_mcp.http.refusals import refuse
+from skills_mcp.http.refusals import error_response
 from skills_mcp.skills.principal import SCOPES
 
-PATH = "/mcp"
-"""Where clients find MCP."""
+MCP_PATH = "/mcp"
 
 EVENTS_PATH = "/events"
-"""Where other servers send their events."""
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
@@ -33,18 +31,19 @@ _PUBLIC_FOR_AN_HOUR = {"Cache-Control": "public, max-age=3600"}
 
 @dataclass(frozen=True, slots=True)
 class ProtectedResource:
-    """This server as clients and identity providers know it."""
+    """This server as an OAuth protected resource."""
 
     http: Http
 
     def url(self, scope: Scope) -> str:
-        """Return the URL of MCP, which is the identifier of the resource.
+        """URL of the MCP endpoint, the resource identifier.
 
         Args:
-            scope: A request. It counts only without `http.base_url`, and its headers of
-                proxies only if they are trusted; its hosts have been checked.
+            scope: ASGI scope, used only without `http.base_url`; proxy headers only if
+            trusted.
+                Its host is already checked.
         """
-        return f"{self._base(scope)}{PATH}"
+        return f"{self._base(scope)}{MCP_PATH}"
 
     def _base(self, scope: Scope) -> str:
         if self.http.base_url:
@@ -52,22 +51,20 @@ class ProtectedResource:
         headers = Headers(scope=scope)
         scheme, host = scope.get("scheme", "http"), headers.get("host", "")
         if self.http.trust_proxy_headers:
-            scheme = _first(headers.get("x-forwarded-proto")) or scheme
-            host = _first(headers.get("x-forwarded-host")) or host
+            scheme = _nearest_value(headers.get("x-forwarded-proto")) or scheme
+            host = _nearest_value(headers.get("x-forwarded-host")) or host
         return f"{scheme if scheme == 'https' else 'http'}://{host}"
 
     def metadata_url(self, scope: Scope) -> str:
-        """Return where the description of this resource is."""
         parts = urlsplit(self.url(scope))
         return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path}"
 
     def paths(self) -> frozenset[str]:
-        """Return the paths under which clients look for the description."""
+        """Paths where clients look for the metadata."""
         prefix = urlsplit(self.http.base_url).path.rstrip("/")
-        return frozenset({WELL_KNOWN, WELL_KNOWN + PATH, WELL_KNOWN + prefix + PATH})
+        return frozenset({WELL_KNOWN, WELL_KNOWN + MCP_PATH, WELL_KNOWN + prefix + MCP_PATH})
 
     def describe(self, scope: Scope) -> Mapping[str, Any]:
-        """Return the description of this resource."""
         return {
             "resource": self.url(scope),
             "authorization_servers": [self.http.auth.issuer],
@@ -83,43 +80,33 @@ class ProtectedResource:
         description: str = "",
         scopes: Collection[str] | None = None,
     ) -> Mapping[str, str]:
-        """Return the header that tells a client how to go on.
+        """`WWW-Authenticate` header.
 
-        Args:
-            scope: The request.
-            error: The code of RFC 6750; none if the request had no token.
-            description: Why the token was refused.
-            scopes: What the next token needs; without any, what clients are told to
-                ask for.
+        `error` is a code of RFC 6750, empty for a request without token. `scopes`
+        default to
+        the configured ones.
         """
-        asked = self.http.auth.requested_scopes if scopes is None else scopes
+        requested = self.http.auth.requested_scopes if scopes is None else scopes
         fields = {
             "realm": _REALM,
-            "scope": " ".join(self._named(asked)),
+            "scope": " ".join(self._named(requested)),
             "resource_metadata": self.metadata_url(scope),
             "error": error,
             "error_description": description,
         }
-        said = ", ".join(
-            f'{name}="{_UNQUOTABLE.sub("?", value)}"'
-            for name, value in fields.items()
-            if value
+        parameters = ", ".join(
+            f'{name}="{_UNQUOTABLE.sub("?", value)}"' for name, value in fields.items() if value
         )
-        return {"WWW-Authenticate": f"Bearer {said}"}
+        return {"WWW-Authenticate": f"Bearer {parameters}"}
 
     def _named(self, scopes: Iterable[str]) -> list[str]:
-        """Return scopes as the identity provider calls them."""
+        """Scopes in the notation of the identity provider."""
         prefix = self.http.auth.scope_prefix
-        return [f"{prefix}{each}" if each in SCOPES else each for each in scopes]
+        return [f"{prefix}{name}" if name in SCOPES else name for name in scopes]
 
 
-class ResourceMetadata:
-    """Answers who asks how to sign in; all else goes to the application.
-
-    Args:
-        app: The application behind it.
-        resource: What is described.
-    """
+class ResourceMetadataMiddleware:
+    """Middleware that serves the metadata document."""
 
     def __init__(self, app: ASGIApp, resource: ProtectedResource) -> None:
         self._app = app
@@ -127,16 +114,13 @@ class ResourceMetadata:
         self._paths = resource.paths()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         if scope["type"] != "http" or scope["path"] not in self._paths:
             await self._app(scope, receive, send)
             return
         if scope["method"] in {"GET", "HEAD"}:
-            answer = JSONResponse(
-                self._resource.describe(scope), headers=_PUBLIC_FOR_AN_HOUR
-            )
+            answer = JSONResponse(self._resource.describe(scope), headers=_PUBLIC_FOR_AN_HOUR)
         else:
-            answer = refuse(
+            answer = error_response(
                 405,
                 "METHOD_NOT_ALLOWED",
                 "This address is for GET.",
@@ -145,6 +129,5 @@ class ResourceMetadata:
         await answer(scope, receive, send)
 
 
-def _first(values: str | None) -> str:
-    """Return what the proxy that is nearest to the client has written."""
+def _nearest_value(values: str | None) -> str:
     return (values or "").partition(",")[0].strip()

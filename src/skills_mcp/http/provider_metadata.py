@@ -1,7 +1,7 @@
-"""What an identity provider says about itself, found by discovery.
+"""Discovery of an identity provider's metadata.
 
-Rule: only the configured issuer can say where its users sign in and which keys it has.
-Documents come by TLS, or from this machine, and name the issuer exactly.
+Only the configured issuer names its endpoints and keys. Documents come over TLS, or
+from this machine, and must name the issuer exactly.
 """
 
 import json
@@ -26,15 +26,14 @@ _NOT_HERE = frozenset({400, 401, 403, 404, 405, 406, 410})
 
 
 class ProviderUnavailableError(Exception):
-    """A provider cannot be asked, or says what cannot be used; the message says why."""
+    """The provider is unreachable or misconfigured; the message has the reason."""
 
 
 class ProviderDocuments:
-    """Reads what a provider publishes.  Blocking; follows no redirect.
+    """HTTP client for documents of a provider. Blocking; no redirects.
 
     Args:
-        issuer: The URL of the provider, exactly as its tokens have it.
-        client: What reads.
+        issuer: URL of the provider, exactly as in its tokens.
     """
 
     def __init__(self, issuer: str, client: "httpx.Client") -> None:
@@ -42,10 +41,10 @@ class ProviderDocuments:
         self._client = client
 
     def read_metadata(self) -> tuple[Mapping[str, Any], str]:
-        """Return the provider's description of itself, and where it was found.
+        """Metadata of the provider, and its URL.
 
         Raises:
-            ProviderUnavailableError: There is none, or it is of another provider.
+            ProviderUnavailableError: There is none, or it belongs to another issuer.
         """
         for address in derive_discovery_urls(self._issuer):
             document = self.read(address, is_optional=True)
@@ -58,15 +57,15 @@ class ProviderDocuments:
         )
 
     def read(self, address: str, *, is_optional: bool = False, token: str = "") -> Any:
-        """Read JSON; None if it is optional and there is none.
+        """GET a JSON document; None if it is optional and absent.
 
         Args:
-            address: A URL of the provider.
-            is_optional: Whether there need not be anything.
-            token: What the provider asks for, if it asks.
+            address: URL of the provider.
+            is_optional: Whether it may be absent.
+            token: Bearer token; empty: none.
 
         Raises:
-            ProviderUnavailableError: The answer is another one, too long or too slow.
+            ProviderUnavailableError: Unexpected status, too large or too slow.
         """
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         status, body = self._ask("GET", address, headers=headers)
@@ -77,10 +76,10 @@ class ProviderDocuments:
         return _parse(body, address)
 
     def post(self, address: str, headers: Mapping[str, str], form: str) -> Any:
-        """Send a form and return the JSON that comes back, also of a refusal.
+        """POST a form; the JSON response, even of a client error.
 
         Raises:
-            ProviderUnavailableError: The answer is another one, too long or too slow.
+            ProviderUnavailableError: Server error, too large or too slow.
         """
         status, body = self._ask("POST", address, headers=headers, content=form)
         if status >= _SERVER_ERROR:
@@ -94,15 +93,13 @@ class ProviderDocuments:
             for part in answer.iter_bytes():
                 body += part
                 if len(body) > _MAX_BYTES or time.monotonic() > ends_at:
-                    raise ProviderUnavailableError(
-                        f"{address} answers too much or too slowly"
-                    )
+                    raise ProviderUnavailableError(f"{address} answers too much or too slowly")
         return answer.status_code, bytes(body)
 
 
 @contextmanager
-def asking(issuer: str) -> Iterator[ProviderDocuments]:
-    """Yield what reads the documents of a provider.
+def connect_to_provider(issuer: str) -> Iterator[ProviderDocuments]:
+    """Open a connection to a provider.
 
     Raises:
         ProviderUnavailableError: It cannot be reached.
@@ -114,19 +111,17 @@ def asking(issuer: str) -> Iterator[ProviderDocuments]:
             yield ProviderDocuments(issuer, client)
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ProviderUnavailableError(
-            f"{issuer} cannot be reached: {reason}"
-        ) from error
+        raise ProviderUnavailableError(f"{issuer} cannot be reached: {reason}") from error
 
 
 def derive_discovery_urls(issuer: str) -> list[str]:
-    """Return where a provider may describe itself, the most common place first.
+    r"""Candidate metadata URLs, the most common first.
 
     OpenID Connect Discovery 1.0, section 4, and RFC 8414, section 3.
 
     >>> derive_discovery_urls("https://id.example.com")
     ['https://id.example.com/.well-known/openid-configuration', \
-'https://id.example.com/.well-known/oauth-authorization-server']
+    'https://id.example.com/.well-known/oauth-authorization-server']
     """
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
@@ -140,16 +135,7 @@ def derive_discovery_urls(issuer: str) -> list[str]:
 
 
 def _check_metadata(document: Any, issuer: str, address: str) -> Mapping[str, Any]:
-    """Return a provider's description of itself.
-
-    Args:
-        document: Parsed JSON.
-        issuer: Whose it has to be, exactly.
-        address: Where it was found.
-
-    Raises:
-        ProviderUnavailableError: It is of another provider.
-    """
+    """Validate the issuer of a metadata document."""
     known: Mapping[str, Any] = document if isinstance(document, Mapping) else {}
     if (named := known.get("issuer")) != issuer:
         raise ProviderUnavailableError(
@@ -160,22 +146,20 @@ def _check_metadata(document: Any, issuer: str, address: str) -> Mapping[str, An
 
 
 def parse_url(metadata: Mapping[str, Any], name: str, issuer: str, address: str) -> str:
-    """Return a URL of a provider's description.
+    """URL field of a metadata document.
 
     Args:
-        metadata: The description.
-        name: Of the field that holds the URL.
+        metadata: The document.
+        name: Name of the field.
         issuer: The provider.
-        address: Where the description was found.
+        address: URL of the document.
 
     Raises:
-        ProviderUnavailableError: There is none, or not a safe one.
+        ProviderUnavailableError: It is missing or unsafe.
     """
     url = metadata.get(name)
     if not isinstance(url, str) or not _is_safe(url, issuer):
-        raise ProviderUnavailableError(
-            f"{address} names no https:// URL as {name}: {url!r:.200}"
-        )
+        raise ProviderUnavailableError(f"{address} names no https:// URL as {name}: {url!r:.200}")
     return url
 
 
@@ -187,7 +171,7 @@ def _parse(body: bytes, address: str) -> Any:
 
 
 def _is_safe(url: str, issuer: str) -> bool:
-    """Whether a URL can be trusted: no other machine can answer in between."""
+    """Protected against machines in the middle: TLS, or loopback."""
     try:
         parts, own = urlsplit(url), urlsplit(issuer)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What a guard answers instead of the application, in the words of MCP.
+"""Error responses of middleware, as JSON-RPC errors.
 
-Clients show the message of a JSON-RPC error to the agent, also beside a status; of
-another body they say only that the server answered with an error.
+Clients show the message of a JSON-RPC error to the agent, even with an error status. Of
+any other body they only report an unspecific server error.
 """
 
 import random
@@ -16,10 +16,10 @@ _RETRY_AFTER_SECONDS = (1, 5)
 _SERVER_ERROR = 500  # from here on, the request was not at fault
 
 
-def refuse(
+def error_response(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """Return a JSON-RPC error with a status; `code` is stable and in capitals."""
+    """JSON-RPC error with an HTTP status; `code` is stable and in capitals."""
     number = INTERNAL_ERROR if status >= _SERVER_ERROR else INVALID_REQUEST
     error = {"code": number, "message": message, "data": {"code": code}}
     return JSONResponse(
@@ -29,10 +29,10 @@ def refuse(
     )
 
 
-def busy() -> JSONResponse:
-    """Response to a client that has to come again."""
+def busy_response() -> JSONResponse:
+    """503 with `Retry-After`."""
     seconds = draw_retry_seconds()
-    return refuse(
+    return error_response(
         503,
         "SERVER_BUSY",
         f"The server is busy. Try again in {seconds} s.",

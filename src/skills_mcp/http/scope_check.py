@@ -1,4 +1,4 @@
-"""Which scopes a request over HTTP needs, of every caller alike."""
+"""OAuth scopes required by HTTP requests."""
 
 import json
 from collections import deque
@@ -11,13 +11,12 @@ from skills_mcp.server.core_tools import CORE_TOOLS
 from skills_mcp.skills.principal import EVENTS, READ, REPORT, UPLOAD, Principal
 
 _TOOL_SCOPES = {tool.name: tool.scope for tool in CORE_TOOLS if tool.scope != READ}
-"""The tools that need another scope than the one that every request needs."""
 
 _MCP_SCOPES = {READ, *_TOOL_SCOPES.values()}
 
 
 class MissingScopeError(Exception):
-    """The caller lacks a scope that the request needs."""
+    """The caller lacks a required scope."""
 
     def __init__(self, scope: str) -> None:
         super().__init__(f"The request needs the scope {scope}")
@@ -27,31 +26,31 @@ class MissingScopeError(Exception):
 async def check_scopes(
     scope: Scope, receive: Receive, principal: Principal, max_body_bytes: int
 ) -> Receive:
-    """Check that a caller may make a request; return how to receive the rest of it.
+    """Authorise a request; a receive channel for the rest.
 
-    The body tells which tool is called: what a header says of it is not checked before
-    the SDK compares the two.
+    The called tool comes from the body: the header is unverified until the SDK compares
+    both.
 
     Raises:
         MissingScopeError: The caller lacks a scope.
     """
-    needed_first = needed_scopes(scope)
-    for each in needed_first:
-        if not principal.may(each):
-            raise MissingScopeError(each)
+    needed_first = required_scopes(scope)
+    for required in needed_first:
+        if not principal.may(required):
+            raise MissingScopeError(required)
     if needed_first != (READ,):
         return receive
     if scope["method"] != "POST" or principal.scopes.issuperset(_MCP_SCOPES):
         return receive
-    body, again = await _read_body(receive, max_body_bytes)
+    body, replay = await _read_body(receive, max_body_bytes)
     needed = _TOOL_SCOPES.get(_parse_tool(body), READ)
     if not principal.may(needed):
         raise MissingScopeError(needed)
-    return again
+    return replay
 
 
-def needed_scopes(scope: Scope) -> tuple[str, ...]:
-    """Scopes that a request needs before its body is looked at."""
+def required_scopes(scope: Scope) -> tuple[str, ...]:
+    """Scopes required by the path."""
     match scope["path"]:
         case "/events":
             return (EVENTS,)
@@ -71,9 +70,9 @@ def needed_scopes(scope: Scope) -> tuple[str, ...]:
 async def _read_body(
     receive: Receive, max_bytes: int
 ) -> tuple[bytes, Callable[[], Awaitable[Message]]]:
-    """Read the body of a request, and return it with a way to receive it again.
+    """Body of a request, and a channel to replay it.
 
-    One that is too long is only read up to there; what is behind refuses it.
+    Overlong bodies are read up to the limit only; a later layer rejects them.
     """
     messages: deque[Message] = deque()
     body = bytearray()
@@ -91,10 +90,10 @@ async def _read_body(
 
 
 def _parse_tool(body: bytes) -> str:
-    """Return the name of the tool that a message calls; empty if it calls none.
+    """Called tool of a message; empty if none.
 
-    The server looks once more when it calls one, so a message that is read otherwise
-    there runs nothing.
+    The server checks again on dispatch, so a message parsed differently there runs
+    nothing.
     """
     try:
         message = json.loads(body)

@@ -1,4 +1,4 @@
-"""Secrets in a file, which an operator can replace while the server runs."""
+"""Secret files, reloaded on change while the server runs."""
 
 import logging
 import os
@@ -9,12 +9,12 @@ from typing import ClassVar
 
 from skills_mcp.errors import ConfigError
 from skills_mcp.files.durable import read_regular
-from skills_mcp.text.redaction import remember_secret
+from skills_mcp.text.redaction import register_secret
 
 logger = logging.getLogger(__name__)
 
 MIN_CHARACTERS = 16
-"""Of letters and digits at random, they hold more than 80 bits."""
+"""More than 80 bits of random letters and digits."""
 
 _MAX_FILE_BYTES = 64 * 1024
 
@@ -22,18 +22,14 @@ _Stamp = tuple[int, ...]
 
 
 class SecretFile:
-    """The secrets of a file, which is read again when it changes.  Blocking.
-
-    Args:
-        file: The file, with one secret in a line.
-    """
+    """Secrets of a file, reloaded on change. Blocking."""
 
     setting: ClassVar[str]
-    """The setting that names the file."""
+    """Setting with the path of the file."""
     purpose: ClassVar[str]
-    """What a secret is, in the words of a message."""
+    """Description of a secret, for messages."""
     refused: ClassVar[str]
-    """What does not work while the file cannot be used."""
+    """Consequence of an unusable file, for messages."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -53,7 +49,7 @@ class SecretFile:
         return self._secrets
 
     def current(self) -> tuple[str, ...]:
-        """Return the secrets; none if the file cannot be used, which is logged once."""
+        """Current secrets; none if the file is unusable, logged once."""
         with self._gate:  # two deliveries may come at once
             if self._stamp == self._read_stamp():
                 return self._secrets
@@ -65,7 +61,7 @@ class SecretFile:
             return self._secrets
 
     def find_fault(self, secret: str) -> str:
-        """Return what is wrong with a secret; empty if nothing is."""
+        """Fault of a secret, for messages; empty if valid."""
         if len(secret) < MIN_CHARACTERS:
             return f"is shorter than {MIN_CHARACTERS} characters"
         if not secret.isprintable() or "\N{REPLACEMENT CHARACTER}" in secret:
@@ -95,7 +91,7 @@ class SecretFile:
                     f"{self.setting}: secret {number} of {self._file} "
                     f"{fault}. Write one that `openssl rand -hex 32` prints."
                 )
-            remember_secret(secret)
+            register_secret(secret)
         if not secrets:
             raise ConfigError(
                 f"{self.setting}: {self._file} is empty. Write {self.purpose} into it, "
@@ -106,13 +102,11 @@ class SecretFile:
 
     def _warn_if_open(self, file: Path) -> None:
         if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & stat.S_IRWXO:
-            logger.warning(
-                "%s is open to every user of this machine: chmod 600 it", self._file
-            )
+            logger.warning("%s is open to every user of this machine: chmod 600 it", self._file)
 
 
 def find_secret_file(setting: str, text: str) -> Path:
-    """Return the file that a setting names.
+    """Absolute path from a setting.
 
     Raises:
         ConfigError: It is a relative path.

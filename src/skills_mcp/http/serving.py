@@ -1,9 +1,4 @@
-"""One server over HTTP, from the first socket to a clean end.
-
-Rule: a request that was accepted is answered. At the end, a load balancer is told
-first; then the port is closed, and what was accepted has some seconds to end. Soon
-after them the process has ended, with whichever threads go on.
-"""
+"""HTTP server."""
 
 import logging
 import socket
@@ -21,16 +16,20 @@ from skills_mcp.config import Http
 from skills_mcp.errors import ConfigError, SkillsError
 from skills_mcp.events.collector.upkeep import prune_events, repeat_hourly
 from skills_mcp.http.application import WebPart, create_application
-from skills_mcp.http.closing import Closing
-from skills_mcp.http.connections import Connection, bounded, open_files_for
-from skills_mcp.http.event_intake import open_intake
+from skills_mcp.http.closing import ConnectionCloseMiddleware
+from skills_mcp.http.connections import (
+    Connection,
+    create_connection_class,
+    raise_open_files_limit,
+)
+from skills_mcp.http.event_intake import open_events_endpoint
 from skills_mcp.http.health import Health
 from skills_mcp.http.metrics import Metrics, RequestMetrics
 from skills_mcp.http.operations import create_operations
-from skills_mcp.http.protected_resource import PATH
+from skills_mcp.http.protected_resource import MCP_PATH
 from skills_mcp.http.webhook import Webhook, open_webhook
 from skills_mcp.library import SkillLibrary
-from skills_mcp.server.ending import leave, run_or_end, watch_signals
+from skills_mcp.server.ending import exit_process, run_or_shut_down, watch_signals
 from skills_mcp.server.parts import ServerPart, Serving
 
 logger = logging.getLogger(__name__)
@@ -58,25 +57,17 @@ _KEEP_ALIVE_SECONDS = 75
 _Work: TypeAlias = Callable[[], Awaitable[object]]
 
 
-class _Port(uvicorn.Server):
-    """A port with its application; the process has signal handlers of its own.
+class _UvicornServer(uvicorn.Server):
+    """uvicorn server without signal handlers: the process has its own."""
 
-    Args:
-        config: Of uvicorn.
-        on_open: Called as soon as requests are answered.
-    """
-
-    def __init__(
-        self, config: uvicorn.Config, on_open: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, on_open: Callable[[], None] = lambda: None) -> None:
         super().__init__(config)
         self._on_open = on_open
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Open the port."""
         await super().startup(sockets)
-        for each in sockets or ():
-            each.listen(_BACKLOG)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
         self._on_open()
 
     @contextmanager
@@ -90,12 +81,12 @@ async def serve_http(
     *,
     on_open: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until a signal comes, then end everything that was started.
+    """Serve until a signal, then stop everything.
 
-    The exit code is 0 after a signal. After an error it is 1, so that the process is
-    started again.
+    Exit code 0 after a signal; 1 after an error, for a restart by the supervisor.
 
-    Content is loaded at once: a load balancer waits for it before any client comes.
+    Content is loaded at once: load balancers wait for readiness before any client
+    comes.
 
     Raises:
         ConfigError: A port cannot be opened, or the webhook has no secret.
@@ -103,9 +94,11 @@ async def serve_http(
     library, store = serving.library, serving.store
     http, webhook = library.config.http, open_webhook(library, library.config.http)
     web = next((part for part in parts if isinstance(part, WebPart)), None)
-    ending, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
-    connections = bounded(http.request_timeout_seconds, open_files_for(http))
-    (listening, operating), health = _listen(http), Health(library)
+    shutdown, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
+    connections = create_connection_class(
+        http.request_timeout_seconds, raise_open_files_limit(http)
+    )
+    (listening, operating), health = _open_listeners(http), Health(library)
     metrics = Metrics(serving.read_condition)
     serving.measurements.add(metrics)
     for part in parts:
@@ -113,13 +106,15 @@ async def serve_http(
     application = create_application(
         serving.server,
         library.config,
-        ending=draining,
+        shutdown=draining,
         webhook=webhook,
-        intake=open_intake(store, library.config, metrics) if store else None,
+        events=open_events_endpoint(store, library.config, metrics) if store else None,
         web=web,
     )
-    measured = RequestMetrics(Closing(application, ending=ending), metrics=metrics)
-    port = _Port(_configure(measured, http, connections), health.begin)
+    measured = RequestMetrics(
+        ConnectionCloseMiddleware(application, shutdown=shutdown), metrics=metrics
+    )
+    port = _UvicornServer(_configure(measured, http, connections), health.begin)
     # It answers until the process ends: a load balancer asks until then.
     answers = _configure(create_operations(http, health, metrics), http, connections)
 
@@ -130,44 +125,41 @@ async def serve_http(
 
     library.wake()
     async with anyio.create_task_group() as tasks:
-        await tasks.start(watch_signals, ending)
-        operate = partial(_Port(answers).serve, [operating])
-        for work in _works(serving, parts, webhook, operate):
-            tasks.start_soon(run_or_end, work, ending, failed)
+        await tasks.start(watch_signals, shutdown)
+        operate = partial(_UvicornServer(answers).serve, [operating])
+        for work in _background_tasks(serving, parts, webhook, operate):
+            tasks.start_soon(run_or_shut_down, work, shutdown, failed)
         _announce(operating, listening, has_pages=web is not None)
-        tasks.start_soon(_tell, on_open, _derive_url(listening, ""), library)
-        tasks.start_soon(_drain, (ending, failed), health, http, close)
-        await run_or_end(partial(port.serve, [listening]), ending, failed)
-        await _end(serving, parts, ending)
-        leave(exit_code=int(failed.is_set()))
+        tasks.start_soon(_call_on_open, on_open, _derive_url(listening, ""), library)
+        tasks.start_soon(_drain, (shutdown, failed), health, http, close)
+        await run_or_shut_down(partial(port.serve, [listening]), shutdown, failed)
+        await _stop(serving, parts, shutdown)
+        exit_process(exit_code=int(failed.is_set()))
 
 
-def _announce(
-    operating: socket.socket, listening: socket.socket, *, has_pages: bool
-) -> None:
+def _announce(operating: socket.socket, listening: socket.socket, *, has_pages: bool) -> None:
     logger.info("Operations at %s", _derive_url(operating, ""))
     if has_pages:
         logger.info("Serving pages at %s", _derive_url(listening, "/"))
-    logger.info("Serving MCP at %s", _derive_url(listening, PATH))
+    logger.info("Serving MCP at %s", _derive_url(listening, MCP_PATH))
 
 
-async def _tell(
+async def _call_on_open(
     on_open: Callable[[str], None] | None, url: str, library: SkillLibrary
 ) -> None:
-    """Say where the server is as soon as it has skills to show, or has none."""
+    """Call `on_open` with the URL after the first content, or the timeout."""
     if on_open:
         with suppress(SkillsError):
             await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
         on_open(url)
 
 
-def _works(
+def _background_tasks(
     serving: Serving,
     parts: Sequence[ServerPart],
     webhook: Webhook | None,
     serve_operations: _Work,
 ) -> Iterator[_Work]:
-    """Background tasks, some of them only if the settings ask for them."""
     library, store = serving.library, serving.store
     yield from (library.run, serving.publisher.run, serve_operations)
     yield from (part.run for part in parts)
@@ -175,21 +167,16 @@ def _works(
         yield webhook.run
     if store:
         logger.info("Events are kept in %s", store.address)
-        prune = partial(
-            prune_events, store, lambda: library.config.events.retention_days
-        )
+        prune = partial(prune_events, store, lambda: library.config.events.retention_days)
         yield partial(repeat_hourly, prune)
 
 
-async def _end(
-    serving: Serving, parts: Sequence[ServerPart], ending: anyio.Event
-) -> None:
-    """End everything that was started, and send the last events."""
+async def _stop(serving: Serving, parts: Sequence[ServerPart], shutdown: anyio.Event) -> None:
     serving.library.close()
     for part in parts:
         await part.close()
     with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
-        await run_or_end(serving.publisher.publish, ending)
+        await run_or_shut_down(serving.publisher.publish, shutdown)
 
 
 async def _drain(
@@ -198,31 +185,29 @@ async def _drain(
     http: Http,
     close: Callable[[], None],
 ) -> None:
-    """Wait for the end, then for load balancers; then end the streams and the port."""
-    ending, failed = events
-    await ending.wait()
-    _leave_in_time(http, failed)
+    """Wait for shutdown, then for load balancers, then close streams and port."""
+    shutdown, failed = events
+    await shutdown.wait()
+    _schedule_forced_exit(http, failed)
     health.end()
     await anyio.sleep(http.drain_seconds)
     close()
 
 
-def _leave_in_time(http: Http, failed: anyio.Event) -> None:
-    """Let a thread end the process if the event loop has not done so in time."""
+def _schedule_forced_exit(http: Http, failed: anyio.Event) -> None:
+    """Schedule a forced exit in a thread, in case the event loop is late."""
     seconds = http.drain_seconds + http.shutdown_seconds + _LAST_SECONDS
-    last = Timer(seconds, _leave_now, (failed,))
+    last = Timer(seconds, _force_exit, (failed,))
     last.daemon = True
     last.start()
 
 
-def _leave_now(failed: anyio.Event) -> None:
+def _force_exit(failed: anyio.Event) -> None:
     logger.warning("Ending although not everything has ended in time")
-    leave(exit_code=int(failed.is_set()))
+    exit_process(exit_code=int(failed.is_set()))
 
 
-def _configure(
-    application: ASGIApp, http: Http, connections: type[Connection]
-) -> uvicorn.Config:
+def _configure(application: ASGIApp, http: Http, connections: type[Connection]) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         access_log=False,
@@ -239,20 +224,16 @@ def _configure(
     )
 
 
-def _listen(http: Http) -> tuple[socket.socket, socket.socket]:
-    """Open both ports.
-
-    Raises:
-        ConfigError: One of them cannot be opened.
-    """
+def _open_listeners(http: Http) -> tuple[socket.socket, socket.socket]:
+    """Open both ports."""
     return (
-        listen(http.host, http.port, "http.port"),
-        listen(http.operations_host, http.operations_port, "http.operations_port"),
+        open_listener(http.host, http.port, "http.port"),
+        open_listener(http.operations_host, http.operations_port, "http.operations_port"),
     )
 
 
-def listen(host: str, port: int, setting: str) -> socket.socket:
-    """Open a port before anything else is started.
+def open_listener(host: str, port: int, setting: str) -> socket.socket:
+    """Open a listening socket, before anything else is started.
 
     Raises:
         ConfigError: It cannot be opened.
@@ -274,5 +255,5 @@ def listen(host: str, port: int, setting: str) -> socket.socket:
 
 def _derive_url(listening: socket.socket, path: str) -> str:
     host, port, *_ = listening.getsockname()
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}{path}"
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"http://{bracketed}:{port}{path}"

@@ -1,7 +1,7 @@
-"""Sessions of the older protocol: a bounded number, in fair shares.
+"""Limit of protocol sessions, with fair shares.
 
-The SDK keeps the sessions. It refuses new ones when there are too many, and ends an
-unused session only after half an hour, so one client could keep out all others.
+The SDK stores sessions of the handshake era. It rejects new ones at its limit and
+expires idle ones only after half an hour, so one client could lock out all others.
 """
 
 import logging
@@ -16,17 +16,17 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.http.fair_shares import FairShares
-from skills_mcp.http.protected_resource import PATH
-from skills_mcp.http.refusals import refuse
+from skills_mcp.http.protected_resource import MCP_PATH
+from skills_mcp.http.refusals import error_response
 from skills_mcp.server.callers import identify_client
 
 logger = logging.getLogger(__name__)
 
 MAX_SESSIONS = 4_096
-"""As many as streams by default: clients of the older protocol open one for a session.
+"""Equal to the default number of streams: older clients open one per session.
 
-With the 10,000 of the SDK, a full garbage collection stops the server for a second. A
-client that is displaced only has to initialise again.
+With the SDK's 10,000, a full garbage collection stops the server for a second. Evicted
+clients only have to initialise again.
 """
 
 _RETRY_AFTER_SECONDS = 5
@@ -38,28 +38,25 @@ _FIRST_FAULT = 400
 
 @dataclass(slots=True, eq=False)
 class _Session:
-    """A session, and what its owner needs to end it."""
+    """A session, with the data to end it on behalf of its owner."""
 
     owner: dict[str, Any]
-    """The entries of the scope by which the SDK recognises the owner."""
+    """Entries of the ASGI scope by which the SDK recognises the owner."""
     session_id: str = ""
     """Empty until the session is open."""
     requests: int = 1
-    """Requests in flight, streams included; the first one opens the session."""
+    """Requests in flight, including streams and the opening request."""
 
 
-class Sessions:
-    """Middleware that makes room for a new session.
+class SessionLimitMiddleware:
+    """Middleware that evicts idle sessions in favour of new ones.
 
     Args:
-        app: The endpoint of the SDK, which allows at least as many sessions.
-        capacity: The maximum number of sessions.
-        trust_proxy_headers: Whether the last address of `X-Forwarded-For` counts.
+        app: Endpoint of the SDK, with at least this limit.
+        trust_proxy_headers: Use the last address of `X-Forwarded-For`.
     """
 
-    def __init__(
-        self, app: ASGIApp, capacity: int, *, trust_proxy_headers: bool
-    ) -> None:
+    def __init__(self, app: ASGIApp, capacity: int, *, trust_proxy_headers: bool) -> None:
         self._app = app
         self._trust_proxy_headers = trust_proxy_headers
         self._shares: FairShares[_Session] = FairShares(
@@ -68,8 +65,7 @@ class Sessions:
         self._known: dict[str, _Session] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; one of no session passes as it is."""
-        if scope["type"] != "http" or scope["path"] != PATH:
+        if scope["type"] != "http" or scope["path"] != MCP_PATH:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -81,14 +77,12 @@ class Sessions:
         else:
             await self._app(scope, receive, send)
 
-    async def _answer_in(
-        self, session_id: str, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _answer_in(self, session_id: str, scope: Scope, receive: Receive, send: Send) -> None:
         session = self._known.get(session_id)
         if session is None:
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send)
+        answer = _RecordedResponse(send)
         session.requests += 1
         try:
             await self._app(scope, receive, answer.send)
@@ -103,16 +97,16 @@ class Sessions:
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = self._identify(scope)
-        displaced = self._shares.displace(client) if self._shares.is_full else None
+        evicted = self._shares.evict(client) if self._shares.is_full else None
         if self._shares.is_full:
             await _refuse_session()(scope, receive, send)
             return
         session = _Session({"user": scope["user"]} if "user" in scope else {})
         self._shares.add(session, client)  # before another client takes the room
-        answer = _Answer(send)
+        answer = _RecordedResponse(send)
         try:
-            if displaced:
-                await self._end(displaced)
+            if evicted:
+                await self._end(evicted)
             await self._app(scope, receive, answer.send)
         finally:
             session.requests -= 1
@@ -123,13 +117,13 @@ class Sessions:
                 self._forget(session)
 
     async def _end(self, session: _Session) -> None:
-        """Send the request that ends a session, as its owner would."""
+        """Send the DELETE request of the owner."""
         self._forget(session)
         logger.info("Ended an idle session, because other clients open sessions")
         scope: Scope = {
             "type": "http",
             "method": "DELETE",
-            "path": PATH,
+            "path": MCP_PATH,
             "root_path": "",
             "query_string": b"",
             "headers": [
@@ -148,8 +142,8 @@ class Sessions:
         return identify_client(scope, trust_proxy_headers=self._trust_proxy_headers)
 
 
-class _Answer:
-    """The start of a response on its way to the client."""
+class _RecordedResponse:
+    """Records status and session id of a response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -163,9 +157,7 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            self.session_id = Headers(raw=message["headers"]).get(
-                MCP_SESSION_ID_HEADER, ""
-            )
+            self.session_id = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER, "")
         await self._send(message)
 
 
@@ -175,11 +167,10 @@ def _is_handshake_era(headers: Headers) -> bool:
 
 
 def _refuse_session() -> ASGIApp:
-    return refuse(
+    return error_response(
         503,
         "TOO_MANY_SESSIONS",
-        f"As many sessions are in use as this server has. Try again in "
-        f"{_RETRY_AFTER_SECONDS} s.",
+        f"As many sessions are in use as this server has. Try again in {_RETRY_AFTER_SECONDS} s.",
         {"Retry-After": str(_RETRY_AFTER_SECONDS)},
     )
 

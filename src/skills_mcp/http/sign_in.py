@@ -1,9 +1,4 @@
-"""Who a request is from, and whether that caller may make it.
-
-Rule: a request without a valid token reaches nothing behind this module, if sign-in is
-configured. A token is taken from the header Authorization only: an address, and with it
-a token in it, gets into logs and histories.
-"""
+"""Authentication of HTTP requests."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -30,15 +25,15 @@ from skills_mcp.http.access_tokens import (
 )
 from skills_mcp.http.anonymous import DEPRECATED_SCOPES, derive_anonymous_scopes
 from skills_mcp.http.protected_resource import (
-    PATH,
+    MCP_PATH,
     ProtectedResource,
-    ResourceMetadata,
+    ResourceMetadataMiddleware,
 )
-from skills_mcp.http.refusals import refuse
+from skills_mcp.http.refusals import error_response
 from skills_mcp.http.scope_check import (
     MissingScopeError,
     check_scopes,
-    needed_scopes,
+    required_scopes,
 )
 from skills_mcp.http.signing_keys import (
     PAUSE_SECONDS,
@@ -46,7 +41,7 @@ from skills_mcp.http.signing_keys import (
     SigningKeys,
 )
 from skills_mcp.skills.access import derive_access, parse_scope
-from skills_mcp.skills.model import printable
+from skills_mcp.skills.model import escape_unprintable
 from skills_mcp.skills.principal import (
     EVENTS,
     PRINCIPAL_KEY,
@@ -54,16 +49,15 @@ from skills_mcp.skills.principal import (
     SCOPES,
     UPLOAD,
     Principal,
-    is_name,
+    is_display_name,
 )
 
 logger = logging.getLogger(__name__)
 
-NARROWING_HEADER = "x-skills-scope"
-"""Patterns of the skills that a request is about, separated by commas."""
+SCOPE_HEADER = "x-skills-scope"
+"""Comma-separated patterns: restricts a request to some skills."""
 
-NARROWING_QUERY = "scope"
-"""The same in the address, for clients that cannot set a header."""
+SCOPE_QUERY = "scope"
 
 # The claims that name the program that asked for the token: RFC 9068 and Okta's and
 # Entra's older words for it.
@@ -78,10 +72,10 @@ Grants: TypeAlias = Sequence[Grant]
 
 
 def check_sign_in(config: Config) -> None:
-    """Check that no caller from elsewhere comes in without sign-in by mistake.
+    """Check that the settings admit no remote caller by mistake.
 
     Raises:
-        ConfigError: The settings would let one in, or contradict each other.
+        ConfigError: The settings would admit one, or contradict each other.
     """
     http, auth = config.http, config.http.auth
     if auth.audience and not auth.issuer:
@@ -100,33 +94,28 @@ def check_sign_in(config: Config) -> None:
         raise ConfigError(
             "http.auth.issuer is set without http.base_url: set it to the URL that "
             "clients use, such as https://skills.example.com. Tokens must be for that "
-            f"URL with {PATH}, unless http.auth.audience names another audience."
+            f"URL with {MCP_PATH}, unless http.auth.audience names another audience."
         )
 
 
-def signed_in(app: ASGIApp, config: Config) -> ASGIApp:
-    """Return the application behind the sign-in, or open to anonymous callers.
+def require_sign_in(app: ASGIApp, config: Config) -> ASGIApp:
+    """Wrap an application in authentication, or in anonymous access.
 
-    Args:
-        app: What answers callers.
-        config: The settings, which `check_sign_in` has checked.
+    `check_sign_in` must have checked the settings.
     """
     http, grants = config.http, config.access or None
     if not http.auth.issuer:
         scopes = derive_anonymous_scopes(config)
-        return AnonymousCallers(app, grants, scopes, http.max_body_bytes)
+        return AnonymousAuthMiddleware(app, grants, scopes, http.max_body_bytes)
     resource = ProtectedResource(http)
-    return ResourceMetadata(SignIn(app, http, grants, resource), resource)
+    return ResourceMetadataMiddleware(BearerAuthMiddleware(app, http, grants, resource), resource)
 
 
-class AnonymousCallers:
-    """Lets each request in as that of a caller without a name, as far as that may go.
+class AnonymousAuthMiddleware:
+    """Middleware for anonymous access with fixed scopes.
 
     Args:
-        app: The application behind it.
-        grants: Those without a condition apply.
-        scopes: What these callers may do.
-        max_body_bytes: The maximum size of the body of a request.
+        grants: Only unconditional ones apply.
     """
 
     def __init__(
@@ -142,35 +131,25 @@ class AnonymousCallers:
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer or refuse a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         try:
-            access = derive_access(self._grants, {}, parse_narrowing(scope))
+            access = derive_access(self._grants, {}, parse_request_scope(scope))
             principal = Principal("", "", self._scopes, access)
-            receive = await check_scopes(
-                scope, receive, principal, self._max_body_bytes
-            )
+            receive = await check_scopes(scope, receive, principal, self._max_body_bytes)
         except InvalidArgumentsError as error:
-            await _refuse_narrowing(error)(scope, receive, send)
+            await _invalid_scope_response(error)(scope, receive, send)
             return
         except MissingScopeError as error:
-            await _refuse_anonymous(error)(scope, receive, send)
+            await _anonymous_response(error)(scope, receive, send)
             return
         scope[PRINCIPAL_KEY] = principal
         await self._app(scope, receive, send)
 
 
-class SignIn:
-    """Lets requests in that have a valid token with the scopes that they need.
-
-    Args:
-        app: The application behind it.
-        http: The settings.
-        grants: Which callers see which skills; None for all.
-        resource: What clients are told that have no such token.
-    """
+class BearerAuthMiddleware:
+    """Middleware that requires a valid bearer token with sufficient scopes."""
 
     def __init__(
         self,
@@ -187,7 +166,7 @@ class SignIn:
         self._validator = TokenValidator(
             SigningKeys(http.auth.issuer),
             issuer=http.auth.issuer,
-            audience=http.auth.audience or f"{http.base_url.rstrip('/')}{PATH}",
+            audience=http.auth.audience or f"{http.base_url.rstrip('/')}{MCP_PATH}",
             clock_skew_seconds=http.auth.clock_skew_seconds,
             accept_id_tokens=http.auth.accept_id_tokens,
         )
@@ -196,27 +175,26 @@ class SignIn:
         self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer or refuse a request."""
         if scope["type"] != "http":
-            await self._live(scope, receive, send)
+            await self._run_lifespan(scope, receive, send)
             return
         try:
             claims = await self._authenticate(scope)
-            principal = self._derive_principal(claims, parse_narrowing(scope))
+            principal = self._derive_principal(claims, parse_request_scope(scope))
             receive = await self._authorise(scope, receive, principal)
         except _RefusedError as refused:
             await refused.answer(scope, receive, send)
             return
         except InvalidArgumentsError as error:
-            await _refuse_narrowing(error)(scope, receive, send)
+            await _invalid_scope_response(error)(scope, receive, send)
             return
         scope[PRINCIPAL_KEY] = principal
         # With this the SDK keeps a session for the caller that has opened it.
         scope["user"] = AuthenticatedUser(_derive_access_token(claims, principal))
         await self._app(scope, receive, send)
 
-    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Load keys beside the start, so that the log tells early what is wrong."""
+    async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Load keys at startup, so the log shows misconfiguration early."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._load_first_keys)
             await self._app(scope, receive, send)
@@ -231,11 +209,7 @@ class SignIn:
         )
 
     async def _authenticate(self, scope: Scope) -> Claims:
-        """Return what the token of a request says.
-
-        Raises:
-            _RefusedError: There is no valid token.
-        """
+        """Claims of the request's token."""
         token = self._parse_token(scope)
         try:
             if self._validator.needs_keys(token):
@@ -246,7 +220,7 @@ class SignIn:
             raise self._unauthorised(scope, "invalid_token", str(error)) from None
         except KeysUnavailableError:
             raise _RefusedError(
-                refuse(
+                error_response(
                     503,
                     "SIGN_IN_UNAVAILABLE",
                     "The identity provider does not answer, so it cannot be told "
@@ -257,32 +231,21 @@ class SignIn:
             ) from None
 
     async def _load_keys(self, token: str) -> None:
-        """Load the keys of a token, one request at a time.
-
-        Raises:
-            KeysUnavailableError: Too many requests wait for that.
-        """
+        """Load the keys for a token, one request at a time."""
         if self._validator.has_keys and self._waiting >= _MAX_WAITING:
             raise KeysUnavailableError("Others wait for the identity provider already")
         self._waiting += 1
         try:
-            await anyio.to_thread.run_sync(
-                self._validator.load_keys, token, limiter=self._loading
-            )
+            await anyio.to_thread.run_sync(self._validator.load_keys, token, limiter=self._loading)
         finally:
             self._waiting -= 1
 
     def _parse_token(self, scope: Scope) -> str:
-        """Return the bearer token of a request.
-
-        Raises:
-            _RefusedError: There is none, or not one.
-        """
-        given = Headers(scope=scope).getlist("authorization")
-        if len(given) > 1 or "access_token" in _parse_query(scope):
+        credentials = Headers(scope=scope).getlist("authorization")
+        if len(credentials) > 1 or "access_token" in _parse_query(scope):
             description = "Send one token, in the header Authorization only"
             raise self._malformed(scope, description)
-        scheme, _, token = (given or [""])[0].partition(" ")
+        scheme, _, token = (credentials or [""])[0].partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise self._unauthorised(scope)
         return token.strip()
@@ -297,14 +260,7 @@ class SignIn:
             derive_access(self._grants, claims, narrowed),
         )
 
-    async def _authorise(
-        self, scope: Scope, receive: Receive, principal: Principal
-    ) -> Receive:
-        """Return how the rest of a request is received, if the caller may make it.
-
-        Raises:
-            _RefusedError: The token lacks a scope.
-        """
+    async def _authorise(self, scope: Scope, receive: Receive, principal: Principal) -> Receive:
         try:
             return await check_scopes(scope, receive, principal, self._max_body_bytes)
         except MissingScopeError as error:
@@ -312,29 +268,29 @@ class SignIn:
 
     def _malformed(self, scope: Scope, description: str) -> "_RefusedError":
         headers = self._resource.challenge(scope, "invalid_request", description)
-        return _RefusedError(refuse(400, "INVALID_REQUEST", f"{description}.", headers))
+        return _RefusedError(error_response(400, "INVALID_REQUEST", f"{description}.", headers))
 
     def _unauthorised(
         self, scope: Scope, error: str = "", description: str = ""
     ) -> "_RefusedError":
-        needed = needed_scopes(scope)
-        asked = None if needed == (READ,) else needed
-        headers = self._resource.challenge(scope, error, description, asked)
+        needed = required_scopes(scope)
+        requested = None if needed == (READ,) else needed
+        headers = self._resource.challenge(scope, error, description, requested)
         code = error.upper() or "SIGN_IN_NEEDED"
-        said = description or "This server needs a token of your identity provider"
+        reason = description or "This server needs a token of your identity provider"
         where = self._resource.metadata_url(scope)
-        message = f"{said}. Where to get one: {where}"
-        return _RefusedError(refuse(401, code, message, headers))
+        message = f"{reason}. Where to get one: {where}"
+        return _RefusedError(error_response(401, code, message, headers))
 
     def _forbidden(
         self, scope: Scope, principal: Principal, missing: MissingScopeError
     ) -> "_RefusedError":
-        """Ask for the missing scope beside those that the next token must not lose."""
+        """Request the missing scope along with the scopes already granted."""
         description, needed = str(missing), missing.scope
         if needed == UPLOAD:
             logger.warning(
                 "Refused an upload of %s, who lacks the scope %s",
-                *(printable(principal.subject), UPLOAD),
+                *(escape_unprintable(principal.subject), UPLOAD),
             )
         headers = self._resource.challenge(
             scope,
@@ -342,36 +298,32 @@ class SignIn:
             description,
             self._next_scopes(principal, needed),
         )
-        return _RefusedError(
-            refuse(403, "INSUFFICIENT_SCOPE", f"{description}.", headers)
-        )
+        return _RefusedError(error_response(403, "INSUFFICIENT_SCOPE", f"{description}.", headers))
 
     def _next_scopes(self, principal: Principal, needed: str) -> Collection[str]:
-        wanted = {needed, *principal.scopes}
+        requested = {needed, *principal.scopes}
         if needed != EVENTS:
-            wanted.add(READ)
+            requested.add(READ)
         foreign = [s for s in self._rules.requested_scopes if s not in SCOPES]
-        return [*(scope for scope in SCOPES if scope in wanted), *foreign]
+        return [*(scope for scope in SCOPES if scope in requested), *foreign]
 
 
 class _RefusedError(Exception):
-    """A request is refused."""
-
     def __init__(self, answer: Response) -> None:
         super().__init__()
         self.answer = answer
 
 
-def parse_narrowing(scope: Scope) -> tuple[str, ...]:
-    """Return the patterns that a request narrows its skills to; none for all.
+def parse_request_scope(scope: Scope) -> tuple[str, ...]:
+    """Patterns of a request's scope; empty for all skills.
 
     Raises:
-        InvalidArgumentsError: They are too many or too long, or stand in two places.
+        InvalidArgumentsError: Too many, too long, or in two places.
     """
-    named = NARROWING_HEADER.encode()
-    given = [value for name, value in scope["headers"] if name == named]
-    asked = _parse_query(scope).get(NARROWING_QUERY, [])
-    texts = [*(_decode(value) for value in given), *asked]
+    named = SCOPE_HEADER.encode()
+    header_values = [value for name, value in scope["headers"] if name == named]
+    query_values = _parse_query(scope).get(SCOPE_QUERY, [])
+    texts = [*(_decode(value) for value in header_values), *query_values]
     if len(texts) > 1:
         raise InvalidArgumentsError(
             "scope: stands in the request more than once. Write it into the header "
@@ -392,10 +344,10 @@ def _decode(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def _refuse_anonymous(missing: MissingScopeError) -> Response:
-    """Name the settings: the caller has no way to sign in."""
+def _anonymous_response(missing: MissingScopeError) -> Response:
+    """Name the settings, because the caller cannot sign in."""
     if missing.scope == EVENTS:
-        return refuse(
+        return error_response(
             401,
             "TOKEN_NEEDED",
             "This server takes no events without a token, because nothing tells who "
@@ -403,7 +355,7 @@ def _refuse_anonymous(missing: MissingScopeError) -> Response:
             "http.auth.issuer.",
             {"WWW-Authenticate": 'Bearer realm="skills-mcp"'},
         )
-    return refuse(
+    return error_response(
         403,
         "INSUFFICIENT_SCOPE",
         f"{missing}, which callers without sign-in do not have here. The operator of "
@@ -412,16 +364,16 @@ def _refuse_anonymous(missing: MissingScopeError) -> Response:
     )
 
 
-def _refuse_narrowing(error: InvalidArgumentsError) -> Response:
-    return refuse(400, error.code, str(error))
+def _invalid_scope_response(error: InvalidArgumentsError) -> Response:
+    return error_response(400, error.code, str(error))
 
 
 def _derive_access_token(claims: Claims, principal: Principal) -> AccessToken:
-    """Return what the SDK compares; the token itself is not passed on."""
+    """Token for the SDK's session check, without the secret itself."""
     named = (claims.get(name) for name in _CLIENT_CLAIMS)
     return AccessToken(
         token="",
-        client_id=next(filter(is_name, named), ""),
+        client_id=next(filter(is_display_name, named), ""),
         scopes=sorted(principal.scopes),
         subject=principal.subject,
         claims={"iss": principal.issuer},

@@ -1,8 +1,8 @@
-"""The keys that an identity provider signs with, found by discovery and kept.
+"""Signing keys of an identity provider (JWKS), cached.
 
-Rule: no token makes this server ask more often, and a provider that is away locks out
-no caller whose key is known. PyJWT's own client for keys promises neither: while the
-provider is away, it drops known keys when they are due, and asks again for each token.
+No token can raise the request rate, and an unavailable provider locks out no caller
+with a known key. PyJWT's own client guarantees neither: during an outage it drops
+expired keys, and retries for each token.
 """
 
 import logging
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from skills_mcp.http.provider_metadata import (
     ProviderUnavailableError,
-    asking,
+    connect_to_provider,
     parse_url,
 )
 
@@ -23,30 +23,28 @@ if TYPE_CHECKING:  # imported late: the first answer may not wait for it
 logger = logging.getLogger(__name__)
 
 FRESH_SECONDS = 300.0
-"""How long keys are used before they are asked for again: a withdrawn key is refused
-after as long at the latest."""
+"""Refresh interval of keys: the longest lifetime of a withdrawn key."""
 
-KEPT_SECONDS = 24 * 60 * 60.0
-"""How long known keys are used while the provider is away: longer than tokens live."""
+MAX_STALE_SECONDS = 24 * 60 * 60.0
+"""Lifetime of cached keys during an outage: longer than tokens live."""
 
 PAUSE_SECONDS = 10.0
-"""The shortest time between two requests.
+"""Minimum interval between two requests.
 
-Made-up names of keys cause at most six requests a minute, and a token whose key was
-published since the last one waits no longer than this.
+Invented key ids cause at most six requests a minute. Tokens with a newly published key
+wait no longer than this.
 """
 
 
 class KeysUnavailableError(Exception):
-    """Whether a token is valid cannot be told at the moment; the message says why."""
+    """Tokens cannot be validated at the moment; the message has the reason."""
 
 
 class SigningKeys:
-    """The keys of one provider; safe to use from several threads.
+    """Key cache of one provider; thread-safe.
 
     Args:
-        issuer: The URL of the provider, exactly as its tokens have it.
-        now: Seconds of a clock that never goes back.
+        issuer: URL of the provider, exactly as in its tokens.
     """
 
     def __init__(self, issuer: str, now: Callable[[], float] = time.monotonic) -> None:
@@ -60,32 +58,31 @@ class SigningKeys:
 
     @property
     def are_known(self) -> bool:
-        """Whether the provider has answered at least once."""
         return bool(self._keys)
 
     def is_due(self, name: str) -> bool:
-        """Whether `load` has to be called before `find` can know about this key."""
+        """Whether `load` must precede `find` for this key."""
         now = self._now()
         if now - self._tried_at < PAUSE_SECONDS:
             return False
         return name not in self._keys or now - self._loaded_at >= FRESH_SECONDS
 
     def find(self, name: str) -> "PyJWK | None":
-        """Return the key of this name; None if the provider has none.
+        """Key by id; None if the provider has no such key.
 
         Raises:
-            KeysUnavailableError: The provider has not told, and was asked.
+            KeysUnavailableError: The last request to the provider failed.
         """
-        if self._now() - self._loaded_at < KEPT_SECONDS and name in self._keys:
+        if self._now() - self._loaded_at < MAX_STALE_SECONDS and name in self._keys:
             return self._keys[name]
         if self._failure:
             raise KeysUnavailableError(self._failure)
         return None
 
     def load(self, name: str) -> None:
-        """Ask the provider for its keys, unless another thread has just done so.
+        """Load keys, unless another thread has just done so. Blocking.
 
-        Blocking.  A failure is logged and kept: `find` tells what follows from it.
+        A failure is logged and stored; `find` raises it.
         """
         with self._guard:
             if not self.is_due(name):
@@ -101,21 +98,16 @@ class SigningKeys:
 
 
 def _load_keys(issuer: str) -> "Mapping[str, PyJWK]":
-    """Load the keys that sign, by their names.
-
-    Raises:
-        ProviderUnavailableError: The provider is away, or its documents are not usable.
-    """
-    with asking(issuer) as documents:
+    with connect_to_provider(issuer) as documents:
         metadata, found_at = documents.read_metadata()
         address = parse_url(metadata, "jwks_uri", issuer, found_at)
         return parse_keys(documents.read(address), address)
 
 
 def parse_keys(document: Any, address: str) -> "Mapping[str, PyJWK]":
-    """Return the keys of a set that may have signed a token, by their names.
+    """Signing keys of a JWKS document, by id.
 
-    Keys without a name, for encryption, or with a secret (`oct`) are left out.
+    Keys without id, for encryption, or symmetric (`oct`) are skipped.
 
     Raises:
         ProviderUnavailableError: None is left.

@@ -1,12 +1,4 @@
-"""The webhook `POST /hooks/git`: a forge says that something was pushed.
-
-Rule 1: the signature is checked over the raw body before a byte of it is parsed.
-Rule 2: a delivery can only have the newest content fetched. So the worst that a replay
-does is a fetch too many: the signatures of GitHub and Gitea hold no time, and nothing
-else tells a repeated delivery from a new one.
-Rule 3: no push is lost. One that comes during a fetch causes another fetch after it,
-which all pushes until then share.
-"""
+"""Webhook endpoint."""
 
 import logging
 import time
@@ -21,19 +13,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
 from skills_mcp.http.forge_delivery import (
-    ForgeDelivery,
+    WebhookDelivery,
     has_signature,
-    open_delivery,
+    verify_delivery,
 )
-from skills_mcp.http.refusals import refuse
+from skills_mcp.http.refusals import error_response
 from skills_mcp.http.secret_file import find_secret_file
 from skills_mcp.http.webhook_secrets import WebhookSecrets
 from skills_mcp.library import Push, SkillLibrary
 
 logger = logging.getLogger(__name__)
 
-PATH = "/hooks/git"
-"""Where forges find it."""
+WEBHOOK_PATH = "/hooks/git"
 
 # A captured delivery is known for as long as this many others come; one is 32 bytes.
 _MAX_SEEN = 4096
@@ -47,14 +38,13 @@ _PAUSE_SECONDS = 1.0
 
 
 class Webhook:
-    """Verifies deliveries and has the content refreshed, without waiting for that.
+    """Endpoint for deliveries; refreshes the content in the background.
 
     Args:
-        secrets: What a forge has to know.
-        refresh: Brings the newest content here, and logs its own failures.
-        may_move: Whether a push could bring something new.
-        clock: The time, in seconds since the epoch.
-        pause_seconds: The pause between two fetches.
+        refresh: Fetches the newest content, and logs its own failures.
+        may_move: Whether a push affects a configured source.
+        clock: Seconds since the epoch.
+        pause_seconds: Pause between two fetches.
     """
 
     def __init__(
@@ -71,26 +61,24 @@ class Webhook:
         self._may_move = may_move
         self._clock = clock
         self._pause_seconds = pause_seconds
-        self._allowance = _Allowance(clock)
+        self._bucket = _TokenBucket(clock)
         self._seen: dict[bytes, None] = {}
         self._is_refusing = False
-        self._wanted = anyio.Event()
+        self._refresh_requested = anyio.Event()
 
-    def in_front_of(self, app: ASGIApp) -> ASGIApp:
-        """Return an application that has the route besides all of another's."""
-        route = Route(PATH, self.answer, methods=["POST"])
+    def wrap(self, app: ASGIApp) -> ASGIApp:
+        route = Route(WEBHOOK_PATH, self.answer, methods=["POST"])
 
         async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-            is_ours = scope["type"] == "http" and scope["path"] == PATH
+            is_ours = scope["type"] == "http" and scope["path"] == WEBHOOK_PATH
             await (route.handle if is_ours else app)(scope, receive, send)
 
         return choose
 
     async def run(self) -> None:
-        """Refresh after pushes, until cancelled."""
         while True:
-            await self._wanted.wait()
-            self._wanted = anyio.Event()  # a push from here on needs another refresh
+            await self._refresh_requested.wait()
+            self._refresh_requested = anyio.Event()  # a push from here on needs another refresh
             try:
                 await self._refresh()
             except Exception:
@@ -98,37 +86,35 @@ class Webhook:
             await anyio.sleep(self._pause_seconds)
 
     async def answer(self, request: Request) -> Response:
-        """Answer a delivery at once; what it says about sources stays in the log."""
+        """Respond without waiting for the refresh; names of sources stay in the log."""
         if not has_signature(request.headers):
             return self._refuse("it has no signature")
         body = await request.body()  # `BodyBuffer` bounds it
         delivery = await anyio.to_thread.run_sync(
-            lambda: open_delivery(
-                request.headers, body, self._secrets.current(), self._clock()
-            )
+            lambda: verify_delivery(request.headers, body, self._secrets.current(), self._clock())
         )
         if delivery is None:
             return self._refuse("its signature is wrong, or too old")
         self._is_refusing = False
         return self._take(delivery)
 
-    def _take(self, delivery: ForgeDelivery) -> Response:
+    def _take(self, delivery: WebhookDelivery) -> Response:
         if delivery.is_ping:
             return JSONResponse({"status": "pong"})
         if delivery.identity in self._seen:
-            return _say("repeated")
+            return _status_response("repeated")
         self._remember(delivery.identity)
-        if wait_seconds := self._allowance.take():
-            self._wanted.set()  # one fetch covers all that are turned away
+        if wait_seconds := self._bucket.take():
+            self._refresh_requested.set()  # one fetch covers all that are turned away
             after = {"Retry-After": str(wait_seconds)}
-            return refuse(429, "TOO_MANY_DELIVERIES", _TOO_MANY, after)
+            return error_response(429, "TOO_MANY_DELIVERIES", _TOO_MANY, after)
         if delivery.push is None:
-            return _say("ignored")
+            return _status_response("ignored")
         if self._may_move(delivery.push):
-            self._wanted.set()
+            self._refresh_requested.set()
         else:
             logger.info("A push that the webhook reports is of no source: ignored")
-        return _say("accepted")
+        return _status_response("accepted")
 
     def _remember(self, identity: bytes) -> None:
         self._seen[identity] = None
@@ -136,15 +122,15 @@ class Webhook:
             del self._seen[next(iter(self._seen))]
 
     def _refuse(self, reason: str) -> Response:
-        """Refuse a forgery; only the first of several is worth a line in the log."""
+        """Reject a delivery; log only the first of consecutive rejections."""
         if not self._is_refusing:
             logger.warning("A delivery to the webhook was refused: %s", reason)
         self._is_refusing = True
-        return refuse(403, "DELIVERY_REFUSED", _REFUSED)
+        return error_response(403, "DELIVERY_REFUSED", _REFUSED)
 
 
 def open_webhook(library: SkillLibrary, http: Http) -> Webhook | None:
-    """Return the webhook of a library; None if no secret is configured.
+    """Webhook of a library; None without a configured secret.
 
     Raises:
         ConfigError: The secret cannot be used.
@@ -157,19 +143,17 @@ def open_webhook(library: SkillLibrary, http: Http) -> Webhook | None:
     return Webhook(secrets, library.refresh, library.may_move)
 
 
-class _Allowance:
-    """How many deliveries may come: a token bucket."""
-
+class _TokenBucket:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._tokens = float(_BURST)
         self._counted_at = clock()
 
     def take(self) -> int:
-        """Take a token; if there is none, return in how many seconds there is one."""
+        """Take a token; 0, or the seconds until one is available."""
         now = self._clock()
-        grown = max(0.0, now - self._counted_at) * _PER_SECOND
-        self._tokens = min(float(_BURST), self._tokens + grown)
+        refill = max(0.0, now - self._counted_at) * _PER_SECOND
+        self._tokens = min(float(_BURST), self._tokens + refill)
         self._counted_at = now
         if self._tokens < 1:
             return 1 + int((1 - self._tokens) / _PER_SECOND)
@@ -177,7 +161,7 @@ class _Allowance:
         return 0
 
 
-def _say(status: str) -> Response:
+def _status_response(status: str) -> Response:
     return JSONResponse({"status": status}, status_code=202)
 
 

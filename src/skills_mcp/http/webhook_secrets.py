@@ -1,8 +1,4 @@
-"""The secrets of the webhook: a file, with one in each line.
-
-Rule: a file that cannot be used lets nothing in. A secret that was taken out of it is
-refused from the next delivery on.
-"""
+"""Secrets of the webhook."""
 
 import base64
 import binascii
@@ -12,14 +8,13 @@ from skills_mcp.http.secret_file import SecretFile
 
 
 class WebhookSecrets(SecretFile):
-    """The secrets that forges sign deliveries with."""
+    """Signing secrets; a removed one is rejected from the next delivery on."""
 
     setting = "http.webhook_secret_file"
     purpose = "the secret of the webhook"
     refused = "The webhook refuses all deliveries"
 
     def find_fault(self, secret: str) -> str:
-        """Return what is wrong with a secret; empty if nothing is."""
         key = secret.removeprefix(SIGNING_PREFIX)
         if fault := super().find_fault(key):
             return fault

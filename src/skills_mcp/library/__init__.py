@@ -1,7 +1,6 @@
-"""Every use case, free of any protocol: a library, what is asked, what it answers.
+"""Use cases of skills-mcp, independent of any protocol.
 
-Rule: the rooms above import from here, and not from the rooms that content, snapshots
-and scripts are made in.
+Rule: higher layers import from here, not from `content`, `snapshots` or `scripts`.
 """
 
 from importlib import import_module
@@ -19,9 +18,9 @@ from skills_mcp.library.answers import (
     ServedExamples,
     ServedFile,
     derive_provenance,
-    derive_sha256,
     render_error,
     render_state,
+    sha256_of,
 )
 from skills_mcp.library.listing import MAX_DEPTH, Listing
 from skills_mcp.library.skill_library import (
@@ -35,9 +34,9 @@ from skills_mcp.snapshots.snapshot import Snapshot
 if TYPE_CHECKING:
     from skills_mcp.library.edited_copy import (
         EditableText,
-        EditedCopy,
         SkillSource,
         UneditableError,
+        WorkingCopy,
     )
     from skills_mcp.scripts.execution import SandboxName, ScriptResult
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
@@ -47,7 +46,7 @@ _LATE = {
     "Choice": "scripts.sandbox",
     "CommandRequest": "scripts.policy",
     "EditableText": "library.edited_copy",
-    "EditedCopy": "library.edited_copy",
+    "WorkingCopy": "library.edited_copy",
     "EntryRequest": "scripts.policy",
     "SandboxName": "scripts.execution",
     "ScriptRequest": "scripts.policy",
@@ -55,7 +54,7 @@ _LATE = {
     "SkillSource": "library.edited_copy",
     "UneditableError": "library.edited_copy",
 }
-"""What no first answer needs, by the module that has it."""
+"""Names imported on first use, by module: the first answer needs none."""
 
 __all__ = [
     "MAX_DEPTH",
@@ -64,7 +63,6 @@ __all__ = [
     "Choice",
     "CommandRequest",
     "EditableText",
-    "EditedCopy",
     "EntryRequest",
     "FoundFiles",
     "Hold",
@@ -88,15 +86,15 @@ __all__ = [
     "Snapshot",
     "SourceState",
     "UneditableError",
+    "WorkingCopy",
     "derive_provenance",
-    "derive_sha256",
     "render_error",
     "render_state",
+    "sha256_of",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Import what runs scripts with the first script, not before the first answer."""
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"skills_mcp.{_LATE[name]}"), name)

@@ -1,6 +1,6 @@
-"""A copy of the content in which texts are changed, to see what would be served.
+"""Edits of sources: a working copy for previews, and targets for added skills.
 
-Rule: what is served, and the files that it is served from, stay as they are.
+Rule: a preview leaves served content and its files unchanged.
 """
 
 import os
@@ -9,81 +9,70 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from skills_mcp.content.source import Checkout, Content, Mode, Part, SurveyedPart
+from skills_mcp.content.source import Checkout, Content, ContentPart, Mode, SurveyedPart
 from skills_mcp.errors import SyncError
 from skills_mcp.files.durable import read_regular
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
 from skills_mcp.skills.file_tree import FolderTree
 from skills_mcp.skills.homes import Layout
 from skills_mcp.skills.model import Skill
-from skills_mcp.skills.walk import Package, RuleFile, Survey, WalkLimits
+from skills_mcp.skills.walk import Package, RuleFile, SourceWalk, WalkLimits
 from skills_mcp.snapshots.snapshot import Snapshot
 
 _CONFIG = "config.yaml"
 _GIT = ".git"
 
-TakeSnapshot = Callable[[Content, Snapshot | None], Snapshot]
-"""Reads content with the settings in force, and what is known of an earlier state."""
+SnapshotLoader = Callable[[Content, Snapshot | None], Snapshot]
 
 
 @dataclass(frozen=True, slots=True)
 class SkillSource:
-    """A source, and where its files lie in its repository."""
+    """A source and its location in its repository."""
 
     name: str
-    """The folder or the repository's address."""
     mount: str
-    """The prefix of its skills' paths; empty for the top."""
+    """Path prefix of its skills; empty for the top."""
     mode: Mode
     top: Path
-    """The top of the repository, or of a folder that is in none."""
+    """Root of the repository; the folder itself outside of Git."""
     folder: str
-    """The folder that is served, from the top; `.` for the top itself."""
+    """Served folder, relative to the root; `.` for the root."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditableText:
-    """The text of a skill, and where it lies."""
-
     source: SkillSource
     file: str
-    """From the top of the repository, with forward slashes."""
+    """POSIX path from the root of the repository."""
     raw: bytes
 
 
 class UneditableError(Exception):
-    """The text of a skill cannot be changed alone; the message says why."""
+    """The text of a skill cannot be changed alone; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class _CopiedSource:
-    """Stands for a source, so that its copy is read by the same rules."""
+class _StubSource:
+    """Stub source, so that the same rules read its copy."""
 
     name: str
     mode: Mode
 
     def open(self) -> Checkout | None:
-        """Return nothing: what is copied is read at once."""
         return None
 
 
-class EditedCopy:
-    """Copies of all files that are served, below a temporary folder.  All blocks.
+class WorkingCopy:
+    """Copies of all served files in a temporary folder.  All methods block."""
 
-    Args:
-        served: What is served now.
-        folder: Empty, and this copy's own.
-        take: Reads content.
-    """
-
-    def __init__(self, served: Snapshot, folder: Path, take: TakeSnapshot) -> None:
+    def __init__(self, served: Snapshot, folder: Path, load_snapshot: SnapshotLoader) -> None:
         self.served = served
         """What is served now, which is what is copied."""
         self._folder = folder
-        self._take = take
+        self._load_snapshot = load_snapshot
         self._content: Content | None = None
         self._base: Snapshot | None = None
-        self._changed: dict[Path, bytes] = {}
+        self._originals: dict[Path, bytes] = {}
 
     def read(self, skill: Skill) -> EditableText:
         """Read the text of a skill.
@@ -91,7 +80,7 @@ class EditedCopy:
         Raises:
             UneditableError: It cannot be read, has copies, or is outside of its source.
         """
-        part = self._find_part(skill)
+        part = self._find_innermost_part(skill)
         if others := self.served.index.other_places(skill.path):
             raise UneditableError(
                 f"the same package lies at {', '.join(others)}, too: change all of them"
@@ -100,7 +89,7 @@ class EditedCopy:
         raw = None if location is None else read_regular(location, MAX_SKILL_BYTES)
         if part is None or location is None or raw is None:
             raise UneditableError("its file cannot be read")
-        source = _find_source(part)
+        source = _locate_repository(part)
         try:
             file = location.resolve().relative_to(source.top)
         except ValueError:
@@ -108,10 +97,7 @@ class EditedCopy:
         return EditableText(source, file.as_posix(), raw)
 
     def serve(self, texts: Mapping[Path, bytes]) -> Snapshot:
-        """Return what would be served if some files had other texts.
-
-        Args:
-            texts: By the location of a skill.
+        """Snapshot of the copy after replacing texts by location.
 
         Raises:
             SyncError: The copy cannot be made.
@@ -129,19 +115,18 @@ class EditedCopy:
             parts = enumerate(self.served.content.parts)
             copied = tuple(self._copy(part, str(number)) for number, part in parts)
             self._content = Content(copied)
-            self._base = self._take(self._content, None)
-        wanted = {c: raw for place, raw in texts.items() for c in self._locate(place)}
-        for place, original in self._changed.items():
-            if place not in wanted:
-                _replace(place, original)
-        kept = {p: raw for p, raw in self._changed.items() if p in wanted}
-        self._changed = kept | {p: p.read_bytes() for p in wanted if p not in kept}
-        for place, raw in wanted.items():
-            _replace(place, raw)
-        return self._take(self._content, self._base)
+            self._base = self._load_snapshot(self._content, None)
+        edited = {c: raw for location, raw in texts.items() for c in self._find_copies(location)}
+        for location, original in self._originals.items():
+            if location not in edited:
+                _write_new_inode(location, original)
+        retained = {p: raw for p, raw in self._originals.items() if p in edited}
+        self._originals = retained | {p: p.read_bytes() for p in edited if p not in retained}
+        for location, raw in edited.items():
+            _write_new_inode(location, raw)
+        return self._load_snapshot(self._content, self._base)
 
-    def _locate(self, location: Path) -> Iterator[Path]:
-        """Iterate over the copies of a file: each source that has it has its own."""
+    def _find_copies(self, location: Path) -> Iterator[Path]:
         for number, part in enumerate(self.served.content.parts):
             top = part.checkout.directory
             if location.is_relative_to(top):
@@ -149,11 +134,8 @@ class EditedCopy:
                 if copied.is_file():
                     yield copied
 
-    def _find_part(self, skill: Skill) -> Part | None:
-        """Return the source that a skill is of; of several with its file, the nearest.
-
-        Sources may be parts of one repository, and a folder may be in another one.
-        """
+    def _find_innermost_part(self, skill: Skill) -> ContentPart | None:
+        """Innermost source of a skill: source folders may be nested."""
         location = skill.location
         if location is None:
             return None
@@ -162,17 +144,16 @@ class EditedCopy:
             for part in self.served.content.parts
             if location.is_relative_to(part.checkout.directory)
         ]
-        return max(parts, key=lambda part: _nearness(part, skill), default=None)
+        return max(parts, key=lambda part: _specificity(part, skill), default=None)
 
-    def _copy(self, part: Part, name: str) -> Part:
-        """Copy what is served of a source; the folders keep their places."""
+    def _copy(self, part: ContentPart, name: str) -> ContentPart:
         mount, checkout = part.mount, part.checkout
         known = checkout.surveyed.get(mount.selection)
         top, copied = checkout.directory, self._folder / name
         copied.mkdir()
         limits = WalkLimits.of(self.served.config.limits)
         layout = Layout(known.homes) if known else None
-        survey = Survey(FolderTree(top), mount.selection, limits, layout)
+        survey = SourceWalk(FolderTree(top), mount.selection, limits, layout)
         for home in survey.layout.homes:
             (copied / home.folder).mkdir(parents=True, exist_ok=True)
             for found in survey.walk(home):
@@ -181,22 +162,19 @@ class EditedCopy:
         for folder in (*(home.folder for home in survey.layout.homes), ""):
             _copy_file(top / folder / _CONFIG, copied / folder / _CONFIG)
         surveyed = SurveyedPart(survey.layout.homes, known.problems if known else ())
-        source = _CopiedSource(mount.source.name, mount.source.mode)
-        return Part(
+        source = _StubSource(mount.source.name, mount.source.mode)
+        return ContentPart(
             replace(mount, source=source),
-            Checkout(
-                copied, None, checkout.synced_at, surveyed={mount.selection: surveyed}
-            ),
+            Checkout(copied, None, checkout.synced_at, surveyed={mount.selection: surveyed}),
         )
 
 
-def _nearness(part: Part, skill: Skill) -> tuple[bool, int, int]:
+def _specificity(part: ContentPart, skill: Skill) -> tuple[bool, int, int]:
     prefix, top = part.mount.prefix, part.checkout.directory
     return skill.path.startswith(prefix), len(top.parts), len(prefix)
 
 
 def _list_files(found: object) -> Iterator[str]:
-    """Iterate over the files of a skill; a problem has none."""
     if isinstance(found, RuleFile | Package):
         yield found.file
         yield from (f"{found.folder}/{name}".lstrip("/") for name in found.files)
@@ -208,20 +186,22 @@ def _copy_file(old: Path, new: Path) -> None:
         shutil.copyfile(old, new)
 
 
-def _replace(place: Path, raw: bytes) -> None:
-    """Write a file anew: another inode, so that an edit shows at any speed."""
-    beside = place.with_name(f"{place.name}.new")
-    beside.write_bytes(raw)
-    beside.replace(place)
+def _write_new_inode(path: Path, raw: bytes) -> None:
+    """Write a new inode, so that change detection never depends on the clock."""
+    staging = path.with_name(f"{path.name}.new")
+    staging.write_bytes(raw)
+    staging.replace(path)
 
 
-def _find_source(part: Part) -> SkillSource:
-    """Return a source with the top of its repository."""
+def _locate_repository(part: ContentPart) -> SkillSource:
     mount, folder = part.mount, part.checkout.directory.resolve()
     name, mode = mount.source.name, mount.source.mode
     top = folder
     if mode == "local":
-        around = (folder, *folder.parents)
-        top = next((each for each in around if os.path.lexists(each / _GIT)), folder)
+        candidates = (folder, *folder.parents)
+        top = next(
+            (folder_above for folder_above in candidates if os.path.lexists(folder_above / _GIT)),
+            folder,
+        )
     served = (folder / mount.selection.subfolder).relative_to(top).as_posix()
     return SkillSource(name, mount.at, mode, top, served)

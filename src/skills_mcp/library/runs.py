@@ -1,7 +1,7 @@
-"""Runs of scripts, commands and entries of skills, on behalf of an agent.
+"""Runs of scripts, commands and entries for an agent.
 
-Every run goes the same way: the rules are asked, the skill's bytes are prepared, the
-runner runs them, and one event and one line of the audit file record it.
+Every run takes the same steps: policy, preparation, execution; then one event and one
+audit record.
 """
 
 import time
@@ -15,7 +15,7 @@ import anyio.to_thread
 from skills_mcp.config import Scripts
 from skills_mcp.errors import SandboxUnavailableError, SkillsError
 from skills_mcp.events.tracker import Tracker
-from skills_mcp.library.answers import Provenance, RanScript, derive_place
+from skills_mcp.library.answers import Provenance, RanScript, derive_file_provenance
 from skills_mcp.scripts.audit import AuditEntry, AuditFile, RunKind
 from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.scripts.policy import (
@@ -23,14 +23,14 @@ from skills_mcp.scripts.policy import (
     EntryRequest,
     ScriptRequest,
     derive_command,
-    require_command,
+    require_allowed_command,
     require_commands_enabled,
 )
 from skills_mcp.scripts.preparation import (
     PreparedRun,
-    permit,
-    prepared_command,
-    prepared_script,
+    permit_script,
+    prepare_command_run,
+    prepare_script_run,
 )
 from skills_mcp.scripts.sandbox import Choice
 from skills_mcp.scripts.script_environment import ScriptEnvironment
@@ -40,25 +40,19 @@ from skills_mcp.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """A run that the rules allow, as events and the audit file describe it."""
-
+class _PermittedRun:
     kind: RunKind
     skill: Skill
     file: str
-    """The script's file, or the name of a command's program."""
-    place: Provenance
+    provenance: Provenance
     execution: str = "server"
     arguments: tuple[str, ...] = ()
-    """The names of a script's arguments."""
 
 
 @dataclass(slots=True)
-class _Course:
-    """How far a run has come."""
-
-    began: float
-    ready: PreparedRun | None = None
+class _RunState:
+    started_at: float
+    prepared: PreparedRun | None = None
     has_started: bool = False
 
     def start(self) -> None:
@@ -66,11 +60,11 @@ class _Course:
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.began
+        return time.monotonic() - self.started_at
 
 
 class Runs:
-    """Runs what the rules allow, and records each run."""
+    """Runs permitted scripts and commands, and records each."""
 
     def __init__(
         self,
@@ -85,7 +79,6 @@ class Runs:
         self._script_environment = script_environment
 
     def choose_sandbox(self, rules: Scripts) -> Choice | None:
-        """Return the sandbox that scripts would get; None if scripts are off."""
         if not rules.enabled:
             return None
         try:
@@ -94,82 +87,79 @@ class Runs:
             return Choice("none", refusal=str(error))
 
     def close(self) -> None:
-        """End every run, and start none of those that wait."""
         self._runner.close()
 
     async def run_script(self, snapshot: Snapshot, request: ScriptRequest) -> RanScript:
-        """Run a declared script, if every rule allows it.
+        """Run a declared script after all policy checks.
 
         Raises:
-            SkillsError: A rule forbids it; `permit` lists the subclasses.
-            BusyError: Too many runs are running and waiting.
+            SkillsError: The policy refuses it; `permit_script` lists the subclasses.
+            BusyError: The queue is full.
             RunnerNotFoundError: The runner is not installed.
         """
         rules = snapshot.config.scripts
         permitted = await anyio.to_thread.run_sync(
-            permit, request, snapshot.index, rules, self._script_environment
+            permit_script, request, snapshot.index, rules, self._script_environment
         )
-        run = _Run(
+        run = _PermittedRun(
             kind="script",
             skill=permitted.skill,
             file=permitted.script.file,
-            place=derive_place(snapshot.content, permitted.owner, request.file),
+            provenance=derive_file_provenance(snapshot.content, permitted.owner, request.file),
             execution=permitted.script.execution,
             arguments=tuple(sorted(request.args)),
         )
-        preparing = prepared_script(permitted, rules, self._script_environment)
-        return await self._carry_out(run, preparing)
+        preparing = prepare_script_run(permitted, rules, self._script_environment)
+        return await self._execute(run, preparing)
 
     async def run_command(
-        self, snapshot: Snapshot, asked: CommandRequest | EntryRequest
+        self, snapshot: Snapshot, request_or_entry: CommandRequest | EntryRequest
     ) -> RanScript:
-        """Run a program, or the entry of a skill, in a private copy of its folder.
+        """Run a program or a skill's entry in a private copy of its folder.
 
         Raises:
-            ScriptRefusedError: The operator does not allow it, or the skill declares
-                no entry; the subclass says why.
-            SkillsError: No skill, several, or a hidden one; the subclass says which.
+            ScriptRefusedError: Not allowed, or no entry declared; see the subclass.
+            SkillsError: No, several or a hidden skill; see the subclass.
             InvalidArgumentsError: An argument cannot be passed on.
         """
         rules = snapshot.config
         require_commands_enabled(rules.commands)
-        skill = snapshot.index.resolve(asked.skill_name)
-        request = derive_command(asked, skill)
-        require_command(request, rules.commands)
-        run = _Run(
-            kind="entry" if isinstance(asked, EntryRequest) else "command",
+        skill = snapshot.index.resolve(request_or_entry.skill_name)
+        request = derive_command(request_or_entry, skill)
+        require_allowed_command(request, rules.commands)
+        run = _PermittedRun(
+            kind="entry" if isinstance(request_or_entry, EntryRequest) else "command",
             skill=skill,
             file=request.command,
-            place=derive_place(snapshot.content, skill),
+            provenance=derive_file_provenance(snapshot.content, skill),
         )
-        preparing = prepared_command(request, skill, rules, self._script_environment)
-        return await self._carry_out(run, preparing)
+        preparing = prepare_command_run(request, skill, rules, self._script_environment)
+        return await self._execute(run, preparing)
 
-    async def _carry_out(
-        self, run: _Run, preparing: AbstractContextManager[PreparedRun]
+    async def _execute(
+        self, run: _PermittedRun, preparing: AbstractContextManager[PreparedRun]
     ) -> RanScript:
-        """Prepare and run what is allowed, and record it, however it ends."""
-        course = _Course(time.monotonic())
+        state = _RunState(time.monotonic())
         try:
-            async with _entered(preparing) as ready:
-                course.ready = ready
-                result = await self._runner.run(ready.command, course.start)
+            async with _entered_in_thread(preparing) as prepared:
+                state.prepared = prepared
+                result = await self._runner.run(prepared.command, state.start)
         except SkillsError as error:
-            await self._note(run, course, error.code)
+            await self._audit_run(run, state, error.code)
             raise
         except anyio.get_cancelled_exc_class():
-            if course.has_started:  # 001 §12.2
-                self._track(run, course)
-                await self._note(run, course, "cancelled")
+            if state.has_started:  # 001 §12.2
+                self._track(run, state)
+                await self._audit_run(run, state, "cancelled")
             raise
-        self._track(run, course, result)
-        await self._note(run, course, "ended", result)
-        return RanScript(result, run.place, sha256=ready.sha256, words=ready.words)
+        self._track(run, state, result)
+        await self._audit_run(run, state, "ended", result)
+        return RanScript(result, run.provenance, sha256=prepared.sha256, words=prepared.words)
 
     def _track(
-        self, run: _Run, course: _Course, result: ScriptResult | None = None
+        self, run: _PermittedRun, state: _RunState, result: ScriptResult | None = None
     ) -> None:
-        seconds = result.duration_seconds if result else course.seconds
+        seconds = result.duration_seconds if result else state.seconds
         self._tracker.track(
             "script_executed",
             skill_path=run.skill.path,
@@ -180,39 +170,38 @@ class Runs:
             duration_ms=round(seconds * 1000),
             args_provided=list(run.arguments),
             timed_out=result is not None and result.timed_out,
-            sandbox=course.ready.command.sandbox if course.ready else None,
-            content_commit=run.place.commit,
+            sandbox=state.prepared.command.sandbox if state.prepared else None,
+            content_commit=run.provenance.commit,
         )
 
-    async def _note(
+    async def _audit_run(
         self,
-        run: _Run,
-        course: _Course,
+        run: _PermittedRun,
+        state: _RunState,
         outcome: str,
         result: ScriptResult | None = None,
     ) -> None:
-        """Write a line of the audit file, also for a cancelled call."""
         entry = AuditEntry(
             kind=run.kind,
             skill_path=run.skill.path,
             file=run.file,
-            commit=run.place.commit,
-            sha256=course.ready.sha256 if course.ready else None,
+            commit=run.provenance.commit,
+            sha256=state.prepared.sha256 if state.prepared else None,
             arguments=run.arguments,
-            sandbox=course.ready.command.sandbox if course.ready else None,
+            sandbox=state.prepared.command.sandbox if state.prepared else None,
             outcome=outcome,
             result=result,
-            duration_seconds=result.duration_seconds if result else course.seconds,
+            duration_seconds=result.duration_seconds if result else state.seconds,
         )
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._audit.append, entry)
 
 
 @asynccontextmanager
-async def _entered(
+async def _entered_in_thread(
     preparing: AbstractContextManager[PreparedRun],
 ) -> AsyncIterator[PreparedRun]:
-    """Enter and leave in a thread, because both copy or delete files."""
+    """Enter and exit in a thread: both copy or delete files."""
     ready = await anyio.to_thread.run_sync(preparing.__enter__)
     try:
         yield ready

@@ -1,7 +1,7 @@
-"""A skill as a folder of its own: its text with all that it inherits, and its files.
+"""Skills as folders: composed text and files, also as the MCP extension publishes them.
 
-Rule: nothing here is an event. What lists, searches or copies skills has not given one
-to an agent; what does asks `load_skill` and `read_file`.
+Rule: no events are tracked. Listing, searching or copying skills does not deliver one
+to an agent; delivery uses `load_skill` and `read_file`.
 """
 
 import json
@@ -12,176 +12,155 @@ from typing import Any
 
 from skills_mcp.errors import FileError, UndeclaredFileError
 from skills_mcp.library.answers import compose_instructions
-from skills_mcp.skills.assets import FileContent, read_file
-from skills_mcp.skills.document import decode, mapping_of, parse_document
+from skills_mcp.skills.assets import FileContent, read_skill_file
+from skills_mcp.skills.document import decode_markdown, get_mapping, parse_document
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import find_owners
 from skills_mcp.skills.model import ProblemList, Skill
-from skills_mcp.text.rendering import cut_text
+from skills_mcp.text.rendering import truncate_text
 
-MAIN = "SKILL.md"
-"""The file of a folder that has the skill's text."""
+SKILL_FILE = "SKILL.md"
 
-_PASSED_ON = ("license", "compatibility", "allowed-tools")
-"""What else the Agent Skills standard knows, beside `metadata`."""
+_STANDARD_FIELDS = ("license", "compatibility", "allowed-tools")
 
 _MAX_KEY = 100  # YAML takes no key beyond 1,024 characters, and none has so many
 
 MAX_DESCRIPTION = 1024
-"""Characters that the Agent Skills standard allows."""
+"""Characters allowed by the Agent Skills standard."""
 
 _RESERVED = "io.modelcontextprotocol/"  # keys that a host may set
 
 _PLAIN_KEY = re.compile("[A-Za-z_][A-Za-z_-]*")
 
 # What YAML cannot hold, not even in quotes, or takes for the end of a line.
-_UNFIT = re.compile(
+_INVALID_IN_YAML = re.compile(
     "[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SkillFolder:
-    """A skill, and every file that can be read by its name."""
+    """A skill with every file readable under its name."""
 
     skill: Skill
     files: Mapping[str, int]
-    """The size of each file in bytes, those that it inherits as well.
-
-    Its own Markdown is not among them: `compose` has its text.
-    """
-    _main: str
+    """File sizes in bytes, including inherited files, without its own Markdown."""
+    _own_file: str
     _index: SkillIndex
     _owners: Mapping[str, Skill]
     _max_bytes: int
 
     def compose(self) -> str:
-        """Return the skill's text, below the rules that it inherits."""
         return compose_instructions(self._index, self.skill)
 
     def read_fields(self) -> Mapping[str, Any]:
-        """Return the frontmatter of a package.  Blocking.
+        """Parse the frontmatter of a package.  Blocking.
 
-        Every value is the text that its author wrote, or a list or mapping of texts.
-        A rule has none, nor has a file that has changed since the skills were read.
+        Every value is a string as written, or a list or mapping of strings. Empty for a
+        rule,
+        and for a file changed since indexing.
         """
-        if not self._main:
+        if not self._own_file:
             return {}
-        limit = self.skill.files[self._main].size_bytes
+        limit = self.skill.files[self._own_file].size_bytes
         try:
-            raw = read_file(self.skill, self._main, max_bytes=limit).data
+            raw = read_skill_file(self.skill, self._own_file, max_bytes=limit).data
         except FileError:
             return {}
         report = ProblemList(self.skill.file)
-        text = decode(raw, report, lenient=True) or ""
+        text = decode_markdown(raw, report, lenient=True) or ""
         document = parse_document(text, report, lenient=True)
         return document.fields if document else {}
 
     def read(self, file: str) -> FileContent:
-        """Return the whole of a file.  Blocking.
+        """Read a whole file.  Blocking.
 
         Raises:
-            FileError: It cannot be handed out; the subclass says why.
+            FileError: It cannot be read; see the subclass.
         """
         if file not in self.files:
             raise UndeclaredFileError(
                 f"{self.skill.path} has no file {file!r}. Use one of its files."
             )
-        return read_file(self._owners[file], file, max_bytes=self._max_bytes)
+        return read_skill_file(self._owners[file], file, max_bytes=self._max_bytes)
 
 
-def open_folder(index: SkillIndex, skill: Skill, *, max_bytes: int) -> SkillFolder:
-    """Return a skill as a folder; larger files than `max_bytes` are not read."""
+def open_skill_folder(index: SkillIndex, skill: Skill, *, max_bytes: int) -> SkillFolder:
+    """A skill as a folder; files above `max_bytes` are not read."""
     owners = find_owners(index, skill)
     main = skill.location.name if skill.location else ""
     if skill.directory is None or skill.directory / main != skill.location:
         main = ""  # a rule lies beside its folder
     owners.pop(main, None)
-    sizes = {file: each.files[file].size_bytes for file, each in owners.items()}
+    sizes = {file: owner.files[file].size_bytes for file, owner in owners.items()}
     return SkillFolder(skill, sizes, main, index, owners, max_bytes)
 
 
-def render_main(
+def render_skill_file(
     skill: Skill,
     name: str,
     text: str,
     fields: Mapping[str, Any] | None = None,
     *,
-    kept: Collection[str] = (),
+    extra_keys: Collection[str] = (),
 ) -> str:
-    """Return the `SKILL.md` of a folder with this name, as the standard has it.
+    """`SKILL.md` conforming to the Agent Skills standard.
 
-    Args:
-        skill: Whose description it is; its path is in the metadata.
-        name: That of the folder, in the characters that the standard allows.
-        text: What `compose` or `load_skill` returns.
-        fields: What `read_fields` returns; what the standard knows of it is passed on.
-        kept: Other keys that are passed on, too.
+    `name` is in the characters of the standard. Of `fields`, from `read_fields`,
+    standard
+    fields and further keys are passed on.
     """
-    passed = {*_PASSED_ON, *kept}
+    passed = {*_STANDARD_FIELDS, *extra_keys}
     known = {
         # A list of tools is one text in the standard.
         key: " ".join(map(str, value)) if isinstance(value, list) else value
         for key, value in (fields or {}).items()
         if key in passed and not isinstance(value, Mapping)
     }
-    metadata = mapping_of(fields or {}, "metadata").items()
+    metadata = get_mapping(fields or {}, "metadata").items()
     if fields:  # a rule has none; its keywords become metadata
         known["metadata"] = {k: v for k, v in metadata if isinstance(v, str)}
-    return render_document(derive_frontmatter(skill, name, known), text)
+    return render_document(build_frontmatter(skill, name, known), text)
 
 
-def derive_frontmatter(
-    skill: Skill, name: str, fields: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the frontmatter of a skill: its author's, with a legal name.
-
-    The path is in the metadata, and so are the keywords of a rule.
-
-    Args:
-        skill: Whose description it is.
-        name: In the characters that the standard allows.
-        fields: What `read_fields` returns.
-    """
-    description = cut_text(skill.description.strip(), MAX_DESCRIPTION)
+def build_frontmatter(skill: Skill, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Frontmatter with a legal name, the path and a rule's keywords in `metadata`."""
+    description = truncate_text(skill.description.strip(), MAX_DESCRIPTION)
     metadata = {
         key: value
-        for key, value in mapping_of(fields, "metadata").items()
+        for key, value in get_mapping(fields, "metadata").items()
         if not key.startswith(_RESERVED)
     }
     if not fields and skill.keywords:
         metadata["keywords"] = ", ".join(skill.keywords)
-    told: dict[str, Any] = {"name": name}
-    told |= {"description": description or f"The skill {skill.path}"}
-    told |= {key: value for key, value in fields.items() if key not in told}
-    told["metadata"] = metadata | {"path": skill.path}
-    cleaned: dict[str, Any] = json.loads(_quote(_without_long_keys(told)))
+    frontmatter: dict[str, Any] = {"name": name}
+    frontmatter |= {"description": description or f"The skill {skill.path}"}
+    frontmatter |= {key: value for key, value in fields.items() if key not in frontmatter}
+    frontmatter["metadata"] = metadata | {"path": skill.path}
+    cleaned: dict[str, Any] = json.loads(_quote(_drop_long_keys(frontmatter)))
     return cleaned
 
 
 def render_document(frontmatter: Mapping[str, Any], text: str) -> str:
-    """Return a text below its frontmatter, as `SKILL.md` has it."""
     lines = "".join(map(_render_field, frontmatter.items()))
     return f"---\n{lines}---\n\n{text}\n"
 
 
 def _render_field(field: tuple[str, Any]) -> str:
-    """Return a field; a mapping of texts has lines of its own, for strict readers."""
+    """A mapping of strings goes on lines of its own, for strict parsers."""
     key, value = field
-    is_plain = isinstance(value, Mapping) and all(
-        isinstance(each, str) for each in value.values()
-    )
+    is_plain = isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values())
     if not is_plain or not value:
         return f"{_render_key(key)}: {_quote(value)}\n"
     inner = "".join(f"  {_render_key(k)}: {_quote(v)}\n" for k, v in value.items())
     return f"{_render_key(key)}:\n{inner}"
 
 
-def _without_long_keys(value: Any) -> Any:
+def _drop_long_keys(value: Any) -> Any:
     if isinstance(value, Mapping):
         known = ((k, v) for k, v in value.items() if len(k) <= _MAX_KEY)
-        return {k: _without_long_keys(v) for k, v in known}
-    return list(map(_without_long_keys, value)) if isinstance(value, list) else value
+        return {k: _drop_long_keys(v) for k, v in known}
+    return list(map(_drop_long_keys, value)) if isinstance(value, list) else value
 
 
 def _render_key(key: str) -> str:
@@ -189,5 +168,4 @@ def _render_key(key: str) -> str:
 
 
 def _quote(value: object) -> str:
-    """Return a value in JSON, which YAML holds."""
-    return _UNFIT.sub(" ", json.dumps(value, ensure_ascii=False))
+    return _INVALID_IN_YAML.sub(" ", json.dumps(value, ensure_ascii=False))

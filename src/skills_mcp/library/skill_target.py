@@ -1,4 +1,4 @@
-"""Where a skill goes that is added to a source, and what it is called there."""
+"""Upload targets."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -12,88 +12,86 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import Mount
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.skills.file_tree import FolderEntry, FolderListing, FolderTree
-from skills_mcp.skills.homes import WHOLE, Selection, find_layout, lies_in
+from skills_mcp.skills.homes import DEFAULT_SELECTION, Selection, find_layout, is_inside
 
 if TYPE_CHECKING:
     from skills_mcp.content.git.proposal import Proposal
 
 
-KeepFiles = Callable[[Collection[str], Callable[[str], bytes]], Collection[str]]
-"""Chooses which files of a folder stay: of their paths in it, and a reader of them."""
+FileSelector = Callable[[Collection[str], Callable[[str], bytes]], Collection[str]]
+"""Selects files to keep in a folder, given their paths and a reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillSuggestion:
-    """A package that is sent for review."""
-
     folder: Path
-    """Its files; the name is that of the skill's folder."""
     branch: str
     message: str
-    """That of the commit."""
-    keep: KeepFiles | None = None
-    """Chooses what of the folder before stays; None for nothing."""
+    keep: FileSelector | None = None
+    """Selects existing files to keep; None for none."""
     timeout_seconds: float = inf
-    """How long it may take, if the settings do not say less."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillTarget:
-    """A folder of skills that are served."""
+    """A served folder of skills, to add skills to."""
 
     folder: Path
-    """Of a repository it is that of a commit, in which nothing may be written."""
-    place: str
-    """The same within the source, such as `skills`; empty for its top."""
+    """Read-only for a repository: the folder of a commit."""
+    source_folder: str
+    """The folder relative to the source, such as `skills`; empty for its top."""
     prefix: str
-    """Stands before the path of each skill in it, such as `teams/web/`."""
     repository: RemoteBranch | None = None
-    """Where changes are reviewed; None for a folder, which takes them at once."""
-    selection: Selection = WHOLE
-    """Which part of the source is served."""
+    """Repository for reviews; None for a folder, changed at once."""
+    selection: Selection = DEFAULT_SELECTION
 
     def keeps_layout(self, package: Path) -> bool:
-        """Whether each skill keeps its path once a package is in the folder.
+        """Whether adding a package leaves all existing paths unchanged.
 
         A package called `skills` at the top of a source would hide all others, and one
-        in the folder of a plugin would be served under the name of the plugin.
+        in the
+        folder of a plugin would be served under the name of the plugin.
         """
-        top = self.folder.parents[self.place.count("/")] if self.place else self.folder
+        top = (
+            self.folder.parents[self.source_folder.count("/")]
+            if self.source_folder
+            else self.folder
+        )
         source = FolderTree(top)
-        placed = f"{self.place}/{package.name}".lstrip("/")
+        placed = f"{self.source_folder}/{package.name}".lstrip("/")
         before = find_layout(source, self.selection).homes
-        after = find_layout(_Addition(source, placed, package), self.selection).homes
+        after = find_layout(_OverlaidTree(source, placed, package), self.selection).homes
         parts = [part for home in after for part in home.parts if part]
-        return before == after and not any(lies_in(part, placed) for part in parts)
+        return before == after and not any(is_inside(part, placed) for part in parts)
 
     @property
     def address(self) -> str:
-        """The URL of the repository, or the path of the folder."""
         return self.repository.url if self.repository else str(self.folder)
 
 
 @dataclass(frozen=True, slots=True)
-class _Addition:
-    """A source as it would be with another folder in it, as a `FileTree`."""
+class _OverlaidTree:
+    """`FileTree` of a source overlaid with another folder."""
 
     source: FolderTree
     placed: str
     folder: Path
 
-    def list(self, folder: str, most: int) -> FolderListing:
-        if lies_in(folder, self.placed):
-            return FolderTree(self.folder).list(self._inside(folder), most)
+    def list(self, folder: str, limit: int) -> FolderListing:
+        if is_inside(folder, self.placed):
+            return FolderTree(self.folder).list(self._inside(folder), limit)
         above, _, name = self.placed.rpartition("/")
-        listing = self.source.list(folder, most)
+        listing = self.source.list(folder, limit)
         if folder != above:
             return listing
         entries = {**listing.entries, name: FolderEntry("folder")}
         return FolderListing(
-            {each: entries[each] for each in sorted(entries)}, len(entries)
+            {entry_name: entries[entry_name] for entry_name in sorted(entries)},
+            len(entries),
         )
 
     def read(self, file: str) -> bytes | None:
-        if lies_in(file, self.placed):
+        if is_inside(file, self.placed):
             return FolderTree(self.folder).read(self._inside(file))
         return self.source.read(file)
 
@@ -103,11 +101,9 @@ class _Addition:
 
 @dataclass(frozen=True, slots=True)
 class SkillReview:
-    """A branch with a skill that people review before it is served."""
-
     branch: str
     url: str
-    """Where a review of it is opened; empty if the forge is unknown."""
+    """Page to open a review; empty if the forge is unknown."""
     is_new: bool
     """False if the same archive was sent before."""
 
@@ -118,15 +114,14 @@ class SkillReview:
         repository: RemoteBranch,
         forges: Mapping[str, ForgeKind],
     ) -> "SkillReview":
-        """Return what people are told about a branch that was pushed."""
         from skills_mcp.content.git.forge import derive_review_url
 
         url = derive_review_url(repository.url, proposal.base, proposal.branch, forges)
         return cls(proposal.branch, url, proposal.is_new)
 
 
-def require_takes_skills(mount: Mount, mode: UploadMode) -> None:
-    """Refuse a source that cannot take skills in this way.
+def require_upload_target(mount: Mount, mode: UploadMode) -> None:
+    """Refuse a source incompatible with `upload.mode`.
 
     Raises:
         ConfigError: It is of the other kind, or serves no branch.
@@ -150,10 +145,10 @@ def require_takes_skills(mount: Mount, mode: UploadMode) -> None:
 
 
 def find_skill_target(mount: Mount) -> SkillTarget:
-    """Return where the skills of a source lie.  Blocking.
+    """Locate the skills folder of a source.  Blocking.
 
     Raises:
-        SyncError: Nothing was fetched yet.
+        SyncError: The source was not fetched yet.
     """
     source = mount.source
     checkout = source.open()
@@ -166,6 +161,4 @@ def find_skill_target(mount: Mount) -> SkillTarget:
         return SkillTarget(checkout.directory, "", above, repository, mount.selection)
     home = layout.homes[0]
     folder = checkout.directory / home.folder
-    return SkillTarget(
-        folder, home.folder, above + home.prefix, repository, mount.selection
-    )
+    return SkillTarget(folder, home.folder, above + home.prefix, repository, mount.selection)

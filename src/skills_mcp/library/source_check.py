@@ -1,4 +1,4 @@
-"""Whether a source can be read now, asked without fetching anything."""
+"""Reachability."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,35 +10,22 @@ from skills_mcp.errors import SyncError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCheck:
-    """What was found of one source."""
-
     name: str
     mode: Mode
     git_version: str = ""
-    """What Git says of itself; empty for a folder."""
     git_error: SyncError | None = None
-    """Why Git cannot be used, if it cannot."""
-    is_asked: bool = True
-    """Whether the source was asked; a remote is not if the program is offline."""
+    was_contacted: bool = True
+    """False for a remote in offline mode."""
     error: SyncError | None = None
-    """Why the source cannot be read."""
     commit: str | None = None
-    """The newest commit of a remote."""
     sent_at: datetime | None = None
-    """The clock of the remote when it answered, if it was asked over HTTP."""
+    """The remote's clock (HTTP `Date`), for clock skew."""
     answered_at: datetime | None = None
-    """Ours at that moment."""
+    """Our clock at the same moment."""
     sends_token: bool = False
-    """Whether a token of the operator was sent along."""
 
 
 def check_source(mount: Mount, *, is_offline: bool) -> SourceCheck:
-    """Ask a source whether it can be read.  Blocking.
-
-    Args:
-        mount: The source.
-        is_offline: Whether no network may be used.
-    """
     source = mount.source
     if isinstance(source, RemoteBranch):
         return _check_remote(source, is_offline=is_offline)
@@ -54,9 +41,9 @@ def _check_remote(source: RemoteBranch, *, is_offline: bool) -> SourceCheck:
     try:
         version = source.read_git_version()
     except SyncError as error:
-        return SourceCheck(name=name, mode=mode, git_error=error, is_asked=False)
+        return SourceCheck(name=name, mode=mode, git_error=error, was_contacted=False)
     if is_offline:
-        return SourceCheck(name=name, mode=mode, git_version=version, is_asked=False)
+        return SourceCheck(name=name, mode=mode, git_version=version, was_contacted=False)
     sends_token = source.sends_token
     try:
         answer = source.ask_remote()

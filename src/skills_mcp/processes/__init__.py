@@ -1,1 +1,1 @@
-"""Processes: groups of them, the memory of this one, and when to try again."""
+"""Process groups, memory, caches and back-off."""

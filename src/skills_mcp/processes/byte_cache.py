@@ -1,4 +1,4 @@
-"""An LRU cache bounded in bytes, whose values are made once for all who wait."""
+"""Caches of expensive values: LRU in bytes, and refreshed in the background."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -11,42 +11,39 @@ _OVERHEAD_BYTES = 300
 # How long a thread goes on waiting for another one after it was cancelled.
 _CHECK_SECONDS = 0.1
 
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
+CacheKey = TypeVar("CacheKey", bound=Hashable)
+CacheValue = TypeVar("CacheValue")
 
 
-class ByteCache(Generic[Key, Value]):
-    """Values that take long to make, those that were asked for last.  For threads.
+class ByteCache(Generic[CacheKey, CacheValue]):
+    """Thread-safe LRU cache of expensive values.
 
-    Of threads that want the same value at once one makes it (single-flight); if it
-    fails, or is cancelled, the next one does.
-
-    Args:
-        max_bytes: Of all values together; a larger one is not kept.
-        measure: Returns the size of a value in bytes.
-        check_cancelled: Raises in a thread whose result is not wanted any more.
+    Concurrent requests for a value share one computation; after a failure or
+    cancellation
+    (`check_cancelled` raises) the next one retries. A value larger than `max_bytes` is
+    not
+    stored.
     """
 
     def __init__(
         self,
         max_bytes: int,
-        measure: Callable[[Value], int],
+        measure: Callable[[CacheValue], int],
         check_cancelled: Callable[[], None] = lambda: None,
     ) -> None:
         self._max_bytes = max_bytes
         self._measure = measure
         self._check_cancelled = check_cancelled
         self._lock = Lock()
-        self._values: OrderedDict[Key, Value] = OrderedDict()
-        self._making: dict[Key, Event] = {}
+        self._values: OrderedDict[CacheKey, CacheValue] = OrderedDict()
+        self._making: dict[CacheKey, Event] = {}
         self.size_bytes = 0
         """Of all that is kept."""
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def get(self, key: Key, make: Callable[[], Value]) -> Value:
-        """Return the value of a key; `make` makes it if it is not kept."""
+    def get(self, key: CacheKey, make: Callable[[], CacheValue]) -> CacheValue:
         while True:
             with self._lock:
                 if key in self._values:
@@ -60,7 +57,7 @@ class ByteCache(Generic[Key, Value]):
             while not made.wait(_CHECK_SECONDS):
                 self._check_cancelled()
 
-    def _make(self, key: Key, make: Callable[[], Value]) -> Value:
+    def _make(self, key: CacheKey, make: Callable[[], CacheValue]) -> CacheValue:
         try:
             value = make()
             self._keep(key, value)
@@ -69,7 +66,7 @@ class ByteCache(Generic[Key, Value]):
                 self._making.pop(key).set()
         return value
 
-    def _keep(self, key: Key, value: Value) -> None:
+    def _keep(self, key: CacheKey, value: CacheValue) -> None:
         size = self._size_of(value)
         with self._lock:
             if size > self._max_bytes:
@@ -80,5 +77,5 @@ class ByteCache(Generic[Key, Value]):
                 _, oldest = self._values.popitem(last=False)
                 self.size_bytes -= self._size_of(oldest)
 
-    def _size_of(self, value: Value) -> int:
+    def _size_of(self, value: CacheValue) -> int:
         return self._measure(value) + _OVERHEAD_BYTES

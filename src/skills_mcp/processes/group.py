@@ -1,7 +1,6 @@
-"""Child processes in a group of their own, so that the whole tree can be ended.
+"""Child processes in their own groups, to kill whole trees.
 
-A child that starts children of its own (Git its transport, a script its tools)
-leaves them behind when only the child is killed.
+Grandchildren (Git's transport, a script's tools) survive if only the child is killed.
 """
 
 import os
@@ -19,11 +18,10 @@ GROUP_OPTIONS: Mapping[str, Any] = (
     if hasattr(os, "killpg")
     else {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
 )
-"""Options for `Popen` that put the child at the head of a new group."""
+"""Options of `Popen` for a new group led by the child."""
 
 
 def kill_group(pid: int) -> None:
-    """Kill every process of the group that `pid` leads."""
     try:
         if hasattr(os, "killpg"):
             os.killpg(pid, signal.SIGKILL)
@@ -34,13 +32,10 @@ def kill_group(pid: int) -> None:
 
 
 class Lifeline:
-    """Ends the group of a child when this process ends, also when it is killed.
+    """Kills a child's group when this process ends, even by SIGKILL.
 
-    It is a small shell that waits for the end of a pipe, which only this process holds
-    open. Where there is no POSIX shell, it does nothing.
-
-    Args:
-        pid: The child, which leads its group.
+    A small shell waits for the end of a pipe held open by this process only. Without a
+    POSIX shell it does nothing.
     """
 
     def __init__(self, pid: int) -> None:
@@ -57,8 +52,7 @@ class Lifeline:
                     **GROUP_OPTIONS,
                 )
 
-    def cut(self) -> None:
-        """End the shell, once the group has ended."""
+    def close_shell(self) -> None:
         if self._shell is None:
             return
         self._shell.kill()  # before its pipe closes

@@ -1,4 +1,4 @@
-"""A value that takes long to make: made in the background, and kept for a while."""
+"""Background refresh."""
 
 import logging
 import threading
@@ -10,21 +10,15 @@ from skills_mcp.errors import SkillsError
 
 logger = logging.getLogger(__name__)
 
-Value = TypeVar("Value")
+CachedValue = TypeVar("CachedValue")
 
 
-class Remembered(Generic[Value]):
-    """What a function has returned last; those who look never wait for it.
-
-    Args:
-        make: Makes the value, on a thread of its own.
-        seconds: How long a value, or a failure, is good enough.
-        clock: The time in seconds.
-    """
+class BackgroundCache(Generic[CachedValue]):
+    """Stale-while-revalidate cache of one value; readers never wait."""
 
     def __init__(
         self,
-        make: Callable[[], Value],
+        make: Callable[[], CachedValue],
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -32,13 +26,13 @@ class Remembered(Generic[Value]):
         self._seconds = seconds
         self._clock = clock
         self._gate = threading.Lock()
-        self._value: Value | None = None
+        self._value: CachedValue | None = None
         self._failure = ""
         self._made_at: float | None = None
         self._is_making = False
 
-    def look(self) -> Value | None:
-        """Return the newest value, None before the first; an old one is made anew."""
+    def get_stale(self) -> CachedValue | None:
+        """Newest value, None before the first; starts a refresh if stale."""
         with self._gate:
             if not self._is_making and self._is_old():
                 self._is_making = True
@@ -47,12 +41,10 @@ class Remembered(Generic[Value]):
 
     @property
     def is_making(self) -> bool:
-        """Whether a value is being made now."""
         return self._is_making
 
     @property
     def failure(self) -> str:
-        """Why the last value could not be made; empty if it could."""
         return self._failure
 
     def _is_old(self) -> bool:

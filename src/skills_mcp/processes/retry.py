@@ -1,15 +1,12 @@
-"""When to ask a host again: back-off with jitter, and what `Retry-After` says.  Pure.
+"""Back-off with jitter, and `Retry-After`.  Pure.
 
-One rule for each meaning, for content, events and embeddings alike:
+- A host's `Retry-After` is honoured.
+- Otherwise the pause is drawn between 0 and a limit doubling with every consecutive
+  failure (full jitter), so that machines do not retry in step.
+- No pause is shorter than a second or longer than an hour, whatever a host asks.
 
-- A host that says when to come back is asked then.
-- Without that, a pause is drawn between 0 and a limit that doubles with every failure
-  in a row (full jitter), so that machines that failed together come back apart.
-- No pause is shorter than a second or longer than an hour, also if a host asks for it.
-
-A library that repeats calls (stamina, tenacity) does not fit: content and events keep
-their state in a file that all processes of a machine share. It outlives the call and
-the process, so what is needed is the next pause and not a loop.
+Retry libraries (stamina, tenacity) do not fit: the state is in a file shared by all
+processes of a machine, so the result is the next pause and not a loop.
 """
 
 import math
@@ -28,68 +25,48 @@ _MAX_DOUBLINGS = 20
 _RANDOMNESS = random.Random()  # noqa: S311 - spreads load, guards nothing
 
 
-def derive_pause(
+def derive_backoff(
     failures: int,
     *,
     first_seconds: float,
     longest_seconds: float,
-    asked_seconds: float | None = None,
+    retry_after_seconds: float | None = None,
     randomness: random.Random = _RANDOMNESS,
 ) -> float:
-    """Return how many seconds to wait after some failures in a row.
-
-    Args:
-        failures: How many, the last one included.
-        first_seconds: The limit of the pause after the first failure.
-        longest_seconds: The limit after any number of failures.
-        asked_seconds: What the host asks for; None if it does not say.
-        randomness: Where the jitter comes from.
-    """
-    if asked_seconds is None or math.isnan(asked_seconds):
+    """Seconds to wait; a host's `Retry-After` precedes the drawn pause."""
+    if retry_after_seconds is None or math.isnan(retry_after_seconds):
         doublings = min(max(failures - 1, 0), _MAX_DOUBLINGS)
         limit = min(longest_seconds, first_seconds * 2**doublings)
-        asked_seconds = randomness.uniform(0, limit)
-    return min(max(asked_seconds, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)
+        retry_after_seconds = randomness.uniform(0, limit)
+    return min(max(retry_after_seconds, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)
 
 
-def is_resting(next_attempt_at: float, now: float) -> bool:
-    """Return whether the time of the next attempt is still to come.
+def is_backing_off(next_attempt_at: float, now: float) -> bool:
+    """Whether the next attempt is ahead; a pause beyond the limit is a wrong clock's.
 
-    A pause longer than any that is made here was written while the clock was wrong; it
-    keeps nothing back.
-
-    Args:
-        next_attempt_at: In seconds since the epoch.
-        now: In seconds since the epoch.
-
-    >>> is_resting(30, 29), is_resting(30, 30), is_resting(1e9, 29)
+    >>> is_backing_off(30, 29), is_backing_off(30, 30), is_backing_off(1e9, 29)
     (True, False, False)
     """
     return 0 < next_attempt_at - now <= MAX_PAUSE_SECONDS
 
 
 def parse_retry_after(text: str | None, now: datetime) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for, from 0 to an hour.
+    """Seconds of a `Retry-After` header, clamped to an hour; None if invalid.
 
-    None if there is no header, or if it is neither whole seconds nor a date (RFC 9110,
-    section 10.2.3).
-
-    Args:
-        text: The value of the header.
-        now: With a time zone; the `Date` of the reply, if there is one.
+    Whole seconds or a date (RFC 9110, section 10.2.3), relative to `now`.
 
     >>> parse_retry_after("120", datetime.now(UTC))
     120.0
     """
     text = (text or "").strip()
     if re.fullmatch(r"[0-9]{1,20}", text):
-        return limit_pause(float(text))
+        return clamp_pause(float(text))
     moment = parse_http_date(text)
-    return None if moment is None else limit_pause((moment - now).total_seconds())
+    return None if moment is None else clamp_pause((moment - now).total_seconds())
 
 
 def parse_http_date(text: str) -> datetime | None:
-    """Return the date of an HTTP header, with a time zone; None if it is no date."""
+    """Date of an HTTP header, with a time zone; None if invalid."""
     from email.utils import parsedate_to_datetime  # late: slow to import
 
     try:
@@ -100,6 +77,5 @@ def parse_http_date(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def limit_pause(seconds: float) -> float:
-    """Return a pause within the limits of what is honoured: 0 to an hour."""
+def clamp_pause(seconds: float) -> float:
     return min(max(seconds, 0.0), MAX_PAUSE_SECONDS)

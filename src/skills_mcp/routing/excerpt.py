@@ -1,11 +1,4 @@
-"""What counts of a long text, such as a pasted ticket or a log: linear, bounded.
-
-A task is a sentence or two, and mostly they stand before what was pasted, or behind it.
-Read as a whole, all the rest would speak against every skill. So a long text is read as
-its beginning and its end; if no skill fits one of these, as the paragraphs between, if
-they are few; and if none is near, as the words that stand out. The part that fits some
-skill best is the task.
-"""
+"""The relevant part of a long text."""
 
 import re
 from collections import Counter
@@ -18,108 +11,99 @@ from skills_mcp.routing.tokens import SILENT_WORDS, fold
 # A longer context is not scored as it is: most of it was pasted, and what people wrote
 # themselves is found in parts, too (measured: docs/explanation/routing.md). To the
 # keyword algorithm, which the specification defines, 10,000 are usual.
-LONGEST_WHOLE: Mapping[Algorithm, int] = MappingProxyType(
-    {"keyword": 10_000, "ranked": 600}
-)
-"""Characters of a context that is scored as it is."""
+MAX_UNCUT_CHARACTERS: Mapping[Algorithm, int] = MappingProxyType({"keyword": 10_000, "ranked": 600})
+"""Characters of a context scored without a cut."""
 
-_LONGEST_PART = 600  # characters; as much as a person writes
-_SHORTEST_PART = 20  # a greeting is shorter, and no task
+_MAX_PART_CHARACTERS = 600  # characters; as much as a person writes
+_MIN_PART_CHARACTERS = 20  # a greeting is shorter, and no task
 
 # How well a skill fits (`Matcher.rate`) that is likely meant; with less for the ends, a
 # prompt with headings had its task between them. Measured: docs/explanation/routing.md.
-_FITS = 0.4
-_NEAR = 0.05  # below it a skill is no near miss, unless the settings say otherwise
+_GOOD_SCORE = 0.4
+_NEAR_MISS_SCORE = 0.05  # below it a skill is no near miss, unless the settings say otherwise
 
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 _LINE_END = re.compile(r"\n")
 _WORD = re.compile(r"\w{3,64}")  # shorter words say little, longer ones are data
 
-_MOST_PARAGRAPHS = 6  # among more, the best fits by chance
-_MOST_COMPARED = 500
-_MOST_WORDS = 30  # as many as a long task has; more find no better
+_MAX_PARAGRAPHS = 6  # among more, the best fits by chance
+_MAX_COUNTED_WORDS = 500
+_MAX_EXCERPT_WORDS = 30  # as many as a long task has; more find no better
 
 
-def focus(matcher: Matcher, context: str, *, within: Mask = None) -> str:
-    """Return the part of a text that says best what its task is.
+def select_relevant_part(matcher: Matcher, context: str, *, within: Mask = None) -> str:
+    """Select the part of a long text with the best score; a short text stays whole.
 
-    A text that is not long is returned as it is.
-
-    Args:
-        matcher: Knows the skills.
-        context: The task, in free text of any length.
-        within: The skills that may be found; None for all.
+    Mostly the task stands before the pasted text, or behind it, and all the rest would
+    be evidence against every skill. So a pasted ticket or log is read as its beginning
+    and its end; if no skill fits these, as the paragraphs between, if they are few; and
+    if none is near, as its most frequent terms. Linear, bounded.
     """
-    if len(context) <= LONGEST_WHOLE[matcher.algorithm]:
+    if len(context) <= MAX_UNCUT_CHARACTERS[matcher.algorithm]:
         return context
-    rated: dict[str, float] = {}
-    for view, enough in _VIEWS:
-        parts = [part for part in view(context) if part not in rated]
-        rated |= {part: matcher.rate(part, within=within) for part in parts}
-        if max(rated.values()) >= enough:
+    scores: dict[str, float] = {}
+    for split, good_score in _STRATEGIES:
+        parts = [part for part in split(context) if part not in scores]
+        scores |= {part: matcher.quick_score(part, within=within) for part in parts}
+        if max(scores.values()) >= good_score:
             break
-    return max(rated, key=rated.__getitem__)
+    return max(scores, key=scores.__getitem__)
 
 
-def derive_ends(text: str) -> tuple[str, str]:
-    """Return the beginning of a text, and its end."""
+def take_ends(text: str) -> tuple[str, str]:
     text = text.strip()
     return _take_first(text), _take_last(text)
 
 
 def _take_first(text: str) -> str:
-    """Return the first paragraph, or the first line, or so much of it."""
-    beginning = text[: _LONGEST_PART + 1]
+    beginning = text[: _MAX_PART_CHARACTERS + 1]
     for boundary in (_BLANK_LINE, _LINE_END):
-        for found in boundary.finditer(beginning, _SHORTEST_PART):
+        for found in boundary.finditer(beginning, _MIN_PART_CHARACTERS):
             return beginning[: found.start()]
-    return beginning[:_LONGEST_PART]
+    return beginning[:_MAX_PART_CHARACTERS]
 
 
 def _take_last(text: str) -> str:
-    """Return the last paragraph, or the last line, or so much of it."""
-    end = text[-_LONGEST_PART - 1 :]
+    end = text[-_MAX_PART_CHARACTERS - 1 :]
     for boundary in (_BLANK_LINE, _LINE_END):
-        for found in reversed(
-            list(boundary.finditer(end, 0, len(end) - _SHORTEST_PART))
-        ):
+        for found in reversed(list(boundary.finditer(end, 0, len(end) - _MIN_PART_CHARACTERS))):
             return end[found.end() :]
-    return end[-_LONGEST_PART:]
+    return end[-_MAX_PART_CHARACTERS:]
 
 
-def find_paragraphs(text: str) -> Sequence[str]:
-    """Return the paragraphs that a person may have written; none of many."""
+def find_short_paragraphs(text: str) -> Sequence[str]:
+    """Find the paragraphs short enough to be typed; none if there are many."""
     found = [
         paragraph
         for paragraph in _BLANK_LINE.split(text)
-        if _SHORTEST_PART <= len(paragraph) <= _LONGEST_PART
+        if _MIN_PART_CHARACTERS <= len(paragraph) <= _MAX_PART_CHARACTERS
     ]
-    return found if len(found) <= _MOST_PARAGRAPHS else ()
+    return found if len(found) <= _MAX_PARAGRAPHS else ()
 
 
-def join_outstanding(text: str) -> tuple[str]:
-    """Return one text: the words that occur most often, ordinary ones counting less."""
+def join_frequent_terms(text: str) -> tuple[str]:
+    """Join the most frequent terms, with common words discounted, to one text."""
     # Late: the stemmer and the lists of words are not needed for the first answer.
     from skills_mcp.routing import lexicon
     from skills_mcp.routing.words import stem
 
     counted = Counter(_WORD.findall(text))
     folded: Counter[str] = Counter()
-    for word, count in counted.most_common(_MOST_COMPARED):
+    for word, count in counted.most_common(_MAX_COUNTED_WORDS):
         if not word[0].isdecimal():
             folded[fold(word)] += count
     worth = {
-        word: count * lexicon.weight_of(stem(word))
+        word: count * lexicon.common_word_weight(stem(word))
         for word, count in folded.items()
         if word not in SILENT_WORDS
     }
     best = sorted(worth, key=lambda word: (-worth[word], word))
-    return (" ".join(best[:_MOST_WORDS]),)
+    return (" ".join(best[:_MAX_EXCERPT_WORDS]),)
 
 
 # How to read a long text, and how well a part has to fit so that no other way is tried.
-_VIEWS: Sequence[tuple[Callable[[str], Iterable[str]], float]] = (
-    (derive_ends, _FITS),
-    (find_paragraphs, _NEAR),
-    (join_outstanding, 0),
+_STRATEGIES: Sequence[tuple[Callable[[str], Iterable[str]], float]] = (
+    (take_ends, _GOOD_SCORE),
+    (find_short_paragraphs, _NEAR_MISS_SCORE),
+    (join_frequent_terms, 0),
 )

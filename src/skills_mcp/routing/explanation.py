@@ -1,4 +1,4 @@
-"""Why a task got its answer, and what would have changed it.  Pure."""
+"""Explain a decision: its evidence, and the changes for another one. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -7,44 +7,51 @@ from fractions import Fraction
 from typing import Any
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import Decision, choose, count_compared
-from skills_mcp.routing.excerpt import focus
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordEvidence
-from skills_mcp.routing.remedies import Answered, Contender, find_remedies
+from skills_mcp.routing.decision import (
+    Decision,
+    count_compared_candidates,
+    score_and_decide,
+)
+from skills_mcp.routing.excerpt import select_relevant_part
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, TermWeight
+from skills_mcp.routing.remedies import (
+    ExplainedCandidate,
+    ScoredDecision,
+    suggest_changes,
+)
 from skills_mcp.skills.model import Skill
 
-_SHOWN = 3
-"""Candidates that are looked into: the answer, its rival and the one behind."""
+_EXPLAINED_CANDIDATES = 3
+"""The answer, its rival and the one behind."""
 
 # Of a pasted ticket; more would hide the explanation.
-_MOST_WORDS = 30
-_MOST_REASONS = 10
-_MOST_IGNORED = 50
+_MAX_WORDS = 30
+_MAX_REASONS = 10
+_MAX_IGNORED = 50
 
-_MOST_SHOWN = 80  # of a word, a keyword or a task; more of them would be a long reply
+_MAX_TEXT_CHARACTERS = 80  # of a word, a keyword or a task; more of them would be a long reply
 
-_TYPED = re.compile(r"[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W_]+)*")
+_TYPED_WORD = re.compile(r"[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W_]+)*")
 
 _DIGITS = 4  # of a weight or worth in JSON; more says nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """An answer with its reasons."""
+    """A decision with its evidence."""
 
     algorithm: str
     decision: Decision
-    words: tuple[WordEvidence, ...]
-    """The words of the task that count, in its order."""
+    words: tuple[TermWeight, ...]
+    """The weighted terms of the task, in its order."""
     ignored: tuple[str, ...]
-    """Those that say nothing to this algorithm."""
-    contenders: tuple[Contender, ...]
-    """The best skills in their order, then the one that was asked about."""
+    """Words without weight for this algorithm."""
+    contenders: tuple[ExplainedCandidate, ...]
+    """The best skills in their order, then the requested one."""
     notes: tuple[str, ...]
-    """What would have changed the answer, in words for a person."""
 
 
-def explain(
+def explain_decision(
     matcher: Matcher,
     context: str,
     matching: Matching,
@@ -52,42 +59,32 @@ def explain(
     skill: Skill | None = None,
     within: Mask = None,
 ) -> Explanation:
-    """Say why a task gets its answer.
-
-    Args:
-        matcher: Knows the skills.
-        context: The task, in free text of any length.
-        matching: The settings in force.
-        skill: One to look into although it may be far behind: why not this one?
-        within: The skills that may be found; None for all.
-    """
-    whole, context = context, focus(matcher, context, within=within)
-    decision = choose(matcher, context, matching, within=within)
-    words = matcher.weigh(context)
-    compared = matcher.score(context, most=count_compared(matching), within=within)
-    best = compared[:_SHOWN]
+    """Explain a decision, and the rank of `skill`: why not this one?"""
+    full_text, context = context, select_relevant_part(matcher, context, within=within)
+    decision = score_and_decide(matcher, context, matching, within=within)
+    words = matcher.weigh_terms(context)
+    compared = matcher.score(context, limit=count_compared_candidates(matching), within=within)
+    best = compared[:_EXPLAINED_CANDIDATES]
     contenders = tuple(
-        _look_into(matcher, context, candidate, place, within)
-        for place, candidate in enumerate(best, 1)
+        _explain_candidate(matcher, context, candidate, rank, within)
+        for rank, candidate in enumerate(best, 1)
     )
-    asked, notes = skill, []
+    requested, notes = skill, []
     if skill and all(candidate.skill.path != skill.path for candidate in best):
-        far = _look_for(matcher, context, skill, within)
-        if far:
-            contenders += (far,)
+        explained = _explain_skill(matcher, context, skill, within)
+        if explained:
+            contenders += (explained,)
         else:
-            asked = None
+            requested = None
             notes.append(f"{skill.path} is outside of the part that was chosen from")
-    if context != whole:
-        notes.append(
-            f"of this long text a part was taken for the task: {_cut(context)}"
-        )
-    notes += find_remedies(
-        Answered(decision, compared, matcher.algorithm),
+    if context != full_text:
+        notes.append(f"of this long text a part was taken for the task: {_to_short_line(context)}")
+    notes += suggest_changes(
+        ScoredDecision(decision, compared, matcher.algorithm),
         contenders,
         words,
         matching,
-        asked=asked,
+        requested=requested,
     )
     return Explanation(
         algorithm=matcher.algorithm,
@@ -100,89 +97,84 @@ def explain(
 
 
 def render_explanation(explanation: Explanation) -> dict[str, Any]:
-    """Return an explanation as JSON has it, without the decision."""
     return {
         "algorithm": explanation.algorithm,
-        "words": [_render_word(word) for word in pick_words(explanation)],
+        "words": [_render_word(word) for word in heaviest_words(explanation)],
         "ignored": list(explanation.ignored),
-        "candidates": [_render_contender(each) for each in explanation.contenders],
+        "candidates": [_render_contender(contender) for contender in explanation.contenders],
         "notes": list(explanation.notes),
     }
 
 
-def pick_words(explanation: Explanation) -> tuple[WordEvidence, ...]:
-    """Return the words that weigh most, in the order of the task."""
-    heaviest = sorted(explanation.words, key=lambda word: -word.weight)[:_MOST_WORDS]
+def heaviest_words(explanation: Explanation) -> tuple[TermWeight, ...]:
+    heaviest = sorted(explanation.words, key=lambda word: -word.weight)[:_MAX_WORDS]
     return tuple(word for word in explanation.words if word in heaviest)
 
 
-def condense(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
-    """Return what counts most, and the rest together; the sum stays the same."""
-    ordered = sorted(evidence, key=lambda each: -abs(each.worth))
-    kept, rest = ordered[:_MOST_REASONS], ordered[_MOST_REASONS:]
+def summarize_evidence(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """Keep the largest contributions and sum up the rest; the total is unchanged."""
+    ordered = sorted(evidence, key=lambda item: -abs(item.worth))
+    heaviest, rest = ordered[:_MAX_REASONS], ordered[_MAX_REASONS:]
     if not rest:
-        return tuple(kept)
-    worth = sum(each.worth for each in rest)
+        return tuple(heaviest)
+    worth = sum(item.worth for item in rest)
     others = Evidence(word="", where="rest", found=f"{len(rest)} more", worth=worth)
-    return (*kept, others)
+    return (*heaviest, others)
 
 
-def _look_into(
-    matcher: Matcher, context: str, candidate: Candidate, place: int, within: Mask
-) -> Contender:
+def _explain_candidate(
+    matcher: Matcher, context: str, candidate: Candidate, rank: int, within: Mask
+) -> ExplainedCandidate:
     evidence = matcher.explain(context, candidate.skill, within=within)
-    return Contender(candidate.skill, candidate.score, place, evidence)
+    return ExplainedCandidate(candidate.skill, candidate.score, rank, evidence)
 
 
-def _look_for(
+def _explain_skill(
     matcher: Matcher, context: str, skill: Skill, within: Mask
-) -> Contender | None:
-    """Look into a skill at any place of the ranking; None if `within` leaves it out."""
-    for place, candidate in enumerate(matcher.score(context, within=within), 1):
+) -> ExplainedCandidate | None:
+    for rank, candidate in enumerate(matcher.score(context, within=within), 1):
         if candidate.skill.path == skill.path:
-            return _look_into(matcher, context, candidate, place, within)
-    everywhere = matcher.score(context) if within is not None else ()
-    if any(candidate.skill.path == skill.path for candidate in everywhere):
+            return _explain_candidate(matcher, context, candidate, rank, within)
+    unfiltered = matcher.score(context) if within is not None else ()
+    if any(candidate.skill.path == skill.path for candidate in unfiltered):
         return None
-    return Contender(skill, Fraction(0), None, ())
+    return ExplainedCandidate(skill, Fraction(0), None, ())
 
 
-def _cut(text: str) -> str:
-    """Return a text in one line that is short enough to be shown."""
-    line = " ".join(text[: _MOST_SHOWN + 1].split())
-    return line if len(line) <= _MOST_SHOWN else f"{line[: _MOST_SHOWN - 1]}…"
+def _to_short_line(text: str) -> str:
+    line = " ".join(text[: _MAX_TEXT_CHARACTERS + 1].split())
+    return line if len(line) <= _MAX_TEXT_CHARACTERS else f"{line[: _MAX_TEXT_CHARACTERS - 1]}…"
 
 
 def _find_ignored(matcher: Matcher, context: str) -> tuple[str, ...]:
-    """Return the words that the matcher takes for nothing, each alone."""
-    typed = dict.fromkeys(word.casefold() for word in _TYPED.findall(context))
-    ignored = (word for word in typed if not matcher.weigh(word))
-    few = zip(ignored, range(_MOST_IGNORED), strict=False)
-    return tuple(_cut(word) for word, _ in few)
+    typed = dict.fromkeys(word.casefold() for word in _TYPED_WORD.findall(context))
+    ignored = (word for word in typed if not matcher.weigh_terms(word))
+    few = zip(ignored, range(_MAX_IGNORED), strict=False)
+    return tuple(_to_short_line(word) for word, _ in few)
 
 
-def _render_word(word: WordEvidence) -> dict[str, Any]:
+def _render_word(word: TermWeight) -> dict[str, Any]:
     return {
-        "word": _cut(word.typed),
-        "term": _cut(word.term),
+        "word": _to_short_line(word.typed),
+        "term": _to_short_line(word.term),
         "weight": round(word.weight, _DIGITS),
         "skills": word.skills,
     }
 
 
-def _render_contender(contender: Contender) -> dict[str, Any]:
+def _render_contender(contender: ExplainedCandidate) -> dict[str, Any]:
     return {
         "skill_path": contender.skill.path,
-        "place": contender.place,
+        "place": contender.rank,
         "score": round(float(contender.score), _DIGITS),
-        "evidence": [_render_evidence(each) for each in condense(contender.evidence)],
+        "evidence": [_render_evidence(item) for item in summarize_evidence(contender.evidence)],
     }
 
 
 def _render_evidence(evidence: Evidence) -> dict[str, Any]:
     return {
-        "word": _cut(evidence.word),
+        "word": _to_short_line(evidence.word),
         "where": evidence.where,
-        "found": _cut(evidence.found),
+        "found": _to_short_line(evidence.found),
         "worth": round(evidence.worth, _DIGITS),
     }

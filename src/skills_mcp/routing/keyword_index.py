@@ -1,8 +1,8 @@
-"""Which skills declare a keyword, and which keywords a word of a task can match.
+"""The keyword algorithm of the specification, without its triple loop.
 
-Skills share most of their keywords, so each distinct one is compared once. It is
-found without looking at the others: by the parts of the token that it can be, or by
-three letters that the token has, too.
+Skills share most of their keywords, so each distinct one is compared once. The index
+finds the keywords inside a token by its substrings, and those around a token by a
+shared trigram.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from skills_mcp.routing.tokens import STOP_WORDS, fold, tokenize
 
-Numbers = NDArray[np.uint32]
+KeywordNumbers = NDArray[np.uint32]
 
 # Two letters of an alphabet are inside half of all words; two characters of a
 # script that writes syllables or ideas are a word of their own.
@@ -30,34 +30,30 @@ _GRAM = 3
 
 # By its first letters nearly every keyword is passed over, even in a token of 10,000
 # letters; two characters that are a whole keyword are no ASCII.
-_OPENING = 3
-_ASCII_OPENINGS = (_OPENING,)
-_ALL_OPENINGS = (_SHORT_WITHOUT_ALPHABET, _OPENING)
+_PREFIX_LENGTH = 3
+_ASCII_PREFIX_LENGTHS = (_PREFIX_LENGTH,)
+_ALL_PREFIX_LENGTHS = (_SHORT_WITHOUT_ALPHABET, _PREFIX_LENGTH)
 
 _SEPARATOR = "\0"  # in no keyword: it could not be typed
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """Which skills, by number, declare each keyword; a list for each, in one array."""
+class KeywordPostings:
+    """Postings of keywords: the skills of each, by number, in one array."""
 
-    skills: Numbers
-    ends: Numbers
+    skills: KeywordNumbers
+    ends: KeywordNumbers
 
-    def of(self, keywords: Numbers) -> Numbers:
-        """Return the skills of some keywords, each as often as it declares them."""
+    def of(self, keywords: KeywordNumbers) -> KeywordNumbers:
         starts, ends = self.ends[keywords], self.ends[keywords + 1]
-        return self.skills[_join_ranges(starts, ends)]
+        return self.skills[_concatenate_ranges(starts, ends)]
 
 
 class KeywordIndex:
-    """The keywords of one set of skills.  Never changes.
-
-    Args:
-        arrays: As `build` made them, here or in another process.
+    """The keywords of one set of skills. Immutable.
 
     Raises:
-        ValueError: The arrays do not belong together.
+        ValueError: The arrays are inconsistent.
     """
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -65,7 +61,7 @@ class KeywordIndex:
         self.counts = arrays["counts"]
         """How many keywords each skill declares."""
         self.priorities = arrays["priorities"]
-        self.declared = Declared(arrays["skills"], arrays["skill_ends"])
+        self.declared = KeywordPostings(arrays["skills"], arrays["skill_ends"])
         self.unmatchable = arrays["unmatchable"]
         """The keywords that not even a task of the same words can match."""
         self._grams, self._gram_ends = arrays["grams"], arrays["gram_ends"]
@@ -74,14 +70,12 @@ class KeywordIndex:
 
     @classmethod
     def build(cls, declared: Iterable[tuple[Sequence[str], int]]) -> "KeywordIndex":
-        """Return the index of skills, given by their keywords and their priority."""
-        rows = [(list(map(clean, words)), priority) for words, priority in declared]
+        """Index skills, each as its keywords and its priority."""
+        rows = [(list(map(normalize_keyword, words)), priority) for words, priority in declared]
         words = list(dict.fromkeys(chain.from_iterable(words for words, _ in rows)))
         numbers = {word: number for number, word in enumerate(words)}
         lengths = np.fromiter((len(words) for words, _ in rows), np.uint32)
-        keywords = np.fromiter(
-            (numbers[word] for words, _ in rows for word in words), np.int64
-        )
+        keywords = np.fromiter((numbers[word] for words, _ in rows for word in words), np.int64)
         skills = np.repeat(np.arange(len(rows), dtype=np.uint32), lengths)
         order = np.argsort(keywords, kind="stable")
         return cls(
@@ -90,7 +84,7 @@ class KeywordIndex:
                 "counts": lengths,
                 "priorities": np.fromiter((p for _, p in rows), np.int32),
                 "skills": skills[order],
-                "skill_ends": _ends(np.bincount(keywords, minlength=len(words))),
+                "skill_ends": _cumulate(np.bincount(keywords, minlength=len(words))),
                 "unmatchable": np.fromiter(_find_unmatchable(words), np.uint32),
                 **_index_grams(words),
             }
@@ -98,54 +92,47 @@ class KeywordIndex:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "KeywordIndex":
-        """Return the index of arrays that were kept.
+        """Restore an index from stored arrays.
 
         Raises:
-            ValueError: They do not belong together.
+            ValueError: The arrays are inconsistent.
         """
         return cls(arrays)
 
     @cached_property
     def words(self) -> list[str]:
-        """The distinct keywords, folded."""
         if not len(self.declared.ends) - 1:
             return []
         text = bytes(self.arrays["words"]).decode(errors="surrogatepass")
         return text.split(_SEPARATOR)
 
-    def match(self, token: str) -> Numbers:
-        """Return the keywords that equal, contain or are contained in a token.
-
-        If either is short, only equality counts: `go` is not `golang`,
-        and `golang` is not `go`.
-        """
+    def match(self, token: str) -> KeywordNumbers:
+        """Find the keywords equal to, inside, or around a token; short ones: equal."""
         equal = self._numbers.get(token)
         found = set() if equal is None else {equal}
         if not is_short(token):
-            found.update(self._find_inside(token))
-            found.update(self._find_around(token))
+            found.update(self._find_substrings(token))
+            found.update(self._find_superstrings(token))
         return np.fromiter(sorted(found), np.uint32)
 
-    def _find_inside(self, token: str) -> Iterator[int]:
-        """Iterate over the keywords that are a part of the token."""
-        openings = _ASCII_OPENINGS if token.isascii() else _ALL_OPENINGS
+    def _find_substrings(self, token: str) -> Iterator[int]:
+        openings = _ASCII_PREFIX_LENGTHS if token.isascii() else _ALL_PREFIX_LENGTHS
         for start, opening in product(range(len(token) - 1), openings):
             for length in self._lengths.get(token[start : start + opening], ()):
                 number = self._long_numbers.get(token[start : start + length])
                 if number is not None:
                     yield number
 
-    def _find_around(self, token: str) -> Iterator[int]:
-        """Iterate over the keywords that the token is a part of."""
+    def _find_superstrings(self, token: str) -> Iterator[int]:
         if len(token) < _GRAM:
             yield from self._pairs.get(token, ())
             return
         grams = np.fromiter(set(_grams_of(token)), np.int64)
-        places = np.searchsorted(self._grams, grams)
-        places = np.minimum(places, max(len(self._grams) - 1, 0))
-        if not len(self._grams) or (self._grams[places] != grams).any():
+        positions = np.searchsorted(self._grams, grams)
+        positions = np.minimum(positions, max(len(self._grams) - 1, 0))
+        if not len(self._grams) or (self._grams[positions] != grams).any():
             return  # it has three letters that no keyword has
-        starts, ends = self._gram_ends[places], self._gram_ends[places + 1]
+        starts, ends = self._gram_ends[positions], self._gram_ends[positions + 1]
         rarest = int(np.argmin(ends - starts))
         for number in self._holders[starts[rarest] : ends[rarest]].tolist():
             if token in self.words[number]:
@@ -161,16 +148,15 @@ class KeywordIndex:
 
     @cached_property
     def _lengths(self) -> dict[str, list[int]]:
-        """How long the keywords are that begin so."""
         lengths: dict[str, set[int]] = {}
         for word in self._long_numbers:
             if " " not in word:  # no token has a space in it
-                lengths.setdefault(word[:_OPENING], set()).add(len(word))
+                lengths.setdefault(word[:_PREFIX_LENGTH], set()).add(len(word))
         return {opening: sorted(found) for opening, found in lengths.items()}
 
     @cached_property
     def _pairs(self) -> dict[str, list[int]]:
-        """The keywords that hold two characters of a script without spaces."""
+        """Keywords by bigram, for scripts without spaces."""
         holders: dict[str, list[int]] = {}
         for word, number in self._long_numbers.items():
             if not word.isascii():
@@ -179,7 +165,6 @@ class KeywordIndex:
         return holders
 
     def _check(self) -> None:
-        """Refuse arrays that are not of one index: a file may be damaged."""
         pairs = (
             (self.declared.ends, self.declared.skills),
             (self._gram_ends, self._holders),
@@ -187,9 +172,9 @@ class KeywordIndex:
         fits = all(
             len(ends)
             and int(ends[0]) == 0
-            and int(ends[-1]) == len(whole)
+            and int(ends[-1]) == len(values)
             and bool((ends[1:] >= ends[:-1]).all())
-            for ends, whole in pairs
+            for ends, values in pairs
         )
         fits = fits and len(self._gram_ends) == len(self._grams) + 1
         fits = fits and len(self.words) == len(self.declared.ends) - 1
@@ -207,7 +192,7 @@ class KeywordIndex:
 
 
 def is_short(word: str) -> bool:
-    """Whether a word is too short to be a part of another."""
+    """Whether a word is too short for substring matches."""
     if len(word) >= _SHORT:
         return False
     if len(word) < _SHORT_WITHOUT_ALPHABET:
@@ -216,8 +201,7 @@ def is_short(word: str) -> bool:
 
 
 @lru_cache(maxsize=65_536)  # skills share most of them, and every answer reads some
-def clean(keyword: str) -> str:
-    """Return a keyword as it is compared."""
+def normalize_keyword(keyword: str) -> str:
     return fold(keyword).replace(_SEPARATOR, " ")
 
 
@@ -228,11 +212,11 @@ def _encode(words: Sequence[str]) -> bytes:
 def _find_unmatchable(words: Sequence[str]) -> Iterator[int]:
     for number, word in enumerate(words):
         is_plain = word.isalnum() and word not in STOP_WORDS  # it is its own token
-        if not is_plain and not any(_is_match(t, word) for t in tokenize(word)):
+        if not is_plain and not any(_matches(t, word) for t in tokenize(word)):
             yield number
 
 
-def _is_match(token: str, word: str) -> bool:
+def _matches(token: str, word: str) -> bool:
     if token == word:
         return True
     is_equal_only = is_short(token) or is_short(word)
@@ -240,7 +224,7 @@ def _is_match(token: str, word: str) -> bool:
 
 
 def _index_grams(words: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Return which keywords have which three letters in a row."""
+    """Invert the trigrams of all long keywords."""
     long = [(number, word) for number, word in enumerate(words) if not is_short(word)]
     text = "".join(word for _, word in long)
     letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
@@ -248,9 +232,7 @@ def _index_grams(words: Sequence[str]) -> dict[str, NDArray[Any]]:
         np.fromiter((number for number, _ in long), np.uint32, len(long)),
         np.fromiter((len(word) for _, word in long), np.int64, len(long)),
     )
-    one, two, three = (
-        letters[n : len(letters) - 2 + n].astype(np.int64) for n in range(3)
-    )
+    one, two, three = (letters[n : len(letters) - 2 + n].astype(np.int64) for n in range(3))
     grams = (one << 2 * _LETTER_BITS) | (two << _LETTER_BITS) | three
     is_within = owners[2:] == owners[: len(owners) - 2]
     grams, holders = grams[is_within], owners[2:][is_within]
@@ -262,7 +244,7 @@ def _index_grams(words: Sequence[str]) -> dict[str, NDArray[Any]]:
     return {
         "grams": distinct,
         "gram_keywords": holders[is_new],
-        "gram_ends": _ends(counts),
+        "gram_ends": _cumulate(counts),
     }
 
 
@@ -272,12 +254,11 @@ def _grams_of(word: str) -> Iterator[int]:
         yield (one << 2 * _LETTER_BITS) | (two << _LETTER_BITS) | three
 
 
-def _ends(lengths: Iterable[int]) -> NDArray[np.uint32]:
+def _cumulate(lengths: Iterable[int]) -> NDArray[np.uint32]:
     return np.fromiter(accumulate(lengths, initial=0), np.uint32)
 
 
-def _join_ranges(starts: Numbers, ends: Numbers) -> NDArray[np.int64]:
-    """Return the numbers of all ranges, one range after the other."""
+def _concatenate_ranges(starts: KeywordNumbers, ends: KeywordNumbers) -> NDArray[np.int64]:
     lengths = (ends - starts).astype(np.int64)
     total = int(lengths.sum())
     shift = np.repeat(starts - np.concatenate(([0], lengths.cumsum()[:-1])), lengths)

@@ -1,9 +1,4 @@
-"""In which language a task is written, as far as it decides what its words are worth.
-
-Most skills are English, and most of a German or a Japanese task is in no skill then.
-That speaks against no skill, and what is named in it finds its skill all the same:
-`Wie richte ich Expo Router ein?`
-"""
+"""Language identification by function words."""
 
 import re
 from collections.abc import Set as AbstractSet
@@ -43,39 +38,36 @@ _SPANISH = frozenset((
 ))
 # fmt: on
 
-_FOREIGN = (FRENCH, _GERMAN, _SPANISH)
+_FOREIGN_LANGUAGES = (FRENCH, _GERMAN, _SPANISH)
 
 # One word is chance: "die" and "la" stand in English tasks, too.
-_LEAST = 2
+_MIN_FUNCTION_WORDS = 2
 
-_LETTERS = re.compile(r"[^\W\d_]+")
-_NO_LETTERS = bytes(sign for sign in range(128) if not chr(sign).isalpha())
-_TO_SPACES = bytes.maketrans(_NO_LETTERS, b" " * len(_NO_LETTERS))
+_LETTER_RUN = re.compile(r"[^\W\d_]+")
+_NON_LETTERS = bytes(sign for sign in range(128) if not chr(sign).isalpha())
+_TO_SPACES = bytes.maketrans(_NON_LETTERS, b" " * len(_NON_LETTERS))
 
 
 def find_function_words(text: str) -> AbstractSet[str]:
-    """Return the function words of the language of a text; none if it is English.
+    """Identify the language of a folded text by its function words; none for English.
 
-    French, German and Spanish are told from English, by the function words that the
-    text has. A text without any counts as English.
-
-    Args:
-        text: Folded.
+    Most skills are English, and most words of a German, French or Spanish task are in
+    no skill then: no evidence against a skill. A text without function words counts as
+    English.
 
     >>> sorted(find_function_words("wie richte ich expo router ein"))[:3]
     ['aber', 'alle', 'als']
     >>> find_function_words("how do i set up expo router")
     frozenset()
     """
-    words = set(_split(text))
-    best = max(_FOREIGN, key=lambda known: len(words & known))
+    words = set(_split_letters(text))
+    best = max(_FOREIGN_LANGUAGES, key=lambda known: len(words & known))
     found = len(words & best)
-    return best if found >= _LEAST and found > len(words & ENGLISH) else frozenset()
+    return best if found >= _MIN_FUNCTION_WORDS and found > len(words & ENGLISH) else frozenset()
 
 
-def _split(text: str) -> list[str]:
-    """Return the words of a text: the letters that stand together."""
+def _split_letters(text: str) -> list[str]:
     if not text.isascii():
-        return _LETTERS.findall(text)
+        return _LETTER_RUN.findall(text)
     # Several times as fast, and most texts are English.
     return text.encode().translate(_TO_SPACES).decode().split()

@@ -1,4 +1,4 @@
-"""What every routing algorithm can do: score skills for a task, and explain it."""
+"""The interface of the routing algorithms: score skills for a task, and explain."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,14 +11,14 @@ if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from numpy.typing import NDArray
 
 Mask: TypeAlias = "NDArray[np.bool_] | None"
-"""Some of the skills: whether each of them, by its number, is one. None for all."""
+"""Eligible skills: a flag per skill number. None for all."""
 
 Algorithm = Literal["keyword", "ranked"]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A skill that something in a task speaks for, and its score."""
+    """A skill with evidence in a task, and its score."""
 
     skill: Skill
     score: Fraction
@@ -28,76 +28,64 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WordEvidence:
-    """A word of the task, as an algorithm sees it."""
+class TermWeight:
+    """A term of a task, weighted by an algorithm."""
 
     typed: str
-    """As it stands in the task, folded."""
+    """As in the task, folded."""
     term: str
-    """What is compared: a token of the keyword algorithm, or a stem."""
+    """A token of the keyword algorithm, or a stem."""
     weight: float
-    """Its share of the task; those of all words add up to 1."""
+    """Its share of the task; all weights sum to 1."""
     skills: int
-    """How many skills it speaks for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One reason for a skill's score."""
+    """One part of a skill's score."""
 
     word: str
-    """The word of the task, or words; empty for what no word decides."""
+    """The matching words of the task; empty for evidence without a word."""
     where: str
-    """What holds it: `keyword`, `name`, `description`, `body`, `priority` …"""
+    """The field: `keyword`, `name`, `description`, `body`, `priority` …"""
     found: str
-    """What stands there, such as the keyword."""
+    """The match in the field, such as the keyword."""
     worth: float
-    """What it adds to the score; all evidence together is the score."""
+    """Its part of the score; all evidence sums to the score."""
 
 
 class Matcher(Protocol):
-    """Scores one set of skills for tasks; never changes."""
+    """Scores one set of skills for tasks. Immutable."""
 
     @property
-    def algorithm(self) -> Algorithm:
-        """Which of the two it is."""
-        ...
+    def algorithm(self) -> Algorithm: ...
 
     def score(
         self,
         context: str,
         *,
-        least: Fraction | None = None,
-        most: int | None = None,
+        min_score: Fraction | None = None,
+        limit: int | None = None,
         within: Mask = None,
     ) -> tuple[Candidate, ...]:
-        """Return the skills that the task speaks for, best first.
+        """Score the skills for a task, best first.
 
         Args:
-            context: The task, in free text.
-            least: Skills that score below it are left out; None keeps them all.
-            most: How many, if there are more; None for all that there are.
-            within: The skills that may be found; None for all.
+            context: The task.
+            min_score: The threshold; None for none.
+            limit: At most so many; None for all.
+            within: Eligible skills; None for all.
         """
         ...
 
-    def rate(self, context: str, *, within: Mask = None) -> float:
-        """Return how well the words of a text fit some skill, from 0 to 1.
-
-        It takes less time than to score, and asks no network.
-
-        Args:
-            context: The text.
-            within: The skills that may be found; None for all.
-        """
+    def quick_score(self, context: str, *, within: Mask = None) -> float:
+        """Score the best skill by words alone, 0 to 1; faster, without a request."""
         ...
 
-    def weigh(self, context: str) -> tuple[WordEvidence, ...]:
-        """Return the words of the task that count, and what each is worth."""
+    def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
+        """List the terms of the task with their weights."""
         ...
 
-    def explain(
-        self, context: str, skill: Skill, *, within: Mask = None
-    ) -> tuple[Evidence, ...]:
-        """Return what speaks for a skill; it adds up to what it scores within them."""
+    def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
+        """List the evidence for a skill; it sums to the score of `score`."""
         ...

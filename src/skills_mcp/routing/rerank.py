@@ -1,8 +1,4 @@
-"""A second look at the few skills that explain most of a task.
-
-It costs too much to look so at all of them: at the name as a whole, and at how near to
-each other the words of the task stand in a text.
-"""
+"""Re-rank by name and proximity."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,230 +9,220 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.routing import lexicon
-from skills_mcp.routing.task import Task, inform
+from skills_mcp.routing.task import Query, idf
 from skills_mcp.routing.text_index.inverted_index import FIELDS, TextIndex
-from skills_mcp.routing.text_index.ragged import drop_repeated
-from skills_mcp.routing.text_index.sequences import Terms
+from skills_mcp.routing.text_index.ragged import unique_sorted
+from skills_mcp.routing.text_index.sequences import TermNumbers
 
-Numbers = NDArray[np.int64]
-Features = NDArray[np.float64]
+SkillNumbers = NDArray[np.int64]
+FeatureValues = NDArray[np.float64]
 
-MOST = 30
-"""So many are looked at: 20 find a little less, and 50 nothing more."""
+RERANK_LIMIT = 30
+"""Skills to re-rank: 20 find a little less, and 50 nothing more."""
 
 # What each feature counts, beside 1 for the explained share of the task; measured.
 NAME_WEIGHT = 0.25
-NEARNESS_WEIGHT = 0.5
-WHOLE_WEIGHT = 1 + NAME_WEIGHT + NEARNESS_WEIGHT
+PROXIMITY_WEIGHT = 0.5
+TOTAL_WEIGHT = 1 + NAME_WEIGHT + PROXIMITY_WEIGHT
 
 # The evidence that is half of a whole. With it, a score is about how often the skill
 # that has it is the right one, where it is the best; measured.
-_HALF = 0.17
+_HALF_SCORE_EVIDENCE = 0.17
 
 # The more text there is, the more matches by chance: the same prompts need twice the
 # evidence among ten times the text. It is counted in postings; measured.
-_USUAL_TEXT = 20_000
-_LEAST_TEXT = 500
-_GROWTH = 0.3
+_REFERENCE_POSTINGS = 20_000
+_MIN_POSTINGS = 500
+_SIZE_EXPONENT = 0.3
 
 # So fast evidence vanishes with the share of the task that names other technologies. An
 # eighth is left in any case: a task may name them on the way ("our app in GitHub"), and
 # then the skill that serves it stays a near miss.
-_MISSING = 6
-_LEAST_LEFT = 1 / 8
+_MISSING_DECAY = 6
+_MIN_MISSING_FACTOR = 1 / 8
 
-_REACH = 6  # words of a skill that are further apart have little to do with each other
+_PROXIMITY_WINDOW = 6  # words of a skill that are further apart have little to do with each other
 
-_NAME = FIELDS.index("name")
+_NAME_FIELD = FIELDS.index("name")
 # A heading is a part of the body.
-_HEADINGS = FIELDS.index("headings")
+_HEADINGS_FIELD = FIELDS.index("headings")
 
-_NOWHERE = -1
+_NO_TERM = -1
 
-_Places = NDArray[np.signedinteger]
+_TermPositions = NDArray[np.signedinteger]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nearness:
-    """How near to each other the pairs of a task stand in some skills."""
+class Proximity:
+    """Proximity of the query's term pairs in some skills."""
 
-    pairs: Features
-    """A row per skill, a column per pair: 1 for neighbours, 0 for far apart."""
-    weights: Features
-    """The share of each pair; together 1, or none for a task without pairs."""
+    pairs: FeatureValues
+    """A row per skill, a column per pair: 1 if adjacent, 0 if far apart."""
+    weights: FeatureValues
+    """The weight of each pair; they sum to 1, or to 0 without pairs."""
 
     @property
-    def scores(self) -> Features:
-        """How near, all in all."""
+    def scores(self) -> FeatureValues:
         return self.pairs @ self.weights
 
 
-def combine(
-    explained: Features, covered: Features | float = 0, near: Features | float = 0
-) -> Features:
-    """Return the scores for three features, each from 0 to 1.
-
-    Args:
-        explained: The share of the task that the skill explains.
-        covered: The share of the skill's name that the task has.
-        near: How near to each other the task's neighbours are in the skill.
-    """
-    whole = explained * (1 + weigh_name(covered)) + NEARNESS_WEIGHT * near
-    return whole / WHOLE_WEIGHT
+def combine_features(
+    coverage: FeatureValues,
+    name_share: FeatureValues | float = 0,
+    proximity: FeatureValues | float = 0,
+) -> FeatureValues:
+    """Combine coverage, name coverage and proximity, each from 0 to 1, to one."""
+    total = coverage * (1 + name_bonus(name_share)) + PROXIMITY_WEIGHT * proximity
+    return total / TOTAL_WEIGHT
 
 
-def weigh_name(covered: Features | float) -> Features | float:
-    """Return what the share of a name counts: a single word of several next to nothing.
-
-    Of many alike names only one is in the task as a whole; what they share says little.
-    """
-    return NAME_WEIGHT * covered**2
+def name_bonus(name_share: FeatureValues | float) -> FeatureValues | float:
+    """Weigh the matched share of a name; words shared by many names say little."""
+    return NAME_WEIGHT * name_share**2
 
 
-class Weight(NamedTuple):
-    """What evidence for one task counts: the same for all skills."""
+class EvidenceWeight(NamedTuple):
+    """The weight of evidence for one query: the same for all skills."""
 
     plain: float
-    """Without regard to what is missing."""
     missing: tuple[int, ...] = ()
-    """Terms of the task that name technologies of which the best skill says nothing."""
+    """Technology terms of the query absent from the best skill."""
     share: float = 0.0
-    """Their share of the task's information."""
 
     @property
     def value(self) -> float:
-        """What it counts, all in all."""
-        return self.plain * max(exp(-_MISSING * self.share), _LEAST_LEFT)
+        return self.plain * max(exp(-_MISSING_DECAY * self.share), _MIN_MISSING_FACTOR)
 
 
-def weigh_evidence(index: TextIndex, task: Task) -> Weight:
-    """Return what evidence for a task counts among these texts.
+def evidence_weight(index: TextIndex, query: Query) -> EvidenceWeight:
+    """Weigh evidence by the length of the query and by the size of the index.
 
-    Much of a long task is beside the point, so that the same share of it is more
-    evidence; and much text matches much by chance, so that it is less.
+    Much of a long task is noise, so the same share is more evidence; and much text
+    matches much by chance, so it is less.
     """
-    text = max(index.postings.total, _LEAST_TEXT) / _USUAL_TEXT
-    return Weight(task.size / (_HALF * text**_GROWTH))
+    text = max(index.postings.total, _MIN_POSTINGS) / _REFERENCE_POSTINGS
+    return EvidenceWeight(query.size / (_HALF_SCORE_EVIDENCE * text**_SIZE_EXPONENT))
 
 
-def find_missing(index: TextIndex, task: Task, weight: Weight, best: int) -> Weight:
-    """Return the weight with regard to the technologies that the best skill lacks."""
+def penalize_missing_technologies(
+    index: TextIndex, query: Query, weight: EvidenceWeight, best: int
+) -> EvidenceWeight:
     missing = tuple(
         term
-        for term in np.flatnonzero(task.is_technology).tolist()
+        for term in np.flatnonzero(query.is_technology).tolist()
         if not any(
-            all(index.postings.holds(each, best) for each in terms)
-            for terms in _find_names(task, term)
+            all(index.postings.holds(number, best) for number in terms)
+            for terms in _find_technology_names(query, term)
         )
     )
-    share = float(task.information[list(missing)].sum()) / (task.whole or 1)
+    share = float(query.information[list(missing)].sum()) / (query.whole or 1)
     return weight._replace(missing=missing, share=share)
 
 
-def _find_names(task: Task, term: int) -> Iterator[tuple[int, ...]]:
-    """Iterate over what a technology is called: kubernetes is k8s, too."""
-    yield (int(task.numbers[term]),)
-    for relative in task.relatives[term]:
-        if relative.nearness >= lexicon.SAME:
-            yield relative.terms
+def _find_technology_names(query: Query, term: int) -> Iterator[tuple[int, ...]]:
+    yield (int(query.numbers[term]),)
+    for variant in query.relatives[term]:
+        if variant.nearness >= lexicon.SAME_WEIGHT:
+            yield variant.terms
 
 
-def publish(combined: Features, weight: float) -> Features:
-    """Return the scores as they are shown, in the same order and from 0 to 1.
-
-    Args:
-        combined: As `combine` returns them.
-        weight: What evidence for the task counts.
-    """
+def to_score(combined: FeatureValues, weight: float) -> FeatureValues:
+    """Map combined features to scores from 0 to 1; monotonic."""
     evidence = weight * combined**2
     return evidence / (evidence + 1)
 
 
-def cover_names(index: TextIndex, task: Task, documents: Numbers) -> Features:
-    """Return how much of each name the task has, by information."""
+def name_coverage(index: TextIndex, query: Query, documents: SkillNumbers) -> FeatureValues:
+    """Compute the share of each skill's name in the query, by idf."""
     if not len(documents):
         return np.zeros(0)
-    names = [index.sequences.read(each).field(_NAME) for each in documents.tolist()]
+    names = [index.sequences.read(document).field(_NAME_FIELD) for document in documents.tolist()]
     owners = np.arange(len(names)).repeat([*map(len, names)])
     terms = np.concatenate(names).astype(np.int64)
     # Each term of a name counts once.
-    keys = drop_repeated(owners * len(index.vocabulary) + terms)
+    keys = unique_sorted(owners * len(index.vocabulary) + terms)
     owners, terms = np.divmod(keys, len(index.vocabulary) or 1)
-    information = inform(index.postings.count_holders(terms), len(index))
-    near = (task.nearest.get(term, (0, 0.0))[1] for term in terms.tolist())
-    covered = information * np.fromiter(near, np.float64)
-    whole = np.bincount(owners, information, len(documents))
+    information = idf(index.postings.count_documents(terms), len(index))
+    similarities = (query.nearest.get(term, (0, 0.0))[1] for term in terms.tolist())
+    covered = information * np.fromiter(similarities, np.float64)
+    total = np.bincount(owners, information, len(documents))
     named = np.bincount(owners, covered, len(documents))
-    return np.divide(named, whole, out=np.zeros(len(documents)), where=whole > 0)
+    return np.divide(named, total, out=np.zeros(len(documents)), where=total > 0)
 
 
-def compare_pairs(index: TextIndex, task: Task, documents: Numbers) -> Nearness:
-    """Return how near to each other the task's neighbours are in each skill."""
-    count = len(task.pairs)
-    weights = task.information.take(task.pairs).sum(axis=1) * task.nearness
+def term_proximity(index: TextIndex, query: Query, documents: SkillNumbers) -> Proximity:
+    """Compute the proximity of the query's term pairs in each skill."""
+    count = len(query.pairs)
+    weights = query.information.take(query.pairs).sum(axis=1) * query.nearness
     weights /= weights.sum() or 1
     found = np.zeros((len(documents), count))
     if not found.size:
-        return Nearness(found, weights)
-    places, terms, nearness, owners = _find_terms(index, task, documents)
-    size = len(task.words)
-    by_terms = np.full(size * size, _NOWHERE, np.int16)  # a few hundred pairs
-    one, other = task.pairs.T
+        return Proximity(found, weights)
+    positions, terms, nearness, owners = _find_term_positions(index, query, documents)
+    size = len(query.words)
+    by_terms = np.full(size * size, _NO_TERM, np.int16)  # a few hundred pairs
+    one, other = query.pairs.T
     by_terms[one * size + other] = np.arange(count)
     by_terms[other * size + one] = np.arange(count)
-    first, second = _find_near(places)
+    first, second = _find_close_positions(positions)
     pairs = by_terms.take((terms * size).take(first) + terms.take(second))
     [is_pair] = (pairs >= 0).nonzero()
-    first, second, pairs = (each.take(is_pair) for each in (first, second, pairs))
-    distance = places.take(second) - places.take(first)
+    first, second, pairs = (column.take(is_pair) for column in (first, second, pairs))
+    distance = positions.take(second) - positions.take(first)
     worth = nearness.take(first) * nearness.take(second) / distance
     cells = owners.take(first) * count + pairs
     np.maximum.at(found.reshape(-1), cells, worth)
-    return Nearness(found, weights)
+    return Proximity(found, weights)
 
 
-def _find_near(places: _Places) -> tuple[_Places, _Places]:
-    """Return every two of ordered places that are within reach of each other."""
-    first: list[_Places] = []
-    second: list[_Places] = []
+def _find_close_positions(
+    positions: _TermPositions,
+) -> tuple[_TermPositions, _TermPositions]:
+    first: list[_TermPositions] = []
+    second: list[_TermPositions] = []
     # Every word of the task with those that follow it.
-    for step in range(1, _REACH + 1):
-        [here] = (places[step:] - places[:-step] <= _REACH).nonzero()
-        first.append(here)
-        second.append(here + step)
+    for step in range(1, _PROXIMITY_WINDOW + 1):
+        [starts] = (positions[step:] - positions[:-step] <= _PROXIMITY_WINDOW).nonzero()
+        first.append(starts)
+        second.append(starts + step)
     return np.concatenate(first), np.concatenate(second)
 
 
-def _find_terms(
-    index: TextIndex, task: Task, documents: Numbers
-) -> tuple[_Places, _Places, Features, _Places]:
-    """Return where the task's terms or their relatives stand in the documents.
+def _find_term_positions(
+    index: TextIndex, query: Query, documents: SkillNumbers
+) -> tuple[_TermPositions, _TermPositions, FeatureValues, _TermPositions]:
+    """Find the positions of the query's terms and variants in the documents.
 
-    Returns:
-        The places, counted through all fields of all documents, with a gap between
-        them; which term stands there; how near it comes to it; and in which document.
+    Positions count through all fields of all documents, with a gap between fields.
+    Returns positions, query terms, similarities and documents.
     """
     read = [index.sequences.read(document) for document in documents.tolist()]
-    texts: list[Terms] = []
-    for whole, ends in read:
-        texts += whole[: ends[_HEADINGS]], whole[ends[_HEADINGS + 1] :]
+    texts: list[TermNumbers] = []
+    for terms_of_document, ends in read:
+        texts += (
+            terms_of_document[: ends[_HEADINGS_FIELD]],
+            terms_of_document[ends[_HEADINGS_FIELD + 1] :],
+        )
     stops = np.array([ends for _, ends in read], np.int32)
     sizes = stops[:, 1:] - stops[:, :-1]
-    sizes[:, _HEADINGS] = 0
-    known = task.nearest
+    sizes[:, _HEADINGS_FIELD] = 0
+    known = query.nearest
     # The smaller its numbers are, the more of the table is where the processor is.
-    slots = np.full(
-        len(index.vocabulary), _NOWHERE, np.min_scalar_type(-len(known) - 1)
-    )
+    slots = np.full(len(index.vocabulary), _NO_TERM, np.min_scalar_type(-len(known) - 1))
     slots[list(known)] = np.arange(len(known))
     # `take` looks them up in a third of the time that brackets need.
     found = slots.take(np.concatenate(texts))
     # Small numbers: there may be tens of thousands, and each is read six times.
-    places = (found >= 0).nonzero()[0].astype(np.int32)
-    counts = places.searchsorted(np.cumsum(sizes, dtype=np.int32))
+    positions = (found >= 0).nonzero()[0].astype(np.int32)
+    counts = positions.searchsorted(np.cumsum(sizes, dtype=np.int32))
     counts[1:] -= counts[:-1].copy()
     fields = np.arange(sizes.size, dtype=np.int32).repeat(counts)
     terms = np.array([term for term, _ in known.values()], np.int32)
-    nearness = np.array([near for _, near in known.values()], np.float64)
-    slot, owners = found.take(places), fields // len(FIELDS)
-    return places + fields * _REACH, terms.take(slot), nearness.take(slot), owners
+    nearness = np.array([similarity for _, similarity in known.values()], np.float64)
+    slot, owners = found.take(positions), fields // len(FIELDS)
+    return (
+        positions + fields * _PROXIMITY_WINDOW,
+        terms.take(slot),
+        nearness.take(slot),
+        owners,
+    )

@@ -1,7 +1,4 @@
-"""Which skills a query finds, and why each of them.
-
-A query that names a skill is answered by name; all other words are ranked.
-"""
+"""Search of skills: by name if the query names one, else ranked."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,15 +6,15 @@ from fractions import Fraction
 from heapq import nsmallest
 from typing import Literal
 
-from skills_mcp.routing.decision import exact
-from skills_mcp.routing.excerpt import focus
+from skills_mcp.routing.decision import to_exact_fraction
+from skills_mcp.routing.excerpt import select_relevant_part
 from skills_mcp.routing.matcher import Candidate, Mask, Matcher
-from skills_mcp.routing.names import Names, clean, comparable
+from skills_mcp.routing.names import NameIndex, normalize_name, strip_mention
 from skills_mcp.skills.index import SCOPES
 from skills_mcp.skills.model import Skill
 
 Reason = Literal["exact_path", "exact_name", "prefix", "token_overlap"]
-"""What a hit owes its place to, in the order in which they count."""
+"""Why a hit ranks here, in order of precedence."""
 
 # What is named stands above what is ranked, however well that fits.
 _SCORES: dict[Reason, Fraction] = {
@@ -35,26 +32,24 @@ _FEW_HITS = 5
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A skill that a query found."""
+    """A skill found by a query."""
 
     skill: Skill
     score: float
-    """0 to 1, and never more than that of the hit before it."""
+    """0 to 1, never above the score of the previous hit."""
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a query found, best first."""
-
     hits: tuple[Hit, ...]
     total: int
-    """How many there were before the list was cut to the limit."""
+    """Hits before the cut to the limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
-    """A hit before it is shown."""
+class _ScoredHit:
+    """A hit before its score is capped."""
 
     skill: Skill
     score: Fraction
@@ -62,94 +57,86 @@ class _Ranked:
 
     @property
     def shown(self) -> Fraction:
-        """The score, between 0 and what its reason allows."""
         return min(max(self.score, Fraction()), _SCORES[self.reason])
 
     def order(self) -> tuple[int, float, int, str]:
-        """Return what to sort by: reason, score, scope and path."""
         # Fractions compare slowly; the nearest floats are in the same order.
         rank, score = _REASONS.index(self.reason), float(self.score)
         return rank, -score, SCOPES.index(self.skill.scope), self.skill.path
 
 
-def search(  # noqa: PLR0913 - each of them is a setting or an argument of the tool
+def search_skills(  # noqa: PLR0913 - each of them is a setting or an argument of the tool
     query: str,
     skills: Sequence[Skill],
-    names: Names,
+    names: NameIndex,
     matcher: Matcher,
     *,
     limit: int,
     threshold: float,
     within: Mask = None,
 ) -> SearchResult:
-    """Find the skills that a query names or describes.
+    """Find the skills for a query, by name or by text.
 
     Args:
-        query: A path, a name with or without `$`, the beginning of one, or words.
-        skills: Those that may be found; only what is found is asked for.
-        names: What they are called, in the same order.
-        matcher: Ranks these skills by what they say, and does not look at names
-            (`RankedMatcher.without_names`).
-        limit: The most hits.
-        threshold: The share of the best score that each of more than five hits has
-            to reach.
-        within: The skills that may be found; None for all.
+        query: A path, a name with or without `$`, a prefix of a name, or words.
+        skills: The skills in path order.
+        names: The index of their names.
+        matcher: A matcher of text alone (`RankedMatcher.without_names`).
+        limit: At most so many hits.
+        threshold: The share of the best score that each of more than five hits needs.
+        within: Eligible skills; None for all.
     """
-    text = clean(focus(matcher, query, within=within))
+    text = strip_mention(select_relevant_part(matcher, query, within=within))
     if not text:
         return SearchResult((), 0)
-    most = limit * _CANDIDATES_PER_HIT
-    named = _find_named(text, skills, names, within, most)
-    ranked = matcher.score(text, most=most + len(named), within=within)
-    others = (_rank(each) for each in ranked if each.skill.path not in named)
-    every = [*named.values(), *others]
-    best = nsmallest(most, every, key=_Ranked.order)
-    kept = _keep(best, exact(threshold))
-    shown = (Hit(hit.skill, float(hit.shown), hit.reason) for hit in kept[:limit])
-    return SearchResult(tuple(shown), len(kept))
+    limit_by_name = limit * _CANDIDATES_PER_HIT
+    named = _find_named(text, skills, names, within, limit_by_name)
+    ranked = matcher.score(text, limit=limit_by_name + len(named), within=within)
+    others = (_to_hit(candidate) for candidate in ranked if candidate.skill.path not in named)
+    candidates = [*named.values(), *others]
+    best = nsmallest(limit_by_name, candidates, key=_ScoredHit.order)
+    relevant = _apply_threshold(best, to_exact_fraction(threshold))
+    hits = (Hit(hit.skill, float(hit.shown), hit.reason) for hit in relevant[:limit])
+    return SearchResult(tuple(hits), len(relevant))
 
 
 def _find_named(
-    text: str, skills: Sequence[Skill], names: Names, within: Mask, most: int
-) -> dict[str, _Ranked]:
-    """Return what the text names, by path: the best ones, if there are many."""
-
+    text: str, skills: Sequence[Skill], names: NameIndex, within: Mask, limit: int
+) -> dict[str, _ScoredHit]:
     def place(number: int) -> tuple[int, str]:
         return SCOPES.index(names.scope(number)), names.path(number)
 
     by_reason: dict[Reason, Iterable[int]] = {
-        "exact_path": (*names.find_path(text), *_find_file(text, skills, names)),
+        "exact_path": (*names.find_path(text), *_find_by_file(text, skills, names)),
         "exact_name": names.find_name(text),
-        "prefix": names.find_beginning(text),
+        "prefix": names.find_by_prefix(text),
     }
     found: dict[int, Reason] = {}
     for reason, numbers in by_reason.items():
         allowed = {n for n in numbers if within is None or within[n]}
-        for number in nsmallest(most, allowed - found.keys(), key=place):
+        for number in nsmallest(limit, allowed - found.keys(), key=place):
             found[number] = reason
-    hits = (_Ranked(skills[n], _SCORES[why], why) for n, why in found.items())
+    hits = (_ScoredHit(skills[n], _SCORES[why], why) for n, why in found.items())
     return {hit.skill.path: hit for hit in hits}
 
 
-def _find_file(text: str, skills: Sequence[Skill], names: Names) -> Iterator[int]:
-    """Iterate over the skills whose Markdown file this is."""
-    wanted = comparable(text)
-    if not wanted.endswith(".md"):
+def _find_by_file(text: str, skills: Sequence[Skill], names: NameIndex) -> Iterator[int]:
+    file = normalize_name(text)
+    if not file.endswith(".md"):
         return
-    for number in names.find_near(text):
+    for number in names.find_by_file(text):
         skill = skills[number]
-        if wanted in {comparable(skill.file), comparable(str(skill.location))}:
+        if file in {normalize_name(skill.file), normalize_name(str(skill.location))}:
             yield number
             return
 
 
-def _rank(candidate: Candidate) -> _Ranked:
-    return _Ranked(candidate.skill, candidate.score, "token_overlap")
+def _to_hit(candidate: Candidate) -> _ScoredHit:
+    return _ScoredHit(candidate.skill, candidate.score, "token_overlap")
 
 
-def _keep(hits: Sequence[_Ranked], threshold: Fraction) -> Sequence[_Ranked]:
-    """Drop what is far below the best of many."""
+def _apply_threshold(hits: Sequence[_ScoredHit], threshold: Fraction) -> Sequence[_ScoredHit]:
     if len(hits) <= _FEW_HITS:
         return hits
-    least = threshold * hits[0].shown
-    return [hit for hit in hits if hit.shown >= least]
+    min_score = threshold * hits[0].shown
+    return [hit for hit in hits if hit.shown >= min_score]

@@ -1,7 +1,7 @@
-"""From a task in free text to the words that can find a skill.
+"""Tokeniser and stop words.
 
-The list of stop words is ours and frozen: a library's update must not change what is
-found. Words that are also technical terms stay out of it (`go`, `use`, `case`, `car`).
+The list of stop words is ours and frozen: a library's update must not change results.
+Words that are also technical terms stay out of it (`go`, `use`, `case`, `car`).
 """
 
 import re
@@ -9,7 +9,7 @@ import unicodedata
 from functools import lru_cache
 from itertools import chain
 
-from skills_mcp.text.unicode import normalize
+from skills_mcp.text.unicode import normalize_unicode
 
 # Words that say nothing about a task.
 # fmt: off
@@ -58,16 +58,14 @@ FILLER = _WITHOUT_APOSTROPHE | frozenset((
     "get", "help", "let", "like", "make", "need", "please", "use", "used", "using",
     "want",
 ))  # fmt: skip
-"""What requests are padded with.
-
-Only the ranked algorithm drops them: the list of the keyword algorithm is published,
-and an author may well declare `use`.
+"""Padding of requests. Only the ranked algorithm drops them: the list of the keyword
+algorithm is published, and an author may well declare `use`.
 """
 
-_ASKING = frozenset(("why",))  # who asks why looks for a cause: see synonyms.txt
+_QUESTION_WORDS = frozenset(("why",))  # who asks why looks for a cause: see synonyms.txt
 
-SILENT_WORDS = (STOP_WORDS | FILLER) - _ASKING
-"""What the ranked algorithm drops; no name begins with it: "the" is no "theming"."""
+SILENT_WORDS = (STOP_WORDS | FILLER) - _QUESTION_WORDS
+"""Dropped by the ranked algorithm; no name begins with one: "the" is no "theming"."""
 
 # "don't", "l'auth" and "qu'une" would leave one-letter tokens behind.
 _APOSTROPHES = str.maketrans({"\N{RIGHT SINGLE QUOTATION MARK}": "'"})
@@ -81,15 +79,14 @@ _SIGNED = re.compile(r"(?<![\w+#.])(?:[a-z](?:\+\+|#)|\.net)(?![\w+#])")
 _WORD = re.compile(r"\S+")  # one at a time: a list takes thirty times the text
 
 # Hyphens stay (001 §5.1); the underscore stays because identifiers have it.
-_KEPT_MARKS = frozenset("-_")
-_KEPT_CATEGORIES = frozenset("LMN")  # letters, the marks they carry, numbers
+_TOKEN_MARKS = frozenset("-_")
+_TOKEN_CATEGORIES = frozenset("LMN")  # letters, the marks they carry, numbers
 
 
 def tokenize(text: str) -> tuple[str, ...]:
-    """Return the words of `text` that carry meaning, each once.
+    """Split text into distinct tokens, without stop words.
 
-    Letters of every script are kept, and the signs of `C++`, `C#` and
-    `.NET`.
+    Letters of every script are kept, and the signs of `C++`, `C#` and `.NET`.
 
     >>> tokenize("Create a React component for the authentication")
     ('create', 'react', 'component', 'authentication')
@@ -108,12 +105,12 @@ def tokenize(text: str) -> tuple[str, ...]:
 
 
 def fold(text: str) -> str:
-    """Return the form in which words are compared: NFKC, case-folded."""
-    return normalize("NFKC", normalize("NFKC", text).casefold())
+    """Normalise for comparison: NFKC, case-folded."""
+    return normalize_unicode("NFKC", normalize_unicode("NFKC", text).casefold())
 
 
 @lru_cache(maxsize=4096)
 def _letter_or_space(character: str) -> str:
     category = unicodedata.category(character)
-    kept = character in _KEPT_MARKS or category[0] in _KEPT_CATEGORIES
-    return character if kept else " "
+    is_letter = character in _TOKEN_MARKS or category[0] in _TOKEN_CATEGORIES
+    return character if is_letter else " "

@@ -1,1 +1,1 @@
-"""Whether a script or a command may run, and running it."""
+"""Policy, sandbox and execution of scripts and commands."""

@@ -1,7 +1,7 @@
-"""The audit file: a line for every run, kept on this machine also without analytics.
+"""Audit file: a line for every run, local and independent of analytics.
 
-Rule: a line is whole or not there.  Any number of windows append to one file; each
-line is one write at its end, and what a full disk has taken of it is cut off again.
+Rule: lines are atomic. Several processes append to one file; each line is one write at
+its end, and a partial write on a full disk is truncated.
 """
 
 import json
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from skills_mcp.files.durable import PRIVATE_MODE, append, open_private
+from skills_mcp.files.durable import PRIVATE_MODE, append_line, open_private
 from skills_mcp.files.locks import lock_file
 from skills_mcp.scripts.execution import SandboxName, ScriptResult
 from skills_mcp.text.redaction import redact
@@ -21,7 +21,6 @@ from skills_mcp.text.rendering import render_time
 logger = logging.getLogger(__name__)
 
 RunKind = Literal["script", "command", "entry"]
-"""`run_script`, `run_skill_command`, `run_skill_entry`."""
 
 # Other processes hold the lock for one write, but a stopped one may hold it for ever.
 _LOCK_SECONDS = 1.0
@@ -29,39 +28,31 @@ _LOCK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One run that the rules allowed: ended, cancelled, or failed to start."""
+    """A permitted run: ended, cancelled, or failed to start."""
 
     kind: RunKind
     skill_path: str
     file: str
-    """The script's file, or the name of a command's program."""
     commit: str | None
     sha256: str | None
-    """Of the bytes that ran; None if a program of the machine ran."""
+    """Of the executed bytes; None for a program of the machine."""
     arguments: tuple[str, ...]
-    """The names of the arguments. No value is ever written."""
+    """Names only. No value is ever written."""
     sandbox: SandboxName | None
-    """None if the run failed before it had a sandbox."""
     outcome: str
-    """`ended`, `cancelled`, or the code of the error that prevented the start."""
+    """`ended`, `cancelled`, or the error code of a failed start."""
     result: ScriptResult | None
-    """How the run ended; None unless `outcome` is `ended`."""
+    """None unless `outcome` is `ended`."""
     duration_seconds: float
 
 
 class AuditFile:
-    """The file that all windows of an account append to."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def append(self, entry: AuditEntry) -> None:
-        """Write a line.  Blocking.
-
-        If the file cannot be written, the line goes to the log and the run goes on: an
-        agent has to be able to work on a machine whose disk is full.
-        """
-        line = json.dumps(render(entry), ensure_ascii=False)
+        """Append a line; on failure log it: a full disk must not stop the agent."""
+        line = json.dumps(render_audit_entry(entry), ensure_ascii=False)
         try:
             self._write(line.encode("utf-8", "replace") + b"\n")
         except OSError as error:
@@ -77,18 +68,17 @@ class AuditFile:
         with open_private(self._path) as handle:
             if hasattr(os, "fchmod"):
                 os.fchmod(handle.fileno(), PRIVATE_MODE)  # also a file of another mode
-            is_locked = _lock(handle)
+            is_locked = _try_lock(handle)
             size = os.fstat(handle.fileno()).st_size
             try:
-                append(handle, data)
+                append_line(handle, data)
             except OSError:
                 if is_locked:
                     os.ftruncate(handle.fileno(), size)
                 raise
 
 
-def render(entry: AuditEntry) -> dict[str, Any]:
-    """Return the fields of a line, without secrets."""
+def render_audit_entry(entry: AuditEntry) -> dict[str, Any]:
     result = entry.result
     return {
         "time": render_time(datetime.now(UTC)),
@@ -109,12 +99,8 @@ def render(entry: AuditEntry) -> dict[str, Any]:
     }
 
 
-def _lock(handle: IO[bytes]) -> bool:
-    """Lock the file; False if that is not possible.
-
-    A line is written all the same: one write in append mode is whole on its own,
-    unless the disk is full.
-    """
+def _try_lock(handle: IO[bytes]) -> bool:
+    """Try to lock; an append without a lock is atomic unless the disk is full."""
     try:
         lock_file(handle, timeout_seconds=_LOCK_SECONDS)
     except OSError:

@@ -1,6 +1,6 @@
-"""The rules of scripts, commands and entries, one function each, in their order.
+"""Policy of scripts, commands and entries: one function per rule, in order.
 
-Pure: nothing is opened.  `preparation` asks the rules and then puts a run on the disk.
+Pure: nothing is opened.
 """
 
 import os
@@ -24,22 +24,22 @@ from skills_mcp.errors import (
     ScriptsDisabledError,
     UndeclaredScriptError,
 )
-from skills_mcp.skills.document import split_words
-from skills_mcp.skills.inheritance import Located
+from skills_mcp.skills.document import split_command
+from skills_mcp.skills.inheritance import LocatedEntry
 from skills_mcp.skills.model import Script, Skill
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import abbreviate_value
 
 ENVIRONMENT_ALLOWED = (
     "PATH", "LANG", "LC_*", "TZ", "USER", "LOGNAME",
     # Without these, Windows cannot start a program.
     "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT",
 )  # fmt: skip
-"""The variables of the server that a run sees: no token, no key, no agent's secret."""
+"""Inherited environment variables: no token, no key, no agent's secret."""
 
 MAX_VALUE_BYTES = 32 * 1024
 """Of one argument: Linux ends a variable at 128 KiB, Windows at 32 Ki characters."""
 MAX_VALUES_BYTES = 256 * 1024
-"""Of all arguments: a quarter of what macOS has for arguments and environment."""
+"""A quarter of macOS's limit for arguments and environment."""
 
 # uv and npm would retry until the timeout; told that there is no network, they say at
 # once which package is missing.
@@ -48,46 +48,37 @@ _OFFLINE = {"UV_OFFLINE": "1", "NPM_CONFIG_OFFLINE": "true"}
 _ARGUMENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 # NUL ends a C string; a lone surrogate is no character, so it has no bytes.
-_NOT_IN_A_VALUE = re.compile("[\0\ud800-\udfff]")
-_NOT_IN_A_NAME = re.compile(r"[^A-Z0-9_]")
+_INVALID_IN_VALUE = re.compile("[\0\ud800-\udfff]")
+_INVALID_IN_NAME = re.compile(r"[^A-Z0-9_]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptRequest:
-    """A call of `run_script`."""
-
     skill_path: str
     file: str
     args: Mapping[str, str]
     cwd: str | None = None
-    """The absolute path of a folder; None runs the script in an empty one."""
+    """Absolute path of a folder; None for an empty one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRequest:
-    """A call of `run_skill_command`: a program and its arguments."""
-
     skill_name: str
-    """A path, or a name that only one skill has."""
     command: str
     args: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryRequest:
-    """A call of `run_skill_entry`: the command that the skill itself declares."""
-
     skill_name: str
-    """A path, or a name that only one skill has."""
     args: str = ""
-    """More words for the command, split as a shell would."""
 
 
 # --- scripts --------------------------------------------------------------------
 
 
 def require_scripts_enabled(rules: Scripts) -> None:
-    """Refuse every script when scripts are switched off.
+    """Require enabled scripts.
 
     Raises:
         ScriptsDisabledError: `scripts.enabled` is false.
@@ -99,8 +90,8 @@ def require_scripts_enabled(rules: Scripts) -> None:
         )
 
 
-def require_declared(path: str, file: str, located: Located | None) -> Script:
-    """Return the declaration of a script.
+def require_declared_script(path: str, file: str, located: LocatedEntry | None) -> Script:
+    """Declaration of a script.
 
     Raises:
         UndeclaredScriptError: The skill has no such script.
@@ -113,8 +104,8 @@ def require_declared(path: str, file: str, located: Located | None) -> Script:
     return located.entry
 
 
-def require_server(path: str, script: Script) -> None:
-    """Refuse a script that is declared for the agent's own shell.
+def require_server_execution(path: str, script: Script) -> None:
+    """Refuse a script declared for the agent's own shell.
 
     Raises:
         AgentScriptError: `execution` is not `server`.
@@ -127,15 +118,15 @@ def require_server(path: str, script: Script) -> None:
         )
 
 
-def require_arguments(script: Script, given: Mapping[str, str]) -> None:
-    """Refuse a call whose arguments are not those that the script declares.
+def require_arguments(script: Script, arguments: Mapping[str, str]) -> None:
+    """Validate arguments against the declaration.
 
     Raises:
-        MissingArgumentsError: Required arguments are missing; all of them are named.
-        InvalidArgumentsError: One is not declared, is too long, or holds what no
-            environment variable can hold.
+        MissingArgumentsError: Required arguments are missing; all are named.
+        InvalidArgumentsError: One is undeclared, too long, or invalid in an environment
+            variable.
     """
-    missing = [a for a in script.args if a.required and a.name not in given]
+    missing = [a for a in script.args if a.required and a.name not in arguments]
     if missing:
         listed = ", ".join(
             f"{a.name} ({a.description})" if a.description else a.name for a in missing
@@ -143,35 +134,35 @@ def require_arguments(script: Script, given: Mapping[str, str]) -> None:
         raise MissingArgumentsError(
             f"{script.file!r} needs these arguments, too: {listed}. Pass them in args."
         )
-    _require_declared_names(script, given)
-    _require_values(given, "Put the text into a file below cwd, and pass its name.")
+    _require_declared_names(script, arguments)
+    _require_values(arguments, "Put the text into a file below cwd, and pass its name.")
 
 
-def _require_declared_names(script: Script, given: Mapping[str, str]) -> None:
+def _require_declared_names(script: Script, arguments: Mapping[str, str]) -> None:
     declared = [argument.name for argument in script.args]
-    unknown = [name for name in given if name not in declared]
+    unknown = [name for name in arguments if name not in declared]
     if unknown:
         raise InvalidArgumentsError(
-            f"args: {script.file!r} declares no {', '.join(map(shorten, unknown))}. "
-            f"It takes {', '.join(map(shorten, declared)) or 'no arguments'}."
+            f"args: {script.file!r} declares no {', '.join(map(abbreviate_value, unknown))}. "
+            f"It takes {', '.join(map(abbreviate_value, declared)) or 'no arguments'}."
         )
-    unusable = [name for name in given if not _ARGUMENT_NAME.fullmatch(name)]
+    unusable = [name for name in arguments if not _ARGUMENT_NAME.fullmatch(name)]
     if unusable:
         raise InvalidArgumentsError(
             f"args: {', '.join(map(ascii, unusable))} cannot be passed: a name has at "
             "most 64 letters from A to Z, digits, underscores and hyphens, and begins "
             "with a letter. Tell the skill's author."
         )
-    if len(set(map(variable_name, given))) < len(given):
+    if len(set(map(argument_variable, arguments))) < len(arguments):
         raise InvalidArgumentsError(
-            f"args: two of {', '.join(map(shorten, given))} would be the same "
+            f"args: two of {', '.join(map(abbreviate_value, arguments))} would be the same "
             "variable. Pass one of them, and tell the skill's author."
         )
 
 
 def _require_values(values: Mapping[str, str], advice: str) -> None:
-    """Refuse values that no process can be given; each has a name for messages."""
-    unusable = [name for name, value in values.items() if _NOT_IN_A_VALUE.search(value)]
+    """Refuse values invalid for a process; keys are for messages."""
+    unusable = [name for name, value in values.items() if _INVALID_IN_VALUE.search(value)]
     if unusable:
         raise InvalidArgumentsError(
             f"args: {', '.join(map(ascii, unusable))} holds a NUL character or half a "
@@ -187,11 +178,11 @@ def _require_values(values: Mapping[str, str], advice: str) -> None:
         )
 
 
-def require_extension(rules: Scripts, file: str) -> None:
-    """Refuse a kind of file that the operator does not run.
+def require_allowed_extension(rules: Scripts, file: str) -> None:
+    """Require an allowed file extension.
 
     Raises:
-        ExtensionError: Its extension is not in `scripts.allowed_extensions`.
+        ExtensionError: It is not in `scripts.allowed_extensions`.
     """
     if _extension(file) not in rules.allowed_extensions:
         raise ExtensionError(
@@ -201,8 +192,8 @@ def require_extension(rules: Scripts, file: str) -> None:
         )
 
 
-def require_runner(rules: Scripts, file: str) -> tuple[str, ...]:
-    """Return the words of the command that runs such a file.
+def derive_runner(rules: Scripts, file: str) -> tuple[str, ...]:
+    """Command prefix to run a file.
 
     Raises:
         RunnerError: `scripts.runners` has none for its extension.
@@ -224,7 +215,7 @@ def _extension(file: str) -> str:
 
 
 def require_commands_enabled(rules: Commands) -> None:
-    """Refuse every command when commands are switched off.
+    """Require enabled commands.
 
     Raises:
         CommandsDisabledError: `commands.enabled` is false.
@@ -236,14 +227,12 @@ def require_commands_enabled(rules: Commands) -> None:
         )
 
 
-def derive_command(
-    request: CommandRequest | EntryRequest, skill: Skill
-) -> CommandRequest:
-    """Return the program and the arguments that a request stands for.
+def derive_command(request: CommandRequest | EntryRequest, skill: Skill) -> CommandRequest:
+    """Program and arguments of a request.
 
     Raises:
         NoEntryError: The skill declares no entry.
-        InvalidArgumentsError: A quote in the arguments of an entry is never closed.
+        InvalidArgumentsError: An unclosed quote in the arguments of an entry.
     """
     if isinstance(request, CommandRequest):
         return request
@@ -252,83 +241,69 @@ def derive_command(
             f"{skill.path} declares no entry. Follow the text that load_skill returns, "
             "or run one of its files with run_skill_command."
         )
-    more = split_words(request.args)
+    more = split_command(request.args)
     if more is None:
         raise InvalidArgumentsError(
             "args: a quote is never closed, or it ends with a backslash. Write words "
             "as for a shell: --name 'two words'"
         )
     program, *words = skill.entry
-    return CommandRequest(
-        skill_name=request.skill_name, command=program, args=(*words, *more)
-    )
+    return CommandRequest(skill_name=request.skill_name, command=program, args=(*words, *more))
 
 
-def require_command(request: CommandRequest, rules: Commands) -> None:
-    """Refuse a program that the operator does not allow, and unusable arguments.
+def require_allowed_command(request: CommandRequest, rules: Commands) -> None:
+    """Validate program and arguments.
 
     Raises:
         CommandError: The program is not in `commands.allowed`.
-        InvalidArgumentsError: An argument is too long, or holds what no process can be
-            given.
+        InvalidArgumentsError: An argument is too long or invalid for a process.
     """
     if request.command not in rules.allowed:
         raise CommandError(
-            f"{shorten(request.command)} may not run here. The operator allows: "
+            f"{abbreviate_value(request.command)} may not run here. The operator allows: "
             f"{', '.join(rules.allowed) or 'nothing'} (commands.allowed)."
-            f"{_explain_line(request.command, rules)}"
+            f"{_hint_command_line(request.command, rules)}"
         )
     values = {f"argument {n}": value for n, value in enumerate(request.args, start=1)}
     _require_values(values, "Shorten them, or use a file of the skill.")
 
 
-def _explain_line(command: str, rules: Commands) -> str:
-    """Return what to write instead of a whole command line."""
-    program, *words = split_words(command) or [""]
+def _hint_command_line(command: str, rules: Commands) -> str:
+    program, *words = split_command(command) or [""]
     if program not in rules.allowed or not words:
         return ""
-    return f" A command is one word: command={program!r}, args={shorten(words)}"
+    return f" A command is one word: command={program!r}, args={abbreviate_value(words)}"
 
 
 # --- the environment of every run -----------------------------------------------
 
 
-def derive_variables(
-    ours: Mapping[str, str], given: Mapping[str, str], rules: Scripts
+def derive_run_variables(
+    ours: Mapping[str, str], arguments: Mapping[str, str], rules: Scripts
 ) -> dict[str, str]:
-    """Return the variables of a run, without those that name its private folder.
-
-    Args:
-        ours: The environment of the server.
-        given: Arguments, by their names.
-        rules: The operator's further variables, and whether there is a network.
+    """Environment of a run, without its private folder.
 
     >>> ours = {"PATH": "/bin:.", "AWS_SECRET": "x"}
-    >>> derive_variables(ours, {"client-id": "7"}, Scripts(network=True))
+    >>> derive_run_variables(ours, {"client-id": "7"}, Scripts(network=True))
     {'PATH': '/bin', 'SKILL_ARG_CLIENT_ID': '7'}
     """
     allowed = {
         name: value
         for name, value in ours.items()
         if name in rules.environment
-        or any(fnmatchcase(name, each) for each in ENVIRONMENT_ALLOWED)
+        or any(fnmatchcase(name, pattern) for pattern in ENVIRONMENT_ALLOWED)
     }
-    allowed["PATH"] = derive_search_path(ours.get("PATH", os.defpath))
+    allowed["PATH"] = keep_absolute_folders(ours.get("PATH", os.defpath))
     if not rules.network:
         allowed |= _OFFLINE
-    return allowed | {variable_name(name): value for name, value in given.items()}
+    return allowed | {argument_variable(name): value for name, value in arguments.items()}
 
 
-def derive_search_path(path: str) -> str:
-    """Return the absolute folders of a PATH.
-
-    An empty or relative one depends on the current folder, so a skill, or the project
-    that an agent works in, could bring a program of its own.
-    """
+def keep_absolute_folders(path: str) -> str:
+    """Absolute folders of a PATH: a project could plant programs in a relative one."""
     folders = path.split(os.pathsep)
     return os.pathsep.join(f for f in folders if PurePath(f).is_absolute())
 
 
-def variable_name(argument: str) -> str:
-    """Return the environment variable that carries an argument."""
-    return "SKILL_ARG_" + _NOT_IN_A_NAME.sub("_", argument.upper())
+def argument_variable(argument: str) -> str:
+    return "SKILL_ARG_" + _INVALID_IN_NAME.sub("_", argument.upper())

@@ -1,4 +1,9 @@
-"""The environment of runs on this machine: variables, folders and the sandbox."""
+"""Prepared runs: the skill's bytes in a private folder, inside the sandbox.
+
+A script runs from a copy of the bytes as read, with links to its neighbours. A command
+runs in a writable copy of the skill, because a snapshot is shared by all processes and
+immutable.
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,47 +12,39 @@ from pathlib import Path
 
 from skills_mcp.config import Scripts
 from skills_mcp.errors import FolderNotAllowedError, InvalidArgumentsError
-from skills_mcp.scripts.execution import HOLDING, SandboxName
-from skills_mcp.scripts.policy import derive_search_path
-from skills_mcp.scripts.sandbox import Sandbox, expand_home
+from skills_mcp.scripts.execution import CONFINING_TIERS, SandboxName
+from skills_mcp.scripts.policy import keep_absolute_folders
+from skills_mcp.scripts.sandbox import Sandbox, expand_home_folder
 
-_HERE = "."
+_WORKING_DIRECTORY = "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptEnvironment:
-    """The parts of the server's environment that runs are derived from."""
+    """Parts of the server's environment used to derive runs."""
 
     variables: Mapping[str, str]
-    """The server's environment variables; a run sees few of them."""
+    """All environment variables; a run inherits few."""
     home: Path
-    """The user's home."""
     own_folder: Path
-    """Where the server keeps skills, events and the operator's settings."""
     started_in: Path | None
-    """The folder in which the server was started; None if it does not exist."""
+    """Working directory of the server; None if missing."""
     sandbox: Sandbox
 
     @classmethod
     def of(
         cls,
         variables: Mapping[str, str],
-        offered: Sequence[SandboxName] = HOLDING,
+        offered: Sequence[SandboxName] = CONFINING_TIERS,
     ) -> "ScriptEnvironment":
-        """Return the environment of a server that was started in the current folder.
-
-        Args:
-            variables: All environment variables of the server.
-            offered: The sandbox tiers to look for.
-        """
         home = Path(variables.get("HOME") or Path.home()).resolve()
         moved = variables.get("SKILLS_MCP_HOME")
-        own = expand_home(moved, home) if moved else home / ".skills-mcp"
+        own = expand_home_folder(moved, home) if moved else home / ".skills-mcp"
         try:
             started_in = Path.cwd().resolve()
         except OSError:
             started_in = None
-        search_path = derive_search_path(variables.get("PATH", os.defpath))
+        search_path = keep_absolute_folders(variables.get("PATH", os.defpath))
         return cls(
             variables=variables,
             home=home,
@@ -57,12 +54,13 @@ class ScriptEnvironment:
         )
 
     def require_folder(self, cwd: str, rules: Scripts) -> Path:
-        """Return the folder that a caller wants a script to run in, without links.
+        """Resolve the working directory of a script.
 
         Raises:
             InvalidArgumentsError: It is no absolute path of a folder.
-            FolderNotAllowedError: It lies in no folder of `scripts.roots`, or in
-                or above one that no script may see.
+            FolderNotAllowedError: It is not below `scripts.roots`, or in or above a
+            folder
+                closed to scripts.
         """
         # os.path: a name that no file system takes is no folder, and no exception.
         if not (os.path.isabs(cwd) and os.path.isdir(cwd)):  # noqa: PTH112, PTH117
@@ -71,8 +69,8 @@ class ScriptEnvironment:
                 "to run in an empty folder."
             )
         folder = Path(cwd).resolve()
-        roots = [root for root in self._roots(rules) if folder.is_relative_to(root)]
-        if not any(self._is_open(folder, root) for root in roots):
+        roots = [root for root in self._resolve_roots(rules) if folder.is_relative_to(root)]
+        if not any(self._is_accessible(folder, root) for root in roots):
             raise FolderNotAllowedError(
                 "cwd: lies in no folder that scripts may see here. Pass the project's "
                 "folder, or leave cwd out; the operator can add folders "
@@ -80,23 +78,31 @@ class ScriptEnvironment:
             )
         return folder
 
-    def _roots(self, rules: Scripts) -> list[Path]:
-        """Return the folders that the operator allows, without links."""
-        roots = [expand_home(root, self.home) for root in rules.roots if root != _HERE]
-        here = self.started_in
+    def _resolve_roots(self, rules: Scripts) -> list[Path]:
+        roots = [
+            expand_home_folder(root, self.home)
+            for root in rules.roots
+            if root != _WORKING_DIRECTORY
+        ]
+        working_directory = self.started_in
         # An agent that is started there has no project, and all of them are below.
-        if _HERE in rules.roots and here and not self.home.is_relative_to(here):
-            roots.append(here)
+        if (
+            _WORKING_DIRECTORY in rules.roots
+            and working_directory
+            and not self.home.is_relative_to(working_directory)
+        ):
+            roots.append(working_directory)
         return [root.resolve() for root in roots]
 
-    def _is_open(self, folder: Path, root: Path) -> bool:
-        """Whether a script may see a folder below a root, secrets considered.
+    def _is_accessible(self, folder: Path, root: Path) -> bool:
+        """Whether a script may access a folder below a root.
 
-        The home as a whole and what we keep ourselves stay closed. So do the hidden
-        folders of the home, where programs keep keys: unless a root names one.
+        The home as a whole and our own folder stay closed. So do hidden folders of the
+        home,
+        with keys of other programs, unless a root names one.
         """
         closed = (self.home, self.own_folder)
-        if any(each.is_relative_to(folder) for each in closed):
+        if any(closed_folder.is_relative_to(folder) for closed_folder in closed):
             return False
         if folder.is_relative_to(self.own_folder):
             return False

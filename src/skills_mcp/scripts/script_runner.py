@@ -1,11 +1,11 @@
-"""Runs commands, a few at a time, each to its end or to its timeout.
+"""Runs commands, a few in parallel, each to its end or its timeout.
 
-Rule: every end of a run ends its whole process tree, even if this process is killed.
-Each command has a supervisor, a process of its own (`supervisor`), which does it; if
-the supervisor does not answer, the runner kills the tree.  On Windows there is no
-supervisor, and only the command's own process is ended.
+Rule: every end of a run kills its whole process tree, even if this process is killed.
+Each command has a `supervisor` process for it; if the supervisor does not answer, the
+runner kills the tree.  Windows has no supervisor; only the command's own process is
+killed.
 
-Of the output the beginning and the end are kept: what lies between costs no memory.
+Only the head and the tail of the output are held in memory.
 """
 
 import codecs
@@ -30,30 +30,30 @@ from skills_mcp.errors import (
 )
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from skills_mcp.scripts.execution import PreparedCommand, ScriptResult
-from skills_mcp.scripts.sandbox.programs import require_program
+from skills_mcp.scripts.sandbox.programs import require_executable
 
 _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 
 _HAS_SUPERVISOR = hasattr(os, "fork")
 
 GRACE_SECONDS = 5.0
-"""Between SIGTERM and SIGKILL, when a command has timed out."""
+"""Between SIGTERM and SIGKILL after a timeout."""
 
 # The loader may need these to start this Python; the command never sees them.
 _FOR_PYTHON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 TIMEOUT_EXIT_CODE = 137
-"""128 + SIGKILL, also when SIGTERM was enough."""
+"""128 + SIGKILL, also after a successful SIGTERM."""
 TIMEOUT_MESSAGE = "[skills-mcp] Script killed: timeout exceeded."
 
-MOST_RUNNING = 4
-"""Runs at one time. An agent needs few in parallel; a laptop bears few compilers."""
-MOST_WAITING = 16
-"""Runs in the queue. An agent that sends more is in a loop, and would wait minutes."""
+MAX_RUNNING = 4
+"""Parallel runs. An agent needs few; a laptop bears few compilers."""
+MAX_QUEUED = 16
+"""Queue length. An agent sending more is in a loop, and would wait minutes."""
 
 # Longer than a supervisor needs to kill a tree that multiplies. A script may have
 # stopped or killed its supervisor, which then does not answer.
-_PATIENCE_SECONDS = 0.7
+_SUPERVISOR_TIMEOUT_SECONDS = 0.7
 
 # A process that escaped its supervisor may hold the pipes open.
 _DRAIN_SECONDS = 1.0
@@ -62,66 +62,61 @@ _CHUNK_BYTES = 64 * 1024  # what a pipe holds: one read never finds more
 _HEAD_SHARE = 0.75  # of the output limit; the rest is for the end
 
 # A cut can fall inside a character: then up to three of its four bytes follow the cut.
-_MOST_REST_BYTES = 3
+_MAX_PARTIAL_CHARACTER_BYTES = 3
 _CONTINUATION_BYTES = bytes(range(0b1000_0000, 0b1100_0000))  # of a UTF-8 character
 
 
 class ScriptRunner:
-    """Runs a few commands at once, keeps some waiting in order, and refuses more."""
+    """Runs a few commands at once, queues some in order, and refuses more."""
 
     def __init__(self) -> None:
         self._running: set[SupervisedCommand] = set()
         self._waiting: set[anyio.CancelScope] = set()
-        self._turns: anyio.Semaphore | None = None
+        self._slots: anyio.Semaphore | None = None
 
     async def run(
         self,
         command: PreparedCommand,
-        when_started: Callable[[], object] = lambda: None,
+        on_start: Callable[[], object] = lambda: None,
     ) -> ScriptResult:
-        """Run a command; cancelling ends it and everything it started.
-
-        Args:
-            command: What to run.
-            when_started: Called when it no longer waits for its turn.
+        """Run a command; cancellation kills its process tree.
 
         Raises:
-            BusyError: Too many runs are running and waiting, or the server is ending.
+            BusyError: The queue is full, or the server is shutting down.
             RunnerNotFoundError: The runner is not installed.
-            InvalidArgumentsError: The arguments are longer than the system allows.
+            InvalidArgumentsError: The arguments exceed the system's limit.
         """
         search_path = command.environment.get("PATH", os.defpath)
-        program = str(require_program(command.words[0], search_path))
-        async with self._turn():
-            when_started()
+        program = str(require_executable(command.words[0], search_path))
+        async with self._acquire_slot():
+            on_start()
             return await self._run(command, program)
 
     def close(self) -> None:
-        """End every command that runs, and start none of those that wait."""
         for scope in tuple(self._waiting):
             scope.cancel()
         for supervised in tuple(self._running):
             supervised.end()
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """Wait for this command's turn, in the order of arrival."""
-        if self._turns is None:  # it belongs to the event loop
-            self._turns = anyio.Semaphore(MOST_RUNNING)
-        turns = self._turns
+    async def _acquire_slot(self) -> AsyncIterator[None]:
+        """Slot of the FIFO queue."""
+        if self._slots is None:  # it belongs to the event loop
+            self._slots = anyio.Semaphore(MAX_RUNNING)
+        turns = self._slots
         try:
             turns.acquire_nowait()
         except anyio.WouldBlock:
-            await self._wait_for(turns)
+            await self._wait_in_queue(turns)
         try:
             yield
         finally:
             turns.release()
 
-    async def _wait_for(self, turns: anyio.Semaphore) -> None:
-        if len(self._waiting) >= MOST_WAITING:
+    async def _wait_in_queue(self, turns: anyio.Semaphore) -> None:
+        if len(self._waiting) >= MAX_QUEUED:
             raise BusyError(
-                f"{MOST_RUNNING} scripts are running and {MOST_WAITING} are waiting. "
+                f"{MAX_RUNNING} scripts are running and {MAX_QUEUED} are waiting. "
                 "Wait for the answers to your other calls, then call again."
             )
         with anyio.CancelScope() as waiting:
@@ -139,7 +134,7 @@ class ScriptRunner:
             supervised = await _start(command, program)
         self._running.add(supervised)
         limit = command.max_output_bytes
-        stdout, stderr = KeptOutput(limit), KeptOutput(limit)
+        stdout, stderr = HeadTailBuffer(limit), HeadTailBuffer(limit)
         try:
             async with anyio.create_task_group() as readers:
                 readers.start_soon(stdout.read, supervised.process.stdout)
@@ -150,13 +145,13 @@ class ScriptRunner:
                 readers.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
-                await _end(supervised)
+                await _kill(supervised)
             self._running.discard(supervised)
         supervised.require_started(command)
         return ScriptResult(
             exit_code=TIMEOUT_EXIT_CODE if timed_out else supervised.exit_code(),
             stdout=stdout.text(),
-            stderr=_with_timeout(stderr.text()) if timed_out else stderr.text(),
+            stderr=_add_timeout_message(stderr.text()) if timed_out else stderr.text(),
             duration_seconds=time.monotonic() - started,
             timed_out=timed_out,
             signal=supervised.signal_name(),
@@ -169,84 +164,77 @@ class ScriptRunner:
 
 
 async def _wait(supervised: "SupervisedCommand", timeout_seconds: float) -> bool:
-    """Wait for the end; return whether the timeout ended the command."""
+    """Wait for the end; True after a timeout."""
     with anyio.move_on_after(timeout_seconds):
         await supervised.process.wait()
         return False
-    supervised.ask_to_end()
-    with anyio.move_on_after(GRACE_SECONDS + _PATIENCE_SECONDS):
+    supervised.terminate_tree()
+    with anyio.move_on_after(GRACE_SECONDS + _SUPERVISOR_TIMEOUT_SECONDS):
         await supervised.process.wait()
     return True
 
 
-async def _end(supervised: "SupervisedCommand") -> None:
-    """End the process tree, if need be without the supervisor."""
+async def _kill(supervised: "SupervisedCommand") -> None:
+    """Kill the process tree, if necessary without the supervisor."""
     supervised.end()
-    with anyio.move_on_after(_PATIENCE_SECONDS):
+    with anyio.move_on_after(_SUPERVISOR_TIMEOUT_SECONDS):
         await supervised.process.wait()
     supervised.kill_unless_reported()
     await supervised.process.aclose()
     supervised.close()
 
 
-async def _drain(*streams: "KeptOutput") -> None:
+async def _drain(*streams: "HeadTailBuffer") -> None:
     with anyio.move_on_after(_DRAIN_SECONDS):
         for stream in streams:
             await stream.ended.wait()
 
 
-def _with_timeout(stderr: str) -> str:
+def _add_timeout_message(stderr: str) -> str:
     separator = "" if not stderr or stderr.endswith("\n") else "\n"
     return f"{stderr}{separator}{TIMEOUT_MESSAGE}"
 
 
 class SupervisedCommand:
-    """A command that has been started."""
-
     def __init__(self, process: Process, status: int | None) -> None:
         self.process = process
         self._status = status
         self._reports: dict[str, int] | None = None
 
-    def ask_to_end(self) -> None:
-        """End the whole tree with SIGTERM, and with SIGKILL after the grace period."""
+    def terminate_tree(self) -> None:
+        """SIGTERM to the tree, then SIGKILL after the grace period."""
         self._signal("SIGCONT", "SIGTERM")  # a script may have stopped its supervisor
 
     def end(self) -> None:
-        """End the whole tree now."""
         # A supervisor that has not set its handlers yet loses SIGINT where interrupts
         # are ignored, as they are in the background of a shell.
         self._signal("SIGCONT", "SIGINT", "SIGTERM")
 
     def kill_unless_reported(self) -> None:
-        """Kill what is known of the tree, unless its supervisor has reported the end.
-
-        Without a sandbox a script can kill or stop its supervisor.
-        """
+        """Kill the known tree: a script may have stopped or killed its supervisor."""
         reports = self._read_reports()
         if not {"exited", "signalled", "failed"} & reports.keys():
             kill_group(reports.get("started", self.process.pid))
             kill_group(self.process.pid)
 
     def close(self) -> None:
-        """Close the report pipe of a command that has ended."""
+        """Close the report pipe of an ended command."""
         self._read_reports()
         if self._status is not None:
             os.close(self._status)
             self._status = None
 
     def require_started(self, command: PreparedCommand) -> None:
-        """Refuse a command that could not be started.
+        """Raise the error of a failed start.
 
         Raises:
             RunnerNotFoundError: The system cannot run the program.
-            InvalidArgumentsError: The arguments are longer than the system allows.
+            InvalidArgumentsError: The arguments exceed the system's limit.
         """
         if (number := self._read_reports().get("failed")) is not None:
-            raise _refusal(command, number)
+            raise _start_error(command, number)
 
     def exit_code(self) -> int:
-        """Return the code as a shell has it: 128 + n if signal n ended the program."""
         number = self._signal_number()
         if number is not None:
             return 128 + number
@@ -254,7 +242,6 @@ class SupervisedCommand:
         return TIMEOUT_EXIT_CODE if code is None else code
 
     def signal_name(self) -> str | None:
-        """Return the name of the signal that ended the program, if one did."""
         number = self._signal_number()
         if number is None:
             return None
@@ -278,7 +265,7 @@ class SupervisedCommand:
             kill_group(self.process.pid)
 
     def _read_reports(self) -> dict[str, int]:
-        """Return the reports of the supervisor: a word and a number each."""
+        """Parse reports of the supervisor: pairs of word and number."""
         reports = self._reports or {}
         if self._status is not None:
             with suppress(BlockingIOError):
@@ -290,29 +277,22 @@ class SupervisedCommand:
 
 
 async def _start(command: PreparedCommand, program: str) -> SupervisedCommand:
-    """Start a command, whose program has this path.
-
-    Raises:
-        RunnerNotFoundError: The system cannot run the program.
-        InvalidArgumentsError: The arguments are longer than the system allows.
-    """
+    """Start a command by the path of its program; errors as `require_started`."""
     try:
         if _HAS_SUPERVISOR:
             return await _start_supervised(command, program)
-        return await _start_alone(command, program)
+        return await _start_unsupervised(command, program)
     except OSError as error:
-        raise _refusal(command, error.errno) from error
+        raise _start_error(command, error.errno) from error
 
 
-async def _start_supervised(
-    command: PreparedCommand, program: str
-) -> SupervisedCommand:
-    order = _compose_order(command, program)
+async def _start_supervised(command: PreparedCommand, program: str) -> SupervisedCommand:
+    payload = _encode_command(command, program)
     reading, writing = os.pipe()
     try:
         process = await anyio.open_process(
             [sys.executable, "-I", "-S", _SUPERVISOR,
-             *_compose_options(command, writing, len(order))],
+             *_encode_options(command, writing, len(payload))],
             stdin=subprocess.PIPE,
             cwd=command.working_directory,
             env={name: os.environ[name] for name in _FOR_PYTHON if name in os.environ},
@@ -328,11 +308,11 @@ async def _start_supervised(
     assert process.stdin is not None, "asked for above"  # noqa: S101
     # If the supervisor has ended already, the wait for its end finds it.
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        await process.stdin.send(order)
+        await process.stdin.send(payload)
     return SupervisedCommand(process, reading)
 
 
-async def _start_alone(command: PreparedCommand, program: str) -> SupervisedCommand:
+async def _start_unsupervised(command: PreparedCommand, program: str) -> SupervisedCommand:
     process = await anyio.open_process(
         [program, *command.words[1:]],
         stdin=subprocess.DEVNULL,
@@ -343,14 +323,13 @@ async def _start_alone(command: PreparedCommand, program: str) -> SupervisedComm
     return SupervisedCommand(process, None)
 
 
-def _compose_order(command: PreparedCommand, program: str) -> bytes:
-    """Return the words and the environment, each ended by NUL."""
+def _encode_command(command: PreparedCommand, program: str) -> bytes:
     variables = (f"{name}={value}" for name, value in command.environment.items())
     items = (program, *command.words[1:], *variables)
     return b"".join(os.fsencode(item) + b"\0" for item in items)
 
 
-def _compose_options(command: PreparedCommand, status: int, size: int) -> list[str]:
+def _encode_options(command: PreparedCommand, status: int, size: int) -> list[str]:
     options: dict[str, object] = {
         "status": status,
         "bytes": size,
@@ -370,7 +349,7 @@ def _compose_options(command: PreparedCommand, status: int, size: int) -> list[s
     return [f"{name}={value}" for name, value in options.items()]
 
 
-def _refusal(
+def _start_error(
     command: PreparedCommand, number: int | None
 ) -> InvalidArgumentsError | RunnerNotFoundError:
     if number == errno.E2BIG:
@@ -382,8 +361,8 @@ def _refusal(
     return RunnerNotFoundError(f"{command.words[0]!r} cannot be started: {reason}")
 
 
-class KeptOutput:
-    """The head and the tail of a stream, together up to a limit."""
+class HeadTailBuffer:
+    """Head and tail of a stream within a size limit."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._head_bytes = int(limit_bytes * _HEAD_SHARE)
@@ -394,7 +373,6 @@ class KeptOutput:
         self.ended = anyio.Event()
 
     async def read(self, stream: ByteReceiveStream | None) -> None:
-        """Read a stream to its end, or until it is closed."""
         try:
             while stream is not None:
                 self.add(await stream.receive(_CHUNK_BYTES))
@@ -408,31 +386,29 @@ class KeptOutput:
             self.ended.set()
 
     def add(self, chunk: bytes) -> None:
-        """Keep or drop the next bytes of the stream."""
         self.total_bytes += len(chunk)
-        room = self._head_bytes - len(self._head)
-        self._head += chunk[:room]
-        self._tail += chunk[room:]
+        head_capacity = self._head_bytes - len(self._head)
+        self._head += chunk[:head_capacity]
+        self._tail += chunk[head_capacity:]
         surplus = len(self._tail) - self._tail_bytes
         if surplus > 0:
             del self._tail[:surplus]
 
     @property
     def is_truncated(self) -> bool:
-        """Whether `text` leaves bytes out."""
         return self.total_bytes > len(self._head) + len(self._tail)
 
     def text(self) -> str:
-        """Return what is kept, with a line that says how many bytes are left out."""
+        """Head and tail, with a notice of the omitted bytes in between."""
         if not self.is_truncated:
             return (self._head + self._tail).decode("utf-8", "replace")
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         before = decoder.decode(self._head)
         unfinished, _ = decoder.getstate()
-        tail = self._tail[:_MOST_REST_BYTES].lstrip(_CONTINUATION_BYTES)
-        tail += self._tail[_MOST_REST_BYTES:]
-        kept_bytes = len(self._head) - len(unfinished) + len(tail)
-        left_out = self.total_bytes - kept_bytes
+        tail = self._tail[:_MAX_PARTIAL_CHARACTER_BYTES].lstrip(_CONTINUATION_BYTES)
+        tail += self._tail[_MAX_PARTIAL_CHARACTER_BYTES:]
+        retained_bytes = len(self._head) - len(unfinished) + len(tail)
+        left_out = self.total_bytes - retained_bytes
         notice = f"[skills-mcp] Output truncated: {left_out:,} bytes are left out here."
         line_end = "\n" if before and not before.endswith("\n") else ""
         return f"{before}{line_end}{notice}\n{tail.decode('utf-8', 'replace')}"

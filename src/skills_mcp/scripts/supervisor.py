@@ -1,14 +1,13 @@
-"""A program that runs one other program and ends every process of its tree.
+"""Program running another program and ending every process of its tree.
 
 It stands between the server and a script, imports nothing of the project, and is
-started as `python -I -S supervisor.py key=value …`.  Standard input brings the words
-and the environment of the program.  The server then holds it open, so its end means
-that the server has ended, in any way.
+started as `python -I -S supervisor.py key=value …`.  Standard input carries the
+arguments and the environment.  The server then holds it open, so its end signals the
+end of the server, for any reason.
 
 Rule: the supervisor ends only when the process tree is empty.  On Linux it adopts every
-process whose parent ends (a subreaper), so it has no child left exactly when the
-program has no descendant left, even if they started sessions of their own.  Elsewhere
-it knows only the program's process group.
+orphan (a subreaper), so it has no child left exactly when the program has no descendant
+left, even in other sessions.  Elsewhere it knows only the program's process group.
 """
 
 # To import pathlib would take longer than everything else before a script starts.
@@ -31,17 +30,17 @@ _PROC_ALL_PIDS, _PROC_RUID_ONLY = 1, 5  # <sys/proc_info.h>
 
 # Between SIGTERM and SIGKILL for processes that outlive the program: enough for a trap
 # that deletes a file, and less than a server takes to end.
-_LAST_SECONDS = 0.25
+_FINAL_GRACE_SECONDS = 0.25
 
 # A process that survives SIGKILL for so long belongs to another user, or hangs in the
 # kernel, and cannot be ended.
 _KILL_SECONDS = 5.0
 
 # Processes can start each other in a chain, each living for less than one look takes.
-_LOOK_SECONDS = 0.001
+_POLL_SECONDS = 0.001
 
 # More than a tool opens by itself, and too few to exhaust the system.
-_MOST_OPEN_FILES = 1024
+_MAX_OPEN_FILES = 1024
 
 _CANNOT_START = 127  # as in a shell
 
@@ -51,31 +50,30 @@ _CANNOT_START = 127  # as in a shell
 _MEMORY = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
 
 
-def main(words: Sequence[str]) -> None:
-    """Run the program from standard input, and report its end on the pipe `status`."""
+def run_supervised(words: Sequence[str]) -> None:
+    """Run the program from standard input; report its end on the `status` pipe."""
     options = dict(word.split("=", 1) for word in words)
     status = int(options["status"])
     os.set_inheritable(status, False)  # noqa: FBT003 - it takes no names
     signals = _open_signal_pipe()
-    program, environment = _read_order(int(options["bytes"]), int(options["words"]))
+    program, environment = _read_command(int(options["bytes"]), int(options["words"]))
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     child = os.fork()
     if not child:
-        _become(program, environment, _limits(options), status)
+        _execute(program, environment, _parse_limits(options), status)
     _report(status, f"started {child}")
-    _let_go_of_output()
+    _release_output()
     tree = ProcessTree(child, signals_child=options["wrapper"] == "no")
     ended = supervise(tree, signals, grace_seconds=float(options["grace"]))
-    _report(status, _describe(ended))
+    _report(status, _describe_end(ended))
 
 
 class ProcessTree:
     """A program and all its descendants.
 
-    Args:
-        child: The program's process.
-        signals_child: Whether SIGTERM goes to the program's process, too. A sandbox in
-            its place would end at once, and take the program with it.
+    `signals_child` is false for a sandbox in the program's place: after SIGTERM it
+    would
+    end at once, and take the program with it.
     """
 
     def __init__(self, child: int, *, signals_child: bool) -> None:
@@ -85,7 +83,7 @@ class ProcessTree:
         self._signals_child = signals_child
 
     def reap(self) -> bool:
-        """Collect the processes that have ended; return whether others are left."""
+        """Collect ended processes; whether others are left."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -97,25 +95,25 @@ class ProcessTree:
             return False
 
     def terminate(self) -> None:
-        """Send SIGTERM to every process, and wake those that are stopped."""
         for pid in self._members():
             if pid != self.child or self._signals_child:
-                _send(os.kill, pid, signal.SIGTERM)
-                _send(os.kill, pid, signal.SIGCONT)
+                _send_signal(os.kill, pid, signal.SIGTERM)
+                _send_signal(os.kill, pid, signal.SIGCONT)
 
     def kill(self) -> bool:
-        """Send SIGKILL to every process; return whether processes are left.
+        """SIGKILL to every process; whether any are left.
 
-        A process that is started meanwhile is killed by the next call. A group is
-        killed in one call, so that none of its processes can fork in between.
+        The next call kills processes started meanwhile. A group is killed in one call,
+        so that
+        no member can fork in between.
         """
         groups = set() if _ADOPTS else {self.child}  # its leader may have ended
         for pid in self._members():
             with suppress(OSError):
                 groups.add(os.getpgid(pid))
-            _send(os.kill, pid, signal.SIGKILL)
+            _send_signal(os.kill, pid, signal.SIGKILL)
         for group in groups - {os.getpgrp()}:
-            _send(os.killpg, group, signal.SIGKILL)
+            _send_signal(os.killpg, group, signal.SIGKILL)
         return self.reap()
 
     def _members(self) -> Iterator[int]:
@@ -123,10 +121,11 @@ class ProcessTree:
 
 
 def supervise(tree: ProcessTree, signals: int, grace_seconds: float) -> int | None:
-    """Wait for the program's end, or end it; return when no process is left.
+    """Wait for the program's end, or end it, until the tree is empty.
 
     SIGTERM ends the program after a grace period; any other signal, or the end of
-    standard input, ends it now.
+    standard
+    input, ends it now.
     """
     deadline = math.inf
     while tree.ended is None and (remaining := deadline - time.monotonic()) > 0:
@@ -141,15 +140,14 @@ def supervise(tree: ProcessTree, signals: int, grace_seconds: float) -> int | No
         tree.reap()
     if deadline == math.inf and tree.reap():
         tree.terminate()
-        _wait_while(tree.reap, signals, _LAST_SECONDS, _LAST_SECONDS)
-    _wait_while(tree.kill, signals, _KILL_SECONDS, _LOOK_SECONDS)
+        _wait_while(tree.reap, signals, _FINAL_GRACE_SECONDS, _FINAL_GRACE_SECONDS)
+    _wait_while(tree.kill, signals, _KILL_SECONDS, _POLL_SECONDS)
     return tree.ended
 
 
 def _wait_while(
     has_members: Callable[[], bool], signals: int, seconds: float, look_seconds: float
 ) -> None:
-    """Return when no process is left, or the time is over."""
     deadline = time.monotonic() + seconds
     while has_members() and time.monotonic() < deadline:
         if select.select([signals], [], [], look_seconds)[0]:
@@ -157,7 +155,7 @@ def _wait_while(
 
 
 def _open_signal_pipe() -> int:
-    """Return the reading end of a pipe that brings the number of each signal."""
+    """Self-pipe with the number of each signal."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -166,11 +164,7 @@ def _open_signal_pipe() -> int:
     return reading
 
 
-def _read_order(size: int, words: int) -> tuple[list[bytes], dict[bytes, bytes]]:
-    """Return the words and the environment of the program, from standard input.
-
-    Each is ended by NUL, which none can hold.
-    """
+def _read_command(size: int, words: int) -> tuple[list[bytes], dict[bytes, bytes]]:
     data = b""
     while len(data) < size:
         chunk = os.read(0, size - len(data))
@@ -182,13 +176,12 @@ def _read_order(size: int, words: int) -> tuple[list[bytes], dict[bytes, bytes]]
     return items[:words], {name: value for name, _, value in variables}
 
 
-def _become(
+def _execute(
     program: list[bytes],
     environment: dict[bytes, bytes],
     limits: Sequence[tuple[int, int]],
     status: int,
 ) -> None:
-    """Replace this process by the program, in a session and limits of its own."""
     try:
         os.setsid()
         # Otherwise a program that kills its supervisor would live on.
@@ -196,8 +189,8 @@ def _become(
         for number in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)):
             signal.signal(number, signal.SIG_DFL)  # Python ignores them
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        for kind, most in limits:
-            _limit(kind, most)
+        for kind, maximum in limits:
+            _set_limit(kind, maximum)
         os.execve(program[0], program, environment)  # noqa: S606 - as it is meant
     except OSError as error:
         _report(status, f"failed {error.errno}")
@@ -205,35 +198,33 @@ def _become(
         os._exit(_CANNOT_START)
 
 
-def _limits(options: dict[str, str]) -> list[tuple[int, int]]:
-    """Return the limits in the options, as pairs of a resource and its maximum."""
+def _parse_limits(options: dict[str, str]) -> list[tuple[int, int]]:
     if "memory" not in options:
         return []
     return [
         (resource.RLIMIT_CORE, 0),  # a dump would hold what the program has read
         (_MEMORY, int(options["memory"])),
         (resource.RLIMIT_FSIZE, int(options["file"])),
-        (resource.RLIMIT_NOFILE, _MOST_OPEN_FILES),
+        (resource.RLIMIT_NOFILE, _MAX_OPEN_FILES),
         (resource.RLIMIT_CPU, int(options["cpu"])),
         # It counts all threads of the user, and does not bind the superuser.
         (resource.RLIMIT_NPROC, int(options["processes"]) + _count_threads()),
     ]
 
 
-def _limit(kind: int, most: int) -> None:
-    """Set the soft and the hard limit; a lower hard limit stays."""
+def _set_limit(kind: int, maximum: int) -> None:
     _, hard = resource.getrlimit(kind)
-    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    maximum = maximum if hard == resource.RLIM_INFINITY else min(maximum, hard)
     with suppress(ValueError):  # macOS knows some limits only by name
-        resource.setrlimit(kind, (most, most))
+        resource.setrlimit(kind, (maximum, maximum))
 
 
 def _count_threads() -> int:
-    """Return what counts for the user's limit of processes, in all sessions."""
+    """Threads counting towards RLIMIT_NPROC, in all sessions."""
     with suppress(OSError, AttributeError):
         return _count_processes(ctypes.CDLL("/usr/lib/libproc.dylib"))
     count = 0
-    for pid in _listed("/proc"):
+    for pid in _list_folder("/proc"):
         with suppress(OSError):
             if pid.isdigit() and os.stat(f"/proc/{pid}").st_uid == os.getuid():
                 count += len(os.listdir(f"/proc/{pid}/task"))
@@ -241,15 +232,13 @@ def _count_threads() -> int:
 
 
 def _count_processes(libproc: ctypes.CDLL) -> int:
-    """Return the number of the user's processes; only macOS has this library."""
-    most = libproc.proc_listpids(_PROC_ALL_PIDS, 0, None, 0)  # in bytes
-    found = ctypes.create_string_buffer(most)
-    size = libproc.proc_listpids(_PROC_RUID_ONLY, os.getuid(), found, most)
+    size_limit = libproc.proc_listpids(_PROC_ALL_PIDS, 0, None, 0)  # in bytes
+    found = ctypes.create_string_buffer(size_limit)
+    size = libproc.proc_listpids(_PROC_RUID_ONLY, os.getuid(), found, size_limit)
     return int(size) // ctypes.sizeof(ctypes.c_int)
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    """Yield the present descendants of a process, parents first."""
     find = _read_children if _HAS_CHILDREN else _scan_for_children
     waiting = [pid]
     while waiting:
@@ -259,15 +248,13 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 def _read_children(pid: int) -> Iterator[int]:
-    """Yield the children of a process as Linux lists them."""
-    for task in _listed(f"/proc/{pid}/task"):
+    for task in _list_folder(f"/proc/{pid}/task"):
         with suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as listing:
             yield from map(int, listing.read().split())
 
 
 def _scan_for_children(pid: int) -> Iterator[int]:
-    """Yield the children of a process, where the kernel does not list them."""
-    for other in filter(str.isdigit, _listed("/proc")):
+    for other in filter(str.isdigit, _list_folder("/proc")):
         with suppress(OSError), open(f"/proc/{other}/stat", "rb") as listing:
             # The name, in brackets, may hold any character, even brackets.
             _, _, fields = listing.read().rpartition(b")")
@@ -275,7 +262,7 @@ def _scan_for_children(pid: int) -> Iterator[int]:
                 yield int(other)
 
 
-def _listed(folder: str) -> list[str]:
+def _list_folder(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:
@@ -287,18 +274,17 @@ _HAS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 _ADOPTS = sys.platform == "linux" and os.path.isdir("/proc/self/task")
 
 
-def _send(how: Callable[[int, int], None], target: int, number: int) -> None:
+def _send_signal(send: Callable[[int, int], None], target: int, number: int) -> None:
     with suppress(OSError):  # it has ended, or changed its user
-        how(target, number)
+        send(target, number)
 
 
 def _prctl(option: int, value: int) -> None:
-    """Call prctl(2); other systems than Linux do not have it."""
     with suppress(AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _let_go_of_output() -> None:
+def _release_output() -> None:
     """Close the program's streams, so that they end with its last process."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
@@ -310,7 +296,7 @@ def _report(status: int, line: str) -> None:
         os.write(status, line.encode() + b"\n")
 
 
-def _describe(ended: int | None) -> str:
+def _describe_end(ended: int | None) -> str:
     if ended is None:
         return "lost 0"
     code = os.waitstatus_to_exitcode(ended)
@@ -319,4 +305,4 @@ def _describe(ended: int | None) -> str:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    main(sys.argv[1:])
+    run_supervised(sys.argv[1:])

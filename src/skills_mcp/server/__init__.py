@@ -1,1 +1,1 @@
-"""How MCP sees the library.  The only package that knows the protocol."""
+"""MCP server on top of the library. The only package with MCP types."""

@@ -1,7 +1,7 @@
-"""The MCP server around a library: its tools and instructions, and the way of one call.
+"""MCP server for a skill library: tools, instructions, dispatch of calls.
 
-Rule: a model knows nothing else about the server, and every session pays for these
-texts. The descriptions stay below 6 KB together, the instructions below 2 KB.
+Tool descriptions and instructions cost context in each session: the descriptions stay
+below 6 KB together, the instructions below 2 KB.
 """
 
 import time
@@ -33,22 +33,22 @@ from skills_mcp.about import __version__
 from skills_mcp.config import Config
 from skills_mcp.errors import NotConfirmedError
 from skills_mcp.library import SkillLibrary
-from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
+from skills_mcp.server.arguments import NOT_AN_OBJECT, parse_arguments
 from skills_mcp.server.callers import caller_of
 from skills_mcp.server.completion import PathCompletion
 from skills_mcp.server.core_tools import CORE_TOOLS
-from skills_mcp.server.known_clients import answering, derive_rules
-from skills_mcp.server.notices import Notices
-from skills_mcp.server.refresh_limit import RefreshLimit, derive_bucket
+from skills_mcp.server.known_clients import derive_rules, use_reply_rules
+from skills_mcp.server.notices import ListChangeNotifier
+from skills_mcp.server.refresh_limit import RefreshRateLimit, derive_bucket
 from skills_mcp.server.replies import (
     Reply,
-    answered,
-    for_another_machine,
-    refused,
+    error_reply,
+    for_remote_client,
+    reply_or_error,
+    with_available_tools,
     with_core_skills,
-    with_offered_names,
 )
-from skills_mcp.server.reply_blocks import render
+from skills_mcp.server.reply_blocks import render_tool_result
 from skills_mcp.server.resources import Resources
 from skills_mcp.server.skill_prompt import SkillPrompt
 from skills_mcp.server.skills_extension import SkillsExtension
@@ -67,12 +67,12 @@ _REPORT_INTERVAL_SECONDS = 1.0
 
 # Views of scopes, which callers choose, are made one at a time in any case: those that
 # wait for it take no thread from calls that wait for nothing.
-_MAX_NARROWING = 1
+_MAX_SCOPED_VIEWS = 1
 
 # The tools are part of the program, so a client may cache the list.
 _STATIC = CacheHint(ttl_ms=24 * 60 * 60 * 1000, scope="public")
 
-_OF_ALL: dict[CacheableMethod, CacheHint] = {
+_SHARED_HINTS: dict[CacheableMethod, CacheHint] = {
     "tools/list": _STATIC,
     "server/discover": _STATIC,
     "resources/templates/list": _STATIC,
@@ -80,31 +80,29 @@ _OF_ALL: dict[CacheableMethod, CacheHint] = {
 }
 
 # Which tools there are for a caller depends on the token, and so do the core skills.
-_OWN = CacheHint(ttl_ms=5 * 60 * 1000, scope="private")
+_PRIVATE = CacheHint(ttl_ms=5 * 60 * 1000, scope="private")
 
-_OF_A_CALLER: dict[CacheableMethod, CacheHint] = {
-    **_OF_ALL,
-    "tools/list": _OWN,
-    "server/discover": _OWN,
+_PER_CALLER_HINTS: dict[CacheableMethod, CacheHint] = {
+    **_SHARED_HINTS,
+    "tools/list": _PRIVATE,
+    "server/discover": _PRIVATE,
 }
 
 _OPENINGS = ("initialize", "server/discover")
-"""The first message of a client, whose answer has the instructions."""
+"""Methods whose result carries the instructions."""
 
-_TOLD = NotificationOptions(resources_changed=True, tools_changed=True)
+_LIST_CHANGED = NotificationOptions(resources_changed=True, tools_changed=True)
 
 
 def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsServer":
-    """Return a server for both protocol eras; `library.run` must run beside it.
+    """Create a server for both protocol eras; `library.run` must run concurrently.
 
-    Args:
-        library: The skills.
-        is_shared: Whether it answers callers on other machines: nothing runs here then,
-            and scripts are for the shells of the callers.
+    A shared server has callers on other machines: nothing runs here, and callers run
+    scripts in their own shells.
     """
     tools = _Tools(library, is_shared=is_shared)
-    first = _FirstAnswers(library, is_shared=is_shared)
-    notices = Notices(lambda access: library.seen_by(access).listing_key)
+    first_response = _FirstResponse(library, is_shared=is_shared)
+    notices = ListChangeNotifier(lambda access: library.seen_by(access).listing_key)
     read, listed = _FIRST_CONTENT_SECONDS, _STORED_CONTENT_SECONDS
     resources = Resources(library, read_seconds=read, list_seconds=listed)
     extension = SkillsExtension(library, read_seconds=read, list_seconds=listed)
@@ -117,8 +115,8 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
         notices=notices,
         version=__version__,
         title="Skills of this organisation",
-        lifespan=notices.telling,
-        cache_hints=_OF_A_CALLER if is_shared else _OF_ALL,
+        lifespan=notices.run_notifier,
+        cache_hints=_PER_CALLER_HINTS if is_shared else _SHARED_HINTS,
         # Without it the SDK lists all tools in each call over HTTP, to see whether one
         # wants an argument in a header, too. None of ours does.
         get_tool_input_schema=lambda _: None,
@@ -134,71 +132,69 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
     )
 
     server.middleware += [
-        first.wake,
-        first.instruct,
-        _keep_arguments_readable,
+        first_response.wake,
+        first_response.instruct,
+        _wrap_invalid_arguments,
         notices.remember,
     ]
-    extension.join(server)
+    extension.register(server)
     return server
 
 
-class _FirstAnswers:
-    """What the first answer of a connection has, and what begins after it."""
+class _FirstResponse:
+    """Middleware for the first response of a connection."""
 
     def __init__(self, library: SkillLibrary, *, is_shared: bool) -> None:
         self._library = library
         self._is_shared = is_shared
 
     async def wake(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
-        """Let the content be loaded, but not before a client has its answer."""
+        """Start loading content, but only after the client has its response."""
         try:
             return await call_next(ctx)
         finally:
             self._library.wake()
 
     async def instruct(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
-        """Add the instructions, which name the core skills of the caller."""
+        """Add the instructions, with the core skills of the caller."""
         result = await call_next(ctx)
         if ctx.method not in _OPENINGS or not isinstance(result, dict):
             return result
         seen = self._library.seen_by(caller_of(ctx).access)
-        work = partial(_instruct, seen, is_shared=self._is_shared)
+        work = partial(_compose_for_library, seen, is_shared=self._is_shared)
         # No first answer on standard input waits for a thread.
         text = await anyio.to_thread.run_sync(work) if self._is_shared else work()
         return {**result, "instructions": text}
 
 
 class _Tools:
-    """The tools of the tool sets that are on; content cannot add one.
+    """Tools of the enabled tool sets; content cannot add one.
 
-    Instructions that went out before there was content name no core skill, so the first
-    answer to a task does.
+    Instructions sent before content was loaded name no core skills. The first reply to
+    a
+    task names them instead.
     """
 
     def __init__(self, library: SkillLibrary, *, is_shared: bool) -> None:
         self._library = library
         self._is_shared = is_shared
-        specs = tools_for(library.config, is_shared=is_shared)
+        specs = select_tools(library.config, is_shared=is_shared)
         self._specs = {spec.name: spec for spec in specs}
-        self._advertised = {
-            spec.name: spec.advertise(is_shared=is_shared) for spec in specs
-        }
-        self._owes_core_skills = not (is_shared or library.is_ready)
-        self._refreshes = RefreshLimit(library.config.http.refreshes_per_minute)
-        self._narrowing = anyio.CapacityLimiter(_MAX_NARROWING)
+        self._advertised = {spec.name: spec.advertise(is_shared=is_shared) for spec in specs}
+        self._core_skills_pending = not (is_shared or library.is_ready)
+        self._refreshes = RefreshRateLimit(library.config.http.refreshes_per_minute)
+        self._scope_limiter = anyio.CapacityLimiter(_MAX_SCOPED_VIEWS)
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of the tools that are offered."""
         return frozenset(self._specs)
 
     async def list_tools(
         self, context: _Context, _: PaginatedRequestParams | None
     ) -> ListToolsResult:
         caller = caller_of(context)
-        specs = (each for each in self._specs.values() if caller.may(each.scope))
-        return ListToolsResult(tools=[self._advertised[each.name] for each in specs])
+        specs = (spec for spec in self._specs.values() if caller.may(spec.scope))
+        return ListToolsResult(tools=[self._advertised[spec.name] for spec in specs])
 
     async def call_tool(
         self, context: _Context, params: CallToolRequestParams
@@ -206,40 +202,34 @@ class _Tools:
         caller = caller_of(context)
         spec = self._specs.get(params.name)
         if spec is None or not caller.may(spec.scope):
-            known = ", ".join(
-                s.name for s in self._specs.values() if caller.may(s.scope)
-            )
+            known = ", ".join(s.name for s in self._specs.values() if caller.may(s.scope))
             raise MCPError(
                 code=INVALID_PARAMS,
                 message=f"Unknown tool: {params.name}. There are: {known}",
             )
         library = self._library.seen_by(caller.access)
         if not library.is_prepared:  # the first call of a caller who sees as no other
-            limiter = self._narrowing if caller.access.is_scoped else None
+            limiter = self._scope_limiter if caller.access.is_scoped else None
             await anyio.to_thread.run_sync(library.prepare, limiter=limiter)
-        rules = derive_rules(_name_client(context), library.config.responses)
+        rules = derive_rules(_client_name(context), library.config.responses)
         try:
             question = await self._ask(library, spec, context, params)
         except NotConfirmedError as error:
-            return render(refused(error), rules)
+            return render_tool_result(error_reply(error), rules)
         if question:
             return question
-        given = params.arguments or {}
-        with answering(rules):
-            reply = await answered(self._call(library, spec, context, given))
-        if (
-            self._owes_core_skills
-            and params.name in _FIRST_TOOLS
-            and not reply.is_error
-        ):
-            self._owes_core_skills = False
+        arguments = params.arguments or {}
+        with use_reply_rules(rules):
+            reply = await reply_or_error(self._call(library, spec, context, arguments))
+        if self._core_skills_pending and params.name in _FIRST_TOOLS and not reply.is_error:
+            self._core_skills_pending = False
             reply = with_core_skills(reply, library.core_skills())
         if self._is_shared:
-            reply = for_another_machine(reply)
+            reply = for_remote_client(reply)
         if reply.is_error:
             offered = {s.name for s in self._specs.values() if caller.may(s.scope)}
-            reply = with_offered_names(reply, offered)
-        return render(reply, rules)
+            reply = with_available_tools(reply, offered)
+        return render_tool_result(reply, rules)
 
     async def _ask(
         self,
@@ -248,44 +238,39 @@ class _Tools:
         context: _Context,
         params: CallToolRequestParams,
     ) -> InputRequiredResult | None:
-        """Return the question that the user has to answer before a program runs.
-
-        Raises:
-            NotConfirmedError: The user said no, or cannot be asked.
-        """
         demand = library.config.scripts.confirm
         if not spec.runs_code or demand == "never":
             return None
-        from skills_mcp.server.confirmation import ask_before_run
+        from skills_mcp.server.confirmation import confirm_run
 
-        return await ask_before_run(context, params, demand)
+        return await confirm_run(context, params, demand)
 
     async def _call(
         self,
         library: SkillLibrary,
         spec: ToolSpec,
         context: _Context,
-        given: dict[str, Any],
+        arguments: dict[str, Any],
     ) -> Reply:
         if self._is_shared and spec.name == "refresh_skills":
             trusted = library.config.http.trust_proxy_headers
             self._refreshes.take(derive_bucket(context, trust_proxy_headers=trusted))
-        return await _call(library, spec, context, given)
+        return await _call(library, spec, context, arguments)
 
 
 class SkillsServer(Server[Any]):
-    """Declares that lists change, but the prompts; no resource can be subscribed to.
+    """MCP server with adjusted capabilities.
 
-    The SDK leaves the first to its caller, and declares subscriptions when a
-    client can listen.
+    List changes are declared for resources and tools, not for prompts; resources have
+    no
+    subscriptions. The SDK declares those as soon as clients can listen.
     """
 
-    def __init__(self, name: str, *, notices: Notices, **handlers: Any) -> None:
+    def __init__(self, name: str, *, notices: ListChangeNotifier, **handlers: Any) -> None:
         super().__init__(name, **handlers)
         self._notices = notices
 
     def end_streams(self) -> None:
-        """End the streams of the clients that listen for notices."""
         self._notices.end_streams()
 
     def get_capabilities(
@@ -296,9 +281,8 @@ class SkillsServer(Server[Any]):
         *,
         protocol_version: str | None = None,
     ) -> ServerCapabilities:
-        """Return the capabilities for either protocol version."""
         served = super().get_capabilities(
-            _TOLD,
+            _LIST_CHANGED,
             experimental_capabilities,
             extensions,
             protocol_version=protocol_version,
@@ -306,78 +290,75 @@ class SkillsServer(Server[Any]):
         assert served.resources is not None, "create_server serves them"  # noqa: S101
         resources = served.resources.model_copy(update={"subscribe": False})
         prompts = PromptsCapability(list_changed=False)
-        told = {"resources": resources, "prompts": prompts}
-        return served.model_copy(update=told)
+        overrides = {"resources": resources, "prompts": prompts}
+        return served.model_copy(update=overrides)
 
 
-def _name_client(context: _Context) -> str:
-    """Return what the client calls itself; empty if it has not said."""
-    told = context.session.client_params
-    return told.client_info.name if told else ""
+def _client_name(context: _Context) -> str:
+    client_params = context.session.client_params
+    return client_params.client_info.name if client_params else ""
 
 
-async def _keep_arguments_readable(ctx: _Context, call_next: CallNext) -> HandlerResult:
-    """Let `parse` refuse arguments that are not an object.
+async def _wrap_invalid_arguments(ctx: _Context, call_next: CallNext) -> HandlerResult:
+    """Wrap arguments of a wrong type, so `parse_arguments` rejects them.
 
-    The SDK would answer with a protocol error, which models do not see.
+    The SDK would answer with a protocol error, invisible to models.
     """
-    given = (ctx.params or {}).get("arguments")
-    if ctx.method == "tools/call" and not isinstance(given, Mapping | None):
-        arguments = {NOT_AN_OBJECT: given}
+    value = (ctx.params or {}).get("arguments")
+    if ctx.method == "tools/call" and not isinstance(value, Mapping | None):
+        arguments = {NOT_AN_OBJECT: value}
         ctx = replace(ctx, params={**(ctx.params or {}), "arguments": arguments})
     return await call_next(ctx)
 
 
 async def _call(
-    library: SkillLibrary, spec: ToolSpec, context: _Context, given: dict[str, Any]
+    library: SkillLibrary,
+    spec: ToolSpec,
+    context: _Context,
+    raw_arguments: dict[str, Any],
 ) -> Reply:
-    """Answer a call, and report the progress of one that may take long."""
+    """Answer a call; report progress if it may take long."""
     is_waiting = spec.needs_content and not library.is_ready
     if not is_waiting and not spec.is_slow:
-        return await answered(_answer(library, spec, given))
-    doing = "Waiting for the first sync" if is_waiting else spec.title
-    async with reported(context.session, doing, lambda: _step(library, spec)):
-        return await answered(_answer(library, spec, given))
+        return await reply_or_error(_answer(library, spec, raw_arguments))
+    activity = "Waiting for the first sync" if is_waiting else spec.title
+    async with progress_reports(context.session, activity, lambda: _sync_step(library, spec)):
+        return await reply_or_error(_answer(library, spec, raw_arguments))
 
 
 @asynccontextmanager
-async def reported(
-    session: ServerSession, doing: str, step: Callable[[], str]
+async def progress_reports(
+    session: ServerSession, activity: str, step: Callable[[], str]
 ) -> AsyncIterator[None]:
     """Report progress to a client once a second until the block ends.
 
-    Args:
-        session: That of the client; without a progress token nothing is sent.
-        doing: What the call is for.
-        step: Returns the step of the sync, such as `Receiving objects 45 %`, or
-            nothing.
+    Without a progress token of the client nothing is sent. `step` returns the current
+    step
+    of the sync, or an empty text.
     """
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_report, session, doing, step)
+        tasks.start_soon(_send_progress, session, activity, step)
         yield
         tasks.cancel_scope.cancel()
 
 
-async def _report(session: ServerSession, doing: str, step: Callable[[], str]) -> None:
+async def _send_progress(session: ServerSession, activity: str, step: Callable[[], str]) -> None:
     started = time.monotonic()
     while True:
         seconds = time.monotonic() - started
         at = f"{known}, " if (known := step()) else ""
-        said = f"{doing}: {at}{seconds:.0f} s"
-        await session.report_progress(seconds, message=said)
+        message = f"{activity}: {at}{seconds:.0f} s"
+        await session.report_progress(seconds, message=message)
         await anyio.sleep(_REPORT_INTERVAL_SECONDS)
 
 
-def _step(library: SkillLibrary, spec: ToolSpec) -> str:
-    """Return the step of the sync that a call waits for; a script waits for none."""
+def _sync_step(library: SkillLibrary, spec: ToolSpec) -> str:
     waits = spec.name == "refresh_skills" or not library.is_ready
     return library.sync_step if waits else ""
 
 
-async def _answer(
-    library: SkillLibrary, spec: ToolSpec, given: dict[str, Any]
-) -> Reply:
-    arguments = parse(spec.arguments, spec.name, given)
+async def _answer(library: SkillLibrary, spec: ToolSpec, raw_arguments: dict[str, Any]) -> Reply:
+    arguments = parse_arguments(spec.arguments, spec.name, raw_arguments)
     if spec.needs_content:
         await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
     return await spec.handler(library, arguments)
@@ -400,7 +381,7 @@ list_skills shows everything there is. Call refresh_skills only when the user sa
 that skills have just changed.
 """
 
-_BESIDE = """
+_PACKAGES_HINT = """
 To pick a skill yourself: search_skills, then load_skill with its name or path, \
 then read_skill_file for the files that its text mentions.
 """
@@ -414,11 +395,11 @@ _RUN_BY_CALLER = """\
 Scripts, too: fetch them with get_asset and run them in your own shell.
 """
 
-_FOLDER_HERE = """\
+_LOCAL_FOLDER = """\
 Run scripts in your own shell, in the folder that load_skill names as "path".
 """
 
-_FOLDER_ELSEWHERE = """\
+_REMOTE_FOLDER = """\
 Fetch scripts, too, and run them in your own shell.
 """
 
@@ -447,14 +428,11 @@ _MAX_BYTES = 2048
 _FIRST_TOOLS = frozenset({"get_skill", "search_skills"})
 
 # Every tool set needs it: a folder is read again on request only.
-_ALWAYS = tuple(spec for spec in CORE_TOOLS if spec.name == "refresh_skills")
+_REFRESH_TOOLS = tuple(spec for spec in CORE_TOOLS if spec.name == "refresh_skills")
 
 
-def tools_for(config: Config, *, is_shared: bool = False) -> tuple[ToolSpec, ...]:
-    """Return the tools of the tool sets that are on; commands only if enabled.
-
-    A server that is shared has none that runs anything.
-    """
+def select_tools(config: Config, *, is_shared: bool = False) -> tuple[ToolSpec, ...]:
+    """Tools of the enabled tool sets; none that runs code on a shared server."""
     chosen: tuple[ToolSpec, ...] = ()
     if "core" in config.toolsets:
         chosen += CORE_TOOLS
@@ -463,37 +441,33 @@ def tools_for(config: Config, *, is_shared: bool = False) -> tuple[ToolSpec, ...
 
         chosen += PACKAGE_TOOLS
         chosen += COMMAND_TOOLS if config.commands.enabled else ()
-    chosen = chosen if "core" in config.toolsets else (*chosen, *_ALWAYS)
-    return tuple(each for each in chosen if not (is_shared and each.runs_code))
+    chosen = chosen if "core" in config.toolsets else (*chosen, *_REFRESH_TOOLS)
+    return tuple(spec for spec in chosen if not (is_shared and spec.runs_code))
 
 
-def instructions_for(
+def compose_server_instructions(
     config: Config, core_skills: Sequence[str] = (), *, is_shared: bool = False
 ) -> str:
-    """Return the instructions for the tool sets that are on.
-
-    Core skills are named as long as there is room, and the others are counted.
-    """
+    """Instructions; core skills are named within the size limit, the rest counted."""
     more = _COMMANDS if config.commands.enabled and not is_shared else ""
     scripts = _RUN_BY_CALLER if is_shared else _RUN_BY_SERVER
     core = _CORE_INSTRUCTIONS.format(scripts=scripts)
     if "packages" not in config.toolsets:
         text, tool = core, "get_skill and its skill_path"
     elif "core" not in config.toolsets:
-        where = _FOLDER_ELSEWHERE if is_shared else _FOLDER_HERE
+        where = _REMOTE_FOLDER if is_shared else _LOCAL_FOLDER
         text, tool = _PACKAGES_INSTRUCTIONS.format(scripts=where) + more, "load_skill"
     else:
-        text, tool = core + _BESIDE + more, "get_skill and its skill_path"
-    return text + _name_core_skills(core_skills, tool, _MAX_BYTES - len(text.encode()))
+        text, tool = core + _PACKAGES_HINT + more, "get_skill and its skill_path"
+    return text + _core_skills_sentence(core_skills, tool, _MAX_BYTES - len(text.encode()))
 
 
-def _instruct(library: SkillLibrary, *, is_shared: bool) -> str:
+def _compose_for_library(library: SkillLibrary, *, is_shared: bool) -> str:
     core_skills = library.core_skills() if library.is_ready else ()
-    return instructions_for(library.config, core_skills, is_shared=is_shared)
+    return compose_server_instructions(library.config, core_skills, is_shared=is_shared)
 
 
-def _name_core_skills(paths: Sequence[str], tool: str, room_bytes: int) -> str:
-    """Return the sentence that names as many core skills as have room."""
+def _core_skills_sentence(paths: Sequence[str], tool: str, max_bytes: int) -> str:
     for number in range(len(paths), 0, -1):
         rest = len(paths) - number
         others = f" and {rest:,} more" if rest else ""
@@ -501,6 +475,6 @@ def _name_core_skills(paths: Sequence[str], tool: str, room_bytes: int) -> str:
             f"\nCore skills hold for every task. Read them first, with {tool}: "
             f"{', '.join(paths[:number])}{others}.\n"
         )
-        if len(text.encode()) <= room_bytes:
+        if len(text.encode()) <= max_bytes:
             return text
     return ""

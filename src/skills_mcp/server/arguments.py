@@ -1,4 +1,7 @@
-"""The arguments of each tool: one model per tool, advertised as its JSON Schema."""
+"""Tools: their arguments, their specification, and the tool set `core`.
+
+Arguments have one pydantic model per tool, advertised as JSON Schema.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -9,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.library import MAX_DEPTH
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import abbreviate_value
 
 # Of a task, into which people paste tickets and logs, and of any other text.
 _MAX_TASK = 200_000
@@ -17,7 +20,7 @@ _MAX_TEXT = 10_000
 _MAX_PATTERN = 1024  # as long as a path; ten times as many take seconds to understand
 
 NOT_AN_OBJECT = "arguments that are no object"
-"""The key under which `parse` gets arguments that are not an object."""
+"""Key for arguments of a wrong type, for `parse_arguments`."""
 
 _MAX_HITS = 50  # 002 §9
 _MAX_ARGS = 200
@@ -41,11 +44,11 @@ _WITHIN = 'Choose only from this part of the tree: "ui/react".'
 _CATEGORY = "Choose only from skills of this category."
 
 # Pydantic reports a wrong optional value twice: by its type, and as not null.
-_ALSO_NO_NULL = "none_required"
+_NULL_ERROR = "none_required"
 
 
 class Arguments(BaseModel):
-    """The arguments of a tool. Strict: no conversion, no unknown names."""
+    """Arguments of a tool. Strict: no conversion, no unknown names."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -56,8 +59,6 @@ class Arguments(BaseModel):
 
 
 class GetSkill(Arguments):
-    """Arguments of `get_skill`."""
-
     context: Task = Field(
         description="The task in your own words, with the technologies involved: "
         '"add login to the React app".'
@@ -81,30 +82,22 @@ class GetSkill(Arguments):
 
 
 class ListSkills(Arguments):
-    """Arguments of `list_skills`."""
-
     path: OptionalText = Field(
         default=None, description='Only this part of the tree: "ui" or "api/_index".'
     )
     depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] | SkipJsonSchema[None] = Field(
         default=None, description="How many levels to show."
     )
-    cursor: OptionalText = Field(
-        default=None, description="The next_cursor of the reply before."
-    )
+    cursor: OptionalText = Field(default=None, description="The next_cursor of the reply before.")
 
 
 class GetAsset(Arguments):
-    """Arguments of `get_asset`."""
-
     skill_path: Text = Field(description="The skill_path that get_skill returned.")
     file: Text = Field(description="The file exactly as get_skill lists it.")
     part: Part | SkipJsonSchema[None] = Field(default=None, description=_PART)
 
 
 class RunScript(Arguments):
-    """Arguments of `run_script`."""
-
     skill_path: Text = Field(description="The skill_path that get_skill returned.")
     file: Text = Field(description="The script exactly as get_skill lists it.")
     args: dict[str, str] = Field(
@@ -117,8 +110,6 @@ class RunScript(Arguments):
 
 
 class ReportUsage(Arguments):
-    """Arguments of `report_usage`."""
-
     skill_path: Text = Field(description="The skill you used.")
     useful: bool = Field(description="Whether it helped with the task.")
     comment: OptionalText = Field(
@@ -127,15 +118,11 @@ class ReportUsage(Arguments):
 
 
 class RefreshSkills(Arguments):
-    """Arguments of `refresh_skills`: none."""
+    """No arguments."""
 
 
 class SearchSkills(Arguments):
-    """Arguments of `search_skills`."""
-
-    query: Task = Field(
-        description="The task or question in your own words, or a skill's name."
-    )
+    query: Task = Field(description="The task or question in your own words, or a skill's name.")
     limit: Annotated[int, Field(ge=1, le=_MAX_HITS)] | SkipJsonSchema[None] = Field(
         default=None, description="The most skills to list."
     )
@@ -148,11 +135,7 @@ class SearchSkills(Arguments):
 
 
 class LoadSkill(Arguments):
-    """Arguments of `load_skill`."""
-
-    skill_name: Text = Field(
-        description="The skill's name, or its skill_path where names repeat."
-    )
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
     known_digest: OptionalText = Field(
         default=None,
         description="The digest of the text you have already: if it is still "
@@ -162,11 +145,7 @@ class LoadSkill(Arguments):
 
 
 class ReadSkillFile(Arguments):
-    """Arguments of `read_skill_file`."""
-
-    skill_name: Text = Field(
-        description="The skill's name, or its skill_path where names repeat."
-    )
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
     file_path: Text = Field(
         description="The file, relative to the skill's folder: references/forms.md"
     )
@@ -179,11 +158,7 @@ class ReadSkillFile(Arguments):
 
 
 class FindSkillFiles(Arguments):
-    """Arguments of `find_skill_files`."""
-
-    skill_name: Text = Field(
-        description="The skill's name, or its skill_path where names repeat."
-    )
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
     pattern: Pattern | SkipJsonSchema[None] = Field(
         default=None, description="A pattern of paths: *.md or scripts/*.py"
     )
@@ -193,11 +168,7 @@ class FindSkillFiles(Arguments):
 
 
 class LoadSkillExamples(Arguments):
-    """Arguments of `load_skill_examples`."""
-
-    skill_name: Text = Field(
-        description="The skill's name, or its skill_path where names repeat."
-    )
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
     query: Text = Field(description="What the example should show.")
     # Not refused outside of 1 to 10 but moved there (003).
     top_k: int | SkipJsonSchema[None] = Field(
@@ -206,23 +177,15 @@ class LoadSkillExamples(Arguments):
 
 
 class RunSkillCommand(Arguments):
-    """Arguments of `run_skill_command`."""
-
-    skill_name: Text = Field(
-        description="The skill's name, or its skill_path where names repeat."
-    )
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
     command: Text = Field(description="The program: python, node, cat, …")
-    args: Annotated[list[str], Field(max_length=_MAX_ARGS)] | SkipJsonSchema[None] = (
-        Field(default=None, description='Its arguments: ["scripts/check.py", "in.pdf"]')
+    args: Annotated[list[str], Field(max_length=_MAX_ARGS)] | SkipJsonSchema[None] = Field(
+        default=None, description='Its arguments: ["scripts/check.py", "in.pdf"]'
     )
 
 
 class RunSkillEntry(Arguments):
-    """Arguments of `run_skill_entry`."""
-
-    skill_name: Text = Field(
-        description="The skill's name, or its skill_path where names repeat."
-    )
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
     args: OptionalText = Field(
         default=None, description="More words for its command: in.pdf --page 2"
     )
@@ -231,23 +194,22 @@ class RunSkillEntry(Arguments):
 Model = TypeVar("Model", bound=Arguments)
 
 
-def parse(model: type[Model], tool: str, given: Mapping[str, Any]) -> Model:
-    """Return the arguments as the model of the tool.
+def parse_arguments(model: type[Model], tool: str, values: Mapping[str, Any]) -> Model:
+    """Validate arguments against the model of a tool.
 
     Raises:
-        InvalidArgumentsError: It names each wrong argument, and those that are allowed.
+        InvalidArgumentsError: Lists each invalid argument, and the allowed ones.
     """
     try:
-        return model.model_validate(given)
+        return model.model_validate(values)
     except ValidationError as error:
-        details = [d for d in error.errors() if d["type"] != _ALSO_NO_NULL]
-        findings = [_describe(detail, model) for detail in details[:_MAX_FINDINGS]]
+        details = [d for d in error.errors() if d["type"] != _NULL_ERROR]
+        findings = [_describe_error(detail, model) for detail in details[:_MAX_FINDINGS]]
         if more := len(details) - len(findings):
             findings.append(f"and {more:,} more")
         fields = model.model_fields.items()
         takes = ", ".join(
-            name if field.is_required() else f"{name} (optional)"
-            for name, field in fields
+            name if field.is_required() else f"{name} (optional)" for name, field in fields
         )
         raise InvalidArgumentsError(
             f"{tool}: {'; '.join(findings)}. It takes: {takes or 'no arguments'}."
@@ -255,7 +217,7 @@ def parse(model: type[Model], tool: str, given: Mapping[str, Any]) -> Model:
 
 
 def input_schema(model: type[Arguments]) -> dict[str, Any]:
-    """Return the JSON Schema that hosts see: small, and portable between them."""
+    """JSON Schema for hosts: small and portable."""
     schema = model.model_json_schema()
     properties = {
         name: _without(field, "title", "default")
@@ -273,32 +235,30 @@ def _without(schema: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if key not in keys}
 
 
-def _describe(detail: ErrorDetails, model: type[Arguments]) -> str:
-    name = _name(detail["loc"], model)
+def _describe_error(detail: ErrorDetails, model: type[Arguments]) -> str:
+    name = _argument_path(detail["loc"], model)
     match detail["type"]:
         case "missing":
             return f"{name} is missing"
         case "extra_forbidden" if name == NOT_AN_OBJECT:
-            return f"the arguments must be an object (got {shorten(detail['input'])})"
+            return f"the arguments must be an object (got {abbreviate_value(detail['input'])})"
         case "string_too_long":
-            return (
-                f"{name} must have at most {detail['ctx']['max_length']:,} characters"
-            )
+            return f"{name} must have at most {detail['ctx']['max_length']:,} characters"
         case "too_long":
             return f"{name} must have at most {detail['ctx']['max_length']} items"
         case "extra_forbidden":
             return f"{name} is unknown"
         case _:
             message = detail["msg"].removeprefix("Input should be ")
-            return f"{name} must be {message} (got {shorten(detail['input'])})"
+            return f"{name} must be {message} (got {abbreviate_value(detail['input'])})"
 
 
-def _name(place: tuple[int | str, ...], model: type[Arguments]) -> str:
-    """Return an argument's name, and where in it: `args.2`; quoted if it is odd."""
-    field, *rest = place
+def _argument_path(location: tuple[int | str, ...], model: type[Arguments]) -> str:
+    """Path of an argument, such as `args.2`; quoted if it has odd characters."""
+    field, *rest = location
     known = model.model_fields.get(str(field))
     if known and not known.is_required():
         rest = rest[1:]  # which kind of value pydantic tried, and null is the other
     name = ".".join(map(str, (field, *rest)))
-    shown = shorten(name)
-    return name if shown == f"'{name}'" else shown
+    quoted = abbreviate_value(name)
+    return name if quoted == f"'{name}'" else quoted

@@ -1,4 +1,4 @@
-"""Who has sent a message or a request."""
+"""Identification of callers and clients."""
 
 import ipaddress
 from collections.abc import Hashable, Mapping
@@ -14,10 +14,10 @@ _SUBSCRIBER_PREFIX = 64
 
 
 def caller_of(context: ServerRequestContext[Any, Any]) -> Principal:
-    """Return the caller of a message; on standard input, the operator.
+    """Principal of a message; on standard input, the operator.
 
     Raises:
-        KeyError: A request came past the sign-in, which is a defect of this program.
+        KeyError: A request bypassed authentication: a defect of this program.
     """
     if context.request is None:
         return OPERATOR
@@ -26,14 +26,10 @@ def caller_of(context: ServerRequestContext[Any, Any]) -> Principal:
 
 
 def identify_client(scope: Mapping[str, Any], *, trust_proxy_headers: bool) -> Hashable:
-    """Key of the client of a request, for limits and shares.
+    """Key of a client, for limits and fair shares.
 
-    It is the caller after sign-in; without sign-in, the address, or the network of a
-    subscriber for IPv6.
-
-    Args:
-        scope: The request.
-        trust_proxy_headers: Whether the last address of `X-Forwarded-For` counts.
+    The principal after sign-in; without sign-in, the address (IPv6: its /64 network).
+    Trusted proxy headers give the last address of `X-Forwarded-For`.
     """
     principal: Principal | None = scope.get(PRINCIPAL_KEY)
     if principal and principal.subject:
@@ -48,7 +44,7 @@ def identify_client(scope: Mapping[str, Any], *, trust_proxy_headers: bool) -> H
 
 
 def derive_network(address: str) -> str:
-    """Network of one subscriber: an IPv4 address itself, of an IPv6 address the /64.
+    """Network of one subscriber: an IPv4 address, or the /64 of an IPv6 address.
 
     >>> derive_network("192.0.2.7"), derive_network("2001:db8::7")
     ('192.0.2.7', '2001:db8::/64')

@@ -1,4 +1,4 @@
-"""Completion of paths, while a person types the argument of a prompt or a resource."""
+"""Completion of prompt and resource arguments."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,30 +17,24 @@ from skills_mcp.server.callers import caller_of
 from skills_mcp.server.resources import TEMPLATES
 from skills_mcp.server.skill_prompt import PROMPT
 
-_MOST_VALUES = 100  # of the protocol
+_MAX_VALUES = 100  # of the protocol
 
 _Context = ServerRequestContext[Any, Any]
 
 
 class PathCompletion:
-    """Completes the paths of skills and the names of their files.
+    """Completes skill paths and file names.
 
     Args:
-        library: The skills.
-        wait_seconds: How long to wait for content that is on this machine.
+        wait_seconds: Timeout for content stored on this machine.
     """
 
     def __init__(self, library: SkillLibrary, *, wait_seconds: float) -> None:
         self._library = library
         self._wait_seconds = wait_seconds
 
-    async def complete(
-        self, ctx: _Context, params: CompleteRequestParams
-    ) -> CompleteResult:
-        """Return what begins with the text, then what has it in the middle.
-
-        Never waits for the network; without content there is nothing to complete.
-        """
+    async def complete(self, ctx: _Context, params: CompleteRequestParams) -> CompleteResult:
+        """Prefix matches before substring matches; never waits for the network."""
         await self._library.wait_for_stored(self._wait_seconds)
         if not self._library.is_ready:
             return _render([])
@@ -49,35 +43,34 @@ class PathCompletion:
 
 
 def _complete(library: SkillLibrary, params: CompleteRequestParams) -> CompleteResult:
-    return _render(_choose(_find_known(library, params), params.argument.value))
+    return _render(_rank_matches(_list_candidates(library, params), params.argument.value))
 
 
-def _find_known(library: SkillLibrary, params: CompleteRequestParams) -> Iterable[str]:
-    """Return every value that an argument may have."""
+def _list_candidates(library: SkillLibrary, params: CompleteRequestParams) -> Iterable[str]:
     index, argument = library.snapshot.index, params.argument.name
     if isinstance(params.ref, PromptReference):
         is_path = (params.ref.name, argument) == (PROMPT.name, "task")
     else:
-        is_ours = any(each.uri_template == params.ref.uri for each in TEMPLATES)
+        is_ours = any(entry.uri_template == params.ref.uri for entry in TEMPLATES)
         is_path = is_ours and argument == "skill_path"
         if is_ours and argument == "file":
-            given = (params.context.arguments if params.context else None) or {}
-            skill = index.get(given.get("skill_path", ""))
-            return [each.file for each in skill.entries()] if skill else ()
+            context_arguments = (params.context.arguments if params.context else None) or {}
+            skill = index.get(context_arguments.get("skill_path", ""))
+            return [entry.file for entry in skill.entries()] if skill else ()
     return [row.path for row in index.listed] if is_path else ()
 
 
-def _choose(known: Iterable[str], typed: str) -> list[str]:
-    wanted = typed.strip().casefold()
-    found = sorted(each for each in known if wanted in each.casefold())
-    return sorted(found, key=lambda each: not each.casefold().startswith(wanted))
+def _rank_matches(known: Iterable[str], typed: str) -> list[str]:
+    query = typed.strip().casefold()
+    found = sorted(value for value in known if query in value.casefold())
+    return sorted(found, key=lambda value: not value.casefold().startswith(query))
 
 
 def _render(values: list[str]) -> CompleteResult:
     return CompleteResult(
         completion=Completion(
-            values=values[:_MOST_VALUES],
+            values=values[:_MAX_VALUES],
             total=len(values),
-            has_more=len(values) > _MOST_VALUES,
+            has_more=len(values) > _MAX_VALUES,
         )
     )

@@ -1,4 +1,4 @@
-"""The tool set `core`: six tools, for which the server chooses the skill."""
+"""The tool set `core`: six tools, with routing on the server."""
 
 from dataclasses import replace
 from typing import assert_never
@@ -26,27 +26,27 @@ from skills_mcp.server.toolspec import (
     ToolSpec,
 )
 from skills_mcp.skills.principal import FEEDBACK, REFRESH
-from skills_mcp.skills.scoping import Scoping
+from skills_mcp.skills.scoping import SkillFilter
 
 # To route a sentence takes less time than to start a thread; a pasted ticket more.
 _LONG_CONTEXT = 500
 
 
 async def get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
-    """Return the reply of the tool `get_skill`.
+    """Answer `get_skill`.
 
     Raises:
         SkillNotFoundError: There is no skill at `skill_path`.
     """
 
     def route() -> Reply:
-        scoping = Scoping(arguments.within or "", arguments.category or "")
-        asked = (arguments.context, arguments.skill_path, arguments.known_digest)
+        scoping = SkillFilter(arguments.within or "", arguments.category or "")
+        query = (arguments.context, arguments.skill_path, arguments.known_digest)
         if not arguments.explain:
-            reply = _render(library.route(*asked, scoping=scoping))
+            reply = _render(library.route(*query, scoping=scoping))
         else:
-            answer, explanation = library.route_explained(*asked, scoping=scoping)
-            reply = replies.explained(_render(answer), explanation)
+            answer, explanation = library.route_explained(*query, scoping=scoping)
+            reply = replies.with_explanation(_render(answer), explanation)
         return replace(reply, part=arguments.part or 1)
 
     is_long = len(arguments.context) > _LONG_CONTEXT or arguments.explain
@@ -69,16 +69,16 @@ def _render(answer: Match | Ambiguous | NoMatch) -> Reply:
 async def _list_skills(library: SkillLibrary, arguments: ListSkills) -> Reply:
     def browse() -> Reply:
         limit = current_rules().max_characters
-        beside = replies.beside_tree(
+        metadata = replies.tree_metadata(
             library.snapshot.algorithm, library.states(), library.core_skills(), limit
         )
         part = library.list_skills(
             arguments.path,
             depth=arguments.depth,
             cursor=arguments.cursor,
-            max_characters=replies.room_for_tree(beside, limit),
+            max_characters=replies.tree_budget(metadata, limit),
         )
-        return replies.listing(part, beside)
+        return replies.listing(part, metadata)
 
     return await anyio.to_thread.run_sync(browse)
 
@@ -102,14 +102,12 @@ async def _run_script(library: SkillLibrary, arguments: RunScript) -> Reply:
 
 
 async def _report_usage(library: SkillLibrary, arguments: ReportUsage) -> Reply:
-    library.report(
-        arguments.skill_path, useful=arguments.useful, comment=arguments.comment
-    )
-    return replies.feedback(arguments.skill_path)
+    library.report(arguments.skill_path, useful=arguments.useful, comment=arguments.comment)
+    return replies.feedback_result(arguments.skill_path)
 
 
 async def _refresh_skills(library: SkillLibrary, _: RefreshSkills) -> Reply:
-    return replies.refreshed(await library.refresh())
+    return replies.refresh_result(await library.refresh())
 
 
 CORE_TOOLS = (
@@ -224,4 +222,4 @@ CORE_TOOLS = (
         is_slow=True,
     ),
 )
-"""In the order in which hosts list them, which never changes (prompt caches)."""
+"""Listed by hosts in this order, which never changes (prompt caches)."""

@@ -1,4 +1,4 @@
-"""How a server ends: the signals that ask for it, and the last step of the process."""
+"""Shutdown of a server process: signals, and the exit."""
 
 import logging
 import os
@@ -11,15 +11,14 @@ from anyio.abc import TaskStatus
 logger = logging.getLogger(__name__)
 
 
-async def run_or_end(
+async def run_or_shut_down(
     work: Callable[[], Awaitable[object]],
-    ending: anyio.Event,
+    shutdown: anyio.Event,
     failed: anyio.Event | None = None,
 ) -> None:
-    """Run a task; if it fails, set both events, so that the process ends with `leave`.
+    """Run a task; on failure set both events, for an exit with `exit_process`.
 
-    An error that left the task group would wait for threads that nothing can
-    interrupt, for ever.
+    An error raised from the task group would wait forever for uninterruptible threads.
     """
     try:
         await work()
@@ -27,13 +26,13 @@ async def run_or_end(
         logger.exception("The server ends because of an unexpected error")
         if failed:
             failed.set()
-        ending.set()
+        shutdown.set()
 
 
 async def watch_signals(
-    ending: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    shutdown: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    """Set `ending` when the process is asked to end; started once it would be seen."""
+    """Set the event on SIGTERM, SIGINT or SIGHUP; started once signals are caught."""
     names = ("SIGTERM", "SIGINT", "SIGHUP")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     try:
@@ -41,19 +40,16 @@ async def watch_signals(
             task_status.started()
             async for number in received:
                 logger.info("Ending on %s", signal.Signals(number).name)
-                ending.set()
+                shutdown.set()
     except NotImplementedError:
         task_status.started()  # Windows: the end of the input is the only sign
 
 
-def leave(exit_code: int = 0) -> None:
-    """Exit now, without the usual clean-up: everything is ended already.
-
-    Threads may still be at work, and leave no temporary folder behind.
-    """
+def exit_process(exit_code: int = 0) -> None:
+    """Exit at once with `os._exit`: threads may still be running."""
     # Late: the first answer waits for no module that only the end needs.
-    from skills_mcp.files.temporary_folders import remove_used_folders
+    from skills_mcp.files.temporary_folders import remove_own_temporary_folders
 
-    remove_used_folders()
+    remove_own_temporary_folders()
     logging.shutdown()
     os._exit(exit_code)

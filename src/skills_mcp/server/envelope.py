@@ -1,9 +1,4 @@
-"""The JSON-RPC message that a client sends: understood, or refused with the reason.
-
-Rule: a request whose id can be read gets an answer with that id, because its client
-waits for it. Responses and notifications never get one, so no two programs can answer
-each other without end.
-"""
+"""JSON-RPC messages from clients."""
 
 import json
 import math
@@ -31,22 +26,18 @@ _TOO_DEEP = "The message is nested too deeply. Send flatter arguments."
 _PARSER_TOO_DEEP = "recursion limit"
 
 # A string, whose end may be missing, or a bracket.  Possessive: no backtracking.
-_STRING_OR_BRACKET = re.compile(
-    r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', flags=re.DOTALL
-)
+_STRING_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', flags=re.DOTALL)
 
 RequestId = str | int | float | None
-"""What an answer names its request by; None where that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """The answer to what is no message of MCP.
+class RpcError:
+    """JSON-RPC error response to an invalid message.
 
     Args:
-        id: Of the request, also one that MCP does not allow, such as 1.5.
-        code: A code of JSON-RPC.
-        reason: Says what to send instead.
+        id: Of the request, even one forbidden by MCP, such as 1.5.
+        reason: Correct usage, for the sender.
     """
 
     id: RequestId
@@ -54,77 +45,80 @@ class Refusal:
     reason: str
 
     def as_json(self) -> str:
-        """Return one line of JSON."""
         error = {"code": self.code, "message": self.reason}
         return json.dumps({"jsonrpc": "2.0", "id": self.id, "error": error})
 
 
-def parse_message(text: str | bytes) -> JSONRPCMessage | Iterator[Refusal]:
-    """Return the message, or the refusals to answer with, which may be none."""
+def parse_message(text: str | bytes) -> JSONRPCMessage | Iterator[RpcError]:
+    """Parse a message; error responses (perhaps none) if it is invalid.
+
+    A request with a readable id gets a response with this id, because its client waits.
+    Responses and notifications never get one, so two programs cannot answer each other
+    endlessly.
+    """
     try:
         sent = from_json(text)
     except ValueError as error:
         if _PARSER_TOO_DEEP in str(error):
-            return _refuse_deep(text)
-        return iter([Refusal(None, PARSE_ERROR, _NOT_JSON)])
+            return _reject_deep(text)
+        return iter([RpcError(None, PARSE_ERROR, _NOT_JSON)])
     try:
         message = jsonrpc_message_adapter.validate_python(sent, by_name=False)
     except ValidationError:
-        return _refuse(sent)
+        return _reject(sent)
     # The SDK takes a request for a notification if its id has a wrong type.
     if isinstance(message, JSONRPCNotification) and "id" in sent:
-        return _refuse(sent)
+        return _reject(sent)
     return message
 
 
-def _refuse_deep(text: str | bytes) -> Iterator[Refusal]:
-    """Refuse what is nested too deeply; its id is read from a flat copy."""
+def _reject_deep(text: str | bytes) -> Iterator[RpcError]:
+    """Reject excessive nesting; the id comes from a flattened copy."""
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     try:
         sent = from_json(_flatten(text))
     except ValueError:
-        yield Refusal(None, PARSE_ERROR, _NOT_JSON)
+        yield RpcError(None, PARSE_ERROR, _NOT_JSON)
         return
-    if isinstance(sent, list) or _awaits_answer(sent):
-        yield Refusal(_read_id(sent), INVALID_REQUEST, _TOO_DEEP)
+    if isinstance(sent, list) or _expects_response(sent):
+        yield RpcError(_read_id(sent), INVALID_REQUEST, _TOO_DEEP)
 
 
 def _flatten(text: str) -> str:
-    """Return an object or an array in which each nested one is null."""
-    kept: list[str] = []
+    pieces: list[str] = []
     depth = start = 0
     for token in _STRING_OR_BRACKET.finditer(text):
         if token[0] in "[{":
             if depth == 1:
-                kept += text[start : token.start()], "null"
+                pieces += text[start : token.start()], "null"
             depth += 1
         elif token[0] in "]}":
             depth -= 1
             if depth == 1:
                 start = token.end()
-    return "".join([*kept, text[start:]])
+    return "".join([*pieces, text[start:]])
 
 
-def _refuse(sent: Any) -> Iterator[Refusal]:
-    """Yield one answer to a message, and one to each request of a batch.
+def _reject(sent: Any) -> Iterator[RpcError]:
+    """One error response per message, or per request of a batch.
 
-    A client that has sent a batch waits for each of its ids.  A batch without an id
-    that can be read is answered once.
+    The sender of a batch waits for each id. A batch without a readable id is answered
+    once.
     """
     if isinstance(sent, list):
-        waiting = [each for each in sent if _awaits_answer(each)]
-        ids = [each for each in map(_read_id, waiting) if each is not None]
-        for each in ids:
-            yield Refusal(each, INVALID_REQUEST, _BATCH)
+        waiting = [item for item in sent if _expects_response(item)]
+        ids = [item for item in map(_read_id, waiting) if item is not None]
+        for item in ids:
+            yield RpcError(item, INVALID_REQUEST, _BATCH)
         if not ids and (waiting or not sent):
-            yield Refusal(None, INVALID_REQUEST, _BATCH)
-    elif _awaits_answer(sent):
-        yield Refusal(_read_id(sent), *_find_fault(sent))
+            yield RpcError(None, INVALID_REQUEST, _BATCH)
+    elif _expects_response(sent):
+        yield RpcError(_read_id(sent), *_diagnose(sent))
 
 
-def _awaits_answer(sent: Any) -> bool:
-    """Whether it is neither a response nor a notification."""
+def _expects_response(sent: Any) -> bool:
+    """Neither a response nor a notification."""
     if not isinstance(sent, dict):
         return True
     if "method" in sent:
@@ -133,22 +127,21 @@ def _awaits_answer(sent: Any) -> bool:
 
 
 def _read_id(sent: Any) -> RequestId:
-    """Return the id, if it is a text or a number: those can be sent back unchanged."""
-    given = sent.get("id") if isinstance(sent, dict) else None
-    if isinstance(given, bool) or not isinstance(given, str | int | float):
+    """String or finite number, the ids that can be echoed unchanged."""
+    request_id = sent.get("id") if isinstance(sent, dict) else None
+    if isinstance(request_id, bool) or not isinstance(request_id, str | int | float):
         return None
-    return None if isinstance(given, float) and not math.isfinite(given) else given
+    return None if isinstance(request_id, float) and not math.isfinite(request_id) else request_id
 
 
-def _find_fault(sent: Any) -> tuple[int, str]:
-    """Return the code and the reason of what is no message."""
+def _diagnose(sent: Any) -> tuple[int, str]:
     if not isinstance(sent, dict):
         return INVALID_REQUEST, "A message is a JSON object."
     if sent.get("jsonrpc") != "2.0":
         return INVALID_REQUEST, 'A message has "jsonrpc": "2.0".'
     if not isinstance(sent.get("method"), str):
         return INVALID_REQUEST, "A request has a method, which is a string."
-    given = sent.get("id")
-    if isinstance(given, bool) or not isinstance(given, str | int):
+    request_id = sent.get("id")
+    if isinstance(request_id, bool) or not isinstance(request_id, str | int):
         return INVALID_REQUEST, "The id of a request is a string or an integer."
     return INVALID_PARAMS, "The params of a request are an object."

@@ -1,6 +1,6 @@
-"""What hosts make of a reply before their model sees it.
+"""Rendering of replies as text blocks, within the limits of known clients.
 
-The evidence of each row is in `docs/reference/tools.md`.
+Evidence for each row of `KNOWN_CLIENTS`: `docs/reference/tools.md`.
 """
 
 import json
@@ -20,14 +20,13 @@ _METADATA_CHARACTERS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class KnownClient:
-    """A client whose model would not see all of a long reply, or not readably."""
+    """A client that truncates or escapes long replies."""
 
     name: str
-    """What its `clientInfo.name` begins with."""
+    """Prefix of its `clientInfo.name`."""
     text_bytes: int
-    """How much text one reply may hold so that all of it is shown."""
     text_lines: int | None = None
-    """How many lines, if the client counts them."""
+    """Maximum number of lines, if the client counts them."""
 
 
 KNOWN_CLIENTS = (
@@ -36,23 +35,21 @@ KNOWN_CLIENTS = (
     KnownClient("opencode", 44_000, 1_900),
     KnownClient("copilot-cli", 14_000),
 )
-"""Each below its measured limit, with room for what stands beside the text."""
+"""Each below its measured limit, with a reserve for the metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyRules:
-    """How the replies of one call are written."""
+    """Format and limits of the replies of one call."""
 
     format: ReplyFormat
     max_characters: int
-    """Of a reply without a long text."""
     text_bytes: int | None = None
-    """Of one part of a text, in UTF-8; None for a text in one piece."""
+    """Of one part of a text, in UTF-8; None: never split."""
     text_lines: int | None = None
-    """Of one part of a text."""
 
     def measure(self, text: str) -> int:
-        """Return what a piece of text uses of `text_bytes`."""
+        """Share of `text_bytes` used by a text."""
         is_escaped = self.format == "json"
         written = json.dumps(text, ensure_ascii=False) if is_escaped else text
         size = len(written.encode("utf-8", "surrogatepass"))
@@ -66,13 +63,16 @@ _RULES: ContextVar[ReplyRules] = ContextVar("reply_rules")
 
 
 def derive_rules(client: str, responses: Responses) -> ReplyRules:
-    """Return how replies to a client are written.
+    """Reply rules for a client.
 
     Args:
-        client: The `clientInfo.name`, empty if it has not told one.
+        client: `clientInfo.name`, empty if unknown.
         responses: The settings; `auto` leaves the format to the table.
     """
-    found = next((each for each in KNOWN_CLIENTS if client.startswith(each.name)), None)
+    found = next(
+        (client_limits for client_limits in KNOWN_CLIENTS if client.startswith(client_limits.name)),
+        None,
+    )
     if found is None:
         style: ReplyFormat = "markdown" if responses.format == "markdown" else "json"
         return ReplyRules(style, responses.max_characters)
@@ -85,8 +85,8 @@ def derive_rules(client: str, responses: Responses) -> ReplyRules:
 
 
 @contextmanager
-def answering(rules: ReplyRules) -> Iterator[None]:
-    """Let `current_rules` return these rules in the block, and in its threads."""
+def use_reply_rules(rules: ReplyRules) -> Iterator[None]:
+    """Set the rules for `current_rules` in the block and its threads."""
     token = _RULES.set(rules)
     try:
         yield
@@ -95,9 +95,9 @@ def answering(rules: ReplyRules) -> Iterator[None]:
 
 
 def current_rules() -> ReplyRules:
-    """Return how the reply to the call that is being answered is written.
+    """Reply rules of the current call.
 
     Raises:
-        LookupError: No call is being answered, which is a defect of this program.
+        LookupError: No call is being answered: a defect of this program.
     """
     return _RULES.get()

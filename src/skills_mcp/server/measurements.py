@@ -1,6 +1,6 @@
-"""What is measured of a server: operations, sessions, routing, and what is served.
+"""Measurements of a server: operations, sessions, routing outcomes, content.
 
-Rule: a label is one of a known few values, and never a text of a caller or of a skill.
+Label values come from fixed sets, never from texts of callers or skills.
 """
 
 import time
@@ -20,27 +20,25 @@ from pydantic import ValidationError
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.tracker import EventType
 from skills_mcp.library import SkillLibrary
-from skills_mcp.server.app import SkillsServer, tools_for
+from skills_mcp.server.app import SkillsServer, select_tools
 
 Context = ServerRequestContext[Any, Any]
 
 OTHER = "other"
-"""Stands for each value that is not known before."""
+"""Label for all unknown values."""
 
 TOP = "top"
-"""The place of a source without a mount."""
+"""Label of a source without a mount."""
 
 DURATION_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
-"""In seconds, as the semantic conventions of OpenTelemetry for MCP have them."""
+"""In seconds; OpenTelemetry semantic conventions for MCP."""
 
 METHODS = SPEC_CLIENT_METHODS | SPEC_CLIENT_NOTIFICATION_METHODS
 
 VERSIONS = frozenset(KNOWN_PROTOCOL_VERSIONS)
 
 # JSON-RPC's own, and those that MCP has added.
-_ERROR_CODES = frozenset(
-    map(str, (-32700, -32600, -32601, -32602, -32603, *range(-32050, -31999)))
-)
+_ERROR_CODES = frozenset(map(str, (-32700, -32600, -32601, -32602, -32603, *range(-32050, -31999))))
 _INVALID_PARAMS = "-32602"
 
 # It lasts for as long as the client listens, which says nothing about the server.
@@ -52,73 +50,60 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A request or a notification that was answered."""
-
     method: str
     tool: str
-    """Empty if it called no tool."""
     error_type: str
-    """Empty if it succeeded."""
     protocol_version: str
     seconds: float
 
 
 class Instruments(Protocol):
-    """Where measurements go.  Called on any thread; nothing is raised."""
+    """Sink of measurements. Methods are called on any thread and never raise."""
 
-    def record_operation(self, operation: Operation) -> None:
-        """Add the duration of an operation."""
+    def record_operation(self, operation: Operation) -> None: ...
 
-    def record_session(self, protocol_version: str, seconds: float) -> None:
-        """Add the duration of a session that has ended."""
+    def record_session(self, protocol_version: str, seconds: float) -> None: ...
 
-    def count_routing(self, outcome: Outcome) -> None:
-        """Count an answer to a task."""
+    def count_routing(self, outcome: Outcome) -> None: ...
 
 
 class Measurements:
-    """Measures a server and its library, for each of some instruments.
-
-    Args:
-        server: The server; each of its messages is measured.
-        library: Tells what became of a task.
-    """
+    """Middleware that measures a server for all registered instruments."""
 
     def __init__(self, server: SkillsServer, library: SkillLibrary) -> None:
         self._instruments: tuple[Instruments, ...] = ()
         self._watchers: list[Callable[[Outcome], None]] = []
-        self.tools = frozenset(spec.name for spec in tools_for(library.config))
+        self.tools = frozenset(spec.name for spec in select_tools(library.config))
         """The tools that there are."""
         # Behind the spans, and before all that can refuse a message.
         server.middleware.insert(1, self.measure)
         library.observe(self.note)
 
     def add(self, instruments: Instruments) -> None:
-        """Measure for these, too, from now on."""
         self._instruments = (*self._instruments, instruments)
 
     def watch_outcomes(self, watcher: Callable[[Outcome], None]) -> None:
-        """Tell a watcher of each answer to a task, where the task is answered."""
+        """Register a callback, called in the context of the routed call."""
         self._watchers.append(watcher)
 
     async def measure(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Measure how long a message takes."""
+        """Middleware: measure the duration of a message."""
         if ctx.method in _NOT_TIMED:
             return await call_next(ctx)
         with self._timed(ctx) as ended:
             result = await call_next(ctx)
             ended(result)
         if ctx.method == "initialize":
-            self._await_end_of_session(ctx, result)
+            self._time_session(ctx, result)
         return result
 
     def note(self, kind: EventType, data: Mapping[str, Any]) -> None:
-        """Count an event of the library that answers a task."""
+        """Count an event of the library with a routing outcome."""
         if outcome := _derive_outcome(kind, data):
-            for each in self._instruments:
-                each.count_routing(outcome)
-            for tell in self._watchers:
-                tell(outcome)
+            for instruments in self._instruments:
+                instruments.count_routing(outcome)
+            for watcher in self._watchers:
+                watcher(outcome)
 
     @contextmanager
     def _timed(self, ctx: Context) -> Iterator[Callable[[HandlerResult], None]]:
@@ -136,28 +121,28 @@ class Measurements:
             raise
         finally:
             operation = Operation(
-                method=known(ctx.method, METHODS),
+                method=to_label(ctx.method, METHODS),
                 tool=self._derive_tool(ctx),
                 error_type=error_type,
-                protocol_version=known(ctx.protocol_version, VERSIONS),
+                protocol_version=to_label(ctx.protocol_version, VERSIONS),
                 seconds=time.perf_counter() - started,
             )
-            for each in self._instruments:
-                each.record_operation(operation)
+            for instruments in self._instruments:
+                instruments.record_operation(operation)
 
     def _derive_tool(self, ctx: Context) -> str:
         if ctx.method != "tools/call":
             return ""
-        return known((ctx.params or {}).get("name"), self.tools)
+        return to_label((ctx.params or {}).get("name"), self.tools)
 
-    def _await_end_of_session(self, ctx: Context, result: HandlerResult) -> None:
-        """Measure a session; a stateless server has none that outlives a request."""
+    def _time_session(self, ctx: Context, result: HandlerResult) -> None:
+        """Measure a session; stateless servers have none."""
         # The SDK offers no public way from a message to its connection.
         connection = ctx.session._connection  # noqa: SLF001
         if ctx.request is not None and connection.session_id is None:
             return
-        given = result.get("protocolVersion") if isinstance(result, dict) else None
-        version, started = known(given, VERSIONS), time.perf_counter()
+        negotiated = result.get("protocolVersion") if isinstance(result, dict) else None
+        version, started = to_label(negotiated, VERSIONS), time.perf_counter()
 
         def end() -> None:
             for each in self._instruments:
@@ -166,14 +151,14 @@ class Measurements:
         connection.exit_stack.callback(end)
 
 
-def known(value: object, values: frozenset[str]) -> str:
-    """Return a value that may be a label; the others are all the same one."""
+def to_label(value: object, values: frozenset[str]) -> str:
+    """Map a value outside the fixed set to `other`."""
     return value if isinstance(value, str) and value in values else OTHER
 
 
 def _derive_error_type(error: BaseException) -> str:
     if isinstance(error, MCPError):
-        return known(str(error.error.code), _ERROR_CODES)
+        return to_label(str(error.error.code), _ERROR_CODES)
     if isinstance(error, ValidationError):
         return _INVALID_PARAMS
     if isinstance(error, anyio.get_cancelled_exc_class()):
@@ -192,39 +177,35 @@ def _derive_outcome(kind: EventType, data: Mapping[str, Any]) -> Outcome | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceCondition:
-    """What one source serves now."""
-
-    place: str
-    """Its mount, or `top`; an address may say too much."""
+class SourceGauges:
+    mount: str
+    """Mount, or `top`; a URL could leak secrets."""
     commit: str | None
-    """None for a folder, which has no commits."""
+    """None for a folder: no commits."""
     age_seconds: float | None
-    """None for a folder, which is always current."""
+    """None for a folder: always current."""
     failed_syncs: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """What is served now, in numbers."""
-
+class ContentGauges:
     skills: int
     problems: Mapping[str, int]
     """By level."""
-    sources: tuple[SourceCondition, ...]
+    sources: tuple[SourceGauges, ...]
     events_waiting: int
 
 
-def read_condition(library: SkillLibrary, publisher: Publisher) -> Condition:
-    """Return what is served now.  Blocking."""
+def read_gauges(library: SkillLibrary, publisher: Publisher) -> ContentGauges:
+    """Read the gauges. Blocking."""
     snapshot = library.snapshot if library.is_ready else None
-    levels = Counter(each.level for each in (snapshot.problems if snapshot else ()))
-    return Condition(
+    levels = Counter(problem.level for problem in (snapshot.problems if snapshot else ()))
+    return ContentGauges(
         skills=len(snapshot.index) if snapshot else 0,
         problems={level: levels[level] for level in ("error", "warning")},
         sources=tuple(
-            SourceCondition(
-                place=state.mount or TOP,
+            SourceGauges(
+                mount=state.mount or TOP,
                 commit=state.commit,
                 age_seconds=state.age_seconds,
                 failed_syncs=state.failed_syncs,

@@ -1,8 +1,4 @@
-"""The messages of MCP between the lines of a wire and the server of the SDK.
-
-The SDK has such a transport (`stdio_server`). It drops a line that it does not
-understand, so its client waits for ever, and it keeps a line of any length.
-"""
+"""Line-based MCP transport."""
 
 import logging
 from collections.abc import AsyncIterator, Iterator
@@ -16,12 +12,12 @@ from anyio.to_thread import run_sync
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCMessage
 
-from skills_mcp.server.envelope import Refusal, parse_message
+from skills_mcp.server.envelope import RpcError, parse_message
 from skills_mcp.server.wire import MAX_LINE_BYTES, Wire
 
 logger = logging.getLogger(__name__)
 
-_TOO_LONG = Refusal(
+_TOO_LONG = RpcError(
     None,
     INVALID_REQUEST,
     f"The message is longer than {MAX_LINE_BYTES:,} bytes. Send a shorter one.",
@@ -33,35 +29,38 @@ Outgoing = MemoryObjectSendStream[SessionMessage]
 
 @asynccontextmanager
 async def message_streams(wire: Wire) -> AsyncIterator[tuple[Incoming, Outgoing]]:
-    """Read and write messages while the block runs; what is no message is answered."""
+    """Message streams for the SDK; invalid lines are answered here.
+
+    The SDK's `stdio_server` drops invalid lines, so clients wait forever, and buffers
+    lines
+    of any length.
+    """
     # Without a buffer: a client that does not read keeps us from reading.
-    understood, incoming = anyio.create_memory_object_stream[
-        SessionMessage | Exception
-    ]()
+    received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
     outgoing, answers = anyio.create_memory_object_stream[SessionMessage]()
     lines = _Lines(wire)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read, lines, understood)
+        tasks.start_soon(_read, lines, received)
         tasks.start_soon(_write, lines, answers)
         yield incoming, outgoing
 
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """A wire whose lines two tasks write, one line at a time."""
+    """Wire with serialised writes of two tasks."""
 
     wire: Wire
     _writing: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def read(self) -> JSONRPCMessage | Iterator[Refusal] | None:
-        """Return the next message, or the answers to what is none; None at the end."""
+    async def read(self) -> JSONRPCMessage | Iterator[RpcError] | None:
+        """Next message, or the errors for an invalid line; None at the end."""
         return await run_sync(self._read)
 
     async def write(self, line: str) -> None:
         async with self._writing:
             await run_sync(self._write, line)
 
-    def _read(self) -> JSONRPCMessage | Iterator[Refusal] | None:
+    def _read(self) -> JSONRPCMessage | Iterator[RpcError] | None:
         line = self.wire.reading.readline()
         if line is None:
             return iter([_TOO_LONG])
@@ -74,15 +73,13 @@ class _Lines:
         self.wire.writing.flush()
 
 
-async def _read(
-    lines: _Lines, understood: ObjectSendStream[SessionMessage | Exception]
-) -> None:
-    """Pass messages on until the end of the input, and refuse the rest."""
-    async with understood:
+async def _read(lines: _Lines, received: ObjectSendStream[SessionMessage | Exception]) -> None:
+    """Forward messages until end of input; reject invalid ones."""
+    async with received:
         while (message := await lines.read()) is not None:
             if not isinstance(message, Iterator):
                 try:
-                    await understood.send(SessionMessage(message))
+                    await received.send(SessionMessage(message))
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return  # the server has ended
                 continue
@@ -92,11 +89,8 @@ async def _read(
 
 
 async def _write(lines: _Lines, answers: ObjectReceiveStream[SessionMessage]) -> None:
-    """Write what the server answers."""
     async with answers:
         async for answer in answers:
             # As the SDK writes it: what was not set is not sent.
             message = answer.message
-            await lines.write(
-                message.model_dump_json(by_alias=True, exclude_unset=True)
-            )
+            await lines.write(message.model_dump_json(by_alias=True, exclude_unset=True))

@@ -1,8 +1,8 @@
-"""Tells clients that there are other skills than before, in both protocol eras.
+"""Notifications of changed skills, in both protocol eras.
 
-Until 2025-11-25 a server tells every client that has initialised; since 2026-07-28 a
-client listens. Clients that see different skills are different audiences, and each is
-told only of a change that it can see.
+Until 2025-11-25 each initialised client is notified; since 2026-07-28 clients
+subscribe. Clients with different access form separate audiences, each notified only of
+changes visible to them.
 """
 
 import asyncio
@@ -39,18 +39,18 @@ logger = logging.getLogger(__name__)
 _Context = ServerRequestContext[Any, Any]
 
 _MAX_STREAMS = 10_000
-"""Of one audience; a server over HTTP has a lower limit for all of them together."""
+"""Per audience; over HTTP a lower limit holds for all together."""
 
 # Longer than a client that reads needs, and no other client waits for it.
-_TELLING_SECONDS = 10.0
+_NOTIFY_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(eq=False)
 class _Audience:
-    """The clients that see the same skills."""
+    """Clients with the same visible skills."""
 
     listing: Hashable
-    """What they were told of last."""
+    """Listing at the last notification."""
     sessions: list[ServerSession] = field(default_factory=list)
     streams: int = 0
 
@@ -63,32 +63,32 @@ class _Audience:
         return not self.sessions and not self.streams
 
 
-class Notices:
-    """The clients to notify when the list of skills has changed.
+class ListChangeNotifier:
+    """Notifies clients of a changed list of skills.
 
     Args:
-        find_listing: Returns what identifies the list that an access shows; blocking.
-            Of `EVERYTHING` it is not asked: each announcement is a change of that list.
+        find_listing: Identity of the list visible to an access; blocking. Never called
+            with `EVERYTHING`: each announcement changes that list.
     """
 
     def __init__(self, find_listing: Callable[[Access], Hashable]) -> None:
         self._find_listing = find_listing
         self._announcements = 0
         self._audiences: dict[Access, _Audience] = {}
-        self._wakers: list[Callable[[], object]] = []
+        self._wake_callbacks: list[Callable[[], object]] = []
 
     def announce(self) -> None:
-        """Announce a change.  From any thread, and never blocking."""
+        """Announce a change. Thread-safe and non-blocking."""
         self._announcements += 1
-        for wake in tuple(self._wakers):
+        for wake in tuple(self._wake_callbacks):
             try:
                 wake()
             except RuntimeError:  # its loop has ended, and with it its clients
                 logger.debug("No client is left to notify of new skills")
 
     @asynccontextmanager
-    async def telling(self, _: Server[Any]) -> AsyncIterator[None]:
-        """Notify clients of each announced change until the block ends."""
+    async def run_notifier(self, _: Server[Any]) -> AsyncIterator[None]:
+        """Notify clients of announced changes until the block ends."""
         changed = asyncio.Event()
         # Not anyio's own way into a loop: that waits until the loop has time.
         loop = asyncio.get_running_loop()
@@ -96,17 +96,17 @@ class Notices:
         def wake() -> None:
             loop.call_soon_threadsafe(changed.set)
 
-        self._wakers.append(wake)
+        self._wake_callbacks.append(wake)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._tell_for_ever, changed)
+                tasks.start_soon(self._notify_forever, changed)
                 yield
                 tasks.cancel_scope.cancel()
         finally:
-            self._wakers.remove(wake)
+            self._wake_callbacks.remove(wake)
 
     async def remember(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
-        """Keep the session of an initialised client: it is notified without asking."""
+        """Store the session of an initialised client: it is notified unasked."""
         is_new = ctx.method == "notifications/initialized"
         if is_new and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             access = caller_of(ctx).access
@@ -134,7 +134,7 @@ class Notices:
             self._drop_if_empty(access)
 
     def end_streams(self) -> None:
-        """Begin to end every stream that listens; each ends with its result."""
+        """Close all subscription streams; each ends with its result."""
         for audience in self._audiences.values():
             audience.listen.close()
 
@@ -159,15 +159,15 @@ class Notices:
         if audience and audience.is_empty:
             del self._audiences[access]
 
-    async def _tell_for_ever(self, changed: asyncio.Event) -> None:
+    async def _notify_forever(self, changed: asyncio.Event) -> None:
         while True:
             await changed.wait()
             changed.clear()
             async with anyio.create_task_group() as tasks:
                 for access, audience in tuple(self._audiences.items()):
-                    tasks.start_soon(self._tell_if_changed, access, audience)
+                    tasks.start_soon(self._notify_if_changed, access, audience)
 
-    async def _tell_if_changed(self, access: Access, audience: _Audience) -> None:
+    async def _notify_if_changed(self, access: Access, audience: _Audience) -> None:
         listing = await self._identify(access)
         if listing == audience.listing:
             return
@@ -182,7 +182,7 @@ class Notices:
 
     async def _tell(self, access: Access, session: ServerSession) -> None:
         try:
-            with anyio.move_on_after(_TELLING_SECONDS):
+            with anyio.move_on_after(_NOTIFY_TIMEOUT_SECONDS):
                 await session.send_notification(ResourceListChangedNotification())
                 await session.send_notification(ToolListChangedNotification())
         except Exception:

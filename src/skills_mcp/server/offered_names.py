@@ -1,14 +1,10 @@
-"""Lets a message name only tools that its reader has.
-
-The parts below the server name each operation by one tool, and which tools there are
-depends on the tool sets and on the caller.
-"""
+"""Replacement of unavailable tools in messages."""
 
 import re
 from collections.abc import Collection
 
 # Where a tool is not offered, the one that comes nearest is named.
-_INSTEAD = {
+_EQUIVALENTS = {
     "list_skills": "search_skills",
     "search_skills": "list_skills",
     "get_skill": "load_skill",
@@ -18,19 +14,22 @@ _INSTEAD = {
     "find_skill_files": "get_skill",
 }
 
-_NAME = re.compile(r"\b(?:" + "|".join(_INSTEAD) + r")\b")
-_TWICE = re.compile(r"\b(\w+) or \1\b")
+_NAME = re.compile(r"\b(?:" + "|".join(_EQUIVALENTS) + r")\b")
+_REPETITION = re.compile(r"\b(\w+) or \1\b")
 
 
-def name_offered(message: str, offered: Collection[str]) -> str:
-    """Return a message with the names of tools that are offered.
+def replace_unavailable_tools(message: str, available: Collection[str]) -> str:
+    """Replace names of unavailable tools by their nearest equivalent.
 
-    >>> name_offered("list_skills or search_skills shows all.", {"list_skills"})
+    Lower layers name one tool per operation, regardless of tool sets and caller.
+
+    >>> replace_unavailable_tools("list_skills or search_skills shows all.",
+    {"list_skills"})
     'list_skills shows all.'
     """
 
     def name(found: re.Match[str]) -> str:
         tool = found[0]
-        return tool if tool in offered else _INSTEAD[tool]
+        return tool if tool in available else _EQUIVALENTS[tool]
 
-    return _TWICE.sub(r"\1", _NAME.sub(name, message))
+    return _REPETITION.sub(r"\1", _NAME.sub(name, message))

@@ -1,7 +1,4 @@
-"""The tool set `packages`: the agent searches, loads and reads skills by name.
-
-The tools stand first, and below them the JSON of their replies.
-"""
+"""The tool set `packages`: agents search, load and read skills by name."""
 
 import base64
 import shlex
@@ -21,7 +18,7 @@ from skills_mcp.library import (
     ReadFile,
     ServedExamples,
     SkillLibrary,
-    derive_sha256,
+    sha256_of,
 )
 from skills_mcp.routing.search import Hit, SearchResult
 from skills_mcp.server.arguments import (
@@ -38,9 +35,9 @@ from skills_mcp.server.replies import (
     INVENTORY_LISTS,
     Reply,
     cut_description,
-    inventory,
-    origin,
-    reminder,
+    render_inventory,
+    render_provenance,
+    unchanged_text,
 )
 from skills_mcp.server.toolspec import (
     LARGE_RESULT,
@@ -48,9 +45,9 @@ from skills_mcp.server.toolspec import (
     RUNS_ANYTHING,
     ToolSpec,
 )
-from skills_mcp.skills.assets import Lines
+from skills_mcp.skills.assets import LineRange
 from skills_mcp.skills.examples import FittingExample
-from skills_mcp.skills.scoping import Scoping
+from skills_mcp.skills.scoping import SkillFilter
 
 _DEFAULT_LINES = 200  # 003
 _DEFAULT_EXAMPLES = 3  # 003
@@ -58,35 +55,29 @@ _DEFAULT_EXAMPLES = 3  # 003
 
 async def _search_skills(library: SkillLibrary, arguments: SearchSkills) -> Reply:
     def search() -> Reply:
-        scoping = Scoping(
-            arguments.within or "", arguments.category or "", arguments.scope
-        )
+        scoping = SkillFilter(arguments.within or "", arguments.category or "", arguments.scope)
         found = library.search(arguments.query, limit=arguments.limit, scoping=scoping)
-        return found_skills(found)
+        return search_result(found)
 
     return await anyio.to_thread.run_sync(search)
 
 
 async def _load_skill(library: SkillLibrary, arguments: LoadSkill) -> Reply:
     def load() -> Reply:
-        loaded = library.load_skill(
-            arguments.skill_name, known_digest=arguments.known_digest
-        )
-        return replace(loaded_skill(loaded), part=arguments.part or 1)
+        loaded = library.load_skill(arguments.skill_name, known_digest=arguments.known_digest)
+        return replace(skill_result(loaded), part=arguments.part or 1)
 
     return await anyio.to_thread.run_sync(load)
 
 
 async def _read_skill_file(library: SkillLibrary, arguments: ReadSkillFile) -> Reply:
-    asked = arguments.start_line is not None or arguments.max_lines is not None
+    is_partial = arguments.start_line is not None or arguments.max_lines is not None
     start = arguments.start_line or 1
-    lines = Lines(start, arguments.max_lines or _DEFAULT_LINES) if asked else None
-    asked_for = (arguments.skill_name, arguments.file_path, lines)
-    room = current_rules().text_bytes
-    read = await anyio.to_thread.run_sync(
-        partial(library.read_file, *asked_for, max_bytes=room)
-    )
-    return read_file(read)
+    lines = LineRange(start, arguments.max_lines or _DEFAULT_LINES) if is_partial else None
+    request = (arguments.skill_name, arguments.file_path, lines)
+    max_bytes = current_rules().text_bytes
+    read = await anyio.to_thread.run_sync(partial(library.read_file, *request, max_bytes=max_bytes))
+    return file_result(read)
 
 
 async def _find_skill_files(library: SkillLibrary, arguments: FindSkillFiles) -> Reply:
@@ -96,26 +87,22 @@ async def _find_skill_files(library: SkillLibrary, arguments: FindSkillFiles) ->
             pattern=arguments.pattern or "**/*",
             contains=arguments.contains or "",
         )
-        return found_files(found)
+        return files_result(found)
 
     return await anyio.to_thread.run_sync(find)
 
 
-async def _load_skill_examples(
-    library: SkillLibrary, arguments: LoadSkillExamples
-) -> Reply:
+async def _load_skill_examples(library: SkillLibrary, arguments: LoadSkillExamples) -> Reply:
     top_k = _DEFAULT_EXAMPLES if arguments.top_k is None else arguments.top_k
-    asked = (arguments.skill_name, arguments.query, top_k)
-    room = current_rules().max_characters
+    request = (arguments.skill_name, arguments.query, top_k)
+    max_characters = current_rules().max_characters
     loaded = await anyio.to_thread.run_sync(
-        partial(library.load_examples, *asked, max_characters=room)
+        partial(library.load_examples, *request, max_characters=max_characters)
     )
-    return loaded_examples(loaded)
+    return examples_result(loaded)
 
 
-async def _run_skill_command(
-    library: SkillLibrary, arguments: RunSkillCommand
-) -> Reply:
+async def _run_skill_command(library: SkillLibrary, arguments: RunSkillCommand) -> Reply:
     request = CommandRequest(
         skill_name=arguments.skill_name,
         command=arguments.command,
@@ -229,14 +216,13 @@ COMMAND_TOOLS = (
         is_slow=True,
     ),
 )
-"""Only if the operator has set `commands.enabled`."""
+"""Only with `commands.enabled`."""
 
 
 _SOURCE_PATH = "source_path"  # `path` is SkillHub's word for the folder
 
 
-def found_skills(found: SearchResult) -> Reply:
-    """Return the reply of `search_skills`: the hits, and how many there are."""
+def search_result(found: SearchResult) -> Reply:
     data: dict[str, Any] = {
         "skills": [_hit(hit) for hit in found.hits],
         "count": len(found.hits),
@@ -247,8 +233,7 @@ def found_skills(found: SearchResult) -> Reply:
     return Reply(data, lists=("skills",), cut_key="truncated")
 
 
-def loaded_skill(loaded: LoadedSkill) -> Reply:
-    """Return the reply of `load_skill`: the text, the folder and the files."""
+def skill_result(loaded: LoadedSkill) -> Reply:
     skill = loaded.skill
     # Each commit has a folder of its own, so a known skill may have moved.
     path = str(skill.directory) if skill.directory else None
@@ -259,9 +244,9 @@ def loaded_skill(loaded: LoadedSkill) -> Reply:
         "digest": loaded.digest,
     }
     if loaded.is_known:
-        data |= reminder(skill)
-        data |= origin(loaded.provenance, _SOURCE_PATH)
-        return Reply(data, places=("path",))
+        data |= unchanged_text(skill)
+        data |= render_provenance(loaded.provenance, _SOURCE_PATH)
+        return Reply(data, local_paths=("path",))
     files = list(skill.files)
     data |= {
         "description": skill.description,
@@ -272,21 +257,21 @@ def loaded_skill(loaded: LoadedSkill) -> Reply:
         **({"entry": shlex.join(skill.entry)} if skill.entry else {}),
         "files": files[:MAX_LISTED_FILES],
         "files_truncated": len(files) > MAX_LISTED_FILES,
-        **inventory(skill.inventory),
-        "sha256": derive_sha256(loaded.instructions),
-        **origin(loaded.provenance, _SOURCE_PATH),
+        **render_inventory(skill.inventory),
+        "sha256": sha256_of(loaded.instructions),
+        **render_provenance(loaded.provenance, _SOURCE_PATH),
     }
     return Reply(
         data,
         prose="instructions",
-        places=("path",),
+        local_paths=("path",),
         lists=("files", "also_at", *INVENTORY_LISTS),
         cut_key="files_truncated",
     )
 
 
-def read_file(read: ReadFile) -> Reply:
-    """Return the reply of `read_skill_file`: a part of a file, and its lines."""
+def file_result(read: ReadFile) -> Reply:
+    """Reply of `read_skill_file`: a range of lines, or Base64."""
     part = read.part
     data: dict[str, Any] = {"skill_path": read.skill.path, "file_path": read.file}
     if part.content.is_binary:
@@ -308,15 +293,16 @@ def read_file(read: ReadFile) -> Reply:
         data["line_truncated"] = True
     if read.resolved_from:
         data["resolved_from"] = read.resolved_from
-    data |= {"sha256": derive_sha256(part.content.data), **origin(read.provenance)}
+    data |= {
+        "sha256": sha256_of(part.content.data),
+        **render_provenance(read.provenance),
+    }
     return Reply(data, prose=None if part.content.is_binary else "content")
 
 
-def found_files(found: FoundFiles) -> Reply:
-    """Return the reply of `find_skill_files`."""
+def files_result(found: FoundFiles) -> Reply:
     files = [
-        {"file": file, "size_bytes": found.skill.files[file].size_bytes}
-        for file in found.files
+        {"file": file, "size_bytes": found.skill.files[file].size_bytes} for file in found.files
     ]
     return Reply(
         {
@@ -324,15 +310,14 @@ def found_files(found: FoundFiles) -> Reply:
             "files": files,
             "truncated": found.truncated,
             "digest": found.digest,
-            **origin(found.provenance),
+            **render_provenance(found.provenance),
         },
         lists=("files",),
         cut_key="truncated",
     )
 
 
-def loaded_examples(served: ServedExamples) -> Reply:
-    """Return the reply of `load_skill_examples`."""
+def examples_result(served: ServedExamples) -> Reply:
     loaded = served.loaded
     data: dict[str, Any] = {
         "skill_path": loaded.skill.path,
@@ -341,18 +326,17 @@ def loaded_examples(served: ServedExamples) -> Reply:
     }
     if loaded.notes:
         data["notes"] = list(loaded.notes)
-    return Reply(data | origin(served.provenance), lists=("notes",))
+    return Reply(data | render_provenance(served.provenance), lists=("notes",))
 
 
 def command_result(ran: RanScript) -> Reply:
-    """Return the reply of `run_skill_command`."""
-    return Reply(_result(ran) | origin(ran.provenance))
+    return Reply(_result(ran) | render_provenance(ran.provenance))
 
 
 def entry_result(ran: RanScript) -> Reply:
-    """Return the reply of `run_skill_entry`, with the command that ran."""
+    """Reply of `run_skill_entry`, with the executed command."""
     command = {"command": list(ran.words)}
-    return Reply(_result(ran) | command | origin(ran.provenance))
+    return Reply(_result(ran) | command | render_provenance(ran.provenance))
 
 
 def _result(ran: RanScript) -> dict[str, Any]:
@@ -383,7 +367,7 @@ def _example(fitting: FittingExample) -> dict[str, Any]:
         "score": fitting.score,
         "text": example.text,
         "truncated": example.truncated,
-        "sha256": derive_sha256(example.text),
+        "sha256": sha256_of(example.text),
     }
 
 

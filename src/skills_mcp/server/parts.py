@@ -10,7 +10,7 @@ from skills_mcp.events.publisher import Publisher
 from skills_mcp.hooks import load_hooks
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
-from skills_mcp.server.measurements import Condition, Measurements, read_condition
+from skills_mcp.server.measurements import ContentGauges, Measurements, read_gauges
 
 if TYPE_CHECKING:  # SQLAlchemy, which only a server over HTTP needs
     from skills_mcp.events.collector.event_store import EventStore
@@ -40,9 +40,9 @@ class Serving:
         """Measurements of this server; they cost time, so they start with a reader."""
         return Measurements(self.server, self.library)
 
-    def read_condition(self) -> Condition:
+    def read_condition(self) -> ContentGauges:
         """Read the gauges: what is served, and the events that wait."""
-        return read_condition(self.library, self.publisher)
+        return read_gauges(self.library, self.publisher)
 
 
 class ServerPart:

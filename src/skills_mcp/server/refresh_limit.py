@@ -1,8 +1,4 @@
-"""How often each caller of a shared server may refresh: a token bucket per caller.
-
-A refresh asks the remotes, and one caller's program that asks without end would use up
-what the host of the repositories allows to all.
-"""
+"""Rate limit of refreshes."""
 
 import math
 import time
@@ -18,36 +14,35 @@ from skills_mcp.skills.principal import OPERATOR
 _MINUTE_SECONDS = 60.0
 
 
-class RefreshLimit:
-    """Counts the refreshes of each caller.
+class RefreshRateLimit:
+    """Token buckets for `refresh_skills`, one per caller.
+
+    A caller in a loop would exhaust the Git host's rate limit for everyone.
 
     Args:
-        per_minute: How many a caller may ask for at once, and again in each minute.
-        clock: The time in seconds, from any start.
+        per_minute: Burst size, and refill per minute.
     """
 
-    def __init__(
-        self, per_minute: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_minute = per_minute
         self._clock = clock
-        self._left: dict[Hashable, tuple[float, float]] = {}
+        self._tokens: dict[Hashable, tuple[float, float]] = {}
         """What each caller had left, and when; the latest last."""
 
     def take(self, caller: Hashable) -> None:
-        """Count a refresh.
+        """Take a token.
 
         Raises:
-            RefreshLimitError: The caller has to wait; the message says how long.
+            RefreshLimitError: The bucket is empty; the message has the waiting time.
         """
         now = self._clock()
         self._forget(now - _MINUTE_SECONDS)
         per_second = self._per_minute / _MINUTE_SECONDS
-        left, at = self._left.pop(caller, (self._per_minute, now))
-        left = min(self._per_minute, left + (now - at) * per_second)
-        self._left[caller] = (left - 1 if left >= 1 else left, now)
-        if left < 1:
-            seconds = math.ceil((1 - left) / per_second)
+        tokens, counted_at = self._tokens.pop(caller, (self._per_minute, now))
+        tokens = min(self._per_minute, tokens + (now - counted_at) * per_second)
+        self._tokens[caller] = (tokens - 1 if tokens >= 1 else tokens, now)
+        if tokens < 1:
+            seconds = math.ceil((1 - tokens) / per_second)
             raise RefreshLimitError(
                 "You have called refresh_skills too often. The server fetches by "
                 "itself every few minutes; go on with the skills that it has, or call "
@@ -55,18 +50,16 @@ class RefreshLimit:
             )
 
     def _forget(self, before: float) -> None:
-        """Forget callers whose bucket is full again by now."""
-        while self._left:
-            caller = next(iter(self._left))
-            if self._left[caller][1] > before:
+        while self._tokens:
+            caller = next(iter(self._tokens))
+            if self._tokens[caller][1] > before:
                 return
-            del self._left[caller]
+            del self._tokens[caller]
 
 
 def derive_bucket(
     context: ServerRequestContext[Any, Any], *, trust_proxy_headers: bool
 ) -> Hashable:
-    """Key of the token bucket of a message: that of its client."""
     if context.request is None:
         return OPERATOR.issuer, OPERATOR.subject
     scope = context.request.scope

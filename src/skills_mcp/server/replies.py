@@ -1,4 +1,4 @@
-"""The JSON replies of the tool set `core`, and what any tool replies to an error."""
+"""JSON replies of the tool set `core`, and error replies of all tools."""
 
 import base64
 import json
@@ -33,24 +33,24 @@ from skills_mcp.library import (
     ServedFile,
     SkillChanges,
     SourceState,
-    derive_sha256,
     render_error,
     render_state,
+    sha256_of,
 )
-from skills_mcp.processes.memory import out_of_memory_named
+from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.server.offered_names import name_offered
+from skills_mcp.server.offered_names import replace_unavailable_tools
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
-from skills_mcp.text.rendering import cut_text, render_time, shorten
+from skills_mcp.text.rendering import abbreviate_value, render_time, truncate_text
 
 if TYPE_CHECKING:
     from skills_mcp.routing.explanation import Explanation
 
 MAX_LISTED_CHANGES = 50
-"""The most skills of each list in a refresh; a first sync may bring thousands."""
+"""Maximum length of each list in a refresh; a first sync may bring thousands."""
 
-_NEAR = (
+_NEAR_MISSES_HINT = (
     "The nearest ones are under near: call get_skill again with the skill_path of one "
     "that fits, or go on without a skill."
 )
@@ -69,60 +69,57 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A JSON object, and the key of the text that is worth reading unescaped."""
+    """JSON object of a tool result, with hints for its rendering."""
 
     data: Mapping[str, Any]
     prose: str | None = None
-    """The key of the text that has a block of its own in Markdown, and parts."""
+    """Key of the long text: split into parts, and a separate block in Markdown."""
     is_inline: bool = False
-    """Whether the text is so short that it stays in the JSON."""
+    """The text is short enough to stay in the JSON."""
     part: int = 1
-    """Which part of the text was asked for, from 1."""
+    """Requested part of the text, from 1."""
     is_error: bool = False
     lists: tuple[str, ...] = ()
-    """The keys of the lists that may be cut, where they are there.
+    """Keys of lists that may be truncated, if present.
 
     `a.b` is the key `b` of the object `a`.
     """
-    places: tuple[str, ...] = ()
-    """The keys of folders on this machine, which say nothing on another one."""
+    local_paths: tuple[str, ...] = ()
+    """Keys with folders of this machine, meaningless to remote clients."""
     cut_key: str = ""
-    """The key that becomes true if one of them is cut, besides `<list>_count`."""
+    """Key set to true on truncation, in addition to `<list>_count`."""
 
 
-def take_fitting(items: Sequence[T], max_characters: int) -> list[T]:
-    """Return the first of some items, as many as have room in a reply."""
-    ends = accumulate(map(measure, items))
+def take_within_budget(items: Sequence[T], max_characters: int) -> list[T]:
+    ends = accumulate(map(json_length, items))
     return list(items[: bisect_right(list(ends), max_characters)])
 
 
-def measure(value: object) -> int:
-    """Return the number of characters that a value takes up in a reply."""
+def json_length(value: object) -> int:
+    """Number of characters of a value in a JSON reply."""
     return len(json.dumps(value, ensure_ascii=False)) + len(", ")
 
 
 def no_match(decision: NoMatch) -> Reply:
-    """Return the reply of `get_skill` if no skill matches, with the near misses."""
-    said = "No skill matches the given context."
+    message = "No skill matches the given context."
     if not decision.near:
-        return Reply({"no_match": True, "message": said})
+        return Reply({"no_match": True, "message": message})
     near = [
         {
-            "skill_path": each.skill.path,
-            "score": float(each.score),
-            "description": cut_description(each.skill.description),
+            "skill_path": candidate.skill.path,
+            "score": float(candidate.score),
+            "description": cut_description(candidate.skill.description),
         }
-        for each in decision.near
+        for candidate in decision.near
     ]
-    return Reply({"no_match": True, "near": near, "message": f"{said} {_NEAR}"})
+    return Reply({"no_match": True, "near": near, "message": f"{message} {_NEAR_MISSES_HINT}"})
 
 
 def ambiguous(decision: Ambiguous) -> Reply:
-    """Return the reply of `get_skill` with several candidates."""
     return Reply(
         {
             "ambiguous": True,
-            "candidates": [_candidate(each) for each in decision.candidates],
+            "candidates": [_candidate(candidate) for candidate in decision.candidates],
             "message": "Multiple skills match. Specify your need or pick a skill_path.",
         },
         lists=("candidates",),
@@ -139,7 +136,6 @@ _GUIDANCE_LISTS = ("assets", "scripts", "inherited_assets", "inherited_scripts")
 
 
 def match(found: Match) -> Reply:
-    """Return the reply of `get_skill` with one skill."""
     skill = found.skill
     data: dict[str, Any] = {
         "skill_path": skill.path,
@@ -147,36 +143,33 @@ def match(found: Match) -> Reply:
         "matched_keywords": list(found.matched_keywords),
     }
     if found.is_known:
-        data |= {"digest": found.digest, **reminder(skill)}
-        return Reply(data | origin(found.provenance))
+        data |= {"digest": found.digest, **unchanged_text(skill)}
+        return Reply(data | render_provenance(found.provenance))
     data |= {
         "content": found.content,
-        "assets": [_asset(each) for each in skill.assets[:MAX_LISTED_FILES]],
-        "scripts": [_script(each) for each in skill.scripts[:MAX_LISTED_FILES]],
+        "assets": [_asset(entry) for entry in skill.assets[:MAX_LISTED_FILES]],
+        "scripts": [_script(entry) for entry in skill.scripts[:MAX_LISTED_FILES]],
         "inherited_assets": [
-            {**_asset(item.entry), "from": item.source}
-            for item in found.inherited_assets
+            {**_asset(item.entry), "from": item.source} for item in found.inherited_assets
         ],
         "inherited_scripts": [
-            {**_script(item.entry), "from": item.source}
-            for item in found.inherited_scripts
+            {**_script(item.entry), "from": item.source} for item in found.inherited_scripts
         ],
         "digest": found.digest,
-        **inventory(skill.inventory),
-        "sha256": derive_sha256(found.content),
+        **render_inventory(skill.inventory),
+        "sha256": sha256_of(found.content),
     }
     if max(len(skill.assets), len(skill.scripts)) > MAX_LISTED_FILES:
         data["files_truncated"] = True
     return Reply(
-        data | origin(found.provenance),
+        data | render_provenance(found.provenance),
         prose="content",
         lists=(*_GUIDANCE_LISTS, *INVENTORY_LISTS),
         cut_key="files_truncated",
     )
 
 
-def explained(reply: Reply, explanation: "Explanation") -> Reply:
-    """Return a reply with the explanation of why it is the answer."""
+def with_explanation(reply: Reply, explanation: "Explanation") -> Reply:
     from skills_mcp.routing.explanation import render_explanation
 
     data = {**reply.data, "explanation": render_explanation(explanation)}
@@ -184,7 +177,6 @@ def explained(reply: Reply, explanation: "Explanation") -> Reply:
 
 
 def with_core_skills(reply: Reply, paths: Sequence[str]) -> Reply:
-    """Return a reply that names the core skills, too, if there are any."""
     if not paths:
         return reply
     hint = "The core_skills hold for every task: read them, too, unless you have."
@@ -192,94 +184,86 @@ def with_core_skills(reply: Reply, paths: Sequence[str]) -> Reply:
     return replace(reply, data={**reply.data, **named})
 
 
-def with_offered_names(reply: Reply, offered: Collection[str]) -> Reply:
-    """Return a refusal that names no tool that is not offered."""
+def with_available_tools(reply: Reply, available: Collection[str]) -> Reply:
+    """Replace tools in an error message that the caller does not have."""
     error = reply.data.get("error")
     if not isinstance(error, Mapping):
         return reply
-    told = {**error, "message": name_offered(str(error.get("message", "")), offered)}
-    return replace(reply, data={**reply.data, "error": told})
+    details = {
+        **error,
+        "message": replace_unavailable_tools(str(error.get("message", "")), available),
+    }
+    return replace(reply, data={**reply.data, "error": details})
 
 
 _SCRIPT_LISTS = ("scripts", "inherited_scripts")
 
 
-def for_another_machine(reply: Reply) -> Reply:
-    """Return a reply for an agent that shares no disk with the server.
-
-    Running each script is left to the agent, and no folder of the server is named.
-    """
+def for_remote_client(reply: Reply) -> Reply:
+    """Adapt a reply to an agent without access to the server's disk."""
     data = dict(reply.data)
     for key in _SCRIPT_LISTS:
         if key in data:
             data[key] = [{**script, "execution": "claude"} for script in data[key]]
     if "sources" in data:
         data["sources"] = list(map(_without_folder, data["sources"]))
-    return replace(reply, data=data | dict.fromkeys(reply.places))
+    return replace(reply, data=data | dict.fromkeys(reply.local_paths))
 
 
 def _without_folder(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a source; of a folder only its last name."""
+    """Reduce a folder source to its last path component."""
     is_folder = source.get("mode") == "local"
-    return (
-        {**source, "name": PurePath(source["name"]).name} if is_folder else {**source}
-    )
+    return {**source, "name": PurePath(source["name"]).name} if is_folder else {**source}
 
 
 def _name_core_skills(paths: Sequence[str]) -> dict[str, Any]:
-    shown = take_fitting(paths, _CORE_CHARACTERS)
-    data: dict[str, Any] = {"core_skills": shown}
-    if len(shown) < len(paths):
+    listed = take_within_budget(paths, _CORE_CHARACTERS)
+    data: dict[str, Any] = {"core_skills": listed}
+    if len(listed) < len(paths):
         data["core_skills_count"] = len(paths)
     return data
 
 
-def beside_tree(
+def tree_metadata(
     algorithm: str,
     states: Iterable[SourceState],
     core_skills: Sequence[str],
     max_characters: int,
 ) -> dict[str, Any]:
-    """Return what `list_skills` says besides the tree: algorithm, sources, core skills.
-
-    Sources and core skills that have no room are counted.
-    """
+    """Fields of `list_skills` around the tree; long lists are truncated and counted."""
     sources = list(map(render_state, states))
     data: dict[str, Any] = {
         "algorithm": algorithm,
-        "sources": take_fitting(sources, max_characters // 4),
+        "sources": take_within_budget(sources, max_characters // 4),
     }
     if len(data["sources"]) < len(sources):
         data["sources_count"] = len(sources)
     return data | (_name_core_skills(core_skills) if core_skills else {})
 
 
-def room_for_tree(beside: Mapping[str, Any], max_characters: int) -> int:
-    """Return how many characters the tree of `list_skills` may have."""
-    return max_characters - measure(beside) - _MESSAGE_CHARACTERS
+def tree_budget(metadata: Mapping[str, Any], max_characters: int) -> int:
+    """Character budget for the tree of `list_skills`."""
+    return max_characters - json_length(metadata) - _MESSAGE_CHARACTERS
 
 
-def listing(part: Listing, beside: Mapping[str, Any]) -> Reply:
-    """Return the reply of `list_skills`.
-
-    A host may cut a long text, so the way on stands in front of the tree.
-    """
-    whole = {"tree": part.tree, **beside, "total": part.total}
+def listing(part: Listing, metadata: Mapping[str, Any]) -> Reply:
+    """Reply of `list_skills`; hosts cut long texts, so the cursor precedes the tree."""
+    body = {"tree": part.tree, **metadata, "total": part.total}
     if part.depth is None:
-        return Reply(whole)
+        return Reply(body)
     data: dict[str, Any] = {
         "message": " ".join(_describe_part(part)),
         "total": part.total,
-        "shown": part.shown,
+        "shown": part.displayed,
         "depth": part.depth,
     }
     if part.next_cursor is not None:
         data["next_cursor"] = part.next_cursor
-    return Reply(data | whole)
+    return Reply(data | body)
 
 
 def _describe_part(part: Listing) -> Iterator[str]:
-    yield f"This reply shows {part.shown:,} of {part.total:,} skills."
+    yield f"This reply shows {part.displayed:,} of {part.total:,} skills."
     if part.areas:
         yield (
             "A folder with skillCount is closed, and that many skills are in it: "
@@ -293,7 +277,7 @@ def _describe_part(part: Listing) -> Iterator[str]:
 
 
 def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:
-    """Return the reply of `get_asset`: text, or Base64 with a MIME type."""
+    """Reply of `get_asset`: text, or Base64 with a MIME type."""
     size = len(served.content.data)
     data: dict[str, Any] = {"skill_path": served.skill_path, "file": served.file}
     if served.content.is_binary:
@@ -305,8 +289,8 @@ def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:
         data["mime_type"] = served.content.mime_type
     if served.resolved_from:
         data["resolved_from"] = served.resolved_from
-    data |= {"sha256": derive_sha256(served.content.data)}
-    data |= origin(served.provenance)
+    data |= {"sha256": sha256_of(served.content.data)}
+    data |= render_provenance(served.provenance)
     return Reply(
         data,
         prose=None if served.content.is_binary else "content",
@@ -315,7 +299,6 @@ def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:
 
 
 def script_result(file: str, ran: RanScript) -> Reply:
-    """Return the reply of `run_script`: how it ended, its sandbox, and what ran."""
     result = ran.result
     return Reply(
         {
@@ -335,23 +318,22 @@ def script_result(file: str, ran: RanScript) -> Reply:
                 "stdout": result.truncated_stdout,
                 "stderr": result.truncated_stderr,
             },
-            **origin(ran.provenance),
+            **render_provenance(ran.provenance),
         }
     )
 
 
-def feedback(skill_path: str) -> Reply:
-    """Return the reply of `report_usage`; a text that is no path is escaped."""
+def feedback_result(skill_path: str) -> Reply:
     is_plain = skill_path.isprintable() and len(skill_path) <= _LONGEST_PATH
-    shown = skill_path if is_plain else shorten(skill_path)
-    return Reply({"recorded": True, "message": f"Feedback recorded for {shown}"})
+    displayed = skill_path if is_plain else abbreviate_value(skill_path)
+    return Reply({"recorded": True, "message": f"Feedback recorded for {displayed}"})
 
 
 _CHANGE_LISTS = ("added", "changed", "removed", "broken", "sources")
 
 
-def refreshed(result: Refreshed) -> Reply:
-    """Return the reply of `refresh_skills`; after a failure, what is served on."""
+def refresh_result(result: Refreshed) -> Reply:
+    """Reply of `refresh_skills`; after a failure, of the content still served."""
     if result.mode == "git":
         data: dict[str, Any] = {
             "success": result.error is None,
@@ -379,8 +361,8 @@ def refreshed(result: Refreshed) -> Reply:
     )
 
 
-def inventory(found: Inventory | None) -> dict[str, Any]:
-    """Return the file inventory of a package; empty for a rule file."""
+def render_inventory(found: Inventory | None) -> dict[str, Any]:
+    """File inventory of a package; empty for a rule file."""
     if found is None:
         return {}
     lists = {
@@ -400,8 +382,8 @@ def inventory(found: Inventory | None) -> dict[str, Any]:
     }
 
 
-def reminder(skill: Skill) -> dict[str, Any]:
-    """Return what replaces a text that is in the conversation already."""
+def unchanged_text(skill: Skill) -> dict[str, Any]:
+    """Fields instead of a text already in the conversation."""
     message = (
         f"You have the current text of {skill.path} already: nothing has changed. "
         "Leave known_digest out to get it again."
@@ -409,8 +391,8 @@ def reminder(skill: Skill) -> dict[str, Any]:
     return {"unchanged": True, "message": message}
 
 
-def origin(provenance: Provenance, path_key: str = "path") -> dict[str, Any]:
-    """Return where content comes from; commits of inherited rules where they differ."""
+def render_provenance(provenance: Provenance, path_key: str = "path") -> dict[str, Any]:
+    """Provenance; commits of inherited rules only where they differ."""
     data: dict[str, Any] = {"commit": provenance.commit, path_key: provenance.path}
     if provenance.inherited_commits:
         data["inherited_commits"] = dict(provenance.inherited_commits)
@@ -418,7 +400,7 @@ def origin(provenance: Provenance, path_key: str = "path") -> dict[str, Any]:
 
 
 def _changes(changes: SkillChanges) -> dict[str, Any]:
-    """Return the skills that were added, changed and removed; counts of cut lists."""
+    """Added, changed and removed skills; counts for truncated lists."""
     lists: dict[str, tuple[str, ...]] = {
         "added": changes.added,
         "changed": changes.changed,
@@ -448,8 +430,8 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 
 
 def cut_description(description: str) -> str:
-    """Cut a description that is longer than the standard allows."""
-    return cut_text(description, _LONGEST_DESCRIPTION)
+    """Truncate to the limit of the Agent Skills standard."""
+    return truncate_text(description, _LONGEST_DESCRIPTION)
 
 
 def _asset(asset: Asset) -> dict[str, Any]:
@@ -479,29 +461,22 @@ _NOT_FOUND = (
 )
 
 
-async def answered(work: Awaitable[Reply]) -> Reply:
-    """Await an answer; a `SkillsError` becomes a reply that a model can act on."""
+async def reply_or_error(work: Awaitable[Reply]) -> Reply:
+    """Await a reply; translate a `SkillsError` into an error reply."""
     try:
-        with out_of_memory_named():
+        with translate_out_of_memory():
             return await work
     except SkillsError as error:
-        return refused(error)
+        return error_reply(error)
 
 
-def refused(error: SkillsError) -> Reply:
-    """Return the reply to a call that has failed."""
-    _forget_frames(error)
+def error_reply(error: SkillsError) -> Reply:
+    _drop_tracebacks(error)
     return Reply({"error": render_error(error)}, is_error=True)
 
 
-def derive_protocol_error(
-    error: SkillsError, protocol_version: str, uri: str
-) -> MCPError:
-    """Return the protocol error for a resource that cannot be read.
-
-    `data` has the URI, and the code of the `SkillsError`, which says more than the
-    protocol's.
-    """
+def derive_protocol_error(error: SkillsError, protocol_version: str, uri: str) -> MCPError:
+    """Protocol error for an unreadable resource, with the code of the `SkillsError`."""
     if isinstance(error, _NOT_FOUND):
         is_modern = protocol_version in MODERN_PROTOCOL_VERSIONS
         code = INVALID_PARAMS if is_modern else _NOT_FOUND_BEFORE_2026
@@ -509,18 +484,18 @@ def derive_protocol_error(
         code = INVALID_PARAMS
     else:
         code = INTERNAL_ERROR
-    _forget_frames(error)
-    told = render_error(error)
-    data = {"code": told["code"], "uri": uri}
-    return MCPError(code=code, message=told["message"], data=data)
+    _drop_tracebacks(error)
+    details = render_error(error)
+    data = {"code": details["code"], "uri": uri}
+    return MCPError(code=code, message=details["message"], data=data)
 
 
-def _forget_frames(error: BaseException) -> None:
-    """Drop the tracebacks, which keep the local variables of failed functions alive.
+def _drop_tracebacks(error: BaseException) -> None:
+    """Drop tracebacks: they keep local variables of failed functions alive.
 
-    A thread's answer and the frame that waits for it refer to each other, so the
-    snapshot of a refused call, with its open files, would live until the next
-    garbage collection.
+    The result of a thread and the waiting frame form a reference cycle, so the snapshot
+    of
+    a refused call, with its open files, would live until the next garbage collection.
     """
     seen: BaseException | None = error
     while seen is not None:

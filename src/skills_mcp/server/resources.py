@@ -1,8 +1,8 @@
-"""Skills as MCP resources: `skill://pdf/SKILL.md`, and their files below it.
+"""Skills as MCP resources: `skill://pdf/SKILL.md`, and their files.
 
-A `SKILL.md` here is the text that `load_skill` returns below frontmatter, also for a
-rule file. Any other file is read as `get_asset` reads it, with the same limits and
-errors. A skill has two addresses: by its legal name, which is listed, and by its path.
+`SKILL.md` is the text of `load_skill` with frontmatter, also for a rule file. Other
+files follow `get_asset`, with its limits and errors. A skill has two URIs: the listed
+one by its legal name, and one by its path.
 """
 
 import base64
@@ -41,33 +41,31 @@ from skills_mcp.library import (
     ServedFile,
     SkillLibrary,
     derive_provenance,
-    derive_sha256,
+    sha256_of,
 )
 from skills_mcp.library.published_skills import (
     PublishedNames,
     PublishedSkills,
     derive_mime_type,
 )
-from skills_mcp.processes.memory import out_of_memory_named
+from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.server.callers import caller_of
 from skills_mcp.server.replies import derive_protocol_error
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import SkillPath
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import abbreviate_value
 
 PAGE_SIZE = 100
-"""As many as a host shows at once; ten thousand would be 3 MB."""
 
 MAIN = "SKILL.md"
 
 EXTENSION = "io.modelcontextprotocol/skills"
-"""The identifier of the extension for skills."""
 
 META_PREFIX = "io.modelcontextprotocol.skills/"
-"""Of each key of `_meta`, as the extension asks for."""
+"""Prefix of `_meta` keys, required by the extension."""
 
 INDEX_URI = "skill://index.json"
-"""What clients read that know an earlier draft of the extension."""
+"""For clients of an earlier draft of the extension."""
 
 _SCHEME = "skill://"
 _MARKDOWN = "text/markdown"
@@ -91,21 +89,18 @@ TEMPLATES = (
         description="An asset or a script, by its name in the skill's folder.",
     ),
 )
-"""The URIs that can be read without being listed."""
+"""URIs that can be read without being listed."""
 
 
 class Resources:
-    """Lists and reads the skills of a library as resources.
+    """Handlers of `resources/list`, `resources/templates/list` and `resources/read`.
 
     Args:
-        library: The skills.
-        read_seconds: How long a read waits for the very first content.
-        list_seconds: How long a list waits for content that is on this machine.
+        read_seconds: Timeout of a read for the first content.
+        list_seconds: Timeout of a list for content stored on this machine.
     """
 
-    def __init__(
-        self, library: SkillLibrary, *, read_seconds: float, list_seconds: float
-    ) -> None:
+    def __init__(self, library: SkillLibrary, *, read_seconds: float, list_seconds: float) -> None:
         self._library = library
         self._read_seconds = read_seconds
         self._list_seconds = list_seconds
@@ -113,10 +108,9 @@ class Resources:
     async def list(
         self, ctx: _Context, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
-        """Return a page of the skills; without content yet, none at all.
+        """Page of the skills; empty without content.
 
-        Hosts ask once, when a session starts: it waits for what is on this machine,
-        and never for the network.
+        Hosts ask once, at the start of a session: never wait for the network.
         """
         cursor = params.cursor if params else None
         await self._library.wait_for_stored(self._list_seconds)
@@ -128,13 +122,10 @@ class Resources:
     async def list_templates(
         self, _: _Context, __: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        """Return the templates of the URIs of skills and of their files."""
         return ListResourceTemplatesResult(resource_templates=[*TEMPLATES])
 
-    async def read(
-        self, ctx: _Context, params: ReadResourceRequestParams
-    ) -> ReadResourceResult:
-        """Return a skill's text or one of its files; waits for the first content.
+    async def read(self, ctx: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """Read a skill's text or file; waits for the first content.
 
         Raises:
             MCPError: It cannot be read; `data` has the code of the `SkillsError`.
@@ -142,7 +133,7 @@ class Resources:
         try:
             await self._library.wait_until_ready(self._read_seconds)
             library = self._library.seen_by(caller_of(ctx).access)
-            with out_of_memory_named():
+            with translate_out_of_memory():
                 read = await anyio.to_thread.run_sync(_read, library, params.uri)
         except SkillsError as error:
             version = ctx.protocol_version
@@ -151,102 +142,94 @@ class Resources:
 
 
 def derive_uri(name: str, file: str = MAIN) -> str:
-    """Return the URI of a file of a skill with this name, or at this path.
-
-    A character that a URI cannot hold is escaped, also in the first name: it stands
-    where other schemes have a host.
-    """
+    """URI of a file of a skill, by the skill's name or path."""
     return f"{_SCHEME}{quote(name)}/{quote(file)}"
 
 
 def parse_uri(uri: str) -> list[str] | None:
-    """Return the names that a URI is made of; None for that of another scheme."""
-    scheme, separator, place = uri.partition("://")
+    """Path segments of a URI; None for another scheme."""
+    scheme, separator, path = uri.partition("://")
     if not separator or scheme.lower() != _SCHEME.removesuffix("://"):
         return None
     # Separated first: an escaped slash is none.
-    return [unquote(name) for name in place.split("/")[:_MAX_NAMES]]
+    return [unquote(name) for name in path.split("/")[:_MAX_NAMES]]
 
 
-def find_resource(
-    index: SkillIndex, names: PublishedNames, uri: str
-) -> tuple[str, str]:
-    """Return the path of the skill that a URI names, and the file in its folder.
+def find_resource(index: SkillIndex, names: PublishedNames, uri: str) -> tuple[str, str]:
+    """Resolve a URI to a skill path and a file.
 
-    The name of a skill comes before a path. If skills lie inside one another, it is the
-    innermost one that has the file.
+    Names take precedence over paths. With nested skills, the innermost one with the
+    file
+    wins.
 
     Raises:
         SkillNotFoundError: No skill is served there.
-        SkillDisabledError: The operator does not offer it.
+        SkillDisabledError: The operator has disabled it.
     """
     parts = parse_uri(uri) or []
     own = names.find(parts[0]) if len(parts) > 1 else None
     if own is not None:
         file = "/".join(parts[1:])
-        if own != parts[0] or file == MAIN or _has(index, own, file):
+        if own != parts[0] or file == MAIN or _has_file(index, own, file):
             return own, file
     return _find_by_path(index, parts)
 
 
 def _find_by_path(index: SkillIndex, parts: Sequence[str]) -> tuple[str, str]:
-    places = list(_split(parts))
-    named = [(path, file) for path, file in places if index.get(path)]
+    candidates = list(_split_candidates(parts))
+    named = [(path, file) for path, file in candidates if index.get(path)]
     for path, file in named:
-        if file == MAIN or _has(index, path, file):
+        if file == MAIN or _has_file(index, path, file):
             return path, file
     if named:
         return named[0]
-    if not places:
+    if not candidates:
         raise SkillNotFoundError(
             f"This is no address of a skill. They look like "
             f"{_SCHEME}ui/react/auth/{MAIN}; resources/list has them."
         )
-    errors = [index.not_found(path) for path, _ in places]
+    errors = [index.not_found(path) for path, _ in candidates]
     raise next((e for e in errors if isinstance(e, SkillDisabledError)), errors[0])
 
 
-def _has(index: SkillIndex, path: str, file: str) -> bool:
+def _has_file(index: SkillIndex, path: str, file: str) -> bool:
     skill = index.get(path)
-    return skill is not None and any(each.file == file for each in skill.entries())
+    return skill is not None and any(entry.file == file for entry in skill.entries())
 
 
-def _split(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each way to divide a URI into skill and file, the longest path first."""
+def _split_candidates(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each split into skill and file, the longest path first."""
     for end in range(len(parts) - 1, 0, -1):
         yield "/".join(parts[:end]), "/".join(parts[end:])
 
 
-_Shown = TypeVar("_Shown")
+_Entry = TypeVar("_Entry")
 
 
-def cut_page(
+def paginate(
     published: PublishedSkills,
     cursor: str | None,
-    show: Callable[[SkillPath], tuple[_Shown, str] | None],
-) -> tuple[list[_Shown], str | None]:
-    """Return the skills after the last one of the previous page, and the next cursor.
+    render: Callable[[SkillPath], tuple[_Entry, str] | None],
+) -> tuple[list[_Entry], str | None]:
+    """Page of entries after a cursor, and the next cursor.
 
-    A page begins at a path and not at a number: a refresh between two pages repeats
-    no skill that stays, and leaves none out. Long entries make it shorter.
-
-    Args:
-        published: The skills.
-        cursor: What came with the previous page.
-        show: Returns an entry and its JSON, or None for what is left out.
+    Cursors are paths, not offsets: a refresh between two pages neither repeats nor
+    skips
+    a remaining skill. Long entries shorten the page. `render` returns an entry and its
+    JSON, or None to skip the skill.
     """
     paths = published.names.published
     start = 0 if cursor is None else bisect_right(paths, _parse_cursor(cursor))
-    room = published.snapshot.config.responses.max_characters
-    page: list[_Shown] = []
+    budget = published.snapshot.config.responses.max_characters
+    page: list[_Entry] = []
     for number in range(start, len(paths)):
-        shown = show(paths[number])
-        if shown is None:
+        entry = render(paths[number])
+        if entry is None:
             continue
-        room -= len(shown[1])
-        if page and (room < 0 or len(page) == PAGE_SIZE):
+        budget -= len(entry[1])
+        if page and (budget < 0 or len(page) == PAGE_SIZE):
             return page, _render_cursor(paths[number - 1])
-        page.append(shown[0])
+        page.append(entry[0])
     return page, None
 
 
@@ -257,7 +240,7 @@ def _list_page(library: SkillLibrary, cursor: str | None) -> ListResourcesResult
         described = _describe(published, path)
         return described, described.model_dump_json(by_alias=True)
 
-    resources, next_cursor = cut_page(published, cursor, show)
+    resources, next_cursor = paginate(published, cursor, show)
     return ListResourcesResult(resources=resources, next_cursor=next_cursor)
 
 
@@ -277,9 +260,7 @@ def _describe(published: PublishedSkills, path: SkillPath) -> Resource:
     )
 
 
-def _read(
-    library: SkillLibrary, uri: str
-) -> TextResourceContents | BlobResourceContents:
+def _read(library: SkillLibrary, uri: str) -> TextResourceContents | BlobResourceContents:
     published = library.publish()
     if uri == INDEX_URI:
         return _render_index(published)
@@ -304,10 +285,10 @@ def _render(
 ) -> TextResourceContents | BlobResourceContents:
     if isinstance(read, LoadedSkill):
         text = read.instructions
-        meta = _meta(read.provenance, sha256=derive_sha256(text))
+        meta = _meta(read.provenance, sha256=sha256_of(text))
         return TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=text, _meta=meta)
     content = read.content
-    meta = _meta(read.provenance, sha256=derive_sha256(content.data))
+    meta = _meta(read.provenance, sha256=sha256_of(content.data))
     kind = derive_mime_type(read.file, content)
     if content.is_binary:
         blob = base64.b64encode(content.data).decode("ascii")
@@ -317,7 +298,7 @@ def _render(
 
 
 def _meta(provenance: Provenance, **more: str) -> dict[str, Any]:
-    """Return where it comes from, without keys that have no value."""
+    """Provenance for `_meta`, without empty keys."""
     others = {path: c for path, c in provenance.inherited_commits.items() if c}
     meta = {
         "commit": provenance.commit,
@@ -339,5 +320,5 @@ def _parse_cursor(cursor: str) -> str:
     except (binascii.Error, ValueError) as error:
         raise MCPError(
             code=INVALID_PARAMS,
-            message=f"Unknown cursor: {shorten(cursor)}. Begin again without one.",
+            message=f"Unknown cursor: {abbreviate_value(cursor)}. Begin again without one.",
         ) from error

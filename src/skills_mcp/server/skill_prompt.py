@@ -1,7 +1,7 @@
-"""The prompt `skill`, with which a person puts a skill into a conversation.
+"""The prompt `skill`: a person adds a skill to a conversation. Completion of arguments.
 
-Hosts show it as a command, such as `/skills:skill`. Its messages are the task and the
-reply of `get_skill` in Markdown.
+Hosts show it as a command, such as `/skills:skill`. The messages are the task and the
+Markdown reply of `get_skill`.
 """
 
 from typing import Any
@@ -23,14 +23,14 @@ from mcp_types import (
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.library import SkillLibrary
-from skills_mcp.processes.memory import out_of_memory_named
+from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.server.arguments import GetSkill
 from skills_mcp.server.callers import caller_of
 from skills_mcp.server.core_tools import get_skill
 from skills_mcp.server.known_clients import ReplyRules
-from skills_mcp.server.offered_names import name_offered
-from skills_mcp.server.reply_blocks import render
-from skills_mcp.text.rendering import shorten
+from skills_mcp.server.offered_names import replace_unavailable_tools
+from skills_mcp.server.reply_blocks import render_tool_result
+from skills_mcp.text.rendering import abbreviate_value
 
 PROMPT = Prompt(
     name="skill",
@@ -45,18 +45,15 @@ PROMPT = Prompt(
         )
     ],
 )
-"""The one prompt that there is."""
 
 _Context = ServerRequestContext[Any, Any]
 
 
 class SkillPrompt:
-    """Lists the prompt, and fills it with the skill for a task.
+    """Handlers of `prompts/list` and `prompts/get`.
 
     Args:
-        library: The skills.
-        tools: The names of the tools that are offered.
-        wait_seconds: How long to wait for the very first content.
+        wait_seconds: Timeout for the first content.
     """
 
     def __init__(
@@ -66,16 +63,11 @@ class SkillPrompt:
         self._tools = tools
         self._wait_seconds = wait_seconds
 
-    async def list(
-        self, _: _Context, __: PaginatedRequestParams | None
-    ) -> ListPromptsResult:
-        """Return the prompt; it is part of the program."""
+    async def list(self, _: _Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
         return ListPromptsResult(prompts=[PROMPT])
 
-    async def get(
-        self, ctx: _Context, params: GetPromptRequestParams
-    ) -> GetPromptResult:
-        """Return the messages for a task.
+    async def get(self, ctx: _Context, params: GetPromptRequestParams) -> GetPromptResult:
+        """Messages for a task.
 
         Raises:
             MCPError: There is no such prompt, no task, or no content.
@@ -84,7 +76,7 @@ class SkillPrompt:
         try:
             await self._library.wait_until_ready(self._wait_seconds)
             library = self._library.seen_by(caller_of(ctx).access)
-            with out_of_memory_named():
+            with translate_out_of_memory():
                 texts = await _compose(library, task)
         except SkillsError as error:
             raise MCPError(
@@ -96,32 +88,31 @@ class SkillPrompt:
         )
 
     def _render(self, text: str) -> PromptMessage:
-        said = name_offered(text, self._tools) if text.startswith("{") else text
-        return PromptMessage(role="user", content=TextContent(type="text", text=said))
+        content = replace_unavailable_tools(text, self._tools) if text.startswith("{") else text
+        return PromptMessage(role="user", content=TextContent(type="text", text=content))
 
 
 def _require_task(params: GetPromptRequestParams) -> str:
     if params.name != PROMPT.name:
-        said = f"Unknown prompt: {shorten(params.name)}. There is: {PROMPT.name}"
-        raise MCPError(code=INVALID_PARAMS, message=said)
+        message = f"Unknown prompt: {abbreviate_value(params.name)}. There is: {PROMPT.name}"
+        raise MCPError(code=INVALID_PARAMS, message=message)
     task = (params.arguments or {}).get("task", "").strip()
     if not task:
-        said = "task is missing: describe the task, or pass the path of a skill."
-        raise MCPError(code=INVALID_PARAMS, message=said)
+        message = "task is missing: describe the task, or pass the path of a skill."
+        raise MCPError(code=INVALID_PARAMS, message=message)
     return task
 
 
 async def _compose(library: SkillLibrary, task: str) -> list[str]:
-    """Return what is said first, and the blocks of the reply."""
     skill = library.snapshot.index.get(task.strip("/"))
     path = skill.path if skill else None
     reply = await get_skill(library, GetSkill(context=task, skill_path=path))
     limit = library.config.responses.max_characters
-    blocks = render(reply, ReplyRules("markdown", limit)).content
-    texts = [each.text for each in blocks if isinstance(each, TextContent)]
-    said = (
+    blocks = render_tool_result(reply, ReplyRules("markdown", limit)).content
+    texts = [block.text for block in blocks if isinstance(block, TextContent)]
+    introduction = (
         f"Follow this skill of this organisation in what comes next: {path}"
         if path
         else f"{task}\n\nThis organisation's skills say about it:"
     )
-    return [said, *texts]
+    return [introduction, *texts]

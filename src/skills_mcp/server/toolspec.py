@@ -1,4 +1,4 @@
-"""What a tool is: its texts for the model, its arguments, and its handler."""
+"""Specification of a tool."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -13,9 +13,7 @@ from skills_mcp.skills.principal import READ
 
 LARGE_RESULT = {"anthropic/maxResultSizeChars": 500_000}
 
-ONLY_READS = ToolAnnotations(
-    read_only_hint=True, idempotent_hint=True, open_world_hint=False
-)
+ONLY_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
 RUNS_ANYTHING = ToolAnnotations(
     read_only_hint=False,
@@ -29,7 +27,7 @@ Handler = Callable[[SkillLibrary, Any], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool: its texts for the model, its arguments, and its handler."""
+    """A tool: texts for the model, arguments, handler."""
 
     name: str
     title: str
@@ -39,18 +37,16 @@ class ToolSpec:
     annotations: ToolAnnotations
     meta: dict[str, Any] = field(default_factory=dict)
     scope: str = READ
-    """What a token must permit for it."""
+    """OAuth scope required from the caller."""
     needs_content: bool = True
-    """Whether the call has to wait for the very first snapshot."""
+    """The call waits for the first snapshot."""
     is_slow: bool = False
-    """Whether it may take long, so that progress is reported."""
     shared_description: str = ""
-    """The description of a server on another machine, where it differs."""
+    """Description on a shared server, if it differs."""
     runs_code: bool = False
-    """Whether it runs a program on the machine of the server."""
+    """Runs a program on the machine of the server."""
 
     def advertise(self, *, is_shared: bool = False) -> Tool:
-        """Return the tool as `tools/list` shows it."""
         description = self.shared_description if is_shared else ""
         return Tool(
             name=self.name,

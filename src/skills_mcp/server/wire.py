@@ -1,8 +1,8 @@
-"""The two streams of the protocol, which nothing else in the process can reach.
+"""Exclusive standard streams for the protocol.
 
-Rule: every line on standard output is a message of MCP. So the streams are moved away
-before anything else is loaded: what a library or a child process prints goes to
-standard error, and standard input is empty for them.
+Each line on standard output is an MCP message. So the streams are moved away before
+anything else is loaded: output of libraries and child processes goes to standard error,
+and their standard input is empty.
 """
 
 import io
@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import BinaryIO, TextIO
 
 MAX_LINE_BYTES = 16 * 2**20
-"""The longest message; a longer one is not kept.
+"""Maximum length of a message; longer ones are discarded.
 
-The arguments of the largest call are far below 1 MiB, and a client may not have the
-server keep what no call can need."""
+The arguments of the largest call are far below 1 MiB, and clients must not fill the
+memory of the server.
+"""
 
 # What is read at once of a line that is thrown away.
 _SKIPPED_BYTES = 65_536
@@ -33,53 +34,49 @@ _HALF_PAIR = re.compile(r"\\u[dD]")
 
 
 class IncomingLines:
-    """IncomingLines of text in which each part that is no valid text becomes U+FFFD.
+    """Lines of text, with U+FFFD for invalid UTF-8 and lone surrogates.
 
-    That is invalid UTF-8, and half a surrogate pair: hosts in JavaScript send such
-    halves when they cut a text inside an emoji.
-
-    Args:
-        stream: Has the bytes, in UTF-8.
+    Hosts in JavaScript send lone surrogates when they cut a text inside an emoji.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
 
     def readline(self) -> str | None:
-        """Return the next line; "" at the end, None for one that was too long."""
+        """Next line; "" at the end, None for an overlong one."""
         line = self._stream.readline(MAX_LINE_BYTES + 1)
         if len(line) > MAX_LINE_BYTES:
             self._skip(line)
             return None
         text = line.decode(errors="replace")
         # Few messages have one, and looking at each escape takes longer than parsing.
-        return _ESCAPE.sub(_mend, text) if _HALF_PAIR.search(text) else text
+        return _ESCAPE.sub(_replace_lone_surrogate, text) if _HALF_PAIR.search(text) else text
 
     def _skip(self, part: bytes) -> None:
-        """Go to the end of the line that begins with this part."""
+        """Discard the rest of an overlong line."""
         while part and not part.endswith(b"\n"):
             part = self._stream.readline(_SKIPPED_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """The stream of the client's messages, and the stream of the answers."""
+    """Streams of incoming messages and outgoing responses."""
 
     reading: IncomingLines
     writing: TextIO
 
 
-def _mend(escape: re.Match[str]) -> str:
+def _replace_lone_surrogate(escape: re.Match[str]) -> str:
     text = escape[0]
     return r"\ufffd" if len(text) == _HALF_PAIR_CHARACTERS else text
 
 
 @contextmanager
 def claimed_wire() -> Iterator[Wire]:
-    """Take over standard input and output, and give them back at the end.
+    """Take over standard input and output; restore them at the end.
 
     Raises:
-        OSError: The process was started without one of them.
+        OSError: The process was started without standard input or output.
     """
     own = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)

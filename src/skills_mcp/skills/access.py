@@ -1,7 +1,7 @@
-"""Which skills a caller may see.  Pure.
+"""Access control: principals, OAuth scopes, and visible skills. Pure.
 
-A grant shows what its `allow` fits and its `deny` does not; a caller sees what any of
-the grants that apply shows. A request may narrow that to a scope, and never widen it.
+A grant shows skills matched by `allow` but not by `deny`; grants add up. A request may
+narrow the result, never widen it.
 """
 
 import json
@@ -13,27 +13,29 @@ from typing import Any, Protocol
 
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.files.patterns import count_wildcards
-from skills_mcp.skills.visibility import Listed, Patterns, clean
+from skills_mcp.skills.visibility import SkillPatterns, SkillRow, normalize_pattern
 
 MAX_SCOPE_PATTERNS = 32
-"""In one request; a header is short, and each pattern is tried on every skill."""
+"""Per request; headers are short, and each pattern is tried on every skill."""
 
 MAX_PATTERN_CHARACTERS = 256
-"""In one pattern of a request: longer than most paths."""
+"""Per pattern: longer than most paths."""
 
 MAX_SCOPE_CHARACTERS = 4096
-"""In all patterns of a request together: as many as 32 deep folders have."""
+"""All patterns together: 32 deep folders."""
 
 MAX_SCOPE_WILDCARDS = 64
-"""In all patterns of a request together: two for each of 32. The states that a path
-can reach are so few that 10,000 skills are matched in a fraction of a second."""
+"""All patterns together: two for each of 32.
+
+This bounds the states of the matcher: 10,000 skills match in a fraction of a second.
+"""
 
 _ALL = ("**",)
 
-_EVERY = frozenset({"*", "**"})  # a star of a pattern stands for slashes, too
+_MATCH_ALL = frozenset({"*", "**"})  # a star of a pattern stands for slashes, too
 
 # Lists of grants, which are the operator's; more are compiled again for each view.
-_MOST_COMPILED = 256
+_MAX_COMPILED = 256
 
 _KEY_DIGITS = 16  # of two different texts, one in 10^19 has the same
 
@@ -42,47 +44,44 @@ _LISTS = frozenset({"scope", "scp"})
 
 
 class AccessGrant(Protocol):
-    """What the operator gives to some callers."""
+    """A rule of the operator: conditions on claims, and patterns of skills."""
 
     @property
     def when(self) -> Mapping[str, Sequence[str]]:
-        """Claims, each of which must have one of its values; none for every caller."""
+        """Required claims, each with accepted values; empty for every caller."""
         ...
 
     @property
-    def allow(self) -> Sequence[str]:
-        """Patterns of paths or names that the grant shows."""
-        ...
+    def allow(self) -> Sequence[str]: ...
 
     @property
     def deny(self) -> Sequence[str]:
-        """Patterns of those that it does not show, although `allow` fits."""
+        """Exceptions from `allow`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a caller may see: a value, equal for callers with the same grants."""
+    """Visibility of skills: a value, equal for callers with the same grants."""
 
     grants: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] | None = None
-    """For each grant the patterns that it allows and denies; None to show all."""
+    """Pairs of allowed and denied patterns; None: everything."""
     scope: tuple[str, ...] = ()
-    """The patterns that a request narrows its skills to; empty for all."""
+    """Patterns requested by the caller; empty for all."""
     within: "Access | None" = None
-    """What was narrowed: no more is seen than this shows."""
+    """Upper bound: never more than this is visible."""
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether no skill of any name can be hidden from the caller."""
+        """No skill of any name can be hidden."""
         if self.within and not self.within.is_unlimited:
             return False
         return self.grants is None or any(
-            not deny and not _EVERY.isdisjoint(map(clean, allow))
+            not deny and not _MATCH_ALL.isdisjoint(map(normalize_pattern, allow))
             for allow, deny in self.grants
         )
 
-    def sees(self, listed: Listed) -> bool:
-        """Whether a skill exists for this caller."""
+    def sees(self, listed: SkillRow) -> bool:
         if self.within and not self.within.sees(listed):
             return False
         if self.grants is None:
@@ -94,21 +93,19 @@ class Access:
 
     @property
     def is_scoped(self) -> bool:
-        """Whether the request is about a part of what the caller may see."""
         return any(self._scopes())
 
     @property
     def unscoped(self) -> "Access":
-        """What the caller may see, without regard to the scope of the request."""
+        """The same access without the scope of the request."""
         return Access(self.grants, within=self.within and self.within.unscoped)
 
-    def compile_scope(self) -> Callable[[Listed], bool]:
-        """Return a function that tells whether the request is about a skill.
+    def compile_scope(self) -> Callable[[SkillRow], bool]:
+        """Predicate for the scope of the request, regardless of access.
 
-        The caller may see the skill or not. Nothing that a request chooses is kept
-        compiled.
+        Patterns chosen by a request are never cached.
         """
-        scopes = [Patterns(scope).fit for scope in self._scopes()]
+        scopes = [SkillPatterns(scope).fit for scope in self._scopes()]
         if len(scopes) == 1:
             return scopes[0]
         return lambda listed: all(fits(listed) for fits in scopes)
@@ -120,17 +117,12 @@ class Access:
             yield from self.within._scopes()  # noqa: SLF001 - it is one of us
 
     def narrow(self, allow: tuple[str, ...], deny: tuple[str, ...]) -> "Access":
-        """Return what shows of this only what `allow` fits and `deny` does not.
-
-        Args:
-            allow: Patterns of paths or names; none to allow all.
-            deny: The same, of those not to show.
-        """
+        """Restrict to skills matched by `allow` (empty: all) but not by `deny`."""
         return Access(((allow or _ALL, deny),), within=self)
 
 
 EVERYTHING = Access()
-"""What the operator sees, and every caller where no grants are configured."""
+"""Access of the operator, and of every caller without configured grants."""
 
 
 def derive_access(
@@ -138,56 +130,54 @@ def derive_access(
     claims: Mapping[str, Any],
     scope: Iterable[str] = (),
 ) -> Access:
-    """Return what a caller with these claims may see.
+    """Access of a caller, narrowed to the scope of the request.
 
-    Args:
-        grants: The operator's; None to show everything to every caller.
-        claims: Of a token that has been validated; empty for an anonymous caller.
-        scope: The patterns that the request narrows its skills to.
+    No grants (None): everything for everyone. Claims come from a validated token; they
+    are
+    empty for an anonymous caller.
     """
     if grants is None:
         return Access(None, tuple(scope))
-    named = {name for each in grants for name in each.when}
-    held = {name: frozenset(_find_values(claims, name)) for name in named}
-    given = (each for each in grants if _applies(each, held))
-    shown = dict.fromkeys((tuple(each.allow), tuple(each.deny)) for each in given)
-    return Access(tuple(shown), tuple(scope))
+    named = {name for grant in grants for name in grant.when}
+    claim_values = {name: frozenset(_find_values(claims, name)) for name in named}
+    applicable = (grant for grant in grants if _applies(grant, claim_values))
+    patterns = dict.fromkeys((tuple(grant.allow), tuple(grant.deny)) for grant in applicable)
+    return Access(tuple(patterns), tuple(scope))
 
 
 def find_claims(
     grants: Sequence[AccessGrant] | None, claims: Mapping[str, Any]
 ) -> dict[str, list[str]]:
-    """Return what of these claims decides which skills a caller sees, and no more.
+    """Keep only the claim values compared by grants.
 
     >>> find_claims((), {"groups": ["payments"]})
     {}
     """
-    wanted = _find_wanted(grants)
-    held = {name: [*_find_values(claims, name)] for name in wanted}
+    compared = _find_compared(grants)
+    claim_values = {name: [*_find_values(claims, name)] for name in compared}
     found = {
-        name: sorted(wanted[name].intersection(values)) for name, values in held.items()
+        name: sorted(compared[name].intersection(values)) for name, values in claim_values.items()
     }
     return {name: values for name, values in found.items() if values}
 
 
 def derive_grants_key(grants: Sequence[AccessGrant] | None) -> str:
-    """Return a digest of what `find_claims` looks for."""
-    wanted = {name: sorted(values) for name, values in _find_wanted(grants).items()}
-    text = json.dumps(wanted, sort_keys=True)
+    """Digest of all conditions, the input of `find_claims`."""
+    compared = {name: sorted(values) for name, values in _find_compared(grants).items()}
+    text = json.dumps(compared, sort_keys=True)
     return sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
 
 
-def _find_wanted(grants: Sequence[AccessGrant] | None) -> dict[str, set[str]]:
-    """Return the claims that grants compare, each with its values."""
-    wanted: dict[str, set[str]] = {}
-    for each in grants or ():
-        for name, values in each.when.items():
-            wanted.setdefault(name, set()).update(values)
-    return wanted
+def _find_compared(grants: Sequence[AccessGrant] | None) -> dict[str, set[str]]:
+    compared: dict[str, set[str]] = {}
+    for grant in grants or ():
+        for name, values in grant.when.items():
+            compared.setdefault(name, set()).update(values)
+    return compared
 
 
 def parse_scope(text: str) -> tuple[str, ...]:
-    """Return the patterns of a scope as a request writes it, separated by commas.
+    """Parse comma-separated patterns.
 
     >>> parse_scope("ui/**, payments/refund ,")
     ('ui/**', 'payments/refund')
@@ -195,8 +185,8 @@ def parse_scope(text: str) -> tuple[str, ...]:
     Raises:
         InvalidArgumentsError: There are too many, or they are too long.
     """
-    every = dict.fromkeys(each.strip() for each in text.split(","))
-    patterns = tuple(each for each in every if each)
+    entries = dict.fromkeys(pattern.strip() for pattern in text.split(","))
+    patterns = tuple(pattern for pattern in entries if pattern)
     longest = max(map(len, patterns), default=0)
     if len(patterns) > MAX_SCOPE_PATTERNS or longest > MAX_PATTERN_CHARACTERS:
         raise InvalidArgumentsError(
@@ -204,10 +194,7 @@ def parse_scope(text: str) -> tuple[str, ...]:
             f"{MAX_PATTERN_CHARACTERS} characters. Name folders, such as ui/**."
         )
     wildcards = sum(map(count_wildcards, patterns))
-    if (
-        sum(map(len, patterns)) > MAX_SCOPE_CHARACTERS
-        or wildcards > MAX_SCOPE_WILDCARDS
-    ):
+    if sum(map(len, patterns)) > MAX_SCOPE_CHARACTERS or wildcards > MAX_SCOPE_WILDCARDS:
         raise InvalidArgumentsError(
             f"scope: has more than {MAX_SCOPE_CHARACTERS:,} characters or "
             f"{MAX_SCOPE_WILDCARDS} wildcards (*, **/, ?, [...]) in all of its "
@@ -216,26 +203,25 @@ def parse_scope(text: str) -> tuple[str, ...]:
     return patterns
 
 
-def _applies(grant: AccessGrant, held: Mapping[str, frozenset[str]]) -> bool:
-    return all(not held[name].isdisjoint(values) for name, values in grant.when.items())
+def _applies(grant: AccessGrant, claim_values: Mapping[str, frozenset[str]]) -> bool:
+    return all(not claim_values[name].isdisjoint(values) for name, values in grant.when.items())
 
 
 def _find_values(claims: Mapping[str, Any], name: str) -> Iterator[str]:
-    """Iterate over the values of a claim as texts; none if there is no such claim."""
     found = _find(claims, name)
     if isinstance(found, str) and name.rpartition(".")[2] in _LISTS:
         found = found.split()
-    for each in found if isinstance(found, list | tuple) else (found,):
-        if isinstance(each, bool):
-            yield str(each).lower()
-        elif isinstance(each, str | int):
-            yield str(each)
+    for value in found if isinstance(found, list | tuple) else (found,):
+        if isinstance(value, bool):
+            yield str(value).lower()
+        elif isinstance(value, str | int):
+            yield str(value)
 
 
 def _find(claims: Mapping[str, Any], name: str) -> object:
-    """Return a claim; `realm_access.roles` is one inside of another.
+    """Value of a claim; dots address nested claims (`realm_access.roles`).
 
-    A claim of exactly this name wins: some providers use addresses as names.
+    An exact match wins: some providers use URLs as claim names.
     """
     if name in claims:
         return claims[name]
@@ -245,6 +231,6 @@ def _find(claims: Mapping[str, Any], name: str) -> object:
     return found
 
 
-@lru_cache(maxsize=_MOST_COMPILED)
-def _compile(patterns: tuple[str, ...]) -> Patterns:
-    return Patterns(patterns)
+@lru_cache(maxsize=_MAX_COMPILED)
+def _compile(patterns: tuple[str, ...]) -> SkillPatterns:
+    return SkillPatterns(patterns)

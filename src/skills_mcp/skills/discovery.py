@@ -1,8 +1,4 @@
-"""From what a walk finds to a skill: reads one rule file or one package.
-
-Rule: the result depends on nothing but the files that the walk has found, so that the
-same files need not be read twice. A file that cannot be a skill becomes a `Problem`.
-"""
+"""Reading discovered rule files and packages."""
 
 import os
 from collections.abc import Collection, Iterator
@@ -11,10 +7,10 @@ from pathlib import Path, PurePosixPath
 
 from skills_mcp.errors import MissingFileError
 from skills_mcp.files.opening import open_inside
-from skills_mcp.files.paths import find_name
-from skills_mcp.skills.document import decode
-from skills_mcp.skills.frontmatter import derive_path, parse_skill
-from skills_mcp.skills.homes import Home
+from skills_mcp.files.paths import find_composed_name
+from skills_mcp.skills.document import decode_markdown
+from skills_mcp.skills.frontmatter import derive_rule_path, parse_rule_file
+from skills_mcp.skills.homes import SkillRoot
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import (
     Problem,
@@ -22,54 +18,54 @@ from skills_mcp.skills.model import (
     Skill,
     SkillPath,
     Stamp,
-    printable,
+    escape_unprintable,
 )
 from skills_mcp.skills.package import parse_package
 from skills_mcp.skills.walk import Package, RuleFile
 
 MAX_SKILL_BYTES = 1024 * 1024
-"""Four times the largest skill known; more is a mistake, not a text to read."""
+"""Four times the largest known skill; more is a mistake, not a text to read."""
 
 
-Described = tuple[Skill | None, tuple[Problem, ...]]
-"""The skill, if it can be served, and what is wrong with it."""
+ReadSkill = tuple[Skill | None, tuple[Problem, ...]]
+"""The skill, if it can be served, and its problems."""
 
 
-def read_skill(home: Home, found: RuleFile | Package) -> Described:
-    """Read the skill of a rule file or a package.  Blocking."""
-    skill, problems = _read_found(home.directory, found)
-    shown = home.file_prefix
-    if shown:
-        problems = tuple(replace(p, file=shown + p.file) for p in problems)
+def read_skill(home: SkillRoot, found: RuleFile | Package) -> ReadSkill:
+    """Read the skill of a rule file or a package. Blocking."""
+    skill, problems = _read_skill_file(home.directory, found)
+    file_prefix = home.file_prefix
+    if file_prefix:
+        problems = tuple(replace(p, file=file_prefix + p.file) for p in problems)
     if skill is None:
         return None, problems
     return replace(
         skill,
-        path=_mounted(skill.path, home.prefix),
-        file=shown + found.file,
+        path=_add_prefix(skill.path, home.prefix),
+        file=file_prefix + found.file,
         root=home.directory,
         location=home.directory / found.file,
         scope=home.scope,
     ), problems
 
 
-def _read_found(root: Path, found: RuleFile | Package) -> Described:
+def _read_skill_file(root: Path, found: RuleFile | Package) -> ReadSkill:
     raw = _read(root, found.file)
     if isinstance(raw, Problem):
-        return None, (raw, *_hidden(root, found))
+        return None, (raw, *_report_shadowed(root, found))
     text, stamp = raw
     report = ProblemList(found.file)
-    decoded = decode(text, report, lenient=isinstance(found, Package))
+    decoded = decode_markdown(text, report, lenient=isinstance(found, Package))
     if decoded is None:
-        return None, (*report.problems, *_hidden(root, found))
+        return None, (*report.problems, *_report_shadowed(root, found))
     if isinstance(found, Package):
-        skill, problems = _load_package(root, found, decoded, stamp)
+        skill, problems = _parse_package_file(root, found, decoded, stamp)
     else:
-        skill, problems = _load_rules(root, found, decoded)
+        skill, problems = _parse_rules_file(root, found, decoded)
     return skill, (*report.problems, *problems)
 
 
-def _load_package(root: Path, found: Package, text: str, stamp: Stamp) -> Described:
+def _parse_package_file(root: Path, found: Package, text: str, stamp: Stamp) -> ReadSkill:
     if PurePosixPath(found.folder).name in {INDEX, ROOT}:
         reason = "is not served: this folder's name stands for the rules of a folder"
         return None, (Problem(found.file, reason, "rename it", rule="folder-name"),)
@@ -82,43 +78,45 @@ def _load_package(root: Path, found: Package, text: str, stamp: Stamp) -> Descri
     return skill, problems
 
 
-def _load_rules(root: Path, found: RuleFile, text: str) -> Described:
+def _parse_rules_file(root: Path, found: RuleFile, text: str) -> ReadSkill:
     if _is_notice(found.file, text):
-        return None, tuple(_hidden(root, found))
+        return None, tuple(_report_shadowed(root, found))
     directory = root / found.folder if found.owns_folder else None
-    skill, problems = parse_skill(text, file=found.file, directory=directory)
+    skill, problems = parse_rule_file(text, file=found.file, directory=directory)
     if directory is None:
         return skill, problems
-    skill = _spell_as_disk(skill, found.files) if skill else None
+    skill = _match_spelling_on_disk(skill, found.files) if skill else None
     declared = {entry.file for entry in skill.entries()} if skill else set()
     folder = found.folder
     listed = sorted(declared & found.files.keys())
-    stamps = {file: _stamp(root, f"{folder}/{file}") for file in listed}
+    stamps = {file: _read_stamp(root, f"{folder}/{file}") for file in listed}
     files = {file: stamp for file, stamp in stamps.items() if stamp}
     if skill is not None:
         skill = replace(skill, files=files)
     return skill, (
         *problems,
-        *_missing(found, declared - files.keys()),
-        *_hidden(root, found, declared),
+        *_report_missing(found, declared - files.keys()),
+        *_report_shadowed(root, found, declared),
     )
 
 
-def _spell_as_disk(skill: Skill, files: Collection[str]) -> Skill:
-    """Return the skill with the names of its files as the disk has them.
-
-    An author types é as one character, and the disk may keep it as two.
-    """
+def _match_spelling_on_disk(skill: Skill, files: Collection[str]) -> Skill:
+    """Spell file names as the disk does: é may be one character or two."""
     if all(entry.file.isascii() for entry in skill.entries()):
         return skill
 
     def spell(file: str) -> str:
-        return find_name(files, file) or file
+        return find_composed_name(files, file) or file
 
     return replace(
         skill,
-        assets=tuple(replace(each, file=spell(each.file)) for each in skill.assets),
-        scripts=tuple(replace(each, file=spell(each.file)) for each in skill.scripts),
+        assets=tuple(
+            replace(declared_file, file=spell(declared_file.file)) for declared_file in skill.assets
+        ),
+        scripts=tuple(
+            replace(declared_file, file=spell(declared_file.file))
+            for declared_file in skill.scripts
+        ),
     )
 
 
@@ -138,7 +136,7 @@ def _read(root: Path, file: str) -> tuple[bytes, Stamp] | Problem:
     return raw, Stamp.of(found)
 
 
-def _stamp(root: Path, file: str) -> Stamp | None:
+def _read_stamp(root: Path, file: str) -> Stamp | None:
     try:
         with open_inside(root, tuple(file.split("/"))) as handle:
             return Stamp.of(os.fstat(handle.fileno()))
@@ -146,20 +144,19 @@ def _stamp(root: Path, file: str) -> Stamp | None:
         return None
 
 
-def _mounted(path: SkillPath, prefix: str) -> SkillPath:
-    """Return a skill's path below `prefix`, where the top's rules are an index."""
+def _add_prefix(path: SkillPath, prefix: str) -> SkillPath:
     if not prefix:
         return path
     return SkillPath(prefix + (INDEX if path == ROOT else path))
 
 
 def _is_notice(file: str, text: str) -> bool:
-    """Whether a file speaks to people: `README.md`, `LICENSE.md`, `AGENTS.md`."""
-    name = derive_path(file).rsplit("/", 1)[-1]
+    """Whether a file is for people: `README.md`, `LICENSE.md`, `AGENTS.md`."""
+    name = derive_rule_path(file).rsplit("/", 1)[-1]
     return name.isupper() and not text.lstrip("\ufeff \t\r\n").startswith("---")
 
 
-def _missing(found: RuleFile, missing: set[str]) -> Iterator[Problem]:
+def _report_missing(found: RuleFile, missing: set[str]) -> Iterator[Problem]:
     for name in sorted(missing):
         yield Problem(
             found.file,
@@ -171,17 +168,16 @@ def _missing(found: RuleFile, missing: set[str]) -> Iterator[Problem]:
         )
 
 
-def _hidden(
+def _report_shadowed(
     root: Path, found: RuleFile | Package, declared: Collection[str] = ()
 ) -> Iterator[Problem]:
-    """Report skills that are taken for the files of another one."""
     if isinstance(found, Package) or not found.owns_folder:
         return
     for name in found.markdown:
         file = f"{found.folder}/{name}"
         if name not in declared and _looks_like_a_skill(root, file):
             yield Problem(
-                printable(file),
+                escape_unprintable(file),
                 f"is not served: its folder holds the files of {found.file}",
                 f"declare it there, or move {found.file} into the folder as _index.md",
                 rule="hidden-skill",

@@ -1,11 +1,11 @@
-"""From the bytes of a Markdown file to its fields and its body.
+"""Markdown files: decoding, frontmatter and body.
 
 Strict for rule files, which are skipped if broken; lenient for packages, written for
-readers of every kind: what can be understood is used, and what had to be
-repaired is reported. Nothing that a file holds raises.
+readers of every kind: a broken part is repaired or ignored, and reported. No content of
+a file raises.
 
 Every scalar of the frontmatter arrives as text, see `safe_yaml.parse_texts`. A single
-value that is wrong is reported, and its default is used.
+wrong value is reported, and its default is used.
 """
 
 import codecs
@@ -19,13 +19,13 @@ from typing import Any
 
 from skills_mcp.skills.assets import LFS_HINT, is_lfs_pointer
 from skills_mcp.skills.model import ProblemList
-from skills_mcp.text.hidden_text import without_hidden
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.hidden_text import strip_hidden
+from skills_mcp.text.rendering import abbreviate_value
 from skills_mcp.text.safe_yaml import (
     MAX_YAML_CHARACTERS,
-    Texts,
+    StringDocument,
     YamlError,
-    parse_texts,
+    parse_yaml_strings,
 )
 
 # What steers a terminal.
@@ -35,7 +35,7 @@ _INVISIBLE = "\ufeff\u200b"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 # Blank lines, a licence in a comment or a title may stand in front.
-_LATE = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_LATE_FRONTMATTER = re.compile(r"^---[ \t]*$", re.MULTILINE)
 _MAX_PREAMBLE = 2000
 
 # A key at the margin begins a part of the frontmatter that can be read alone.
@@ -44,8 +44,8 @@ _BLOCK_MARK = re.compile(r"^[|>][+-]?\d?[+-]?(?:[ \t]+|$)")
 
 # What is always a text, however much it looks like a list or a mapping.
 _DESCRIPTION = "description"
-_TEXTS = frozenset({"name", _DESCRIPTION})
-_MOST_OWNER = 100  # characters: a person, a team or an address
+_TEXT_KEYS = frozenset({"name", _DESCRIPTION})
+_MAX_OWNER = 100  # characters: a person, a team or an address
 
 _MAX_LEVELS = 4  # `metadata: triggers: keywords:` are three
 
@@ -56,15 +56,15 @@ _QUOTE = "quote values that hold a colon or begin with a special character"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A Markdown file, taken apart."""
+    """A parsed Markdown file."""
 
     fields: Mapping[str, Any]
-    """The frontmatter; every scalar is the text that was written."""
+    """The frontmatter; every scalar is the text as written."""
     body: str
 
 
-def decode(raw: bytes, report: ProblemList, *, lenient: bool) -> str | None:
-    """Return the text of a file, or None when it is none."""
+def decode_markdown(raw: bytes, report: ProblemList, *, lenient: bool) -> str | None:
+    """Decode the bytes of a file; None if it is no text."""
     if is_lfs_pointer(raw):
         reason = "is only a pointer: its content is in Git LFS, which is not fetched"
         report.fail("frontmatter", reason, LFS_HINT)
@@ -73,7 +73,7 @@ def decode(raw: bytes, report: ProblemList, *, lenient: bool) -> str | None:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         reason = f"is not UTF-8 text (byte {error.start})"
-    text = _decode_otherwise(raw) if lenient else None
+    text = _guess_encoding(raw) if lenient else None
     if text is None:
         report.fail("encoding", reason, "save the file as UTF-8")
     else:
@@ -82,29 +82,29 @@ def decode(raw: bytes, report: ProblemList, *, lenient: bool) -> str | None:
 
 
 def parse_document(text: str, report: ProblemList, *, lenient: bool) -> Document | None:
-    """Take the text of a file apart; the reason why not is in the report.
+    """Parse a file; None with a reported reason if it is broken.
 
-    Hidden characters are in neither part, and the report says so.
+    Hidden characters are removed from both parts, and reported.
     """
     document = _parse_parts(text, report, lenient=lenient)
     if document is None:
         return None
-    fields: dict[str, Any] = _map_texts(document.fields, without_hidden)
-    shown = Document(fields, without_hidden(document.body))
-    if shown != document:
+    fields: dict[str, Any] = _map_texts(document.fields, strip_hidden)
+    cleaned = Document(fields, strip_hidden(document.body))
+    if cleaned != document:
         key = next((k for k in fields if fields[k] != document.fields[k]), "")
         reason = "has hidden characters, which are left out"
         report.warn("hidden-character", reason, "take them out", key=key)
-    return shown
+    return cleaned
 
 
 def _parse_parts(text: str, report: ProblemList, *, lenient: bool) -> Document | None:
-    whole = text.lstrip(_INVISIBLE).replace("\r\n", "\n").replace("\r", "\n")
-    preamble, text = _skip_preamble(whole.lstrip(), lenient=lenient)
+    normalized = text.lstrip(_INVISIBLE).replace("\r\n", "\n").replace("\r", "\n")
+    preamble, text = _skip_preamble(normalized.lstrip(), lenient=lenient)
     splitter = _splitter()
     if not splitter.detect(text):
         reason = "has no frontmatter"
-        return _without_fields("no-frontmatter", whole, reason, report, lenient=lenient)
+        return _without_fields("no-frontmatter", normalized, reason, report, lenient=lenient)
     try:
         block, body = splitter.split(text)
     except ValueError:
@@ -112,7 +112,7 @@ def _parse_parts(text: str, report: ProblemList, *, lenient: bool) -> Document |
         report.fail("frontmatter", reason, "close it with a line of ---")
         return None
     # As many empty lines as stand in front, so that YAML counts the file's lines.
-    above = whole.count("\n", 0, len(whole) - len(text) + text.find(block, 3))
+    above = normalized.count("\n", 0, len(normalized) - len(text) + text.find(block, 3))
     texts = _parse_block("\n" * above + block, report, lenient=lenient)
     if texts is None:
         return None
@@ -123,7 +123,7 @@ def _parse_parts(text: str, report: ProblemList, *, lenient: bool) -> Document |
     if preamble.strip():
         reason = "has text in front of its frontmatter"
         report.warn("frontmatter", reason, "begin the file with ---")
-    fields = _clean(texts, report)
+    fields = _clean_fields(texts, report)
     parts = filter(None, (preamble.strip(), _BLANK_LINES.sub("", body).rstrip()))
     return Document(fields, "\n\n".join(parts))
 
@@ -131,7 +131,6 @@ def _parse_parts(text: str, report: ProblemList, *, lenient: bool) -> Document |
 def _without_fields(
     rule: str, body: str, reason: str, report: ProblemList, *, lenient: bool
 ) -> Document | None:
-    """Return a package without frontmatter; a rule file without one is no skill."""
     if not lenient:
         report.fail(rule, reason, _EXAMPLE)
         return None
@@ -142,20 +141,18 @@ def _without_fields(
     return Document({}, _BLANK_LINES.sub("", body).rstrip())
 
 
-def _clean(texts: Texts, report: ProblemList) -> Mapping[str, Any]:
-    """Return the fields, and report what is not in them any more."""
+def _clean_fields(texts: StringDocument, report: ProblemList) -> Mapping[str, Any]:
     for key in dict.fromkeys(texts.repeated):
         reason = f"has {key} twice in one place, so the last one is used"
         report.warn("duplicate-key", reason, "take one of them away", key=key)
-    cleaned: dict[str, Any] = without_controls(texts.value)
+    cleaned: dict[str, Any] = remove_controls(texts.value)
     if cleaned != texts.value:
         reason = "has control characters, which are left out"
         report.warn("control-characters", reason, "take them out")
     return cleaned
 
 
-def _decode_otherwise(raw: bytes) -> str | None:
-    """Guess: what Windows calls Unicode, or what Western editors wrote before."""
+def _guess_encoding(raw: bytes) -> str | None:
     if raw.startswith(_UTF16):
         return raw.decode("utf-16", "replace")
     if b"\0" in raw:
@@ -168,10 +165,9 @@ def _decode_otherwise(raw: bytes) -> str | None:
 
 
 def _skip_preamble(text: str, *, lenient: bool) -> tuple[str, str]:
-    """Split off what stands in front of a frontmatter that has a description."""
     if not lenient or text.startswith("---"):
         return "", text
-    for found in _LATE.finditer(text, 0, _MAX_PREAMBLE):
+    for found in _LATE_FRONTMATTER.finditer(text, 0, _MAX_PREAMBLE):
         preamble, rest = text[: found.start()], text[found.start() :]
         begins = _KEY.match(text[found.end() :].removeprefix("\n").split("\n", 1)[0])
         is_comment = preamble.count("<!--") > preamble.count("-->")
@@ -187,9 +183,9 @@ def _splitter() -> Any:
     return YAMLHandler()
 
 
-def _parse_block(block: str, report: ProblemList, *, lenient: bool) -> Texts | None:
+def _parse_block(block: str, report: ProblemList, *, lenient: bool) -> StringDocument | None:
     try:
-        read = parse_texts(block)
+        read = parse_yaml_strings(block)
     except YamlError as error:
         reason = f"has a frontmatter that is no valid YAML: {error}"
         mark = getattr(error.__cause__, "problem_mark", None)
@@ -198,7 +194,7 @@ def _parse_block(block: str, report: ProblemList, *, lenient: bool) -> Texts | N
     report.lines = {"": mark.line + 1} if mark else {}
     # What is too long for YAML is too long to be read in many small parts, too.
     may_repair = lenient and len(block) <= MAX_YAML_CHARACTERS
-    texts = _repair(_CONTROLS.sub("", block)) if may_repair else None
+    texts = _repair_yaml(_CONTROLS.sub("", block)) if may_repair else None
     if texts is None:
         report.fail("yaml", reason, _QUOTE)
     else:
@@ -206,11 +202,11 @@ def _parse_block(block: str, report: ProblemList, *, lenient: bool) -> Texts | N
     return texts
 
 
-def _read_description(read: Texts, block: str, report: ProblemList) -> Texts:
-    """Read a description as it is written if YAML takes it for more than a text."""
+def _read_description(read: StringDocument, block: str, report: ProblemList) -> StringDocument:
+    """Read a description as plain text if YAML parses it as a list or mapping."""
     if not isinstance(read.value, dict) or not _is_split(read.value):
         return read
-    texts = _repair(block)
+    texts = _repair_yaml(block)
     if texts is None or _DESCRIPTION not in texts.lines:
         return read
     reason = "has a description that YAML takes for more than a text"
@@ -224,22 +220,21 @@ def _is_split(fields: Mapping[str, Any]) -> bool:
     return isinstance(found, list | dict) and bool(found)
 
 
-def _repair(block: str, level: int = 1) -> Texts | None:
-    """Read each part by itself, and as plain text where YAML cannot."""
+def _repair_yaml(block: str, level: int = 1) -> StringDocument | None:
+    """Parse each key by itself, and as plain text if YAML fails."""
     fields: dict[str, Any] = {}
     lines: dict[str, int] = {}
     repeated: list[str] = []
-    for number, part in _parts(block):
+    for number, part in _split_keys(block):
         key, value = _read_part(part, level)
         if key in fields:
             repeated.append(key)
         fields[key] = value
         lines[key] = number
-    return Texts(fields, lines, tuple(repeated)) if fields else None
+    return StringDocument(fields, lines, tuple(repeated)) if fields else None
 
 
-def _parts(block: str) -> Iterator[tuple[int, str]]:
-    """Yield each key at the margin with the lines below it, and its line number."""
+def _split_keys(block: str) -> Iterator[tuple[int, str]]:
     part: list[str] = []
     begin = 0
     for number, line in enumerate(block.split("\n")):
@@ -256,7 +251,7 @@ def _parts(block: str) -> Iterator[tuple[int, str]]:
 def _read_part(part: str, level: int) -> tuple[str, Any]:
     for candidate in (part, part.expandtabs(2)):
         try:
-            value = parse_texts(candidate).value
+            value = parse_yaml_strings(candidate).value
         except YamlError:
             continue
         if isinstance(value, dict) and len(value) == 1 and not _is_split(value):
@@ -264,8 +259,8 @@ def _read_part(part: str, level: int) -> tuple[str, Any]:
     first, *rest = part.split("\n")
     found = _KEY.match(first)
     key, begin = (found[1].strip(), found[2]) if found else (first, "")
-    if key not in _TEXTS and not begin and level < _MAX_LEVELS:
-        below = _repair(dedent("\n".join(rest).expandtabs(2)), level + 1)
+    if key not in _TEXT_KEYS and not begin and level < _MAX_LEVELS:
+        below = _repair_yaml(dedent("\n".join(rest).expandtabs(2)), level + 1)
         if below:
             return key, below.value
     words = " ".join([begin or "", *rest]).split()
@@ -273,25 +268,22 @@ def _read_part(part: str, level: int) -> tuple[str, Any]:
 
 
 def _read_words(key: str, text: str) -> str | list[str]:
-    """Return a plain text, or a list whose items YAML takes for something else."""
-    if key not in _TEXTS and text.startswith("[") and text.endswith("]"):
+    if key not in _TEXT_KEYS and text.startswith("[") and text.endswith("]"):
         return [_unquote(item.strip()) for item in text[1:-1].split(",")]
     return _unquote(_BLOCK_MARK.sub("", text))
 
 
 def _unquote(text: str) -> str:
-    """Take off the quotation marks of a text that holds more of them inside."""
     is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
     return text[1:-1] if is_quoted else text
 
 
-def without_controls(node: Any) -> Any:
-    """Return the texts without what would steer the terminal of a reader."""
+def remove_controls(node: Any) -> Any:
+    """Remove the control characters from texts: they would steer a terminal."""
     return _map_texts(node, lambda text: _CONTROLS.sub("", text))
 
 
 def _map_texts(node: Any, change: Callable[[str], str]) -> Any:
-    """Return a value of YAML with each text changed, but not the keys."""
     match node:
         case str():
             return change(node)
@@ -306,7 +298,7 @@ def _map_texts(node: Any, change: Callable[[str], str]) -> Any:
 # YAML's own spellings.
 _TRUE = frozenset({"true", "yes", "on"})
 _FALSE = frozenset({"false", "no", "off"})
-EMPTY = frozenset({"", "~", "null"})
+EMPTY_SCALARS = frozenset({"", "~", "null"})
 
 # Priority only breaks ties: 1,000 is one whole point of score (001 §5.2).
 _MAX_PRIORITY = 1000
@@ -316,36 +308,33 @@ _ENTRY = "entry"
 _METADATA = "metadata"
 _EXAMPLES = "examples"
 _EXAMPLE_KEYS = ("query", "prompt")
-"""What files of prompts call the task; both are customary."""
 
 
-def text_of(fields: Mapping[str, Any], key: str) -> str:
-    """Return a text on one line; empty if the value is no text."""
+def get_text(fields: Mapping[str, Any], key: str) -> str:
     value = fields.get(key)
     folded = " ".join(value.split()) if isinstance(value, str) else ""
-    return "" if folded.casefold() in EMPTY else folded
+    return "" if folded.casefold() in EMPTY_SCALARS else folded
 
 
-def owner_of(fields: Mapping[str, Any]) -> str:
-    """Return who is responsible: the owner, or else the author; empty if not said.
+def get_owner(fields: Mapping[str, Any]) -> str:
+    """Get the owner, or else the author; empty without either.
 
-    >>> owner_of({"author": "Ada", "metadata": {"owner": "team-web"}})
+    >>> get_owner({"author": "Ada", "metadata": {"owner": "team-web"}})
     'team-web'
     """
-    metadata = mapping_of(fields, "metadata")
-    places = ((fields, "owner"), (metadata, "owner"), (fields, "author"))
-    found = (text_of(*place) for place in (*places, (metadata, "author")))
-    return next(filter(None, found), "")[:_MOST_OWNER]
+    metadata = get_mapping(fields, "metadata")
+    keys = ((fields, "owner"), (metadata, "owner"), (fields, "author"))
+    found = (get_text(*key) for key in (*keys, (metadata, "author")))
+    return next(filter(None, found), "")[:_MAX_OWNER]
 
 
-def mapping_of(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return a mapping; empty if the value is none."""
+def get_mapping(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = fields.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def words_of(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """Return a list of texts, which may be written with commas instead."""
+def get_words(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """Get a list of texts, also from comma-separated text."""
     value = fields.get(key)
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list):
@@ -354,62 +343,55 @@ def words_of(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(filter(None, texts))
 
 
-def distinct(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return each word once; upper and lower case are the same."""
-    kept: dict[str, str] = {}
+def unique_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    first_spellings: dict[str, str] = {}
     for word in words:
-        kept.setdefault(word.casefold(), word)
-    return tuple(kept.values())
+        first_spellings.setdefault(word.casefold(), word)
+    return tuple(first_spellings.values())
 
 
-def flag_of(
-    fields: Mapping[str, Any], key: str, report: ProblemList, *, default: bool
-) -> bool:
-    """Return a switch, as YAML spells it."""
+def get_flag(fields: Mapping[str, Any], key: str, report: ProblemList, *, default: bool) -> bool:
+    """Get a boolean, in YAML's spellings."""
     value = fields.get(key, "")
     word = value.strip().casefold() if isinstance(value, str) else "no scalar"
     if word in _TRUE | _FALSE:
         return word in _TRUE
-    if word not in EMPTY:
-        reason = f"has {key}: {shorten(value)}, so {str(default).lower()} is used"
+    if word not in EMPTY_SCALARS:
+        reason = f"has {key}: {abbreviate_value(value)}, so {str(default).lower()} is used"
         report.warn(f"{key}-type", reason, "write true or false", key=key)
     return default
 
 
-def always_apply_of(fields: Mapping[str, Any], report: ProblemList) -> bool:
-    """Return whether a skill is a core skill.
-
-    It is said at the top as other hosts read it, below `metadata` or, as SkillHub
-    writes it, below `metadata: skillhub:`.
-    """
-    metadata = mapping_of(fields, _METADATA)
-    every = {**mapping_of(metadata, "skillhub"), **metadata, **fields}
-    return flag_of(every, "alwaysApply", report, default=False)
+def get_always_apply(fields: Mapping[str, Any], report: ProblemList) -> bool:
+    """Get `alwaysApply`: at the top, in `metadata`, or in `metadata: skillhub:`."""
+    metadata = get_mapping(fields, _METADATA)
+    merged = {**get_mapping(metadata, "skillhub"), **metadata, **fields}
+    return get_flag(merged, "alwaysApply", report, default=False)
 
 
-def priority_of(fields: Mapping[str, Any], report: ProblemList) -> int:
-    """Return the priority, or 0 for what is no number that it may have."""
+def get_priority(fields: Mapping[str, Any], report: ProblemList) -> int:
+    """Get the priority; 0 for an invalid one."""
     value = fields.get("priority", "")
     word = value.strip().casefold() if isinstance(value, str) else "no scalar"
-    if word in EMPTY:
+    if word in EMPTY_SCALARS:
         return 0
     if _INTEGER.fullmatch(word) and abs(int(word)) <= _MAX_PRIORITY:
         return int(word)
     report.warn(
         "priority-type",
-        f"has priority: {shorten(value)}, so 0 is used",
+        f"has priority: {abbreviate_value(value)}, so 0 is used",
         f"write a whole number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}",
         key="priority",
     )
     return 0
 
 
-def examples_of(value: Any, report: ProblemList) -> tuple[str, ...]:
-    """Return tasks in a user's words, each once.
+def get_examples(value: Any, report: ProblemList) -> tuple[str, ...]:
+    """Get the example tasks, each once.
 
-    They are a list of texts, or of mappings that have the text as `query` or
-    `prompt`; or one text with an example on each line, because the standard of
-    packages allows nothing but texts in `metadata`.
+    They are a list of texts, or of mappings with the text as `query` or `prompt`; or
+    one text with an example on each line, because the standard of packages allows
+    nothing but texts in `metadata`.
     """
     entries = value.splitlines() if isinstance(value, str) else value
     hint = "write a list of tasks: examples: / - add login to the React app"
@@ -418,33 +400,30 @@ def examples_of(value: Any, report: ProblemList) -> tuple[str, ...]:
             reason = "has examples that are no list of texts"
             report.warn(f"{_EXAMPLES}-type", reason, hint, key=_EXAMPLES)
         return ()
-    texts = tuple(map(_example, entries))
+    texts = tuple(map(_get_example, entries))
     if isinstance(value, list) and not all(texts):
         reason = "has an entry in examples without a text"
         report.warn(f"{_EXAMPLES}-entry", reason, hint, key=_EXAMPLES)
     return tuple(dict.fromkeys(filter(None, texts)))
 
 
-def entry_of(fields: Mapping[str, Any], report: ProblemList) -> tuple[str, ...]:
-    """Return the words of the command that a package is entered by.
-
-    They are split as a shell would, but nothing in them is expanded.
-    """
+def get_entry(fields: Mapping[str, Any], report: ProblemList) -> tuple[str, ...]:
+    """Get the entry command, split as a shell does; nothing is expanded."""
     value = fields.get(_ENTRY, "")
-    words = split_words(value) if isinstance(value, str) else None
+    words = split_command(value) if isinstance(value, str) else None
     if words is None:
         reason = "has an entry that is no command line, so there is none"
         hint = "write one text and close its quotes: entry: python3 scripts/run.py"
         key = _ENTRY if _ENTRY in report.lines else _METADATA
         report.warn(f"{_ENTRY}-type", reason, hint, key=key)
         return ()
-    return () if len(words) == 1 and words[0].casefold() in EMPTY else words
+    return () if len(words) == 1 and words[0].casefold() in EMPTY_SCALARS else words
 
 
-def split_words(text: str) -> tuple[str, ...] | None:
-    """Return the words of a command line, or None if its quotes do not match.
+def split_command(text: str) -> tuple[str, ...] | None:
+    """Split a command line as a shell does; None if its quotes do not match.
 
-    >>> split_words("python3 run.py 'two words' $HOME # not a comment")
+    >>> split_command("python3 run.py 'two words' $HOME # not a comment")
     ('python3', 'run.py', 'two words', '$HOME', '#', 'not', 'a', 'comment')
     """
     try:
@@ -453,9 +432,8 @@ def split_words(text: str) -> tuple[str, ...] | None:
         return None
 
 
-def _example(entry: Any) -> str:
-    """Return the text of an entry; empty if it has none."""
+def _get_example(entry: Any) -> str:
     if isinstance(entry, dict):
-        found = (text_of(entry, key) for key in _EXAMPLE_KEYS)
+        found = (get_text(entry, key) for key in _EXAMPLE_KEYS)
         return next(filter(None, found), "")
-    return text_of({_EXAMPLES: entry}, _EXAMPLES)
+    return get_text({_EXAMPLES: entry}, _EXAMPLES)

@@ -1,7 +1,7 @@
-"""Examples of a skill, and which of them fit a query.
+"""Examples of a skill, ranked by a query.
 
-They are the Markdown files in its folder `examples`, and the tasks that its author
-lists in the frontmatter. How a text is split into words is for the caller to say.
+They are the Markdown files in its folder `examples`, and the tasks listed in the
+frontmatter. The caller provides the tokeniser.
 """
 
 import re
@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from skills_mcp.errors import FileError
-from skills_mcp.skills.assets import read_beginning
-from skills_mcp.skills.document import distinct, parse_document, text_of, words_of
+from skills_mcp.skills.assets import read_head
+from skills_mcp.skills.document import get_text, get_words, parse_document, unique_words
 from skills_mcp.skills.model import ProblemList, Skill
 
 Tokenize = Callable[[str], Collection[str]]
-"""From a text to its words, each once."""
+"""Splits a text into distinct words."""
 
 _FOLDER = "examples"
 _SUFFIX = ".md"
@@ -34,7 +34,7 @@ _MAX_TAGS = 20
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """How a skill is used, or a task that it is for."""
+    """A sample of a skill's use, or a task of a user."""
 
     title: str
     tags: tuple[str, ...]
@@ -48,7 +48,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class FittingExample:
-    """An example, and how well it fits a query."""
+    """An example with its score for a query."""
 
     example: Example
     score: int
@@ -57,21 +57,19 @@ class FittingExample:
 
 @dataclass(frozen=True, slots=True)
 class LoadedExamples:
-    """The examples of a skill that fit a query best."""
+    """The best examples of a skill for a query."""
 
     skill: Skill
     examples: tuple[FittingExample, ...]
     total: int
-    """How many examples there were to choose from."""
     notes: tuple[str, ...]
-    """Which files were left out, and why."""
 
 
-def is_example(file: str) -> bool:
+def is_example_file(file: str) -> bool:
     """Whether a file of a skill is an example.
 
-    >>> [is_example(f) for f in ("examples/a.md", "examples/b/a.md", "examples/a.py")]
-    [True, False, False]
+    >>> [is_example_file(f) for f in ("examples/a.md", "examples/b/a.md")]
+    [True, False]
     """
     folder, _, name = file.partition("/")
     is_markdown = "/" not in name and name.casefold().endswith(_SUFFIX)
@@ -81,19 +79,13 @@ def is_example(file: str) -> bool:
 def read_examples(
     skill: Skill, *, max_bytes: int, max_files: int
 ) -> tuple[tuple[Example, ...], tuple[str, ...]]:
-    """Read the example files in the order of their paths, and say what is left out.
-
-    Args:
-        skill: Only its own files, and none of the skills above.
-        max_bytes: Of a longer file only the beginning is read.
-        max_files: So many are looked at.
-    """
+    """Read the example files in path order, with notes on skipped ones."""
     examples: list[Example] = []
     notes: list[str] = []
-    files = [file for file in skill.files if is_example(file)]
+    files = [file for file in skill.files if is_example_file(file)]
     for file in files[:max_files]:
         try:
-            part = read_beginning(skill, file, max_bytes=max_bytes)
+            part = read_head(skill, file, max_bytes=max_bytes)
         except FileError as error:
             notes.append(str(error))
             continue
@@ -111,21 +103,21 @@ def read_examples(
 
 
 def parse_example(text: str, *, file: str, truncated: bool = False) -> Example:
-    """Return the example that a file holds.
+    """Parse an example file.
 
-    A `title` and `tags` may stand in a frontmatter; the first heading, or the name
-    of the file, is the title of one without.
+    A `title` and `tags` may stand in a frontmatter; without it, the first heading or
+    the name of the file is the title.
     """
     # Only at the very top: further down it is what the example shows.
     begins = text.lstrip(_INVISIBLE).lstrip().startswith("---")
     document = parse_document(text, ProblemList(file), lenient=True) if begins else None
     if document is not None and not document.fields:
         document = None  # two lines across the page
-    given = document.fields if document else {}
-    fields = {str(key).casefold(): value for key, value in given.items()}  # 003
+    frontmatter = document.fields if document else {}
+    fields = {str(key).casefold(): value for key, value in frontmatter.items()}  # 003
     body = document.body if document else text.strip(_INVISIBLE).strip()
-    title = text_of(fields, "title") or _find_heading(body)
-    tags = distinct(words_of(fields, "tags"))[:_MAX_TAGS]
+    title = get_text(fields, "title") or _find_heading(body)
+    tags = unique_words(get_words(fields, "tags"))[:_MAX_TAGS]
     return Example(
         title=_shorten(title or PurePosixPath(file).stem),
         tags=tuple(map(_shorten, tags)),
@@ -135,64 +127,58 @@ def parse_example(text: str, *, file: str, truncated: bool = False) -> Example:
     )
 
 
-def derive_examples(tasks: Iterable[str]) -> tuple[Example, ...]:
-    """Return the tasks of a skill's frontmatter as examples."""
+def examples_from_tasks(tasks: Iterable[str]) -> tuple[Example, ...]:
     return tuple(Example(_shorten(task), (), task, None) for task in tasks)
 
 
-def choose_examples(
-    examples: Sequence[Example], query: str, tokenize: Tokenize, *, most: int
+def rank_examples(
+    examples: Sequence[Example], query: str, tokenize: Tokenize, *, limit: int
 ) -> tuple[FittingExample, ...]:
-    """Return the examples that fit best; the first ones if none fits at all.
-
-    Of those that fit equally well, the one that stands first comes first.
-    """
-    wanted = frozenset(tokenize(query))
-    scored = [FittingExample(each, _score(each, wanted, tokenize)) for each in examples]
+    """Rank examples by a query, stably; the first ones if no example matches."""
+    query_tokens = frozenset(tokenize(query))
+    scored = [
+        FittingExample(example, _score_example(example, query_tokens, tokenize))
+        for example in examples
+    ]
     fitting = sorted(
-        (each for each in scored if each.score), key=lambda each: -each.score
+        (example for example in scored if example.score),
+        key=lambda example: -example.score,
     )
-    return tuple((fitting or scored)[:most])
+    return tuple((fitting or scored)[:limit])
 
 
-def cut_examples(
+def truncate_examples(
     chosen: Iterable[FittingExample], *, max_bytes: int
 ) -> Iterator[FittingExample]:
-    """Iterate over examples whose texts have together as many bytes as allowed.
-
-    The best come first, so they are whole for as long as there is room.
-    """
-    room = max_bytes
-    for each in chosen:
-        text = _cut(each.example.text, room)
-        room -= _count_bytes(text)
-        truncated = each.example.truncated or text != each.example.text
-        yield replace(
-            each, example=replace(each.example, text=text, truncated=truncated)
-        )
+    """Truncate examples to a total size, the last ones first."""
+    remaining = max_bytes
+    for fitting in chosen:
+        text = _truncate(fitting.example.text, remaining)
+        remaining -= _count_bytes(text)
+        truncated = fitting.example.truncated or text != fitting.example.text
+        yield replace(fitting, example=replace(fitting.example, text=text, truncated=truncated))
 
 
-def _score(example: Example, wanted: frozenset[str], tokenize: Tokenize) -> int:
-    said = wanted.intersection(tokenize(f"{example.title}\n{example.text}"))
-    tagged = wanted.intersection(tokenize("\n".join(example.tags)))
-    return len(said) + _TAG_SCORE * len(tagged)
+def _score_example(example: Example, query_tokens: frozenset[str], tokenize: Tokenize) -> int:
+    in_text = query_tokens.intersection(tokenize(f"{example.title}\n{example.text}"))
+    in_tags = query_tokens.intersection(tokenize("\n".join(example.tags)))
+    return len(in_text) + _TAG_SCORE * len(in_tags)
 
 
 def _find_heading(text: str) -> str:
-    """Return the first heading; a comment in code is none."""
     is_code = False
     for line in text.splitlines():
         if line.lstrip().startswith(_FENCES):
             is_code = not is_code
         elif not is_code and (found := _HEADING.match(line)):
-            heading = _without_closing(found[1].strip())
+            heading = _strip_closing_marks(found[1].strip())
             if heading:
                 return heading
     return ""
 
 
-def _without_closing(heading: str) -> str:
-    """Return `Title` for `Title ##`, but leave `Use C#` as it is."""
+def _strip_closing_marks(heading: str) -> str:
+    """Strip the closing marks of `Title ##`, but not of `Use C#`."""
     bare = heading.rstrip("#")
     return heading if bare and not bare[-1].isspace() else bare.rstrip()
 
@@ -202,8 +188,7 @@ def _shorten(text: str) -> str:
     return f"{text[: _MAX_TITLE_CHARACTERS - 1]}…" if is_long else text
 
 
-def _cut(text: str, max_bytes: int) -> str:
-    """Return the beginning of a text, up to the end of a line if there is one."""
+def _truncate(text: str, max_bytes: int) -> str:
     if _count_bytes(text) <= max_bytes:
         return text
     part = text.encode(errors="replace")[:max_bytes].decode(errors="ignore")

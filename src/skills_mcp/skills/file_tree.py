@@ -1,7 +1,11 @@
-"""What lies in a folder, whether it is on a disk or in a commit.
+"""Source layout: file trees on a disk or in a commit, and the roots of skills in them.
 
-Rule: no link is followed. A name can become a link at any time, so each question about
-an entry is asked of the open folder, and never again by its path.
+No link is followed. A name can become a link at any time, so each question about an
+entry is asked of the open folder, and never again by its path.
+
+Skills begin in `skills/`, in hidden folders, in plugins, or at the top. Words of a
+layout, such as `plugins` and `skills`, are no part of a skill's path. See
+docs/how-to/whole-repositories.md.
 """
 
 import os
@@ -13,75 +17,62 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from skills_mcp.errors import MissingFileError
-from skills_mcp.files.opening import HeldFolder, open_inside
+from skills_mcp.files.opening import OpenFolder, open_inside
 from skills_mcp.skills.model import Stamp
 
 EntryKind = Literal["folder", "file", "link", "submodule", "other"]
 
 
 class FolderEntry(NamedTuple):
-    """One name in a folder."""
-
     kind: EntryKind
     stamp: Stamp | None = None
-    """The size and times of a file; None if it cannot be looked at."""
 
 
 class FolderListing(NamedTuple):
-    """The names in a folder."""
+    """Directory entries, up to a limit."""
 
     entries: Mapping[str, FolderEntry]
-    """In the order of their names; not all of them if there are more than asked for."""
+    """Sorted by name; incomplete beyond the limit."""
     number: int
     """The number of names, those beyond `entries` included."""
 
 
 class FileTree(Protocol):
-    """Folders and files below one top folder: those of a disk, or of a commit.
+    """Folders and files below one top folder, on a disk or in a commit.
 
     Paths are relative to the top, with slashes; the top itself is empty.
     """
 
-    def list(self, folder: str, most: int) -> FolderListing:
-        """List a folder.
-
-        Args:
-            folder: A folder that `list` has returned, or the top.
-            most: The largest number of entries that is needed.
+    def list(self, folder: str, limit: int) -> FolderListing:
+        """List a folder, with `limit` entries at most.
 
         Raises:
-            OSError: It may not be listed, or is no folder (any more).
+            OSError: Permission is denied, or it is no folder (any more).
         """
         ...
 
     def read(self, file: str) -> bytes | None:
-        """Read a small file; None if there is none, or it is large."""
+        """Read a file up to `MAX_READ_BYTES`; None without one, or beyond."""
         ...
 
 
 class FolderTree:
-    """The files below a folder of this machine.  Blocking.
-
-    Args:
-        root: The operator's choice; links on the way to it are followed.
-    """
+    """A file tree on this machine; follows links on the way to `root`. Blocking."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._held = HeldFolder(root)
+        self._held = OpenFolder(root)
 
-    def list(self, folder: str, most: int) -> FolderListing:
-        """List a folder, see `FileTree.list`."""
-        with self._held.listed(_split(folder)) as scan:
-            found = list(islice(scan, most))  # of millions, no more cost memory
+    def list(self, folder: str, limit: int) -> FolderListing:
+        with self._held.scan_folder(_split_path(folder)) as scan:
+            found = list(islice(scan, limit))  # of millions, no more cost memory
             number = len(found) + sum(1 for _ in scan)
             found.sort(key=_name_of)
-            return FolderListing({each.name: _look(each) for each in found}, number)
+            return FolderListing({entry.name: _to_entry(entry) for entry in found}, number)
 
     def read(self, file: str) -> bytes | None:
-        """Read a small file, see `FileTree.read`."""
         try:
-            with open_inside(self._root, _split(file)) as handle:
+            with open_inside(self._root, _split_path(file)) as handle:
                 data = handle.read(MAX_READ_BYTES + 1)
         except (OSError, MissingFileError):
             return None
@@ -89,29 +80,28 @@ class FolderTree:
 
 
 MAX_READ_BYTES = 1024 * 1024
-"""The largest file that `FileTree.read` reads: a manifest of a thousand plugins."""
+"""Limit of `FileTree.read`: a manifest of a thousand plugins."""
 
 
 def has_folder(tree: FileTree, folder: str) -> bool:
-    """Whether there is a folder, and not a link in its place."""
     above, _, name = folder.rpartition("/")
-    entry = list_quietly(tree, above).get(name)
+    entry = list_or_empty(tree, above).get(name)
     return entry is not None and entry.kind == "folder"
 
 
-def list_quietly(tree: FileTree, folder: str) -> Mapping[str, FolderEntry]:
-    """List a folder; nothing if that is not possible: the walk reports why."""
+def list_or_empty(tree: FileTree, folder: str) -> Mapping[str, FolderEntry]:
+    """List a folder; empty on errors: the walk reports them."""
     try:
         return tree.list(folder, MAX_READ_BYTES).entries
     except OSError:
         return {}
 
 
-def _split(path: str) -> tuple[str, ...]:
+def _split_path(path: str) -> tuple[str, ...]:
     return tuple(path.split("/")) if path else ()
 
 
-def _look(entry: "os.DirEntry[str]") -> FolderEntry:
+def _to_entry(entry: "os.DirEntry[str]") -> FolderEntry:
     # The kind comes with the name; only files have to be looked at.
     try:
         if entry.is_dir(follow_symlinks=False):
@@ -122,11 +112,10 @@ def _look(entry: "os.DirEntry[str]") -> FolderEntry:
             return _OTHER
         return FolderEntry("file", Stamp.of(entry.stat(follow_symlinks=False)))
     except OSError:  # deleted since it was listed, or behind a lock
-        return _guess(entry)
+        return _to_listed_entry(entry)
 
 
-def _guess(entry: "os.DirEntry[str]") -> FolderEntry:
-    """Return the kind that was listed with the name; not every disk has one."""
+def _to_listed_entry(entry: "os.DirEntry[str]") -> FolderEntry:
     with suppress(OSError):
         if entry.is_file(follow_symlinks=False):
             return FolderEntry("file")

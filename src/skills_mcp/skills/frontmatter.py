@@ -1,9 +1,4 @@
-"""From a Markdown file in a tree of rules to a skill.
-
-Rule 1: nothing that a file holds raises; what cannot be used is a `Problem`.
-Rule 2: only keywords and description decide whether a file is a skill. A wrong
-value anywhere else is reported, and its default is used.
-"""
+"""Rule files: Markdown in a tree of rules."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,16 +7,16 @@ from typing import Any
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.document import (
-    EMPTY,
-    always_apply_of,
-    distinct,
-    examples_of,
-    flag_of,
-    owner_of,
+    EMPTY_SCALARS,
+    get_always_apply,
+    get_examples,
+    get_flag,
+    get_owner,
+    get_priority,
+    get_text,
+    get_words,
     parse_document,
-    priority_of,
-    text_of,
-    words_of,
+    unique_words,
 )
 from skills_mcp.skills.model import (
     Argument,
@@ -32,31 +27,32 @@ from skills_mcp.skills.model import (
     Skill,
     SkillPath,
 )
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import abbreviate_value
 
 
-def parse_skill(
+def parse_rule_file(
     text: str, *, file: str, directory: Path | None
 ) -> tuple[Skill | None, tuple[Problem, ...]]:
-    """Return the skill that `text` describes, and what is wrong with it.
+    """Parse a rule file to a skill and its problems.
 
-    Args:
-        text: The whole file.
-        file: Its path relative to the content's root, for messages and headers.
-        directory: The folder with its assets and scripts, if there is one.
+    No content of a file raises. Only keywords and description decide whether a file is
+    a skill; a wrong value anywhere else is reported, and its default is used.
     """
     report = ProblemList(file)
     document = parse_document(text, report, lenient=False)
     if document is None:
         return None, report.problems
     fields = document.fields
-    keywords = _keywords(fields, report)
-    description = _description(fields, report)
+    keywords = _parse_rule_keywords(fields, report)
+    description = _parse_rule_description(fields, report)
     if not keywords or not description:
         return None, report.problems
 
-    path = derive_path(file)
-    assets, scripts = tuple(_assets(fields, report)), tuple(_scripts(fields, report))
+    path = derive_rule_path(file)
+    assets, scripts = (
+        tuple(_parse_assets(fields, report)),
+        tuple(_parse_scripts(fields, report)),
+    )
     if directory is None and (assets or scripts):
         report.warn(
             "resource-folder",
@@ -72,56 +68,54 @@ def parse_skill(
         description=description,
         keywords=keywords,
         body=document.body,
-        inherit=flag_of(fields, "inherit", report, default=True),
-        priority=priority_of(fields, report),
+        inherit=get_flag(fields, "inherit", report, default=True),
+        priority=get_priority(fields, report),
         assets=assets,
         scripts=scripts,
         directory=directory,
-        category=text_of(fields, "category").casefold(),
-        owner=owner_of(fields),
-        examples=examples_of(fields.get("examples"), report),
-        always_apply=always_apply_of(fields, report),
+        category=get_text(fields, "category").casefold(),
+        owner=get_owner(fields),
+        examples=get_examples(fields.get("examples"), report),
+        always_apply=get_always_apply(fields, report),
     )
     return skill, report.problems
 
 
-def derive_path(file: str) -> SkillPath:
-    """Return a file's skill path.
+def derive_rule_path(file: str) -> SkillPath:
+    """Derive the skill path of a rule file.
 
-    >>> derive_path("ui/react/auth.md")
+    >>> derive_rule_path("ui/react/auth.md")
     'ui/react/auth'
     """
     return SkillPath(file.removesuffix(".md"))
 
 
-def _keywords(fields: Mapping[str, Any], report: ProblemList) -> tuple[str, ...]:
+def _parse_rule_keywords(fields: Mapping[str, Any], report: ProblemList) -> tuple[str, ...]:
     value = fields.get("keywords")
     hint = "write a list: keywords: [react, auth, login]"
     if "keywords" not in fields:
         report.fail("no-keywords", "has no keywords", hint)
         return ()
     if not isinstance(value, list):
-        reason = (
-            "has no keywords" if value in (None, "") else "has keywords, not a list"
-        )
+        reason = "has no keywords" if value in (None, "") else "has keywords, not a list"
         report.fail("keywords", reason, hint, key="keywords")
         return ()
-    kept = distinct(words_of(fields, "keywords"))
-    if not kept:
+    keywords = unique_words(get_words(fields, "keywords"))
+    if not keywords:
         hint = "write what a developer would type: [react]"
         report.fail("keywords", "has no keywords", hint, key="keywords")
-    elif len(kept) < len(value):
+    elif len(keywords) < len(value):
         report.warn(
             "keywords",
             "has keywords that are empty, repeated or no text",
             "keep each word once",
             key="keywords",
         )
-    return kept
+    return keywords
 
 
-def _description(fields: Mapping[str, Any], report: ProblemList) -> str:
-    description = text_of(fields, "description")
+def _parse_rule_description(fields: Mapping[str, Any], report: ProblemList) -> str:
+    description = get_text(fields, "description")
     if not description:
         report.fail(
             "description",
@@ -132,55 +126,54 @@ def _description(fields: Mapping[str, Any], report: ProblemList) -> str:
     return description
 
 
-def _assets(fields: Mapping[str, Any], report: ProblemList) -> Iterator[Asset]:
-    for entry in _entries(fields, "assets", report):
+def _parse_assets(fields: Mapping[str, Any], report: ProblemList) -> Iterator[Asset]:
+    for entry in _parse_entries(fields, "assets", report):
         yield Asset(
             file=entry["file"],
-            description=_text(entry, "description"),
-            type=_text(entry, "type") or "other",
+            description=_get_stripped(entry, "description"),
+            type=_get_stripped(entry, "type") or "other",
         )
 
 
-def _scripts(fields: Mapping[str, Any], report: ProblemList) -> Iterator[Script]:
-    for entry in _entries(fields, "scripts", report):
-        execution = _text(entry, "execution") or "claude"
+def _parse_scripts(fields: Mapping[str, Any], report: ProblemList) -> Iterator[Script]:
+    for entry in _parse_entries(fields, "scripts", report):
+        execution = _get_stripped(entry, "execution") or "claude"
         if execution not in {"claude", "server"}:
             report.warn(
                 "execution",
-                f"has execution: {shorten(execution)} for {entry['file']}, so claude "
+                f"has execution: {abbreviate_value(execution)} for {entry['file']}, so claude "
                 "is used",
                 "write claude (the agent runs it) or server (run_script runs it)",
                 key="scripts",
             )
         yield Script(
             file=entry["file"],
-            description=_text(entry, "description"),
+            description=_get_stripped(entry, "description"),
             # Never to the server's side by a spelling mistake.
             execution="server" if execution == "server" else "claude",
-            args=tuple(_arguments(entry, report)),
+            args=tuple(_parse_arguments(entry, report)),
         )
 
 
-def _arguments(script: Mapping[str, Any], report: ProblemList) -> Iterator[Argument]:
-    for entry in _mappings(script, "args", "name", report):
+def _parse_arguments(script: Mapping[str, Any], report: ProblemList) -> Iterator[Argument]:
+    for entry in _parse_mappings(script, "args", "name", report):
         yield Argument(
             name=entry["name"],
-            description=_text(entry, "description"),
-            required=flag_of(entry, "required", report, default=True),
+            description=_get_stripped(entry, "description"),
+            required=get_flag(entry, "required", report, default=True),
         )
 
 
-def _entries(
+def _parse_entries(
     fields: Mapping[str, Any], key: str, report: ProblemList
 ) -> Iterator[Mapping[str, Any]]:
-    """Iterate over declared files, without those that could leave the folder."""
-    for entry in _mappings(fields, key, "file", report):
+    for entry in _parse_mappings(fields, key, "file", report):
         try:
             parse_relative(entry["file"])
         except InvalidPathError:
             report.warn(
                 "file-outside",
-                f"declares {shorten(entry['file'])}, which is not inside its folder",
+                f"declares {abbreviate_value(entry['file'])}, which is not inside its folder",
                 "use a relative path without .. and with forward slashes",
                 key=key,
             )
@@ -188,22 +181,22 @@ def _entries(
             yield entry
 
 
-def _mappings(
+def _parse_mappings(
     fields: Mapping[str, Any], key: str, required: str, report: ProblemList
 ) -> Iterator[Mapping[str, Any]]:
     value = fields.get(key)
     hint = f"write: {key}: / - {required}: …"
     entries = value if isinstance(value, list) else []
     for entry in entries:
-        if isinstance(entry, dict) and _text(entry, required):
-            yield {**entry, required: _text(entry, required)}
+        if isinstance(entry, dict) and _get_stripped(entry, required):
+            yield {**entry, required: _get_stripped(entry, required)}
         else:
             reason = f"has an entry in {key} without {required}"
             report.warn(f"{key}-entry", reason, hint, key=key)
-    if not isinstance(value, list) and value not in (None, *EMPTY):
+    if not isinstance(value, list) and value not in (None, *EMPTY_SCALARS):
         report.warn(f"{key}-type", f"has {key}, not a list", hint, key=key)
 
 
-def _text(entry: Mapping[str, Any], key: str) -> str:
+def _get_stripped(entry: Mapping[str, Any], key: str) -> str:
     value = entry.get(key)
     return value.strip() if isinstance(value, str) else ""

@@ -1,8 +1,4 @@
-"""Where skills begin in a source: `skills/`, hidden folders, plugins, or the top.
-
-Rule: words of a layout, such as `plugins` and `skills`, are no part of a skill's path.
-See docs/how-to/whole-repositories.md.
-"""
+"""Skill roots of a source."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,162 +9,150 @@ from typing import Any
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import parse_relative
-from skills_mcp.files.patterns import fits
-from skills_mcp.skills.file_tree import FileTree, has_folder, list_quietly
+from skills_mcp.files.patterns import matches_any
+from skills_mcp.skills.file_tree import FileTree, has_folder, list_or_empty
 from skills_mcp.skills.index import ROOT
-from skills_mcp.skills.model import Problem, Scope, printable
-from skills_mcp.skills.package import is_main
+from skills_mcp.skills.model import Problem, Scope, escape_unprintable
+from skills_mcp.skills.package import is_skill_md
 
-SKILLS = "skills"
-"""The folder in which a repository, a plugin or an agent keeps its skills."""
+SKILLS_FOLDER = "skills"
+"""The customary folder of skills in a repository, a plugin or an agent."""
 
 EXPORT_LOCK = "skills.lock"
-"""The file in a folder that an export has written."""
 
-TOP = "."
-"""The `subfolder` for the top of a source, even if it has a folder `skills/`."""
+TOP_SUBFOLDER = "."
+"""The `subfolder` for the top of a source, even with a folder `skills/`."""
 
-PLUGINS = "plugins"
-_MANIFESTS = ".claude-plugin"
-MARKETPLACE = f"{_MANIFESTS}/marketplace.json"
-"""Lists the plugins of a repository.
+PLUGINS_FOLDER = "plugins"
+_MANIFEST_FOLDER = ".claude-plugin"
+MARKETPLACE_MANIFEST = f"{_MANIFEST_FOLDER}/marketplace.json"
+"""See https://code.claude.com/docs/en/plugin-marketplaces."""
+PLUGIN_MANIFEST = f"{_MANIFEST_FOLDER}/plugin.json"
 
-See https://code.claude.com/docs/en/plugin-marketplaces.
-"""
-PLUGIN = f"{_MANIFESTS}/plugin.json"
-"""Describes one plugin, in its folder."""
+BACKUP_FOLDER = ".skills-mcp"
+"""Backups of earlier versions by `skills-mcp add`, next to the skills."""
 
-EARLIER = ".skills-mcp"
-"""The folder beside skills in which `skills-mcp add` keeps their earlier versions."""
-
-SKIPPED = frozenset(
-    {".git", ".hg", ".svn", ".jj", ".env", ".env.local", ".netrc", ".DS_Store", EARLIER}
+IGNORED_NAMES = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        ".jj",
+        ".env",
+        ".env.local",
+        ".netrc",
+        ".DS_Store",
+        BACKUP_FOLDER,
+    }
 )
-"""What tools leave beside a skill, and secrets such as `.env`; none of it is served."""
+"""Files of tools, and secrets such as `.env`; never served."""
 
-INSTALLED = frozenset({"node_modules", ".venv", "__pycache__"})
-"""Folders that programs fill; nothing in them is served."""
+GENERATED_FOLDERS = frozenset({"node_modules", ".venv", "__pycache__"})
+"""Folders filled by programs; nothing in them is served."""
 
 # `plugins/cloud/aws/skills` has two folders between.
 _MAX_PLUGIN_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """A folder in which skills begin, and the place of these skills in the tree."""
+class SkillRoot:
+    """A root folder of skills on this machine, and its prefix in the tree."""
 
     directory: Path
     prefix: str = ""
-    """Stands before every path, such as `teams/web/`."""
+    """Of every skill path, such as `teams/web/`."""
     packages_only: bool = False
-    """Whether it is a hidden folder, in which only packages are skills."""
+    """Whether it is a hidden folder, with only packages as skills."""
     scope: Scope = "org"
     file_prefix: str = ""
-    """Stands before every file in messages and headers, such as `plugins/a/skills/`."""
+    """Of every file in messages and headers, such as `plugins/a/skills/`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which part of a source is served."""
+    """The served part of a source."""
 
     subfolder: str = ""
-    """The only folder that is served; empty for those of `find_layout`."""
+    """The only served folder; empty for the result of `find_layout`."""
     everywhere: bool = False
-    """Whether what lies outside of the usual homes is served, too."""
+    """Whether to serve files outside of the default roots, too."""
     plugins: tuple[str, ...] = ()
-    """Names or patterns of plugins; if there are any, only these are served."""
 
 
-WHOLE = Selection()
-"""All usual homes of a source."""
+DEFAULT_SELECTION = Selection()
 
 
 @dataclass(frozen=True, slots=True)
-class HomeFolder:
-    """A home by its place in the source, which may be a commit."""
+class RelativeRoot:
+    """A skill root relative to its source, on a disk or in a commit."""
 
     folder: str
-    """Relative to the top of the source; empty for the top itself."""
     prefix: str = ""
     packages_only: bool = False
     only: tuple[str, ...] = ()
-    """The folders in it that are served, from the top of the source; empty for all."""
+    """The served folders in it, from the top of the source; empty for all."""
     without: tuple[str, ...] = ()
-    """Folders in it that are homes themselves, from the top of the source."""
+    """Nested roots, from the top of the source."""
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The folders that are served, from the top of the source."""
         return self.only or (self.folder,)
 
     @property
-    def shown(self) -> str:
-        """What stands before the files of this home in messages and headers.
-
-        Nothing for a home without a prefix: its files are called as its skills are.
-        """
+    def file_prefix(self) -> str:
+        """Prefix of files in messages and headers; empty without a prefix of skills."""
         return f"{self.folder}/" if self.prefix and self.folder else ""
 
     def below(self, path: str) -> str:
-        """Return the path of something in this home from the top of the source."""
         return f"{self.folder}/{path}".strip("/") if path else self.folder
 
-    def at(self, top: Path, above: str, scope: Scope) -> Home:
-        """Return the home of a source that lies on a disk.
-
-        Args:
-            top: The folder of the source.
-            above: What stands before every path of the source, such as `teams/web/`.
-            scope: Whose skills they are.
-        """
+    def at(self, top: Path, above: str, scope: Scope) -> SkillRoot:
+        """Resolve on a disk, below a source's prefix such as `teams/web/`."""
         directory = top / self.folder if self.folder else top
-        shown = above + self.shown
-        return Home(directory, above + self.prefix, self.packages_only, scope, shown)
+        file_prefix = above + self.file_prefix
+        return SkillRoot(directory, above + self.prefix, self.packages_only, scope, file_prefix)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the skills of a source begin, and what is wrong with its manifests."""
+    """The skill roots of a source, and the problems of its manifests."""
 
-    homes: tuple[HomeFolder, ...]
-    """In the order in which they get a path that several of them want."""
+    homes: tuple[RelativeRoot, ...]
+    """In order of precedence for a path."""
     problems: tuple[Problem, ...] = ()
     is_picked: bool = False
-    """Whether the operator has picked some of the plugins."""
+    """Whether the operator has selected plugins."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plugin:
-    """A plugin of this source."""
-
     name: str
     folder: str
-    homes: tuple[HomeFolder, ...] = ()
-    """Where its skills begin."""
+    homes: tuple[RelativeRoot, ...] = ()
 
 
 def find_layout(tree: FileTree, selection: Selection) -> Layout:
-    """Return where the skills of a source begin.
+    """Find the skill roots of a source.
 
-    A repository keeps them in `skills/`, in the plugins that its marketplace lists or
-    that lie in `plugins/`, and in hidden folders such as `.github/skills`; one without
-    a `skills/` keeps them at its top.
+    A repository keeps skills in `skills/`, in the plugins of its marketplace or of
+    `plugins/`, and in hidden folders such as `.github/skills`; without a `skills/`, it
+    keeps them at its top.
     """
     subfolder = selection.subfolder
     if subfolder:
-        return _find_part(tree, "" if subfolder == TOP else normpath(subfolder))
-    reading = _Manifests(tree)
-    plugins = tuple(reading.find_plugins())
-    usual = [*_find_usual(tree, plugins, everywhere=selection.everywhere)]
-    problems = reading.problems
+        return _find_subfolder(tree, "" if subfolder == TOP_SUBFOLDER else normpath(subfolder))
+    manifests = _ManifestReader(tree)
+    plugins = tuple(manifests.find_plugins())
+    roots = [*_find_default_roots(tree, plugins, everywhere=selection.everywhere)]
+    problems = manifests.problems
     if selection.plugins:
-        usual = [*_pick(usual, plugins, selection.plugins)]
-        problems += _unknown(plugins, selection.plugins)
-    homes = tuple(_separate(usual))
+        roots = [*_select_plugins(roots, plugins, selection.plugins)]
+        problems += _report_unknown_plugins(plugins, selection.plugins)
+    homes = tuple(_separate_roots(roots))
     return Layout(homes, tuple(problems), is_picked=bool(selection.plugins))
 
 
-def _find_part(tree: FileTree, folder: str) -> Layout:
+def _find_subfolder(tree: FileTree, folder: str) -> Layout:
     try:
         tree.list(folder, 0)
     except (FileNotFoundError, NotADirectoryError):
@@ -177,109 +161,104 @@ def _find_part(tree: FileTree, folder: str) -> Layout:
         return Layout((), (Problem(folder, reason, hint, rule="subfolder"),))
     except OSError:
         pass  # the walk says why
-    return Layout((HomeFolder(folder),))
+    return Layout((RelativeRoot(folder),))
 
 
-def _find_usual(
+def _find_default_roots(
     tree: FileTree, plugins: Sequence["_Plugin"], *, everywhere: bool
-) -> Iterator[HomeFolder]:
-    top = list_quietly(tree, "")
-    inner = top.get(SKILLS)
-    has_skills = inner is not None and inner.kind == "folder" and not _is_skill(top)
-    base = HomeFolder(SKILLS if has_skills else "")
+) -> Iterator[RelativeRoot]:
+    top = list_or_empty(tree, "")
+    inner = top.get(SKILLS_FOLDER)
+    has_skills = inner is not None and inner.kind == "folder" and not _is_skill_folder(top)
+    base = RelativeRoot(SKILLS_FOLDER if has_skills else "")
     yield base
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for plugin in plugins:
         # Of two plugins with one name, its place tells the second one apart.
-        name = plugin.folder if plugin.name in taken else plugin.name
-        taken.add(plugin.name)
+        name = plugin.folder if plugin.name in used_names else plugin.name
+        used_names.add(plugin.name)
         for home in plugin.homes:
-            if plugin.folder or not lies_in(home.folder, base.folder):
+            if plugin.folder or not is_inside(home.folder, base.folder):
                 yield replace(home, prefix=f"{name}/" if home.prefix else "")
     for name, entry in top.items():
-        if name.startswith(".") and name.isprintable() and name not in SKIPPED:
-            folder = f"{name}/{SKILLS}"
+        if name.startswith(".") and name.isprintable() and name not in IGNORED_NAMES:
+            folder = f"{name}/{SKILLS_FOLDER}"
             if entry.kind == "folder" and has_folder(tree, folder):
-                yield HomeFolder(folder, f"{name}/", packages_only=True)
+                yield RelativeRoot(folder, f"{name}/", packages_only=True)
     if has_skills and everywhere:
-        yield HomeFolder("")
+        yield RelativeRoot("")
 
 
-def _separate(usual: Sequence[HomeFolder]) -> Iterator[HomeFolder]:
-    """Yield each home once, without the homes that lie in it."""
-    homes: dict[str, HomeFolder] = {}
+def _separate_roots(roots: Sequence[RelativeRoot]) -> Iterator[RelativeRoot]:
+    homes: dict[str, RelativeRoot] = {}
     # A commit may hold a folder that is called `..`.
-    for home in (each for each in usual if not each.folder or _is_legal(each.folder)):
+    for home in (
+        candidate for candidate in roots if not candidate.folder or _is_valid_path(candidate.folder)
+    ):
         known = homes.setdefault(home.folder, home)
         only = (*known.only, *home.only) if known.only and home.only else ()
         homes[home.folder] = replace(known, only=tuple(dict.fromkeys(only)))
     for home in homes.values():
         inner = (e for e in homes.values() if e is not home)
-        without = {f for e in inner for f in e.parts if lies_in(f, home.folder)}
+        without = {f for e in inner for f in e.parts if is_inside(f, home.folder)}
         yield replace(home, without=tuple(sorted(without)))
 
 
-def _pick(
-    usual: Sequence[HomeFolder], plugins: Sequence["_Plugin"], wanted: Sequence[str]
-) -> Iterator[HomeFolder]:
-    """Yield the homes of the plugins that the operator wants."""
-    picked = [plugin for plugin in plugins if fits(plugin.name, *wanted)]
+def _select_plugins(
+    roots: Sequence[RelativeRoot], plugins: Sequence["_Plugin"], patterns: Sequence[str]
+) -> Iterator[RelativeRoot]:
+    picked = [plugin for plugin in plugins if matches_any(plugin.name, *patterns)]
     parts = [part for plugin in picked for home in plugin.homes for part in home.parts]
-    for home in usual:
+    for home in roots:
         if set(home.parts) <= set(parts):
             yield home
         elif not home.only:
-            whole = {each.folder for each in usual} - {home.folder}
-            only = [p for p in parts if p not in whole and lies_in(p, home.folder)]
+            other_roots = {root.folder for root in roots} - {home.folder}
+            only = [p for p in parts if p not in other_roots and is_inside(p, home.folder)]
             if only:
                 yield replace(home, only=tuple(only))
 
 
-def _unknown(plugins: Sequence[_Plugin], wanted: Sequence[str]) -> list[Problem]:
-    """Report names of plugins that fit none: they may be misspelt."""
+def _report_unknown_plugins(plugins: Sequence[_Plugin], patterns: Sequence[str]) -> list[Problem]:
+    """Report patterns without a plugin: they may be misspelt."""
     names = [plugin.name for plugin in plugins]
     known = ", ".join(names[:20]) or "none"
     return [
         Problem(
             "plugins",
-            f"has no plugin that fits {printable(each)!r}",
-            f"correct plugins in your settings; this source has: {printable(known)}",
+            f"has no plugin that fits {escape_unprintable(pattern)!r}",
+            f"correct plugins in your settings; this source has: {escape_unprintable(known)}",
             "warning",
             rule="plugin-unknown",
         )
-        for each in wanted
-        if not any(fits(name, each) for name in names)
+        for pattern in patterns
+        if not any(matches_any(name, pattern) for name in names)
     ]
 
 
-def lies_in(folder: str, above: str) -> bool:
-    """Whether a folder is another one, or lies in it."""
+def is_inside(folder: str, above: str) -> bool:
     return not above or folder == above or folder.startswith(f"{above}/")
 
 
-def _is_skill(top: Mapping[str, Any]) -> bool:
-    """Whether the top itself says something to every task, or is a package."""
+def _is_skill_folder(top: Mapping[str, Any]) -> bool:
     names = (name for name, entry in top.items() if entry.kind == "file")
-    return any(name == f"{ROOT}.md" or is_main(name) for name in names)
+    return any(name == f"{ROOT}.md" or is_skill_md(name) for name in names)
 
 
 @dataclass(slots=True)
-class _Manifests:
-    """Reads the manifests of a source, and collects what is wrong with them."""
-
+class _ManifestReader:
     tree: FileTree
     problems: list[Problem] = field(default_factory=list)
 
     def find_plugins(self) -> Iterator[_Plugin]:
-        """Yield the plugins: those of the marketplace, then those of `plugins/`."""
         known: set[str] = set()
-        for plugin in (*self._listed(), *self._unlisted()):
+        for plugin in (*self._find_listed(), *self._find_unlisted()):
             if plugin.folder not in known or not plugin.folder:
                 known.add(plugin.folder)
                 yield plugin
 
-    def _listed(self) -> Iterator[_Plugin]:
-        manifest = self._read(MARKETPLACE)
+    def _find_listed(self) -> Iterator[_Plugin]:
+        manifest = self._read(MARKETPLACE_MANIFEST)
         entries = manifest.get("plugins")
         metadata = manifest.get("metadata")
         base = metadata.get("pluginRoot") if isinstance(metadata, dict) else None
@@ -293,81 +272,79 @@ class _Manifests:
                 yield self._open(folder, name, entry.get("skills"))
 
     def _locate(self, name: str, source: object, base: object) -> str | None:
-        """Return the folder of a plugin; None if it is not in this source."""
-        shown = printable(name)
+        escaped_name = escape_unprintable(name)
         if not isinstance(source, str):
-            reason = f"has the plugin {shown}, which lies in another repository"
+            reason = f"has the plugin {escaped_name}, which lies in another repository"
             self._warn(reason, "add that repository to your sources")
             return None
         above = base if isinstance(base, str) and not source.startswith(".") else ""
         folder = _parse_folder(f"{above}/{source}")
         if folder is None or (folder and not has_folder(self.tree, folder)):
-            reason = f"has the plugin {shown}, whose source is no folder in here"
+            reason = f"has the plugin {escaped_name}, whose source is no folder in here"
             self._warn(reason, "correct its source")
             return None
         return folder
 
-    def _unlisted(self) -> Iterator[_Plugin]:
-        if has_folder(self.tree, PLUGINS):
-            yield from self._descend(PLUGINS, 1)
+    def _find_unlisted(self) -> Iterator[_Plugin]:
+        if has_folder(self.tree, PLUGINS_FOLDER):
+            yield from self._descend(PLUGINS_FOLDER, 1)
 
     def _descend(self, folder: str, depth: int) -> Iterator[_Plugin]:
-        for name, entry in list_quietly(self.tree, folder).items():
+        for name, entry in list_or_empty(self.tree, folder).items():
             inner = f"{folder}/{name}"
-            if entry.kind != "folder" or name.startswith(".") or name in INSTALLED:
+            if entry.kind != "folder" or name.startswith(".") or name in GENERATED_FOLDERS:
                 continue
-            inside = list_quietly(self.tree, inner)
-            if any(map(is_main, inside)):
+            inside = list_or_empty(self.tree, inner)
+            if any(map(is_skill_md, inside)):
                 continue  # a package, which may have a folder `skills` of its own
-            if SKILLS in inside or _MANIFESTS in inside:
-                yield self._open(inner, inner.removeprefix(f"{PLUGINS}/"), None)
+            if SKILLS_FOLDER in inside or _MANIFEST_FOLDER in inside:
+                yield self._open(inner, inner.removeprefix(f"{PLUGINS_FOLDER}/"), None)
             elif depth < _MAX_PLUGIN_DEPTH:
                 yield from self._descend(inner, depth + 1)
 
     def _open(self, folder: str, name: str, skills: object) -> _Plugin:
-        """Return a plugin; what the marketplace says of it wins."""
-        own = self._read(f"{folder}/{PLUGIN}") if folder else {}
-        said, file = (skills, MARKETPLACE) if skills else (own.get("skills"), PLUGIN)
-        named = [*self._find_named(folder, said, file)]
+        """Read a plugin; the marketplace has precedence over its own manifest."""
+        own = self._read(f"{folder}/{PLUGIN_MANIFEST}") if folder else {}
+        declared, file = (
+            (skills, MARKETPLACE_MANIFEST) if skills else (own.get("skills"), PLUGIN_MANIFEST)
+        )
+        named = [*self._find_named_folders(folder, declared, file)]
         # What a manifest names is in addition to the usual folder.
-        usual = f"{folder}/{SKILLS}" if folder else SKILLS
+        usual = f"{folder}/{SKILLS_FOLDER}" if folder else SKILLS_FOLDER
         if (folder or not named) and has_folder(self.tree, usual):
-            named = [usual, *(f for f in named if not lies_in(f, usual))]
+            named = [usual, *(f for f in named if not is_inside(f, usual))]
         if not named and self._is_package(folder):
             named = [folder]
-        is_safe = _is_legal(name) and "/" not in name
-        if not is_safe and name != folder.removeprefix(f"{PLUGINS}/"):
-            name = folder.rpartition("/")[2] or SKILLS
-        homes = [self._home(each, folder, name) for each in dict.fromkeys(named)]
+        is_safe = _is_valid_path(name) and "/" not in name
+        if not is_safe and name != folder.removeprefix(f"{PLUGINS_FOLDER}/"):
+            name = folder.rpartition("/")[2] or SKILLS_FOLDER
+        homes = [self._to_root(named_folder, folder, name) for named_folder in dict.fromkeys(named)]
         return _Plugin(name, folder, tuple(homes))
 
-    def _find_named(self, plugin: str, said: object, file: str) -> Iterator[str]:
-        """Yield the folders that a manifest names; a plugin has no others."""
-        texts = said if isinstance(said, list) else [said] if said else []
+    def _find_named_folders(self, plugin: str, declared: object, file: str) -> Iterator[str]:
+        texts = declared if isinstance(declared, list) else [declared] if declared else []
         for text in texts:
             folder = _parse_folder(f"{plugin}/{text}")
             if folder is None or not self._has(plugin, folder):
-                where = printable(plugin) or "this repository"
-                reason = (
-                    f"names {printable(str(text))!r}, which is no folder in {where}"
-                )
-                shown = f"{plugin}/{file}" if file == PLUGIN else file
-                self._warn(reason, "correct skills", shown)
+                where = escape_unprintable(plugin) or "this repository"
+                reason = f"names {escape_unprintable(str(text))!r}, which is no folder in {where}"
+                manifest = f"{plugin}/{file}" if file == PLUGIN_MANIFEST else file
+                self._warn(reason, "correct skills", manifest)
                 continue
             yield folder
 
     def _has(self, plugin: str, folder: str) -> bool:
         is_top = not folder
-        return lies_in(folder, plugin) and (is_top or has_folder(self.tree, folder))
+        return is_inside(folder, plugin) and (is_top or has_folder(self.tree, folder))
 
-    def _home(self, folder: str, plugin: str, name: str) -> HomeFolder:
+    def _to_root(self, folder: str, plugin: str, name: str) -> RelativeRoot:
         if not self._is_package(folder) or not folder:
-            return HomeFolder(folder, f"{name}/")
+            return RelativeRoot(folder, f"{name}/")
         above = folder.rpartition("/")[0]  # so that its own name is in its path
-        return HomeFolder(above, "" if folder == plugin else f"{name}/", only=(folder,))
+        return RelativeRoot(above, "" if folder == plugin else f"{name}/", only=(folder,))
 
     def _is_package(self, folder: str) -> bool:
-        return any(map(is_main, list_quietly(self.tree, folder)))
+        return any(map(is_skill_md, list_or_empty(self.tree, folder)))
 
     def _read(self, file: str) -> Mapping[str, Any]:
         data = self.tree.read(file)
@@ -382,20 +359,19 @@ class _Manifests:
         self._warn("is no JSON object, so it is not used", "repair it", file)
         return {}
 
-    def _warn(self, reason: str, hint: str, file: str = MARKETPLACE) -> None:
+    def _warn(self, reason: str, hint: str, file: str = MARKETPLACE_MANIFEST) -> None:
         problem = Problem(file, reason, hint, "warning", rule="manifest")
         self.problems.append(problem)
 
 
 def _parse_folder(path: str) -> str | None:
-    """Return a folder from the top of the source; None if it is not in there."""
     folder = normpath(path.strip("/") or ".")
     if folder == ".":
         return ""
-    return folder if _is_legal(folder) else None
+    return folder if _is_valid_path(folder) else None
 
 
-def _is_legal(path: str) -> bool:
+def _is_valid_path(path: str) -> bool:
     try:
         parse_relative(path)
     except InvalidPathError:

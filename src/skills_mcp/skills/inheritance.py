@@ -1,10 +1,10 @@
-"""What a skill says together with everything above it.
+"""Inheritance: a skill's text together with the rules of its ancestors.
 
-A skill's own `inherit` decides for that skill alone: with it, the whole chain up
-to `_root` counts; without it, only the skill itself.
+A skill's own `inherit` decides for that skill alone: with it, the whole chain up to
+`_root` counts; without it, only the skill itself.
 
-Rule: the lines of a composed text that look like headers are its headers, and no
-others. So a body cannot pass off its text as the rules of another skill.
+Rule: in a composed text, only real headers look like headers. So a body cannot pass off
+its text as the rules of another skill.
 """
 
 import re
@@ -14,25 +14,25 @@ from io import StringIO
 from typing import Generic, TypeVar
 from unicodedata import category
 
-from skills_mcp.files.paths import find_name
+from skills_mcp.files.paths import find_composed_name
 from skills_mcp.skills.index import INDEX, ROOT, SkillIndex
-from skills_mcp.skills.model import Asset, Script, Skill, SkillPath, printable
-from skills_mcp.text.unicode import BLANK, normalize
+from skills_mcp.skills.model import Asset, Script, Skill, SkillPath, escape_unprintable
+from skills_mcp.text.unicode import BLANK_CHARACTERS, normalize_unicode
 
-Entry = TypeVar("Entry", Asset, Script)
+InheritableEntry = TypeVar("InheritableEntry", Asset, Script)
 
 
 @dataclass(frozen=True, slots=True)
-class Inherited(Generic[Entry]):
-    """An asset or script, and the ancestor it comes from."""
+class Inherited(Generic[InheritableEntry]):
+    """An asset or script, with the path of its ancestor."""
 
-    entry: Entry
+    entry: InheritableEntry
     source: SkillPath
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
-    """Where in the chain a file was found; `source` is None for the skill itself."""
+class LocatedEntry:
+    """A declared file; `source` is None for the skill's own."""
 
     entry: Asset | Script
     owner: Skill
@@ -40,10 +40,10 @@ class Located:
 
 
 def compose(index: SkillIndex, skill: Skill) -> str:
-    """Return the rules that apply, from the most general to the skill's own.
+    """Compose the rules of a lineage, from the most general to the skill's own.
 
-    A skill that does not inherit is returned alone, without a header. Lines of a body
-    that only look like headers are escaped.
+    Without `inherit` only the skill's own body, without a header. Lines of a body
+    similar to a header are escaped.
     """
     if not skill.inherit:
         return escape_headers(skill.body)
@@ -51,39 +51,32 @@ def compose(index: SkillIndex, skill: Skill) -> str:
 
 
 def inherited_assets(index: SkillIndex, skill: Skill) -> tuple[Inherited[Asset], ...]:
-    """Return the assets of the ancestors that nothing more specific replaces."""
-    return _inherited(index, skill, lambda member: member.assets)
+    """List the assets of the ancestors, without overridden ones."""
+    return _collect_inherited(index, skill, lambda member: member.assets)
 
 
 def inherited_scripts(index: SkillIndex, skill: Skill) -> tuple[Inherited[Script], ...]:
-    """Return the scripts of the ancestors that nothing more specific replaces."""
-    return _inherited(index, skill, lambda member: member.scripts)
+    return _collect_inherited(index, skill, lambda member: member.scripts)
 
 
-def find_in_chain(index: SkillIndex, skill: Skill, file: str) -> Located | None:
-    """Find the skill that declares `file`, the most specific first."""
-    return _find(index, skill, file, lambda member: member.entries())
+def find_in_lineage(index: SkillIndex, skill: Skill, file: str) -> LocatedEntry | None:
+    return _find_declaration(index, skill, file, lambda member: member.entries())
 
 
-def find_script(index: SkillIndex, skill: Skill, file: str) -> Located | None:
-    """Find the skill that declares `file` as a script, the most specific first."""
-    return _find(index, skill, file, lambda member: member.scripts)
+def find_script_in_lineage(index: SkillIndex, skill: Skill, file: str) -> LocatedEntry | None:
+    return _find_declaration(index, skill, file, lambda member: member.scripts)
 
 
-def files_in_chain(index: SkillIndex, skill: Skill) -> list[str]:
-    """Return every file that `find_in_chain` finds, the skill's own first."""
-    chain = _chain(index, skill)
+def files_in_lineage(index: SkillIndex, skill: Skill) -> list[str]:
+    """List every file for `find_in_lineage`, the skill's own first."""
+    chain = _list_contributors(index, skill)
     return list(dict.fromkeys(e.file for member in chain for e in member.entries()))
 
 
 def find_owners(index: SkillIndex, skill: Skill) -> dict[str, Skill]:
-    """Return every file that can be read by a skill's name, and whose file it is.
-
-    What ancestors declare is inherited, as in `find_in_chain`; the skill's own files
-    come first.
-    """
+    """Map every readable file to its owner; the skill's own files come first."""
     owners = dict.fromkeys(skill.files, skill)
-    for member in _chain(index, skill):
+    for member in _list_contributors(index, skill):
         for entry in member.entries():
             if entry.file in member.files:
                 owners.setdefault(entry.file, member)
@@ -94,32 +87,33 @@ def _render_section(skill: Skill) -> str:
     return f"{render_header(skill.path, skill.file)}\n\n{escape_headers(skill.body)}"
 
 
-def _find(
+def _find_declaration(
     index: SkillIndex,
     skill: Skill,
     file: str,
     entries: Callable[[Skill], Iterable[Asset | Script]],
-) -> Located | None:
-    for member in _chain(index, skill):
+) -> LocatedEntry | None:
+    for member in _list_contributors(index, skill):
         listed = {entry.file: entry for entry in reversed(tuple(entries(member)))}
-        if name := find_name(listed, file):
+        if name := find_composed_name(listed, file):
             source = None if member.path == skill.path else member.path
-            return Located(listed[name], member, source)
+            return LocatedEntry(listed[name], member, source)
     return None
 
 
-def _chain(index: SkillIndex, skill: Skill) -> tuple[Skill, ...]:
-    """Return whose files count, the most specific first."""
+def _list_contributors(index: SkillIndex, skill: Skill) -> tuple[Skill, ...]:
     return index.lineage(skill)[::-1] if skill.inherit else (skill,)
 
 
-def _inherited(
-    index: SkillIndex, skill: Skill, entries: Callable[[Skill], Iterable[Entry]]
-) -> tuple[Inherited[Entry], ...]:
-    """Collect root to leaf, so that the more specific one wins."""
+def _collect_inherited(
+    index: SkillIndex,
+    skill: Skill,
+    entries: Callable[[Skill], Iterable[InheritableEntry]],
+) -> tuple[Inherited[InheritableEntry], ...]:
+    """Collect root to leaf: the more specific entry wins."""
     if not skill.inherit:
         return ()
-    collected: dict[str, Inherited[Entry]] = {}
+    collected: dict[str, Inherited[InheritableEntry]] = {}
     for member in index.lineage(skill):
         for entry in entries(member):
             collected[entry.file] = Inherited(entry, member.path)
@@ -127,37 +121,36 @@ def _inherited(
 
 
 ESCAPE = "\\"
-"""Stands in front of a line that only looks like a header; Markdown leaves it out."""
+"""In front of a false header; Markdown leaves it out."""
 
 _MARK = "==="
 
-_ALIKE = "≐≑≒≓≔≕≖≗≘≙≚≛≜≝≞≟≡≢≣═꞊゠⹀᐀⚌🟰"  # noqa: RUF001 - that is what they do
-_TO_EQUALS = str.maketrans(dict.fromkeys(_ALIKE, "="))
+_LOOKALIKES = "≐≑≒≓≔≕≖≗≘≙≚≛≜≝≞≟≡≢≣═꞊゠⹀᐀⚌🟰"  # noqa: RUF001 - that is what they do
+_TO_EQUALS = str.maketrans(dict.fromkeys(_LOOKALIKES, "="))
 
 # Each of them is one or more = once it is decomposed.
-_SIGNS = f"=⁼₌≠﹦＝⩴⩵⩶{_ALIKE}"  # noqa: RUF001
-_SIGN = re.compile(f"[{_SIGNS}]")
+_EQUALS_SIGNS = f"=⁼₌≠﹦＝⩴⩵⩶{_LOOKALIKES}"  # noqa: RUF001
+_EQUALS_SIGN = re.compile(f"[{_EQUALS_SIGNS}]")
 
 # Of a text in ASCII: what ends a line is one character, and what is not seen is none.
-_ENDS = "\n\r\x0b\x0c\x1c\x1d\x1e"
-_PLAIN = dict.fromkeys([*range(0x21), 0x7F]) | dict.fromkeys(map(ord, _ENDS), "\n")
+_LINE_ENDS = "\n\r\x0b\x0c\x1c\x1d\x1e"
+_PLAIN = dict.fromkeys([*range(0x21), 0x7F]) | dict.fromkeys(map(ord, _LINE_ENDS), "\n")
 
 # Nothing is seen of them, so they may stand anywhere in a line that looks like one.
-_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn", "Zl", "Zp", "Zs"})
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn", "Zl", "Zp", "Zs"})
 
-_LOOKS = re.compile(r"={3,}[^=].*(?:===|\(from).*", re.DOTALL)
+_HEADER_LIKE = re.compile(r"={3,}[^=].*(?:===|\(from).*", re.DOTALL)
 
 
 def render_header(path: SkillPath, file: str) -> str:
-    """Return the line above a skill's own text."""
-    title, origin = _escape_name(derive_title(path)), _escape_name(file)
+    title, origin = _escape_name(section_title(path)), _escape_name(file)
     return f"{_MARK} {title} (from {origin}) {_MARK}"
 
 
-def derive_title(path: SkillPath) -> str:
-    """Return the title of a section.
+def section_title(path: SkillPath) -> str:
+    """Derive the title of a section.
 
-    >>> derive_title(SkillPath("ui/react/_index"))
+    >>> section_title(SkillPath("ui/react/_index"))
     'UI > REACT'
     """
     if path == ROOT:
@@ -168,70 +161,69 @@ def derive_title(path: SkillPath) -> str:
 
 
 def escape_headers(body: str) -> str:
-    r"""Return a body in which no line looks like a header.
+    r"""Escape the lines of a body similar to a header.
 
     >>> escape_headers("Title\n=====\n=== GLOBAL RULES (from _root.md) ===")
     'Title\n=====\n\\=== GLOBAL RULES (from _root.md) ==='
     """
-    if not _may_hold(body):
+    if not _may_have_lookalikes(body):
         return body
     escaped = StringIO(newline="")
     for _, line in _lines(body):
-        escaped.write(f"{ESCAPE}{line}" if looks_like(line) else line)
+        escaped.write(f"{ESCAPE}{line}" if looks_like_header(line) else line)
     return escaped.getvalue()
 
 
-def find_lookalikes(text: str) -> Iterator[tuple[int, str]]:
-    """Iterate over the lines that look like headers, each with its number from 1."""
+def find_header_lookalikes(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines similar to a header, each with its number from 1."""
     for number, line in _lines(text):
-        if looks_like(line):
+        if looks_like_header(line):
             yield number, line.splitlines()[0]
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Iterate over lines with their ends, by the number of the line in an editor.
-
-    One at a time: a list of them all may weigh thirty times as much as the text.
-    """
+    """Yield lines lazily: a list may weigh thirty times as much as the text."""
     for number, line in enumerate(StringIO(text, newline="\n"), 1):
         for part in line.splitlines(keepends=True):
             yield number, part
 
 
-def looks_like(line: str) -> bool:
+def looks_like_header(line: str) -> bool:
     """Whether a line may be taken for a header.
 
-    It begins with three equals signs or what resembles them, and ends its title with
-    some more, or says where it is from.  So the underline of a heading is none, nor is
-    `=== RUN TestLogin`.
+    It begins with three equals signs or lookalikes, and ends its title with some more,
+    or names a source. So the underline of a heading is none, nor is `=== RUN
+    TestLogin`.
     """
     first = line.lstrip()[:1]
     if first != "=" and first.isascii() and first.isprintable():
         return False  # as nearly every line, and many are looked at
-    first = next(filter(_is_seen, line), "")
-    return _SIGN.match(first) is not None and _LOOKS.fullmatch(_fold(line)) is not None
+    first = next(filter(_is_visible, line), "")
+    return (
+        _EQUALS_SIGN.match(first) is not None
+        and _HEADER_LIKE.fullmatch(_fold_lookalikes(line)) is not None
+    )
 
 
-def _may_hold(body: str) -> bool:
-    """Whether there is a reason to look at each line, which takes its time."""
+def _may_have_lookalikes(body: str) -> bool:
     if body.isascii():
         return f"\n{_MARK}" in f"\n{body.translate(_PLAIN)}"
-    return any(sign in body for sign in _SIGNS)
+    return any(sign in body for sign in _EQUALS_SIGNS)
 
 
-def _fold(text: str) -> str:
-    """Return what a reader makes of a text that holds signs of equality."""
-    plain = normalize("NFKD", text).translate(_TO_EQUALS).casefold()
-    return "".join(filter(_is_seen, plain))
+def _fold_lookalikes(text: str) -> str:
+    """Normalise as a reader sees it: lookalikes of `=`, no invisible characters."""
+    plain = normalize_unicode("NFKD", text).translate(_TO_EQUALS).casefold()
+    return "".join(filter(_is_visible, plain))
 
 
-def _is_seen(character: str) -> bool:
-    return category(character) not in _UNSEEN and character not in BLANK
+def _is_visible(character: str) -> bool:
+    return category(character) not in _INVISIBLE_CATEGORIES and character not in BLANK_CHARACTERS
 
 
 def _escape_name(name: str) -> str:
-    """Return a name that neither ends its header nor begins another one."""
-    shown = printable(name)
-    if _MARK not in _fold(shown):
-        return shown
-    return _SIGN.sub(rf"\{ESCAPE}\g<0>", shown)
+    """Escape a name: it may neither end its header nor begin another one."""
+    escaped = escape_unprintable(name)
+    if _MARK not in _fold_lookalikes(escaped):
+        return escaped
+    return _EQUALS_SIGN.sub(rf"\{ESCAPE}\g<0>", escaped)

@@ -1,7 +1,13 @@
-"""The values that everything else speaks of: skills, their files and their problems.
+"""The domain model: skills, their files, their problems and their standard names.
 
-They are frozen, and free of any format. Only the problems of one file are collected in
-a list, so that an author sees all of them at once.
+Values are frozen, and free of any file format. Only the problems of one file are
+collected in a list, so that an author sees all of them at once.
+
+A standard name (Agent Skills) depends on the path alone, so that it stays the same when
+other skills come and go, and no two paths have one name. The standard allows 1 to 64 of
+a-z, 0-9 and single hyphens. A path of this form stays as it is. Every other is spelled
+with hyphens and ends in `-x` and seven digits of its digest, and so does a path with
+such an ending of its own.
 """
 
 import os
@@ -11,7 +17,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, NewType
 
 SkillPath = NewType("SkillPath", str)
-"""`ui/react/auth`: a skill's place in the tree, never a place on a disk."""
+"""`ui/react/auth`: a path in the tree, never on a disk."""
 
 Execution = Literal["claude", "server"]
 """Who runs a script: the agent in its own shell, or this server."""
@@ -22,7 +28,7 @@ Scope = Literal["org", "repo", "user"]
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file that a skill hands out: a template, an example, an image."""
+    """A file for agents: a template, an example, an image."""
 
     file: str
     description: str
@@ -40,7 +46,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A file that can be run, and by whom."""
+    """A runnable file, and its runner."""
 
     file: str
     description: str
@@ -49,34 +55,31 @@ class Script:
 
 
 _LATEST_NS = 2**63
-"""The year 2262: a file may claim a later one, and an array has 64 bits for it."""
+"""The year 2262: a file may claim a later one, and an array has 64 bits."""
 
 
-EXPORTED_TIMES_NS = range(
-    946_684_800 * 10**9, (946_684_800 + (1 << 29)) * 10**9, 2 * 10**9
-)
-"""The times of files that were written from a commit, from 2000 to 2017.
+EXPORTED_TIMES_NS = range(946_684_800 * 10**9, (946_684_800 + (1 << 29)) * 10**9, 2 * 10**9)
+"""Modification times of files exported from a commit, from 2000 to 2017.
 
-Which of them a file has depends on its content (see `content.export`), so an edit shows
-by its time. Whole seconds of even numbers, as some file systems keep no others.
+A file's time depends on its content (see `content.export`), so an edit shows by its
+time. Whole seconds of even numbers, as some file systems keep no others.
 """
 
 
 class Stamp(NamedTuple):
-    """How a file looked when the skills were read."""
+    """Size and times of a file when the skills were read."""
 
     size_bytes: int
     modified_ns: int
     changed_ns: int
     """Unlike the time of the last edit, no copy or archive can set this one.
 
-    0 for a file that was written from a commit: such files share their content between
-    commits as hard links, and each link changes this time.
+    0 for a file exported from a commit: such files share their content between commits
+    as hard links, and each link changes this time.
     """
 
     @classmethod
     def of(cls, found: os.stat_result) -> "Stamp":
-        """Return what the operating system says of a file."""
         is_read_only = not found.st_mode & 0o222
         if is_read_only and found.st_mtime_ns in EXPORTED_TIMES_NS:
             return cls(found.st_size, found.st_mtime_ns, 0)
@@ -86,7 +89,7 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What lies in the folder of a package."""
+    """The contents of a package's folder."""
 
     script_files: tuple[str, ...]
     reference_files: tuple[str, ...]
@@ -97,10 +100,10 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """One piece of knowledge, with everything that belongs to it.
+    """One piece of knowledge, with its files and metadata.
 
-    A Markdown file in a tree of rules and a package with a `SKILL.md`
-    are the same after reading; nothing asks which of the two it was.
+    A Markdown file in a tree of rules and a package with a `SKILL.md` are the same
+    after reading; nothing depends on its origin.
     """
 
     path: SkillPath
@@ -115,7 +118,7 @@ class Skill:
     assets: tuple[Asset, ...]
     scripts: tuple[Script, ...]
     directory: Path | None = field(repr=False)
-    """The folder that holds the assets and scripts, if there is one."""
+    """The folder of the assets and scripts, if there is one."""
     root: Path | None = field(default=None, compare=False, repr=False)
     """The folder below which no link is followed; `directory` lies in it."""
     location: Path | None = field(default=None, repr=False)
@@ -127,7 +130,7 @@ class Skill:
     examples: tuple[str, ...] = ()
     """Tasks that its author expects it to be found for, in a user's words."""
     entry: tuple[str, ...] = ()
-    """The words of the command that `run_skill_entry` runs; empty if none."""
+    """The words of the command of `run_skill_entry`; empty if none."""
     always_apply: bool = False
     """Whether it is a core skill: one that its author wants agents to know always."""
     scope: Scope = "org"
@@ -137,32 +140,31 @@ class Skill:
     """For a package; a skill that declares its files has them listed already."""
 
     def entries(self) -> Iterator[Asset | Script]:
-        """Iterate over everything the skill can hand out, assets first."""
         yield from self.assets
         yield from self.scripts
 
 
 Level = Literal["error", "warning"]
-"""How much a problem costs: the file, or a part of it."""
+"""Severity of a problem: it costs the file, or a part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in the content that its author should know: data, never raised."""
+    """A problem in the content, for its author: data, never raised."""
 
     file: str
     reason: str
     hint: str
-    """What to write instead."""
+    """The remedy."""
     level: Level = "error"
     """`error`: the file is not served. `warning`: served, with a part ignored."""
 
     rule: str = ""
-    """The name of the rule that was broken, such as `name-is-folder`."""
+    """The broken rule, such as `name-is-folder`."""
     line: int = 1
-    """Where in the file; 1 for the file as a whole."""
+    """In the file; 1 for the file as a whole."""
     is_passing: bool = False
-    """Whether reading the same content again may go better: a disk had a bad day."""
+    """Whether it is transient, such as a disk error: another read may succeed."""
     count: int = 0
     """How many skills or files it stands for; 0 if it is about one file."""
 
@@ -170,52 +172,47 @@ class Problem:
         return f"{self.file}: {self.reason} ({self.hint})"
 
 
-_MAX_CHARACTERS = 300
-"""The longest reason: it may quote a file, and a file may be a whole book."""
+_MAX_REASON_CHARACTERS = 300
+"""Of a reason: it may quote a file, and a file may be a whole book."""
 
 _MAX_WARNINGS = 50
-"""In one file: a thousand would fill the log, and hide the problems of other files."""
+"""Per file: a thousand would fill the log, and hide the problems of other files."""
 
 
-def printable(text: str) -> str:
-    r"""Return a text that is safe on every terminal and in every reply.
+def escape_unprintable(text: str) -> str:
+    r"""Escape unprintable characters, for every terminal and reply.
 
-    >>> printable("a\x1b[2Jb")
+    >>> escape_unprintable("a\x1b[2Jb")
     'a\\x1b[2Jb'
     """
     if text.isprintable():
         return text
-    return "".join(map(_escape, text))
+    return "".join(map(_escape_character, text))
 
 
 @dataclass(slots=True)
 class ProblemList:
-    """The problems of one file, in the order in which they were found."""
+    """The problems of one file, in order of detection."""
 
     file: str
     lines: Mapping[str, int] = field(default_factory=dict)
-    """Where each key of the frontmatter stands, as soon as that is known.
-
-    The empty one is for what is no matter of a single key.
-    """
+    """Line of each frontmatter key; the empty key is for problems without one."""
     _found: list[Problem] = field(default_factory=list)
 
     def fail(self, rule: str, reason: str, hint: str, *, key: str = "") -> None:
-        """Add a reason why the file is not served; `key` says where it stands."""
+        """Report an error: the file is not served; `key` locates it."""
         self._add(rule, reason, hint, key, "error")
 
     def warn(self, rule: str, reason: str, hint: str, *, key: str = "") -> None:
-        """Add something that was repaired or ignored."""
+        """Report a repaired or ignored part."""
         if len(self._found) < _MAX_WARNINGS:
             self._add(rule, reason, hint, key, "warning")
 
     def add(self, problem: Problem) -> None:
-        """Add a problem that was found by another module."""
         self._found.append(problem)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that was found."""
         return tuple(self._found)
 
     def _add(
@@ -227,15 +224,13 @@ class ProblemList:
         level: Level,
     ) -> None:
         line = self.lines.get(key, 1)
-        reason = printable(reason)
-        if len(reason) > _MAX_CHARACTERS:
-            reason = f"{reason[: _MAX_CHARACTERS - 1]}…"
-        self._found.append(
-            Problem(self.file, reason, hint, level, rule=rule, line=line)
-        )
+        reason = escape_unprintable(reason)
+        if len(reason) > _MAX_REASON_CHARACTERS:
+            reason = f"{reason[: _MAX_REASON_CHARACTERS - 1]}…"
+        self._found.append(Problem(self.file, reason, hint, level, rule=rule, line=line))
 
 
-def _escape(character: str) -> str:
+def _escape_character(character: str) -> str:
     if character.isprintable():
         return character
     return character.encode("unicode_escape").decode()

@@ -1,8 +1,7 @@
-"""From a folder with a `SKILL.md` to a skill.
+"""Parsing of packages (`SKILL.md`) and rule files to skills.
 
-Lenient, because 70 of 100 public packages break a rule of their own standard: only a
-package without any text is not served. What authors should repair is said by
-`validate`.
+Lenient for packages, because 70 of 100 public ones break a rule of their own standard:
+only a package without any text is not served. `validate` reports the rest to authors.
 """
 
 import re
@@ -10,18 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from skills_mcp.skills.document import (
-    always_apply_of,
-    distinct,
-    entry_of,
-    examples_of,
-    flag_of,
-    mapping_of,
-    owner_of,
+    get_always_apply,
+    get_entry,
+    get_examples,
+    get_flag,
+    get_mapping,
+    get_owner,
+    get_priority,
+    get_text,
+    get_words,
     parse_document,
-    priority_of,
-    text_of,
-    without_controls,
-    words_of,
+    remove_controls,
+    unique_words,
 )
 from skills_mcp.skills.model import (
     Asset,
@@ -33,15 +32,15 @@ from skills_mcp.skills.model import (
     SkillPath,
     Stamp,
 )
-from skills_mcp.text.hidden_text import without_hidden
+from skills_mcp.text.hidden_text import strip_hidden
 
-MAIN = "SKILL.md"
+SKILL_MD = "SKILL.md"
 
 _SCRIPT = "script"
 _SCRIPTS = "scripts"
 _REFERENCE = "reference"
 _TEMPLATE = "template"
-_KINDS = {
+_KIND_BY_FOLDER = {
     "references": _REFERENCE,
     "reference": _REFERENCE,
     "templates": _TEMPLATE,
@@ -49,7 +48,6 @@ _KINDS = {
     "examples": "example",
     "assets": "asset",
 }
-"""What the files of a folder are for; its name is the authors' convention."""
 
 _TEMPLATE_SUFFIXES = frozenset({".template", ".tmpl", ".tpl", ".j2", ".hbs"})
 
@@ -57,12 +55,12 @@ _RUNNABLE = frozenset(
     {"", ".py", ".sh", ".bash", ".zsh", ".fish", ".js", ".mjs", ".cjs", ".ts"}
     | {".ps1", ".bat", ".cmd", ".rb", ".pl", ".php", ".lua", ".swift", ".applescript"}
 )
-"""What in `scripts/` is run; the rest there are the scripts' own data."""
+"""Runnable files in `scripts/`; the rest there are the scripts' own data."""
 
 
 # Enough to tell what a package is about, in characters of each part.
 _MAX_DERIVED = 300
-_MAX_LOOKED_AT = 4000
+_MAX_PREVIEW = 4000
 
 _CODE = re.compile(r"(?ms)^[ \t]*(`{3,}|~{3,})(?:(?!^[ \t]*\1).)*(?:\1|\Z)|<!--.*?-->")
 _HEADING = re.compile(r"(?m)^ {0,3}#{1,6}[ \t]+(.+?)[ \t]*#*$")
@@ -72,54 +70,47 @@ _SENTENCE = re.compile(r".+?[.!?\u3002\uff01\uff1f](?=\s|$|[^\x00-\x7f])")
 _MARKS = re.compile(r"[*_`]{1,3}|!?\[([^\]]*)\]\([^)]*\)")
 
 
-def is_main(name: str) -> bool:
+def is_skill_md(name: str) -> bool:
     """Whether a file makes its folder a package: `SKILL.md`, in any case."""
-    return name.casefold() == MAIN.casefold()
+    return name.casefold() == SKILL_MD.casefold()
 
 
 def parse_package(
     text: str, *, file: str, path: SkillPath, files: Mapping[str, Stamp]
 ) -> tuple[Skill | None, tuple[Problem, ...]]:
-    """Return the skill that a package describes, and what is wrong with it.
-
-    Args:
-        text: The whole `SKILL.md`.
-        file: Its path relative to the content's root, for messages and headers.
-        path: The folder's path; empty if it is the root itself.
-        files: Every file of the folder, `SKILL.md` included.
-    """
+    """Parse a package to a skill and its problems; `path` is empty for the root."""
     report = ProblemList(file)
     document = parse_document(text, report, lenient=True)
     if document is None:
         return None, report.problems
     fields = document.fields
-    description = _description(fields, document.body, report)
+    description = _parse_package_description(fields, document.body, report)
     if not description:
         return None, report.problems
-    metadata = mapping_of(fields, "metadata")
+    metadata = get_mapping(fields, "metadata")
     both = {**metadata, **fields}
-    name = _name(fields, path, report)
+    name = _parse_name(fields, path, report)
     main = file.rpartition("/")[2]
-    kinds = {each: classify(each) for each in files if each != main}
+    kinds = {
+        package_file: classify_file(package_file) for package_file in files if package_file != main
+    }
     skill = Skill(
         path=path or derive_slug(name),
         file=file,
         name=name,
         description=description,
-        keywords=_keywords(fields),
+        keywords=_parse_package_keywords(fields),
         body=document.body,
-        inherit=flag_of(both, "inherit", report, default=True),
-        priority=priority_of(both, report),
+        inherit=get_flag(both, "inherit", report, default=True),
+        priority=get_priority(both, report),
         assets=tuple(Asset(f, "", k) for f, k in kinds.items() if k != _SCRIPT),
-        scripts=tuple(
-            Script(f, "", "claude", ()) for f, k in kinds.items() if k == _SCRIPT
-        ),
+        scripts=tuple(Script(f, "", "claude", ()) for f, k in kinds.items() if k == _SCRIPT),
         directory=None,
-        category=_category(fields),
-        owner=owner_of(fields),
-        examples=examples_of(both.get("examples"), report),
-        entry=entry_of(both, report),
-        always_apply=always_apply_of(fields, report),
+        category=_parse_category(fields),
+        owner=get_owner(fields),
+        examples=get_examples(both.get("examples"), report),
+        entry=get_entry(both, report),
+        always_apply=get_always_apply(fields, report),
         files=files,
         inventory=_take_inventory(kinds, files),
     )
@@ -127,7 +118,7 @@ def parse_package(
 
 
 def derive_slug(name: str) -> SkillPath:
-    """Return a path for a package that has no folder below the root.
+    """Derive the path of a package at the root.
 
     >>> derive_slug("StarRocks Debug")
     'starrocks-debug'
@@ -136,10 +127,10 @@ def derive_slug(name: str) -> SkillPath:
     return SkillPath("-".join(words) or "skill")
 
 
-def classify(file: str) -> str:
-    """Say what a file of a package is for.
+def classify_file(file: str) -> str:
+    """Classify a file of a package by its purpose.
 
-    >>> [classify(f) for f in ("scripts/run.py", "REFERENCE.md", "logo.png")]
+    >>> [classify_file(f) for f in ("scripts/run.py", "REFERENCE.md", "logo.png")]
     ['script', 'reference', 'other']
     """
     first, slash, _ = file.partition("/")
@@ -147,8 +138,8 @@ def classify(file: str) -> str:
     folder = first.casefold() if slash else ""
     if folder == _SCRIPTS and suffix in _RUNNABLE:
         return _SCRIPT
-    if folder in _KINDS:
-        return _KINDS[folder]
+    if folder in _KIND_BY_FOLDER:
+        return _KIND_BY_FOLDER[folder]
     if suffix in _TEMPLATE_SUFFIXES:
         return _TEMPLATE
     return _REFERENCE if suffix == ".md" else "other"
@@ -160,14 +151,14 @@ def has_program_suffix(file: str) -> bool:
 
 
 def _suffix_of(file: str) -> str:
-    """Return the same as `PurePosixPath`, at a tenth of the time: files are many."""
+    """As `PurePosixPath.suffix`, at a tenth of the time: files are many."""
     name = file.rpartition("/")[2]
-    place = name.rfind(".")
-    return name[place:].lower() if 0 < place < len(name) - 1 else ""
+    position = name.rfind(".")
+    return name[position:].lower() if 0 < position < len(name) - 1 else ""
 
 
-def _name(fields: Mapping[str, Any], path: SkillPath, report: ProblemList) -> str:
-    name = text_of(fields, "name")
+def _parse_name(fields: Mapping[str, Any], path: SkillPath, report: ProblemList) -> str:
+    name = get_text(fields, "name")
     if name:
         return name
     folder = path.rsplit("/", 1)[-1] or "skill"
@@ -176,9 +167,8 @@ def _name(fields: Mapping[str, Any], path: SkillPath, report: ProblemList) -> st
     return folder
 
 
-def _description(fields: Mapping[str, Any], body: str, report: ProblemList) -> str:
-    """Return what the package says of itself, or how its text begins."""
-    declared = text_of(fields, "description")
+def _parse_package_description(fields: Mapping[str, Any], body: str, report: ProblemList) -> str:
+    declared = get_text(fields, "description")
     if declared:
         return declared
     hint = "add what the skill does and when to use it: description: …"
@@ -193,59 +183,55 @@ def _description(fields: Mapping[str, Any], body: str, report: ProblemList) -> s
 
 
 def derive_description(body: str) -> str:
-    r"""Return the first heading and the first sentence of a Markdown text.
+    r"""Derive a description: the first heading and sentence of a Markdown text.
 
     >>> derive_description("# Fix tests\n\nRun **pytest** first. Then read on.")
     'Fix tests: Run pytest first.'
     """
-    looked_at = without_hidden(without_controls(body[:_MAX_LOOKED_AT]))
+    looked_at = strip_hidden(remove_controls(body[:_MAX_PREVIEW]))
     text = _CODE.sub("", looked_at)
     heading = _HEADING.search(text)
-    title = _plain(heading[1]) if heading else ""
+    title = _strip_markdown(heading[1]) if heading else ""
     after = text[heading.end() :] if heading else text
-    paragraphs = (_plain(found) for found in _PARAGRAPH.findall(after))
+    paragraphs = (_strip_markdown(found) for found in _PARAGRAPH.findall(after))
     paragraph = next(filter(None, paragraphs), "")
     sentence = _SENTENCE.match(paragraph)
     first = (sentence[0] if sentence else paragraph)[:_MAX_DERIVED]
     return ": ".join(filter(None, (title[:_MAX_DERIVED], first)))
 
 
-def _plain(text: str) -> str:
-    """Return a line of Markdown without its marks."""
+def _strip_markdown(text: str) -> str:
     return " ".join(_MARKS.sub(r"\1", text).split())
 
 
-def _keywords(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """Collect what authors declare in one of the customary places."""
-    metadata = mapping_of(fields, "metadata")
-    return distinct(
+def _parse_package_keywords(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    metadata = get_mapping(fields, "metadata")
+    return unique_words(
         (
-            *words_of(fields, "keywords"),
-            *words_of(fields, "tags"),
-            *words_of(fields, "triggers"),
-            *words_of(metadata, "keywords"),
-            *words_of(metadata, "tags"),
-            *words_of(mapping_of(metadata, "skillhub"), "tags"),
-            *words_of(mapping_of(metadata, "triggers"), "keywords"),
+            *get_words(fields, "keywords"),
+            *get_words(fields, "tags"),
+            *get_words(fields, "triggers"),
+            *get_words(metadata, "keywords"),
+            *get_words(metadata, "tags"),
+            *get_words(get_mapping(metadata, "skillhub"), "tags"),
+            *get_words(get_mapping(metadata, "triggers"), "keywords"),
         )
     )
 
 
-def _category(fields: Mapping[str, Any]) -> str:
-    metadata = mapping_of(fields, "metadata")
+def _parse_category(fields: Mapping[str, Any]) -> str:
+    metadata = get_mapping(fields, "metadata")
     found = (
-        text_of(mapping_of(metadata, "skillhub"), "category")
-        or text_of(metadata, "category")
-        or text_of(fields, "category")
+        get_text(get_mapping(metadata, "skillhub"), "category")
+        or get_text(metadata, "category")
+        or get_text(fields, "category")
     )
     return found.casefold()
 
 
 def _take_inventory(kinds: Mapping[str, str], files: Mapping[str, Stamp]) -> Inventory:
-    """Count the files, and list those of a kind."""
-
-    def select(wanted: str) -> tuple[str, ...]:
-        return tuple(file for file, kind in kinds.items() if kind == wanted)
+    def select(selected_kind: str) -> tuple[str, ...]:
+        return tuple(file for file, kind in kinds.items() if kind == selected_kind)
 
     return Inventory(
         script_files=select(_SCRIPT),

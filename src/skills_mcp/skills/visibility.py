@@ -1,7 +1,7 @@
-"""Which skills this server offers.  Pure.
+"""The index of all skills of one snapshot: visibility, relations and filters.
 
-What is only not enabled cannot be asked for, but its rules still reach the skills
-below it. What is denied is never served, not even as a part of another skill.
+A disabled skill cannot be requested, but its rules still reach the skills below it. A
+denied one is never served, not even as a part of another skill. Immutable.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -13,76 +13,65 @@ from skills_mcp.files.patterns import compile_patterns
 from skills_mcp.skills.model import Scope, SkillPath
 
 # The settings of a server and of its tests: each state is judged with the same ones.
-_MOST_COMPILED = 16
+_COMPILED_CACHE_SIZE = 16
 
 
-class Listed(Protocol):
-    """What a skill is called, and the skill itself need not be made for it."""
-
-    @property
-    def path(self) -> SkillPath:
-        """Its place in the tree."""
-        ...
+class SkillRow(Protocol):
+    """Metadata of a skill, available without decoding."""
 
     @property
-    def name(self) -> str:
-        """What its author calls it."""
-        ...
+    def path(self) -> SkillPath: ...
 
     @property
-    def category(self) -> str:
-        """The author's own word for the kind of skill, folded."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def scope(self) -> Scope:
-        """Whose skill it is."""
-        ...
+    def category(self) -> str: ...
 
     @property
-    def always_apply(self) -> bool:
-        """Whether it is a core skill."""
-        ...
+    def scope(self) -> Scope: ...
+
+    @property
+    def always_apply(self) -> bool: ...
 
 
-def is_denied(skill: Listed, rules: Visibility) -> bool:
-    """Whether a pattern of `deny` fits."""
-    return _fits(skill, rules.deny)
+def is_denied(skill: SkillRow, rules: Visibility) -> bool:
+    return _matches(skill, rules.deny)
 
 
-def is_enabled(skill: Listed, rules: Visibility) -> bool:
-    """Whether the skill can be asked for; deny wins over allow."""
-    if is_denied(skill, rules) or (rules.allow and not _fits(skill, rules.allow)):
+def is_enabled(skill: SkillRow, rules: Visibility) -> bool:
+    """Whether the skill can be requested; deny wins over allow."""
+    if is_denied(skill, rules) or (rules.allow and not _matches(skill, rules.allow)):
         return False
     if rules.enabled_skills:  # 000 §8.3: names decide alone, if there are any
         return not {skill.name.casefold(), skill.path.casefold()}.isdisjoint(
-            _folded(rules.enabled_skills)
+            _fold_words(rules.enabled_skills)
         )
     if rules.enabled_categories:
-        return skill.category in _folded(rules.enabled_categories)
+        return skill.category in _fold_words(rules.enabled_categories)
     return True
 
 
-def find_unused(skills: Collection[Listed], rules: Visibility) -> Iterator[str]:
-    """Iterate over the settings that name nothing, as `deny: pdf/*`."""
+def find_unused_rules(skills: Collection[SkillRow], rules: Visibility) -> Iterator[str]:
+    """Yield the settings without a match, as `deny: pdf/*`."""
     for key in ("allow", "deny"):
         for pattern in getattr(rules, key):
-            if not any(map(Patterns((pattern,)).fit, skills)):
+            if not any(map(SkillPatterns((pattern,)).fit, skills)):
                 yield f"{key}: {pattern}"
     names = {text for s in skills for text in (s.name.casefold(), s.path.casefold())}
     categories = {skill.category for skill in skills}
-    for word in _folded(rules.enabled_skills):
+    for word in _fold_words(rules.enabled_skills):
         if word not in names:
             yield f"enabled_skills: {word}"
-    for word in _folded(rules.enabled_categories):
+    for word in _fold_words(rules.enabled_categories):
         if word not in categories:
             yield f"enabled_categories: {word}"
 
 
-def clean(pattern: str) -> str:
-    """Return a pattern of skills without what people add to a folder's name.
+def normalize_pattern(pattern: str) -> str:
+    """Normalise a pattern of skills written as a folder or file.
 
-    >>> [clean(each) for each in ("./pdf/", "/pdf", "pdf/SKILL.md", "pdf/**")]
+    >>> [normalize_pattern(p) for p in ("./pdf/", "/pdf", "pdf/SKILL.md", "pdf/**")]
     ['pdf', 'pdf', 'pdf', 'pdf/*']
     """
     bare = pattern.strip().removeprefix("./").strip("/")
@@ -90,25 +79,24 @@ def clean(pattern: str) -> str:
     return f"{bare.removesuffix('/**')}/*" if bare.endswith("/**") else bare
 
 
-class Patterns:
-    """Patterns of skills, compiled: they pay where many skills are looked at."""
+class SkillPatterns:
+    """Compiled patterns of skills, for many look-ups."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self._fits = compile_patterns(clean(each).casefold() for each in patterns)
+        self._fits = compile_patterns(normalize_pattern(pattern).casefold() for pattern in patterns)
 
-    def fit(self, skill: Listed) -> bool:
-        """Whether one of them fits the path or the name, as in `visibility`."""
+    def fit(self, skill: SkillRow) -> bool:
         return self._fits(skill.path.casefold()) or self._fits(skill.name.casefold())
 
 
-def _fits(skill: Listed, patterns: tuple[str, ...]) -> bool:
+def _matches(skill: SkillRow, patterns: tuple[str, ...]) -> bool:
     return _compile(patterns).fit(skill)
 
 
-@lru_cache(maxsize=_MOST_COMPILED)
-def _compile(patterns: tuple[str, ...]) -> Patterns:
-    return Patterns(patterns)
+@lru_cache(maxsize=_COMPILED_CACHE_SIZE)
+def _compile(patterns: tuple[str, ...]) -> SkillPatterns:
+    return SkillPatterns(patterns)
 
 
-def _folded(words: Iterable[str]) -> list[str]:
+def _fold_words(words: Iterable[str]) -> list[str]:
     return [word.strip().casefold() for word in words]

@@ -1,1 +1,1 @@
-"""What is served now, and how the next state is made from it."""
+"""The served snapshot, and its replacement by the next one."""

@@ -1,7 +1,7 @@
-"""How a refresh ended, and which skills came, went, or say something else.  Pure.
+"""Differences between two snapshots, and the result of a refresh.  Pure.
 
-Two served states are compared, and not the commits between them, so it does not matter
-which process has fetched the newer one. A skill has changed if its key has.
+Served states are compared, not the commits between them, so it does not matter which
+process has fetched the newer one. A skill has changed if its key has.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,39 +19,29 @@ if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
 
 @dataclass(frozen=True, slots=True)
 class OfferedSkills:
-    """The skills that one state offers."""
+    """The offered skills of one snapshot."""
 
     table: "SkillTable"
     numbers: Sequence[int]
-    """The numbers of these skills in the table, in path order."""
 
     def by_path(self) -> dict[SkillPath, int]:
-        """Return the number of each skill."""
         listed = self.table.listed
         return {listed[number].path: number for number in self.numbers}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillChanges:
-    """How one state differs from another, each list in path order."""
+    """Differences between two snapshots, each list in path order."""
 
     added: tuple[SkillPath, ...] = ()
     changed: tuple[SkillPath, ...] = ()
-    """Those whose own text, frontmatter or files are not the same."""
+    """Skills with different text, frontmatter or files of their own."""
     removed: tuple[SkillPath, ...] = ()
     broken: tuple[str, ...] = ()
-    """Files that cannot be served any more, or never could, and why."""
 
 
-def derive_changes(
-    before: OfferedSkills | None, after: OfferedSkills | None
-) -> SkillChanges:
-    """Return how the skills that are offered now differ from those offered before.
-
-    Args:
-        before: None if there was no content.
-        after: None if there is no content.
-    """
+def derive_changes(before: OfferedSkills | None, after: OfferedSkills | None) -> SkillChanges:
+    """Compare two sets of offered skills; None for no content."""
     old = before.by_path() if before else {}
     new = after.by_path() if after else {}
     changed = _find_changed(before, after) if before and after else iter(())
@@ -76,7 +66,6 @@ def is_listing_changed(before: OfferedSkills | None, after: OfferedSkills) -> bo
 
 
 def _find_changed(before: OfferedSkills, after: OfferedSkills) -> Iterator[SkillPath]:
-    """Iterate over the skills of both states that were read from other content."""
     if before.table is after.table:
         return
     old, old_keys, keys = before.by_path(), before.table.keys, after.table.keys
@@ -96,10 +85,7 @@ _NO_CHANGES = SkillChanges()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
-    """How a refresh ended, and what is served now.
-
-    With several sources, `commit` and `synced_at` are those of the first repository.
-    """
+    """Result of a refresh; `commit` and `synced_at` are the first repository's."""
 
     mode: Mode
     commit: str | None
@@ -108,9 +94,8 @@ class Refreshed:
     synced_at: datetime | None
     error: SkillsError | None
     sources: tuple[SourceState, ...] = ()
-    """The state of each source, in the operator's order."""
     changes: SkillChanges = _NO_CHANGES
-    """All since the refresh was asked for, also those that another process fetched."""
+    """All changes since the request, also those fetched by another process."""
 
 
 def derive_refreshed(
@@ -121,7 +106,6 @@ def derive_refreshed(
     error: SkillsError | None,
     changes: SkillChanges = _NO_CHANGES,
 ) -> Refreshed:
-    """Return how a refresh ended, from the states of all sources."""
     repositories = [state for state in states if state.mode == "git"]
     first = next(iter([*repositories, *states]), None)
     return Refreshed(

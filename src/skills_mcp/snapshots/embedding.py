@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.seen_skills import SeenSkills
+from skills_mcp.routing.seen_skills import VisibleSkills
 from skills_mcp.skills.model import Skill
 
 
 class SkillVectors(Protocol):
     """Vectors of the skills of one snapshot."""
 
-    def fuse(self, matcher: Matcher, seen: SeenSkills | None = None) -> Matcher:
+    def fuse(self, matcher: Matcher, seen: VisibleSkills | None = None) -> Matcher:
         """A matcher that fuses lexical scores with those of the vectors."""
         ...
 

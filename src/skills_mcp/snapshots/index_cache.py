@@ -1,13 +1,13 @@
-"""The index states on the disk, so that the next process need not read any skill.
+"""Indexes on disk, for a start without reading skills.
 
 ```text
 <cache>/index/<layout>/       one per set of sources, limits and version
-  lock                        held by the process that builds; the others wait
+  lock                        held by the building process; the others wait
   <number>/                   the arrays of one state, the newest has the largest
 ```
 
-A folder that is damaged counts as absent: everything in it can be built again. Nothing
-that happens to the files later harms a process that has opened them.
+A damaged folder counts as absent: all its content can be rebuilt. Later changes of the
+files never harm a process with open ones.
 """
 
 import hashlib
@@ -34,28 +34,28 @@ from skills_mcp.files.arrays import (
     read_arrays,
     write_arrays,
 )
-from skills_mcp.files.locks import LifeSigns, acquire_lock, showing_life
+from skills_mcp.files.locks import StaleLockDetector, acquire_lock, lock_heartbeat
 from skills_mcp.routing.keyword_index import KeywordIndex
-from skills_mcp.routing.ranked import derive_document
+from skills_mcp.routing.ranked import to_indexed_document
 from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
 from skills_mcp.routing.words import STEMMER_VERSION
 from skills_mcp.skills.homes import Selection
 from skills_mcp.skills.model import Problem
-from skills_mcp.snapshots.collection import Collection, KeyedProblem, Origin
+from skills_mcp.snapshots.collection import KeyedProblem, LoadedSkills, SourceOrigin
 from skills_mcp.snapshots.indexes import IndexState
 from skills_mcp.snapshots.skill_table import Rebuild, SkillTable
 
 logger = logging.getLogger(__name__)
 
 FORMAT = 14
-"""Increased with each change of what the arrays mean."""
+"""Incremented with each change in the meaning of the arrays."""
 
 # Longer than the largest library takes to build. A process that has waited so long
 # builds without the lock.
 _WAIT_SECONDS = 60.0
 
 # A state that was not opened for so long belongs to sources that are served no more.
-_KEPT_SECONDS = 30 * 24 * 60 * 60.0
+_RETENTION_SECONDS = 30 * 24 * 60 * 60.0
 
 # No write takes so long: the process that began it has died.
 _ABANDONED_SECONDS = 60 * 60.0
@@ -65,18 +65,11 @@ _OFFERED = "offered"
 _TEXT = "text"
 _SEQUENCES = "sequences"
 
-_DAMAGE = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError)
+_DAMAGE_ERRORS = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError)
 
 
 class IndexCache:
-    """The folder described above, for one set of sources.
-
-    Args:
-        folder: The folder of all sets of sources.
-        content: The content of these sources.
-        operator: Its limits and visibility decide which skills are read and served.
-        rebuild: Called if a text of an opened state turns out to be damaged.
-    """
+    """The folder described above, for one set of sources."""
 
     def __init__(
         self,
@@ -85,7 +78,7 @@ class IndexCache:
         operator: Config,
         rebuild: Rebuild | None = None,
     ) -> None:
-        self._every = folder
+        self._cache_folder = folder
         self._rebuild = rebuild
         self.folder = folder / _derive_layout(content, operator)
         """The folder with the states of these sources."""
@@ -93,10 +86,7 @@ class IndexCache:
         self._damaged: set[str] = set()
 
     def open(self) -> IndexState | None:
-        """Return the newest state, or None if there is none that can be used.
-
-        None, too, if it is the state that this object has opened or saved last.
-        """
+        """Open the newest usable state, unless this object opened or saved it last."""
         for folder in self._list():
             if folder.name == self._known:
                 return None
@@ -105,90 +95,79 @@ class IndexCache:
             with suppress(OSError):  # a read-only disk can still be read
                 os.utime(self.folder)  # or `_collect` takes it for unused
             try:
-                state = _open(folder, self._rebuild)
+                state = _open_state(folder, self._rebuild)
             except FileNotFoundError:
                 continue  # another process has replaced it
-            except _DAMAGE as error:
-                self._condemn(folder.name, error)
+            except _DAMAGE_ERRORS as error:
+                self._mark_damaged(folder.name, error)
             else:
                 self._known = folder.name
                 return state
         return None
 
-    def condemn(self, reason: object) -> None:
-        """Never open again the state that was opened or saved last: it is damaged."""
+    def mark_damaged(self, reason: object) -> None:
         if self._known:
-            self._condemn(self._known, reason)
+            self._mark_damaged(self._known, reason)
             self._known = ""
 
-    def _condemn(self, name: str, reason: object) -> None:
+    def _mark_damaged(self, name: str, reason: object) -> None:
         self._damaged.add(name)
         logger.warning("The kept index is damaged and built anew: %s", reason)
 
     def save(self, state: IndexState) -> IndexState:
-        """Write a state, and return it as the next process will open it.
-
-        If it cannot be written, the given state is returned: it works as well.
-        """
+        """Write a state and reopen it from disk; the original on failure."""
         folders = self._list()
         newest = int(folders[0].name) if folders else 0
         folder = self.folder / str(newest + 1)
         try:
-            write_arrays(folder, _arrays_of(state), _about(state), _texts_of(state))
-            saved = _open(folder, self._rebuild)
+            write_arrays(folder, _arrays_of(state), _encode_metadata(state), _texts_of(state))
+            saved = _open_state(folder, self._rebuild)
             self._known = folder.name
         except (OSError, ValueError) as error:
             logger.debug("The index cannot be kept in %s: %s", folder, error)
             return state
-        self._collect(folders)
+        self._delete_old_states(folders)
         return saved
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Let one process build while the others wait for its state.
-
-        A process that holds the lock and was stopped is not waited for.
-        """
+        """Let one process build while the others wait, unless it was stopped."""
         path = self.folder / "lock"
         try:
-            lock = acquire_lock(
-                path, timeout_seconds=_WAIT_SECONDS, wait=LifeSigns(path)
-            )
+            lock = acquire_lock(path, timeout_seconds=_WAIT_SECONDS, wait=StaleLockDetector(path))
         except OSError as error:
             logger.debug("Building the index without a lock: %s", error)
             yield
             return
-        with lock, showing_life(lock):
+        with lock, lock_heartbeat(lock):
             yield
 
     def _list(self) -> list[Path]:
-        """Return the folders of this set of sources, the newest first."""
         try:
-            found = [each for each in self.folder.iterdir() if each.name.isdecimal()]
+            found = [folder for folder in self.folder.iterdir() if folder.name.isdecimal()]
         except OSError:
             return []
-        return sorted(found, key=lambda each: int(each.name), reverse=True)
+        return sorted(found, key=lambda folder: int(folder.name), reverse=True)
 
-    def _collect(self, replaced: list[Path]) -> None:
-        """Delete replaced and unused states; a process that has mapped one keeps it."""
+    def _delete_old_states(self, replaced: list[Path]) -> None:
+        """Delete replaced and unused states; processes with mapped ones keep them."""
         for folder in replaced:
             shutil.rmtree(folder, ignore_errors=True)
         abandoned = _find_older(self.folder, f"{STAGING}*", _ABANDONED_SECONDS)
-        forgotten = _find_older(self._every, "*", _KEPT_SECONDS)
+        forgotten = _find_older(self._cache_folder, "*", _RETENTION_SECONDS)
         for folder in (*abandoned, *forgotten):
             if folder != self.folder:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 def _find_older(folder: Path, pattern: str, seconds: float) -> Iterator[Path]:
-    for each in folder.glob(pattern):
+    for path in folder.glob(pattern):
         with suppress(OSError):  # another process has deleted it
-            if time.time() - each.stat().st_mtime > seconds:
-                yield each
+            if time.time() - path.stat().st_mtime > seconds:
+                yield path
 
 
 def _derive_layout(content: Content, operator: Config) -> str:
-    """Name the folder so that other sources, rules and versions never share it."""
     mounts = (
         (p.mount.source.name, p.mount.at, asdict(p.mount.selection), p.mount.scope)
         for p in content.parts
@@ -199,8 +178,8 @@ def _derive_layout(content: Content, operator: Config) -> str:
     rules.append({"trust_content_config": operator.trust_content_config})
     # Another stemmer makes other words of the same text.
     versions = (FORMAT, __version__, STEMMER_VERSION)
-    whole = json.dumps([*versions, *rules, *mounts])
-    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    identity = json.dumps([*versions, *rules, *mounts])
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _arrays_of(state: IndexState) -> dict[str, Any]:
@@ -209,9 +188,7 @@ def _arrays_of(state: IndexState) -> dict[str, Any]:
         "keywords": state.keywords.arrays if state.keywords else {},
         "texts": state.texts.arrays if state.texts else {},
     }
-    named = {
-        f"{k}.{name}": a for k, every in kinds.items() for name, a in every.items()
-    }
+    named = {f"{k}.{name}": a for k, arrays in kinds.items() for name, a in arrays.items()}
     return {**named, _OFFERED: np.array(state.offered, np.uint32)}
 
 
@@ -220,7 +197,7 @@ def _texts_of(state: IndexState) -> dict[str, Sliceable]:
     return {_TEXT: state.collection.table.text, _SEQUENCES: sequences}
 
 
-def _about(state: IndexState) -> dict[str, Any]:
+def _encode_metadata(state: IndexState) -> dict[str, Any]:
     collection = state.collection
     return {
         "origins": [asdict(origin) for origin in collection.origins],
@@ -234,15 +211,13 @@ def _about(state: IndexState) -> dict[str, Any]:
     }
 
 
-def _parse_origin(origin: dict[str, Any]) -> Origin:
+def _parse_origin(origin: dict[str, Any]) -> SourceOrigin:
     selection = origin["selection"]
     plugins = tuple(selection["plugins"])
-    return Origin(
-        **{**origin, "selection": Selection(**{**selection, "plugins": plugins})}
-    )
+    return SourceOrigin(**{**origin, "selection": Selection(**{**selection, "plugins": plugins})})
 
 
-def _open(folder: Path, rebuild: Rebuild | None) -> IndexState:
+def _open_state(folder: Path, rebuild: Rebuild | None) -> IndexState:
     about, arrays = read_arrays(folder)
     text = open_text(folder, _TEXT)
     kinds: dict[str, dict[str, Any]] = {"skills": {}, "keywords": {}, "texts": {}}
@@ -252,7 +227,7 @@ def _open(folder: Path, rebuild: Rebuild | None) -> IndexState:
             kinds[kind][inner] = array
     table = SkillTable(kinds["skills"], text, rebuild)
     offered = arrays[_OFFERED].data  # a list would take ten times the memory
-    collection = Collection(
+    collection = LoadedSkills(
         origins=tuple(map(_parse_origin, about["origins"])),
         table=table,
         findings=tuple(
@@ -265,7 +240,7 @@ def _open(folder: Path, rebuild: Rebuild | None) -> IndexState:
     )
 
     def reread(number: int) -> IndexedDocument:
-        return derive_document(table.reread(offered[number]))
+        return to_indexed_document(table.reread(offered[number]))
 
     keywords, texts = kinds["keywords"], kinds["texts"]
     sequences = open_text(folder, _SEQUENCES)

@@ -1,8 +1,8 @@
-"""What was read of each rule file and package, keyed by the content it was read from.
+"""Records of rule files and packages, keyed by content.
 
-Rule: a key names all that a reading depends on: the place in the tree, and the content
-of every file that belongs to the skill. What has the same key is not read again, in any
-later state, commit or process.
+Rule: a key covers all inputs of a reading: the path in the tree, and the content of
+every file of the skill. Equal keys are never read again, in any later state, commit or
+process.
 """
 
 import json
@@ -16,8 +16,8 @@ from zlib import crc32
 
 from skills_mcp.files.arrays import DamagedTextError, Sliceable
 from skills_mcp.routing.ranked import SkillText
-from skills_mcp.skills.discovery import Described
-from skills_mcp.skills.homes import Home
+from skills_mcp.skills.discovery import ReadSkill
+from skills_mcp.skills.homes import SkillRoot
 from skills_mcp.skills.model import (
     Argument,
     Asset,
@@ -32,14 +32,14 @@ from skills_mcp.skills.model import (
 )
 from skills_mcp.skills.walk import Package, RuleFile
 
-KEY_BYTES = 16
+RECORD_KEY_BYTES = 16
 """128 bits of a hash: no two contents share a key by chance."""
 
-NO_KEY = bytes(KEY_BYTES)
-"""The key of a file that could not be looked at: it is always read."""
+NO_KEY = bytes(RECORD_KEY_BYTES)
+"""Key of an unreadable file: it is always read again."""
 
 ContentId = Callable[[str], str]
-"""Returns the id of a file's content, by the path of the file in its home.
+"""Content id of a file, by its path in its skill root.
 
 For a file of a commit this is its blob: Git gives the same content the same id in every
 commit. A file in a folder has no id; its stamp tells whether it is unchanged.
@@ -47,7 +47,7 @@ commit. A file in a folder has no id; its stamp tells whether it is unchanged.
 
 
 class ListedSkill(NamedTuple):
-    """What is known of a skill without decoding it."""
+    """Fields of a skill available without decoding."""
 
     path: SkillPath
     name: str
@@ -57,29 +57,23 @@ class ListedSkill(NamedTuple):
 
 
 class StoredText(NamedTuple):
-    """A part of a longer text that may lie on the disk; it is read when it is needed.
-
-    A table is compared and packed without the texts of ten thousand skills in memory.
-    """
+    """A slice of a longer text, possibly on disk; read on demand."""
 
     source: Sliceable
     start: int
     end: int
     checksum: int
-    """The CRC-32 of the part."""
 
     @classmethod
     def of(cls, text: bytes) -> "StoredText":
-        """Return a text that is in memory."""
         return cls(text, 0, len(text), crc32(text))
 
     @property
     def size_bytes(self) -> int:
-        """The length of the text."""
         return self.end - self.start
 
     def read(self) -> bytes:
-        """Return the text.
+        """Read the text.
 
         Raises:
             DamagedTextError: Its file was changed, cut off, or cannot be read.
@@ -94,7 +88,7 @@ class StoredText(NamedTuple):
 
 
 class RecordedSkill(NamedTuple):
-    """A skill as it is stored; the folder that it lies in is not part of it."""
+    """A stored skill, without its folder."""
 
     path: SkillPath
     name: str
@@ -102,20 +96,18 @@ class RecordedSkill(NamedTuple):
     keywords: Sequence[str]
     priority: int
     file: str
-    """The Markdown file, relative to its home."""
+    """The Markdown file, relative to its skill root."""
     stamps: Sequence[Stamp]
-    """The stamps of the skill's files, in the order of their names."""
     characters: int
-    """The length of its text."""
     always_apply: bool
     owner: str
     text: "StoredText"
-    """Everything that it says, see `encode`."""
+    """The encoded skill, see `encode_skill`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContentRecord:
-    """What one rule file or package was read as: a skill, or the reason why not."""
+    """The result of reading one rule file or package: a skill, or its problems."""
 
     key: bytes
     file: str
@@ -124,23 +116,16 @@ class ContentRecord:
     problems: tuple[Problem, ...] = ()
 
     @classmethod
-    def of(cls, key: bytes, home: Home, file: str, read: Described) -> "ContentRecord":
-        """Return the record of a file, relative to its home, and what was read."""
+    def of(cls, key: bytes, home: SkillRoot, file: str, read: ReadSkill) -> "ContentRecord":
         skill, problems = read
         recorded = _record_skill(skill, home) if skill else None
         return cls(key, home.file_prefix + file, recorded, problems)
 
 
-def derive_key(found: RuleFile | Package, home: Home, content_id: ContentId) -> bytes:
-    """Return the key of what a walk has found.
+def derive_record_key(found: RuleFile | Package, home: SkillRoot, content_id: ContentId) -> bytes:
+    """Derive the key of a rule file or package from content ids and stamps.
 
-    The id names the content of a file, and the stamp tells that the file on the disk
-    still has that content: the files of a commit may be edited in place.
-
-    Args:
-        found: The rule file or package.
-        home: Where it lies.
-        content_id: Names the content of files.
+    The stamps are needed, too: the files of a commit may be edited in place.
     """
     if found.stamp is None:
         return NO_KEY
@@ -152,14 +137,14 @@ def derive_key(found: RuleFile | Package, home: Home, content_id: ContentId) -> 
     stamps = [found.stamp, *map(found.files.__getitem__, names)]
     kind = f"{type(found).__name__}\0{home.prefix}\0{home.file_prefix}\0{owns_folder}"
     lines = "\n".join((kind, *files, *map(content_id, files)))
-    whole = blake2b(lines.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES)
+    digest = blake2b(lines.encode("utf-8", "surrogatepass"), digest_size=RECORD_KEY_BYTES)
     # A name and an id hold no NUL, so where the numbers begin is certain.
-    whole.update(b"\0" + array("q", chain.from_iterable(stamps)).tobytes())
-    return whole.digest()
+    digest.update(b"\0" + array("q", chain.from_iterable(stamps)).tobytes())
+    return digest.digest()
 
 
-def _record_skill(skill: Skill, home: Home) -> RecordedSkill:
-    text = encode(skill, home)
+def _record_skill(skill: Skill, home: SkillRoot) -> RecordedSkill:
+    text = encode_skill(skill, home)
     return RecordedSkill(
         path=skill.path,
         name=skill.name,
@@ -175,8 +160,8 @@ def _record_skill(skill: Skill, home: Home) -> RecordedSkill:
     )
 
 
-def encode(skill: Skill, home: Home) -> bytes:
-    """Return everything that a skill says, without the folder that it lies in."""
+def encode_skill(skill: Skill, home: SkillRoot) -> bytes:
+    """Encode a skill as JSON, without its folder."""
     inventory = skill.inventory
     record = (
         skill.path,
@@ -216,14 +201,13 @@ def encode(skill: Skill, home: Home) -> bytes:
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _folder_of(skill: Skill, home: Home) -> str | None:
+def _folder_of(skill: Skill, home: SkillRoot) -> str | None:
     if skill.directory is None:
         return None
     return skill.directory.relative_to(home.directory).as_posix()
 
 
-def decode(record: bytes, home: Home, stamps: Sequence[Stamp]) -> Skill:
-    """Return the skill of a record that lies in this home, with these stamps."""
+def decode_skill(record: bytes, home: SkillRoot, stamps: Sequence[Stamp]) -> Skill:
     (
         path,
         file,
@@ -254,7 +238,7 @@ def decode(record: bytes, home: Home, stamps: Sequence[Stamp]) -> Skill:
         inherit=inherit,
         priority=priority,
         assets=tuple(starmap(Asset, assets)),
-        scripts=tuple(starmap(_script, scripts)),
+        scripts=tuple(starmap(_parse_script, scripts)),
         directory=None if folder is None else home.directory / folder,
         root=home.directory,
         location=home.directory / file.removeprefix(home.file_prefix),
@@ -262,29 +246,26 @@ def decode(record: bytes, home: Home, stamps: Sequence[Stamp]) -> Skill:
         owner=owner,
         scope=home.scope,
         files=dict(zip(files, stamps, strict=True)),
-        inventory=inventory and _inventory(*inventory),
+        inventory=inventory and _parse_inventory(*inventory),
         examples=tuple(examples),
         entry=tuple(entry),
         always_apply=always_apply,
     )
 
 
-def _script(
+def _parse_script(
     file: str, about: str, execution: Execution, arguments: Sequence[Sequence[Any]]
 ) -> Script:
     return Script(file, about, execution, tuple(starmap(Argument, arguments)))
 
 
-def decode_text(record: bytes) -> SkillText:
-    """Return what routing reads of a record."""
-    path, _, name, description, keywords, body, _, priority, *others = json.loads(
-        record
-    )
+def decode_skill_text(record: bytes) -> SkillText:
+    path, _, name, description, keywords, body, _, priority, *others = json.loads(record)
     _, _, _, category, *_ = others
     return SkillText(path, name, description, keywords, body, priority, category)
 
 
-def _inventory(
+def _parse_inventory(
     scripts: list[str], references: list[str], templates: list[str], *totals: int
 ) -> Inventory:
     total_files, total_size_bytes = totals

@@ -1,4 +1,4 @@
-"""One state of the content, ready to answer from: what a refresh replaces."""
+"""Snapshot: one state of the content, ready to answer from."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from skills_mcp.config import Config, Settings, Visibility, read_layer
 from skills_mcp.content.progress import Progress
-from skills_mcp.content.source import Content, Part
+from skills_mcp.content.source import Content, ContentPart
 from skills_mcp.errors import (
     ConfigError,
     LimitExceededError,
@@ -19,22 +19,22 @@ from skills_mcp.errors import (
     UnreadableContentError,
 )
 from skills_mcp.files.opening import open_inside
-from skills_mcp.processes.memory import garbage_collector_paused
+from skills_mcp.processes.memory import gc_paused
 from skills_mcp.routing.matcher import Mask, Matcher
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.file_tree import FolderTree
-from skills_mcp.skills.homes import Home, find_layout
+from skills_mcp.skills.homes import SkillRoot, find_layout
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.model import Problem, printable
-from skills_mcp.skills.package import is_main
-from skills_mcp.skills.scoping import Scoping, narrow
-from skills_mcp.skills.visibility import Listed, find_unused
+from skills_mcp.skills.model import Problem, escape_unprintable
+from skills_mcp.skills.package import is_skill_md
+from skills_mcp.skills.scoping import SkillFilter, compute_filter_mask
+from skills_mcp.skills.visibility import SkillRow, find_unused_rules
 from skills_mcp.snapshots.changes import OfferedSkills
-from skills_mcp.snapshots.views import MOST_GRANTED, MOST_NARROWED, Views
+from skills_mcp.snapshots.views import MAX_GRANT_VIEWS, MAX_SCOPE_VIEWS, ViewCache
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.routing.keywords import KeywordMatcher
-    from skills_mcp.snapshots.collection import Collection
+    from skills_mcp.snapshots.collection import LoadedSkills
     from skills_mcp.snapshots.embedding import SkillVectors
     from skills_mcp.snapshots.indexes import Indexes, IndexState
     from skills_mcp.snapshots.skill_table import SkillTable
@@ -52,63 +52,57 @@ _FIRST_TASK = "write a skill"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The skills, settings and problems of one state.  Never changes."""
+    """Skills, settings and problems of one state.  Immutable."""
 
     content: Content
     index: SkillIndex
     indexes: "Indexes"
     config: Config
     algorithm: Literal["keyword", "ranked"]
-    """The algorithm that `get_skill` routes with."""
     problems: tuple[Problem, ...]
     vectors: "SkillVectors | None" = None
-    """The embeddings of the skills, if the operator has set a provider."""
-    views: Views["Snapshot"] = field(
-        default_factory=lambda: Views(MOST_GRANTED), init=False, repr=False
+    """Embeddings of the skills, if a provider is configured."""
+    views: ViewCache["Snapshot"] = field(
+        default_factory=lambda: ViewCache(MAX_GRANT_VIEWS), init=False, repr=False
     )
-    narrowed: Views["Snapshot"] = field(
-        default_factory=lambda: Views(MOST_NARROWED), init=False, repr=False
+    narrowed: ViewCache["Snapshot"] = field(
+        default_factory=lambda: ViewCache(MAX_SCOPE_VIEWS), init=False, repr=False
     )
 
     @property
     def matcher(self) -> Matcher:
-        """The matcher of `get_skill`.  Blocking, the first time."""
+        """Matcher of `get_skill`.  Blocking, the first time."""
         if self.algorithm == "keyword":
             return self.indexes.keyword()
         return self._fuse(self.indexes.ranked())
 
     @property
     def ranked(self) -> Matcher:
-        """The matcher of `search_skills`.  Blocking, the first time."""
+        """Matcher of `search_skills`.  Blocking, the first time."""
         return self._fuse(self.indexes.searched())
 
     def seen_by(self, access: Access) -> "Snapshot":
-        """Return this state as a caller sees it: as if there were no other skills.
-
-        It shares all that is large. The view of a caller is made once, unless many
-        others were asked for since.
-        """
+        """Derive a caller's view, as if there were no other skills; cached."""
         if access == EVERYTHING:
             return self
         if access.is_scoped:
-            derive = partial(self._derive_asked, access)
-            return self.narrowed.find(access, derive, self._see)
-        derive = partial(self.index.derive_shown, access.sees)
-        return self.views.find(access, derive, self._see)
+            derive = partial(self._derive_scoped, access)
+            return self.narrowed.find(access, derive, self._derive_view)
+        derive = partial(self.index.derive_caller_standing, access.sees)
+        return self.views.find(access, derive, self._derive_view)
 
     def is_prepared_for(self, access: Access) -> bool:
-        """Whether `get_skill` need not wait until the view of a caller is made."""
         if access == EVERYTHING:
             return self.indexes.is_built
         views = self.narrowed if access.is_scoped else self.views
         view = views.get(access)
         return view is not None and view.indexes.is_built
 
-    def _derive_asked(self, access: Access) -> bytes:
-        shown = self.seen_by(access.unscoped).index
-        return shown.derive_asked(access.compile_scope())
+    def _derive_scoped(self, access: Access) -> bytes:
+        visible = self.seen_by(access.unscoped).index
+        return visible.derive_request_standing(access.compile_scope())
 
-    def _see(self, standing: bytes) -> "Snapshot":
+    def _derive_view(self, standing: bytes) -> "Snapshot":
         from skills_mcp.snapshots.indexes import SeenIndexes
 
         table = self.state.collection.table
@@ -123,17 +117,17 @@ class Snapshot:
             vectors=self.vectors,
         )
 
-    def narrow(self, scoping: Scoping) -> Mask:
-        """Return which skills the matchers may find; None for all.
+    def narrow(self, scoping: SkillFilter) -> Mask:
+        """Mask of the skills within a scope; None for all.
 
         Raises:
-            SkillNotFoundError: No skill is there; the message says what there is.
+            SkillNotFoundError: No skill is there; the message lists the existing ones.
         """
-        return self.indexes.expand(narrow(self.index, scoping))
+        return self.indexes.expand(compute_filter_mask(self.index, scoping))
 
     @property
     def shown_mounts(self) -> frozenset[str] | None:
-        """Where the sources stand of which the caller sees a skill; None for all."""
+        """Path prefixes of the sources with visible skills; None for all."""
         if self.indexes.shown_homes is None:
             return None
         found = (_find_mount(self.content, home) for home in self.indexes.shown_homes)
@@ -141,12 +135,10 @@ class Snapshot:
 
     @property
     def offered(self) -> OfferedSkills:
-        """The skills that are offered, to be compared with another state."""
         return OfferedSkills(self.state.collection.table, self.index.offered.numbers)
 
     @property
     def state(self) -> "IndexState":
-        """What the next snapshot can be taken from."""
         return self.indexes.state()
 
     def _fuse(self, lexical: Matcher) -> Matcher:
@@ -154,36 +146,29 @@ class Snapshot:
             return lexical
         return self.vectors.fuse(lexical, self.indexes.seen)
 
-    @garbage_collector_paused()
+    @gc_paused()
     def prepare(self) -> None:
-        """Build what replies need, before the first of them waits for it.  Blocking."""
+        """Build everything needed for replies ahead of the first one.  Blocking."""
         matchers: list[Matcher] = [
-            self.indexes.keyword()
-            if self.algorithm == "keyword"
-            else self.indexes.ranked()
+            self.indexes.keyword() if self.algorithm == "keyword" else self.indexes.ranked()
         ]
         if "packages" in self.config.toolsets:
             matchers.append(self.indexes.searched())
         for matcher in matchers:
-            matcher.score(_FIRST_TASK, most=1)
+            matcher.score(_FIRST_TASK, limit=1)
         self.indexes.forget_known()
 
     def reuses_all_of(self, state: "IndexState") -> bool:
-        """Whether all that replies need was taken over from this state."""
+        """Whether everything needed for replies was taken over from this state."""
         needs_texts = self.algorithm == "ranked" or "packages" in self.config.toolsets
         is_complete = state.texts is not None or not needs_texts
-        return is_complete and self.indexes.are_those_of(state)
+        return is_complete and self.indexes.are_reused_from(state)
 
-    def is_same(self, collection: "Collection", config: Config) -> bool:
-        """Whether a snapshot of this collection with these settings would be equal."""
+    def is_same(self, collection: "LoadedSkills", config: Config) -> bool:
         return collection is self.state.collection and config == self.config
 
-    def on_arrays_of(self, state: "IndexState") -> "Snapshot":
-        """Return this snapshot on the arrays that the index cache has mapped.
-
-        Args:
-            state: The state of this snapshot, as the index cache has written it.
-        """
+    def with_state(self, state: "IndexState") -> "Snapshot":
+        """Copy of this snapshot on the memory-mapped arrays of the index cache."""
         from skills_mcp.snapshots.indexes import Indexes
 
         table = state.collection.table
@@ -193,60 +178,55 @@ class Snapshot:
             rows=table.listed,
             copies=state.collection.copies,
         )
-        indexes = Indexes(
-            state.collection, index, state, synonyms=self.config.routing.synonyms
-        )
+        indexes = Indexes(state.collection, index, state, synonyms=self.config.routing.synonyms)
         return replace(self, index=index, indexes=indexes)
 
 
-@garbage_collector_paused()
+@gc_paused()
 def take_snapshot(  # noqa: PLR0913 - most have a default
     content: Content,
     settings: Settings,
     known: "IndexState | None" = None,
     *,
-    inspected: "Sequence[Collection]" = (),
+    inspected: "Sequence[LoadedSkills]" = (),
     served: Snapshot | None = None,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Read all content.  Blocking; what is wrong becomes a `Problem`.
+    """Read all content.  Blocking; a failure becomes a `Problem`.
 
     Args:
         content: The files of every source.
-        settings: The operator's, which the content's own are merged into.
-        known: An earlier state; what it has read is not read again.
-        inspected: Commits that were read before they were published.
-        served: A snapshot of the same commits. They are walked all the same, because
-            their files may have been edited in place; if none was, it is returned.
-        progress: Is told how far this has got.
+        settings: The operator's, to be merged with the content's own.
+        known: An earlier state; its records are not read again.
+        inspected: Commits read before their publication.
+        served: A snapshot of the same commits, reused unless their files were edited.
+        progress: Receives the progress.
 
     Raises:
-        LimitExceededError: There is no skill, because a source has more than it may.
+        LimitExceededError: There is no skill, because a source exceeds a limit.
     """
     # Late: the first answer may not wait for NumPy.
-    from skills_mcp.snapshots.collection import collect
+    from skills_mcp.snapshots.collection import read_sources
     from skills_mcp.snapshots.indexes import Indexes
 
     config, problems = _configure(content, settings)
     collections = (*inspected, *([known.collection] if known else []))
-    whole = () if served else (c for c in collections if c.is_of(content))
-    collection = next(iter(whole), None) or collect(
+    reusable = () if served else (c for c in collections if c.matches_content(content))
+    collection = next(iter(reusable), None) or read_sources(
         content, config.limits, config.visibility, collections, progress
     )
     if served and served.is_same(collection, config):
         return served
     _require_within_limits(content, collection)
     table = collection.table
-    index = SkillIndex(
-        table, config.visibility, rows=table.listed, copies=collection.copies
-    )
+    index = SkillIndex(table, config.visibility, rows=table.listed, copies=collection.copies)
     synonyms = config.routing.synonyms
     indexes = Indexes(collection, index, known, progress, synonyms)
     algorithm = _choose_algorithm(index, config, table)
     problems += collection.problems
     if algorithm == "keyword":
-        problems += _unmatchable(indexes.keyword(), index)
-    problems += _unused(table.listed, config.visibility)
+        problems += _report_unmatchable(indexes.keyword(), index)
+    problems += _report_unused_rules(table.listed, config.visibility)
     return Snapshot(
         content=content,
         index=index,
@@ -262,28 +242,20 @@ def inspect_commit(
     settings: Settings,
     known: "IndexState | None",
     progress: Progress | None = None,
-) -> "Collection":
-    """Read a commit before it is published.  Blocking.
-
-    Args:
-        content: The commit, at the places of its source.
-        settings: The operator's.
-        known: What is served; most of the commit is the same.
-        progress: Is told how far this has got.
+) -> "LoadedSkills":
+    """Read a commit before its publication.  Blocking.
 
     Raises:
-        UnreadableContentError: It has skills, and none of them can be read.
-        LimitExceededError: It has more than it may have.
+        UnreadableContentError: It has skills, and none can be read.
+        LimitExceededError: It exceeds a limit.
     """
-    from skills_mcp.snapshots.collection import collect
+    from skills_mcp.snapshots.collection import read_sources
 
     config = load_config(content, settings)
     collections = [known.collection] if known else []
-    collection = collect(
-        content, config.limits, config.visibility, collections, progress
-    )
+    collection = read_sources(content, config.limits, config.visibility, collections, progress)
     _require_within_limits(content, collection)
-    broken = [each for each in collection.problems if each.level == "error"]
+    broken = [problem for problem in collection.problems if problem.level == "error"]
     if broken and not len(collection.table):
         part, first = content.parts[0], broken[0]
         name, revision = part.mount.source.name, part.checkout.revision
@@ -300,8 +272,8 @@ def inspect_commit(
     return collection
 
 
-def _require_within_limits(content: Content, collection: "Collection") -> None:
-    """Refuse to serve nothing where a limit is the reason: it looks like no skills."""
+def _require_within_limits(content: Content, collection: "LoadedSkills") -> None:
+    """Refuse empty content caused by a limit: it looks like no skills."""
     if len(collection.table):
         return
     for problem in collection.problems:
@@ -312,19 +284,18 @@ def _require_within_limits(content: Content, collection: "Collection") -> None:
 
 
 def load_config(content: Content, settings: Settings) -> Config:
-    """Return the settings that hold for content, without reading a skill.  Blocking."""
+    """Load the settings in force for content, without reading a skill.  Blocking."""
     return _configure(content, settings)[0]
 
 
-def find_broken(before: Snapshot | None, after: Snapshot) -> tuple[str, ...]:
-    """Return the errors of a state that the one before did not have."""
+def find_new_errors(before: Snapshot | None, after: Snapshot) -> tuple[str, ...]:
+    """List the errors of a snapshot without those of its predecessor."""
     known = set(before.problems) if before else set()
-    news = (each for each in after.problems if each not in known)
-    return tuple(str(each) for each in news if each.level == "error")
+    new_problems = (problem for problem in after.problems if problem not in known)
+    return tuple(str(problem) for problem in new_problems if problem.level == "error")
 
 
-def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
-    """Log the served commit and the number of skills, and each new problem."""
+def log_changes(snapshot: Snapshot, before: Snapshot | None) -> None:
     where = ", ".join(
         part.checkout.revision or os.fspath(part.checkout.directory)
         for part in snapshot.content.parts
@@ -345,11 +316,11 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
             logger.warning("%s", problem)
 
 
-def _find_mount(content: Content, home: Home) -> str | None:
-    """Return where the source stands whose folder this is; the innermost of several."""
+def _find_mount(content: Content, home: SkillRoot) -> str | None:
+    """Find the innermost mount of a skill root."""
     holding = (
         part.mount
-        for part in sorted(content.parts, key=lambda each: len(each.mount.prefix))
+        for part in sorted(content.parts, key=lambda candidate: len(candidate.mount.prefix))
         if home.directory.is_relative_to(part.checkout.directory)
         and home.prefix.startswith(part.mount.prefix)
     )
@@ -360,7 +331,7 @@ def _find_mount(content: Content, home: Home) -> str | None:
 def _choose_algorithm(
     index: SkillIndex, config: Config, table: "SkillTable"
 ) -> Literal["keyword", "ranked"]:
-    """Choose the keyword algorithm only where every skill is made for it."""
+    """Choose the keyword algorithm only if it can find every skill."""
     algorithm = config.matching.algorithm
     if algorithm != "auto":
         return algorithm
@@ -368,10 +339,9 @@ def _choose_algorithm(
 
 
 def _find_ranked(index: SkillIndex, table: "SkillTable") -> Iterator[str]:
-    """Iterate over the files of offered skills that only all of their words can find.
+    """Iterate over the files of offered skills unsuitable for keyword matching.
 
-    A package's tags and triggers are words among others: its author has not chosen
-    them to be all that is compared.
+    A package's tags are not chosen by its author as all that is compared.
     """
     keywords, files = table.column("keywords"), table.files()
     for number in index.offered.numbers:
@@ -380,18 +350,18 @@ def _find_ranked(index: SkillIndex, table: "SkillTable") -> Iterator[str]:
 
 
 def _is_package(file: str) -> bool:
-    return is_main(file.rpartition("/")[2])
+    return is_skill_md(file.rpartition("/")[2])
 
 
-def _unused(skills: Sequence[Listed], rules: Visibility) -> Iterator[Problem]:
-    """Report the visibility settings that no skill fits: they may be misspelt."""
-    for named in find_unused(skills, rules):
+def _report_unused_rules(skills: Sequence[SkillRow], rules: Visibility) -> Iterator[Problem]:
+    """Report visibility settings without any matching skill: they may be misspelt."""
+    for named in find_unused_rules(skills, rules):
         hint = "write a path or a name as `tree` shows it; pdf/* is all below pdf"
         reason = f"is without effect: no skill fits {named}"
         yield Problem("visibility", reason, hint, "warning", rule="visibility")
 
 
-def _unmatchable(matcher: "KeywordMatcher", index: SkillIndex) -> Iterator[Problem]:
+def _report_unmatchable(matcher: "KeywordMatcher", index: SkillIndex) -> Iterator[Problem]:
     for number, keyword in matcher.find_unmatchable():
         reason = f"has the keyword {keyword!r}, which no task can match"
         hint = "use a word of letters that is no stop word"
@@ -400,48 +370,47 @@ def _unmatchable(matcher: "KeywordMatcher", index: SkillIndex) -> Iterator[Probl
 
 
 def _configure(content: Content, settings: Settings) -> tuple[Config, list[Problem]]:
-    """Merge the `config.yaml` of the source at the top, if it has one."""
     config = operator = settings.resolve()
     problems: list[Problem] = []
     for part in content.parts:
         folder = _config_folder(part)
         if folder and part.mount.at:
-            shown = f"{part.mount.at}/{_CONFIG}"
+            path = f"{part.mount.at}/{_CONFIG}"
             reason = "is ignored: only a source at the top may bring settings"
             hint = "put the settings into your own file"
-            problems.append(Problem(shown, reason, hint, "warning", rule="config"))
+            problems.append(Problem(path, reason, hint, "warning", rule="config"))
         elif folder:
             is_own = part.mount.source.mode == "local"
             trusted = is_own or operator.trust_content_config
-            config, findings = _merge(folder, settings, trusted=trusted)
+            config, findings = _merge_config(folder, settings, trusted=trusted)
             problems += findings
     return config, problems
 
 
-def _config_folder(part: Part) -> Path | None:
-    """Return where a `config.yaml` lies: beside the skills or at the top."""
+def _config_folder(part: ContentPart) -> Path | None:
+    """Find the folder of a `config.yaml`: the first skill root or the top."""
     top = part.checkout.directory
     selection = part.mount.selection
     known = part.checkout.surveyed.get(selection)
     homes = known.homes if known else find_layout(FolderTree(top), selection).homes
-    places = (*(top / home.folder for home in homes[:1]), top)
-    return next((p for p in places if os.path.lexists(p / _CONFIG)), None)
+    folders = (*(top / home.folder for home in homes[:1]), top)
+    return next((p for p in folders if os.path.lexists(p / _CONFIG)), None)
 
 
-def _merge(
+def _merge_config(
     folder: Path, settings: Settings, *, trusted: bool
 ) -> tuple[Config, list[Problem]]:
     try:
         with open_inside(folder, (_CONFIG,)) as handle:
             layer = read_layer(_CONFIG, handle)
     except (ConfigError, MissingFileError) as error:
-        return settings.resolve(), [_problem(str(error))]
+        return settings.resolve(), [_config_problem(str(error))]
     config, findings = settings.resolve_with(layer, trusted=trusted)
-    return config, list(map(_problem, findings))
+    return config, list(map(_config_problem, findings))
 
 
-def _problem(finding: str) -> Problem:
+def _config_problem(finding: str) -> Problem:
     # A key may hold what steers a terminal, and this is printed on one.
-    reason = printable(finding.removeprefix(f"{_CONFIG}: "))
+    reason = escape_unprintable(finding.removeprefix(f"{_CONFIG}: "))
     hint = "see docs/reference/configuration.md"
     return Problem(_CONFIG, reason, hint, "warning", rule="config")

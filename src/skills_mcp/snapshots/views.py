@@ -1,6 +1,6 @@
-"""The views of a snapshot: one for all callers who see the same skills.
+"""Views of a snapshot, one for all callers with the same visible skills.
 
-They share what is large, and many callers see the same, so a few are kept.
+They share all large data, and many callers see the same, so a few are cached.
 """
 
 import hashlib
@@ -11,91 +11,75 @@ from typing import Generic, TypeVar
 
 from skills_mcp.skills.access import Access
 
-MOST_GRANTED = 64
-"""Views of grants. More than an organisation has grants that differ, and few enough for
-their memory."""
+MAX_GRANT_VIEWS = 64
+"""Views of grants: more than an organisation has, and few enough for memory."""
 
-MOST_NARROWED = 16
-"""Views of the scopes of requests, which callers choose: as many as are in use at once.
-They evict no view of grants."""
+MAX_SCOPE_VIEWS = 16
+"""Views of callers' scopes, in use at once; they evict no view of grants."""
 
-_MOST_ACCESSES = 8  # for each view: callers with other grants may see the same
+_MAX_ACCESSES_PER_VIEW = 8  # for each view: callers with other grants may see the same
 
-View = TypeVar("View")
+_View = TypeVar("_View")
 
 
-class Views(Generic[View]):
-    """The views of one snapshot that were asked for last.  Any thread may ask.
+class ViewCache(Generic[_View]):
+    """Least-recently-used cache of one snapshot's views.  Thread-safe."""
 
-    Args:
-        most: How many are kept.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
         self._lock = Lock()
         self._building = Lock()
         self._digests: OrderedDict[Access, bytes] = OrderedDict()
-        self._views: OrderedDict[bytes, View] = OrderedDict()
+        self._views: OrderedDict[bytes, _View] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._views)
 
-    def get(self, access: Access) -> View | None:
-        """Return the view of a caller, if it is made already."""
+    def get(self, access: Access) -> _View | None:
+        """Look up the view of a caller; None if it is not built."""
         with self._lock:
-            digest = _take(self._digests, access)
-            return None if digest is None else _take(self._views, digest)
+            digest = _get_recent(self._digests, access)
+            return None if digest is None else _get_recent(self._views, digest)
 
     def find(
         self,
         access: Access,
         derive_standing: Callable[[], bytes],
-        build: Callable[[bytes], View],
-    ) -> View:
-        """Return the view of a caller; one thread at a time makes one.
-
-        Callers with other grants, who see the same skills, have one view.
-
-        Args:
-            access: What the caller sees.
-            derive_standing: Returns how each skill stands to the caller.
-            build: Makes the view of that.
-        """
+        build: Callable[[bytes], _View],
+    ) -> _View:
+        """Look up or build a view, shared by callers with the same visible skills."""
         known = self.get(access)
         if known is not None:
             return known
         with self._building:  # threads share the interpreter: two would be no faster
             known = self.get(access)
-            return (
-                self._add(access, derive_standing(), build) if known is None else known
-            )
+            return self._add(access, derive_standing(), build) if known is None else known
 
-    def _add(
-        self, access: Access, standing: bytes, build: Callable[[bytes], View]
-    ) -> View:
+    def _add(self, access: Access, standing: bytes, build: Callable[[bytes], _View]) -> _View:
         digest = hashlib.sha256(standing).digest()
         with self._lock:
-            view = _take(self._views, digest)
+            view = _get_recent(self._views, digest)
         view = view or build(standing)
         with self._lock:
-            _put(self._digests, access, digest, self._most * _MOST_ACCESSES)
-            _put(self._views, digest, view, self._most)
+            _put_recent(self._digests, access, digest, self._capacity * _MAX_ACCESSES_PER_VIEW)
+            _put_recent(self._views, digest, view, self._capacity)
         return view
 
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
-def _take(kept: "OrderedDict[Key, Value]", key: Key) -> "Value | None":
-    if key in kept:
-        kept.move_to_end(key)
-    return kept.get(key)
+def _get_recent(cache: "OrderedDict[_Key, _Value]", key: _Key) -> "_Value | None":
+    if key in cache:
+        cache.move_to_end(key)
+    return cache.get(key)
 
 
-def _put(kept: "OrderedDict[Key, Value]", key: Key, value: Value, most: int) -> None:
-    kept[key] = value
-    kept.move_to_end(key)
-    while len(kept) > most:
-        kept.popitem(last=False)
+def _put_recent(
+    cache: "OrderedDict[_Key, _Value]", key: _Key, value: _Value, capacity: int
+) -> None:
+    cache[key] = value
+    cache.move_to_end(key)
+    while len(cache) > capacity:
+        cache.popitem(last=False)

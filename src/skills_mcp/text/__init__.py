@@ -1,1 +1,1 @@
-"""Text: untrusted YAML, Unicode, secrets, and how values are rendered."""
+"""Untrusted YAML, Unicode, secrets, and rendering of values."""

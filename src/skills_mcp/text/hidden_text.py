@@ -1,8 +1,4 @@
-"""Invisible characters that a model reads and a reviewer does not see.
-
-They are taken out of what is served, unless they are a part of how a language or an
-emoji is written.
-"""
+"""Invisible characters."""
 
 import re
 import unicodedata
@@ -10,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from io import StringIO
 
-from skills_mcp.text.unicode import BLANK
+from skills_mcp.text.unicode import BLANK_CHARACTERS
 
 _SUSPECTS = re.compile(
     "["
@@ -18,7 +14,7 @@ _SUSPECTS = re.compile(
     "\u202a-\u202e\u2066-\u2069"  # and of overridden direction
     "\u206a-\u206f"  # deprecated by Unicode
     "\u00ad\u034f\u200b-\u200d\u2060-\u2065\ufeff\u180e"  # without any width
-    f"{BLANK}"
+    f"{BLANK_CHARACTERS}"
     "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"  # variation selectors
     "\ufff0-\ufffb"  # interlinear annotations, and reserved code points beside them
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # controls of shorthand and music
@@ -38,51 +34,46 @@ _JOINING = (
     *("MALAYALAM", "MONGOLIAN", "MYANMAR", "ORIYA", "SINHALA", "SYRIAC", "TAMIL"),
     *("TELUGU", "TIBETAN"),
 )
-"""Scripts whose spelling needs joiners."""
 
 _UNSPACED = ("KHMER", "LAO", "MYANMAR", "THAI", "TIBETAN")
 _FLAG = "\U0001f3f4"  # the flags of England, Scotland and Wales are spelt in tags
 _LONGEST_FLAG = 8  # the flag, a country, a region and the end
 _FIRST_EMOJI = 0x1F000
-_SUPPLEMENT = 0xE0100
+_SUPPLEMENTARY_SELECTORS = 0xE0100
 TAGS = range(0xE0000, 0xE0080)
 _TAG_LETTERS = "".join(map(chr, TAGS))
 _RIGHT_TO_LEFT = re.compile(
     "[\u05d0-\u05f2\u0620-\u064a\u066e-\u06d3\u06ee-\u08c7\ufb1d-\ufdfb\ufe70-\ufefc"
     "\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
-_NEAR = 200
-"""Characters around a mark of direction in which it can have an effect."""
+_DIRECTION_RANGE = 200
+"""Characters around a direction mark within its effect."""
 
 _BLANK_BRAILLE = "\u2800"
 _MONGOLIAN = "\u180b\u180c\u180d\u180f"
 PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0x110000))
-SELECTORS = (range(0xFE00, 0xFE10), range(_SUPPLEMENT, 0xE01F0))
+SELECTORS = (range(0xFE00, 0xFE10), range(_SUPPLEMENTARY_SELECTORS, 0xE01F0))
 _EMOJI_SELECTORS = "\ufe0e\ufe0f"
 _KEYCAPS = "0123456789#*"
 _VARIED = ("CJK", "DIGIT ZERO", "MANICHAEAN", "MYANMAR", "PHAGS-PA")
-"""Scripts whose characters have variants, beside emoji and signs of mathematics."""
+"""Scripts with variants, in addition to emoji and mathematical signs."""
 
 
-def find_hidden_places(text: str) -> Iterator[int]:
-    r"""Iterate over the places of hidden characters, in order.
+def find_hidden_characters(text: str) -> Iterator[int]:
+    r"""Positions of hidden characters.
 
-    >>> list(find_hidden_places("fo\u200brms"))
+    >>> list(find_hidden_characters("fo\u200brms"))
     [2]
     """
-    if not _may_hide(text):
+    if not _has_suspects(text):
         return  # as nearly every text, and all of them are looked at
     for found in _SUSPECTS.finditer(text):
-        if not _belongs(text, found.start()):
+        if not _is_legitimate(text, found.start()):
             yield found.start()
 
 
-def _may_hide(text: str) -> bool:
-    """Whether a text has a suspect.
-
-    In parts, because UTF-8 may be larger than the text, and without ASCII, because
-    the pattern would take ten times as long.
-    """
+def _has_suspects(text: str) -> bool:
+    """Fast check: in parts (UTF-8 may be larger), without ASCII (ten times faster)."""
     parts = (text[begin : begin + _PART] for begin in range(0, len(text), _PART))
     return not text.isascii() and any(map(_has_suspect, parts))
 
@@ -92,35 +83,33 @@ def _has_suspect(text: str) -> bool:
     return _SUSPECTS.search(raw.decode("utf-8", "surrogatepass")) is not None
 
 
-def without_hidden(text: str) -> str:
-    r"""Return a text without its hidden characters.
+def strip_hidden(text: str) -> str:
+    r"""Remove hidden characters, except private use: fonts have icons there.
 
-    Characters of private use stay: fonts have icons there, which are seen.
-
-    >>> without_hidden("fo\u200brms")
+    >>> strip_hidden("fo\u200brms")
     'forms'
     """
-    shown, begin = StringIO(), 0  # no list, which takes ten times the text
-    for place in find_hidden_places(text):
-        if not _is_private(text[place]):
-            shown.write(text[begin:place])
-            begin = place + 1
-    return shown.getvalue() + text[begin:] if begin else text
+    visible, begin = StringIO(), 0  # no list, which takes ten times the text
+    for position in find_hidden_characters(text):
+        if not _is_private(text[position]):
+            visible.write(text[begin:position])
+            begin = position + 1
+    return visible.getvalue() + text[begin:] if begin else text
 
 
-def _belongs(text: str, place: int) -> bool:
-    """Whether the character is a part of an emoji, or of how a language is written."""
-    character = text[place]
+def _is_legitimate(text: str, position: int) -> bool:
+    character = text[position]
     if character in _DIRECTIONS:
-        return _is_right_to_left(text, place)
+        return _is_right_to_left(text, position)
     if ord(character) in TAGS:
-        return _is_in_flag(text, place)
-    return _fits(character, text[place - 1 : place], text[place + 1 : place + 2])
+        return _is_in_flag(text, position)
+    return _affects_neighbours(
+        character, text[position - 1 : position], text[position + 1 : position + 2]
+    )
 
 
 @lru_cache(1024)  # a text that is full of suspects has few kinds of them
-def _fits(character: str, before: str, after: str) -> bool:
-    """Whether a character does something for its neighbours; they may be empty."""
+def _affects_neighbours(character: str, before: str, after: str) -> bool:
     if character in _JOINERS:
         is_emoji = _is_emoji(before) and _is_emoji(after)
         return is_emoji or _is_script(before, _JOINING)
@@ -146,10 +135,9 @@ def _is_script(character: str, scripts: tuple[str, ...]) -> bool:
 
 
 def _is_variant(selector: str, before: str) -> bool:
-    """Whether the character before comes in variants: emoji, digits, ideographs."""
     if not before or _SUSPECTS.match(before):
         return False
-    if ord(selector) >= _SUPPLEMENT:
+    if ord(selector) >= _SUPPLEMENTARY_SELECTORS:
         return _is_script(before, ("CJK",))
     if selector in _EMOJI_SELECTORS:
         is_sign = not before.isascii() and not before.isspace()
@@ -158,16 +146,18 @@ def _is_variant(selector: str, before: str) -> bool:
     return is_sign or _is_script(before, _VARIED)
 
 
-def _is_in_flag(text: str, place: int) -> bool:
-    before = text[max(0, place - _LONGEST_FLAG) : place]
+def _is_in_flag(text: str, position: int) -> bool:
+    before = text[max(0, position - _LONGEST_FLAG) : position]
     return before.rstrip(_TAG_LETTERS).endswith(_FLAG)
 
 
-def _is_right_to_left(text: str, place: int) -> bool:
-    """Whether the line has letters nearby that are written from right to left."""
-    begin = text.rfind("\n", max(0, place - _NEAR), place) + 1 or place - _NEAR
-    end = text.find("\n", place, place + _NEAR)
-    stop = end if end >= 0 else place + _NEAR
+def _is_right_to_left(text: str, position: int) -> bool:
+    begin = (
+        text.rfind("\n", max(0, position - _DIRECTION_RANGE), position) + 1
+        or position - _DIRECTION_RANGE
+    )
+    end = text.find("\n", position, position + _DIRECTION_RANGE)
+    stop = end if end >= 0 else position + _DIRECTION_RANGE
     return _RIGHT_TO_LEFT.search(text, max(0, begin), stop) is not None
 
 

@@ -1,8 +1,8 @@
-"""YAML from untrusted files: bounded, without aliases, one kind of error.
+"""YAML from untrusted files: bounded, without aliases, one exception type.
 
-An alias lets a few hundred bytes unfold into gigabytes or hang a merge, and
-deep nesting ends the whole process, because the loader in C recurses without a
-limit.  No skill needs either, so both are refused before anything is built.
+An alias lets a few hundred bytes expand to gigabytes or hang a merge, and deep nesting
+crashes the process, because the C loader recurses without a limit.  No skill needs
+either, so both are refused before construction.
 """
 
 from collections import Counter
@@ -23,49 +23,47 @@ _ENDS = frozenset({"SequenceEndEvent", "MappingEndEvent"})
 
 
 class YamlError(ValueError):
-    """The text is not YAML that is accepted; the message says why and where."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
-    """A document whose scalars are all text, and where its keys stand."""
+class StringDocument:
+    """Document with string scalars only, and the lines of its keys."""
 
     value: Any
     lines: Mapping[str, int]
-    """The line of each key of the outermost mapping, from 0."""
+    """Zero-based line of each top-level key."""
     repeated: tuple[str, ...]
-    """Keys that one mapping has more than once; the last one counts."""
+    """Duplicate keys of any mapping; the last one counts."""
 
 
-def parse_values(text: str) -> Any:
-    """Return the document with YAML's types: numbers, booleans, null, dates.
+def parse_yaml(text: str) -> Any:
+    """Parse with YAML's types: numbers, booleans, null, dates.
 
     Raises:
-        YamlError: For invalid YAML, an alias, or too much of it.
+        YamlError: For invalid YAML, an alias, or excessive size.
     """
-    with _our_errors(text):
+    with _translate_errors(text):
         import yaml
 
         # The loader in C gives the same results up to ten times faster.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        _refuse_traps(text, loader)
+        _check_events(text, loader)
         return yaml.load(text, Loader=loader)  # noqa: S506 - it is the safe one
 
 
-def parse_texts(text: str) -> Texts:
-    """Return the document with every scalar as the text that was written.
+def parse_yaml_strings(text: str) -> StringDocument:
+    """Parse every scalar as a string, as written.
 
-    So `no`, `1.10` and `2026-01-31` stay what an author typed as a keyword.
-
-    >>> parse_texts("keywords: [no, 1.10, 2026-01-31]").value
+    >>> parse_yaml_strings("keywords: [no, 1.10, 2026-01-31]").value
     {'keywords': ['no', '1.10', '2026-01-31']}
 
     Raises:
-        YamlError: For invalid YAML, an alias, or too much of it.
+        YamlError: For invalid YAML, an alias, or excessive size.
     """
-    with _our_errors(text):
-        kind = _text_loader()
-        _refuse_traps(text, kind)
+    with _translate_errors(text):
+        kind = _string_loader()
+        _check_events(text, kind)
         loader = kind(text)
         try:
             node = loader.get_single_node()
@@ -74,12 +72,11 @@ def parse_texts(text: str) -> Texts:
             loader.dispose()
         pairs = node.value if isinstance(value, dict) else ()
         lines = {key.value: key.start_mark.line for key, _ in pairs}
-        return Texts(value, lines, tuple(loader.repeated))
+        return StringDocument(value, lines, tuple(loader.repeated))
 
 
 @cache
-def _text_loader() -> Any:
-    """Make a loader that also says which keys a mapping repeats."""
+def _string_loader() -> Any:
     import yaml
 
     parent: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -100,8 +97,7 @@ def _text_loader() -> Any:
 
 
 @contextmanager
-def _our_errors(text: str) -> Iterator[None]:
-    """Translate everything that PyYAML raises."""
+def _translate_errors(text: str) -> Iterator[None]:
     import yaml  # late: the server answers before it needs YAML
 
     if len(text) > MAX_YAML_CHARACTERS:
@@ -111,7 +107,7 @@ def _our_errors(text: str) -> Iterator[None]:
     except YamlError:
         raise
     except yaml.MarkedYAMLError as error:
-        raise YamlError(_describe(error)) from error
+        raise YamlError(_describe_mark(error)) from error
     except (
         yaml.YAMLError,
         AttributeError,
@@ -124,8 +120,8 @@ def _our_errors(text: str) -> Iterator[None]:
         raise YamlError(reason or type(error).__name__) from error
 
 
-def _refuse_traps(text: str, loader: Any) -> None:
-    """Refuse aliases, deep nesting and too many values before anything is built."""
+def _check_events(text: str, loader: Any) -> None:
+    """Refuse aliases, deep nesting and excessive size before construction."""
     may_nest = sum(map(text.count, _OPENERS)) > _MAX_DEPTH
     if "*" not in text and not may_nest and len(text) < _MAX_NODES:
         return
@@ -144,6 +140,6 @@ def _refuse_traps(text: str, loader: Any) -> None:
             raise YamlError(f"it has more than {_MAX_NODES:,} values")
 
 
-def _describe(error: Any) -> str:
+def _describe_mark(error: Any) -> str:
     mark = error.problem_mark
     return f"{error.problem} in line {mark.line + 1}" if mark else str(error)

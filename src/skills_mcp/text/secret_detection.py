@@ -1,8 +1,8 @@
-"""What a secret looks like, and where one stands in a text.  Pure.
+"""Patterns of secrets and their detection in text.  Pure.
 
-One table of patterns, so that what is found in content is also taken out of a log.
+One table of patterns, so that redaction covers everything detected in content.
 Libraries of detectors were considered: they judge files and not lines of a log, need a
-list of known findings beside the content, and take `password: string` for a secret.
+list of known findings, and take `password: string` for a secret.
 """
 
 import math
@@ -14,14 +14,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SecretKind:
-    """What an issuer's secrets look like."""
-
     name: str
-    """For a person, as in `has what looks like a GitHub token`."""
+    """For people: `has what looks like a GitHub token`."""
     pattern: str
-    """What is taken out; it begins at the start of a word."""
     shortest: int
-    """Anything shorter is taken for an example when secrets are looked for."""
 
 
 TOKEN_KINDS = (
@@ -43,9 +39,7 @@ TOKEN_KINDS = (
     SecretKind("npm token", r"npm_[A-Za-z0-9]{30,}", 34),
     SecretKind("PyPI token", r"pypi-[\w-]{50,}", 55),
     SecretKind("Anthropic key", r"sk-ant-[\w-]{20,}", 40),
-    SecretKind(
-        "OpenAI key", r"sk-(?:proj|svcacct|admin)-[\w-]{20,}|sk-[A-Za-z0-9]{32,}", 35
-    ),
+    SecretKind("OpenAI key", r"sk-(?:proj|svcacct|admin)-[\w-]{20,}|sk-[A-Za-z0-9]{32,}", 35),
     SecretKind("Hugging Face token", r"hf_[A-Za-z0-9]{30,}", 33),
     SecretKind("Azure storage key", r"AccountKey=[A-Za-z0-9+/]{40,}={0,2}", 60),
     SecretKind("SendGrid key", r"SG\.[\w-]{16,}\.[\w-]{16,}", 60),
@@ -73,7 +67,7 @@ _TOKEN_MARKS = (
     *("dckr_", "hvb.", "hvs.", "hvr.", "dapi", "shpat_", "shpca_", "shppa_", "shpss_"),
     *("glsa_", "glc_", "AGE-SECRET-KEY-1", "eyJ"),
 )
-"""Each token has one of these in it: most texts have none, and need no pattern."""
+"""Substrings required by the patterns, for a fast check."""
 
 # A dash may stand in the head of a key, but never five of them, so this ends in time.
 PRIVATE_KEY = re.compile(
@@ -86,7 +80,6 @@ ADDRESS = re.compile(
     r"\b(?P<scheme>[A-Za-z][\w+.-]{1,20})://(?P<user>[^\s/?#:@\"'`]{0,100})"
     r":(?P<value>[^\s/?#@\"'`]{1,200})@(?P<host>[\w.-]{1,200})"
 )
-"""An address with a user and a password."""
 
 # What every such address has in it; a pattern that begins with a text is quick.
 _ADDRESS_MARK = re.compile(r"://[^\s/?#:@\"'`]{0,100}:[^\s/?#@\"'`]{1,200}@")
@@ -105,19 +98,18 @@ ASSIGNMENT = re.compile(
         (?(quote)(?=(?P=quote))|(?![\w<>(){}\[\]$]))""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""A name such as `password`, and the value that is assigned to it."""
 
-_NAMES = (
+_ASSIGNMENT_NAMES = (
     *(b"passw", b"passphrase", b"pwd", b"secret", b"token", b"credential", b"api"),
     *(b"access", b"private", b"account", b"auth", b"signing", b"encryption"),
 )
-"""How each match of `ASSIGNMENT` begins, in small letters."""
+"""Lower-case beginnings of each match of `ASSIGNMENT`."""
 
 # The only letters beyond ASCII that are one of its letters where case is ignored.
 _UNUSUAL = re.compile("[\u0130\u0131\u017f\u212a]")
 
 # English has about 4 bits in each of its letters, and `xxxxxxxx` none.
-_FEWEST_BITS = 3.0
+_MIN_ENTROPY_BITS = 3.0
 
 # Placeholders of documentation, which no generator of secrets makes.
 _PLACEHOLDER = re.compile(
@@ -128,7 +120,7 @@ _PLACEHOLDER = re.compile(
 )
 
 # Words which show that a value is not a secret.
-_TELLING = re.compile(
+_HARMLESS_WORDS = re.compile(
     r"passw|secret|token|test|demo|admin|default|hunter2|s3cr3t|p@ss|letmein"
     r"|process\.|environ|config|https?:|^/|\.(?:com|org|io|json|ya?ml|py|md|txt)\b",
     re.IGNORECASE,
@@ -136,8 +128,7 @@ _TELLING = re.compile(
 _SYMBOL = re.compile(r"[!#%&*+/=?@^~]")
 _SWITCH = re.compile(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])")
 
-_SHORTEST_PLAIN = 12
-"""The shortest password without quotation marks; others may be names in a program."""
+_MIN_UNQUOTED = 12
 
 _SWITCHES = 2
 _SWITCHES_PLAIN = 4
@@ -150,44 +141,45 @@ _HARMLESS_HOST = re.compile(
 _SHORTEST_IN_ADDRESS = 6
 
 # A shorter private key is an example.
-_SHORTEST_KEY = 100
+_MIN_KEY_CHARACTERS = 100
 
-_SHOWN = 4
-"""As many characters as issuers show: enough to recognise a token, not to use it."""
+_MAX_DISPLAYED = 4
+"""Characters displayed by issuers: identify a token, cannot use it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundSecret:
-    """Where a secret stands in a text; the secret itself is not kept."""
+    """Position of a secret, without the secret itself."""
 
     start: int
     end: int
     kind: str
     beginning: str
-    """The first characters; empty for a password, which a person has thought of."""
+    """First characters; empty for a password chosen by a person."""
 
 
 def find_secrets(text: str) -> Iterator[FoundSecret]:
-    """Iterate over what looks like a secret and not like an example, in order.
+    """Likely secrets in order, without examples.
 
     >>> [found.kind for found in find_secrets("https://ada:9fK2mQ7x@git.acme.dev")]
     ['password in an address']
     """
     end = 0
     # A token may be the value of something; then it is the one that comes first.
-    for found in sorted(_find_all(text)):
+    for found in sorted(_find_candidates(text)):
         if found.start >= end:
             yield found
             end = found.end
 
 
-def is_random(text: str) -> bool:
-    """Whether a text looks random, as a generated secret does.
+def has_high_entropy(text: str) -> bool:
+    """Whether a text has the entropy of a generated secret.
 
-    >>> is_random("ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxx"), is_random("9fK2mQ7xLw4Tz8Rb")
+    >>> has_high_entropy("ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+    has_high_entropy("9fK2mQ7xLw4Tz8Rb")
     (False, True)
     """
-    return not _PLACEHOLDER.search(text) and _count_bits(text) >= _FEWEST_BITS
+    return not _PLACEHOLDER.search(text) and _entropy(text) >= _MIN_ENTROPY_BITS
 
 
 def is_password(text: str, *, is_quoted: bool) -> bool:
@@ -196,82 +188,76 @@ def is_password(text: str, *, is_quoted: bool) -> bool:
     >>> is_password("correct-horse", is_quoted=True)
     False
     """
-    if not is_random(text) or _TELLING.search(text):
+    if not has_high_entropy(text) or _HARMLESS_WORDS.search(text):
         return False
     switches = len(_SWITCH.findall(text))
     has_both = re.search(r"\d", text) and re.search(r"[A-Za-z]", text)
     if is_quoted:
         return switches >= _SWITCHES or bool(has_both and _SYMBOL.search(text))
-    return len(text) >= _SHORTEST_PLAIN and switches >= _SWITCHES_PLAIN
+    return len(text) >= _MIN_UNQUOTED and switches >= _SWITCHES_PLAIN
 
 
-def is_password_for(text: str, user: str, host: str) -> bool:
-    """Whether the password in an address is a real one."""
+def is_url_password(text: str, user: str, host: str) -> bool:
     is_harmless = _HARMLESS_HOST.match(host) or text.casefold() == user.casefold()
-    is_word = text.isalpha() or _PLACEHOLDER.search(text) or _TELLING.search(text)
+    is_word = text.isalpha() or _PLACEHOLDER.search(text) or _HARMLESS_WORDS.search(text)
     return not is_harmless and not is_word and len(text) >= _SHORTEST_IN_ADDRESS
 
 
-def _find_all(text: str) -> Iterator[FoundSecret]:
+def _find_candidates(text: str) -> Iterator[FoundSecret]:
     for found in PRIVATE_KEY.finditer(text):
-        if len(found["key"]) >= _SHORTEST_KEY and is_random(found["key"]):
+        if len(found["key"]) >= _MIN_KEY_CHARACTERS and has_high_entropy(found["key"]):
             yield FoundSecret(*found.span(), "private key", "")
     has_token = any(mark in text for mark in _TOKEN_MARKS)
     for found in TOKEN.finditer(text) if has_token else ():
-        kind = _kind_of(found)
-        if len(found[0]) >= kind.shortest and is_random(found[0]):
-            yield FoundSecret(*found.span(), kind.name, found[0][:_SHOWN])
-    yield from _find_values(text)
+        kind = _token_kind(found)
+        if len(found[0]) >= kind.shortest and has_high_entropy(found[0]):
+            yield FoundSecret(*found.span(), kind.name, found[0][:_MAX_DISPLAYED])
+    yield from _find_contextual(text)
 
 
-def _find_values(text: str) -> Iterator[FoundSecret]:
-    """Iterate over texts that only the text around them calls a secret."""
+def _find_contextual(text: str) -> Iterator[FoundSecret]:
     for found in ADDRESS.finditer(text) if _ADDRESS_MARK.search(text) else ():
-        if is_password_for(found["value"], found["user"], found["host"]):
-            yield _hold(found, "password in an address")
+        if is_url_password(found["value"], found["user"], found["host"]):
+            yield _to_found_secret(found, "password in an address")
     # As long as the text, so that places are the same.
     small = text.encode("ascii", "replace").lower()
     is_unusual = _UNUSUAL.search(text) is not None
     has_header = is_unusual or b"authorization" in small
     for found in AUTHORIZATION.finditer(text) if has_header else ():
-        if is_random(found["value"]) and re.search(r"\d", found["value"]):
-            yield _hold(found, "authorization header")
-    places = range(len(text)) if is_unusual else sorted(_find_names(small))
-    for found in _match_assignments(text, places):
+        if has_high_entropy(found["value"]) and re.search(r"\d", found["value"]):
+            yield _to_found_secret(found, "authorization header")
+    positions = range(len(text)) if is_unusual else sorted(_find_assignment_starts(small))
+    for found in _match_assignments(text, positions):
         if is_password(found["value"], is_quoted=found["quote"] is not None):
-            yield _hold(found, "password or key")
+            yield _to_found_secret(found, "password or key")
 
 
-def _find_names(small: bytes) -> Iterator[int]:
-    """Iterate over the places where a match of `ASSIGNMENT` may begin."""
-    for name in _NAMES:
-        place = small.find(name)
-        while place >= 0:
-            yield place
-            place = small.find(name, place + 1)
+def _find_assignment_starts(small: bytes) -> Iterator[int]:
+    for name in _ASSIGNMENT_NAMES:
+        position = small.find(name)
+        while position >= 0:
+            yield position
+            position = small.find(name, position + 1)
 
 
-def _match_assignments(text: str, places: Iterable[int]) -> Iterator[re.Match[str]]:
-    """Iterate over what `ASSIGNMENT.finditer` finds, looking only at some places."""
+def _match_assignments(text: str, positions: Iterable[int]) -> Iterator[re.Match[str]]:
     end = 0
-    for place in places:
-        found = ASSIGNMENT.match(text, place) if place >= end else None
+    for position in positions:
+        found = ASSIGNMENT.match(text, position) if position >= end else None
         if found:
             yield found
             end = found.end()
 
 
-def _hold(found: re.Match[str], kind: str) -> FoundSecret:
+def _to_found_secret(found: re.Match[str], kind: str) -> FoundSecret:
     return FoundSecret(*found.span("value"), kind, "")
 
 
-def _kind_of(found: re.Match[str]) -> SecretKind:
-    """Return the kind of a match of `TOKEN`."""
+def _token_kind(found: re.Match[str]) -> SecretKind:
     return TOKEN_KINDS[int((found.lastgroup or "k0")[1:])]
 
 
-def _count_bits(text: str) -> float:
-    """Return Shannon's entropy of a character."""
+def _entropy(text: str) -> float:
     counts = Counter(text).values()
     shares = (count / len(text) for count in counts)
     return -sum(share * math.log2(share) for share in shares)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.repository import Fetched, GitRepository
+from skills_mcp.content.git.repository import FetchResult, GitRepository
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SyncError
 
@@ -34,7 +34,7 @@ class GitStore:
         timeout_seconds: float = 30,
         known: str | None = None,
         on_progress: Callable[[str, float], None] | None = None,
-    ) -> Fetched:
+    ) -> FetchResult:
         with (self.folder / "lock").open("wb") as lock:
             return self.repository.fetch(
                 lock,
@@ -53,7 +53,7 @@ class GitStore:
 
     def keep(self, *commits: str) -> None:
         with (self.folder / "lock").open("wb") as lock:
-            self.repository.refs.keep(commits, lock)
+            self.repository.refs.retain(commits, lock)
 
     def files(self, commit: str) -> dict[str, bytes]:
         """Return the content of every file that is served."""

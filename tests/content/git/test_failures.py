@@ -20,7 +20,7 @@ from skills_mcp.errors import (
     RemoteMissingError,
     SyncError,
 )
-from skills_mcp.text.redaction import remember_secret
+from skills_mcp.text.redaction import register_secret
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 URL = "https://example.com/skills"
@@ -34,9 +34,7 @@ def written(*lines: str) -> Transcript:
     return transcript
 
 
-def answered(
-    status: int, remote: Remote = WITHOUT_TOKEN, **headers: str
-) -> Advice | None:
+def answered(status: int, remote: Remote = WITHOUT_TOKEN, **headers: str) -> Advice | None:
     lines = [f"HTTP/1.1 {status} x"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     traced = (f"07:25:55.771882 http.c:684 <= Recv header: {line}" for line in lines)
@@ -161,9 +159,7 @@ def test_a_host_that_does_not_say_where_to_is_reported_without() -> None:
         ("error in tree 12: hasDotgit: contains '.git'", SyncError, "dangerous"),
     ],
 )
-def test_each_cause_comes_with_what_to_do(
-    words: str, kind: type[SyncError], advised: str
-) -> None:
+def test_each_cause_comes_with_what_to_do(words: str, kind: type[SyncError], advised: str) -> None:
     advice = said(words)
 
     assert advice is not None
@@ -269,7 +265,7 @@ def test_a_host_whose_own_disk_or_store_is_bad_is_no_reason_to_touch_ours() -> N
 
 
 def test_a_token_that_is_a_word_leaves_our_own_words_as_they_are() -> None:
-    remember_secret("expired")
+    register_secret("expired")
 
     error = compose_error(answered(401, WITH_TOKEN), "expired!", "", WITH_TOKEN)
 

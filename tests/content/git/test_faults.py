@@ -147,9 +147,7 @@ def test_a_branch_that_is_missing_is_said_with_the_default(
     assert "HEAD, which follows" in str(error)
 
 
-def test_without_a_default_the_branches_are_named(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_without_a_default_the_branches_are_named(upstream: Upstream, tmp_path: Path) -> None:
     upstream.commit({"a.md": "A"})
     git("symbolic-ref", "HEAD", "refs/heads/nowhere", cwd=upstream.bare)
     store = GitStore.create(tmp_path / "store", Remote(upstream.url, "trunk"))
@@ -169,9 +167,7 @@ def test_an_empty_repository_is_said_to_be_empty(
     assert "the repository is empty. Push a first commit" in str(error)
 
 
-def test_a_pinned_tag_that_is_missing_is_said(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_pinned_tag_that_is_missing_is_said(upstream: Upstream, tmp_path: Path) -> None:
     upstream.commit({"a.md": "A"})
     store = GitStore.create(tmp_path / "s", Remote(upstream.url, "main", pin="v9"))
 

@@ -70,9 +70,7 @@ def test_a_commit_that_was_taken_back_is_kept_as_long_as_it_is_wanted(
     assert store.files(second) == {"a.md": b"B"}
 
 
-def test_the_size_of_a_store_follows_its_content(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_the_size_of_a_store_follows_its_content(upstream: Upstream, tmp_path: Path) -> None:
     content = 400_000
     store: GitStore | None = None
 
@@ -122,9 +120,7 @@ def test_what_is_not_served_is_not_kept(upstream: Upstream, narrow: GitStore) ->
         assert list(contents) == [b"A"]
 
 
-def test_a_store_without_the_rest_follows_on(
-    upstream: Upstream, narrow: GitStore
-) -> None:
+def test_a_store_without_the_rest_follows_on(upstream: Upstream, narrow: GitStore) -> None:
     large = os.urandom(200_000)
     write(upstream.work / "docs/large.bin", large)
     first = upstream.commit({"skills/a.md": "A"})
@@ -288,9 +284,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "an empty list of borders": lambda it: write(it / "shallow", b""),
     "a garbage list of borders": lambda it: write(it / "shallow", b"\xff\xfe"),
     "garbage for packed refs": lambda it: write(it / "packed-refs", b"garbage"),
-    "an alternate to nowhere": lambda it: write(
-        it / "objects/info/alternates", b"/nowhere\n"
-    ),
+    "an alternate to nowhere": lambda it: write(it / "objects/info/alternates", b"/nowhere\n"),
     "a file for the store": replace_by_file,
     "nothing in any file": empty_all_files,
 }
@@ -324,9 +318,7 @@ def test_a_store_heals_or_says_that_a_new_one_is_needed(
     assert files == {"a.md": b"C" if is_new else b"A", "b.md": b"B"}
 
 
-@pytest.mark.parametrize(
-    "damage", ["an empty ref", "a ref of zeros", "a folder for a ref"]
-)
+@pytest.mark.parametrize("damage", ["an empty ref", "a ref of zeros", "a folder for a ref"])
 def test_what_a_crash_leaves_of_our_ref_costs_no_new_store(
     damage: str, prepared: tuple[Path, str, str], tmp_path: Path
 ) -> None:
@@ -359,9 +351,7 @@ def test_an_object_that_is_missing_is_an_error_and_not_an_empty_file(
 @pytest.mark.skipif(
     sys.platform == "win32" or os.geteuid() == 0, reason="root may write everywhere"
 )
-def test_a_store_that_may_not_be_written_is_said(
-    upstream: Upstream, store: GitStore
-) -> None:
+def test_a_store_that_may_not_be_written_is_said(upstream: Upstream, store: GitStore) -> None:
     upstream.commit({"a.md": "A"})
     store.fetch()
     upstream.commit({"a.md": "B"})

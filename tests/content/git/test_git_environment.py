@@ -10,8 +10,8 @@ import pytest
 
 from skills_mcp.content.git.git_environment import (
     RemoteAccess,
-    choose_settings,
-    derive_variables,
+    build_environment,
+    filter_settings,
     open_access,
     parse_user_settings,
     read_token,
@@ -40,7 +40,7 @@ def fill_credentials(remote: Remote, url: str, folder: Path) -> dict[str, str]:
     done = subprocess.run(
         ["git", "credential", "fill"],
         input=f"url={url}\n\n",
-        env=derive_variables(os.environ, folder, remote, access),
+        env=build_environment(os.environ, folder, remote, access),
         cwd=folder,
         capture_output=True,
         check=False,
@@ -100,9 +100,7 @@ def test_a_pipe_that_nobody_fills_is_not_waited_for(tmp_path: Path) -> None:
         read_token(with_file(tmp_path / "token"))
 
 
-@pytest.mark.skipif(
-    sys.platform == "win32" or os.geteuid() == 0, reason="root may read every file"
-)
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may read every file")
 def test_a_file_that_may_not_be_read_is_said(tmp_path: Path) -> None:
     write(tmp_path / "token", TOKEN).chmod(0)
 
@@ -111,9 +109,7 @@ def test_a_file_that_may_not_be_read_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://example.com/x", "git@h:x", "/srv/skills"])
-def test_where_no_token_may_go_the_file_is_not_even_read(
-    url: str, tmp_path: Path
-) -> None:
+def test_where_no_token_may_go_the_file_is_not_even_read(url: str, tmp_path: Path) -> None:
     assert read_token(with_file(tmp_path / "missing", url)) is None
 
 
@@ -139,9 +135,7 @@ def test_a_new_token_in_the_file_is_used_at_the_next_fetch(
     file = write(tmp_path / "token", f"old-{TOKEN}")
 
     with serving(tmp_path, f"old-{TOKEN}") as server:
-        store = GitStore.create(
-            tmp_path / "store", with_file(file, f"{server.url}/upstream.git")
-        )
+        store = GitStore.create(tmp_path / "store", with_file(file, f"{server.url}/upstream.git"))
         store.fetch()
         server.token = f"new-{TOKEN}"
         refused = store.fail()
@@ -201,9 +195,7 @@ def test_without_a_token_the_users_own_credential_helper_applies(
     assert ours["password"] == TOKEN
 
 
-def test_with_a_token_no_helper_gets_to_see_it(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_with_a_token_no_helper_gets_to_see_it(upstream: Upstream, tmp_path: Path) -> None:
     commit = upstream.commit({"a.md": "A"})
 
     with serving(tmp_path, TOKEN) as server:
@@ -266,11 +258,11 @@ NEVER = (
 def test_without_a_token_what_proves_who_asks_counts_in_its_order() -> None:
     everything = (*ALL_SETTINGS, *((key, "x") for key in NEVER))
 
-    assert choose_settings(everything, has_token=False) == ALL_SETTINGS
+    assert filter_settings(everything, has_token=False) == ALL_SETTINGS
 
 
 def test_with_a_token_nobody_else_proves_who_asks() -> None:
-    chosen = choose_settings(ALL_SETTINGS, has_token=True)
+    chosen = filter_settings(ALL_SETTINGS, has_token=True)
 
     keys = [key for key, _ in chosen]
     assert len(keys) == 13
@@ -321,9 +313,7 @@ def test_only_a_helper_of_the_user_may_need_more_memory_than_git() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders have no owner there")
-@pytest.mark.skipif(
-    sys.platform != "win32" and os.geteuid() != 0, reason="only root may give away"
-)
+@pytest.mark.skipif(sys.platform != "win32" and os.geteuid() != 0, reason="only root may give away")
 def test_a_folder_of_somebody_else_is_read_if_the_user_trusts_it(
     upstream: Upstream, home: Path, tmp_path: Path
 ) -> None:

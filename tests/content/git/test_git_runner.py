@@ -36,9 +36,7 @@ from tests.support import (
 )
 
 TOKEN = f"canary-{uuid.uuid4().hex}"  # the bird that must not be heard
-needs_processes = pytest.mark.skipif(
-    sys.platform == "win32", reason="looks at process groups"
-)
+needs_processes = pytest.mark.skipif(sys.platform == "win32", reason="looks at process groups")
 
 Record = Callable[[], list[list[str]]]
 
@@ -167,9 +165,7 @@ def test_a_hook_in_the_store_does_not_run(upstream: Upstream, tmp_path: Path) ->
     assert not (tmp_path / "alarm").exists()
 
 
-@pytest.mark.parametrize(
-    "address", ["ext::touch {}", "git://x.invalid/a", "http://x/a"]
-)
+@pytest.mark.parametrize("address", ["ext::touch {}", "git://x.invalid/a", "http://x/a"])
 def test_git_itself_refuses_every_kind_of_address_but_that_of_the_remote(
     address: str, tmp_path: Path
 ) -> None:
@@ -327,9 +323,7 @@ def test_a_transfer_that_moves_is_not_cut_off_but_one_that_has_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = [
-        each
-        for each in git_environment.SETTINGS
-        if not each.startswith("http.lowSpeedTime")
+        each for each in git_environment.SETTINGS if not each.startswith("http.lowSpeedTime")
     ]
     quickly = (*settings, "http.lowSpeedTime=1")
     monkeypatch.setattr(git_runner, "SETTINGS", quickly)
@@ -480,9 +474,7 @@ def test_a_pack_that_takes_all_memory_is_a_limit_and_no_damage(tmp_path: Path) -
         open_git(tmp_path).run(*shell(f"echo '{said}' >&2; exit 1; :"))
 
 
-def test_git_that_is_not_installed_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_git_that_is_not_installed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
     error = GitStore.create(tmp_path / "store", "/nowhere").fail()
@@ -507,10 +499,7 @@ def test_git_that_is_too_old_is_said_with_what_is_needed(
     version: str, upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = shutil.which("git")
-    script = (
-        f'case "$*" in *version) echo "git version {version}";; '
-        f'*) exec {real} "$@";; esac'
-    )
+    script = f'case "$*" in *version) echo "git version {version}";; *) exec {real} "$@";; esac'
     put_git_first(tmp_path / "bin", script, monkeypatch)
 
     error = GitStore.create(tmp_path / "store", upstream.url).fail()

@@ -38,9 +38,7 @@ TOKEN = f"canary-{uuid.uuid4().hex}"  # the bird that must not be heard
 
 
 @pytest.mark.parametrize("url", UNSAFE_ADDRESSES)
-def test_an_unsafe_address_is_refused_before_git_sees_it(
-    url: str, tmp_path: Path
-) -> None:
+def test_an_unsafe_address_is_refused_before_git_sees_it(url: str, tmp_path: Path) -> None:
     store = GitStore.create(tmp_path / "store", Remote(url, "main", TOKEN))
 
     error = store.fail()
@@ -66,9 +64,7 @@ def test_an_unsafe_name_changes_nothing_even_if_nobody_has_looked_at_it(
 
 @pytest.mark.spec("12.1")
 @pytest.mark.parametrize("name", ["..", ".", ".git", ".GIT", "git~1"])
-def test_a_tree_that_climbs_out_is_refused(
-    name: str, upstream: Upstream, store: GitStore
-) -> None:
+def test_a_tree_that_climbs_out_is_refused(name: str, upstream: Upstream, store: GitStore) -> None:
     upstream.commit({"evil.md": "E"})
     commit = commit_tree_named(name, upstream)
     git("push", "-q", "origin", f"{commit}:refs/heads/main", cwd=upstream.work)
@@ -170,9 +166,7 @@ def test_a_repository_that_is_too_large_is_given_up_and_leaves_nothing(
     assert store.size() < 100_000
 
 
-def test_a_download_is_ended_as_soon_as_it_is_too_large(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_download_is_ended_as_soon_as_it_is_too_large(upstream: Upstream, tmp_path: Path) -> None:
     write(upstream.work / "large.bin", os.urandom(300_000))
     upstream.commit({"a.md": "A"})
 
@@ -194,9 +188,7 @@ def test_a_download_is_ended_as_soon_as_it_is_too_large(
     assert store.size() < 100_000
 
 
-def test_too_many_files_are_refused_with_their_number(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_too_many_files_are_refused_with_their_number(upstream: Upstream, tmp_path: Path) -> None:
     upstream.commit({f"{number}.md": "x" for number in range(20)})
     store = GitStore.create(tmp_path / "store", upstream.url, max_files=10)
 
@@ -225,9 +217,7 @@ def test_the_token_is_in_no_file_argument_or_message(
         url = f"{server.url}/upstream.git"
         remote = {
             "environment": Remote.parse(url, "main", TOKEN),
-            "url": Remote.parse(
-                url.replace("//", f"//x-access-token:{TOKEN}@"), "main"
-            ),
+            "url": Remote.parse(url.replace("//", f"//x-access-token:{TOKEN}@"), "main"),
             "file": Remote.parse(url, "main", token_file=file),
         }[place]
         store = GitStore.create(tmp_path / "store", remote)

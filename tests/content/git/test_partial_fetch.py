@@ -62,9 +62,7 @@ def test_all_that_is_served_is_here_before_it_is_published(tmp_path: Path) -> No
     assert "promisor" not in (store.objects / "config").read_text()
 
 
-def test_a_remote_that_cannot_leave_files_out_sends_all(
-    films: Upstream, tmp_path: Path
-) -> None:
+def test_a_remote_that_cannot_leave_files_out_sends_all(films: Upstream, tmp_path: Path) -> None:
     git("config", "uploadpack.allowFilter", "false", cwd=films.bare)
     with serving(tmp_path) as server:
         error = open_store(server, tmp_path, max_download_bytes=LIMIT_BYTES).fail()
@@ -91,9 +89,7 @@ def test_a_remote_that_sends_no_single_file_is_asked_for_all(tmp_path: Path) -> 
     assert served(store, commit) == PACKAGE
 
 
-def test_of_the_next_commit_only_what_is_new_is_downloaded(
-    films: Upstream, tmp_path: Path
-) -> None:
+def test_of_the_next_commit_only_what_is_new_is_downloaded(films: Upstream, tmp_path: Path) -> None:
     large = os.urandom(3 * LIMIT_BYTES)
     write(films.work / "skills/pdf/large.bin", large)
     films.commit({"README.md": "More"})
@@ -109,9 +105,7 @@ def test_of_the_next_commit_only_what_is_new_is_downloaded(
     assert found == PACKAGE | expected
 
 
-def test_where_plugins_keep_their_skills_is_read_first(
-    films: Upstream, tmp_path: Path
-) -> None:
+def test_where_plugins_keep_their_skills_is_read_first(films: Upstream, tmp_path: Path) -> None:
     films.commit(
         {
             ".claude-plugin/marketplace.json": '{"name": "m", "plugins": [{"name": '

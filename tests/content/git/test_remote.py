@@ -117,9 +117,7 @@ def test_the_scheme_is_what_git_would_use(url: str, scheme: str) -> None:
         ("file:///srv/skills", False),
     ],
 )
-def test_a_token_travels_over_https_or_not_at_all(
-    url: str, *, may_have_it: bool
-) -> None:
+def test_a_token_travels_over_https_or_not_at_all(url: str, *, may_have_it: bool) -> None:
     remote = Remote(url, "main", TOKEN)
 
     assert remote.sends_token == may_have_it
@@ -138,7 +136,7 @@ def test_the_settings_for_git_name_the_host_and_not_the_token() -> None:
 def test_a_branch_called_head_is_whichever_is_the_default() -> None:
     remote = Remote.parse("https://example.com/skills", "HEAD")
 
-    assert remote.wanted == "HEAD"
+    assert remote.requested_ref == "HEAD"
     assert str(remote) == "https://example.com/skills (HEAD)"
 
 
@@ -158,7 +156,7 @@ def test_a_file_with_a_token_is_a_token_wherever_one_may_be_sent(
 
     assert remote.sends_token == may_have_it
     assert bool(remote.host) == may_have_it
-    assert remote.keeps_token_back != may_have_it
+    assert remote.withholds_token != may_have_it
 
 
 def test_a_file_with_a_token_wins_over_a_pair_inside_the_url() -> None:
@@ -192,12 +190,10 @@ COMMIT = "0123456789abcdef" * 2 + "01234567"
     ],
 )
 @pytest.mark.parametrize("user", ["", "ada@", "ada:secret@"])
-def test_a_branch_a_tag_or_a_whole_commit_is_wanted(
-    pin: str, wanted: str, user: str
-) -> None:
+def test_a_branch_a_tag_or_a_whole_commit_is_wanted(pin: str, wanted: str, user: str) -> None:
     remote = Remote.parse(f"https://{user}example.com/skills", "main", pin=pin)
 
-    assert remote.wanted == wanted
+    assert remote.requested_ref == wanted
     assert remote.commit == (wanted if "/" not in wanted else None)
 
 
@@ -220,7 +216,7 @@ def test_a_name_that_is_none_is_refused_with_what_is_allowed(name: str) -> None:
 def test_without_a_named_branch_main_is_asked_for_first() -> None:
     remote = Remote.parse("https://example.com/skills", "")
 
-    assert (remote.is_named, remote.wanted) == (False, "refs/heads/main")
+    assert (remote.is_named, remote.requested_ref) == (False, "refs/heads/main")
     assert str(remote) == "https://example.com/skills (main)"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.repository import Fetched
+from skills_mcp.content.git.repository import FetchResult
 from skills_mcp.errors import (
     RemoteMissingError,
     SyncError,
@@ -44,14 +44,12 @@ def test_a_branch_is_fetched_with_the_bytes_that_it_has(
 
     fetched = store.fetch()
 
-    assert fetched == Fetched(commit, commit)
+    assert fetched == FetchResult(commit, commit)
     assert store.files(commit) | files == store.files(commit)
 
 
 @pytest.mark.spec("9.2")
-def test_a_private_repository_is_fetched_with_the_token(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_private_repository_is_fetched_with_the_token(upstream: Upstream, tmp_path: Path) -> None:
     commit = upstream.commit({"a.md": "A"})
 
     with serving(tmp_path, TOKEN) as server:
@@ -62,9 +60,7 @@ def test_a_private_repository_is_fetched_with_the_token(
 
 
 @pytest.mark.spec("9.3")
-def test_whatever_happened_to_the_branch_is_followed(
-    upstream: Upstream, store: GitStore
-) -> None:
+def test_whatever_happened_to_the_branch_is_followed(upstream: Upstream, store: GitStore) -> None:
     first = upstream.commit({"a.md": "A"})
     second = upstream.commit({"a.md": "B"})
     seen = [store.fetch().commit]
@@ -98,9 +94,7 @@ def test_a_branch_that_makes_room_for_a_folder_of_its_name_is_followed(
     assert after.fetch().commit == second
 
 
-def test_the_default_branch_is_followed_when_it_changes(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_the_default_branch_is_followed_when_it_changes(upstream: Upstream, tmp_path: Path) -> None:
     first = upstream.commit({"a.md": "A"})
     store = GitStore.create(tmp_path / "store", Remote.parse(upstream.url, "HEAD"))
     seen = [store.fetch().commit]
@@ -117,9 +111,7 @@ def test_of_an_annotated_tag_the_object_is_known_also_later(
 ) -> None:
     commit = upstream.commit({"a.md": "A"})
     mark = tag(upstream, "v1", "-a", "-m", "One")
-    store = GitStore.create(
-        tmp_path / "store", Remote.parse(upstream.url, "main", pin="v1")
-    )
+    store = GitStore.create(tmp_path / "store", Remote.parse(upstream.url, "main", pin="v1"))
 
     fetched = store.fetch()
     store.keep(commit)
@@ -127,7 +119,7 @@ def test_of_an_annotated_tag_the_object_is_known_also_later(
     tag(upstream, "v1", "-f", "-a", "-m", "Moved")
     moved = store.fetch()
 
-    assert fetched == Fetched(commit, mark)
+    assert fetched == FetchResult(commit, mark)
     assert moved.commit != commit
     assert store.repository.refs.find_object(commit) == mark
 
@@ -140,10 +132,8 @@ def test_a_lightweight_tag_and_a_whole_commit_are_marked_by_nothing(
     upstream.commit({"a.md": "B"})
 
     for pin in ("v1", first):
-        store = GitStore.create(
-            tmp_path / pin, Remote.parse(upstream.url, "main", pin=pin)
-        )
-        assert store.fetch() == Fetched(first, first)
+        store = GitStore.create(tmp_path / pin, Remote.parse(upstream.url, "main", pin=pin))
+        assert store.fetch() == FetchResult(first, first)
         assert store.repository.refs.find_object(first) == first
 
 
@@ -259,9 +249,7 @@ def test_to_know_that_only_the_history_since_then_is_fetched(
     assert found == [history.commits[name] for name in ("c5", "c4", "c3")]
 
 
-def test_of_what_is_not_there_nothing_can_be_said(
-    history: History, store: GitStore
-) -> None:
+def test_of_what_is_not_there_nothing_can_be_said(history: History, store: GitStore) -> None:
     commit = history.publish("c3")
     store.fetch()
 

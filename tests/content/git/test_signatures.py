@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from skills_mcp.config.values import Verify
-from skills_mcp.content.git.git_runner import Git, Output
+from skills_mcp.content.git.git_runner import CommandOutput, Git
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.signatures import check_signers, verify
+from skills_mcp.content.git.signatures import check_signers, verify_signature
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
@@ -46,7 +46,7 @@ class RealGit(Git):
         settings: tuple[str, ...] = (),
         is_ok: tuple[int, ...] = (0,),
         **_: Any,
-    ) -> Output:
+    ) -> CommandOutput:
         flags = [word for setting in settings for word in ("-c", setting)]
         process = subprocess.Popen(
             ["git", f"--git-dir={self.directory}", *flags, *arguments],
@@ -65,7 +65,7 @@ class RealGit(Git):
             raise SyncError(f"git {arguments[0]} took longer") from error
         if process.returncode not in is_ok:
             raise SyncError(f"git {arguments[0]} ended with {process.returncode}")
-        return Output(stdout, stderr.decode(), process.returncode)
+        return CommandOutput(stdout, stderr.decode(), process.returncode)
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def test_a_good_signature_says_who_has_signed(
 ) -> None:
     signers = allow(tmp_path, "# us", "", f"{OPS} {forge.public('ops')}", verify=what)
 
-    who = verify(
+    who = verify_signature(
         forge.git, signers, commit=release.commit, object=release.object, tag="v1"
     )
 
@@ -213,7 +213,7 @@ def test_two_people_are_both_named(forge: Forge, tmp_path: Path) -> None:
     )
     signers = allow(tmp_path, *lines, verify="both")
 
-    who = verify(forge.git, signers, commit=commit, object=tag)
+    who = verify_signature(forge.git, signers, commit=commit, object=tag)
 
     assert [part.split(",")[0] for part in who.split(" and ")] == [
         OPS,
@@ -230,7 +230,7 @@ def test_the_git_of_the_server_tells_them_apart_as_well(
     runner = Git(forge.git.directory, Remote("/srv/skills", "main"), SyncPolicy())
 
     try:
-        who = verify(runner, signers, commit=commit, object=commit)
+        who = verify_signature(runner, signers, commit=commit, object=commit)
     except SignatureError as error:
         who = str(error).partition(": ")[2]
 
@@ -270,19 +270,17 @@ def test_a_signature_does_not_count_unless_the_file_allows_its_key(
     signers = allow(tmp_path, line, verify=what)
 
     with pytest.raises(SignatureError, match=reason):
-        verify(forge.git, signers, commit=release.commit, object=release.object)
+        verify_signature(forge.git, signers, commit=release.commit, object=release.object)
 
 
 @either
-def test_what_nobody_has_signed_is_refused(
-    what: Verify, forge: Forge, tmp_path: Path
-) -> None:
+def test_what_nobody_has_signed_is_refused(what: Verify, forge: Forge, tmp_path: Path) -> None:
     commit = forge.commit(None)
     tag = forge.tag("unsigned", commit, None)
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}", verify=what)
 
     with pytest.raises(SignatureError, match=r"refused: it is not signed\. Sign it"):
-        verify(forge.git, signers, commit=commit, object=tag)
+        verify_signature(forge.git, signers, commit=commit, object=tag)
 
 
 @every_demand
@@ -309,7 +307,7 @@ def test_a_signed_commit_does_not_vouch_for_an_unsigned_tag_unless_that_is_enoug
 
 def is_accepted(forge: Forge, signers: Signers, commit: str, object_: str) -> bool:
     try:
-        return bool(verify(forge.git, signers, commit=commit, object=object_))
+        return bool(verify_signature(forge.git, signers, commit=commit, object=object_))
     except SignatureError:
         return False
 
@@ -321,7 +319,7 @@ def test_what_is_no_tag_cannot_stand_for_one(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}", verify=what)
 
     with pytest.raises(SignatureError, match="Let `ref` name a tag made with"):
-        verify(forge.git, signers, commit=release.commit, object=release.commit)
+        verify_signature(forge.git, signers, commit=release.commit, object=release.commit)
 
 
 def test_a_good_tag_of_another_commit_does_not_count(
@@ -331,7 +329,7 @@ def test_a_good_tag_of_another_commit_does_not_count(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}", verify="tag")
 
     with pytest.raises(SignatureError, match=f"not mark the commit {evil[:12]}"):
-        verify(forge.git, signers, commit=evil, object=release.object)
+        verify_signature(forge.git, signers, commit=evil, object=release.object)
 
 
 def test_a_good_tag_under_another_name_does_not_count(
@@ -340,19 +338,15 @@ def test_a_good_tag_under_another_name_does_not_count(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}", verify="tag")
 
     with pytest.raises(SignatureError, match="it was not signed as 'v2'"):
-        verify(
-            forge.git, signers, commit=release.commit, object=release.object, tag="v2"
-        )
+        verify_signature(forge.git, signers, commit=release.commit, object=release.object, tag="v2")
 
 
-def test_a_tag_of_a_tag_does_not_count(
-    forge: Forge, release: Signed, tmp_path: Path
-) -> None:
+def test_a_tag_of_a_tag_does_not_count(forge: Forge, release: Signed, tmp_path: Path) -> None:
     outer = forge.tag("outer", release.object)
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}", verify="tag")
 
     with pytest.raises(SignatureError, match="does not mark the commit"):
-        verify(forge.git, signers, commit=release.commit, object=outer)
+        verify_signature(forge.git, signers, commit=release.commit, object=outer)
 
 
 @either
@@ -366,7 +360,7 @@ def test_what_was_changed_after_it_was_signed_is_refused(
     commit = evil if what == "commit" else release.commit
 
     with pytest.raises(SignatureError, match="it is not what was signed"):
-        verify(forge.git, signers, commit=commit, object=evil)
+        verify_signature(forge.git, signers, commit=commit, object=evil)
 
 
 @either
@@ -377,7 +371,7 @@ def test_a_revoked_key_counts_no_more(
     revoked = write(tmp_path / "revoked", f"# lost\n{forge.public('ops')}\n")
 
     with pytest.raises(SignatureError, match="its key is revoked"):
-        verify(
+        verify_signature(
             forge.git,
             replace(signers, revoked=revoked),
             commit=release.commit,
@@ -394,7 +388,7 @@ def test_a_revocation_list_of_ssh_keygen_counts_as_well(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match="its key is revoked"):
-        verify(
+        verify_signature(
             forge.git,
             replace(signers, revoked=revoked),
             commit=release.commit,
@@ -409,7 +403,7 @@ def test_keys_that_others_have_lost_change_nothing(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
     revoked = write(tmp_path / "revoked", text.format(other=forge.public("other")))
 
-    who = verify(
+    who = verify_signature(
         forge.git,
         replace(signers, revoked=revoked),
         commit=release.commit,
@@ -426,7 +420,7 @@ def test_revoked_keys_that_cannot_be_understood_stop_everything(
     revoked = write(tmp_path / "revoked", f"ops@acme.example {forge.public('other')}\n")
 
     with pytest.raises(SignatureError, match="revoked_signers cannot be understood"):
-        verify(
+        verify_signature(
             forge.git,
             replace(signers, revoked=revoked),
             commit=release.commit,
@@ -453,12 +447,10 @@ def test_without_its_files_nothing_is_let_through(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
     bad = plant(kind, tmp_path / "bad")
     is_allowed = key == "allowed_signers"
-    wrong = (
-        replace(signers, allowed=bad) if is_allowed else replace(signers, revoked=bad)
-    )
+    wrong = replace(signers, allowed=bad) if is_allowed else replace(signers, revoked=bad)
 
     with pytest.raises(SignatureError, match=f"{key} .*nothing new is served"):
-        verify(
+        verify_signature(
             forge.git,
             wrong,
             commit=release.commit,
@@ -466,16 +458,12 @@ def test_without_its_files_nothing_is_let_through(
         )
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/mem").exists(), reason="needs a file that nobody can read"
-)
-def test_a_file_that_cannot_be_read_lets_nothing_through(
-    forge: Forge, release: Signed
-) -> None:
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that nobody can read")
+def test_a_file_that_cannot_be_read_lets_nothing_through(forge: Forge, release: Signed) -> None:
     signers = Signers(allowed=Path("/proc/self/mem"))
 
     with pytest.raises(SignatureError, match=r"allowed_signers .* cannot be read"):
-        verify(forge.git, signers, commit=release.commit, object=release.commit)
+        verify_signature(forge.git, signers, commit=release.commit, object=release.commit)
 
 
 @either
@@ -489,7 +477,7 @@ def test_without_ssh_keygen_nothing_is_let_through(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}", verify=what)
 
     with pytest.raises(SignatureError, match="ssh-keygen is not installed"):
-        verify(runner, signers, commit=release.commit, object=release.object)
+        verify_signature(runner, signers, commit=release.commit, object=release.object)
 
 
 def beside(folder: Path) -> dict[str, str]:
@@ -505,7 +493,7 @@ def test_an_ssh_keygen_that_knows_no_signatures_lets_nothing_through(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match="ssh-keygen is too old"):
-        verify(runner, signers, commit=release.commit, object=release.commit)
+        verify_signature(runner, signers, commit=release.commit, object=release.commit)
 
 
 def test_an_ssh_keygen_that_fails_lets_nothing_through_whatever_it_says(
@@ -517,7 +505,7 @@ def test_an_ssh_keygen_that_fails_lets_nothing_through_whatever_it_says(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match="is refused"):
-        verify(runner, signers, commit=release.commit, object=release.commit)
+        verify_signature(runner, signers, commit=release.commit, object=release.commit)
 
 
 def test_a_check_that_does_not_end_lets_nothing_through(
@@ -529,7 +517,7 @@ def test_a_check_that_does_not_end_lets_nothing_through(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match="cannot be checked: git verify-commit"):
-        verify(runner, signers, commit=release.commit, object=release.commit)
+        verify_signature(runner, signers, commit=release.commit, object=release.commit)
 
 
 def test_a_git_without_ssh_signatures_says_which_one_is_needed(
@@ -544,7 +532,7 @@ def test_a_git_without_ssh_signatures_says_which_one_is_needed(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match=r"Version 2\.34 or newer is needed"):
-        verify(runner, signers, commit=release.commit, object=release.commit)
+        verify_signature(runner, signers, commit=release.commit, object=release.commit)
 
 
 @pytest.mark.parametrize("kind", ["PGP SIGNATURE", "PGP MESSAGE", "SIGNED MESSAGE"])
@@ -570,7 +558,7 @@ def test_a_key_ring_of_the_users_cannot_vouch(
     is_vouched = runner.run("verify-commit", commit, is_ok=(0, 1)).returncode == 0
 
     with pytest.raises(SignatureError, match="only SSH keys count"):
-        verify(runner, signers, commit=commit, object=commit)
+        verify_signature(runner, signers, commit=commit, object=commit)
 
     assert is_vouched
 
@@ -583,7 +571,7 @@ def test_a_kind_of_signature_that_git_does_not_know_is_refused(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match="is refused: Git says: fatal: bad/incomp"):
-        verify(forge.git, signers, commit=commit, object=commit)
+        verify_signature(forge.git, signers, commit=commit, object=commit)
 
 
 @pytest.mark.parametrize("key", ["allowedSignersFile", "program"])
@@ -613,7 +601,7 @@ def test_the_users_own_settings_and_variables_let_nobody_else_sign(
     is_vouched = runner.run("verify-commit", commit, is_ok=(0, 1)).returncode == 0
 
     with pytest.raises(SignatureError, match="its key is not in allowed_signers"):
-        verify(runner, signers, commit=commit, object=commit)
+        verify_signature(runner, signers, commit=commit, object=commit)
 
     assert is_vouched
 
@@ -626,7 +614,7 @@ def test_a_replacement_in_the_store_does_not_vouch(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match="it is not signed"):
-        verify(forge.git, signers, commit=evil, object=evil)
+        verify_signature(forge.git, signers, commit=evil, object=evil)
 
 
 def test_a_replacement_of_a_tag_in_the_store_does_not_vouch(
@@ -637,16 +625,14 @@ def test_a_replacement_of_a_tag_in_the_store_does_not_vouch(
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}", verify="tag")
 
     with pytest.raises(SignatureError, match="does not mark the commit"):
-        verify(forge.git, signers, commit=release.commit, object=other)
+        verify_signature(forge.git, signers, commit=release.commit, object=other)
 
 
-def test_a_commit_that_is_not_in_the_store_is_refused(
-    forge: Forge, tmp_path: Path
-) -> None:
+def test_a_commit_that_is_not_in_the_store_is_refused(forge: Forge, tmp_path: Path) -> None:
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match="Git cannot read it"):
-        verify(forge.git, signers, commit="1" * 40, object="1" * 40)
+        verify_signature(forge.git, signers, commit="1" * 40, object="1" * 40)
 
 
 def test_it_is_the_date_of_the_commit_that_a_key_has_to_be_valid_at(
@@ -679,7 +665,7 @@ def test_a_certificate_is_reported_with_the_name_that_its_authority_gave(
     commit = git("rev-parse", "HEAD", cwd=forge.work)
     line = f"*@acme.example cert-authority {forge.public('authority')}"
 
-    who = verify(forge.git, allow(tmp_path, line), commit=commit, object=commit)
+    who = verify_signature(forge.git, allow(tmp_path, line), commit=commit, object=commit)
 
     assert who.startswith("eve@acme.example, ED25519-CERT SHA256:")
 

@@ -60,9 +60,7 @@ def test_nobody_has_answered_yet() -> None:
         ("Sun, 22 Nov 99999 07:00:00 GMT", None),
     ],
 )
-def test_how_long_to_wait_is_understood_or_ignored(
-    said: str, seconds: float | None
-) -> None:
+def test_how_long_to_wait_is_understood_or_ignored(said: str, seconds: float | None) -> None:
     response = answered("HTTP/1.1 429 Too Many Requests", f"Retry-After: {said}")
 
     assert response.retry_after_seconds(NOW) == seconds
@@ -98,9 +96,7 @@ def test_a_refusal_and_a_request_to_wait_are_told_apart(
 def test_the_end_of_a_rate_limit_says_how_long_to_wait() -> None:
     reset = int(NOW.timestamp()) + 90
 
-    response = answered(
-        "HTTP/1.1 403 x", "X-RateLimit-Remaining: 0", f"X-RateLimit-Reset: {reset}"
-    )
+    response = answered("HTTP/1.1 403 x", "X-RateLimit-Remaining: 0", f"X-RateLimit-Reset: {reset}")
 
     assert response.retry_after_seconds(NOW) == 90
 
@@ -119,7 +115,7 @@ def test_words_are_told_from_what_is_traced_and_from_chatter() -> None:
     )
 
     said = "remote: The maintenance is over at noon fatal: protocol error: bad pack"
-    assert transcript.said == f"{said} header"
+    assert transcript.summary == f"{said} header"
 
 
 def test_what_a_host_says_cannot_pass_for_its_headers() -> None:
@@ -145,9 +141,7 @@ def test_what_a_host_says_cannot_pass_for_its_headers() -> None:
         ("fatal: 45% of it", None),
     ],
 )
-def test_how_far_git_is_is_a_share(
-    line: str, progress: tuple[str, float] | None
-) -> None:
+def test_how_far_git_is_is_a_share(line: str, progress: tuple[str, float] | None) -> None:
     assert read(line).progress == progress
 
 
@@ -163,9 +157,9 @@ def test_progress_is_told_before_its_line_is_complete() -> None:
 def test_a_flood_is_kept_by_its_beginning_and_its_end() -> None:
     transcript = read("the first", *("remote: chatter" for _ in range(10_000)), "last")
 
-    assert transcript.said.startswith("the first")
-    assert transcript.said.endswith("last")
-    assert len(transcript.said) < 2_000
+    assert transcript.summary.startswith("the first")
+    assert transcript.summary.endswith("last")
+    assert len(transcript.summary) < 2_000
     assert len(transcript.text) < 100_000
 
 
@@ -181,7 +175,7 @@ def test_a_line_without_end_does_not_fill_the_memory() -> None:
 
 
 def test_what_steers_a_terminal_is_taken_out() -> None:
-    assert read("remote: \x1b[2Jgone\x07 \x9bx").said == "remote: [2Jgone x"
+    assert read("remote: \x1b[2Jgone\x07 \x9bx").summary == "remote: [2Jgone x"
 
 
 def test_what_the_host_has_said_can_be_told_from_what_git_says_itself() -> None:
@@ -192,6 +186,6 @@ def test_what_the_host_has_said_can_be_told_from_what_git_says_itself() -> None:
         b"fatal: early EOF\n"
     )
 
-    assert transcript.said_here == "fatal: early EOF"
-    assert "bad object" in transcript.said
-    assert "No space" in transcript.said
+    assert transcript.local_text == "fatal: early EOF"
+    assert "bad object" in transcript.summary
+    assert "No space" in transcript.summary

@@ -11,12 +11,12 @@ from skills_mcp.content.git.tree_listing import (
     CommitTree,
     TreeListing,
     parse_listing,
-    select,
+    select_served,
 )
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import LimitExceededError
-from skills_mcp.skills.homes import WHOLE
-from skills_mcp.skills.model import Problem, printable
+from skills_mcp.skills.homes import DEFAULT_SELECTION
+from skills_mcp.skills.model import Problem, escape_unprintable
 from tests.support import GIT_IDENTITY, Upstream, git, write
 
 BLOB = "b" * 40
@@ -79,7 +79,7 @@ def record(
 
 def chosen(records: Iterable[bytes], policy: SyncPolicy | None = None) -> TreeListing:
     """Return what is served of the files that Git has listed."""
-    return select(CommitTree(parse_listing(records), refuse), policy or SyncPolicy())
+    return select_served(CommitTree(parse_listing(records), refuse), policy or SyncPolicy())
 
 
 def refuse(blob: str) -> bytes:
@@ -91,7 +91,7 @@ def listed(*files: str, policy: SyncPolicy | None = None) -> TreeListing:
 
 
 def problems(listing: TreeListing) -> list[Problem]:
-    return list(listing.surveyed[WHOLE].problems)
+    return list(listing.surveyed[DEFAULT_SELECTION].problems)
 
 
 def told(listing: TreeListing) -> list[tuple[str, str]]:
@@ -177,7 +177,7 @@ def test_a_name_that_is_no_text_is_left_out_and_can_be_said() -> None:
     listing = chosen([record(b"caf\xe9.md")])
 
     assert names(listing) == []
-    assert told(listing) == [(printable("caf\udce9.md"), "file-name")]
+    assert told(listing) == [(escape_unprintable("caf\udce9.md"), "file-name")]
 
 
 @pytest.mark.spec("12.1")
@@ -277,9 +277,7 @@ def test_files_that_are_not_served_do_not_count() -> None:
 def test_too_many_bytes_are_refused() -> None:
     records = [record("a.md", size=60), record("b.md", size=41)]
 
-    with pytest.raises(
-        LimitExceededError, match=r"101 bytes, and limits\.max_total_bytes is 100"
-    ):
+    with pytest.raises(LimitExceededError, match=r"101 bytes, and limits\.max_total_bytes is 100"):
         chosen(records, SyncPolicy(max_total_bytes=100))
 
 
@@ -310,7 +308,7 @@ def test_a_file_that_was_too_large_to_be_kept_is_told_from_one_that_is_lost() ->
     records = [record("p/SKILL.md"), record("p/large.bin", size="BAD", blob="b" * 40)]
     entries = parse_listing(records, {"b" * 40: 11})
 
-    listing = select(CommitTree(entries, refuse), SyncPolicy(max_file_bytes=10))
+    listing = select_served(CommitTree(entries, refuse), SyncPolicy(max_file_bytes=10))
 
     assert names(listing) == ["p/SKILL.md"]
     assert told(listing) == [("p/large.bin", "file-size")]

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from skills_mcp.content.source import Checkout, Surveyed
-from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshot_store import SnapshotStore
+from skills_mcp.content.store.pointer import PublishedCommit
+from skills_mcp.content.store.snapshot_store import CommitStore
 from tests.support import write
 
 ONE, TWO, THREE, FOUR = "1" * 40, "2" * 40, "3" * 40, "4" * 40
@@ -25,10 +25,10 @@ with store.exclusive(timeout_seconds=20):
 """
 
 
-def publish(store: SnapshotStore, commit: str, *, at: float = 1.0) -> None:
+def publish(store: CommitStore, commit: str, *, at: float = 1.0) -> None:
     with store.exclusive(timeout_seconds=10):
         store.stage(commit, lambda folder: fill(folder, commit))
-        store.publish(Current(commit, at))
+        store.publish(PublishedCommit(commit, at))
 
 
 def fill(folder: Path, text: str) -> Surveyed:
@@ -36,12 +36,12 @@ def fill(folder: Path, text: str) -> Surveyed:
     return {}
 
 
-def collect(store: SnapshotStore) -> None:
+def collect(store: CommitStore) -> None:
     with store.exclusive(timeout_seconds=10):
-        store.collect()
+        store.delete_unreferenced()
 
 
-def opened(store: SnapshotStore) -> Checkout:
+def opened(store: CommitStore) -> Checkout:
     checkout = store.open_current()
     assert checkout is not None
     return checkout

@@ -17,10 +17,10 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
 from skills_mcp.content.git.tree_listing import TreeEntry, TreeListing
 from skills_mcp.content.store.exported_files import (
-    checked_out,
-    export,
+    export_files,
+    exported_revision,
     flush_to_disk,
-    repair,
+    repair_files,
 )
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SyncError
@@ -80,7 +80,7 @@ def listing(blobs: Blobs) -> TreeListing:
 def folder(blobs: Blobs, listing: TreeListing, tmp_path: Path) -> Path:
     """A folder that is as its commit says."""
     folder = make(tmp_path / "snapshot")
-    export(listing, blobs, folder)
+    export_files(listing, blobs, folder)
     blobs.asked.clear()
     blobs.calls = 0
     return folder
@@ -100,18 +100,14 @@ def test_a_commit_is_written(folder: Path) -> None:
     assert contents(folder) == FILES
 
 
-def test_a_commit_of_a_real_repository_is_written(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_commit_of_a_real_repository_is_written(upstream: Upstream, tmp_path: Path) -> None:
     commit = upstream.commit({"ui/auth.md": "Log in", "Écran.md": "Bonjour\r\n"})
-    repository = GitRepository(
-        upstream.bare, Remote(upstream.url, "main"), SyncPolicy()
-    )
+    repository = GitRepository(upstream.bare, Remote(upstream.url, "main"), SyncPolicy())
     listing = repository.list_served(commit)
 
-    export(listing, repository, make(tmp_path / "snapshot"))
+    export_files(listing, repository, make(tmp_path / "snapshot"))
     (tmp_path / "snapshot/Écran.md").unlink()
-    wrong = repair(listing, repository, tmp_path / "snapshot")
+    wrong = repair_files(listing, repository, tmp_path / "snapshot")
 
     assert wrong == ("Écran.md",)
     assert contents(tmp_path / "snapshot") == {
@@ -126,7 +122,7 @@ def test_what_is_written_cannot_be_edited_by_accident_and_shows_an_edit(
 ) -> None:
     folder, before = make(tmp_path / "strict"), os.umask(0o077)
     try:
-        export(listing, blobs, folder)
+        export_files(listing, blobs, folder)
     finally:
         os.umask(before)
 
@@ -138,12 +134,10 @@ def test_what_is_written_cannot_be_edited_by_accident_and_shows_an_edit(
     assert stat.S_IMODE(looks["ui/auth.md"].st_mode) == 0o444
 
 
-def test_progress_is_told_file_by_file(
-    blobs: Blobs, listing: TreeListing, tmp_path: Path
-) -> None:
+def test_progress_is_told_file_by_file(blobs: Blobs, listing: TreeListing, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
 
-    export(
+    export_files(
         listing,
         blobs,
         make(tmp_path / "a"),
@@ -154,10 +148,8 @@ def test_progress_is_told_file_by_file(
     assert told == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
 
 
-def test_a_commit_without_files_is_an_empty_folder(
-    blobs: Blobs, tmp_path: Path
-) -> None:
-    export(TreeListing(()), blobs, make(tmp_path / "empty"))
+def test_a_commit_without_files_is_an_empty_folder(blobs: Blobs, tmp_path: Path) -> None:
+    export_files(TreeListing(()), blobs, make(tmp_path / "empty"))
 
     assert contents(tmp_path / "empty") == {}
     assert blobs.calls == 0
@@ -169,12 +161,10 @@ def test_a_file_whose_size_is_wrong_is_a_damage_of_gits_store(
     blobs.contents[blob_of(b"Log in")] = b"Log"
 
     with pytest.raises(DamagedStoreError, match=r"'ui/auth\.md' has 3 bytes .* of 6"):
-        export(listing, blobs, make(tmp_path / "torn"))
+        export_files(listing, blobs, make(tmp_path / "torn"))
 
 
-def test_a_store_that_ends_early_is_damaged(
-    listing: TreeListing, tmp_path: Path
-) -> None:
+def test_a_store_that_ends_early_is_damaged(listing: TreeListing, tmp_path: Path) -> None:
     class Short(Blobs):
         @contextmanager
         def read_blobs(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
@@ -182,7 +172,7 @@ def test_a_store_that_ends_early_is_damaged(
             yield iter([b"Read me"])
 
     with pytest.raises(DamagedStoreError):
-        export(listing, Short(), make(tmp_path / "short"))
+        export_files(listing, Short(), make(tmp_path / "short"))
 
 
 def test_what_is_in_the_way_is_never_written_through(
@@ -192,7 +182,7 @@ def test_what_is_in_the_way_is_never_written_through(
     (make(tmp_path / "trap") / "README.md").symlink_to(target)
 
     with pytest.raises(FileExistsError):
-        export(listing, blobs, tmp_path / "trap")
+        export_files(listing, blobs, tmp_path / "trap")
 
     assert target.read_text() == "theirs"
 
@@ -202,7 +192,7 @@ def test_a_file_that_is_the_same_in_the_commit_before_gets_a_second_name(
 ) -> None:
     changed = blobs.list({**FILES, "README.md": b"READ ME", "moved.md": b"Log in"})
 
-    export(changed, blobs, make(tmp_path / "next"), (listing, folder))
+    export_files(changed, blobs, make(tmp_path / "next"), (listing, folder))
 
     assert contents(tmp_path / "next") == {
         **FILES,
@@ -219,11 +209,10 @@ def test_a_file_whose_mode_differs_is_not_the_same(
     blobs: Blobs, listing: TreeListing, folder: Path, tmp_path: Path
 ) -> None:
     flipped = tuple(
-        entry._replace(is_executable=not entry.is_executable)
-        for entry in listing.entries
+        entry._replace(is_executable=not entry.is_executable) for entry in listing.entries
     )
 
-    export(TreeListing(flipped), blobs, make(tmp_path / "next"), (listing, folder))
+    export_files(TreeListing(flipped), blobs, make(tmp_path / "next"), (listing, folder))
 
     assert len(blobs.asked) == len(FILES)
     assert os.access(tmp_path / "next/ui/auth.md", os.X_OK)
@@ -306,12 +295,12 @@ def test_a_file_that_somebody_has_touched_is_written_again(
 ) -> None:
     damage(folder / "ui/auth.md")
 
-    wrong = repair(listing, blobs, folder)
+    wrong = repair_files(listing, blobs, folder)
 
     assert set(wrong) >= {"ui/auth.md"}
     assert blobs.asked == [blob_of(b"Log in")]
     assert contents(folder) == FILES
-    assert repair(listing, blobs, folder) == ()
+    assert repair_files(listing, blobs, folder) == ()
 
 
 @needs_posix
@@ -320,13 +309,13 @@ def test_an_edit_that_does_not_show_is_found_by_the_content(
 ) -> None:
     forge(folder / "ui/auth.md")
 
-    unseen = repair(listing, blobs, folder)
-    found = repair(listing, blobs, folder, by_content=True)
+    unseen = repair_files(listing, blobs, folder)
+    found = repair_files(listing, blobs, folder, by_content=True)
 
     assert unseen == ()
     assert found == ("ui/auth.md",)
     assert contents(folder) == FILES
-    assert repair(listing, blobs, folder, by_content=True) == ()
+    assert repair_files(listing, blobs, folder, by_content=True) == ()
 
 
 @needs_posix
@@ -340,7 +329,7 @@ def test_a_file_that_somebody_has_touched_is_not_linked(
 ) -> None:
     damage(folder / "ui/auth.md")
 
-    export(listing, blobs, make(tmp_path / "next"), (listing, folder))
+    export_files(listing, blobs, make(tmp_path / "next"), (listing, folder))
 
     assert blobs.asked == [blob_of(b"Log in")]
     assert contents(tmp_path / "next") == FILES
@@ -357,7 +346,7 @@ def test_where_files_cannot_be_linked_they_are_written(
         pytest.skip("the shared memory is on the same file system")
     elsewhere = make(SHARED_MEMORY / f"skills-mcp-test-{os.getpid()}")
     try:
-        export(listing, blobs, elsewhere, (listing, folder))
+        export_files(listing, blobs, elsewhere, (listing, folder))
         written = contents(elsewhere)
     finally:
         shutil.rmtree(elsewhere)
@@ -376,7 +365,7 @@ def test_a_pipe_that_looks_like_an_empty_file_is_none(
     path.chmod(0o444)
     os.utime(path, ns=(moment, moment))
 
-    wrong = repair(listing, blobs, folder)
+    wrong = repair_files(listing, blobs, folder)
 
     assert wrong == ("ui/_index.md",)
     assert contents(folder) == FILES
@@ -387,7 +376,7 @@ def test_a_folder_that_is_well_is_left_alone(
 ) -> None:
     before = {path: path.lstat() for path in folder.rglob("*")}
 
-    wrong = repair(listing, blobs, folder)
+    wrong = repair_files(listing, blobs, folder)
 
     assert wrong == ()
     assert blobs.calls == 0
@@ -402,7 +391,7 @@ def test_what_is_not_in_the_commit_is_deleted(
     make(folder / "ui/empty")
     (folder / "away").symlink_to(folder.parent)
 
-    wrong = repair(listing, blobs, folder)
+    wrong = repair_files(listing, blobs, folder)
 
     assert wrong == ("away", "new", "ui/empty", "ui/extra.md")
     assert contents(folder) == FILES
@@ -416,7 +405,7 @@ def test_a_folder_that_became_a_link_is_made_again_and_the_target_left_alone(
     (folder / "ui").symlink_to(tmp_path / "theirs")
     write(tmp_path / "theirs/more.md", "theirs")
 
-    repair(listing, blobs, folder)
+    repair_files(listing, blobs, folder)
 
     assert not (folder / "ui").is_symlink()
     assert contents(folder) == FILES
@@ -430,7 +419,7 @@ def test_a_folder_that_became_a_file_is_made_again(
     shutil.rmtree(folder / "ui")
     write(folder / "ui", "a file")
 
-    wrong = repair(listing, blobs, folder)
+    wrong = repair_files(listing, blobs, folder)
 
     assert wrong == ("ui", "ui/_index.md", "ui/auth.md", "ui/auth/flow.svg")
     assert contents(folder) == FILES
@@ -443,11 +432,11 @@ def test_a_folder_that_was_closed_is_opened_again(
     (folder / "ui/auth").chmod(0)
     folder.chmod(0o500)
 
-    wrong = repair(listing, blobs, folder)
+    wrong = repair_files(listing, blobs, folder)
 
     assert wrong == (".", "ui/auth")
     assert stat.S_IMODE((folder / "ui/auth").stat().st_mode) == 0o700
-    assert repair(listing, blobs, folder) == ()
+    assert repair_files(listing, blobs, folder) == ()
 
 
 def test_who_reads_a_file_while_it_is_repaired_reads_one_state_of_it(
@@ -456,7 +445,7 @@ def test_who_reads_a_file_while_it_is_repaired_reads_one_state_of_it(
     edit(folder / "ui/auth.md")
 
     with (folder / "ui/auth.md").open("rb") as reader:
-        repair(listing, blobs, folder)
+        repair_files(listing, blobs, folder)
         read = reader.read()
 
     assert read == b"LOG IN"
@@ -470,7 +459,7 @@ def test_a_repair_that_fails_leaves_nothing_half_done(
     blobs.contents[blob_of(b"Log in")] = b"short"
 
     with pytest.raises(DamagedStoreError):
-        repair(listing, blobs, folder)
+        repair_files(listing, blobs, folder)
 
     assert contents(folder) == {**FILES, "ui/auth.md": b"LOG IN"}
 
@@ -479,10 +468,10 @@ def test_an_edit_of_a_file_with_two_names_is_repaired_under_both(
     blobs: Blobs, listing: TreeListing, folder: Path, tmp_path: Path
 ) -> None:
     following = make(tmp_path / "next")
-    export(listing, blobs, following, (listing, folder))
+    export_files(listing, blobs, following, (listing, folder))
     edit(folder / "ui/auth.md")
 
-    both = repair(listing, blobs, folder), repair(listing, blobs, following)
+    both = repair_files(listing, blobs, folder), repair_files(listing, blobs, following)
 
     assert both == (("ui/auth.md",), ("ui/auth.md",))
     assert contents(folder) == contents(following) == FILES
@@ -506,7 +495,7 @@ def work(upstream: Upstream) -> Path:
 
 @pytest.mark.parametrize("ref", ["HEAD~1", "first", "main^", "refs/tags/first"])
 def test_a_folder_is_written_as_a_commit_has_it(work: Path, ref: str) -> None:
-    with checked_out(work / "skills", ref) as folder:
+    with exported_revision(work / "skills", ref) as folder:
         assert contents(folder) == {"one.md": b"old"}
 
     assert contents(work / "skills") == {"one.md": b"new", "two.md": b"two"}
@@ -515,28 +504,28 @@ def test_a_folder_is_written_as_a_commit_has_it(work: Path, ref: str) -> None:
 def test_a_commit_is_known_by_its_hash(work: Path) -> None:
     commit = git("rev-parse", "--short", "HEAD~1", cwd=work)
 
-    with checked_out(work / "skills", commit) as folder:
+    with exported_revision(work / "skills", commit) as folder:
         assert contents(folder) == {"one.md": b"old"}
 
 
 def test_of_a_whole_work_tree_only_what_can_be_served_is_written(
     work: Path,
 ) -> None:
-    with checked_out(work, "HEAD~1") as folder:
+    with exported_revision(work, "HEAD~1") as folder:
         assert set(contents(folder)) == {"skills/one.md"}
 
 
 def test_what_is_not_committed_is_no_part_of_a_commit(work: Path) -> None:
     (work / "skills" / "one.md").write_text("edited")
 
-    with checked_out(work / "skills", "HEAD") as folder:
+    with exported_revision(work / "skills", "HEAD") as folder:
         assert contents(folder)["one.md"] == b"new"
     assert (work / "skills" / "one.md").read_text() == "edited"
     assert git("status", "--short", cwd=work) == "M skills/one.md"
 
 
 def test_the_copy_is_deleted_afterwards(work: Path) -> None:
-    with checked_out(work, "HEAD") as folder:
+    with exported_revision(work, "HEAD") as folder:
         assert folder.is_dir()
 
     assert not folder.exists()
@@ -546,9 +535,9 @@ def test_a_linked_work_tree_has_the_same_commits(work: Path, tmp_path: Path) -> 
     linked = tmp_path / "linked"
     git("worktree", "add", "-q", "-b", "side", str(linked), "first", cwd=work)
 
-    with checked_out(linked / "skills", "HEAD") as folder:
+    with exported_revision(linked / "skills", "HEAD") as folder:
         assert contents(folder) == {"one.md": b"old"}
-    with checked_out(linked / "skills", "main") as folder:
+    with exported_revision(linked / "skills", "main") as folder:
         assert contents(folder)["one.md"] == b"new"
 
 
@@ -556,7 +545,7 @@ def test_a_link_to_a_folder_is_followed(work: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(work / "skills")
 
-    with checked_out(link, "HEAD~1") as folder:
+    with exported_revision(link, "HEAD~1") as folder:
         assert contents(folder) == {"one.md": b"old"}
 
 
@@ -565,17 +554,15 @@ def test_a_git_variable_of_the_shell_leads_nowhere_else(
 ) -> None:
     monkeypatch.setenv("GIT_DIR", str(tmp_path))
 
-    with checked_out(work / "skills", "HEAD~1") as folder:
+    with exported_revision(work / "skills", "HEAD~1") as folder:
         assert contents(folder) == {"one.md": b"old"}
 
 
 @pytest.mark.parametrize("ref", ["nowhere", "HEAD~9", "--help", "", "a b", "HEAD:x"])
-def test_a_commit_that_is_not_there_is_named_with_what_to_write(
-    work: Path, ref: str
-) -> None:
+def test_a_commit_that_is_not_there_is_named_with_what_to_write(work: Path, ref: str) -> None:
     with (
         pytest.raises(SyncError, match=r"has no commit .* such as HEAD~1"),
-        checked_out(work / "skills", ref),
+        exported_revision(work / "skills", ref),
     ):
         pass
 
@@ -583,7 +570,7 @@ def test_a_commit_that_is_not_there_is_named_with_what_to_write(
 def test_a_part_of_a_commit_is_no_commit(work: Path) -> None:
     with (
         pytest.raises(SyncError, match="has no commit 'HEAD:skills'"),
-        checked_out(work, "HEAD:skills"),
+        exported_revision(work, "HEAD:skills"),
     ):
         pass
 
@@ -593,7 +580,7 @@ def test_a_folder_that_came_later_is_named(work: Path) -> None:
 
     with (
         pytest.raises(SyncError, match="HEAD has no folder later yet"),
-        checked_out(work / "later", "HEAD"),
+        exported_revision(work / "later", "HEAD"),
     ):
         pass
 
@@ -601,6 +588,6 @@ def test_a_folder_that_came_later_is_named(work: Path) -> None:
 def test_a_folder_outside_of_git_has_no_other_commit(tmp_path: Path) -> None:
     with (
         pytest.raises(SyncError, match="is in no work tree of Git"),
-        checked_out(tmp_path, "HEAD"),
+        exported_revision(tmp_path, "HEAD"),
     ):
         pass

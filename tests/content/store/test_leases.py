@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.store.leases import held_alone, take
-from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshot_store import SnapshotStore
+from skills_mcp.content.store.leases import acquire_lease, exclusive_lease
+from skills_mcp.content.store.pointer import PublishedCommit
+from skills_mcp.content.store.snapshot_store import CommitStore
 from tests.content.store.snapshots import (
     COLLECT,
     ONE,
@@ -26,8 +26,8 @@ from tests.support import run_python, running_python, write
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SnapshotStore:
-    return SnapshotStore(tmp_path / "store")
+def store(tmp_path: Path) -> CommitStore:
+    return CommitStore(tmp_path / "store")
 
 
 READ = f"""{OTHER_PROCESS}
@@ -38,7 +38,7 @@ sys.stdin.read()
 
 
 def test_a_snapshot_is_kept_for_as_long_as_its_checkout_is_referenced(
-    store: SnapshotStore, tmp_path: Path
+    store: CommitStore, tmp_path: Path
 ) -> None:
     publish(store, ONE)
     reading = opened(store)
@@ -53,9 +53,7 @@ def test_a_snapshot_is_kept_for_as_long_as_its_checkout_is_referenced(
     assert snapshots(tmp_path) == [TWO]
 
 
-def test_two_readers_of_one_commit_each_protect_it(
-    store: SnapshotStore, tmp_path: Path
-) -> None:
+def test_two_readers_of_one_commit_each_protect_it(store: CommitStore, tmp_path: Path) -> None:
     publish(store, ONE)
     first, second = opened(store), opened(store)
     publish(store, TWO)
@@ -68,7 +66,7 @@ def test_two_readers_of_one_commit_each_protect_it(
 
 
 def test_another_process_that_collects_respects_our_lease(
-    store: SnapshotStore, tmp_path: Path
+    store: CommitStore, tmp_path: Path
 ) -> None:
     publish(store, ONE)
     reading = opened(store)
@@ -84,7 +82,7 @@ def test_another_process_that_collects_respects_our_lease(
 
 
 def test_we_respect_the_lease_of_another_process_until_it_dies(
-    store: SnapshotStore, tmp_path: Path
+    store: CommitStore, tmp_path: Path
 ) -> None:
     publish(store, ONE)
 
@@ -101,22 +99,22 @@ def test_we_respect_the_lease_of_another_process_until_it_dies(
 
 
 def test_a_snapshot_that_was_collected_a_moment_ago_cannot_be_leased(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
     publish(store, TWO)
     collect(store)
 
-    assert store.open_commit(ONE, Current(ONE, 1.0)) is None
+    assert store.open_commit(ONE, PublishedCommit(ONE, 1.0)) is None
 
 
 def test_a_lease_on_what_was_deleted_is_given_back(tmp_path: Path) -> None:
     lease = tmp_path / "lease"
 
-    taken = take(lease, lambda: False)
+    taken = acquire_lease(lease, lambda: False)
 
     assert taken is None
-    with held_alone(lease) as is_free:
+    with exclusive_lease(lease) as is_free:
         assert is_free
 
 
@@ -127,11 +125,11 @@ def test_a_lease_whose_file_was_deleted_guards_nothing(tmp_path: Path) -> None:
         lease.unlink()
         return True
 
-    assert take(lease, look_as_somebody_deletes_it) is None
+    assert acquire_lease(lease, look_as_somebody_deletes_it) is None
 
 
 def test_a_pointer_that_moves_on_while_it_is_followed_is_followed_again(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
     hidden = store.folder(ONE).rename(store.directory / "hidden")
@@ -155,7 +153,7 @@ print(store.open_current().revision)
 
 
 def test_opening_while_others_publish_and_collect_never_sees_a_torn_snapshot(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     commits = [f"{number:040x}" for number in range(60)]
     publish(store, commits[0])
@@ -213,7 +211,7 @@ needs_modes = pytest.mark.skipif(
 
 
 @needs_modes
-def test_what_is_ours_and_closed_is_opened_again(store: SnapshotStore) -> None:
+def test_what_is_ours_and_closed_is_opened_again(store: CommitStore) -> None:
     publish(store, ONE)
     opened(store)
     for name in (
@@ -275,12 +273,10 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.skipif(
-    sys.platform == "win32" or os.geteuid() != 0, reason="only root can be nobody"
-)
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can be nobody")
 @pytest.mark.parametrize("has_lease", [True, False])
 def test_a_cache_that_belongs_to_somebody_else_is_read(
-    store: SnapshotStore, tmp_path: Path, *, has_lease: bool
+    store: CommitStore, tmp_path: Path, *, has_lease: bool
 ) -> None:
     publish(store, ONE)
     if has_lease:
@@ -301,15 +297,13 @@ def test_a_cache_that_belongs_to_somebody_else_is_read(
 
 @pytest.mark.skipif(
     shutil.which("unshare") is None
-    or subprocess.run(
-        ["unshare", "--mount", "true"], check=False, capture_output=True
-    ).returncode
+    or subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode
     != 0,
     reason="cannot mount",
 )
 @pytest.mark.parametrize("has_lease", [True, False])
 def test_a_disk_that_was_remounted_read_only_is_read(
-    store: SnapshotStore, *, has_lease: bool
+    store: CommitStore, *, has_lease: bool
 ) -> None:
     publish(store, ONE)
     if has_lease:
@@ -323,9 +317,7 @@ try:
 except SyncError as error:
     print(error)
 """
-    mount = (
-        'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && "$2" -c "$3" "$1"'
-    )
+    mount = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && "$2" -c "$3" "$1"'
 
     done = subprocess.run(
         [
@@ -342,7 +334,7 @@ except SyncError as error:
 
 
 def test_in_a_cache_of_ours_nothing_is_served_without_a_lease(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
     (store.directory / f"snap/{ONE}.lease").mkdir()
@@ -352,7 +344,7 @@ def test_in_a_cache_of_ours_nothing_is_served_without_a_lease(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
 def test_with_too_many_open_files_nothing_counts_as_deleted(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
 

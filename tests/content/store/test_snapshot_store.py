@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.source import Attempt, Hold, Surveyed, SurveyedPart
+from skills_mcp.content.source import Hold, Surveyed, SurveyedPart, SyncAttempt
 from skills_mcp.content.store import snapshot_store
-from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshot_store import SnapshotStore
+from skills_mcp.content.store.pointer import PublishedCommit
+from skills_mcp.content.store.snapshot_store import CommitStore
 from skills_mcp.errors import SyncError
-from skills_mcp.skills.homes import HomeFolder, Selection
+from skills_mcp.skills.homes import RelativeRoot, Selection
 from skills_mcp.skills.model import Problem
 from tests.content.store.snapshots import (
     FOUR,
@@ -42,13 +42,13 @@ from tests.support import PATIENCE_SECONDS, running_python, wait_for, write
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SnapshotStore:
-    return SnapshotStore(tmp_path / "store")
+def store(tmp_path: Path) -> CommitStore:
+    return CommitStore(tmp_path / "store")
 
 
 SURVEYED: Surveyed = {
     Selection(plugins=("a",)): SurveyedPart(
-        (HomeFolder("plugins/a/skills", "a/", only=("x",), without=("y",)),),
+        (RelativeRoot("plugins/a/skills", "a/", only=("x",), without=("y",)),),
         (Problem("caf\udce9.md", "is large", "cut it", rule="file-size", count=2),),
     )
 }
@@ -58,7 +58,7 @@ def refuse(folder: Path) -> Surveyed:
     raise AssertionError(folder)
 
 
-def test_what_is_published_is_opened(store: SnapshotStore) -> None:
+def test_what_is_published_is_opened(store: CommitStore) -> None:
     publish(store, ONE, at=1_000_000.5)
 
     checkout = opened(store)
@@ -68,13 +68,13 @@ def test_what_is_published_is_opened(store: SnapshotStore) -> None:
     assert checkout.synced_at.timestamp() == 1_000_000.5
 
 
-def test_nothing_is_published_where_nothing_is(store: SnapshotStore) -> None:
+def test_nothing_is_published_where_nothing_is(store: CommitStore) -> None:
     assert store.current() is None
     assert store.open_current() is None
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
-def test_the_cache_is_for_its_user_alone(store: SnapshotStore, tmp_path: Path) -> None:
+def test_the_cache_is_for_its_user_alone(store: CommitStore, tmp_path: Path) -> None:
     publish(store, ONE)
 
     assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o700
@@ -100,7 +100,7 @@ def test_the_cache_is_for_its_user_alone(store: SnapshotStore, tmp_path: Path) -
     ],
 )
 def test_a_pointer_that_makes_no_sense_publishes_nothing(
-    text: str | bytes, store: SnapshotStore, tmp_path: Path
+    text: str | bytes, store: CommitStore, tmp_path: Path
 ) -> None:
     publish(store, ONE)
     write(tmp_path / "store" / "current.json", text)
@@ -109,9 +109,7 @@ def test_a_pointer_that_makes_no_sense_publishes_nothing(
     assert store.open_current() is None
 
 
-def test_a_snapshot_that_was_deleted_publishes_nothing(
-    store: SnapshotStore, tmp_path: Path
-) -> None:
+def test_a_snapshot_that_was_deleted_publishes_nothing(store: CommitStore, tmp_path: Path) -> None:
     publish(store, ONE)
     (tmp_path / f"store/snap/{ONE}/a.md").unlink()
     (tmp_path / f"store/snap/{ONE}").rmdir()
@@ -120,7 +118,7 @@ def test_a_snapshot_that_was_deleted_publishes_nothing(
 
 
 def test_a_commit_that_is_staged_already_is_not_written_again(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
 
@@ -131,7 +129,7 @@ def test_a_commit_that_is_staged_already_is_not_written_again(
 
 
 def test_a_commit_gets_its_name_only_when_it_is_complete(
-    store: SnapshotStore, tmp_path: Path
+    store: CommitStore, tmp_path: Path
 ) -> None:
     def write_half(folder: Path) -> Surveyed:
         fill(folder, "half")
@@ -149,7 +147,7 @@ def test_a_commit_gets_its_name_only_when_it_is_complete(
 
 
 def test_a_staging_folder_that_was_left_over_disappears_and_is_never_served(
-    store: SnapshotStore, tmp_path: Path
+    store: CommitStore, tmp_path: Path
 ) -> None:
     publish(store, ONE)
     write(tmp_path / "store/snap/.staging-dead/a.md", "half")
@@ -177,9 +175,7 @@ def test_a_staging_folder_that_was_left_over_disappears_and_is_never_served(
     ]
 
 
-def test_the_pointer_is_never_half_written(
-    store: SnapshotStore, tmp_path: Path
-) -> None:
+def test_the_pointer_is_never_half_written(store: CommitStore, tmp_path: Path) -> None:
     publish(store, ONE)
     publish(store, TWO)
     seen: set[str] = set()
@@ -193,16 +189,14 @@ def test_the_pointer_is_never_half_written(
     reader = threading.Thread(target=read)
     reader.start()
     for number in range(100):
-        store.publish(Current((ONE, TWO)[number % 2], 1.0))
+        store.publish(PublishedCommit((ONE, TWO)[number % 2], 1.0))
     stop.set()
     reader.join()
 
     assert seen == {ONE, TWO}
 
 
-def test_a_snapshot_that_nobody_reads_is_collected(
-    store: SnapshotStore, tmp_path: Path
-) -> None:
+def test_a_snapshot_that_nobody_reads_is_collected(store: CommitStore, tmp_path: Path) -> None:
     publish(store, ONE)
     reading = opened(store)
     publish(store, TWO)
@@ -214,9 +208,7 @@ def test_a_snapshot_that_nobody_reads_is_collected(
     assert not list((tmp_path / "store/snap").glob(f"{ONE}*"))
 
 
-def test_what_is_published_is_never_collected(
-    store: SnapshotStore, tmp_path: Path
-) -> None:
+def test_what_is_published_is_never_collected(store: CommitStore, tmp_path: Path) -> None:
     publish(store, ONE)
 
     collect(store)
@@ -225,7 +217,7 @@ def test_what_is_published_is_never_collected(
 
 
 def test_nothing_is_collected_while_nobody_can_tell_what_is_needed(
-    store: SnapshotStore, tmp_path: Path
+    store: CommitStore, tmp_path: Path
 ) -> None:
     publish(store, ONE)
     publish(store, TWO)
@@ -237,25 +229,25 @@ def test_nothing_is_collected_while_nobody_can_tell_what_is_needed(
 
 
 def test_a_checkout_says_who_has_signed_it_and_whether_it_is_held(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
     hold = Hold(3.5, TWO)
-    store.publish(Current(ONE, 2.5, "ada@example.com", TWO, hold))
+    store.publish(PublishedCommit(ONE, 2.5, "ada@example.com", TWO, hold))
 
     checkout = opened(store)
 
-    assert store.current() == Current(ONE, 2.5, "ada@example.com", TWO, hold)
+    assert store.current() == PublishedCommit(ONE, 2.5, "ada@example.com", TWO, hold)
     assert checkout.verified_by == "ada@example.com"
     assert checkout.hold == hold
 
 
 def test_the_commit_before_is_no_stand_in_for_one_that_was_deleted(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
     publish(store, TWO)
-    store.publish(Current(TWO, 1.0, previous=ONE))
+    store.publish(PublishedCommit(TWO, 1.0, previous=ONE))
     shutil.rmtree(store.folder(TWO))
 
     pointer = store.pointer()
@@ -266,26 +258,24 @@ def test_the_commit_before_is_no_stand_in_for_one_that_was_deleted(
     assert not list((store.directory / "snap").glob("*.lease"))
 
 
-def test_a_survey_is_kept_with_its_commit(store: SnapshotStore) -> None:
+def test_a_survey_is_kept_with_its_commit(store: CommitStore) -> None:
     with store.exclusive(timeout_seconds=10):
         store.stage(ONE, lambda folder: fill(folder, ONE) or SURVEYED)
-        store.publish(Current(ONE, 1.0))
+        store.publish(PublishedCommit(ONE, 1.0))
 
     assert opened(store).surveyed == SURVEYED
 
 
-def test_a_survey_can_be_replaced(store: SnapshotStore) -> None:
+def test_a_survey_can_be_replaced(store: CommitStore) -> None:
     publish(store, ONE)
 
-    store.revise(ONE, SURVEYED)
+    store.replace_survey(ONE, SURVEYED)
 
     assert opened(store).surveyed == SURVEYED
 
 
 @pytest.mark.parametrize("text", ['["a:b"]', "{", "[[1, 2]]", None])
-def test_a_survey_that_is_old_or_broken_does_no_harm(
-    text: str | None, store: SnapshotStore
-) -> None:
+def test_a_survey_that_is_old_or_broken_does_no_harm(text: str | None, store: CommitStore) -> None:
     publish(store, ONE)
     path = store.directory / f"snap/{ONE}.survey"
     path.unlink() if text is None else write(path, text)
@@ -294,12 +284,12 @@ def test_a_survey_that_is_old_or_broken_does_no_harm(
 
 
 def test_a_stamp_differs_as_soon_as_somebody_has_published(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     stamps = [store.stamp()]
     publish(store, ONE)
     stamps.append(store.stamp())
-    store.publish(Current(ONE, 1.0))
+    store.publish(PublishedCommit(ONE, 1.0))
     stamps.append(store.stamp())
     opened(store)
     collect(store)
@@ -309,37 +299,37 @@ def test_a_stamp_differs_as_soon_as_somebody_has_published(
 
 
 def test_how_the_last_syncs_went_is_remembered_by_every_process(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
-    attempt = Attempt(
+    attempt = SyncAttempt(
         attempted_at=1.5, failures=2, error_code="SYNC_FAILED", error_message="no"
     )
 
     with store.exclusive(timeout_seconds=10):
         before = store.attempt()
-        store.remember(attempt)
+        store.save_attempt(attempt)
 
-    assert before == Attempt()
-    assert SnapshotStore(store.directory).attempt() == attempt
+    assert before == SyncAttempt()
+    assert CommitStore(store.directory).attempt() == attempt
 
 
-def test_what_a_pointer_names_is_kept(store: SnapshotStore) -> None:
+def test_what_a_pointer_names_is_kept(store: CommitStore) -> None:
     for commit in (ONE, TWO, THREE, FOUR):
         publish(store, commit)
-    store.publish(Current(TWO, 1.0, previous=ONE, hold=Hold(1.0, THREE)))
+    store.publish(PublishedCommit(TWO, 1.0, previous=ONE, hold=Hold(1.0, THREE)))
 
     with store.exclusive(timeout_seconds=10):
-        kept = store.collect()
+        kept = store.delete_unreferenced()
 
     assert kept == store.commits() == (ONE, TWO, THREE)
 
 
 def test_the_commit_before_is_kept_even_if_the_published_one_is_gone(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
     publish(store, TWO)
-    store.publish(Current(TWO, 1.0, previous=ONE))
+    store.publish(PublishedCommit(TWO, 1.0, previous=ONE))
     shutil.rmtree(store.folder(TWO))
 
     collect(store)
@@ -348,43 +338,43 @@ def test_the_commit_before_is_kept_even_if_the_published_one_is_gone(
 
 
 def test_what_somebody_reads_is_among_the_commits_that_stay(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
     reading = opened(store)
     publish(store, TWO)
 
     with store.exclusive(timeout_seconds=10):
-        kept = store.collect()
+        kept = store.delete_unreferenced()
 
     assert kept == (ONE, TWO)
     assert reading.revision == ONE
 
 
 def test_a_staged_commit_can_be_read_before_it_is_published(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
     with store.exclusive(timeout_seconds=10):
         store.stage(TWO, lambda folder: fill(folder, TWO))
-        checkout = store.open_commit(TWO, Current(TWO, 5.0, "ada"))
-        while_read = store.collect()
+        checkout = store.open_commit(TWO, PublishedCommit(TWO, 5.0, "ada"))
+        while_read = store.delete_unreferenced()
         published = store.current()
         del checkout
-        afterwards = store.collect()
+        afterwards = store.delete_unreferenced()
 
     assert while_read == (ONE, TWO)
-    assert published == Current(ONE, 1.0)
+    assert published == PublishedCommit(ONE, 1.0)
     assert afterwards == (ONE,)
 
 
 def test_a_staged_commit_says_what_its_pointer_is_going_to_say(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     with store.exclusive(timeout_seconds=10):
         folder = store.stage(ONE, lambda folder: fill(folder, ONE))
 
-    checkout = store.open_commit(ONE, Current(ONE, 5.0, "ada"))
+    checkout = store.open_commit(ONE, PublishedCommit(ONE, 5.0, "ada"))
 
     assert checkout is not None
     assert checkout.directory == folder
@@ -393,19 +383,17 @@ def test_a_staged_commit_says_what_its_pointer_is_going_to_say(
 
 
 @pytest.mark.parametrize("commit", [TWO, "..", "", "main"])
-def test_a_commit_that_is_not_here_cannot_be_read(
-    commit: str, store: SnapshotStore
-) -> None:
+def test_a_commit_that_is_not_here_cannot_be_read(commit: str, store: CommitStore) -> None:
     publish(store, ONE)
     before = sorted(found(store.directory))
 
-    assert store.open_commit(commit, Current(ONE, 1.0)) is None
+    assert store.open_commit(commit, PublishedCommit(ONE, 1.0)) is None
     assert sorted(found(store.directory)) == before
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals of POSIX")
 def test_a_collector_that_is_killed_leaves_no_half_snapshot(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
     publish(store, TWO)
@@ -449,7 +437,7 @@ def remove(path: Path) -> None:
     ["current.json", "state.json", f"snap/{ONE}.lease", f"snap/{ONE}.survey"],
 )
 def test_whatever_stands_in_the_place_of_a_file_the_next_sync_heals_it(
-    name: str, damage: Callable[[Path], None], store: SnapshotStore
+    name: str, damage: Callable[[Path], None], store: CommitStore
 ) -> None:
     publish(store, ONE)
     damage(store.directory / name)
@@ -458,21 +446,19 @@ def test_whatever_stands_in_the_place_of_a_file_the_next_sync_heals_it(
     attempted = store.attempt()
     with store.exclusive(timeout_seconds=10):
         store.stage(ONE, lambda folder: fill(folder, ONE))
-        store.revise(ONE, SURVEYED)
-        store.remember(replace(attempted, failures=1))
-        store.publish(Current(ONE, 2.0))
-        store.collect()
+        store.replace_survey(ONE, SURVEYED)
+        store.save_attempt(replace(attempted, failures=1))
+        store.publish(PublishedCommit(ONE, 2.0))
+        store.delete_unreferenced()
 
     assert before is None or before.revision == ONE
     assert opened(store).surveyed == SURVEYED
     assert store.attempt().failures == 1
-    assert store.current() == Current(ONE, 2.0)
+    assert store.current() == PublishedCommit(ONE, 2.0)
 
 
 @pytest.mark.parametrize("name", ["snap", f"snap/{ONE}"])
-def test_a_file_in_the_place_of_a_folder_is_no_obstacle(
-    name: str, store: SnapshotStore
-) -> None:
+def test_a_file_in_the_place_of_a_folder_is_no_obstacle(name: str, store: CommitStore) -> None:
     publish(store, ONE)
     shutil.rmtree(store.directory / name)
     write(store.directory / name, "in the way")
@@ -484,7 +470,7 @@ def test_a_file_in_the_place_of_a_folder_is_no_obstacle(
     assert opened(store).revision == ONE
 
 
-def test_what_is_being_deleted_is_no_snapshot(store: SnapshotStore) -> None:
+def test_what_is_being_deleted_is_no_snapshot(store: CommitStore) -> None:
     publish(store, ONE)
     store.folder(ONE).rename(store.directory / "snap/.deleted-half")
 
@@ -492,9 +478,7 @@ def test_what_is_being_deleted_is_no_snapshot(store: SnapshotStore) -> None:
     assert store.open_current() is None
 
 
-def test_a_link_in_the_place_of_a_snapshot_is_none(
-    store: SnapshotStore, tmp_path: Path
-) -> None:
+def test_a_link_in_the_place_of_a_snapshot_is_none(store: CommitStore, tmp_path: Path) -> None:
     publish(store, ONE)
     store.folder(ONE).rename(tmp_path / "elsewhere")
     store.folder(ONE).symlink_to(tmp_path / "elsewhere")
@@ -508,7 +492,7 @@ def test_a_link_in_the_place_of_a_snapshot_is_none(
 
 
 def test_when_the_whole_cache_is_deleted_the_next_sync_makes_it_again(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     publish(store, ONE)
     reading = opened(store)
@@ -531,7 +515,7 @@ KILLED_WHILE = {
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("moment", KILLED_WHILE)
 def test_a_writer_that_is_killed_leaves_one_whole_commit_and_no_lock(
-    moment: str, store: SnapshotStore, tmp_path: Path
+    moment: str, store: CommitStore, tmp_path: Path
 ) -> None:
     publish(store, ONE)
     code = f"""{OTHER_PROCESS}
@@ -562,15 +546,11 @@ with store.exclusive(timeout_seconds=20):
 def can_trace() -> bool:
     if shutil.which("strace") is None:
         return False
-    tried = subprocess.run(
-        ["strace", "-o", os.devnull, "true"], check=False, capture_output=True
-    )
+    tried = subprocess.run(["strace", "-o", os.devnull, "true"], check=False, capture_output=True)
     return tried.returncode == 0
 
 
-needs_strace = pytest.mark.skipif(
-    not can_trace(), reason="strace is missing, or not permitted"
-)
+needs_strace = pytest.mark.skipif(not can_trace(), reason="strace is missing, or not permitted")
 
 
 @needs_strace
@@ -584,7 +564,7 @@ needs_strace = pytest.mark.skipif(
     ],
 )
 def test_a_disk_that_refuses_a_call_costs_nothing_that_is_published(
-    call: str, number: str, words: str, store: SnapshotStore
+    call: str, number: str, words: str, store: CommitStore
 ) -> None:
     publish(store, ONE)
     code = f"""{OTHER_PROCESS}
@@ -618,9 +598,7 @@ except SyncError as error:
 
 
 @needs_strace
-def test_nothing_gets_its_name_before_it_is_on_the_disk(
-    store: SnapshotStore, tmp_path: Path
-) -> None:
+def test_nothing_gets_its_name_before_it_is_on_the_disk(store: CommitStore, tmp_path: Path) -> None:
     code = f"""{OTHER_PROCESS}
 from skills_mcp.content.store.pointer import Current
 with store.exclusive(timeout_seconds=20):
@@ -658,9 +636,7 @@ with store.exclusive(timeout_seconds=20):
 
 
 @pytest.mark.spec("9.5")
-def test_only_one_process_writes_at_a_time(
-    store: SnapshotStore, tmp_path: Path
-) -> None:
+def test_only_one_process_writes_at_a_time(store: CommitStore, tmp_path: Path) -> None:
     with running_python(WRITE, tmp_path / "store") as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"writing\n"
@@ -676,7 +652,7 @@ def test_only_one_process_writes_at_a_time(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs inherited descriptors")
 def test_a_child_that_inherits_the_lock_keeps_it_when_its_parent_dies(
-    store: SnapshotStore, tmp_path: Path
+    store: CommitStore, tmp_path: Path
 ) -> None:
     orphan = f"""{OTHER_PROCESS}
 import subprocess
@@ -708,7 +684,7 @@ def age(lock: Path, seconds: float) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="nothing can be stopped")
 def test_a_writer_that_was_stopped_is_named_and_not_waited_for(
-    store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+    store: CommitStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot_store, "_SILENT_SECONDS", 0.1)
     publish(store, ONE)
@@ -740,7 +716,7 @@ with store.exclusive(timeout_seconds=20):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="nothing can be stopped")
 def test_a_writer_without_life_for_minutes_loses_its_claim(
-    store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+    store: CommitStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot_store, "_SILENT_SECONDS", 0.1)
     publish(store, ONE)
@@ -768,7 +744,7 @@ def state_of(pid: int) -> str:
 
 
 def test_an_old_lock_of_a_writer_that_works_is_not_taken(
-    store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+    store: CommitStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot_store, "_CLAIM_SECONDS", 0.0)
     with running_python(WRITE, store.directory) as writer:
@@ -782,7 +758,7 @@ def test_an_old_lock_of_a_writer_that_works_is_not_taken(
             pytest.fail("two writers")
 
 
-def is_free(store: SnapshotStore) -> bool:
+def is_free(store: CommitStore) -> bool:
     try:
         with store.exclusive(timeout_seconds=0):
             return True
@@ -791,7 +767,7 @@ def is_free(store: SnapshotStore) -> bool:
 
 
 def test_a_folder_in_the_place_of_the_lock_is_no_obstacle(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     make_folder(store.directory / "sync.lock")
 
@@ -802,9 +778,7 @@ def test_a_folder_in_the_place_of_the_lock_is_no_obstacle(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links and pipes")
 @pytest.mark.parametrize("damage", [make_link, make_pipe])
-def test_what_can_be_no_lock_is_named(
-    damage: Callable[[Path], None], store: SnapshotStore
-) -> None:
+def test_what_can_be_no_lock_is_named(damage: Callable[[Path], None], store: CommitStore) -> None:
     publish(store, ONE)
     damage(store.directory / "sync.lock")
 
@@ -817,7 +791,7 @@ def test_what_can_be_no_lock_is_named(
 
 def test_a_file_in_the_place_of_the_cache_is_named(tmp_path: Path) -> None:
     write(tmp_path / "store", "in the way")
-    store = SnapshotStore(tmp_path / "store")
+    store = CommitStore(tmp_path / "store")
 
     with (
         pytest.raises(SyncError, match="something else stands in its place"),
@@ -830,7 +804,7 @@ def test_a_file_in_the_place_of_the_cache_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks at open files")
 def test_who_waited_for_the_lock_of_a_cache_that_was_deleted_takes_the_new_one(
-    store: SnapshotStore,
+    store: CommitStore,
 ) -> None:
     held, done = threading.Event(), threading.Event()
 

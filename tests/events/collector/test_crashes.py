@@ -143,9 +143,7 @@ def test_no_event_is_lost_or_stored_twice_when_server_and_database_are_killed(
         stored = Counter(str(each["event_id"]) for each in store.events())
         store.close()
 
-    sent = {
-        f"{n}-{number}" for n, count in enumerate(counts) for number in range(count)
-    }
+    sent = {f"{n}-{number}" for n, count in enumerate(counts) for number in range(count)}
     assert len(sent) == EVENTS
     assert stored.keys() == sent
     assert set(stored.values()) == {1}

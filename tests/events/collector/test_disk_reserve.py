@@ -17,7 +17,7 @@ from skills_mcp.config import Analytics
 from skills_mcp.errors import EventStoreFullError
 from skills_mcp.events.collector.disk_reserve import DiskReserve, read_free_bytes
 from skills_mcp.events.collector.event_store import EventStore, open_engine
-from skills_mcp.events.collector.own_events import OwnEvents
+from skills_mcp.events.collector.own_events import DatabasePublisher
 from skills_mcp.events.outbox import Outbox
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.received_event import parse_received
@@ -52,7 +52,7 @@ def disk() -> Disk:
 def store(tmp_path: Path, disk: Disk) -> Iterator[EventStore]:
     engine = open_engine("", tmp_path)
     opened = EventStore(engine, RESERVE, disk.read_free_bytes)
-    opened._reserve._clock = itertools.count().__next__  # it is always due
+    opened._disk_reserve._clock = itertools.count().__next__  # it is always due
     yield opened
     opened.close()
 
@@ -100,9 +100,7 @@ def test_the_log_that_a_reader_let_grow_is_given_back(
     assert (tmp_path / "events.db-wal").stat().st_size < log // 10
 
 
-def test_old_events_are_deleted_also_from_a_full_disk(
-    store: EventStore, disk: Disk
-) -> None:
+def test_old_events_are_deleted_also_from_a_full_disk(store: EventStore, disk: Disk) -> None:
     old = {**missed("old"), "timestamp": "2020-01-01T00:00:00Z"}
     store.store(parsed(old))
     disk.size_bytes = 0
@@ -110,9 +108,7 @@ def test_old_events_are_deleted_also_from_a_full_disk(
     assert store.prune(retention_days=1) == 1
 
 
-def test_a_report_is_made_without_room_to_keep_its_figures(
-    store: EventStore, disk: Disk
-) -> None:
+def test_a_report_is_made_without_room_to_keep_its_figures(store: EventStore, disk: Disk) -> None:
     today = datetime.now(UTC)
     store.store(parsed({**missed("a"), "timestamp": today.isoformat()}))
     disk.size_bytes = 0
@@ -127,7 +123,7 @@ def test_the_events_of_the_server_itself_wait_in_its_spool(
 ) -> None:
     outbox = spooled(tmp_path / "home", missed("a"), missed("b"))
     rules = Analytics(enabled=True)
-    own = OwnEvents(outbox, lambda: rules, store)
+    own = DatabasePublisher(outbox, lambda: rules, store)
     disk.size_bytes = 0
 
     assert anyio.run(own.publish) == 0
@@ -148,7 +144,7 @@ def test_a_disk_is_measured_once_a_second_at_most(tmp_path: Path) -> None:
     reserve = DiskReserve(tmp_path, RESERVE, read_free_bytes=measure, clock=lambda: now)
 
     for _ in range(100):
-        assert reserve.has_room()
+        assert reserve.has_space()
         now += 0.1
 
     assert measured == 10
@@ -164,7 +160,7 @@ def test_a_sender_keeps_its_events_until_the_disk_has_room(
     collector = Collector(store, {"events": {"sender_bytes_per_day": 320_000}})
     outbox = spooled(tmp_path / "machine", missed("a"))
     with listening(collector.app) as url, httpx.Client(base_url=url) as client:
-        store.prepare()
+        store.ensure_schema()
         disk.size_bytes = 0
         refused = [post(client, missed("x" * 3_000)) for _ in range(10)]
         rules = Analytics(enabled=True, endpoint=f"{url}/events")
@@ -174,9 +170,7 @@ def test_a_sender_keeps_its_events_until_the_disk_has_room(
         accepted = post(client, missed("b"))
 
     # Not 429 at the end: what is not stored costs no quota.
-    assert {(each.status_code, code(each)) for each in refused} == {
-        (507, "EVENTS_DISK_FULL")
-    }
+    assert {(each.status_code, code(each)) for each in refused} == {(507, "EVENTS_DISK_FULL")}
     assert all(60 <= int(each.headers["Retry-After"]) <= 300 for each in refused)
     assert (sent, outbox.spool.count_events()) == (0, 1)
     assert collector.count('skills_events_refused_requests_total{reason="disk"}') == 11
@@ -193,9 +187,7 @@ def test_a_server_without_room_for_events_serves_skills(
     environment = {"SKILLS_MCP_HOME": str(home), "ANALYTICS_ENDPOINT": ""}
     options = ("--port", "0", "--operations-port", "0")
     with serving(environment=environment, options=options) as server:
-        answer = httpx.post(
-            server.url.replace("/mcp", "/events"), json={"events": [missed("a")]}
-        )
+        answer = httpx.post(server.url.replace("/mcp", "/events"), json={"events": [missed("a")]})
         server.wait_for_log("skills at")
         server.wait_for_log("fewer than events.reserve_bytes")
         page = httpx.get(server.url.replace("/mcp", "/api/skills"))

@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from skills_mcp.errors import EventStoreError
 from skills_mcp.events.collector.event_store import (
     EventStore,
-    Stored,
+    StoreResult,
     open_event_store,
 )
 from skills_mcp.events.collector.event_tables import events
@@ -61,7 +61,7 @@ def test_what_was_stored_is_read_as_it_was_sent(store: EventStore) -> None:
         judged("react/auth", useful=True, comment=None),
     ]
 
-    assert store.store(received(*sent)) == Stored(stored=4, known=0)
+    assert store.store(received(*sent)) == StoreResult(stored=4, duplicates=0)
 
     read = {each["event_id"]: each for each in store.events()}
     assert [parse_row(read[each["event_id"]]) for each in sent] == [
@@ -76,7 +76,7 @@ def test_an_event_that_comes_again_is_known(store: EventStore) -> None:
     first, second = received(missed("a"), missed("b"))
     store.store([first])
 
-    assert store.store([second, first, first]) == Stored(stored=1, known=2)
+    assert store.store([second, first, first]) == StoreResult(stored=1, duplicates=2)
     assert count(store) == 2
 
 
@@ -84,7 +84,7 @@ def test_an_event_without_an_id_is_known_by_what_it_says(store: EventStore) -> N
     bare = missed("a")
     del bare["event_id"]
 
-    assert store.store(received(bare, bare)) == Stored(stored=1, known=1)
+    assert store.store(received(bare, bare)) == StoreResult(stored=1, duplicates=1)
 
 
 def test_texts_that_no_database_holds_are_stored_all_the_same(
@@ -133,7 +133,7 @@ def test_events_of_some_types_are_read_alone(store: EventStore) -> None:
 
 def test_several_writers_store_each_event_once(store: EventStore) -> None:
     batch = received(*(missed(str(number)) for number in range(200)))
-    results: list[Stored] = []
+    results: list[StoreResult] = []
 
     def send(part: Sequence[ReceivedEvent]) -> None:
         begins = range(0, len(part), 50)
@@ -150,13 +150,13 @@ def test_several_writers_store_each_event_once(store: EventStore) -> None:
 
     assert count(store) == 200
     assert sum(each.stored for each in results) == 200
-    assert sum(each.known for each in results) == 400
+    assert sum(each.duplicates for each in results) == 400
 
 
 def test_events_and_heartbeats_are_stored_together_or_not_at_all(
     store: EventStore,
 ) -> None:
-    store.prepare()
+    store.ensure_schema()
     with store.writing() as connection:
         connection.exec_driver_sql("DROP TABLE heartbeats")
 
@@ -175,20 +175,20 @@ def test_the_fleet_is_the_newest_heartbeat_of_each_server(store: EventStore) -> 
     store.store_heartbeat(beat("two", happened_at=NOW - hour))
     store.store_heartbeat(beat("gone", happened_at=NOW - 3 * yesterday))
 
-    fleet = store.fleet(NOW - yesterday)
+    fleet = store.read_fleet(NOW - yesterday)
 
     assert fleet == (newest, beat("two", happened_at=NOW - hour))
 
 
 def test_a_heartbeat_that_comes_again_is_known(store: EventStore) -> None:
-    assert store.store((), [beat()]) == Stored(stored=1, known=0)
-    assert store.store((), [beat()]) == Stored(stored=0, known=1)
+    assert store.store((), [beat()]) == StoreResult(stored=1, duplicates=0)
+    assert store.store((), [beat()]) == StoreResult(stored=0, duplicates=1)
 
 
 def test_a_server_whose_clock_is_ahead_is_heard_from_now(store: EventStore) -> None:
     store.store_heartbeat(beat(happened_at=NOW + timedelta(days=4000)))
 
-    (found,) = store.fleet(NOW - timedelta(minutes=1))
+    (found,) = store.read_fleet(NOW - timedelta(minutes=1))
 
     assert found.happened_at <= datetime.now(UTC)
 
@@ -202,7 +202,7 @@ def test_what_is_older_than_the_retention_is_deleted(store: EventStore) -> None:
     assert store.prune(30) == 0
 
     assert count(store) == 2
-    assert len(store.fleet(NOW - timedelta(days=100))) == 1
+    assert len(store.read_fleet(NOW - timedelta(days=100))) == 1
 
 
 def test_an_event_of_the_future_is_deleted_when_it_has_been_here_that_long(
@@ -216,9 +216,7 @@ def test_an_event_of_the_future_is_deleted_when_it_has_been_here_that_long(
     assert store.prune(30) == 1
 
 
-def test_little_is_deleted_at_once(
-    store: EventStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_little_is_deleted_at_once(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skills_mcp.events.collector.event_store._PRUNED_ROWS", 2)
     store.store(received(*(old(31) for _ in range(5))))
 

@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from skills_mcp.events.collector import schema_upgrade
 from skills_mcp.events.collector.event_store import EventStore, open_engine
 from skills_mcp.events.collector.event_tables import metadata
-from skills_mcp.events.collector.schema_upgrade import upgrade_schema
+from skills_mcp.events.collector.schema_upgrade import migrate_schema
 from skills_mcp.events.received_event import parse_received
 from tests.features.report.happenings import missed
 
@@ -28,11 +28,9 @@ store.prepare()
 """
 
 
-def test_the_revisions_make_the_tables_that_the_program_uses(
-    address: str, tmp_path: Path
-) -> None:
+def test_the_revisions_make_the_tables_that_the_program_uses(address: str, tmp_path: Path) -> None:
     engine = open_engine(address, tmp_path)
-    upgrade_schema(engine)
+    migrate_schema(engine)
 
     with engine.connect() as connection:
         options = {"version_table": schema_upgrade._VERSION_TABLE}
@@ -43,13 +41,10 @@ def test_the_revisions_make_the_tables_that_the_program_uses(
     assert differences == []
 
 
-def test_servers_that_start_together_make_the_tables_once(
-    address: str, tmp_path: Path
-) -> None:
+def test_servers_that_start_together_make_the_tables_once(address: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", OPEN, address, str(tmp_path)]
     started = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(3)
+        subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)
     ]
 
     for process in started:
@@ -68,7 +63,7 @@ def test_two_databases_of_one_process_are_made_at_once(tmp_path: Path) -> None:
     ]
 
     with ThreadPoolExecutor(len(stores)) as threads:
-        list(threads.map(EventStore.prepare, stores))
+        list(threads.map(EventStore.ensure_schema, stores))
 
     assert [list(each.events()) for each in stores] == [[]] * len(stores)
     for each in stores:
@@ -77,7 +72,7 @@ def test_two_databases_of_one_process_are_made_at_once(tmp_path: Path) -> None:
 
 def test_events_of_an_older_schema_stay(address: str, tmp_path: Path) -> None:
     older = open_engine(address, tmp_path)
-    upgrade_schema(older, "0001")
+    migrate_schema(older, "0001")
     store = EventStore(older)
     store._is_ready = True
     store.store([parse_received(missed("a task"))])
@@ -109,6 +104,6 @@ def test_tables_of_a_newer_version_are_used_as_they_are(
 
 
 def test_revisions_are_one_after_the_other() -> None:
-    script = ScriptDirectory(str(schema_upgrade.REVISIONS))
+    script = ScriptDirectory(str(schema_upgrade.MIGRATIONS))
 
     assert len(script.get_heads()) == 1

@@ -37,8 +37,8 @@ def test_each_week_has_what_agents_got_in_it(store: EventStore) -> None:
 
     its = counted.skills["ui/auth"]
     assert its.weeks == [1, *[0] * (WEEKS - 3), 1, 2]
-    assert (its.given, its.picked) == (4, 1)
-    assert its.last_given == datetime(2026, 11, 23, 12, tzinfo=UTC)
+    assert (its.served, its.picked) == (4, 1)
+    assert its.last_served == datetime(2026, 11, 23, 12, tzinfo=UTC)
     assert counted.used_paths == {"ui/auth", "api/errors"}
     assert counted.week(WEEKS - 1) == date(2026, 11, 17)
 
@@ -47,8 +47,7 @@ def test_feedback_is_no_use_and_its_comments_are_the_newest(
     store: EventStore,
 ) -> None:
     rated = [
-        at(judged("ui/auth", useful=n % 2 == 0, comment=f"said {n} days ago"), n)
-        for n in range(12)
+        at(judged("ui/auth", useful=n % 2 == 0, comment=f"said {n} days ago"), n) for n in range(12)
     ]
     keep(store, *rated, at(judged("ui/auth", useful=True, comment=None), 0))
 
@@ -56,9 +55,7 @@ def test_feedback_is_no_use_and_its_comments_are_the_newest(
 
     its = counted.skills["ui/auth"]
     assert (its.useful, its.not_useful) == (7, 6)
-    assert [each.text for each in its.comments] == [
-        f"said {n} days ago" for n in range(10)
-    ]
+    assert [each.text for each in its.comments] == [f"said {n} days ago" for n in range(10)]
     assert [each.useful for each in its.comments[:2]] == [True, False]
     assert counted.used_paths == frozenset()
 
@@ -69,4 +66,4 @@ def test_values_of_another_type_are_no_fault_of_the_others(store: EventStore) ->
 
     its = count_skills(store, TODAY).skills["ui/auth"]
 
-    assert (its.given, its.picked) == (2, 0)
+    assert (its.served, its.picked) == (2, 0)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from skills_mcp.features.embeddings.client import Client
+from skills_mcp.features.embeddings.client import EmbeddingClient
 from tests.features.embeddings.embedding_server import (
     EmbeddingServer,
     provider_for,
@@ -19,7 +19,7 @@ def server() -> Iterator[EmbeddingServer]:
 
 
 @pytest.fixture
-def client(server: EmbeddingServer) -> Iterator[Client]:
-    client = Client(provider_for(server))
+def client(server: EmbeddingServer) -> Iterator[EmbeddingClient]:
+    client = EmbeddingClient(provider_for(server))
     yield client
     client.close()

@@ -12,7 +12,10 @@ from typing import Any, Literal
 import numpy as np
 
 from skills_mcp.config import Embedding
-from skills_mcp.features.embeddings.client import Provider, derive_provider
+from skills_mcp.features.embeddings.client import (
+    EmbeddingProvider,
+    derive_embedding_provider,
+)
 from skills_mcp.skills.model import Skill
 from tests.support import make_skill
 
@@ -97,9 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         if told == "drip":
             self._drip()
             return
-        answer = told or vectors_answer(
-            [self.server.vector_of(text) for text in body["input"]]
-        )
+        answer = told or vectors_answer([self.server.vector_of(text) for text in body["input"]])
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
@@ -141,8 +142,8 @@ def rules_for(server: EmbeddingServer, **more: Any) -> Embedding:
     return Embedding.model_validate(values)
 
 
-def provider_for(server: EmbeddingServer, **more: Any) -> Provider:
-    return derive_provider(rules_for(server, **more), {"OPENAI_API_KEY": KEY})
+def provider_for(server: EmbeddingServer, **more: Any) -> EmbeddingProvider:
+    return derive_embedding_provider(rules_for(server, **more), {"OPENAI_API_KEY": KEY})
 
 
 def example_skills() -> list[Skill]:

@@ -8,7 +8,7 @@ from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
     Mask,
-    WordEvidence,
+    TermWeight,
 )
 from skills_mcp.skills.model import Skill
 
@@ -21,16 +21,16 @@ class LexicalMatcher:
     def __init__(self, skills: Sequence[Skill]) -> None:
         self._skills = skills
 
-    def rate(self, context: str, *, within: Mask = None) -> float:
-        best = self.score(context, most=1, within=within)
+    def quick_score(self, context: str, *, within: Mask = None) -> float:
+        best = self.score(context, limit=1, within=within)
         return float(best[0].score) if best else 0.0
 
     def score(
         self,
         context: str,
         *,
-        least: Fraction | None = None,
-        most: int | None = None,
+        min_score: Fraction | None = None,
+        limit: int | None = None,
         within: Mask = None,
     ) -> tuple[Candidate, ...]:
         found = [
@@ -38,17 +38,15 @@ class LexicalMatcher:
             for number, skill in enumerate(self._skills)
             if within is None or within[number]
             for score in [self._score(context, skill)]
-            if score and (least is None or score >= least)
+            if score and (min_score is None or score >= min_score)
         ]
         ordered = sorted(found, key=lambda c: (-c.score, c.skill.path))
-        return tuple(ordered[:most])
+        return tuple(ordered[:limit])
 
-    def weigh(self, context: str) -> tuple[WordEvidence, ...]:
+    def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
         words = context.lower().split()
         share = 1 / len(words) if words else 0.0
-        return tuple(
-            WordEvidence(typed=w, term=w, weight=share, skills=1) for w in words
-        )
+        return tuple(TermWeight(typed=w, term=w, weight=share, skills=1) for w in words)
 
     def explain(
         self,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from skills_mcp.config import Embedding
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.embeddings.client import (
-    Client,
+    EmbeddingClient,
     EmbeddingError,
-    derive_provider,
+    derive_embedding_provider,
     parse_vectors,
 )
 from tests.features.embeddings.embedding_server import (
@@ -32,8 +32,8 @@ from tests.features.embeddings.embedding_server import (
 def test_each_provider_has_an_address_a_model_and_a_variable_for_its_key() -> None:
     environment = {"OPENAI_API_KEY": KEY, "GEMINI_API_KEY": "AIza"}
 
-    openai = derive_provider(Embedding(provider="openai"), environment)
-    gemini = derive_provider(Embedding(provider="gemini"), environment)
+    openai = derive_embedding_provider(Embedding(provider="openai"), environment)
+    gemini = derive_embedding_provider(Embedding(provider="gemini"), environment)
 
     assert openai.address == "https://api.openai.com/v1"
     assert openai.model == "text-embedding-3-small"
@@ -51,7 +51,7 @@ def test_the_operator_may_name_another_address_model_and_variable() -> None:
         api_key_env="OUR_KEY",
     )
 
-    provider = derive_provider(rules, {"OUR_KEY": "ours\n", "OPENAI_API_KEY": KEY})
+    provider = derive_embedding_provider(rules, {"OUR_KEY": "ours\n", "OPENAI_API_KEY": KEY})
 
     assert provider.address == "https://gateway.example/v1"
     assert provider.model == "other"
@@ -59,11 +59,9 @@ def test_the_operator_may_name_another_address_model_and_variable() -> None:
 
 
 def test_a_server_of_ones_own_needs_no_key() -> None:
-    rules = Embedding(
-        provider="openai-compatible", base_url="http://localhost:1/v1", model="bge"
-    )
+    rules = Embedding(provider="openai-compatible", base_url="http://localhost:1/v1", model="bge")
 
-    provider = derive_provider(rules, {"OPENAI_API_KEY": KEY})
+    provider = derive_embedding_provider(rules, {"OPENAI_API_KEY": KEY})
 
     assert provider.key == ""
     assert provider.find_fault() == ""
@@ -79,26 +77,26 @@ def test_a_server_of_ones_own_needs_an_address_and_a_model(
     rules = Embedding(provider="openai-compatible", **given)  # type: ignore[arg-type]
 
     with pytest.raises(ConfigError, match=f"^embedding.{missing}: "):
-        derive_provider(rules, {})
+        derive_embedding_provider(rules, {})
 
 
 @pytest.mark.parametrize("key", ["", " ", "sk\nEvil: 1", "sk-ä", "two words"])
 def test_what_can_be_no_key_is_named_by_its_variable_and_never_shown(key: str) -> None:
-    provider = derive_provider(Embedding(provider="openai"), {"OPENAI_API_KEY": key})
+    provider = derive_embedding_provider(Embedding(provider="openai"), {"OPENAI_API_KEY": key})
 
     assert "OPENAI_API_KEY" in provider.find_fault()
     assert not key.strip() or key not in provider.find_fault()
 
 
 def test_the_key_is_not_in_what_a_debugger_or_a_log_would_print() -> None:
-    provider = derive_provider(Embedding(provider="openai"), {"OPENAI_API_KEY": KEY})
+    provider = derive_embedding_provider(Embedding(provider="openai"), {"OPENAI_API_KEY": KEY})
 
     assert KEY not in repr(provider)
 
 
 def test_vectors_of_another_model_address_or_length_have_other_names() -> None:
     every = [
-        derive_provider(Embedding(provider="openai", **more), {})
+        derive_embedding_provider(Embedding(provider="openai", **more), {})
         for more in (
             {},
             {"model": "other"},
@@ -111,15 +109,13 @@ def test_vectors_of_another_model_address_or_length_have_other_names() -> None:
     assert len({provider.space() for provider in every}) == len(every)
 
 
-def ask(client: Client, *texts: str) -> EmbeddingError:
+def ask(client: EmbeddingClient, *texts: str) -> EmbeddingError:
     with pytest.raises(EmbeddingError) as caught:
         client.embed(texts or ["text"], timeout_seconds=10)
     return caught.value
 
 
-def test_texts_are_sent_as_openai_has_it(
-    client: Client, server: EmbeddingServer
-) -> None:
+def test_texts_are_sent_as_openai_has_it(client: EmbeddingClient, server: EmbeddingServer) -> None:
     matrix = client.embed(["a bill", "日本 \N{PILE OF POO}"], timeout_seconds=10)
 
     [received] = server.received
@@ -135,7 +131,7 @@ def test_texts_are_sent_as_openai_has_it(
 def test_the_length_of_a_vector_is_sent_if_the_operator_wants_one(
     server: EmbeddingServer,
 ) -> None:
-    client = Client(provider_for(server, dimensions=DIMENSIONS))
+    client = EmbeddingClient(provider_for(server, dimensions=DIMENSIONS))
 
     client.embed(["text"], timeout_seconds=10)
 
@@ -144,7 +140,7 @@ def test_the_length_of_a_vector_is_sent_if_the_operator_wants_one(
 
 
 def test_a_server_of_ones_own_gets_no_key(server: EmbeddingServer) -> None:
-    client = Client(provider_for(server, provider="openai-compatible", model="bge"))
+    client = EmbeddingClient(provider_for(server, provider="openai-compatible", model="bge"))
 
     client.embed(["text"], timeout_seconds=10)
 
@@ -153,7 +149,7 @@ def test_a_server_of_ones_own_gets_no_key(server: EmbeddingServer) -> None:
 
 
 def test_a_client_that_was_closed_opens_again(
-    client: Client, server: EmbeddingServer
+    client: EmbeddingClient, server: EmbeddingServer
 ) -> None:
     client.embed(["text"], timeout_seconds=10)
     client.close()
@@ -165,7 +161,7 @@ def test_a_client_that_was_closed_opens_again(
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refused_key_is_named_by_its_variable(
-    status: int, client: Client, server: EmbeddingServer
+    status: int, client: EmbeddingClient, server: EmbeddingServer
 ) -> None:
     server.told.append(error_answer(status, f"Incorrect API key provided: {KEY}"))
 
@@ -177,7 +173,7 @@ def test_a_refused_key_is_named_by_its_variable(
 
 @pytest.mark.parametrize("status", [400, 404, 413, 422])
 def test_what_the_provider_says_about_a_wrong_request_is_shown_in_one_short_line(
-    status: int, client: Client, server: EmbeddingServer
+    status: int, client: EmbeddingClient, server: EmbeddingServer
 ) -> None:
     said = f"no model\nof that name for {KEY} " + "x" * 500
     server.told.append(error_answer(status, said))
@@ -191,7 +187,7 @@ def test_what_the_provider_says_about_a_wrong_request_is_shown_in_one_short_line
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
 def test_what_may_be_over_later_is_known_for_it(
-    status: int, client: Client, server: EmbeddingServer
+    status: int, client: EmbeddingClient, server: EmbeddingServer
 ) -> None:
     server.told.append(Answer(status, b"<html>"))
 
@@ -207,7 +203,7 @@ def test_what_may_be_over_later_is_known_for_it(
     [("7", 7), ("0", 0), ("99999999", 3600), ("soon", None), ("-1", None)],
 )
 def test_a_provider_may_say_when_to_come_back(
-    header: str, seconds: float | None, client: Client, server: EmbeddingServer
+    header: str, seconds: float | None, client: EmbeddingClient, server: EmbeddingServer
 ) -> None:
     server.told.append(error_answer(429, Retry_After=header))
 
@@ -216,7 +212,7 @@ def test_a_provider_may_say_when_to_come_back(
 
 @pytest.mark.parametrize("days, seconds", [(1, 3600), (-1, 0)])
 def test_it_may_say_so_with_a_date(
-    days: int, seconds: float, client: Client, server: EmbeddingServer
+    days: int, seconds: float, client: EmbeddingClient, server: EmbeddingServer
 ) -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(days=days), usegmt=True)
     server.told.append(error_answer(429, Retry_After=date))
@@ -225,7 +221,7 @@ def test_it_may_say_so_with_a_date(
 
 
 def test_a_redirect_is_not_followed_with_the_key(
-    client: Client, server: EmbeddingServer
+    client: EmbeddingClient, server: EmbeddingServer
 ) -> None:
     with serving() as elsewhere:
         location = {"Location": f"{elsewhere.url}/embeddings"}
@@ -239,7 +235,7 @@ def test_a_redirect_is_not_followed_with_the_key(
 
 
 def test_a_server_that_says_nothing_is_given_up(
-    client: Client, server: EmbeddingServer
+    client: EmbeddingClient, server: EmbeddingServer
 ) -> None:
     server.told.append("hang")
 
@@ -253,14 +249,14 @@ def test_a_server_that_is_not_there_is_no_fault_of_ours() -> None:
     with serving() as gone:
         provider = provider_for(gone)
 
-    error = ask(Client(provider))
+    error = ask(EmbeddingClient(provider))
 
     assert "cannot be reached" in str(error)
     assert error.is_passing
 
 
 def test_a_reply_that_has_no_end_is_not_read_to_it(
-    client: Client, server: EmbeddingServer
+    client: EmbeddingClient, server: EmbeddingServer
 ) -> None:
     server.told.append(Answer(body=b" " * 400_000))
 
@@ -268,7 +264,7 @@ def test_a_reply_that_has_no_end_is_not_read_to_it(
 
 
 def test_a_reply_of_the_wrong_count_or_without_numbers_is_refused(
-    client: Client, server: EmbeddingServer
+    client: EmbeddingClient, server: EmbeddingServer
 ) -> None:
     server.told.append(vectors_answer([[1.0, 2.0]]))
     server.told.append(vectors_answer([[float("nan"), 2.0]]))
@@ -278,7 +274,7 @@ def test_a_reply_of_the_wrong_count_or_without_numbers_is_refused(
 
 
 def test_a_reply_that_comes_drop_by_drop_is_given_up(
-    client: Client, server: EmbeddingServer
+    client: EmbeddingClient, server: EmbeddingServer
 ) -> None:
     server.told.append("drip")
 
@@ -289,7 +285,7 @@ def test_a_reply_that_comes_drop_by_drop_is_given_up(
 
 
 def test_the_key_is_in_no_log_not_even_of_the_library(
-    client: Client, server: EmbeddingServer, caplog: pytest.LogCaptureFixture
+    client: EmbeddingClient, server: EmbeddingServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="")
     server.told.extend([error_answer(401, KEY), error_answer(500, KEY)])
@@ -304,7 +300,7 @@ def test_the_key_is_in_no_log_not_even_of_the_library(
 
 
 def test_a_proxy_that_cannot_be_used_is_told_without_its_password(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: EmbeddingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "nonsense://ada:password@proxy")
@@ -389,9 +385,7 @@ JSON = st.recursive(
 @given(data=JSON)
 def test_whatever_json_there_is_it_is_vectors_or_an_error(data: object) -> None:
     try:
-        matrix = parse_vectors(
-            json.dumps({"data": data}).encode(), count=1, dimensions=0
-        )
+        matrix = parse_vectors(json.dumps({"data": data}).encode(), count=1, dimensions=0)
     except EmbeddingError:
         return
     assert abs(float(np.linalg.norm(matrix)) - 1) < 1e-6

@@ -4,7 +4,7 @@ import pytest
 
 from skills_mcp.config import Embedding
 from skills_mcp.errors import ConfigError
-from skills_mcp.features.embeddings import open_embedding
+from skills_mcp.features.embeddings import open_embedder
 from tests.features.embeddings.embedding_server import (
     KEY,
     EmbeddingServer,
@@ -44,7 +44,7 @@ def test_nothing_heavy_is_imported_and_nothing_is_written_to_open_it(
 
 
 def test_by_default_there_are_no_embeddings(tmp_path: Path) -> None:
-    assert open_embedding(Embedding(), {"OPENAI_API_KEY": KEY}, tmp_path) is None
+    assert open_embedder(Embedding(), {"OPENAI_API_KEY": KEY}, tmp_path) is None
 
 
 def test_a_meaning_that_does_not_count_is_not_asked_for(
@@ -52,14 +52,14 @@ def test_a_meaning_that_does_not_count_is_not_asked_for(
 ) -> None:
     rules = rules_for(server, weight=0.0)
 
-    assert open_embedding(rules, {"OPENAI_API_KEY": KEY}, tmp_path) is None
+    assert open_embedder(rules, {"OPENAI_API_KEY": KEY}, tmp_path) is None
 
 
 @pytest.mark.parametrize("environment", [{}, {"OPENAI_API_KEY": "sk\n-1"}])
 def test_without_a_key_words_decide_and_the_variable_is_named(
     environment: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    opened = open_embedding(Embedding(provider="openai"), environment, tmp_path)
+    opened = open_embedder(Embedding(provider="openai"), environment, tmp_path)
 
     assert opened is None
     assert "OPENAI_API_KEY" in caplog.text
@@ -68,23 +68,23 @@ def test_without_a_key_words_decide_and_the_variable_is_named(
 
 def test_what_the_operator_has_to_say_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^embedding\.base_url: "):
-        open_embedding(Embedding(provider="openai-compatible"), {}, tmp_path)
+        open_embedder(Embedding(provider="openai-compatible"), {}, tmp_path)
 
 
 def test_from_the_settings_to_a_skill_that_shares_no_word_with_the_task(
     server: EmbeddingServer, tmp_path: Path
 ) -> None:
     skills = example_skills()
-    embedder = open_embedding(
+    embedder = open_embedder(
         rules_for(server, timeout_seconds=20), {"OPENAI_API_KEY": KEY}, tmp_path
     )
     assert embedder
-    vectors = embedder.vectors_of(skills)
-    matcher = vectors.fuse(LexicalMatcher(skills))
+    vectors = embedder.make_vectors(skills)
+    matcher = vectors.to_hybrid(LexicalMatcher(skills))
 
     vectors.prepare()
     found = matcher.score("What do our\n customers owe us?")
-    embedder.vectors_of(skills).fuse(LexicalMatcher(skills)).score("deploy")
+    embedder.make_vectors(skills).to_hybrid(LexicalMatcher(skills)).score("deploy")
     embedder.close()
 
     assert [candidate.skill.path for candidate in found] == ["billing"]
@@ -92,25 +92,23 @@ def test_from_the_settings_to_a_skill_that_shares_no_word_with_the_task(
     assert {each.key for each in server.received} == {f"Bearer {KEY}"}
     assert embedder.secret == KEY
     assert KEY not in repr(embedder)
-    assert KEY.encode() not in b"".join(
-        path.read_bytes() for path in tmp_path.rglob("*.npy")
-    )
+    assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*.npy"))
 
 
 def test_a_server_that_hangs_leaves_the_words(
     server: EmbeddingServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     skills = example_skills()
-    embedder = open_embedding(
+    embedder = open_embedder(
         rules_for(server, timeout_seconds=0.1), {"OPENAI_API_KEY": KEY}, tmp_path
     )
     assert embedder
-    vectors = embedder.vectors_of(skills)
+    vectors = embedder.make_vectors(skills)
     vectors.prepare()
     server.told.append("hang")
     plain = LexicalMatcher(skills)
 
-    found = vectors.fuse(plain).score("write a release")
+    found = vectors.to_hybrid(plain).score("write a release")
 
     assert found == plain.score("write a release")
     assert "Tasks are compared by their words alone: " in caplog.text

@@ -16,20 +16,20 @@ from skills_mcp.features.embeddings.client import (
     parse_vectors,
 )
 from skills_mcp.features.embeddings.fused import (
-    _REMEMBERED,
+    _CACHED_QUERIES,
     MILLION,
     PAUSE_SECONDS,
-    FusedMatcher,
-    Meanings,
-    TaskVectors,
-    compose_task_text,
-    derive_fit,
-    find_nearest,
+    HybridMatcher,
+    QueryEmbedder,
+    VectorIndex,
+    compose_query_text,
+    find_nearest_neighbors,
+    fuse_scores,
 )
-from skills_mcp.features.embeddings.skill_vectors import compose_skill_text
-from skills_mcp.routing.decision import choose
+from skills_mcp.features.embeddings.skill_vectors import compose_embedded_text
+from skills_mcp.routing.decision import score_and_decide
 from skills_mcp.routing.matcher import Candidate, Evidence, Matcher
-from skills_mcp.routing.ranked import RankedMatcher, derive_document
+from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Skill, SkillPath
 from tests.features.embeddings.embedding_server import (
@@ -45,15 +45,13 @@ PARAPHRASE = "what do our customers owe us"
 
 
 def embed(text: str) -> Vector:
-    vector: Vector = parse_vectors(
-        vectors_answer([vector_of(text)]).body, count=1, dimensions=0
-    )[0]
+    vector: Vector = parse_vectors(vectors_answer([vector_of(text)]).body, count=1, dimensions=0)[0]
     return vector
 
 
-def meanings_of(skills: Sequence[Skill]) -> Meanings:
-    vectors = np.stack([embed(compose_skill_text(skill)) for skill in skills])
-    return Meanings.of([skill.path for skill in skills], vectors)
+def meanings_of(skills: Sequence[Skill]) -> VectorIndex:
+    vectors = np.stack([embed(compose_embedded_text(skill)) for skill in skills])
+    return VectorIndex.of([skill.path for skill in skills], vectors)
 
 
 def fuse(
@@ -63,20 +61,20 @@ def fuse(
     ask: Callable[[str], Vector] = embed,
     weight: float = 0.3,
     is_ready: bool = True,
-) -> FusedMatcher:
+) -> HybridMatcher:
     meanings = meanings_of(skills)
-    return FusedMatcher(
+    return HybridMatcher(
         lexical or LexicalMatcher(skills),
         skills,
-        meanings=lambda: meanings if is_ready else None,
-        task_vectors=TaskVectors(ask, timeout_seconds=20, clock=lambda: 0.0),
+        find_vectors=lambda: meanings if is_ready else None,
+        query_embedder=QueryEmbedder(ask, timeout_seconds=20, clock=lambda: 0.0),
         weight=weight,
         model="model",
     )
 
 
 def score_of(words: Fraction, likeness: int, weight: float) -> Fraction:
-    return Fraction(derive_fit(words, likeness, weight).millionths, MILLION)
+    return Fraction(fuse_scores(words, likeness, weight).millionths, MILLION)
 
 
 def paths(candidates: Sequence[Candidate]) -> list[str]:
@@ -115,9 +113,7 @@ WEIGHTS = st.floats(0, 1)
 
 
 @given(words=SCORES, weight=WEIGHTS)
-def test_without_meaning_the_words_have_their_share(
-    words: Fraction, weight: float
-) -> None:
+def test_without_meaning_the_words_have_their_share(words: Fraction, weight: float) -> None:
     assert score_of(words, 0, weight) <= words
     assert float(score_of(words, 0, 0)) == pytest.approx(words, abs=2e-6)
 
@@ -152,7 +148,7 @@ def test_what_fits_hardly_at_all_has_a_score_and_what_does_not_has_none(
 
 
 def test_what_does_not_fit_at_all_owes_nothing_to_words() -> None:
-    assert derive_fit(Fraction(0), 0, 0.3).share_of_words == 0
+    assert fuse_scores(Fraction(0), 0, 0.3).lexical_share == 0
 
 
 def test_the_meaning_decides_between_skills_that_the_words_find_equal() -> None:
@@ -196,13 +192,11 @@ def other_model(_text: str) -> Vector:
 @pytest.mark.parametrize("task", [PARAPHRASE, "write a release", "auth", "", "nothing"])
 @pytest.mark.parametrize("least", [None, Fraction(1, 2)])
 @pytest.mark.parametrize("most", [None, 1])
-@pytest.mark.parametrize(
-    "ask, is_ready", [(fail, True), (other_model, True), (embed, False)]
-)
+@pytest.mark.parametrize("ask, is_ready", [(fail, True), (other_model, True), (embed, False)])
 def test_without_vectors_the_answer_is_exactly_that_of_the_words(
     task: str,
-    least: Fraction | None,
-    most: int | None,
+    min_score: Fraction | None,
+    limit: int | None,
     ask: Callable[[str], Vector],
     is_ready: bool,  # noqa: FBT001
 ) -> None:
@@ -211,12 +205,12 @@ def test_without_vectors_the_answer_is_exactly_that_of_the_words(
     within = np.array([True, False, True])
 
     for mask in (None, within):
-        assert fused.score(task, least=least, most=most, within=mask) == plain.score(
-            task, least=least, most=most, within=mask
+        assert fused.score(task, min_score=min_score, limit=limit, within=mask) == plain.score(
+            task, min_score=min_score, limit=limit, within=mask
         )
     for skill in skills:
         assert fused.explain(task, skill) == plain.explain(task, skill)
-    assert fused.weigh(task) == plain.weigh(task)
+    assert fused.weigh_terms(task) == plain.weigh_terms(task)
 
 
 def test_a_task_that_is_a_name_is_answered_without_asking_anybody() -> None:
@@ -242,9 +236,9 @@ def test_of_a_long_task_only_the_part_that_counts_is_sent() -> None:
 
     matcher = fuse(skills, lexical=ranked_matcher(skills), ask=ask)
     noise = "".join(f"line {number} of the noise\n" for number in range(5_000))
-    choose(matcher, f"{skills[0].description}\n\n{noise}", Matching())
+    score_and_decide(matcher, f"{skills[0].description}\n\n{noise}", Matching())
 
-    assert asked == [compose_task_text(skills[0].description)]
+    assert asked == [compose_query_text(skills[0].description)]
 
 
 def test_what_scores_too_low_and_what_is_too_much_is_left_out() -> None:
@@ -254,9 +248,9 @@ def test_what_scores_too_low_and_what_is_too_much_is_left_out() -> None:
 
     every = matcher.score(PARAPHRASE)
 
-    assert paths(matcher.score(PARAPHRASE, most=2)) == ["s0", "s1"]
-    assert matcher.score(PARAPHRASE, least=every[0].score) == every
-    assert matcher.score(PARAPHRASE, least=every[0].score + Fraction(1, 10**9)) == ()
+    assert paths(matcher.score(PARAPHRASE, limit=2)) == ["s0", "s1"]
+    assert matcher.score(PARAPHRASE, min_score=every[0].score) == every
+    assert matcher.score(PARAPHRASE, min_score=every[0].score + Fraction(1, 10**9)) == ()
 
 
 def test_a_mask_narrows_before_anything_is_ranked() -> None:
@@ -265,7 +259,7 @@ def test_a_mask_narrows_before_anything_is_ranked() -> None:
     within = np.zeros(200, np.bool_)
     within[150] = True
 
-    found = fuse(skills).score(PARAPHRASE, most=1, within=within)
+    found = fuse(skills).score(PARAPHRASE, limit=1, within=within)
 
     assert paths(found) == ["s150"]
 
@@ -278,7 +272,7 @@ def test_a_skill_behind_the_best_fifty_by_words_keeps_its_words() -> None:
     words = {str(c.skill.path): c.score for c in LexicalMatcher(skills).score(task)}
     likeness = meanings_of(skills).compare(embed(task))
 
-    found = {str(c.skill.path): c.score for c in fuse(skills).score(task, most=100)}
+    found = {str(c.skill.path): c.score for c in fuse(skills).score(task, limit=100)}
 
     assert words["z"] == Fraction(2, 3)
     assert found["z"] == score_of(words["z"], int(likeness[60]), 0.3)
@@ -299,9 +293,7 @@ def test_narrowing_to_the_nearest_gives_nobody_a_better_score_by_words() -> None
     matcher = fuse(skills)
     matcher._lexical = Eager(skills)
 
-    scores = {
-        str(c.skill.path): c.score for c in matcher.score("note customers", most=9)
-    }
+    scores = {str(c.skill.path): c.score for c in matcher.score("note customers", limit=9)}
 
     assert scores["z"] <= score_of(Fraction(1, 2), MILLION, 0.3)
 
@@ -365,9 +357,7 @@ def test_evidence_that_a_priority_takes_away_is_worth_nothing() -> None:
         def score(self, context: str, **_: object) -> tuple[Candidate, ...]:
             return tuple(Candidate(each, Fraction(0), ()) for each in skills if context)
 
-        def explain(
-            self, context: str, skill: Skill, **_: object
-        ) -> tuple[Evidence, ...]:
+        def explain(self, context: str, skill: Skill, **_: object) -> tuple[Evidence, ...]:
             [given] = LexicalMatcher.explain(self, context, skill)
             return given, replace(given, where="priority", worth=-given.worth)
 
@@ -416,16 +406,14 @@ def test_a_skill_that_the_matcher_does_not_know_has_the_words_alone() -> None:
 
 def test_the_ranked_algorithm_finds_a_paraphrase_with_it_and_none_without() -> None:
     skills = example_skills()
-    ranked = RankedMatcher(TextIndex.build(map(derive_document, skills)), skills)
+    ranked = RankedMatcher(TextIndex.build(map(to_indexed_document, skills)), skills)
     task = "do customers owe"
 
     fused = fuse(skills, lexical=ranked)
 
     assert ranked.score(task) == ()
-    assert paths(fused.score(task, most=1)) == ["billing"]
-    assert fuse(skills, lexical=ranked, ask=fail).score("invoice") == (
-        ranked.score("invoice")
-    )
+    assert paths(fused.score(task, limit=1)) == ["billing"]
+    assert fuse(skills, lexical=ranked, ask=fail).score("invoice") == (ranked.score("invoice"))
     for words in (task, "write an invoice", "deploy the login"):
         scores = {c.skill.path: c.score for c in fused.score(words)}
         for skill in skills:
@@ -433,8 +421,8 @@ def test_the_ranked_algorithm_finds_a_paraphrase_with_it_and_none_without() -> N
             assert worth == pytest.approx(float(scores.get(skill.path, 0)), abs=1e-5)
 
 
-def meanings(vectors: Matrix) -> Meanings:
-    return Meanings.of([SkillPath(f"s{n}") for n in range(len(vectors))], vectors)
+def meanings(vectors: Matrix) -> VectorIndex:
+    return VectorIndex.of([SkillPath(f"s{n}") for n in range(len(vectors))], vectors)
 
 
 def unit(*numbers: float) -> Vector:
@@ -479,25 +467,19 @@ def test_a_vector_of_another_model_is_refused_and_the_remedy_named() -> None:
 LIKENESS = st.lists(st.integers(0, 5), min_size=1, max_size=30)
 
 
-@given(
-    numbers=LIKENESS, most=st.integers(1, 8), least=st.integers(0, 4), data=st.data()
-)
+@given(numbers=LIKENESS, most=st.integers(1, 8), least=st.integers(0, 4), data=st.data())
 def test_the_nearest_are_those_of_a_plain_sort(
-    numbers: list[int], most: int, least: int, data: st.DataObject
+    numbers: list[int], limit: int, least: int, data: st.DataObject
 ) -> None:
     size = len(numbers)
-    within = data.draw(
-        st.none() | st.lists(st.booleans(), min_size=size, max_size=size)
-    )
+    within = data.draw(st.none() | st.lists(st.booleans(), min_size=size, max_size=size))
     mask = None if within is None else np.array(within)
 
     places = np.arange(len(numbers))
-    found = find_nearest(np.array(numbers), most, least, mask, places)
+    found = find_nearest_neighbors(np.array(numbers), limit, least, mask, places)
 
-    eligible = [
-        n for n in range(size) if numbers[n] >= least and (within is None or within[n])
-    ]
-    assert found == sorted(eligible, key=lambda n: (-numbers[n], n))[:most]
+    eligible = [n for n in range(size) if numbers[n] >= least and (within is None or within[n])]
+    assert found == sorted(eligible, key=lambda n: (-numbers[n], n))[:limit]
 
 
 VECTOR: Vector = np.ones(1, np.float32)
@@ -525,8 +507,8 @@ class Provider:
         return VECTOR
 
 
-def questions(ask: Callable[[str], Vector], clock: Clock | None = None) -> TaskVectors:
-    return TaskVectors(ask, timeout_seconds=20, clock=clock or Clock())
+def questions(ask: Callable[[str], Vector], clock: Clock | None = None) -> QueryEmbedder:
+    return QueryEmbedder(ask, timeout_seconds=20, clock=clock or Clock())
 
 
 def test_the_same_task_is_sent_once() -> None:
@@ -543,7 +525,7 @@ def test_only_so_many_tasks_are_remembered_and_the_last_used_are() -> None:
     provider = Provider()
     asking = questions(provider)
     asking.embed("first")
-    for number in range(_REMEMBERED - 1):
+    for number in range(_CACHED_QUERIES - 1):
         asking.embed(str(number))
     asking.embed("first")
     asking.embed("one more")
@@ -620,7 +602,7 @@ def test_nobody_waits_longer_than_the_operator_allows_and_a_late_answer_counts(
         released.wait(60)
         return VECTOR
 
-    asking = TaskVectors(ask, timeout_seconds=0.05, clock=Clock())
+    asking = QueryEmbedder(ask, timeout_seconds=0.05, clock=Clock())
 
     first = asking.embed("a")
     released.set()
@@ -648,8 +630,8 @@ def test_a_task_without_words_is_not_sent() -> None:
 
 
 def test_a_lone_surrogate_in_a_task_does_not_break_the_request() -> None:
-    assert compose_task_text("\ud83d bill") == "? bill"
+    assert compose_query_text("\ud83d bill") == "? bill"
 
 
 def test_a_long_task_is_cut() -> None:
-    assert len(compose_task_text("word " * 10_000)) <= 600
+    assert len(compose_query_text("word " * 10_000)) <= 600

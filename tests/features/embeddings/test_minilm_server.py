@@ -8,9 +8,9 @@ from benchmarks.meanings import opening_minilm
 from benchmarks.minilm_server import MODEL, find_absent, serving_minilm
 from skills_mcp.config import Embedding
 from skills_mcp.features.embeddings.client import (
-    Client,
+    EmbeddingClient,
     EmbeddingError,
-    derive_provider,
+    derive_embedding_provider,
 )
 from tests.features.embeddings.embedding_server import example_skills
 from tests.routing.matchers import ranked_matcher
@@ -29,7 +29,7 @@ def address() -> Iterator[str]:
 
 
 def test_what_means_the_same_is_near_and_what_does_not_is_far(address: str) -> None:
-    client = Client(derive_provider(rules_for(address), {}))
+    client = EmbeddingClient(derive_embedding_provider(rules_for(address), {}))
     texts = ["write an invoice", "bill a customer", "the history of Rome", "x " * 9_000]
 
     vectors = client.embed(texts, timeout_seconds=60)
@@ -42,7 +42,7 @@ def test_what_means_the_same_is_near_and_what_does_not_is_far(address: str) -> N
 
 
 def test_another_address_is_refused(address: str) -> None:
-    client = Client(derive_provider(rules_for(f"{address}/other"), {}))
+    client = EmbeddingClient(derive_embedding_provider(rules_for(f"{address}/other"), {}))
 
     with pytest.raises(EmbeddingError, match="404: /v1/other/embeddings is not served"):
         client.embed(["a"], timeout_seconds=60)
@@ -54,9 +54,9 @@ def test_a_paraphrase_is_found_through_the_path_of_the_product() -> None:
     words = ranked_matcher(skills)
 
     with opening_minilm() as embedder:
-        vectors = embedder.vectors_of(skills)
+        vectors = embedder.make_vectors(skills)
         assert vectors.prepare()
-        found = vectors.fuse(words).score("what do my customers owe me", most=1)
+        found = vectors.to_hybrid(words).score("what do my customers owe me", limit=1)
 
     assert words.score("what do my customers owe me") == ()
     assert [each.skill.path for each in found] == ["billing"]

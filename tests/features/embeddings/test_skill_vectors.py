@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skills_mcp.features.embeddings.client import Client
-from skills_mcp.features.embeddings.fused import TaskVectors
+from skills_mcp.features.embeddings.client import EmbeddingClient
+from skills_mcp.features.embeddings.fused import QueryEmbedder
 from skills_mcp.features.embeddings.skill_vectors import (
     MAX_BODY_CHARACTERS,
     SkillVectors,
-    compose_skill_text,
+    compose_embedded_text,
 )
 from skills_mcp.features.embeddings.vector_store import VectorStore
-from skills_mcp.routing.seen_skills import SeenSkills
+from skills_mcp.routing.seen_skills import VisibleSkills
 from skills_mcp.skills.model import Skill
 from tests.features.embeddings.embedding_server import (
     KEY,
@@ -54,7 +54,7 @@ class Waits:
 
 
 @pytest.fixture
-def vectors_of(server: EmbeddingServer, client: Client, tmp_path: Path) -> Prepare:
+def vectors_of(server: EmbeddingServer, client: EmbeddingClient, tmp_path: Path) -> Prepare:
     provider = provider_for(server)
 
     def make(
@@ -67,7 +67,7 @@ def vectors_of(server: EmbeddingServer, client: Client, tmp_path: Path) -> Prepa
             provider=provider,
             rules=rules_for(server, **more),
             client=client,
-            task_vectors=TaskVectors(
+            query_embedder=QueryEmbedder(
                 lambda text: client.embed([text], timeout_seconds=10)[0], 20
             ),
             store=VectorStore(tmp_path / "embeddings", provider.space()),
@@ -84,7 +84,7 @@ def files(tmp_path: Path) -> list[Path]:
 def test_words_decide_alone_until_every_vector_is_there(vectors_of: Prepare) -> None:
     skills = example_skills()
     vectors = vectors_of(skills)
-    matcher = vectors.fuse(LexicalMatcher(skills))
+    matcher = vectors.to_hybrid(LexicalMatcher(skills))
     before = matcher.score(PARAPHRASE)
     was_ready = vectors.is_ready
 
@@ -107,9 +107,7 @@ def test_skills_are_sent_in_batches(
     assert len(files(tmp_path)) == 1
 
 
-def test_equal_texts_are_sent_once(
-    vectors_of: Prepare, server: EmbeddingServer
-) -> None:
+def test_equal_texts_are_sent_once(vectors_of: Prepare, server: EmbeddingServer) -> None:
     skills = [make_skill(p, name="same", description="x", body="") for p in "abc"]
 
     assert vectors_of(skills).prepare()
@@ -129,9 +127,7 @@ def test_what_is_in_the_cache_is_not_sent_again(
     assert server.received == []
 
 
-def test_of_a_change_only_what_is_new_is_sent(
-    vectors_of: Prepare, server: EmbeddingServer
-) -> None:
+def test_of_a_change_only_what_is_new_is_sent(vectors_of: Prepare, server: EmbeddingServer) -> None:
     skills = example_skills()
     vectors_of(skills).prepare()
     server.received.clear()
@@ -141,7 +137,7 @@ def test_of_a_change_only_what_is_new_is_sent(
     assert vectors.prepare()
 
     assert server.texts == ["zebra\nAnimals\nRules of zebra."]
-    found = vectors.fuse(LexicalMatcher(changed)).score(PARAPHRASE)
+    found = vectors.to_hybrid(LexicalMatcher(changed)).score(PARAPHRASE)
     assert [c.skill.path for c in found] == ["billing"]
 
 
@@ -174,9 +170,7 @@ def test_a_provider_that_is_busy_is_asked_again(
     assert are_within(waits.seconds, [2, 4])
 
 
-def test_it_is_asked_again_when_it_says(
-    vectors_of: Prepare, server: EmbeddingServer
-) -> None:
+def test_it_is_asked_again_when_it_says(vectors_of: Prepare, server: EmbeddingServer) -> None:
     waits = Waits()
     server.told.append(error_answer(429, Retry_After="20"))
 
@@ -247,9 +241,7 @@ def test_a_model_that_changes_its_vectors_makes_all_of_them_again(
     assert len(server.texts) == 1 + 3
 
 
-def test_closing_ends_it_at_the_next_step(
-    vectors_of: Prepare, server: EmbeddingServer
-) -> None:
+def test_closing_ends_it_at_the_next_step(vectors_of: Prepare, server: EmbeddingServer) -> None:
     server.told.append("hang")
     vectors = vectors_of(example_skills(), batch_size=1)
     done: list[bool] = []
@@ -266,9 +258,7 @@ def test_closing_ends_it_at_the_next_step(
     assert not vectors.prepare()
 
 
-def test_without_skills_nobody_is_asked(
-    vectors_of: Prepare, server: EmbeddingServer
-) -> None:
+def test_without_skills_nobody_is_asked(vectors_of: Prepare, server: EmbeddingServer) -> None:
     assert not vectors_of([]).prepare()
     assert server.received == []
 
@@ -298,7 +288,7 @@ def test_a_cache_that_cannot_be_written_costs_only_the_next_start(
 
     assert vectors.prepare()
 
-    found = vectors.fuse(LexicalMatcher(skills)).score(PARAPHRASE)
+    found = vectors.to_hybrid(LexicalMatcher(skills)).score(PARAPHRASE)
     assert [c.skill.path for c in found] == ["billing"]
 
 
@@ -308,7 +298,7 @@ def test_the_keyword_algorithm_stays_what_the_specification_says(
     matcher = LexicalMatcher(example_skills())
     matcher.algorithm = "keyword"
 
-    assert vectors_of(example_skills()).fuse(matcher) is matcher
+    assert vectors_of(example_skills()).to_hybrid(matcher) is matcher
 
 
 @pytest.mark.parametrize("weight, score", [(1.0, 0.985), (0.1, 0.390)])
@@ -321,7 +311,7 @@ def test_the_operator_decides_how_much_meaning_counts(
     vectors = vectors_of(skills, weight=weight)
     vectors.prepare()
 
-    [best] = vectors.fuse(LexicalMatcher(skills)).score("seven")
+    [best] = vectors.to_hybrid(LexicalMatcher(skills)).score("seven")
 
     assert best.skill.path == "s07"
     assert float(best.score) == pytest.approx(score, abs=1e-3)
@@ -330,7 +320,7 @@ def test_the_operator_decides_how_much_meaning_counts(
 def test_name_description_and_the_start_of_the_body_stand_for_a_skill() -> None:
     skill = make_skill("pdf-forms", description="Fill in forms", body="x" * 9_999)
 
-    text = compose_skill_text(skill)
+    text = compose_embedded_text(skill)
 
     assert text == f"pdf forms\nFill in forms\n{'x' * MAX_BODY_CHARACTERS}"
 
@@ -338,7 +328,7 @@ def test_name_description_and_the_start_of_the_body_stand_for_a_skill() -> None:
 def test_the_place_the_keywords_and_the_files_of_a_skill_are_not_sent() -> None:
     skill = make_skill("secret-team/pdf", keywords=("classified",))
 
-    text = compose_skill_text(skill)
+    text = compose_embedded_text(skill)
 
     assert "secret-team" not in text.partition("\n")[0]
     assert "classified" not in text
@@ -347,8 +337,8 @@ def test_the_place_the_keywords_and_the_files_of_a_skill_are_not_sent() -> None:
 def test_a_lone_surrogate_in_a_skill_does_not_break_the_request() -> None:
     skill = make_skill("a", description="\ud83d")
 
-    assert compose_skill_text(skill).isprintable() is False
-    assert compose_skill_text(skill).encode()
+    assert compose_embedded_text(skill).isprintable() is False
+    assert compose_embedded_text(skill).encode()
 
 
 def test_a_caller_s_vectors_are_rows_of_those_of_all_skills(
@@ -359,16 +349,16 @@ def test_a_caller_s_vectors_are_rows_of_those_of_all_skills(
     numbers = [number for number, each in enumerate(skills) if each.path != "billing"]
     some = [skills[number] for number in numbers]
     paths = [each.path for each in some]
-    seen = SeenSkills(len(skills), np.array(numbers), skills, paths)
+    seen = VisibleSkills(len(skills), np.array(numbers), skills, paths)
     alone = vectors_of(some)
     matcher = ranked_matcher(skills).seen(seen)
 
-    fused = vectors.fuse(matcher, seen)
+    fused = vectors.to_hybrid(matcher, seen)
     assert fused.score(PARAPHRASE) == matcher.score(PARAPHRASE)
     vectors.prepare()
     alone.prepare()
 
-    expected = alone.fuse(ranked_matcher(some))
+    expected = alone.to_hybrid(ranked_matcher(some))
     for task in (PARAPHRASE, "ship it to production", "billing"):
         assert fused.score(task) == expected.score(task)
         assert "billing" not in {each.skill.path for each in fused.score(task)}

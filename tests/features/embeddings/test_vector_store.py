@@ -255,9 +255,7 @@ def test_a_process_that_was_stopped_is_not_waited_for(store: VectorStore) -> Non
 
 def test_threads_that_save_at_once_leave_whole_files(store: VectorStore) -> None:
     matrix = units(1, length=512)
-    threads = [
-        threading.Thread(target=store.save, args=(keys("a"), matrix)) for _ in range(8)
-    ]
+    threads = [threading.Thread(target=store.save, args=(keys("a"), matrix)) for _ in range(8)]
 
     for thread in threads:
         thread.start()

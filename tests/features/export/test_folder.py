@@ -20,27 +20,25 @@ from hypothesis import strategies as st
 from skills_mcp.cli import options
 from skills_mcp.errors import ExportError
 from skills_mcp.features.export import (
+    EXPORT_LOCK_FILE,
     FORMATS,
-    LOCK,
     LockedSettings,
-    derive_format,
+    detect_format,
     export_skills,
-    find_changes,
+    plan_export,
     read_lock,
     verify_folder,
 )
 from skills_mcp.features.export.folder import ExportReport
-from skills_mcp.features.export.layout import INDEX
-from skills_mcp.skills.legal_names import spell_name
+from skills_mcp.features.export.layout import WELL_KNOWN_INDEX
+from skills_mcp.skills.legal_names import to_standard_name
 from tests.packages import write_package
 from tests.support import SKILLS_CONTENT, open_library, write, write_skill
 
 PLAIN = LockedSettings(format="plain", raw=False, select=())
 
 
-def export(
-    content: Path, target: Path, settings: LockedSettings = PLAIN
-) -> ExportReport:
+def export(content: Path, target: Path, settings: LockedSettings = PLAIN) -> ExportReport:
     return export_skills(open_library(content), target, settings)
 
 
@@ -68,25 +66,25 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def test_a_skill_is_a_legal_package_with_the_rules_above_it(
-    content: Path, target: Path
-) -> None:
+def test_a_skill_is_a_legal_package_with_the_rules_above_it(content: Path, target: Path) -> None:
     report = export(content, target)
 
-    name = spell_name("ui/auth")
+    name = to_standard_name("ui/auth")
     text = (target / name / "SKILL.md").read_text("utf-8")
     fields = yaml.safe_load(text.split("---\n")[1])
     assert report.skills == 2
-    assert sorted(each.name for each in target.iterdir()) == ["pdf", LOCK, name]
+    assert sorted(each.name for each in target.iterdir()) == [
+        "pdf",
+        EXPORT_LOCK_FILE,
+        name,
+    ]
     assert fields["name"] == name
     assert fields["metadata"] == {"keywords": "login, react", "path": "ui/auth"}
     assert text.index("For every task.") < text.index("Sign in.")
     assert "(from ui/auth.md) ===" in text
 
 
-def test_files_lie_beside_it_and_programs_can_be_run(
-    content: Path, target: Path
-) -> None:
+def test_files_lie_beside_it_and_programs_can_be_run(content: Path, target: Path) -> None:
     export(content, target)
 
     script = target / "pdf/scripts/fill.py"
@@ -97,7 +95,7 @@ def test_files_lie_beside_it_and_programs_can_be_run(
 def test_raw_leaves_the_rules_above_out(content: Path, target: Path) -> None:
     export(content, target, PLAIN.model_copy(update={"raw": True}))
 
-    text = (target / spell_name("ui/auth") / "SKILL.md").read_text("utf-8")
+    text = (target / to_standard_name("ui/auth") / "SKILL.md").read_text("utf-8")
     assert text.endswith("---\n\nSign in.\n")
 
 
@@ -120,20 +118,18 @@ def test_a_second_export_has_nothing_to_do(content: Path, target: Path) -> None:
     assert {file: file.stat().st_ino for file in target.rglob("*")} == before
 
 
-def test_what_was_edited_or_is_of_others_is_kept_and_named(
-    content: Path, target: Path
-) -> None:
+def test_what_was_edited_or_is_of_others_is_kept_and_named(content: Path, target: Path) -> None:
     theirs = write(target / "mine/SKILL.md", "my own")
     taken = write(target / "pdf/SKILL.md", "was here before")
     export(content, target)
-    edited = write(target / spell_name("ui/auth") / "SKILL.md", "edited")
+    edited = write(target / to_standard_name("ui/auth") / "SKILL.md", "edited")
     write_skill(content, "ui/auth.md", body="Changed.")
 
     report = export(content, target)
 
     assert (theirs.read_text(), taken.read_text()) == ("my own", "was here before")
     assert edited.read_text() == "edited"
-    assert report.kept == ["pdf/SKILL.md", f"{spell_name('ui/auth')}/SKILL.md"]
+    assert report.kept == ["pdf/SKILL.md", f"{to_standard_name('ui/auth')}/SKILL.md"]
 
 
 def test_what_is_gone_from_the_content_is_removed_unless_it_was_edited(
@@ -146,14 +142,12 @@ def test_what_is_gone_from_the_content_is_removed_unless_it_was_edited(
 
     report = export(content, target)
 
-    assert sorted(tree(target)) == ["pdf/SKILL.md", LOCK]
+    assert sorted(tree(target)) == ["pdf/SKILL.md", EXPORT_LOCK_FILE]
     assert report.kept == ["pdf/SKILL.md"]
     assert edited.read_text() == "edited"
 
 
-def test_nothing_is_written_through_a_link(
-    content: Path, target: Path, tmp_path: Path
-) -> None:
+def test_nothing_is_written_through_a_link(content: Path, target: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     target.mkdir()
@@ -172,7 +166,7 @@ def test_a_check_writes_nothing_and_says_what_an_export_would_do(
     before = tree(target)
     write_skill(content, "new.md")
 
-    report = find_changes(open_library(content), target, PLAIN)
+    report = plan_export(open_library(content), target, PLAIN)
 
     assert report.written == ["new/SKILL.md"]
     assert not report.is_current
@@ -202,10 +196,10 @@ def test_a_lock_that_names_files_elsewhere_is_refused(
 ) -> None:
     theirs = write(target.parent / "mine/SKILL.md", "my own")
     export(content, target)
-    lock = json.loads((target / LOCK).read_text())
+    lock = json.loads((target / EXPORT_LOCK_FILE).read_text())
     digest = sha256(b"my own").hexdigest()
     lock["skills"][name] = {"path": "x", "files": {"SKILL.md": digest}}
-    (target / LOCK).write_text(json.dumps(lock))
+    (target / EXPORT_LOCK_FILE).write_text(json.dumps(lock))
 
     with pytest.raises(ExportError, match="which is no path in the folder"):
         export(content, target)
@@ -220,7 +214,7 @@ def test_a_lock_that_cannot_be_read_stops_the_export(
     content: Path, target: Path, text: str
 ) -> None:
     export(content, target)
-    (target / LOCK).write_text(text)
+    (target / EXPORT_LOCK_FILE).write_text(text)
     before = tree(target)
 
     with pytest.raises(ExportError, match="cannot be read"):
@@ -240,7 +234,7 @@ def test_a_lock_that_cannot_be_read_stops_the_export(
     ],
 )
 def test_the_folder_says_for_whom_it_is(folder: str, name: str) -> None:
-    assert derive_format(Path(folder)) == name
+    assert detect_format(Path(folder)) == name
 
 
 def test_keys_of_claude_code_are_for_claude_code(content: Path, tmp_path: Path) -> None:
@@ -348,9 +342,7 @@ def test_the_sample_content_is_exported_whole(target: Path) -> None:
     assert {each.path for each in lock.skills.values()} >= {"ui/react/auth"}
 
 
-def test_a_marketplace_has_a_plugin_for_each_folder_at_the_top(
-    content: Path, target: Path
-) -> None:
+def test_a_marketplace_has_a_plugin_for_each_folder_at_the_top(content: Path, target: Path) -> None:
     settings = PLAIN.model_copy(update={"format": "marketplace"})
     export(content, target, settings)
     first = json.loads((target / ".claude-plugin/marketplace.json").read_text())
@@ -368,14 +360,12 @@ def test_a_marketplace_has_a_plugin_for_each_folder_at_the_top(
     assert verify_folder(target)[1] == ()
 
 
-def test_the_well_known_index_has_the_digest_of_each_file(
-    content: Path, target: Path
-) -> None:
+def test_the_well_known_index_has_the_digest_of_each_file(content: Path, target: Path) -> None:
     export(content, target, PLAIN.model_copy(update={"format": "well-known"}))
 
-    index = json.loads((target / INDEX).read_text())
+    index = json.loads((target / WELL_KNOWN_INDEX).read_text())
     types = {each["name"]: each["type"] for each in index["skills"]}
-    assert types == {"pdf": "archive", spell_name("ui/auth"): "skill-md"}
+    assert types == {"pdf": "archive", to_standard_name("ui/auth"): "skill-md"}
     for each in index["skills"]:
         data = (target / each["url"].removeprefix("/")).read_bytes()
         assert each["digest"] == f"sha256:{sha256(data).hexdigest()}"

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import skills_mcp
 from skills_mcp.errors import SkillNotFoundError
-from skills_mcp.features.frameworks.skill_names import SkillNames, name_skills
+from skills_mcp.features.frameworks.skill_names import SkillNameCache, name_skills
 from skills_mcp.skills import legal_names
-from skills_mcp.skills.legal_names import is_name, spell_name
+from skills_mcp.skills.legal_names import is_standard_name, to_standard_name
 from skills_mcp.skills.model import Skill, SkillPath
 from tests.packages import write_package
 from tests.support import make_skill, write_skill
@@ -35,17 +35,17 @@ def skills(*paths: str) -> tuple[Skill, ...]:
 
 @given(PATHS)
 def test_every_path_has_a_name_that_the_strictest_framework_allows(path: str) -> None:
-    name = spell_name(path)
+    name = to_standard_name(path)
 
     assert STRICTEST.fullmatch(name)
     assert 1 <= len(name) <= 64
-    assert is_name(name)
+    assert is_standard_name(name)
 
 
 @given(NAMES)
 def test_a_path_that_is_a_name_stays_as_it_is(path: str) -> None:
     if not re.search("-x[0-9a-f]{7}$|-x[0-9a-f]{39}$", path):
-        assert spell_name(path) == path
+        assert to_standard_name(path) == path
 
 
 @given(st.sets(PATHS, min_size=2, max_size=20))
@@ -59,9 +59,9 @@ def test_no_two_paths_have_one_name(paths: set[str]) -> None:
 
 @given(PATHS)
 def test_no_path_is_spelled_like_the_name_of_another(path: str) -> None:
-    name = spell_name(path)
+    name = to_standard_name(path)
 
-    assert name == path or spell_name(name) != name
+    assert name == path or to_standard_name(name) != name
 
 
 @given(st.sets(PATHS, min_size=2, max_size=20))
@@ -87,11 +87,11 @@ def test_a_name_does_not_depend_on_the_other_skills(paths: set[str]) -> None:
     ],
 )
 def test_a_name_can_be_read_and_stays_the_same_for_ever(path: str, name: str) -> None:
-    assert spell_name(path) == name
+    assert to_standard_name(path) == name
 
 
 def test_a_long_path_keeps_its_end() -> None:
-    name = spell_name("department/" * 10 + "invoices")
+    name = to_standard_name("department/" * 10 + "invoices")
 
     assert "-invoices-x" in name
 
@@ -148,7 +148,7 @@ def test_the_names_are_made_once_for_each_revision(home: Path, tmp_path: Path) -
     write_package(folder, "pdf")
 
     with skills_mcp.open_sync(directory=folder, home=home) as opened:
-        names = SkillNames(opened.to_async())
+        names = SkillNameCache(opened.to_async())
         first, again = names.read(), names.read()
         write_skill(folder, "ui/react.md")
         opened.refresh()
@@ -156,4 +156,4 @@ def test_the_names_are_made_once_for_each_revision(home: Path, tmp_path: Path) -
 
     assert first is again
     assert list(first.by_name) == ["pdf"]
-    assert list(after.by_name) == ["pdf", spell_name("ui/react")]
+    assert list(after.by_name) == ["pdf", to_standard_name("ui/react")]

@@ -111,9 +111,7 @@ def test_an_example_has_a_title_tags_and_its_text(root: Path) -> None:
 
 @pytest.mark.toolkit_spec("conventions")
 @pytest.mark.parametrize("tags", ["a, b", "[a, b]", "\n- a\n- b"])
-def test_tags_are_words_or_a_list_and_keys_are_read_in_any_case(
-    tmp_path: Path, tags: str
-) -> None:
+def test_tags_are_words_or_a_list_and_keys_are_read_in_any_case(tmp_path: Path, tags: str) -> None:
     head = f"---\n# a comment\n\nTITLE: One\nTags: {tags}\n---\nText\n"
     write_package(tmp_path, "pdf", {"examples/one.md": head})
 
@@ -124,9 +122,7 @@ def test_tags_are_words_or_a_list_and_keys_are_read_in_any_case(
 
 @pytest.mark.toolkit_spec("conventions")
 def test_the_head_of_a_skill_is_yaml(tmp_path: Path) -> None:
-    head = (
-        "---\nname: pdf\ndescription: >\n  Fill in\n  forms: all.\n# no\n---\nDo it.\n"
-    )
+    head = "---\nname: pdf\ndescription: >\n  Fill in\n  forms: all.\n# no\n---\nDo it.\n"
     write(tmp_path / "pdf" / "SKILL.md", head)
 
     assert discover_skills(tmp_path)["pdf"].description == "Fill in forms: all."
@@ -522,13 +518,9 @@ def test_no_entry_runs_unless_it_is_allowed(root: Path) -> None:
 
 @pytest.mark.toolkit_spec("entries")
 @pytest.mark.parametrize("programs", [[], ["node"]])
-def test_an_entry_starts_only_programs_that_are_named(
-    root: Path, programs: list[str]
-) -> None:
+def test_an_entry_starts_only_programs_that_are_named(root: Path, programs: list[str]) -> None:
     with (
-        SkillToolkit(
-            root, allow_run_entry=True, allowed_entry_programs=programs
-        ) as toolkit,
+        SkillToolkit(root, allow_run_entry=True, allowed_entry_programs=programs) as toolkit,
         pytest.raises(CommandError, match="python3"),
     ):
         toolkit.run_skill_entry("pdf")

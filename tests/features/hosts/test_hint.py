@@ -5,9 +5,7 @@ from hypothesis import strategies as st
 
 from skills_mcp.features.hosts.hint import MAX_HINT_CHARACTERS, compose_hint
 
-skills = st.lists(
-    st.tuples(st.text(min_size=1, max_size=400), st.text(max_size=2000)), max_size=6
-)
+skills = st.lists(st.tuples(st.text(min_size=1, max_size=400), st.text(max_size=2000)), max_size=6)
 
 
 @given(skills=skills, has_core=st.booleans())

@@ -4,8 +4,12 @@ import tomllib
 
 import pytest
 
-from skills_mcp.features.hosts.json_comments import UnfitTextError
-from skills_mcp.features.hosts.toml_tables import insert, parse, remove
+from skills_mcp.features.hosts.json_comments import UnparsableTextError
+from skills_mcp.features.hosts.toml_tables import (
+    insert_toml_table,
+    parse_toml_text,
+    remove_toml_table,
+)
 
 ENTRY = {"command": "skills-mcp", "args": ["--repo", "x"], "env_vars": ["A"]}
 
@@ -33,26 +37,26 @@ a = 1
 
 @pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES)
 def test_what_was_inserted_can_be_taken_out_without_a_trace(text: str) -> None:
-    inserted = insert(text, "mcp_servers", "skills", ENTRY)
+    inserted = insert_toml_table(text, "mcp_servers", "skills", ENTRY)
 
     assert tomllib.loads(inserted)["mcp_servers"]["skills"] == ENTRY
-    assert remove(inserted, "mcp_servers", "skills") == text
+    assert remove_toml_table(inserted, "mcp_servers", "skills") == text
 
 
 def test_an_entry_is_changed_where_it_stands() -> None:
     text = '[mcp_servers.skills] # ours\ncommand = "old" # a\nargs = []\nurl = "b"\n'
 
-    changed = insert(text, "mcp_servers", "skills", ENTRY)
+    changed = insert_toml_table(text, "mcp_servers", "skills", ENTRY)
 
-    assert parse(changed)["mcp_servers"]["skills"] == ENTRY
+    assert parse_toml_text(changed)["mcp_servers"]["skills"] == ENTRY
     assert "[mcp_servers.skills] # ours\ncommand = " in changed
 
 
 @pytest.mark.parametrize("text", ["a = ", "mcp_servers = 1", "[a]\n[a]\n"])
 def test_a_text_that_cannot_be_edited_is_refused(text: str) -> None:
-    with pytest.raises(UnfitTextError):
-        insert(text, "mcp_servers", "skills", ENTRY)
+    with pytest.raises(UnparsableTextError):
+        insert_toml_table(text, "mcp_servers", "skills", ENTRY)
 
 
 def test_a_table_that_is_not_there_needs_no_change() -> None:
-    assert remove("a = 1", "mcp_servers", "skills") == "a = 1"
+    assert remove_toml_table("a = 1", "mcp_servers", "skills") == "a = 1"

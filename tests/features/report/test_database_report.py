@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.events.collector import event_tables as database
-from skills_mcp.events.collector.day_archive import DayArchive
+from skills_mcp.events.collector.day_archive import RollUpTable
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
 from skills_mcp.events.collector.upkeep import run_steps
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
@@ -21,11 +21,11 @@ from skills_mcp.features.report import Span
 from skills_mcp.features.report.aggregation import Aggregation
 from skills_mcp.features.report.database_report import (
     LAYOUT,
-    PageLimits,
+    ReportLimits,
     UnknownCommitError,
     aggregate_database,
-    keep_days,
     load_report,
+    roll_up_days,
 )
 from skills_mcp.features.report.fleet import derive_fleet
 from skills_mcp.features.report.usage_report import Answers, Release
@@ -214,9 +214,9 @@ def test_days_with_too_many_new_events_wait_until_they_are_counted(
     happened = [missed("a", 3), missed("b", 3), missed("c", 4), missed("d", 5)]
     keep(store, happened)
 
-    part = load_report(store, SPAN, None, limits=PageLimits(2))
-    counted = list(keep_days(store))
-    whole = load_report(store, SPAN, None, limits=PageLimits(0, most_gaps=3))
+    part = load_report(store, SPAN, None, limits=ReportLimits(2))
+    counted = list(roll_up_days(store))
+    whole = load_report(store, SPAN, None, limits=ReportLimits(0, max_gaps=3))
 
     assert (part.counts.uncounted, part.counts.outside) == (2, 0)
     assert [gap.task for gap in part.gaps] == ["c", "d"]
@@ -235,16 +235,16 @@ def test_a_report_that_nobody_waits_for_stops_between_days(store: EventStore) ->
             raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        load_report(store, SPAN, None, limits=PageLimits(check_cancelled=check))
+        load_report(store, SPAN, None, limits=ReportLimits(check_cancelled=check))
     assert len(checks) == 2
 
 
 async def test_the_upkeep_counts_what_a_page_would_have_to(store: EventStore) -> None:
     keep(store, [missed("a", 3), missed("b", 4)])
 
-    await run_steps(partial(keep_days, store), pause_seconds=0)
+    await run_steps(partial(roll_up_days, store), pause_seconds=0)
 
-    assert len(list(DayArchive(store, LAYOUT).load(SPAN.first, SPAN.last))) == 2
+    assert len(list(RollUpTable(store, LAYOUT).load(SPAN.first, SPAN.last))) == 2
 
 
 def note_reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -263,8 +263,8 @@ def note_reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_figures_of_another_layout_are_made_anew(store: EventStore) -> None:
     keep(store, [missed("a", 3)])
     aggregate_database(store, SPAN)
-    other = DayArchive(store, "another")
-    [kept] = DayArchive(store, LAYOUT).load(SPAN.first, SPAN.last)
+    other = RollUpTable(store, "another")
+    [kept] = RollUpTable(store, LAYOUT).load(SPAN.first, SPAN.last)
     other.save(replace(kept, body=b"what no program reads"))
 
     assert aggregate_database(store, SPAN).derive(None).answers.no_match == 1
@@ -277,7 +277,7 @@ def test_what_is_kept_of_a_day_is_deleted_with_its_events(store: EventStore) -> 
     while store.prune(0):
         pass
 
-    assert not list(DayArchive(store, LAYOUT).load(date.min, date.max))
+    assert not list(RollUpTable(store, LAYOUT).load(date.min, date.max))
 
 
 def test_each_source_has_its_own_figures() -> None:
@@ -402,9 +402,7 @@ def test_an_unknown_commit_is_answered_with_those_that_are_known(
 
 def test_a_source_is_what_servers_say_of_its_commit(store: EventStore) -> None:
     keep(store, [served("a", 3, commit=NEW)])
-    store.store_heartbeat(
-        replace(beat("s", NEW), happened_at=datetime(2026, 11, 3, tzinfo=UTC))
-    )
+    store.store_heartbeat(replace(beat("s", NEW), happened_at=datetime(2026, 11, 3, tzinfo=UTC)))
 
     report = load_report(store, SPAN, None)
 

@@ -16,7 +16,7 @@ from skills_mcp.features.report import Aggregation, Span
 from skills_mcp.features.report.fleet import derive_fleet
 from skills_mcp.features.report.main_figures import TotalsTally
 from skills_mcp.features.report.tallies import (
-    MOST_NAMES,
+    MAX_NAMES,
     OTHERS,
     BoundedTally,
     SkillTally,
@@ -43,8 +43,8 @@ def few_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds that a test reaches at once."""
     monkeypatch.setattr(BoundedTally.__init__, "__defaults__", (FEW,))
     monkeypatch.setattr(add_bounded, "__defaults__", (1, FEW))
-    monkeypatch.setattr("skills_mcp.features.report.tallies.MOST_NAMES", FEW)
-    monkeypatch.setattr("skills_mcp.features.report.main_figures.MOST_NAMES", FEW)
+    monkeypatch.setattr("skills_mcp.features.report.tallies.MAX_NAMES", FEW)
+    monkeypatch.setattr("skills_mcp.features.report.main_figures.MAX_NAMES", FEW)
     monkeypatch.setattr("skills_mcp.features.report.aggregation._MOST_PARTS", FEW)
 
 
@@ -97,9 +97,7 @@ def test_figures_that_are_kept_of_days_are_bounded_when_they_are_added() -> None
 @pytest.mark.usefixtures("few_names")
 def test_what_is_known_is_counted_on_when_there_are_many_names() -> None:
     report = aggregate(
-        served(path)
-        for number in range(300)
-        for path in ("react/auth", f"name-{number}")
+        served(path) for number in range(300) for path in ("react/auth", f"name-{number}")
     )
 
     counts = {each.skill: each.served for each in report.skills}
@@ -109,24 +107,24 @@ def test_what_is_known_is_counted_on_when_there_are_many_names() -> None:
 def test_a_catalogue_of_fifty_thousand_skills_is_counted_by_name() -> None:
     tally = SkillTally()
     example = row(served("one"))
-    for number in range(MOST_NAMES):
+    for number in range(MAX_NAMES):
         tally._used[f"skill-{number}"].seen.add(example.moment)
 
     assert OTHERS not in tally._used
-    assert len(tally.derive(None)) == MOST_NAMES
+    assert len(tally.derive(None)) == MAX_NAMES
 
 
 def test_a_tally_adds_no_name_beyond_its_bound() -> None:
     counts: Counter[str] = Counter()
     for number in range(10):
-        add_bounded(counts, f"name-{number % 7}", most=5)
+        add_bounded(counts, f"name-{number % 7}", limit=5)
 
     assert len(counts) == 5
     assert counts["name-0"] == 2
 
 
 def test_the_names_of_people_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skills_mcp.features.report.main_figures.MOST_NAMES", FEW)
+    monkeypatch.setattr("skills_mcp.features.report.main_figures.MAX_NAMES", FEW)
     tally = TotalsTally()
     for number in range(200):
         tally.add(row(event("refresh", person=f"person-{number}")))
@@ -140,15 +138,13 @@ def test_counts_of_the_pages_keep_the_most_frequent_paths(
     monkeypatch.setattr(skill_counts, "MOST_SKILLS", 3)
     paths = [*("x" * 300 + str(number) for number in range(5)), *["a", "b"] * 4]
     store = open_event_store(address, tmp_path)
-    store.store(
-        [parse_received({**served(p), "timestamp": NOW.isoformat()}) for p in paths]
-    )
+    store.store([parse_received({**served(p), "timestamp": NOW.isoformat()}) for p in paths])
 
     counts = count_skills(store, NOW.date())
     store.close()
 
     # Those that differ only behind the longest name are one.
-    assert {path: each.given for path, each in counts.skills.items()} == {
+    assert {path: each.served for path, each in counts.skills.items()} == {
         "a": 4,
         "b": 4,
         "x" * 200: 5,
@@ -179,9 +175,9 @@ def test_the_fleet_is_read_up_to_a_bound_the_newest_first(
     store.store((), [beat(number) for number in range(30)])
 
     monkeypatch.setattr(event_store, "_MOST_SERVERS", 10)
-    by_servers = store.fleet(NOW - timedelta(days=1))
+    by_servers = store.read_fleet(NOW - timedelta(days=1))
     monkeypatch.setattr(event_store, "_MOST_SOURCES", 8)
-    by_sources = store.fleet(NOW - timedelta(days=1))
+    by_sources = store.read_fleet(NOW - timedelta(days=1))
     store.close()
 
     assert [each.server_id for each in by_servers] == [f"server-{n}" for n in range(10)]

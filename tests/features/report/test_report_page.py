@@ -12,21 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.month import LAST_DAY, simulate
-from skills_mcp.events.received_event import MOST_NAME
+from skills_mcp.events.received_event import MAX_FIELD_LENGTH
 from skills_mcp.features.report import (
     CurrentSkills,
     Span,
     UsageReport,
-    derive_notes,
+    derive_report_notes,
     parse_since,
-    render_page,
+    render_report_page,
 )
 from skills_mcp.features.report.report_page import (
-    MOST_ROWS,
-    SHOWN_ROWS,
+    MAX_ROWS,
+    VISIBLE_ROWS,
     Chart,
+    derive_axis_maximum,
     derive_cards,
-    derive_ceiling,
     describe_period,
     draw_answers,
     sparkline,
@@ -39,7 +39,7 @@ from skills_mcp.features.report.usage_report import (
     PeriodAnswers,
     Release,
 )
-from skills_mcp.features.report.usage_rows import tidy
+from skills_mcp.features.report.usage_rows import clean_line
 from tests.features.report.happenings import (
     aggregate,
     event,
@@ -54,9 +54,7 @@ from tests.support import PROJECT
 VOID = {"meta", "br", "wbr", "link", "img", "hr", "input", "base"}
 FETCHING = {"src", "srcset", "href", "xlink:href", "action", "data", "poster", "style"}
 
-POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-)
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -113,7 +111,7 @@ class Page(HTMLParser):
 
 
 def rendered(report: UsageReport, reason: str = "") -> Page:
-    return Page(render_page(report, derive_notes(report, without_skills=reason)))
+    return Page(render_report_page(report, derive_report_notes(report, without_skills=reason)))
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +130,7 @@ def month() -> UsageReport:
         }
         for each in simulate()
     )
-    return aggregate(
-        lines, CurrentSkills((skill,), lambda _: ("ui/never",)), Span(since, LAST_DAY)
-    )
+    return aggregate(lines, CurrentSkills((skill,), lambda _: ("ui/never",)), Span(since, LAST_DAY))
 
 
 def test_a_month_is_a_page_with_every_section(month: UsageReport) -> None:
@@ -166,21 +162,15 @@ def test_a_chart_says_in_words_what_it_shows(month: UsageReport) -> None:
     ]
     assert len(drawings) == len(named) + len(hidden)
     day = month.periods[2]
-    assert (
-        f"{day.answers.served} served, {day.answers.ambiguous} ambiguous" in page.text
-    )
+    assert f"{day.answers.served} served, {day.answers.ambiguous} ambiguous" in page.text
 
 
 def test_the_page_fetches_nothing_and_runs_nothing(month: UsageReport) -> None:
     page = rendered(month)
 
-    assert not {"script", "link", "img", "iframe", "object", "base", "form"} & set(
-        page.tags
-    )
+    assert not {"script", "link", "img", "iframe", "object", "base", "form"} & set(page.tags)
     assert [
-        each
-        for each in page.attributes
-        if each[1] in FETCHING and not each[2].startswith("#")
+        each for each in page.attributes if each[1] in FETCHING and not each[2].startswith("#")
     ] == []
     assert not [each for each in page.attributes if each[1].startswith("on")]
     place = page.attributes.index(("meta", "http-equiv", "Content-Security-Policy"))
@@ -193,11 +183,7 @@ def test_links_lead_to_sections_that_are_there(month: UsageReport) -> None:
     page = rendered(month)
 
     names = {value for _, name, value in page.attributes if name == "id"}
-    links = {
-        value[1:]
-        for tag, name, value in page.attributes
-        if (tag, name) == ("a", "href")
-    }
+    links = {value[1:] for tag, name, value in page.attributes if (tag, name) == ("a", "href")}
     assert links <= names
     assert links == {
         *("over-time", "gaps", "rivalries", "feedback"),
@@ -221,7 +207,7 @@ def everywhere(text: str) -> UsageReport:
         ran(text or "x", skill_path=text or "x", success=False, commit=text),
         event("asset_served", skill_path=text, file=text),
     ]
-    shown = tidy(text, MOST_NAME)  # as `derive_offer` does
+    shown = clean_line(text, MAX_FIELD_LENGTH)  # as `derive_offer` does
     skill = CurrentSkill(shown, shown, (shown,))
     return aggregate(events, CurrentSkills((skill,), lambda _: (shown, shown)))
 
@@ -244,21 +230,19 @@ def test_any_text_leaves_the_page_well_formed(text: str) -> None:
     page = rendered(everywhere(text))
 
     assert page.tags["script"] == 0
-    assert render_page(everywhere(text), ()).encode("utf-8")
+    assert render_report_page(everywhere(text), ()).encode("utf-8")
 
 
 def test_a_huge_text_does_not_make_a_huge_page() -> None:
-    assert len(render_page(everywhere("x" * 1_000_000), ())) < 60_000
+    assert len(render_report_page(everywhere("x" * 1_000_000), ())) < 60_000
 
 
 def test_a_long_table_ends_and_says_what_is_left_out() -> None:
-    page = rendered(
-        aggregate(missed(f"task number{n} of it") for n in range(MOST_ROWS + 7))
-    )
+    page = rendered(aggregate(missed(f"task number{n} of it") for n in range(MAX_ROWS + 7)))
 
-    assert page.text.count("task number") == MOST_ROWS
-    assert f"{MOST_ROWS - SHOWN_ROWS} more tasks" in page.text
-    assert f"ends after {MOST_ROWS} tasks; those with smaller numbers" in page.text
+    assert page.text.count("task number") == MAX_ROWS
+    assert f"{MAX_ROWS - VISIBLE_ROWS} more tasks" in page.text
+    assert f"ends after {MAX_ROWS} tasks; those with smaller numbers" in page.text
 
 
 def test_skills_that_nearly_always_help_are_folded() -> None:
@@ -320,7 +304,7 @@ def test_an_empty_report_is_a_page_that_says_so() -> None:
 
 
 def test_the_same_report_is_the_same_page(month: UsageReport) -> None:
-    assert render_page(month, ()) == render_page(month, ())
+    assert render_report_page(month, ()) == render_report_page(month, ())
 
 
 PAGE = files("skills_mcp.features.report") / "templates"
@@ -337,9 +321,7 @@ def test_the_templates_are_part_of_the_package() -> None:
         "frame.css",
         "charts.html",
     }
-    assert all(
-        len(each.read_text("utf-8").splitlines()) <= 320 for each in PAGE.iterdir()
-    )
+    assert all(len(each.read_text("utf-8").splitlines()) <= 320 for each in PAGE.iterdir())
 
 
 def test_no_rule_keeps_the_templates_out_of_what_is_built() -> None:
@@ -357,9 +339,7 @@ def test_no_rule_keeps_the_templates_out_of_what_is_built() -> None:
 
 
 def days(*each: Answers) -> list[PeriodAnswers]:
-    return [
-        PeriodAnswers(FIRST + timedelta(days=n), one, 1) for n, one in enumerate(each)
-    ]
+    return [PeriodAnswers(FIRST + timedelta(days=n), one, 1) for n, one in enumerate(each)]
 
 
 def drawn(*each: Answers, releases: tuple[Release, ...] = ()) -> Chart:
@@ -393,7 +373,7 @@ def test_pieces_stand_on_each_other_in_proportion() -> None:
 
 @given(st.integers(1, 10**12))
 def test_an_axis_is_high_enough_and_not_much_higher(highest: int) -> None:
-    assert highest <= derive_ceiling(highest) <= 2 * highest
+    assert highest <= derive_axis_maximum(highest) <= 2 * highest
 
 
 def test_new_content_is_marked_and_what_was_there_is_not() -> None:

@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.features.report import (
-    Counting,
+    RecordingState,
     Span,
     UsageReport,
-    derive_notes,
-    describe_emptiness,
+    derive_report_notes,
+    describe_empty_report,
 )
 from skills_mcp.features.report.report_text import (
     describe_commit,
     describe_share,
     describe_unrecorded,
     fold_weeks,
-    pick_feedback,
-    pick_gaps,
-    pick_scripts,
+    select_feedback,
+    select_gaps,
+    select_scripts,
 )
 from skills_mcp.features.report.usage_report import Answers, PeriodAnswers
 from tests.features.report.happenings import (
@@ -39,17 +39,14 @@ def test_only_the_newest_commits_of_a_skill_and_of_a_script_are_shown() -> None:
     report = aggregate(
         [
             *(judged("a", useful=False, day=n, commit=commits[n - 1]) for n in (1, 2)),
-            *(
-                judged("a", useful=True, day=n, commit=commits[n - 1])
-                for n in (3, 4, 5)
-            ),
+            *(judged("a", useful=True, day=n, commit=commits[n - 1]) for n in (3, 4, 5)),
             judged("b", useful=True),
             *(ran("a.sh", n, commit=commits[n - 1]) for n in range(1, 8)),
             ran("b.sh"),
         ]
     )
 
-    feedback, scripts = pick_feedback(report), pick_scripts(report)
+    feedback, scripts = select_feedback(report), select_scripts(report)
 
     assert [each.commit for each in feedback if each.skill == "a"] == commits[1:5]
     assert [each.skill for each in feedback][-1] == "b"
@@ -60,10 +57,9 @@ def test_tasks_without_recorded_text_are_counted_in_one_sentence() -> None:
     hashes = [missed(f"hmac-sha256:{n}") for n in (1, 2, 2)]
     report = aggregate([missed("bake a cake"), *hashes, missed("")])
 
-    assert [gap.task for gap in pick_gaps(report)] == ["bake a cake"]
+    assert [gap.task for gap in select_gaps(report)] == ["bake a cake"]
     assert describe_unrecorded(report) == (
-        "Unmatched tasks whose text was not recorded: 4. "
-        "Different tasks: 2; most frequent: 2."
+        "Unmatched tasks whose text was not recorded: 4. Different tasks: 2; most frequent: 2."
     )
     assert describe_unrecorded(aggregate([missed("")])).endswith("not recorded: 1.")
     assert describe_unrecorded(aggregate([missed("bake a cake")])) == ""
@@ -90,7 +86,7 @@ def test_nothing_has_no_share_and_no_commit_is_a_dash() -> None:
 
 
 def notes(*events: object, without_skills: str = "") -> tuple[str, ...]:
-    return derive_notes(aggregate(events), without_skills=without_skills)
+    return derive_report_notes(aggregate(events), without_skills=without_skills)
 
 
 def test_a_report_with_everything_needs_no_note() -> None:
@@ -134,9 +130,9 @@ def test_without_skills_the_reason_is_said() -> None:
 
 
 def empty(
-    report: UsageReport, counting: Counting = "off", *, is_collected: bool = False
+    report: UsageReport, counting: RecordingState = "off", *, is_collected: bool = False
 ) -> str:
-    return describe_emptiness(report, counting, is_collected=is_collected)
+    return describe_empty_report(report, counting, is_collected=is_collected)
 
 
 def test_an_empty_record_says_how_to_turn_analytics_on() -> None:
@@ -154,9 +150,7 @@ def test_who_is_not_to_be_tracked_gets_no_advice_that_leads_nowhere() -> None:
 
 
 def test_files_without_events_say_so() -> None:
-    assert (
-        empty(aggregate([]), is_collected=True) == "There is no event in these files."
-    )
+    assert empty(aggregate([]), is_collected=True) == "There is no event in these files."
 
 
 def test_events_of_other_days_say_of_which() -> None:

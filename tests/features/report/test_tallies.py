@@ -20,8 +20,7 @@ from tests.features.report.happenings import (
 )
 
 AUTH, FORMS, NEVER = (
-    CurrentSkill(path, f"About {path}", ("word",))
-    for path in ("ui/auth", "ui/forms", "ui/never")
+    CurrentSkill(path, f"About {path}", ("word",)) for path in ("ui/auth", "ui/forms", "ui/never")
 )
 ABOVE = CurrentSkill("ui/_index", "Everything", (), is_above_others=True)
 CURRENT = CurrentSkills((NEVER, AUTH, ABOVE, FORMS), lambda _: ())
@@ -173,9 +172,7 @@ def test_a_script_is_broken_since_the_commit_that_broke_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "newest", [{}, CANCELLED], ids=["went well again", "was only cancelled"]
-)
+@pytest.mark.parametrize("newest", [{}, CANCELLED], ids=["went well again", "was only cancelled"])
 def test_a_script_that_was_repaired_is_not_broken(newest: dict[str, Any]) -> None:
     report = aggregate([ran("a.sh", 1, **FAILED), ran("a.sh", 3, commit=NEW, **newest)])
 
@@ -320,9 +317,7 @@ def test_a_pick_counts_for_the_person_who_asked() -> None:
 
 
 def test_picks_are_unknown_where_tasks_are_not_recorded() -> None:
-    report = aggregate(
-        [torn("", *REACT), served("ui/auth", context="", was_ambiguous=True)]
-    )
+    report = aggregate([torn("", *REACT), served("ui/auth", context="", was_ambiguous=True)])
 
     [pair] = report.rivalries
     assert pair.picks is None

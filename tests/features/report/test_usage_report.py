@@ -38,9 +38,7 @@ def test_anything_else_says_what_to_write(text: str) -> None:
         (date(2025, 11, 29), "month", 13),
     ],
 )
-def test_the_longer_the_span_the_longer_its_periods(
-    first: date, period: str, count: int
-) -> None:
+def test_the_longer_the_span_the_longer_its_periods(first: date, period: str, count: int) -> None:
     span = Span(first, date(2026, 11, 30))
 
     assert span.period == period

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.events.received_event import MOST_NAME
+from skills_mcp.events.received_event import MAX_FIELD_LENGTH
 from skills_mcp.features.report import usage_rows
 from skills_mcp.features.report.usage_rows import (
-    MOST_TEXT,
+    MAX_TEXT_LENGTH,
     UNREADABLE,
     EventFilesError,
+    clean_line,
     load_event_files,
     parse_row,
     parse_task,
-    tidy,
 )
 from tests.features.report.happenings import aggregate, event, missed, row, torn
 from tests.support import write
@@ -29,8 +29,7 @@ ONE, TWO = {"type": "no_match"}, {"type": "refresh"}
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(max_size=10), inner, max_size=3)
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3)
     ),
     max_leaves=8,
 )
@@ -121,14 +120,12 @@ def test_no_value_of_json_is_too_much(raw: object) -> None:
     assert parse_row(raw) is None
 
 
-@given(
-    st.dictionaries(st.sampled_from(["context", "candidates", "count"]), json_values)
-)
+@given(st.dictionaries(st.sampled_from(["context", "candidates", "count"]), json_values))
 def test_no_data_are_too_much(data: dict[str, Any]) -> None:
     parsed = row({**torn("x"), "data": data})
 
-    assert len(parse_task(parsed).text) <= MOST_TEXT
-    assert all(len(text) <= MOST_NAME for text in parsed.texts("candidates"))
+    assert len(parse_task(parsed).text) <= MAX_TEXT_LENGTH
+    assert all(len(text) <= MAX_FIELD_LENGTH for text in parsed.texts("candidates"))
     assert all(text for row in parsed.lists("candidates") for text in row)
     assert (parsed.number("count") or 0) >= 0
 
@@ -137,7 +134,7 @@ def test_no_data_are_too_much(data: dict[str, Any]) -> None:
 def test_a_text_that_is_shown_is_one_line_without_orders_to_a_terminal(
     text: str,
 ) -> None:
-    shown = tidy(text, 40)
+    shown = clean_line(text, 40)
 
     assert len(shown) <= 40
     kept = {"\N{ZERO WIDTH JOINER}", "\N{ZERO WIDTH NON-JOINER}"}
@@ -146,7 +143,7 @@ def test_a_text_that_is_shown_is_one_line_without_orders_to_a_terminal(
 
 
 def test_a_long_text_says_that_it_goes_on() -> None:
-    assert tidy("word " * 100, 12) == "word word w…"
+    assert clean_line("word " * 100, 12) == "word word w…"
 
 
 def test_a_time_without_a_zone_is_utc_and_another_zone_is_changed_to_it() -> None:

@@ -7,17 +7,15 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from skills_mcp.features.telemetry.instruments import OtelInstruments
 from skills_mcp.server.measurements import (
     DURATION_BUCKETS,
-    Condition,
+    ContentGauges,
     Operation,
-    SourceCondition,
+    SourceGauges,
 )
 
-CONDITION = Condition(
+CONDITION = ContentGauges(
     skills=27,
     problems={"error": 2, "warning": 5},
-    sources=(
-        SourceCondition(place="top", commit="c0ffee", age_seconds=3.0, failed_syncs=4),
-    ),
+    sources=(SourceGauges(mount="top", commit="c0ffee", age_seconds=3.0, failed_syncs=4),),
     events_waiting=7,
 )
 
@@ -31,7 +29,7 @@ class Meters:
         provider = MeterProvider([self._reader], shutdown_on_exit=False)
         self.instruments = OtelInstruments(provider, self._read, "pipe")
 
-    def _read(self) -> Condition:
+    def _read(self) -> ContentGauges:
         self.reads += 1
         return CONDITION
 
@@ -54,9 +52,7 @@ def meters() -> Meters:
 
 def operation(**fields: Any) -> Operation:
     call = {"method": "tools/call", "tool": "get_skill", "error_type": ""}
-    return Operation(
-        **{**call, "protocol_version": "2026-07-28", "seconds": 0.02, **fields}
-    )
+    return Operation(**{**call, "protocol_version": "2026-07-28", "seconds": 0.02, **fields})
 
 
 def test_an_operation_has_the_attributes_of_the_conventions(meters: Meters) -> None:

@@ -9,8 +9,8 @@ from opentelemetry.sdk._logs.export import (
     SimpleLogRecordProcessor,
 )
 
-from skills_mcp.features.telemetry.log_records import LogRecords
-from skills_mcp.text.redaction import remember_secret
+from skills_mcp.features.telemetry.log_records import OtelLogHandler
+from skills_mcp.text.redaction import register_secret
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def sent() -> InMemoryLogRecordExporter:
 def logger(sent: InMemoryLogRecordExporter) -> Iterator[logging.Logger]:
     provider = LoggerProvider(shutdown_on_exit=False)
     provider.add_log_record_processor(SimpleLogRecordProcessor(sent))
-    ours, handler = logging.getLogger("skills_mcp.test"), LogRecords(provider)
+    ours, handler = logging.getLogger("skills_mcp.test"), OtelLogHandler(provider)
     ours.addHandler(handler)
     yield ours
     ours.removeHandler(handler)
@@ -40,10 +40,8 @@ def test_a_line_has_its_level_and_its_module(
     assert log.instrumentation_scope.name == "skills_mcp.test"
 
 
-def test_a_secret_is_not_sent(
-    logger: logging.Logger, sent: InMemoryLogRecordExporter
-) -> None:
-    remember_secret("a-token-of-ours")
+def test_a_secret_is_not_sent(logger: logging.Logger, sent: InMemoryLogRecordExporter) -> None:
+    register_secret("a-token-of-ours")
 
     logger.warning("The remote said a-token-of-ours")
 

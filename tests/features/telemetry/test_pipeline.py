@@ -105,9 +105,7 @@ async def test_metrics_have_the_names_of_the_conventions_and_ours(
 async def test_the_log_is_sent(server: HttpServer, receiver: OtlpReceiver) -> None:
     assert server.wait_for_log("Serving 27 skills")
 
-    await until(
-        lambda: [r for r in receiver.logs if "27 skills" in r.body.string_value]
-    )
+    await until(lambda: [r for r in receiver.logs if "27 skills" in r.body.string_value])
 
 
 def test_the_last_span_is_sent_before_the_process_ends() -> None:

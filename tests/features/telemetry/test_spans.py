@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, Tracer
 from opentelemetry.trace.status import Status, StatusCode
 
-from skills_mcp.features.telemetry.spans import DiscreetSpans
+from skills_mcp.features.telemetry.spans import RedactingSpanExporter
 
 TEXT = "the salary of Ada"
 
@@ -19,8 +19,8 @@ def kept() -> InMemorySpanExporter:
 
 def tracer_to(kept: InMemorySpanExporter, *, keeps_arguments: bool = False) -> Tracer:
     provider = TracerProvider(shutdown_on_exit=False)
-    discreet = DiscreetSpans(
-        kept, frozenset({"get_skill"}), "tcp", keeps_arguments=keeps_arguments
+    discreet = RedactingSpanExporter(
+        kept, frozenset({"get_skill"}), "tcp", capture_arguments=keeps_arguments
     )
     provider.add_span_processor(SimpleSpanProcessor(discreet))
     return provider.get_tracer("test")
@@ -49,9 +49,7 @@ def test_a_span_keeps_what_the_conventions_name(kept: InMemorySpanExporter) -> N
 
 
 @pytest.mark.parametrize("name", [*CALL, "error.type", "something.else"])
-def test_a_text_in_any_attribute_stays_here(
-    kept: InMemorySpanExporter, name: str
-) -> None:
+def test_a_text_in_any_attribute_stays_here(kept: InMemorySpanExporter, name: str) -> None:
     with tracer_to(kept).start_as_current_span(TEXT) as span:
         span.set_attributes({**CALL, name: TEXT})
 

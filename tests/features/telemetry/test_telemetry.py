@@ -6,23 +6,23 @@ from collections.abc import Mapping
 import pytest
 
 from skills_mcp.features import telemetry
-from skills_mcp.features.telemetry import SIGNALS, find_telemetry
+from skills_mcp.features.telemetry import SIGNALS, configure_telemetry
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
-from skills_mcp.server.measurements import Condition, Measurements
+from skills_mcp.server.measurements import ContentGauges, Measurements
 
 COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 
 
 def signals_of(environment: Mapping[str, str]) -> set[str]:
-    found = find_telemetry(environment)
+    found = configure_telemetry(environment)
     return set(found._signals) if found else set()
 
 
 def test_nothing_is_sent_unless_it_is_asked_for() -> None:
-    assert find_telemetry({}) is None
-    assert find_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": " "}) is None
-    assert find_telemetry({**COLLECTOR, "OTEL_SDK_DISABLED": "True"}) is None
+    assert configure_telemetry({}) is None
+    assert configure_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": " "}) is None
+    assert configure_telemetry({**COLLECTOR, "OTEL_SDK_DISABLED": "True"}) is None
 
 
 def test_one_variable_turns_each_signal_on() -> None:
@@ -54,7 +54,7 @@ def test_without_the_extra_one_warning_names_it(
 ) -> None:
     monkeypatch.setattr(telemetry, "find_spec", lambda _: None)
 
-    assert find_telemetry(COLLECTOR) is None
+    assert configure_telemetry(COLLECTOR) is None
     [record] = caplog.records
     assert record.levelno == logging.WARNING
     assert "pip install 'skills-mcp-server[otel]'" in record.getMessage()
@@ -68,7 +68,7 @@ def test_a_package_that_is_missing_above_it_is_missing(
 
     monkeypatch.setattr(telemetry, "find_spec", find)
 
-    assert find_telemetry(COLLECTOR) is None
+    assert configure_telemetry(COLLECTOR) is None
 
 
 async def test_a_variable_that_makes_no_sense_costs_no_server(
@@ -80,7 +80,7 @@ async def test_a_variable_that_makes_no_sense_costs_no_server(
     theirs = logging.getLogger("opentelemetry")
     monkeypatch.setattr(theirs, "propagate", theirs.propagate)
     monkeypatch.setattr(theirs, "handlers", list(theirs.handlers))
-    server, found = create_server(library), find_telemetry(COLLECTOR)
+    server, found = create_server(library), configure_telemetry(COLLECTOR)
     assert found
 
     await found.open(server, Measurements(server, library), read_nothing, "pipe")
@@ -95,11 +95,11 @@ async def test_a_variable_that_makes_no_sense_costs_no_server(
 )
 def test_arguments_are_kept_only_on_demand(value: str, is_kept: bool) -> None:  # noqa: FBT001
     name = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-    found = find_telemetry({**COLLECTOR, name: value})
+    found = configure_telemetry({**COLLECTOR, name: value})
 
     assert found
-    assert found._keeps_arguments is is_kept
+    assert found._capture_arguments is is_kept
 
 
-def read_nothing() -> Condition:
+def read_nothing() -> ContentGauges:
     raise NotImplementedError

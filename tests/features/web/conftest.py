@@ -58,9 +58,7 @@ class Site:
     ) -> Page:
         """Open a page in a new tab, without what was signed in before."""
         if scripts not in self._contexts:
-            self._contexts[scripts] = self.browser.new_context(
-                java_script_enabled=scripts
-            )
+            self._contexts[scripts] = self.browser.new_context(java_script_enabled=scripts)
         self._contexts[scripts].clear_cookies()
         page = self._contexts[scripts].new_page()
         page.set_viewport_size({"width": width, "height": 900})
@@ -99,9 +97,7 @@ def find_barriers(page: Page) -> list[str]:
 
 def measure_overflow(page: Page) -> int:
     """Return by how many pixels a page is wider than its window."""
-    script = (
-        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    )
+    script = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     width: int = page.evaluate(script)
     return width
 

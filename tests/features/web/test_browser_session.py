@@ -12,7 +12,7 @@ from skills_mcp.features.web.browser_session import (
     ATTEMPT_SECONDS,
     MAX_ENDED,
     BrowserSession,
-    SessionSeal,
+    SessionSigner,
     begin_session,
 )
 from skills_mcp.skills.principal import FEEDBACK, READ, REFRESH
@@ -38,12 +38,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def seal(
-    clock: Clock, key: bytes = KEY, grants: Iterable[Grant] = GRANTS
-) -> SessionSeal:
-    return SessionSeal(
-        key, hours=10, idle_minutes=60, grants=tuple(grants), clock=clock
-    )
+def seal(clock: Clock, key: bytes = KEY, grants: Iterable[Grant] = GRANTS) -> SessionSigner:
+    return SessionSigner(key, hours=10, idle_minutes=60, grants=tuple(grants), clock=clock)
 
 
 def session(clock: Clock, **claims: Any) -> BrowserSession:
@@ -52,9 +48,9 @@ def session(clock: Clock, **claims: Any) -> BrowserSession:
 
 def test_a_browser_brings_back_the_session_it_was_given(clock: Clock) -> None:
     begun = session(clock)
-    sealed = seal(clock).seal_session(begun)
+    sealed = seal(clock).sign_session(begun)
 
-    assert seal(clock).open_session(sealed) == begun
+    assert seal(clock).verify_session(sealed) == begun
     assert begun.name == "Ada Lovelace"
 
 
@@ -62,11 +58,11 @@ def test_only_claims_that_decide_something_are_kept(clock: Clock) -> None:
     kept = session(clock)
 
     assert kept.claims == {"groups": ["payments"], "realm_access.roles": ["admin"]}
-    assert len(seal(clock).seal_session(kept)) < 800
+    assert len(seal(clock).sign_session(kept)) < 800
 
 
 def test_a_session_sees_what_a_token_with_its_claims_sees(clock: Clock) -> None:
-    opened = seal(clock).open_session(seal(clock).seal_session(session(clock)))
+    opened = seal(clock).verify_session(seal(clock).sign_session(session(clock)))
 
     assert opened
     caller = opened.principal(GRANTS)
@@ -80,9 +76,9 @@ def test_a_session_sees_what_a_token_with_its_claims_sees(clock: Clock) -> None:
 
 
 def test_a_grant_that_is_withdrawn_counts_at_once(clock: Clock) -> None:
-    sealed = seal(clock).seal_session(session(clock))
+    sealed = seal(clock).sign_session(session(clock))
 
-    assert seal(clock, grants=GRANTS[:1]).open_session(sealed) is None
+    assert seal(clock, grants=GRANTS[:1]).verify_session(sealed) is None
 
 
 @pytest.mark.parametrize(
@@ -102,23 +98,23 @@ def test_every_person_may_read_and_more_only_by_a_scope(
 
 
 def test_a_session_that_is_not_used_ends(clock: Clock) -> None:
-    sealed = seal(clock).seal_session(session(clock))
+    sealed = seal(clock).sign_session(session(clock))
     clock.seconds += 60 * 60 - 1
-    assert seal(clock).open_session(sealed)
+    assert seal(clock).verify_session(sealed)
 
     clock.seconds += 1
 
-    assert seal(clock).open_session(sealed) is None
+    assert seal(clock).verify_session(sealed) is None
 
 
 def test_a_session_that_is_used_ends_at_a_fixed_time(clock: Clock) -> None:
     used, began = session(clock), clock()
-    sealed = seal(clock).seal_session(used)
+    sealed = seal(clock).sign_session(used)
 
-    while opened := seal(clock).open_session(sealed):
+    while opened := seal(clock).verify_session(sealed):
         clock.seconds += 30 * 60
         used = seal(clock).renew(opened) or used
-        sealed = seal(clock).seal_session(used)
+        sealed = seal(clock).sign_session(used)
 
     assert clock() == began + 10 * 60 * 60
 
@@ -132,31 +128,31 @@ def test_a_session_is_not_written_anew_for_each_request(clock: Clock) -> None:
 
 def test_nothing_else_is_a_session(clock: Clock) -> None:
     ours = seal(clock)
-    good = ours.seal_session(session(clock))
+    good = ours.sign_session(session(clock))
     said = jwt.decode(good, options={"verify_signature": False})
     forged = [
         "",
         "x",
         good[:-2] + ("AA" if good[-2:] != "AA" else "BB"),
-        seal(clock, bytes(32)).seal_session(session(clock)),
+        seal(clock, bytes(32)).sign_session(session(clock)),
         unsigned(said),
-        ours.seal_attempt({"state": "s"}),
+        ours.sign_attempt({"state": "s"}),
         jwt.encode({**said, "aud": "sign-in"}, KEY, "HS256"),
         jwt.encode({k: v for k, v in said.items() if k != "exp"}, KEY, "HS256"),
     ]
 
-    assert [ours.open_session(each) for each in forged] == [None] * len(forged)
+    assert [ours.verify_session(each) for each in forged] == [None] * len(forged)
 
 
 def test_an_attempt_lasts_some_minutes_and_is_no_session(clock: Clock) -> None:
     ours = seal(clock)
-    attempt = ours.seal_attempt({"state": "s"})
-    assert (ours.open_attempt(attempt) or {})["state"] == "s"
-    assert ours.open_attempt(ours.seal_session(session(clock))) is None
+    attempt = ours.sign_attempt({"state": "s"})
+    assert (ours.verify_attempt(attempt) or {})["state"] == "s"
+    assert ours.verify_attempt(ours.sign_session(session(clock))) is None
 
     clock.seconds += ATTEMPT_SECONDS
 
-    assert ours.open_attempt(attempt) is None
+    assert ours.verify_attempt(attempt) is None
 
 
 def test_a_form_of_another_session_is_no_form_of_this_one(clock: Clock) -> None:
@@ -187,10 +183,10 @@ def test_a_session_that_was_ended_here_is_over_in_all_its_cookies(clock: Clock) 
     here.end(begun)
 
     for each in (begun, renewed):
-        sealed = here.seal_session(each)
-        assert here.open_session(sealed) is None
+        sealed = here.sign_session(each)
+        assert here.verify_session(sealed) is None
         # Replicas share a key, and no memory.
-        assert elsewhere.open_session(sealed) == each
+        assert elsewhere.verify_session(sealed) == each
 
 
 def test_of_ended_sessions_the_oldest_are_forgotten_first(clock: Clock) -> None:
@@ -201,8 +197,8 @@ def test_of_ended_sessions_the_oldest_are_forgotten_first(clock: Clock) -> None:
     for number in range(MAX_ENDED - 1):
         it.end(replace(one, session_id=f"{number}"))
 
-    assert it.open_session(it.seal_session(one)) == one
-    assert it.open_session(it.seal_session(other)) is None
+    assert it.verify_session(it.sign_session(one)) == one
+    assert it.verify_session(it.sign_session(other)) is None
 
 
 @pytest.mark.parametrize("name", ["", " ", "\ud800", "a\nb", 7, None])

@@ -17,9 +17,7 @@ from tests.support import write_skill
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_catalogue_has_no_barrier_and_fits(
-    site: Site, width: int, scheme: Scheme
-) -> None:
+def test_the_catalogue_has_no_barrier_and_fits(site: Site, width: int, scheme: Scheme) -> None:
     page = site.open(width=width, scheme=scheme)
 
     assert find_barriers(page) == []

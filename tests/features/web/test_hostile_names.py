@@ -17,10 +17,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.cli import program
-from skills_mcp.features.authoring.intake.shelf import SkillShelf
+from skills_mcp.features.authoring.intake.shelf import VersionStore
 from skills_mcp.library import SkillLibrary
-from skills_mcp.server.known_clients import ReplyRules, answering
-from skills_mcp.server.replies import answered
+from skills_mcp.server.known_clients import ReplyRules, use_reply_rules
+from skills_mcp.server.replies import reply_or_error
 from tests.clients import TOOLS
 from tests.features.authoring.intake.archives import GOOD, write_tar, write_zip
 from tests.features.web.uploading import INSTALL, open_site
@@ -73,9 +73,9 @@ PIECES = (
     " ",
 )
 
-hostile = st.sampled_from(NAMED) | st.lists(
-    st.sampled_from(PIECES), min_size=1, max_size=8
-).map("".join).filter(lambda name: name not in {"pdf", "ssh"})
+hostile = st.sampled_from(NAMED) | st.lists(st.sampled_from(PIECES), min_size=1, max_size=8).map(
+    "".join
+).filter(lambda name: name not in {"pdf", "ssh"})
 
 
 class Machine(NamedTuple):
@@ -103,16 +103,14 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     write_package(skills, "pdf", {"a.txt": "now"})
     write_package(skills, "re\u0301sume\u0301")
     older = write_package(outer / "older", "pdf", {"a.txt": "then"})
-    shelf = SkillShelf(skills)
+    shelf = VersionStore(skills)
     shelf.put(older, "pdf", NOON)
     shelf.put(skills / "pdf", "pdf", NOON + timedelta(hours=1))
     # What a versions folder of the neighbour would look like.
     for place in (outer / "ssh", outer / "data/ssh", outer / "data/content/ssh"):
         write(place / "key", SECRET)
         write(place / KEPT / "key", SECRET)
-    library = open_library(
-        outer / "data/content", settings={"upload": {"mode": "folder"}}
-    )
+    library = open_library(outer / "data/content", settings={"upload": {"mode": "folder"}})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(temporary))
         yield Machine(library, outer, skills, temporary)
@@ -180,9 +178,7 @@ def test_the_command_restores_by_no_other_name_either(
 
     with unchanged(machine):
         done = CliRunner().invoke(program, ["add", *words, "--to", str(machine.skills)])
-        listed = CliRunner().invoke(
-            program, ["add", f"--list={name}", "--to", str(machine.skills)]
-        )
+        listed = CliRunner().invoke(program, ["add", f"--list={name}", "--to", str(machine.skills)])
 
     assert done.exit_code in {1, 2}, done.output
     assert isinstance(done.exception, SystemExit)
@@ -218,9 +214,7 @@ def test_a_member_of_an_archive_stays_in_its_folder(
 @example("lock")
 @example("unpacked")
 @example("archive.tar")
-def test_a_package_becomes_a_folder_beside_the_others(
-    machine: Machine, name: str
-) -> None:
+def test_a_package_becomes_a_folder_beside_the_others(machine: Machine, name: str) -> None:
     text = package_text(name=name.encode("utf-8", "replace").decode())
     with tempfile.TemporaryDirectory(dir=machine.outer.parent) as folder:
         archive = write_zip(Path(folder, "a.zip"), {"SKILL.md": text})
@@ -285,8 +279,8 @@ def test_no_tool_reads_by_another_name(
             arguments = spec.arguments.model_validate(given)
         except ValueError as error:
             return str(error)
-        with answering(AS_JSON):
-            return repr(await answered(spec.handler(machine.library, arguments)))
+        with use_reply_rules(AS_JSON):
+            return repr(await reply_or_error(spec.handler(machine.library, arguments)))
 
     with unchanged(machine):
         said = [anyio.run(call, tool, given) for tool, given in asked]

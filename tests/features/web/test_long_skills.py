@@ -8,7 +8,7 @@ import pytest
 from skills_mcp.features.web import skill_page
 from skills_mcp.features.web.rendered_markdown import (
     MAX_RENDERED_CHARACTERS,
-    render_markdown,
+    convert_to_html,
 )
 from skills_mcp.skills.access import EVERYTHING
 from tests.features.web.test_rest import ask_in_turn, ask_site
@@ -24,15 +24,13 @@ def rendered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def render(text: str, *its: Any) -> Any:
         texts.append(text)
-        return render_markdown(text, *its)
+        return convert_to_html(text, *its)
 
     monkeypatch.setattr(skill_page, "render_markdown", render)
     return texts
 
 
-def test_a_text_is_rendered_once_for_all_who_look(
-    tmp_path: Path, rendered: list[str]
-) -> None:
+def test_a_text_is_rendered_once_for_all_who_look(tmp_path: Path, rendered: list[str]) -> None:
     write_skill(tmp_path, "_root.md", body="Be *kind*.")
     write_skill(tmp_path, "one.md", body=SLOW * 1_000)
 
@@ -45,9 +43,7 @@ def test_a_text_is_rendered_once_for_all_who_look(
 
 
 @pytest.mark.parametrize("view", ["origin", "agent", "raw", "history"])
-def test_only_the_rendered_view_renders(
-    tmp_path: Path, rendered: list[str], view: str
-) -> None:
+def test_only_the_rendered_view_renders(tmp_path: Path, rendered: list[str], view: str) -> None:
     write_skill(tmp_path, "one.md", body=SLOW)
 
     page = ask_site(open_library(tmp_path), "/skills/one", view=view)
@@ -56,13 +52,9 @@ def test_only_the_rendered_view_renders(
     assert rendered == []
 
 
-def test_a_text_that_is_too_long_is_shown_as_it_is(
-    tmp_path: Path, rendered: list[str]
-) -> None:
+def test_a_text_that_is_too_long_is_shown_as_it_is(tmp_path: Path, rendered: list[str]) -> None:
     write_skill(tmp_path, "_root.md", body="Be *kind*.")
-    write_skill(
-        tmp_path, "one.md", body="*a* <b>\n" * (MAX_RENDERED_CHARACTERS // 8 + 1)
-    )
+    write_skill(tmp_path, "one.md", body="*a* <b>\n" * (MAX_RENDERED_CHARACTERS // 8 + 1))
 
     page = ask_site(open_library(tmp_path), "/skills/one").text
 

@@ -25,9 +25,7 @@ PAGES = "pages"
 def client_of(
     url: str, secret: str = "", auth: Mapping[str, Any] | None = None, **web: Any
 ) -> OpenIdClient:
-    return OpenIdClient(
-        Auth(issuer=url, **(auth or {})), Web(client_id=PAGES, **web), secret
-    )
+    return OpenIdClient(Auth(issuer=url, **(auth or {})), Web(client_id=PAGES, **web), secret)
 
 
 def come_back(
@@ -154,9 +152,7 @@ def test_keycloaks_id_token_is_one(issuer: Issuer) -> None:
     assert come_back(issuer, typ="ID").claims["typ"] == "ID"
 
 
-@pytest.mark.parametrize(
-    "answer", [{"id_token": None}, {"id_token": 1}, {"id_token": ""}]
-)
+@pytest.mark.parametrize("answer", [{"id_token": None}, {"id_token": 1}, {"id_token": ""}])
 def test_an_answer_without_an_id_token_lets_nobody_in(
     issuer: Issuer, answer: Mapping[str, Any]
 ) -> None:
@@ -240,9 +236,7 @@ def test_a_provider_that_is_away_is_asked_once_in_a_while() -> None:
         assert not back.requests
 
 
-@pytest.mark.parametrize(
-    "name", ["authorization_endpoint", "token_endpoint", "userinfo_endpoint"]
-)
+@pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "userinfo_endpoint"])
 def test_nobody_is_sent_where_others_can_listen(issuer: Issuer, name: str) -> None:
     issuer.metadata[name] = "http://login.example.com/"
     client = client_of(issuer.url)

@@ -18,8 +18,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from skills_mcp.features.web import open_web
-from skills_mcp.features.web.page_threads import MAX_EXPENSIVE, MAX_WORKING, PageThreads
+from skills_mcp.features.web import build_web
+from skills_mcp.features.web.page_threads import (
+    MAX_EXPENSIVE_THREADS,
+    MAX_PAGE_THREADS,
+    PageThreads,
+)
 from skills_mcp.http.application import create_application
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import create_server
@@ -83,16 +87,16 @@ def test_abandoned_pages_take_few_threads_and_tools_are_answered(
     write_skill(tmp_path / "content", "one.md")
     settings = {"http": {"stateless": True}}
     library = open_library(tmp_path / "content", settings=settings)
-    web = open_web(library, None, tmp_path / "key")
+    web = build_web(library, None, tmp_path / "key")
     server = create_server(library, is_shared=True)
-    app = create_application(server, library.config, ending=anyio.Event(), web=web)
+    app = create_application(server, library.config, shutdown=anyio.Event(), web=web)
     blocking = Blocking()
     monkeypatch.setattr(SkillLibrary, "browse", lambda *_: blocking.run())
 
     with listening(app) as url, released_at_the_end(blocking):
         for path in ["/", "/api/skills", "/?q=one"] * 20:
             begin(url, path).close()
-        wait_for(lambda: blocking.running == MAX_WORKING)
+        wait_for(lambda: blocking.running == MAX_PAGE_THREADS)
         answer = httpx.post(
             f"{url}/mcp",
             json=CALL,
@@ -100,12 +104,12 @@ def test_abandoned_pages_take_few_threads_and_tools_are_answered(
             timeout=PATIENCE_SECONDS,
         )
         assert answer.status_code == 200
-        assert blocking.running == MAX_WORKING
+        assert blocking.running == MAX_PAGE_THREADS
         blocking.released.set()
         wait_for(lambda: blocking.running == 0)
         assert httpx.get(f"{url}/problems").status_code == 200
 
-    assert blocking.begun == MAX_WORKING
+    assert blocking.begun == MAX_PAGE_THREADS
 
 
 def test_routes_that_read_every_skill_leave_threads_to_the_others() -> None:
@@ -114,11 +118,11 @@ def test_routes_that_read_every_skill_leave_threads_to_the_others() -> None:
     app = bound(threads, ("/all", blocking.answer), fast)
 
     with listening(app) as url, released_at_the_end(blocking):
-        opened = [begin(url, "/all") for _ in range(2 * MAX_WORKING)]
-        wait_for(lambda: blocking.running == MAX_EXPENSIVE)
+        opened = [begin(url, "/all") for _ in range(2 * MAX_PAGE_THREADS)]
+        wait_for(lambda: blocking.running == MAX_EXPENSIVE_THREADS)
 
         assert httpx.get(f"{url}/one", timeout=PATIENCE_SECONDS).text == "one"
-        assert blocking.begun == MAX_EXPENSIVE
+        assert blocking.begun == MAX_EXPENSIVE_THREADS
         for each in opened:
             each.close()
 
@@ -128,8 +132,8 @@ def test_a_request_that_waits_too_long_is_told_when_to_come_again() -> None:
     app = bound(threads, ("/", blocking.answer))
 
     with listening(app) as url, released_at_the_end(blocking):
-        opened = [begin(url, "/") for _ in range(MAX_WORKING)]
-        wait_for(lambda: blocking.running == MAX_WORKING)
+        opened = [begin(url, "/") for _ in range(MAX_PAGE_THREADS)]
+        wait_for(lambda: blocking.running == MAX_PAGE_THREADS)
         refused = httpx.get(url)
         blocking.released.set()
         served = [each.recv(12) for each in opened]
@@ -138,7 +142,7 @@ def test_a_request_that_waits_too_long_is_told_when_to_come_again() -> None:
 
     assert refused.status_code == 503
     assert int(refused.headers["Retry-After"]) > 0
-    assert served == [b"HTTP/1.1 200"] * MAX_WORKING
+    assert served == [b"HTTP/1.1 200"] * MAX_PAGE_THREADS
 
 
 def test_work_that_looks_stops_when_its_client_has_gone() -> None:

@@ -22,9 +22,7 @@ BROKEN = "---\nkeywords: [\n---\nx"
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_an_answer_has_no_barrier_and_fits(
-    site: Site, width: int, scheme: Scheme
-) -> None:
+def test_an_answer_has_no_barrier_and_fits(site: Site, width: int, scheme: Scheme) -> None:
     page = site.open(ASKED, width=width, scheme=scheme)
 
     assert find_barriers(page) == []
@@ -42,21 +40,15 @@ def test_a_task_gets_its_answer_and_the_address_keeps_it(
     page.get_by_label("A task").fill("add a login page with react auth")
     page.get_by_role("button", name="Try it").click()
 
-    expect(page.get_by_role("heading", name="The agent gets")).to_contain_text(
-        "ui/react/auth"
-    )
+    expect(page.get_by_role("heading", name="The agent gets")).to_contain_text("ui/react/auth")
     expect(page).to_have_url(re.compile(r"/try\?task=add\+a\+login|/try\?task=add%20a"))
     link = page.get_by_role("link", name="ui/react/auth").first
     assert (link.get_attribute("href") or "").endswith("/skills/ui/react/auth")
 
 
-def test_the_filters_work_in_a_browser_at_every_width(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_the_filters_work_in_a_browser_at_every_width(browser: Browser, tmp_path: Path) -> None:
     write(tmp_path / "ui" / "broken.md", BROKEN)
-    content = write(
-        tmp_path / "ui" / "odd.md", skill_text(priority="high")
-    ).parent.parent
+    content = write(tmp_path / "ui" / "odd.md", skill_text(priority="high")).parent.parent
 
     with opened_site(browser, content) as site:
         for width in WIDTHS:

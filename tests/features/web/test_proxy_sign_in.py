@@ -6,7 +6,7 @@ import pytest
 
 from skills_mcp.config import Grant, TrustedHeader
 from skills_mcp.errors import ConfigError
-from skills_mcp.features.web.browser_session import SessionSeal
+from skills_mcp.features.web.browser_session import SessionSigner
 from skills_mcp.features.web.proxy_sign_in import ProxySignIn, parse_proxies
 from skills_mcp.features.web.visitors import Visitor
 from skills_mcp.skills.principal import READ, REPORT
@@ -27,7 +27,7 @@ def find(client: str, *headers: tuple[str, str], **rules: Any) -> Visitor | None
         scopes="X-Forwarded-Scopes",
         proxies=rules.get("proxies", ("10.0.0.5", "fd00::/64")),
     )
-    seal = SessionSeal(KEY, hours=1, idle_minutes=5, grants=GRANTS)
+    seal = SessionSigner(KEY, hours=1, idle_minutes=5, grants=GRANTS)
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
     scope = {"type": "http", "path": "/", "client": (client, 1), "headers": raw}
     return ProxySignIn(section, seal, GRANTS).find(scope)
@@ -51,9 +51,7 @@ def test_the_proxy_names_a_person_and_the_groups(client: str) -> None:
 
 
 def test_the_proxy_says_who_may_do_more_than_read() -> None:
-    visitor = find(
-        "10.0.0.5", ADA, ("X-Forwarded-Scopes", "skills:report,openid email")
-    )
+    visitor = find("10.0.0.5", ADA, ("X-Forwarded-Scopes", "skills:report,openid email"))
 
     assert visitor
     assert visitor.principal
@@ -104,10 +102,10 @@ def test_a_proxy_is_an_address_and_never_all_of_them(given: str, reason: str) ->
 
 def test_a_person_whom_no_proxy_names_is_told_what_to_do() -> None:
     section = TrustedHeader(user="X-Forwarded-User", proxies=("10.0.0.5",))
-    seal = SessionSeal(KEY, hours=1, idle_minutes=5, grants=None)
+    seal = SessionSigner(KEY, hours=1, idle_minutes=5, grants=None)
     sign_in = ProxySignIn(section, seal, None)
 
-    notice = sign_in.turn_away({"type": "http", "path": "/", "headers": []})
+    notice = sign_in.challenge({"type": "http", "path": "/", "headers": []})
 
     assert notice.status == 401
     assert "The proxy in front of this server names no user" in notice.message

@@ -3,7 +3,7 @@ from itertools import count
 
 import pytest
 
-from skills_mcp.features.web.rendered_markdown import render_markdown
+from skills_mcp.features.web.rendered_markdown import convert_to_html
 
 
 @pytest.mark.parametrize(
@@ -17,24 +17,24 @@ from skills_mcp.features.web.rendered_markdown import render_markdown
 def test_headings_begin_below_those_of_the_page_and_leave_no_level_out(
     text: str, levels: str
 ) -> None:
-    html = render_markdown(text, str)
+    html = convert_to_html(text, str)
 
     assert "".join(re.findall(r"<h(\d)>", html)) == levels
     assert "".join(re.findall(r"</h(\d)>", html)) == levels
 
 
 def test_code_and_text_are_escaped() -> None:
-    html = render_markdown("`<b>` <i>\n\n```<u>\n<s>\n```", str)
+    html = convert_to_html("`<b>` <i>\n\n```<u>\n<s>\n```", str)
 
     assert set(re.findall(r"<(\w+)", html)) <= {"p", "code", "pre"}
 
 
 def test_a_table_is_a_table() -> None:
-    assert "<td>1</td>" in render_markdown("| a |\n| - |\n| 1 |", str)
+    assert "<td>1</td>" in convert_to_html("| a |\n| - |\n| 1 |", str)
 
 
 def test_a_paragraph_that_is_too_long_is_shown_as_it_is() -> None:
-    html = render_markdown(f"*a*\n\n{'*b* <i>![' * 3_000}\n\n# *c*", str)
+    html = convert_to_html(f"*a*\n\n{'*b* <i>![' * 3_000}\n\n# *c*", str)
 
     assert re.findall("<em>(.)</em>", html) == ["a", "c"]
     assert html.count("*b* &lt;i&gt;![") == 3_000
@@ -48,5 +48,5 @@ def test_rendering_stops_between_paragraphs_when_nobody_waits_for_it() -> None:
             raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        render_markdown("a\n\n" * 100, str, check)
+        convert_to_html("a\n\n" * 100, str, check)
     assert next(steps) == 4

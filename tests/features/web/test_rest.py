@@ -32,9 +32,7 @@ ROUTE = re.compile(r"\{(\w+):path\}")
 
 def let_in(app: ASGIApp, caller: Access | Principal) -> ASGIApp:
     """Return the pages as one caller gets them, or one without sign-in."""
-    principal = (
-        caller if isinstance(caller, Principal) else replace(OPERATOR, access=caller)
-    )
+    principal = caller if isinstance(caller, Principal) else replace(OPERATOR, access=caller)
 
     async def bound(scope: Scope, receive: Receive, send: Send) -> None:
         scope[PRINCIPAL_KEY] = principal
@@ -53,9 +51,7 @@ def ask_site(
         transport = httpx.ASGITransport(
             let_in(create_site(library), access), raise_app_exceptions=False
         )
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://x"
-        ) as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
             return await client.get(path, params=query or None)
 
     return anyio.run(ask)
@@ -86,9 +82,7 @@ def library(tmp_path: Path) -> SkillLibrary:
     write_skill(content, "_root.md", body="Be kind.")
     for number in range(30):
         write_skill(content, f"area-{number % 3}/skill-{number:02}.md")
-    write(
-        content / "pdf/SKILL.md", "---\nname: pdf\ndescription: PDF forms\n---\nFill."
-    )
+    write(content / "pdf/SKILL.md", "---\nname: pdf\ndescription: PDF forms\n---\nFill.")
     write(content / "pdf/scripts/fill.py", "print(1)\n")
     write(content / "pdf/page.html", "<script>alert(1)</script>")
     write(content / "pdf/picture.svg", "<svg onload='alert(1)'/>")
@@ -186,9 +180,7 @@ def test_a_package_has_its_inventory(library: SkillLibrary) -> None:
         ("dot.png", "image/png", "inline"),
     ],
 )
-def test_no_file_runs_in_a_browser(
-    library: SkillLibrary, file: str, kind: str, shown: str
-) -> None:
+def test_no_file_runs_in_a_browser(library: SkillLibrary, file: str, kind: str, shown: str) -> None:
     reply = ask_site(library, f"/api/skills/pdf/files/{file}")
 
     assert reply.status_code == 200
@@ -245,9 +237,7 @@ def test_a_cursor_goes_on_after_a_refresh_or_is_refused(tmp_path: Path) -> None:
     (tmp_path / "skill-03.md").unlink()
     library.sync()
     after = ask_site(library, "/api/skills", limit="10", cursor=listed["next"]).json()
-    refused = ask_site(
-        library, "/api/skills", limit="10", q="example", cursor=found["next"]
-    )
+    refused = ask_site(library, "/api/skills", limit="10", q="example", cursor=found["next"])
 
     assert [each["path"] for each in after["skills"]] == [
         f"skill-{number}" for number in range(10, 20)
@@ -308,9 +298,7 @@ def test_the_owner_is_whom_the_author_names(tmp_path: Path) -> None:
     assert ask_site(library, "/api/skills/pdf/preview").json()["owner"] == "Ada"
 
 
-def test_the_report_of_programs_is_that_of_the_page(
-    library: SkillLibrary, tmp_path: Path
-) -> None:
+def test_the_report_of_programs_is_that_of_the_page(library: SkillLibrary, tmp_path: Path) -> None:
     from jsonschema import Draft202012Validator
 
     store = open_event_store(f"sqlite:///{tmp_path / 'events.db'}", tmp_path)
@@ -338,9 +326,7 @@ def test_the_report_of_programs_is_that_of_the_page(
     assert ask_site(library, "/api/report").status_code == 404
 
 
-def test_the_report_is_for_those_with_its_scope(
-    library: SkillLibrary, tmp_path: Path
-) -> None:
+def test_the_report_is_for_those_with_its_scope(library: SkillLibrary, tmp_path: Path) -> None:
     store = open_event_store(f"sqlite:///{tmp_path / 'events.db'}", tmp_path)
     reader = Principal("ada", "https://login", frozenset({READ}), EVERYTHING)
     with TestClient(let_in(create_site(library, store), reader)) as client:

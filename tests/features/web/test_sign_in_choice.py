@@ -11,7 +11,7 @@ import pytest
 from skills_mcp.config import Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.web.proxy_sign_in import ProxySignIn
-from skills_mcp.features.web.sign_in_choice import NoSignIn, choose_sign_in
+from skills_mcp.features.web.sign_in_choice import AnonymousSignIn, choose_sign_in
 from skills_mcp.features.web.sign_in_routes import OpenIdSignIn
 from skills_mcp.features.web.visitors import BrowserSignIn
 from tests.features.web.visiting import show
@@ -30,7 +30,7 @@ def choose(
 
 
 def test_on_this_machine_nobody_signs_in(tmp_path: Path) -> None:
-    assert isinstance(choose(tmp_path, {}), NoSignIn)
+    assert isinstance(choose(tmp_path, {}), AnonymousSignIn)
 
 
 def test_people_sign_in_where_programs_do(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def test_this_machine_needs_no_tls(url: str, tmp_path: Path) -> None:
 def test_the_key_of_one_machine_is_made_for_its_user_alone(tmp_path: Path) -> None:
     one, again = choose(tmp_path, {}), choose(tmp_path, {})
 
-    assert isinstance(one, NoSignIn)
-    assert isinstance(again, NoSignIn)
+    assert isinstance(one, AnonymousSignIn)
+    assert isinstance(again, AnonymousSignIn)
     found = one.find({"path": "/"}), again.find({"path": "/"})
     assert found[0]
     assert found[0] == found[1]
@@ -138,7 +138,7 @@ def test_without_sign_in_pages_have_form_tokens_and_programs_need_none(
 ) -> None:
     sign_in = choose(tmp_path, {})
 
-    assert isinstance(sign_in, NoSignIn)
+    assert isinstance(sign_in, AnonymousSignIn)
     page = sign_in.find({"path": "/add"})
     program = sign_in.find({"path": "/api/skills/x/upload-install"})
     assert page

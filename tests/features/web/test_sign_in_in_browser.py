@@ -146,9 +146,7 @@ def test_a_form_of_another_page_is_refused(site: Site) -> None:
     sign_in(page, "ada")
 
     refused = page.request.post(f"{site.url}sign-out", form={"form_token": "0" * 64})
-    foreign = page.request.post(
-        f"{site.url}sign-out", headers={"Origin": "https://evil.example"}
-    )
+    foreign = page.request.post(f"{site.url}sign-out", headers={"Origin": "https://evil.example"})
 
     assert refused.status == 403
     assert "This form was not sent" in refused.text()
@@ -172,8 +170,6 @@ def test_no_cookie_is_for_scripts(site: Site) -> None:
     expect(page.get_by_text("Name of ada")).to_be_visible()
 
     assert page.evaluate("document.cookie") == ""
-    [kept] = [
-        each for each in page.context.cookies() if each["name"] == "skills_session"
-    ]
+    [kept] = [each for each in page.context.cookies() if each["name"] == "skills_session"]
     assert kept["httpOnly"]
     assert kept["sameSite"] == "Lax"

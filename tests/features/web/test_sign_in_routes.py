@@ -97,9 +97,7 @@ def test_two_tabs_sign_in_at_once(browser: httpx.Client, issuer: Issuer) -> None
     assert come_back(browser, issuer, other).headers["Location"] == "/other"
 
 
-def test_an_answer_to_another_browser_lets_nobody_in(
-    browser: httpx.Client, issuer: Issuer
-) -> None:
+def test_an_answer_to_another_browser_lets_nobody_in(browser: httpx.Client, issuer: Issuer) -> None:
     of_eve = begin(browser)
     browser.cookies.clear()
 
@@ -130,17 +128,13 @@ def test_a_refusal_of_the_provider_is_shown_as_text(browser: httpx.Client) -> No
     sent = urlsplit(begin(browser))
     state = dict(each.split("=") for each in sent.query.split("&"))["state"]
 
-    back = browser.get(
-        "/sign-in/callback", params={"state": state, "error": "access_denied"}
-    )
+    back = browser.get("/sign-in/callback", params={"state": state, "error": "access_denied"})
 
     assert back.status_code == 403
     assert "access_denied" in back.text
 
 
-def test_a_session_ends_by_itself(
-    browser: httpx.Client, issuer: Issuer, clock: Clock
-) -> None:
+def test_a_session_ends_by_itself(browser: httpx.Client, issuer: Issuer, clock: Clock) -> None:
     sign_in(browser, issuer)
     assert browser.get("/").status_code == 200
 
@@ -166,9 +160,7 @@ def test_a_forged_cookie_is_no_session(browser: httpx.Client, value: str) -> Non
     assert browser.get("/").status_code == 303
 
 
-def test_no_script_and_no_other_site_gets_the_cookie(
-    browser: httpx.Client, issuer: Issuer
-) -> None:
+def test_no_script_and_no_other_site_gets_the_cookie(browser: httpx.Client, issuer: Issuer) -> None:
     sent = browser.get("/sign-in")
     back = come_back(browser, issuer, sent.headers["Location"])
 
@@ -196,9 +188,7 @@ def test_over_tls_the_cookie_is_for_tls_and_this_host_alone(issuer: Issuer) -> N
     assert "Path=/" in kept
 
 
-def test_programs_are_told_how_they_sign_in(
-    browser: httpx.Client, issuer: Issuer
-) -> None:
+def test_programs_are_told_how_they_sign_in(browser: httpx.Client, issuer: Issuer) -> None:
     token = issuer.token(aud="skills")
 
     asked = browser.get("/api/skills")
@@ -209,18 +199,14 @@ def test_programs_are_told_how_they_sign_in(
     assert with_token.json()["subject"] == "ada"
 
 
-def test_a_session_does_not_make_a_wrong_token_right(
-    browser: httpx.Client, issuer: Issuer
-) -> None:
+def test_a_session_does_not_make_a_wrong_token_right(browser: httpx.Client, issuer: Issuer) -> None:
     sign_in(browser, issuer)
 
     assert browser.get("/", headers={"Authorization": "Bearer x"}).status_code == 401
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/events", "/.well-known/x"])
-def test_a_session_is_for_pages_alone(
-    browser: httpx.Client, issuer: Issuer, path: str
-) -> None:
+def test_a_session_is_for_pages_alone(browser: httpx.Client, issuer: Issuer, path: str) -> None:
     sign_in(browser, issuer)
 
     assert browser.post(path).status_code == 401
@@ -240,9 +226,7 @@ def test_a_form_that_no_page_of_ours_has_sent_is_refused(
     assert browser.get("/").status_code == 200
 
 
-def test_a_form_of_our_page_arrives_whole(
-    browser: httpx.Client, issuer: Issuer
-) -> None:
+def test_a_form_of_our_page_arrives_whole(browser: httpx.Client, issuer: Issuer) -> None:
     sign_in(browser, issuer)
     token = find_form_token(browser)
 
@@ -296,9 +280,7 @@ def test_a_part_of_a_page_sends_the_whole_page_to_the_sign_in(
     assert part.headers["HX-Redirect"] == "/sign-in?next=/%3Fq%3Dlogin"
 
 
-@pytest.mark.parametrize(
-    "address", ["http://[::1", "http://[x]/", "//[", "http://\u2100/", "\\"]
-)
+@pytest.mark.parametrize("address", ["http://[::1", "http://[x]/", "//[", "http://\u2100/", "\\"])
 def test_an_address_that_cannot_be_read_leads_to_the_page_of_the_request(
     browser: httpx.Client, address: str
 ) -> None:

@@ -24,9 +24,7 @@ def library(tmp_path: Path) -> SkillLibrary:
     "path",
     ["/", "/skills/one", "/none", "/static/site.css", "/api/skills", "/api/none"],
 )
-def test_every_answer_tells_the_browser_what_it_may_do(
-    library: SkillLibrary, path: str
-) -> None:
+def test_every_answer_tells_the_browser_what_it_may_do(library: SkillLibrary, path: str) -> None:
     headers = ask_site(library, path).headers
 
     assert headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
@@ -67,9 +65,7 @@ def test_before_there_is_content_a_page_says_so(tmp_path: Path) -> None:
 def test_a_defect_is_a_page_without_its_details(library: SkillLibrary) -> None:
     async def ask() -> httpx.Response:
         # Without a caller in its scope, which the guards always bind.
-        transport = httpx.ASGITransport(
-            create_site(library), raise_app_exceptions=False
-        )
+        transport = httpx.ASGITransport(create_site(library), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as it:
             return await it.get("/")
 

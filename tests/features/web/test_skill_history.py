@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from skills_mcp.config import Grant
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Freshness, accept_all
+from skills_mcp.content.source import Freshness, accept_any_commit
 from skills_mcp.library import SkillLibrary
 from skills_mcp.library.skill_history import SkillHistory
 from skills_mcp.skills.access import derive_access
@@ -91,9 +91,7 @@ def test_commits_of_its_files_and_of_the_rules_above_are_shown(
     assert not any("Nothing of pdf." in each for each in changes(history))
 
 
-def test_it_goes_as_far_back_as_the_setting_says(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_it_goes_as_far_back_as_the_setting_says(upstream: Upstream, tmp_path: Path) -> None:
     library = open_library(follow(upstream, tmp_path), settings={"web": {"history": 2}})
 
     newest, rule = changes(library.read_history("pdf"))
@@ -107,7 +105,7 @@ def test_a_merge_is_in_it(upstream: Upstream, tmp_path: Path) -> None:
     library = open_library(branch)
     library.read_history("pdf")
     upstream.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body="Third.")})
-    branch.sync(Freshness(float("inf")), accept_all)
+    branch.sync(Freshness(float("inf")), accept_any_commit)
     library = open_library(branch)
 
     assert "Third." in changes(library.read_history("pdf"))[0]
@@ -144,9 +142,7 @@ def test_nothing_of_a_commit_is_html(library: SkillLibrary) -> None:
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
 
 
-def test_who_does_not_see_every_skill_gets_no_history(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_who_does_not_see_every_skill_gets_no_history(upstream: Upstream, tmp_path: Path) -> None:
     secret = package_text(name="secret-plan", body="Hidden.")
     upstream.commit({"skills/plan/SKILL.md": secret})
     upstream.commit({"skills/plan/SKILL.md": package_text(name="open-plan")})
@@ -187,9 +183,7 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1_280])
-def test_the_history_has_no_barrier_and_fits(
-    site: Site, width: int, scheme: Scheme
-) -> None:
+def test_the_history_has_no_barrier_and_fits(site: Site, width: int, scheme: Scheme) -> None:
     page = site.open("skills/pdf?view=history", width=width, scheme=scheme)
 
     expect(page.get_by_text("+Second.")).to_be_visible()

@@ -13,7 +13,7 @@ from skills_mcp.errors import SyncError
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.features.web import create_site
-from skills_mcp.features.web.sources_page import _compose
+from skills_mcp.features.web.sources_page import _summarise
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING, Access
 from tests.features.web.test_rest import ask_site, let_in
@@ -40,12 +40,12 @@ def library(tmp_path: Path) -> SkillLibrary:
 @pytest.fixture
 def store(tmp_path: Path) -> EventStore:
     store = open_event_store("", tmp_path)
-    store.prepare()
+    store.ensure_schema()
     return store
 
 
 def test_a_repository_says_its_branch_commit_and_age() -> None:
-    shown = _compose(FRESH, NOW)
+    shown = _summarise(FRESH, NOW)
 
     assert shown.name == "https://git.example.com/web.git (main)"
     assert (shown.place, shown.condition) == ("at teams/web", "good")
@@ -82,7 +82,7 @@ def test_a_repository_says_its_branch_commit_and_age() -> None:
 def test_a_source_in_need_says_what_it_needs(
     state: SourceState, condition: str, facts: dict[str, str]
 ) -> None:
-    shown = _compose(state, NOW)
+    shown = _summarise(state, NOW)
 
     assert shown.condition == condition
     assert facts.items() <= dict(shown.facts).items()
@@ -104,9 +104,7 @@ def test_a_caller_who_sees_nothing_knows_of_no_source(library: SkillLibrary) -> 
     assert "There is no source" in page
 
 
-def ask_with(
-    store: EventStore, library: SkillLibrary, access: Access = EVERYTHING
-) -> str:
+def ask_with(store: EventStore, library: SkillLibrary, access: Access = EVERYTHING) -> str:
     """Return the page of a server that keeps events."""
 
     async def ask() -> str:

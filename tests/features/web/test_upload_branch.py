@@ -198,9 +198,7 @@ def test_a_branch_that_is_refused_is_said_with_the_reason(
 def test_a_token_that_may_only_read_is_said(upstream: Upstream, tmp_path: Path) -> None:
     git("config", "http.receivepack", "false", cwd=upstream.bare)
     with serving(upstream.bare.parent) as server:
-        library = open_library(
-            follow(f"{server.url}/upstream.git", tmp_path), settings=UPLOADS
-        )
+        library = open_library(follow(f"{server.url}/upstream.git", tmp_path), settings=UPLOADS)
 
         reply = send(library, write_zip(tmp_path / "pdf.zip"))
 
@@ -208,9 +206,7 @@ def test_a_token_that_may_only_read_is_said(upstream: Upstream, tmp_path: Path) 
     assert "may also write" in reply.json()["error"]["message"]
 
 
-def test_it_is_pushed_over_http_with_the_token(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_it_is_pushed_over_http_with_the_token(upstream: Upstream, tmp_path: Path) -> None:
     git("config", "http.receivepack", "true", cwd=upstream.bare)
     with serving(upstream.bare.parent) as server:
         server.token = "only-for-this-test"  # noqa: S105
@@ -228,9 +224,7 @@ def test_it_is_pushed_over_http_with_the_token(
     assert "only-for-this-test" not in reply.text
 
 
-def test_it_goes_into_the_part_that_is_served(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_it_goes_into_the_part_that_is_served(upstream: Upstream, tmp_path: Path) -> None:
     upstream.commit({"teams/web/one/SKILL.md": package_text(name="one")})
     mounts = follow(upstream.url, tmp_path, subfolder="teams/web")
     library = open_library(mounts, settings=UPLOADS)

@@ -15,11 +15,11 @@ import httpx
 import pytest
 
 from skills_mcp.errors import UploadStoppedError
-from skills_mcp.features.authoring.intake.offer import offered
+from skills_mcp.features.authoring.intake.offer import unpacked_package
 from skills_mcp.features.authoring.intake.upload_attempt import UploadAttempt
 from skills_mcp.features.authoring.intake.uploads import open_uploads
 from skills_mcp.features.web import upload_desk
-from skills_mcp.features.web.upload_desk import UploadDesk
+from skills_mcp.features.web.upload_desk import UploadQueue
 from skills_mcp.library import SkillLibrary
 from tests.features.authoring.intake.archives import GOOD, write_zip
 from tests.features.web.uploading import INSTALL, open_site, send
@@ -35,10 +35,10 @@ def library(tmp_path: Path) -> SkillLibrary:
 
 
 @pytest.fixture
-def desk(library: SkillLibrary) -> UploadDesk:
+def desk(library: SkillLibrary) -> UploadQueue:
     uploads = open_uploads(library)
     assert uploads
-    return UploadDesk(uploads)
+    return UploadQueue(uploads)
 
 
 @pytest.fixture(autouse=True)
@@ -91,14 +91,14 @@ def test_the_deadline_is_looked_at_before_each_file(
     looks = iter(range(10_000))
     attempt = UploadAttempt(steps + 0.5, lambda: next(looks))
 
-    with pytest.raises(UploadStoppedError), offered(archive, attempt):
+    with pytest.raises(UploadStoppedError), unpacked_package(archive, attempt):
         pass
 
     assert [*temporary.iterdir()] == []
     assert next(looks) <= 2 * (steps + 3)
 
 
-async def test_work_ends_with_its_client(desk: UploadDesk) -> None:
+async def test_work_ends_with_its_client(desk: UploadQueue) -> None:
     with anyio.fail_after(PATIENCE_SECONDS), pytest.raises(UploadStoppedError):
         await desk.run(work_for_ever, anyio.lowlevel.checkpoint)
 
@@ -110,7 +110,7 @@ async def test_work_ends_with_its_client(desk: UploadDesk) -> None:
     [(work_for_ever, UploadStoppedError), (finish_when_stopped, "in place")],
 )
 async def test_work_ends_with_the_server_and_what_is_in_place_counts(
-    desk: UploadDesk, work: Callable[[UploadAttempt], str], expected: object
+    desk: UploadQueue, work: Callable[[UploadAttempt], str], expected: object
 ) -> None:
     begun = anyio.Event()
 
@@ -128,7 +128,7 @@ async def test_work_ends_with_the_server_and_what_is_in_place_counts(
     assert result == expected or type(result) is expected
 
 
-async def test_work_ends_with_the_scope_that_it_runs_in(desk: UploadDesk) -> None:
+async def test_work_ends_with_the_scope_that_it_runs_in(desk: UploadQueue) -> None:
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
 
@@ -184,10 +184,7 @@ async def test_a_signal_leaves_no_folder_behind(tmp_path: Path) -> None:
         async with httpx.AsyncClient(timeout=PATIENCE_SECONDS) as client:
             task = asyncio.ensure_future(client.post(url, files=sent))
             await until(
-                lambda: (
-                    task.done()
-                    or [*temporary.glob("skills-mcp-add-*/package/slow/SKILL.md")]
-                )
+                lambda: task.done() or [*temporary.glob("skills-mcp-add-*/package/slow/SKILL.md")]
             )
             assert not task.done(), task.result().text
             server.process.send_signal(signal.SIGTERM)

@@ -13,7 +13,7 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.errors import ConfigError
-from skills_mcp.features.authoring.intake.shelf import SkillShelf
+from skills_mcp.features.authoring.intake.shelf import VersionStore
 from skills_mcp.library import SkillLibrary
 from tests.features.authoring.intake.archives import (
     GOOD,
@@ -68,9 +68,7 @@ def test_an_archive_becomes_a_skill_that_is_served(
     assert "Do it." in library.load_skill("pdf").instructions
 
 
-def test_the_reply_is_that_of_the_document(
-    library: SkillLibrary, tmp_path: Path
-) -> None:
+def test_the_reply_is_that_of_the_document(library: SkillLibrary, tmp_path: Path) -> None:
     told = send(library, write_tar(tmp_path / "pdf.tar.gz")).json()
 
     components = ask_site(library, "/api/openapi.json").json()["components"]
@@ -79,22 +77,18 @@ def test_the_reply_is_that_of_the_document(
     assert set(told) == set(components["schemas"]["UploadReply"]["properties"])
 
 
-def test_the_version_before_is_kept(
-    library: SkillLibrary, content: Path, tmp_path: Path
-) -> None:
+def test_the_version_before_is_kept(library: SkillLibrary, content: Path, tmp_path: Path) -> None:
     text = package_text(name="old", body="Newer.")
 
     told = send(library, write_zip(tmp_path / "a.zip", {"SKILL.md": text})).json()
 
-    kept = SkillShelf(content / "skills").versions("old")
+    kept = VersionStore(content / "skills").versions("old")
     assert kept == (told["replacedVersion"],)
     assert "Newer." in library.load_skill("old").instructions
 
 
 def link(path: Path) -> Path:
-    return write_tar(
-        path.with_suffix(".tar.gz"), {}, special(tarfile.SYMTYPE, "l", "/")
-    )
+    return write_tar(path.with_suffix(".tar.gz"), {}, special(tarfile.SYMTYPE, "l", "/"))
 
 
 def encrypted(path: Path) -> Path:
@@ -122,9 +116,7 @@ def deep(path: Path) -> Path:
     return write_zip(path, {**GOOD, **files})
 
 
-@pytest.mark.parametrize(
-    "make", [link, encrypted, bomb, traversal, absolute, deep, write_unnamed]
-)
+@pytest.mark.parametrize("make", [link, encrypted, bomb, traversal, absolute, deep, write_unnamed])
 def test_a_hostile_archive_changes_nothing_and_is_logged(
     library: SkillLibrary,
     content: Path,
@@ -153,9 +145,7 @@ def test_an_upload_is_one_line_without_its_content(
     told = send(library, write_zip(tmp_path / "pdf.zip")).json()
 
     [line] = [each for each in caplog.messages if "has added" in each]
-    assert line == (
-        f"ada has added pdf, SHA-256 {told['digest']}; the version before: none"
-    )
+    assert line == (f"ada has added pdf, SHA-256 {told['digest']}; the version before: none")
     assert "Fill in PDF forms" not in caplog.text
 
 
@@ -172,9 +162,7 @@ def test_no_folder_of_other_skills_is_replaced(
 
 
 @pytest.mark.parametrize("name", ["skills", "plugins"])
-def test_no_package_changes_where_the_others_are_served(
-    tmp_path: Path, name: str
-) -> None:
+def test_no_package_changes_where_the_others_are_served(tmp_path: Path, name: str) -> None:
     write_package(tmp_path / "content", "old")
     library = open_library(tmp_path / "content", settings=UPLOADS)
     files = {
@@ -212,9 +200,7 @@ def test_a_refusal_names_no_path_of_the_server(
         assert str(tmp_path) not in reply.text
 
 
-def test_a_body_without_an_archive_is_refused(
-    library: SkillLibrary, tmp_path: Path
-) -> None:
+def test_a_body_without_an_archive_is_refused(library: SkillLibrary, tmp_path: Path) -> None:
     archive = write_zip(tmp_path / "pdf.zip")
 
     refused = send(library, archive, field="archive")
@@ -269,9 +255,7 @@ def test_a_token_needs_the_scope_of_uploads(
     assert taken.status_code == 201
 
 
-def test_without_the_setting_there_is_no_such_address(
-    content: Path, tmp_path: Path
-) -> None:
+def test_without_the_setting_there_is_no_such_address(content: Path, tmp_path: Path) -> None:
     reply = send(open_library(content), write_zip(tmp_path / "pdf.zip"))
 
     assert reply.status_code in {404, 405}

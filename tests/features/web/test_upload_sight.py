@@ -23,8 +23,7 @@ from tests.support import make_skill, open_library, skill_text, write
 UPLOADS = {"upload": {"mode": "folder"}}
 LIMITED = Access(((("*",), ("**/draft*", "draft*", "tools/secret")),))
 REFUSED = (
-    "You may not add a skill called {} here. Choose another name, or ask the "
-    "operator for a grant"
+    "You may not add a skill called {} here. Choose another name, or ask the operator for a grant"
 )
 
 _TIME = re.compile(r"\d{8}-\d{6}|[0-9a-f]{32,}|archive\" value=\"[^\"]+")
@@ -135,9 +134,7 @@ async def upload(
 
     async with (
         anyio.create_task_group() as tasks,
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app), base_url="http://127.0.0.1"
-        ) as it,
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as it,
     ):
         tasks.start_soon(library.run)
         library.wake()
@@ -216,12 +213,8 @@ def content(tmp_path: Path) -> Path:
     return tmp_path / "content"
 
 
-def send_packed(
-    library: SkillLibrary, tmp_path: Path, name: str, *files: str
-) -> httpx.Response:
-    return send(
-        library, write_zip(tmp_path / "a.zip", pack(name, files)), sees(LIMITED)
-    )
+def send_packed(library: SkillLibrary, tmp_path: Path, name: str, *files: str) -> httpx.Response:
+    return send(library, write_zip(tmp_path / "a.zip", pack(name, files)), sees(LIMITED))
 
 
 def test_what_is_hidden_below_a_skill_outlives_its_replacement(
@@ -245,9 +238,7 @@ def test_what_is_hidden_below_a_skill_outlives_its_replacement(
     }
 
 
-def test_a_restored_version_brings_back_no_hidden_skill(
-    content: Path, tmp_path: Path
-) -> None:
+def test_a_restored_version_brings_back_no_hidden_skill(content: Path, tmp_path: Path) -> None:
     library = serve(content, [package("kit", a_txt="1"), package("kit/draft-old")])
     send(library, write_zip(tmp_path / "a.zip", pack("kit", ["draft-new/SKILL.md"])))
 
@@ -314,9 +305,7 @@ def test_a_taken_name_is_refused_as_a_hidden_one(
     assert read_all(content) == before
 
 
-def test_hidden_skills_in_a_folder_of_the_name_stay_unseen(
-    content: Path, tmp_path: Path
-) -> None:
+def test_hidden_skills_in_a_folder_of_the_name_stay_unseen(content: Path, tmp_path: Path) -> None:
     library = serve(content, [package("kit"), package("tools/draft", a_txt="1")])
 
     reply = send_packed(library, tmp_path, "tools", "notes.md")

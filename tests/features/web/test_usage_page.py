@@ -95,9 +95,7 @@ def test_days_area_and_commit_are_chosen_without_scripts(site: Site) -> None:
     assert "begins with beef" in page.get_by_role("alert").inner_text()
 
 
-def test_of_hidden_skills_no_name_and_no_task_is_shown(
-    browser: Browser, database: str
-) -> None:
+def test_of_hidden_skills_no_name_and_no_task_is_shown(browser: Browser, database: str) -> None:
     grants = [{"allow": ["api/**"]}]
     with opened_site(browser, events={"database": database}, access=grants) as site:
         text = site.open("report").content()
@@ -107,9 +105,7 @@ def test_of_hidden_skills_no_name_and_no_task_is_shown(
         assert hidden not in text
 
 
-def test_a_report_without_events_says_how_to_get_some(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_a_report_without_events_says_how_to_get_some(browser: Browser, tmp_path: Path) -> None:
     tokens = write(tmp_path / "tokens", f"{'a' * 40}\n")
     empty = {
         "database": f"sqlite:///{tmp_path / 'none.db'}",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from skills_mcp.features.export import LockedSettings, export_skills
-from skills_mcp.features.export.layout import INDEX
+from skills_mcp.features.export.layout import WELL_KNOWN_INDEX
 from skills_mcp.features.export.packaged_skill import package_skill
 from skills_mcp.features.web import well_known
 from skills_mcp.library.published_skills import PublishedSkills
@@ -26,9 +26,9 @@ def test_the_index_and_its_files_are_those_of_an_export(tmp_path: Path) -> None:
     settings = LockedSettings(format="well-known", raw=False, select=())
     export_skills(library, target, settings)
 
-    index = ask_site(library, f"/{INDEX}")
+    index = ask_site(library, f"/{WELL_KNOWN_INDEX}")
 
-    assert index.content == (target / INDEX).read_bytes()
+    assert index.content == (target / WELL_KNOWN_INDEX).read_bytes()
     assert len(index.json()["skills"]) == 2
     for each in index.json()["skills"]:
         served = ask_site(library, each["url"])
@@ -42,8 +42,8 @@ def test_a_caller_gets_only_what_it_may_see(tmp_path: Path) -> None:
     library = open_library(tmp_path)
     narrowed = EVERYTHING.narrow(("open",), ())
 
-    everything = ask_site(library, f"/{INDEX}").json()["skills"]
-    index = ask_site(library, f"/{INDEX}", narrowed).json()["skills"]
+    everything = ask_site(library, f"/{WELL_KNOWN_INDEX}").json()["skills"]
+    index = ask_site(library, f"/{WELL_KNOWN_INDEX}", narrowed).json()["skills"]
     hidden = ask_site(library, "/.well-known/agent-skills/secret/SKILL.md", narrowed)
     unknown = ask_site(library, "/.well-known/agent-skills/open/other.md")
 
@@ -71,9 +71,9 @@ def test_no_scope_of_a_request_packages_a_skill_again(
 
     answers = ask_in_turn(
         library,
-        (f"/{INDEX}", scoped("area-1/**")),
-        (f"/{INDEX}", EVERYTHING),
-        *((f"/{INDEX}", scoped(f"*{number}", "area-0/**")) for number in range(9)),
+        (f"/{WELL_KNOWN_INDEX}", scoped("area-1/**")),
+        (f"/{WELL_KNOWN_INDEX}", EVERYTHING),
+        *((f"/{WELL_KNOWN_INDEX}", scoped(f"*{number}", "area-0/**")) for number in range(9)),
     )
 
     assert len(packaged) == 9
@@ -92,7 +92,7 @@ def test_a_file_outside_of_the_scope_is_not_there(tmp_path: Path) -> None:
         open_library(tmp_path),
         (file, scoped("open")),
         (file, scoped("other")),
-        (f"/{INDEX}", scoped("nothing")),
+        (f"/{WELL_KNOWN_INDEX}", scoped("nothing")),
     )
 
     assert [each.status_code for each in answers] == [200, 404, 200]
@@ -105,7 +105,9 @@ def test_a_scope_of_a_copy_names_the_skill_that_stands_for_it(tmp_path: Path) ->
     library = open_library(tmp_path)
 
     every, copy = ask_in_turn(
-        library, (f"/{INDEX}", EVERYTHING), (f"/{INDEX}", scoped("b/**"))
+        library,
+        (f"/{WELL_KNOWN_INDEX}", EVERYTHING),
+        (f"/{WELL_KNOWN_INDEX}", scoped("b/**")),
     )
 
     assert every.json() == copy.json()
@@ -115,11 +117,11 @@ def test_a_scope_of_a_copy_names_the_skill_that_stands_for_it(tmp_path: Path) ->
 def test_an_index_that_has_not_changed_is_not_sent_again(tmp_path: Path) -> None:
     write_skill(tmp_path, "one.md")
     library = open_library(tmp_path)
-    [first] = ask_in_turn(library, (f"/{INDEX}", EVERYTHING))
+    [first] = ask_in_turn(library, (f"/{WELL_KNOWN_INDEX}", EVERYTHING))
 
     tag = first.headers["ETag"]
-    [same] = ask_in_turn(library, (f"/{INDEX}", EVERYTHING), tag=f'"x", W/{tag}')
-    [other] = ask_in_turn(library, (f"/{INDEX}", EVERYTHING), tag='"x"')
+    [same] = ask_in_turn(library, (f"/{WELL_KNOWN_INDEX}", EVERYTHING), tag=f'"x", W/{tag}')
+    [other] = ask_in_turn(library, (f"/{WELL_KNOWN_INDEX}", EVERYTHING), tag='"x"')
 
     assert (same.status_code, same.content) == (304, b"")
     assert (other.status_code, other.content) == (200, first.content)

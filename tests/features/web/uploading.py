@@ -11,16 +11,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from skills_mcp.config import Config, Http
 from skills_mcp.features.authoring.intake.uploads import open_uploads
 from skills_mcp.features.web import create_site
-from skills_mcp.http.sign_in import signed_in
+from skills_mcp.http.sign_in import require_sign_in
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.principal import PRINCIPAL_KEY, READ, UPLOAD, Principal
 
 INSTALL = "/api/skills/upload-install"
 
-ADA = Principal(
-    "ada", "https://login.example.com", frozenset({READ, UPLOAD}), EVERYTHING
-)
+ADA = Principal("ada", "https://login.example.com", frozenset({READ, UPLOAD}), EVERYTHING)
 
 
 def called_by(app: ASGIApp, principal: Principal) -> ASGIApp:
@@ -43,7 +41,7 @@ def open_site(library: SkillLibrary, caller: Principal | Http = ADA) -> ASGIApp:
     site = create_site(library, uploads=open_uploads(library))
     if isinstance(caller, Principal):
         return called_by(site, caller)
-    return signed_in(site, Config(http=caller))
+    return require_sign_in(site, Config(http=caller))
 
 
 def send(

@@ -13,17 +13,17 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from skills_mcp.config import Auth, Config, Grant, Http, Web
-from skills_mcp.features.web.browser_session import SessionSeal
+from skills_mcp.features.web.browser_session import SessionSigner
 from skills_mcp.features.web.notice_page import Notice, notice_route
 from skills_mcp.features.web.open_id import OpenIdClient
 from skills_mcp.features.web.sign_in_routes import OpenIdSignIn
 from skills_mcp.features.web.visitors import (
     VISITOR_KEY,
+    BrowserMiddleware,
     BrowserSignIn,
     Visitor,
-    Visitors,
 )
-from skills_mcp.http.sign_in import signed_in
+from skills_mcp.http.sign_in import require_sign_in
 from skills_mcp.skills.principal import PRINCIPAL_KEY, Principal
 from tests.http.listening import listening
 from tests.issuer import Clock, Issuer
@@ -60,15 +60,13 @@ async def say_who(request: Request) -> Response:
     )
 
 
-def put_behind(
-    sign_in: BrowserSignIn, http: Http, grants: Sequence[Grant] | None
-) -> ASGIApp:
+def put_behind(sign_in: BrowserSignIn, http: Http, grants: Sequence[Grant] | None) -> ASGIApp:
     """Return the pages behind a sign-in, as the server puts its own there."""
     own = sign_in.routes if isinstance(sign_in, OpenIdSignIn) else []
     every = Route("/{path:path}", say_who, methods=["GET", "POST"])
     pages = Starlette(routes=[*own, notice_route(show), every])
-    guarded = signed_in(pages, Config(http=http, access=tuple(grants or ())))
-    return Visitors(pages, guarded, sign_in, takes_tokens=True)
+    guarded = require_sign_in(pages, Config(http=http, access=tuple(grants or ())))
+    return BrowserMiddleware(pages, guarded, sign_in, takes_tokens=True)
 
 
 @contextmanager
@@ -83,9 +81,7 @@ def visited(
     """Return a browser that knows no page yet."""
     http = Http(base_url=base_url, auth=Auth(issuer=issuer.url, audience="skills"))
     rules = Web.model_validate({"client_id": "pages", **web}, strict=False)
-    seal = SessionSeal(
-        KEY, hours=10, idle_minutes=60, grants=grants, clock=clock or Clock()
-    )
+    seal = SessionSigner(KEY, hours=10, idle_minutes=60, grants=grants, clock=clock or Clock())
     client = OpenIdClient(http.auth, rules)
     sign_in = OpenIdSignIn(client, seal, http, grants, show)
     with (
@@ -108,9 +104,7 @@ def come_back(
     browser: httpx.Client, issuer: Issuer, provider_url: str, **claims: object
 ) -> httpx.Response:
     """Return from the provider, which has signed ada in."""
-    asked = {
-        name: each for name, [each] in parse_qs(urlsplit(provider_url).query).items()
-    }
+    asked = {name: each for name, [each] in parse_qs(urlsplit(provider_url).query).items()}
     said = {"aud": "pages", "nonce": asked["nonce"], "name": "Ada", **claims}
     id_token = issuer.token(without=("scope", "client_id"), **said)  # type: ignore[arg-type]
     issuer.tokens = {"id_token": id_token, "access_token": "opaque"}

@@ -18,7 +18,7 @@ from skills_mcp.config import Scripts
 from skills_mcp.config.values import SandboxDemand
 from skills_mcp.errors import RunnerNotFoundError, SandboxUnavailableError
 from skills_mcp.scripts.execution import (
-    HOLDING,
+    CONFINING_TIERS,
     Grants,
     PreparedCommand,
     ProcessLimits,
@@ -27,9 +27,7 @@ from skills_mcp.scripts.sandbox import Sandbox
 from skills_mcp.scripts.sandbox.landlock_program import OLDEST_ABI
 from tests.support import write
 
-linux = pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="a sandbox of Linux"
-)
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a sandbox of Linux")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sandbox")
 _PATH = "/usr/bin:/bin"
 
@@ -41,8 +39,8 @@ def grants(tmp_path: Path) -> Grants:
     return Grants(home=(tmp_path / "run/home").resolve())
 
 
-def sandbox(path: str = _PATH, *, only: tuple[str, ...] = HOLDING) -> Sandbox:
-    offered = tuple(name for name in HOLDING if name in only)
+def sandbox(path: str = _PATH, *, only: tuple[str, ...] = CONFINING_TIERS) -> Sandbox:
+    offered = tuple(name for name in CONFINING_TIERS if name in only)
     return Sandbox(Path.home(), path, offered)
 
 
@@ -86,12 +84,8 @@ def can_landlock() -> bool:
 
 
 @linux
-@pytest.mark.parametrize(
-    "name, can", [("bubblewrap", can_bubblewrap), ("landlock", can_landlock)]
-)
-def test_a_tier_that_the_machine_can_have_works(
-    name: str, can: Callable[[], bool]
-) -> None:
+@pytest.mark.parametrize("name, can", [("bubblewrap", can_bubblewrap), ("landlock", can_landlock)])
+def test_a_tier_that_the_machine_can_have_works(name: str, can: Callable[[], bool]) -> None:
     if not can():
         pytest.skip(f"{name} does not work here")
 
@@ -214,7 +208,7 @@ def test_without_a_sandbox_the_program_runs_as_it_is(grants: Grants) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs rlimits")
-@pytest.mark.parametrize("only", [(), *((name,) for name in HOLDING)])
+@pytest.mark.parametrize("only", [(), *((name,) for name in CONFINING_TIERS)])
 def test_every_tier_has_limits(grants: Grants, only: tuple[str, ...]) -> None:
     rules = Scripts(max_memory_bytes=1, max_file_bytes=2, max_processes=3)
 
@@ -224,7 +218,7 @@ def test_every_tier_has_limits(grants: Grants, only: tuple[str, ...]) -> None:
 
 
 @posix
-@pytest.mark.parametrize("name", HOLDING)
+@pytest.mark.parametrize("name", CONFINING_TIERS)
 def test_what_is_named_readable_can_be_read_and_nothing_beside_it(
     grants: Grants, name: str, tmp_path: Path
 ) -> None:
@@ -251,7 +245,7 @@ def test_what_is_named_readable_can_be_read_and_nothing_beside_it(
 
 
 @posix
-@pytest.mark.parametrize("name", HOLDING)
+@pytest.mark.parametrize("name", CONFINING_TIERS)
 def test_a_program_that_may_not_be_started_hides_no_other(
     grants: Grants, name: str, tmp_path: Path
 ) -> None:
@@ -355,10 +349,8 @@ def test_sockets_that_lead_to_other_programs_cannot_be_made(
 
 
 @posix
-@pytest.mark.parametrize("name", HOLDING)
-def test_event_loops_and_children_need_no_other_sockets(
-    grants: Grants, name: str
-) -> None:
+@pytest.mark.parametrize("name", CONFINING_TIERS)
+def test_event_loops_and_children_need_no_other_sockets(grants: Grants, name: str) -> None:
     code = (
         "import asyncio\n"
         "async def main():\n"
@@ -374,9 +366,7 @@ def test_event_loops_and_children_need_no_other_sockets(
     assert (done.stdout, done.stderr) == ("b'hi\\n'\n", "")
 
 
-def run_in(
-    name: str, grants: Grants, *words: str
-) -> "subprocess.CompletedProcess[str]":
+def run_in(name: str, grants: Grants, *words: str) -> "subprocess.CompletedProcess[str]":
     wrapped = sandbox(only=(name,)).wrap(a_command(grants, *words), grants, Scripts())
     if wrapped.sandbox != name:
         pytest.skip(f"{name} does not work here")
@@ -418,14 +408,14 @@ def test_a_machine_whose_calls_cannot_be_filtered_has_no_sandbox() -> None:
 def test_a_demand_takes_the_strongest(demand: SandboxDemand) -> None:
     chosen = sandbox().choose("best_effort")
 
-    if chosen.name not in HOLDING:
+    if chosen.name not in CONFINING_TIERS:
         pytest.skip("no sandbox works here")
     assert sandbox().choose(demand).name == chosen.name
 
 
 @posix
 @pytest.mark.parametrize("is_granted", [True, False])
-@pytest.mark.parametrize("name", HOLDING)
+@pytest.mark.parametrize("name", CONFINING_TIERS)
 def test_the_network_is_there_if_it_is_granted_and_only_then(
     grants: Grants,
     name: str,

@@ -11,22 +11,20 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.scripts.execution import Grants
-from skills_mcp.scripts.sandbox.choice import find_fault
-from skills_mcp.scripts.sandbox.landlock_program import compose_filter
-from skills_mcp.scripts.sandbox.tiers import derive_landlock
+from skills_mcp.scripts.sandbox.choice import probe_tier
+from skills_mcp.scripts.sandbox.landlock_program import compose_call_filter
+from skills_mcp.scripts.sandbox.tiers import derive_landlock_prefix
 
 pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux") or bool(find_fault(derive_landlock)),
+    not sys.platform.startswith("linux") or bool(probe_tier(derive_landlock_prefix)),
     reason="Landlock does not work here",
 )
 
 
-def confine(
-    grants: Grants, *words: str, **environment: str
-) -> "subprocess.CompletedProcess[str]":
+def confine(grants: Grants, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     program = shutil.which(words[0]) or words[0]
     return subprocess.run(
-        [*derive_landlock(grants), program, *words[1:]],
+        [*derive_landlock_prefix(grants), program, *words[1:]],
         check=False,
         capture_output=True,
         text=True,
@@ -35,9 +33,7 @@ def confine(
     )
 
 
-def python(
-    grants: Grants, code: str, **environment: str
-) -> "subprocess.CompletedProcess[str]":
+def python(grants: Grants, code: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     own = Grants(
         home=grants.home,
         readable=(Path(sys.base_prefix).resolve(), *grants.readable),
@@ -68,7 +64,7 @@ def test_the_program_becomes_the_command_and_its_exit_code(grants: Grants) -> No
     ],
 )
 def test_what_cannot_be_confined_is_not_run(told: str, tmp_path: Path) -> None:
-    program = derive_landlock(Grants(home=tmp_path))[:4]
+    program = derive_landlock_prefix(Grants(home=tmp_path))[:4]
 
     done = subprocess.run(
         [*program, told, "--", "touch", f"{tmp_path}/ran"],
@@ -287,9 +283,7 @@ def test_each_filter_has_whole_instructions_and_ends(
     has_network: bool,  # noqa: FBT001
     has_namespaces: bool,  # noqa: FBT001
 ) -> None:
-    code = compose_filter(
-        machine, has_network=has_network, has_namespaces=has_namespaces
-    )
+    code = compose_call_filter(machine, has_network=has_network, has_namespaces=has_namespaces)
 
     steps = list(struct.iter_unpack("HBBI", code))
     assert steps[-1] == (0x06, 0, 0, 0x7FFF0000)
@@ -300,13 +294,13 @@ def test_each_filter_has_whole_instructions_and_ends(
 
 def test_a_machine_whose_calls_are_not_known_has_no_filter() -> None:
     with pytest.raises(NotImplementedError, match="for pdp11"):
-        compose_filter("pdp11", has_network=True, has_namespaces=True)
+        compose_call_filter("pdp11", has_network=True, has_namespaces=True)
 
 
 def test_places_are_told_as_the_file_system_spells_them(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     folder.mkdir()
 
-    words = derive_landlock(Grants(home=tmp_path, readable=(folder,)))
+    words = derive_landlock_prefix(Grants(home=tmp_path, readable=(folder,)))
 
     assert str(folder) in json.loads(words[4])["readable"]

@@ -7,16 +7,14 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.scripts.sandbox.programs import (
-    find_program,
+    filter_search_path,
+    find_executable,
     find_program_folders,
-    find_start_fault,
-    keep_readable,
+    find_shebang_fault,
 )
 from tests.support import write
 
-pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="links and first lines of POSIX"
-)
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and first lines of POSIX")
 
 
 def a_program(path: Path, text: str = "") -> Path:
@@ -39,8 +37,8 @@ def test_a_program_is_found_by_its_path_and_stays_a_link(home: Path) -> None:
     (home / "bin").mkdir()
     (home / "bin/tool").symlink_to(real)
 
-    assert find_program("tool", f"{home}/bin") == home / "bin/tool"
-    assert find_program("no-such-program", f"{home}/bin") is None
+    assert find_executable("tool", f"{home}/bin") == home / "bin/tool"
+    assert find_executable("no-such-program", f"{home}/bin") is None
 
 
 def test_a_node_of_nvm_opens_its_version(home: Path) -> None:
@@ -75,9 +73,7 @@ def test_a_virtual_environment_opens_itself_and_its_python(home: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [".local/bin", "bin", ".config/bin"])
-def test_a_program_in_a_folder_for_everything_opens_itself_alone(
-    home: Path, folder: str
-) -> None:
+def test_a_program_in_a_folder_for_everything_opens_itself_alone(home: Path, folder: str) -> None:
     write(home / ".local/share/keyrings/login.keyring")
     write(home / ".local/lib/x")
     write(home / "lib/x")
@@ -98,9 +94,7 @@ def test_a_shim_opens_the_versions_that_it_stands_for(home: Path) -> None:
     assert found == {f".pyenv/{part}" for part in parts}
 
 
-@pytest.mark.parametrize(
-    "line", ["#!{}/x/bin/ruby", "#! {}/x/bin/ruby -w", "#!/usr/bin/env ruby"]
-)
+@pytest.mark.parametrize("line", ["#!{}/x/bin/ruby", "#! {}/x/bin/ruby -w", "#!/usr/bin/env ruby"])
 def test_the_interpreter_of_a_program_is_opened_too(home: Path, line: str) -> None:
     a_program(home / "x/bin/ruby")
     write(home / "x/lib/ruby.rb")
@@ -131,9 +125,7 @@ def test_a_home_that_is_reached_through_a_link_opens_no_more(
     link = tmp_path / "link"
     link.symlink_to(home)
 
-    found = set(
-        find_program_folders(link / folder / "tool", "/usr/bin", home.resolve())
-    )
+    found = set(find_program_folders(link / folder / "tool", "/usr/bin", home.resolve()))
 
     assert found == {link / folder / "tool", home.resolve() / folder / "tool"}
 
@@ -144,9 +136,7 @@ def test_of_a_path_those_folders_stay_in_which_a_run_sees_something(home: Path) 
     folders = ("tools", "tools/bin", "link", "of-one-program", "closed", "tools-not")
     opened = (home / "tools", home / "of-one-program/tool")
 
-    kept = keep_readable(
-        ":".join(["/usr/bin", *(f"{home}/{f}" for f in folders)]), opened
-    )
+    kept = filter_search_path(":".join(["/usr/bin", *(f"{home}/{f}" for f in folders)]), opened)
 
     seen = [folder.removeprefix(f"{home}/") for folder in kept.split(":")]
     assert seen == ["/usr/bin", "tools", "tools/bin", "link", "of-one-program"]
@@ -156,7 +146,7 @@ def test_of_a_path_those_folders_stay_in_which_a_run_sees_something(home: Path) 
 
 
 def fault(folder: Path, text: str | bytes) -> str:
-    return find_start_fault(write(folder / "program", text), os.defpath)
+    return find_shebang_fault(write(folder / "program", text), os.defpath)
 
 
 @pytest.mark.parametrize(
@@ -174,9 +164,7 @@ def fault(folder: Path, text: str | bytes) -> str:
         "",
     ],
 )
-def test_a_program_that_can_be_started_has_no_fault(
-    tmp_path: Path, text: str | bytes
-) -> None:
+def test_a_program_that_can_be_started_has_no_fault(tmp_path: Path, text: str | bytes) -> None:
     assert fault(tmp_path, text) == ""
 
 
@@ -191,11 +179,9 @@ def test_a_program_that_can_be_started_has_no_fault(
         ("#!/bin/sh\r\necho hi\r\n", "ends with CR LF, as on Windows"),
     ],
 )
-def test_what_the_first_line_lacks_is_named(
-    tmp_path: Path, text: str, said: str
-) -> None:
+def test_what_the_first_line_lacks_is_named(tmp_path: Path, text: str, said: str) -> None:
     assert fault(tmp_path, text) == f"its first line {said}"
 
 
 def test_a_program_that_cannot_be_read_has_no_fault(tmp_path: Path) -> None:
-    assert find_start_fault(tmp_path / "nowhere", os.defpath) == ""
+    assert find_shebang_fault(tmp_path / "nowhere", os.defpath) == ""

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.scripts.execution import Grants
-from skills_mcp.scripts.sandbox.choice import find_fault
+from skills_mcp.scripts.sandbox.choice import probe_tier
 from skills_mcp.scripts.sandbox.seatbelt import (
     SANDBOX_EXEC,
-    compose_profile,
-    derive_seatbelt,
+    compose_seatbelt_profile,
+    derive_seatbelt_prefix,
 )
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="its paths are POSIX")
@@ -25,7 +25,7 @@ PLACES = {"SYSTEM_0": "/usr", "READABLE_0": "/skill", "HOME": "/run/home"}
 
 
 def profile(*, has_network: bool = False, **more: str) -> str:
-    return compose_profile({**PLACES, **more}, has_network=has_network)
+    return compose_seatbelt_profile({**PLACES, **more}, has_network=has_network)
 
 
 def rules(text: str) -> list[str]:
@@ -67,13 +67,11 @@ def test_no_rule_allows_an_operation_without_saying_where() -> None:
 @pytest.mark.parametrize(
     "character", ['"', "\\", "(", ")", "\n", ";", "'", "=", " ", "é", "\udce9"]
 )
-def test_no_character_of_a_path_reaches_the_profile(
-    tmp_path: Path, character: str
-) -> None:
+def test_no_character_of_a_path_reaches_the_profile(tmp_path: Path, character: str) -> None:
     folder = tmp_path / f'a{character}b") (allow default) ("'
     folder.mkdir()
 
-    told = derive_seatbelt(Grants(home=tmp_path, readable=(folder,)))
+    told = derive_seatbelt_prefix(Grants(home=tmp_path, readable=(folder,)))
 
     assert f"-DREADABLE_0={os.path.realpath(folder)}" in told
     assert "(allow default)" not in told[2]
@@ -84,7 +82,7 @@ def test_no_character_of_a_path_reaches_the_profile(
 def test_every_place_of_the_profile_has_a_path_and_the_reverse(tmp_path: Path) -> None:
     grants = Grants(home=tmp_path, readable=(Path("/"),), writable=(Path("/usr"),))
 
-    told = derive_seatbelt(grants)
+    told = derive_seatbelt_prefix(grants)
 
     named = set(re.findall(r'\(param "([A-Z_0-9]+)"\)', told[2]))
     given = {word[2:].partition("=")[0] for word in told[3:-1]}
@@ -92,14 +90,17 @@ def test_every_place_of_the_profile_has_a_path_and_the_reverse(tmp_path: Path) -
 
 
 def test_the_sandbox_is_the_one_of_the_system(tmp_path: Path) -> None:
-    assert derive_seatbelt(Grants(home=tmp_path))[:2] == ("/usr/bin/sandbox-exec", "-p")
+    assert derive_seatbelt_prefix(Grants(home=tmp_path))[:2] == (
+        "/usr/bin/sandbox-exec",
+        "-p",
+    )
 
 
 def test_a_link_stands_for_what_it_leads_to(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
 
-    told = derive_seatbelt(Grants(home=tmp_path, readable=(tmp_path / "link",)))
+    told = derive_seatbelt_prefix(Grants(home=tmp_path, readable=(tmp_path / "link",)))
 
     assert f"-DREADABLE_0={os.path.realpath(tmp_path)}/real" in told
 
@@ -176,4 +177,4 @@ def test_other_processes_are_neither_signalled_nor_inspected() -> None:
 @pytest.mark.skipif(sys.platform != "darwin", reason="Seatbelt is a part of macOS")
 def test_it_works_on_macos() -> None:
     assert SANDBOX_EXEC.exists()
-    assert find_fault(derive_seatbelt) == ""
+    assert probe_tier(derive_seatbelt_prefix) == ""

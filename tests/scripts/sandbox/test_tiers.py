@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.scripts.execution import Grants
-from skills_mcp.scripts.sandbox.tiers import derive_bubblewrap, prepare_bubblewrap
+from skills_mcp.scripts.sandbox.tiers import (
+    derive_bubblewrap_prefix,
+    prepare_bubblewrap_prefix,
+)
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="bubblewrap is a program of Linux"
@@ -17,7 +20,7 @@ HOME = Path("/run/user/x/home")
 
 def told(**grants: object) -> str:
     given = Grants(home=HOME, **grants)  # type: ignore[arg-type]
-    return " ".join(derive_bubblewrap(Path("/usr/bin/bwrap"), given))
+    return " ".join(derive_bubblewrap_prefix(Path("/usr/bin/bwrap"), given))
 
 
 def test_the_network_is_there_only_if_it_is_granted() -> None:
@@ -54,9 +57,7 @@ def test_what_it_makes_up_itself_is_sealed_at_the_end() -> None:
 def test_the_filter_of_system_calls_lies_beside_the_home(tmp_path: Path) -> None:
     (tmp_path / "run/home").mkdir(parents=True)
 
-    words = prepare_bubblewrap(
-        Path("/usr/bin/bwrap"), Grants(home=tmp_path / "run/home")
-    )
+    words = prepare_bubblewrap_prefix(Path("/usr/bin/bwrap"), Grants(home=tmp_path / "run/home"))
 
     file = tmp_path / "run/calls.filter"
     assert str(file) in words

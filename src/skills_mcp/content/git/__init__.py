@@ -1,1 +1,1 @@
-"""Git: fetch from one remote, verify, list and read; the only user of Git."""
+"""Git: fetch, verify, list and read; the only user of Git."""

@@ -1,7 +1,7 @@
-"""One running Git command: its output, its limits, and how it ends.
+"""Git commands: a running process, its output, limits and termination.
 
-Rule: every wait for a pipe has a deadline.  A helper that Git has left in the
-background may hold it open long after Git has ended.
+Rule: every wait for a pipe has a deadline.  A background helper of Git may hold it open
+long after Git has ended.
 """
 
 import os
@@ -33,18 +33,15 @@ _MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _MAX_ADDRESS_SPACE_BYTES = 4 * 1024 * 1024 * 1024
 
 
-class GitCommand:
-    """A process that leads its own group, with pipes for both of its outputs.
-
-    Its group ends with this process, also if this process is killed.
-    """
+class GitProcess:
+    """A Git process group; it ends with this process, even a killed one."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
         self._lifeline = Lifeline(process.pid)
         self.transcript = Transcript()
         self.printed = bytearray()
-        self.is_late = False
+        self.has_timed_out = False
         """Whether it was killed at its deadline."""
         self._threads: list[threading.Thread] = []
         self._timer: threading.Timer | None = None
@@ -52,25 +49,19 @@ class GitCommand:
 
     @property
     def output(self) -> IO[bytes]:
-        """Its standard output, for callers that read it in pieces, without `wait`."""
+        """Standard output, for streaming without `wait`."""
         if self.process.stdout is None:
             raise ValueError("started without a pipe")
         return self.process.stdout
 
     @property
-    def has_printed_too_much(self) -> bool:
-        """Whether it was killed because its output was too long."""
+    def has_exceeded_output(self) -> bool:
         return len(self.printed) > _MAX_OUTPUT_BYTES
 
     def wait(self, timeout_seconds: float, on_tick: Callable[[], object]) -> None:
-        """Read its whole output until it ends or has to be killed.
-
-        Args:
-            timeout_seconds: Then its group is killed.
-            on_tick: Called every tenth of a second; an exception ends the wait.
-        """
+        """Read all output until the process ends or reaches a limit."""
         deadline = time.monotonic() + timeout_seconds
-        reader = self._drain(self.process.stdout, self._keep)
+        reader = self._drain(self.process.stdout, self._append_output)
         while self.process.poll() is None:
             # At the end of its output it ends at once, so the wait is short.
             reader.join(_CHECK_SECONDS)
@@ -78,27 +69,26 @@ class GitCommand:
                 self._wait_briefly()
             on_tick()
             if time.monotonic() > deadline:
-                self.is_late = True
+                self.has_timed_out = True
                 return
-            if self.has_printed_too_much:
+            if self.has_exceeded_output:
                 return
 
     def end_after(self, timeout_seconds: float) -> None:
-        """Kill its group if it still runs after this time."""
         self._timer = threading.Timer(timeout_seconds, self._end_late)
         self._timer.daemon = True
         self._timer.start()
 
     def end(self) -> None:
-        """Kill the whole process group, and close both pipes.
+        """Kill the process group and close both pipes.
 
-        Needed even if the command has ended: its transport, or a helper in the
-        background, may still run and hold the lock that it inherited.
+        Needed even after its end: its transport or a helper may hold the inherited
+        lock.
         """
         if self._timer:
             self._timer.cancel()
         kill_group(self.process.pid)
-        self._lifeline.cut()
+        self._lifeline.close_shell()
         self.process.wait()
         for thread in self._threads:
             thread.join(_DRAIN_SECONDS)
@@ -108,7 +98,7 @@ class GitCommand:
                 pipe.close()
 
     def _end_late(self) -> None:
-        self.is_late = True
+        self.has_timed_out = True
         kill_group(self.process.pid)
 
     def _wait_briefly(self) -> None:
@@ -117,16 +107,14 @@ class GitCommand:
         except subprocess.TimeoutExpired:
             return
 
-    def _keep(self, data: bytes) -> None:
-        if self.has_printed_too_much:
+    def _append_output(self, data: bytes) -> None:
+        if self.has_exceeded_output:
             return
         self.printed += data
 
     def _drain(
         self, stream: IO[bytes] | None, consume: Callable[[bytes], object]
     ) -> threading.Thread:
-        """Read a pipe to its end on a thread of its own."""
-
         def read() -> None:
             while stream and (data := _read_some(stream)):
                 consume(data)
@@ -138,13 +126,13 @@ class GitCommand:
 
 
 def _read_some(stream: IO[bytes]) -> bytes:
-    """Return what is in the pipe, without waiting for a full buffer."""
+    """Read from a pipe without waiting for a full buffer."""
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
     return read(_PIECE_BYTES)
 
 
-class Watch:
-    """Watches a running command: its progress, and how much the store grows."""
+class CommandMonitor:
+    """Progress and store growth of a running command."""
 
     def __init__(
         self,
@@ -154,19 +142,19 @@ class Watch:
     ) -> None:
         self._directory = directory
         self._on_progress = on_progress
-        self._told: tuple[str, float] | None = None
+        self._last_progress: tuple[str, float] | None = None
         self._before_bytes = measure_objects(directory) if max_growth_bytes else 0
         self._max_growth_bytes = max_growth_bytes
 
-    def check(self, command: GitCommand) -> None:
-        """Report the progress, and check the limit.
+    def check(self, command: GitProcess) -> None:
+        """Report progress and check the growth limit.
 
         Raises:
             LimitExceededError: The store has grown too much.
         """
         progress = command.transcript.progress
-        if self._on_progress and progress and progress != self._told:
-            self._told = progress
+        if self._on_progress and progress and progress != self._last_progress:
+            self._last_progress = progress
             self._on_progress(*progress)
         if self._max_growth_bytes is None:
             return
@@ -179,7 +167,7 @@ class Watch:
 
 
 def limit_memory(pid: int) -> None:
-    """Limit the memory of a process, on systems that can do that."""
+    """Limit the address space of a process, if the system supports it."""
     # Windows has no such module, macOS no such function; and the process may have
     # ended, or have a lower limit already.
     with suppress(ImportError, AttributeError, OSError, ValueError):
@@ -190,12 +178,11 @@ def limit_memory(pid: int) -> None:
 
 
 def measure_objects(store: Path) -> int:
-    """Return how many bytes Git's objects have, with unfinished ones."""
+    """Total size of the files in Git's object folder, in bytes."""
     return sum(size for _, size in find_objects(store))
 
 
 def find_objects(store: Path) -> Iterator[tuple[str, int]]:
-    """Yield the path and the size of every file of Git's objects."""
     for folder, _, names in os.walk(store / "objects"):
         for name in names:
             path = os.path.join(folder, name)  # noqa: PTH118 - there may be thousands

@@ -1,7 +1,7 @@
-"""What Git and hosts say when something fails, what it means, and what to do.  Pure.
+"""Messages of Git and hosts, matched to causes and advice.  Pure.
 
-Rule: only whole phrases are compared. Addresses and commits stand in the same text,
-and "401" may be a part of either. Of several causes the first one counts.
+Rule: only whole phrases are compared. Addresses and commits stand in the same text, and
+"401" may be a part of either. Of several causes the first one counts.
 """
 
 # ruff: noqa: ISC004 - in the table, the advice of a row may take several lines
@@ -25,12 +25,9 @@ from skills_mcp.errors import (
 from skills_mcp.text.redaction import redact
 
 NO_PROGRAM = f"{os.devnull}/no-other-signatures"
-"""Instead of `gpg`: a path below a device, so that no program is there.
+"""A path below a device instead of `gpg`: no program can exist there."""
 
-No key ring of the user can vouch for a signature that is not made with SSH.
-"""
-
-_LONGEST_QUOTE = 300  # characters of Git's own words; it may quote a whole signature
+_MAX_QUOTE_CHARACTERS = 300  # characters of Git's own words; it may quote a whole signature
 
 _RETRY = "Try again; a running server does so by itself"
 
@@ -44,7 +41,6 @@ PIN_ADVICE = (
 
 
 def advise_pin(pin: str) -> str:
-    """Return what to do about a tag or a commit that is not there."""
     if _SHORTENED.fullmatch(pin):
         return (
             f"{pin} looks like a shortened commit. Write all {_COMMIT_DIGITS} digits: "
@@ -54,14 +50,14 @@ def advise_pin(pin: str) -> str:
 
 
 class DamagedStoreError(SyncError):
-    """Git cannot work with its store; with a new one it may."""
+    """Git's store is damaged; a new one may work."""
 
 
 class RefMissingError(RemoteMissingError):
-    """The repository is there; the branch, tag or commit is not."""
+    """The repository exists, but not the branch, tag or commit."""
 
 
-_Where = Literal[
+_CauseGroup = Literal[
     "machine",  # also if the command asks no remote
     "store",  # Git's own store is damaged; a new one heals it
     "token",  # the status of an answer to a request with a token
@@ -75,9 +71,8 @@ _Where = Literal[
 
 
 _Cause = tuple[type[SyncError], tuple[str, ...], str]
-"""The error, the phrases, and the advice; `{status}` stands for that of HTTP."""
 
-_CAUSES: Mapping[_Where, tuple[_Cause, ...]] = {
+_CAUSES: Mapping[_CauseGroup, tuple[_Cause, ...]] = {
     "machine": (
         (SyncError, ("No space left on device", "Disk quota exceeded"),
          "the disk is full. Make room: the content that is served stays"),
@@ -264,7 +259,7 @@ _CAUSES: Mapping[_Where, tuple[_Cause, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What went wrong and what to do, and the error that says so."""
+    """Error class and message for a recognised cause."""
 
     kind: type[SyncError]
     words: str
@@ -272,75 +267,64 @@ class Advice:
 
 
 def find_advice(transcript: Transcript, remote: Remote, now: datetime) -> Advice | None:
-    """Return what to do after a fetch; None if Git's own store may be the cause.
-
-    Args:
-        transcript: What Git has written.
-        remote: What was asked.
-        now: For a host that names the time of the next request.
-    """
-    said, here, response = transcript.said, transcript.said_here, transcript.response
+    """Match a failed fetch to a cause; None if Git's own store may be damaged."""
+    summary, local_text, response = (
+        transcript.summary,
+        transcript.local_text,
+        transcript.response,
+    )
     # A host that speaks through Git may have a full disk or a damaged store of its own.
-    if advice := find_local_advice(here):
+    if advice := find_local_advice(local_text):
         return advice
-    if _find("store", here):
+    if _match_cause("store", local_text):
         return None
     if response and (advice := _read_status(response, remote, now)):
         return advice
-    kinds: list[_Where] = ["pin"] if remote.pin else []
-    kinds += ["folder", "remote"] if remote.scheme == "file" else ["remote"]
-    return next(filter(None, (_find(each, said) for each in kinds)), None)
+    groups: list[_CauseGroup] = ["pin"] if remote.pin else []
+    groups += ["folder", "remote"] if remote.scheme == "file" else ["remote"]
+    return next(filter(None, (_match_cause(group, summary) for group in groups)), None)
 
 
-def find_local_advice(said: str) -> Advice | None:
-    """Return what to do if Git says that this machine is the cause."""
-    return _find("machine", said)
+def find_local_advice(message: str) -> Advice | None:
+    return _match_cause("machine", message)
 
 
 def compose_error(
-    advice: Advice | None, said: str, otherwise: str, remote: Remote | None = None
+    advice: Advice | None, git_message: str, fallback: str, remote: Remote | None = None
 ) -> SyncError:
-    """Return the error for a failed command, without secrets.
+    """Compose the error for a failed command, without secrets.
 
     Our own words are not redacted: a token may be a word such as `wrong`.
-
-    Args:
-        advice: What was found; None if a new store may heal it.
-        said: The words of Git.
-        otherwise: What failed, in words for a failure without advice.
-        remote: What was asked, if anything was.
     """
     about = redact(f"{remote}: ") if remote else ""
-    words = advice.words if advice else otherwise
+    words = advice.words if advice else fallback
     note = ""
-    if remote and remote.keeps_token_back:
+    if remote and remote.withholds_token:
         note = " (the token was not sent: it travels over https only)"
-    message = f"{about}{words}. Git said: {redact(said)}{note}"
+    message = f"{about}{words}. Git said: {redact(git_message)}{note}"
     if advice is None:
         return DamagedStoreError(message)
     return advice.kind(message, retry_after_seconds=advice.retry_after_seconds)
 
 
-def render_reason(kind: str, said: str) -> str:
-    """Return why a commit or a tag (`kind`) is refused, from what Git has said.
-
-    Words only: whether the signature counts was decided before.
+def render_reason(kind: str, git_message: str) -> str:
+    """Render why a commit or tag (`kind`) is refused, from the output of Git.
 
     >>> render_reason("commit", "")
     'it is not signed. Sign it with `git commit -S`'
     """
-    if advice := _find("signature", said):
-        fingerprint = re.search(r"SHA256:\S+", said)
+    if advice := _match_cause("signature", git_message):
+        fingerprint = re.search(r"SHA256:\S+", git_message)
         return advice.words + (f" (its key is {fingerprint[0]})" if fingerprint else "")
-    if said.strip() in {"", "error: no signature found"}:
+    if git_message.strip() in {"", "error: no signature found"}:
         command = "git tag -s" if kind == "tag" else "git commit -S"
         return f"it is not signed. Sign it with `{command}`"
-    return f"Git says: {' '.join(said.split())[:_LONGEST_QUOTE]}"
+    return f"Git says: {' '.join(git_message.split())[:_MAX_QUOTE_CHARACTERS]}"
 
 
-def _find(where: _Where, said: str) -> Advice | None:
-    for kind, signs, words in _CAUSES[where]:
-        if any(sign in said for sign in signs):
+def _match_cause(group: _CauseGroup, message: str) -> Advice | None:
+    for kind, signs, words in _CAUSES[group]:
+        if any(sign in message for sign in signs):
             return Advice(kind, words)
     return None
 
@@ -351,10 +335,10 @@ def _read_status(response: Response, remote: Remote, now: datetime) -> Advice | 
         words = f"{status}: too many requests (rate limit). {_RETRY}"
         return Advice(SyncError, words, response.retry_after_seconds(now))
     if status // 100 == 3:  # noqa: PLR2004 - redirects are not followed
-        return Advice(SyncError, _render_move(response.location))
-    said = f"HTTP {status}"
-    advice = _find("token" if remote.sends_token else "no token", said)
-    advice = advice or _find("status", said)
+        return Advice(SyncError, _render_redirect(response.location))
+    status_text = f"HTTP {status}"
+    advice = _match_cause("token" if remote.sends_token else "no token", status_text)
+    advice = advice or _match_cause("status", status_text)
     if advice is None:
         return None
     is_server_error = status // 100 == 5  # noqa: PLR2004 - as HTTP has it
@@ -362,7 +346,7 @@ def _read_status(response: Response, remote: Remote, now: datetime) -> Advice | 
     return Advice(advice.kind, advice.words.format(status=status), pause_seconds)
 
 
-def _render_move(location: str) -> str:
+def _render_redirect(location: str) -> str:
     address = location.partition("/info/refs")[0].partition("/git-upload-pack")[0]
     target = f" to {redact(address)}" if address else ""
     return f"the address has moved{target}. Configure the new one"

@@ -1,6 +1,6 @@
-"""Where people read a file of a repository in a browser: the page at its forge.
+"""Web pages of a repository at its forge.
 
-The addresses are those that the forges document for a file at a commit ("permalink").
+The addresses are the documented permalinks of each forge.
 """
 
 import re
@@ -27,8 +27,7 @@ _COMMITS: Mapping[ForgeKind, str] = {
 
 _REVIEWS: Mapping[ForgeKind, str] = {
     "github": "{repository}/compare/{base}...{branch}?expand=1",
-    "gitlab": "{repository}/-/merge_requests/new?"
-    "merge_request%5Bsource_branch%5D={branch}",
+    "gitlab": "{repository}/-/merge_requests/new?merge_request%5Bsource_branch%5D={branch}",
     "gitea": "{repository}/compare/{base}...{branch}",
     "bitbucket": "{repository}/pull-requests/new?source={branch}",
     "azure": "{repository}/pullrequestcreate?sourceRef={branch}",
@@ -58,72 +57,55 @@ _SHORT_SSH = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>[^/].*)")
 def derive_page_url(
     remote_url: str, commit: str, path: str, forges: Mapping[str, ForgeKind]
 ) -> str:
-    """Return the address of the page of a file; empty if the forge is unknown.
-
-    Args:
-        remote_url: Of the repository, as Git takes it, without any secret.
-        commit: In full.
-        path: Of the file within the repository.
-        forges: The kind of forge by host, where the name does not tell.
+    """Derive the URL of a file's page; empty for an unknown forge.
 
     >>> derive_page_url("git@github.com:acme/skills.git", "c0ffee", "a b.md", {})
     'https://github.com/acme/skills/blob/c0ffee/a%20b.md'
     """
     if not commit:
         return ""
-    return _fill(_PAGES, remote_url, forges, commit=commit, path=path)
+    return _format_url(_PAGES, remote_url, forges, commit=commit, path=path)
 
 
-def derive_commit_url(
-    remote_url: str, commit: str, forges: Mapping[str, ForgeKind]
-) -> str:
-    """Return the address of the page of a commit; empty if the forge is unknown.
+def derive_commit_url(remote_url: str, commit: str, forges: Mapping[str, ForgeKind]) -> str:
+    """Derive the URL of a commit's page; empty for an unknown forge.
 
     >>> derive_commit_url("https://gitlab.com/acme/skills.git", "c0ffee", {})
     'https://gitlab.com/acme/skills/-/commit/c0ffee'
     """
-    return _fill(_COMMITS, remote_url, forges, commit=commit)
+    return _format_url(_COMMITS, remote_url, forges, commit=commit)
 
 
 def derive_review_url(
     remote_url: str, base: str, branch: str, forges: Mapping[str, ForgeKind]
 ) -> str:
-    """Return where a review of a branch is opened; empty if the forge is unknown.
-
-    Args:
-        remote_url: Of the repository, as Git takes it, without any secret.
-        base: The branch that it is for.
-        branch: The branch to review.
-        forges: The kind of forge by host, where the name does not tell.
+    """Derive the URL for opening a review of a branch; empty for an unknown forge.
 
     >>> derive_review_url("git@github.com:acme/skills.git", "main", "add/pdf", {})
     'https://github.com/acme/skills/compare/main...add/pdf?expand=1'
     """
-    return _fill(_REVIEWS, remote_url, forges, base=base, branch=branch)
+    return _format_url(_REVIEWS, remote_url, forges, base=base, branch=branch)
 
 
-def _fill(
+def _format_url(
     pages: Mapping[ForgeKind, str],
     remote_url: str,
     forges: Mapping[str, ForgeKind],
     **parts: str,
 ) -> str:
-    scheme, host, place = _split(remote_url)
+    scheme, host, repository_path = _split(remote_url)
     name = host.partition(":")[0].lower()
-    kind = (
-        forges.get(name) or _HOSTS.get(name) or _FIRST_NAMES.get(name.partition(".")[0])
-    )
-    if not (kind and place):
+    kind = forges.get(name) or _HOSTS.get(name) or _FIRST_NAMES.get(name.partition(".")[0])
+    if not (kind and repository_path):
         return ""
     page = pages[kind].format(
-        repository=quote(place.strip("/").removesuffix(".git"), safe="/~%"),
+        repository=quote(repository_path.strip("/").removesuffix(".git"), safe="/~%"),
         **{part: quote(value) for part, value in parts.items()},
     )
     return f"{scheme}://{host}/{page}"
 
 
 def _split(remote_url: str) -> tuple[str, str, str]:
-    """Return the scheme and the host of the pages, and the path of the repository."""
     if "://" not in remote_url:
         found = _SHORT_SSH.fullmatch(remote_url)
         return ("https", found["host"], found["path"]) if found else ("", "", "")

@@ -1,9 +1,9 @@
-"""What Git gets of its environment: variables, settings, and a secret if it needs one.
+"""Environment of Git commands: variables, settings and credentials.
 
 Rule 1: a secret is in the variables of the one command that needs it, nowhere else.
 Rule 2: settings and variables of a project, a hook or a shell do not count; of the
-user's configuration only what is named here does: credentials, proxies, certificates
-and safe folders.
+user's configuration only an allow-list does: credentials, proxies, certificates and
+safe folders.
 """
 
 import os
@@ -19,23 +19,23 @@ from typing import Any
 
 from skills_mcp.content.git.remote import TOKEN_VARIABLE, USER_VARIABLE, Remote
 from skills_mcp.errors import AccessRefusedError, SyncError
-from skills_mcp.text.redaction import remember_secret
+from skills_mcp.text.redaction import register_secret
 
 Setting = tuple[str, str]
-"""A key of Git's configuration, spelled as Git prints it, and its value."""
+"""Key and value of Git's configuration, spelled as Git prints it."""
 
 TOKEN_FILE_VARIABLE = "SKILLS_MCP_TOKEN_FILE"  # noqa: S105 - a name, not a secret
 
 _MAX_TOKEN_BYTES = 64 * 1024  # a file of certificates is smaller, and no token
 
-_HTTP_KEPT = frozenset(
+_HTTP_ALLOWED = frozenset(
     {
         *("proxy", "proxyauthmethod", "emptyauth", "delegation", "version"),
         *("sslcainfo", "sslcapath", "sslcert", "sslkey", "sslbackend", "sslcerttype"),
         *("sslkeytype", "sslcertpasswordprotected"),
     }
 )
-_HTTP_KEPT_BEGINNINGS = ("proxyssl", "schannel")
+_HTTP_ALLOWED_PREFIXES = ("proxyssl", "schannel")
 
 # A header may be a token; beside ours it could only do harm.
 _HTTP_SECRET = "extraheader"  # noqa: S105 - a name, not a secret
@@ -69,10 +69,10 @@ SETTINGS = (
 """Settings of every command; none is secret, so they may be arguments."""
 
 # Certificates concern the machine, not a repository.
-_KEPT_VARIABLES = frozenset({"GIT_SSL_CAINFO", "GIT_SSL_CAPATH"})
+_ALLOWED_VARIABLES = frozenset({"GIT_SSL_CAINFO", "GIT_SSL_CAPATH"})
 
 # Variables of this server, which Git does not need.
-_OURS = frozenset({"GITHUB_TOKEN", TOKEN_FILE_VARIABLE, TOKEN_VARIABLE})
+_OWN_VARIABLES = frozenset({"GITHUB_TOKEN", TOKEN_FILE_VARIABLE, TOKEN_VARIABLE})
 
 _SEALED = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
@@ -98,43 +98,34 @@ _OLDEST_VERSION = (2, 31)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteAccess:
-    """The credentials of one command."""
+    """Credentials of one command."""
 
     is_open: bool = False
-    """Whether the command asks the remote."""
     settings: tuple[Setting, ...] = field(default=(), repr=False)
-    """Git's configuration; some of it is secret, so it is never an argument."""
+    """Git settings; some are secret, so they are never arguments."""
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     options: tuple[str, ...] = ()
-    """Options of `git fetch` and `git ls-remote`."""
     starts_helpers: bool = False
-    """Whether credential helpers of the user may run."""
+    """Whether the user's credential helpers may run."""
 
     @property
     def push_options(self) -> tuple[str, ...]:
-        """Options of `git push`."""
-        return tuple(
-            option.replace("upload-pack", "receive-pack") for option in self.options
-        )
+        return tuple(option.replace("upload-pack", "receive-pack") for option in self.options)
 
 
 def open_access(remote: Remote, user_settings: Iterable[Setting]) -> RemoteAccess:
-    """Return the credentials of a command that asks the remote.
-
-    Args:
-        remote: What is asked.
-        user_settings: All of the user's configuration, in Git's order.
+    """Prepare the credentials of a command for the remote.
 
     Raises:
         AccessRefusedError: The file with the token cannot be used.
     """
     token = read_token(remote)
-    kept = choose_settings(user_settings, has_token=token is not None)
-    options = _serve_safely(remote, kept)
+    allowed = filter_settings(user_settings, has_token=token is not None)
+    options = _derive_upload_pack_options(remote, allowed)
     if token is None:
-        names = {key.rpartition(".")[2] for key, _ in kept}
+        names = {key.rpartition(".")[2] for key, _ in allowed}
         # A graphical helper must not open a window for a process in the background.
-        settings = (*kept, ("credential.interactive", "false"))
+        settings = (*allowed, ("credential.interactive", "false"))
         return RemoteAccess(
             is_open=True,
             settings=settings,
@@ -142,17 +133,15 @@ def open_access(remote: Remote, user_settings: Iterable[Setting]) -> RemoteAcces
             starts_helpers="helper" in names,
         )
     if remote.scheme == "http":  # to this machine: any proxy would read the token
-        direct = (pair for pair in kept if not pair[0].endswith(".proxy"))
-        kept = (*direct, ("http.proxy", ""))
-    settings = (*kept, *remote.credential_settings().items())
+        direct = (pair for pair in allowed if not pair[0].endswith(".proxy"))
+        allowed = (*direct, ("http.proxy", ""))
+    settings = (*allowed, *remote.credential_settings().items())
     variables = {TOKEN_VARIABLE: token, USER_VARIABLE: remote.user}
-    return RemoteAccess(
-        is_open=True, settings=settings, variables=variables, options=options
-    )
+    return RemoteAccess(is_open=True, settings=settings, variables=variables, options=options)
 
 
 def read_token(remote: Remote) -> str | None:
-    """Return the current token; None if there is none, or the address may not get it.
+    """Read the current token; None without one, or if the address may not receive it.
 
     Raises:
         AccessRefusedError: The file is empty or cannot be read, or it holds no token.
@@ -166,7 +155,7 @@ def read_token(remote: Remote) -> str | None:
             f"the token of {_describe(file)} holds characters that no token has. Write "
             "the token there, and nothing else"
         )
-    remember_secret(token)
+    register_secret(token)
     return token or None
 
 
@@ -178,22 +167,16 @@ def parse_user_settings(raw: bytes) -> tuple[Setting, ...]:
     """
     words = raw.decode("utf-8", "surrogateescape").split("\0")
     pairs = zip(words[::2], words[1::2], strict=False)
-    return tuple(
-        _parse_setting(text) for scope, text in pairs if scope not in _FOREIGN_SCOPES
-    )
+    return tuple(_parse_setting(text) for scope, text in pairs if scope not in _FOREIGN_SCOPES)
 
 
-def choose_settings(
-    settings: Iterable[Setting], *, has_token: bool
-) -> tuple[Setting, ...]:
-    """Return the settings that are passed on to Git, in their order."""
-    return tuple(
-        (key, value) for key, value in settings if _is_kept(key, has_token=has_token)
-    )
+def filter_settings(settings: Iterable[Setting], *, has_token: bool) -> tuple[Setting, ...]:
+    """Filter the user's settings by the allow-list, in their order."""
+    return tuple((key, value) for key, value in settings if _is_allowed(key, has_token=has_token))
 
 
 def render_settings(settings: Iterable[Setting]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that pass these settings to Git."""
+    """Encode settings as environment variables (`GIT_CONFIG_KEY_n`)."""
     count = 0
     for key, value in settings:
         yield f"GIT_CONFIG_KEY_{count}", key
@@ -203,46 +186,36 @@ def render_settings(settings: Iterable[Setting]) -> Iterator[tuple[str, str]]:
 
 
 def require_version(printed: bytes) -> None:
-    """Refuse a Git that is too old; a version that cannot be parsed passes.
+    """Refuse an outdated Git; an unparsable version passes.
 
     Raises:
         SyncError: It is too old.
     """
-    said = printed.decode("utf-8", "replace").strip()
-    found = re.search(r"(\d+)\.(\d+)", said)
+    version = printed.decode("utf-8", "replace").strip()
+    found = re.search(r"(\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) < _OLDEST_VERSION:
         oldest = ".".join(map(str, _OLDEST_VERSION))
         raise SyncError(
-            f"{said} is too old. Install Git {oldest} or newer, or put a newer one "
-            "first in PATH"
+            f"{version} is too old. Install Git {oldest} or newer, or put a newer one first in PATH"
         )
 
 
-def derive_user_variables(
-    started_with: Mapping[str, str], directory: Path
-) -> dict[str, str]:
-    """Return the variables of a command that reads the user's configuration."""
-    kept = {name: started_with[name] for name in filter(_passes, started_with)}
-    return kept | _FIXED | {"GIT_CEILING_DIRECTORIES": str(directory.parent)}
+def build_user_environment(environment: Mapping[str, str], directory: Path) -> dict[str, str]:
+    """Build the environment of commands on the user's configuration."""
+    inherited = {name: environment[name] for name in filter(_is_inherited, environment)}
+    return inherited | _FIXED | {"GIT_CEILING_DIRECTORIES": str(directory.parent)}
 
 
-def derive_variables(
-    started_with: Mapping[str, str],
+def build_environment(
+    environment: Mapping[str, str],
     directory: Path,
     remote: Remote,
     access: RemoteAccess,
 ) -> dict[str, str]:
-    """Return the variables of every other command.
-
-    Args:
-        started_with: Those of the server.
-        directory: Git's store.
-        remote: What is asked, if anything is.
-        access: The credentials for it.
-    """
+    """Build the environment of all other commands."""
     traced = _TRACED if access.is_open and remote.scheme.startswith("http") else {}
     return {
-        **derive_user_variables(started_with, directory),
+        **build_user_environment(environment, directory),
         **_SEALED,
         **traced,
         **dict(render_settings(access.settings)),
@@ -253,14 +226,12 @@ def derive_variables(
 _LOADING = threading.Lock()
 
 
-def load_starter() -> Any:
-    """Return the function that starts Git: that of GitPython, where it is another.
+def load_popen() -> Any:
+    """Load `Popen`, or on Windows GitPython's, for no `git` in the current folder.
 
-    On Windows it runs no `git` that lies in the current folder. Elsewhere it is
-    `Popen`, for which the modules of GitPython would take 3 MB in each server.
-
-    Their import runs `git version`. Meanwhile the `GIT_` variables are hidden, since
-    one of them may be meant for another repository, or have Git write files.
+    Importing GitPython takes 3 MB and runs `git version`. Meanwhile the `GIT_`
+    variables are hidden: one may be meant for another repository, or have Git write
+    files.
     """
     if os.name != "nt":
         return subprocess.Popen
@@ -277,10 +248,10 @@ def load_starter() -> Any:
         return safer_popen
 
 
-def _passes(name: str) -> bool:
+def _is_inherited(name: str) -> bool:
     name = name.upper()  # on Windows it does not matter how it is written
-    return name not in _OURS and (
-        not name.startswith("GIT_") or name in _KEPT_VARIABLES
+    return name not in _OWN_VARIABLES and (
+        not name.startswith("GIT_") or name in _ALLOWED_VARIABLES
     )
 
 
@@ -289,26 +260,26 @@ def _parse_setting(text: str) -> Setting:
     return key, value if has_value else "true"  # a key alone switches something on
 
 
-def _is_kept(key: str, *, has_token: bool) -> bool:
+def _is_allowed(key: str, *, has_token: bool) -> bool:
     section, _, rest = key.partition(".")
     name = rest.rpartition(".")[2]
     match section:
         case "credential":
             return not has_token
         case "http":
-            is_kept = name in _HTTP_KEPT or name.startswith(_HTTP_KEPT_BEGINNINGS)
-            return is_kept or (name == _HTTP_SECRET and not has_token)
+            is_allowed = name in _HTTP_ALLOWED or name.startswith(_HTTP_ALLOWED_PREFIXES)
+            return is_allowed or (name == _HTTP_SECRET and not has_token)
         case _:
             return key == "safe.directory"
 
 
-def _serve_safely(remote: Remote, settings: Iterable[Setting]) -> tuple[str, ...]:
-    """Pass `safe.directory` to the Git that serves a folder, as an argument."""
+def _derive_upload_pack_options(remote: Remote, settings: Iterable[Setting]) -> tuple[str, ...]:
+    """Pass `safe.directory` to the serving Git of a folder, as an argument."""
     safe = [value for key, value in settings if key == "safe.directory"]
     if remote.scheme != "file" or not safe:
         return ()
-    told = [word for value in safe for word in ("-c", f"safe.directory={value}")]
-    return (f"--upload-pack={shlex.join(('git', *told, 'upload-pack'))}",)
+    options = [word for value in safe for word in ("-c", f"safe.directory={value}")]
+    return (f"--upload-pack={shlex.join(('git', *options, 'upload-pack'))}",)
 
 
 def _read_first_line(file: Path) -> str:

@@ -1,7 +1,7 @@
-"""A change that is pushed to a branch of its own, where people review it.
+"""Proposed changes: a commit pushed to a new branch for review.
 
-Rule: it builds on the newest commit of the branch that is followed, in a store of its
-own. Neither that branch nor what is served changes.
+Rule: it builds on the newest commit of the followed branch, in a store of its own.
+Neither that branch nor the served content changes.
 """
 
 import os
@@ -14,54 +14,51 @@ from pathlib import Path
 from skills_mcp.content.git.git_environment import RemoteAccess
 from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.import_stream import (
-    quote,
+    quote_c_style,
+    render_blob_file,
     render_commit,
-    render_file,
-    render_known_file,
+    render_inline_file,
 )
 from skills_mcp.content.git.remote import Remote, is_ref_name
 from skills_mcp.content.git.tree_listing import TreeEntry, parse_listing
-from skills_mcp.content.source import EndingError
+from skills_mcp.content.source import ShutdownError
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SyncError
-from skills_mcp.files.temporary_folders import temporary_folder
+from skills_mcp.files.temporary_folders import locked_temporary_folder
 from skills_mcp.text.redaction import redact
 
 _BASE_REF = "refs/skills/base"
 _CHANGE_REF = "refs/skills/change"
 
-_THERE_ALREADY = ("stale info", "already exists", "fetch first", "non-fast-forward")
+_ALREADY_EXISTS = ("stale info", "already exists", "fetch first", "non-fast-forward")
 
 
 @dataclass(frozen=True, slots=True)
 class FolderChange:
-    """A folder that takes the place of what lies there in a repository."""
+    """A replacement for a folder of the repository."""
 
     folder: Path
-    """The files; all of them are regular ones."""
-    place: str
-    """Where they go, such as `skills/pdf-forms`."""
+    """The new files; all are regular ones."""
+    target_folder: str
+    """Target folder, such as `skills/pdf-forms`."""
     branch: str
-    """The branch to make."""
     message: str
-    """That of the commit."""
-    keep: (
-        Callable[[Collection[str], Callable[[str], bytes]], Collection[str]] | None
-    ) = None
-    """Chooses the files that stay of what lies there; None for none of them."""
+    select_retained: Callable[[Collection[str], Callable[[str], bytes]], Collection[str]] | None = (
+        None
+    )
+    """Selects the existing files to retain; None for none."""
     timeout_seconds: float = inf
-    """How long it may take, if the policy does not say less."""
+    """Deadline, unless the policy's is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A branch that waits for a review."""
+    """A branch for review."""
 
     branch: str
     base: str
-    """The branch that it is for."""
     is_new: bool
-    """False if there was a branch of this name already: it stays as it is."""
+    """False if the branch existed already: it stays as it is."""
 
 
 def push_change(
@@ -69,24 +66,18 @@ def push_change(
 ) -> Proposal:
     """Push a change to a new branch of the remote.  Blocking.
 
-    Args:
-        git: Git for this remote.
-        remote: Where the branch is made.
-        base: The ref that the change is for, such as `refs/heads/main`, or `HEAD`.
-        change: What is changed.
-        policy: Limits of the download and of the time.
+    `base` is the target ref, such as `refs/heads/main`, or `HEAD`.
 
     Raises:
-        SyncError: The remote does not answer or refuses the branch, or nothing would
-            change. The message says what to do.
+        SyncError: The remote refuses it or does not answer, or nothing would change.
     """
     if not is_ref_name(change.branch):
         raise SyncError(f"{change.branch} can be no branch. Rename the skill")
     access = git.open_access()
     seconds = min(policy.timeout_seconds, change.timeout_seconds)
     deadline = time.monotonic() + seconds
-    with temporary_folder("skills-mcp-change-") as folder:
-        store = git.beside(folder / "store")
+    with locked_temporary_folder("skills-mcp-change-") as folder:
+        store = git.with_directory(folder / "store")
         store.run("init", "--quiet", "--bare", "--template=")
         store.run(
             *("fetch", "--quiet", "--no-tags", "--depth=1", *access.options),
@@ -102,28 +93,25 @@ def push_change(
 
 
 def _commit(store: Git, change: FolderChange) -> None:
-    """Make the commit, by a stream in which each file follows its name."""
-    stream = b"".join(_render(change, _find_kept(store, change)))
+    stream = b"".join(_render(change, _find_retained(store, change)))
     store.run("fast-import", "--quiet", "--done", stdin=stream)
     words = ("rev-parse", f"{_BASE_REF}^{{tree}}", f"{_CHANGE_REF}^{{tree}}")
     before, after = store.run(*words).text.split()
     if before == after:
         raise SyncError(
-            f"{change.place} is the same in the repository already, so there is "
+            f"{change.target_folder} is the same in the repository already, so there is "
             "nothing to review"
         )
 
 
-def _find_kept(store: Git, change: FolderChange) -> Sequence[TreeEntry]:
-    """Return the entries of the newest commit that stay in the folder."""
-    if change.keep is None:
+def _find_retained(store: Git, change: FolderChange) -> Sequence[TreeEntry]:
+    if change.select_retained is None:
         return ()
-    place = f"{change.place}/"
-    words = ("ls-tree", "-r", "-z", "--full-tree", _BASE_REF, "--", place)
+    prefix = f"{change.target_folder}/"
+    words = ("ls-tree", "-r", "-z", "--full-tree", _BASE_REF, "--", prefix)
     records = store.run(*words).stdout.split(b"\0")
     entries = {
-        each.file.removeprefix(place): each
-        for each in parse_listing(filter(None, records))
+        listed.file.removeprefix(prefix): listed for listed in parse_listing(filter(None, records))
     }
 
     def read(file: str) -> bytes:
@@ -132,36 +120,32 @@ def _find_kept(store: Git, change: FolderChange) -> Sequence[TreeEntry]:
             return b""
         return store.run("cat-file", "blob", entry.blob).stdout
 
-    kept = change.keep(entries, read)
-    return [entry for file, entry in entries.items() if file in kept]
+    retained = change.select_retained(entries, read)
+    return [entry for file, entry in entries.items() if file in retained]
 
 
-def _render(change: FolderChange, kept: Sequence[TreeEntry]) -> Iterator[bytes]:
-    """Yield the stream of `git fast-import`, see its manual."""
+def _render(change: FolderChange, retained: Sequence[TreeEntry]) -> Iterator[bytes]:
     yield from render_commit(_CHANGE_REF, change.message, seconds=int(time.time()))
-    place = quote(change.place)
-    yield b"from %s^0\nD %s\n" % (_BASE_REF.encode(), place)
-    for entry in kept:
-        yield render_known_file(entry.file, entry.blob, entry.mode)
+    quoted = quote_c_style(change.target_folder)
+    yield b"from %s^0\nD %s\n" % (_BASE_REF.encode(), quoted)
+    for entry in retained:
+        yield render_blob_file(entry.file, entry.blob, entry.mode)
     for path in sorted(change.folder.rglob("*")):
         if path.is_dir():
             continue
         file = path.relative_to(change.folder).as_posix()
-        yield from render_file(
-            f"{change.place}/{file}",
+        yield from render_inline_file(
+            f"{change.target_folder}/{file}",
             path.read_bytes(),
             is_executable=os.access(path, os.X_OK),
         )
     yield b"done\n"
 
 
-def _push(
-    store: Git, remote: Remote, branch: str, access: RemoteAccess, seconds: float
-) -> bool:
-    """Push the commit; return whether the branch is new."""
+def _push(store: Git, remote: Remote, branch: str, access: RemoteAccess, seconds: float) -> bool:
     ref = f"refs/heads/{branch}"
     try:
-        done = store.run(
+        output = store.run(
             *("push", "--porcelain", "--no-verify", "--no-follow-tags"),
             # An empty expectation: the branch must not be there.
             *(f"--force-with-lease={ref}:", *access.push_options),
@@ -170,18 +154,18 @@ def _push(
             timeout_seconds=seconds,
             is_ok=(0, 1),
         )
-    except EndingError:
+    except ShutdownError:
         raise
     except SyncError as error:
         raise SyncError(
             f"the branch {branch} cannot be pushed. Reading works, so see whether the "
             f"credentials of this source may also write: {error}"
         ) from error
-    refused = [line for line in done.text.splitlines() if line.startswith("!")]
-    if done.returncode == 0 and not refused:
+    refused = [line for line in output.text.splitlines() if line.startswith("!")]
+    if output.returncode == 0 and not refused:
         return True
-    reason = redact(refused[0].rpartition("\t")[2] if refused else done.stderr.strip())
-    if any(sign in reason for sign in _THERE_ALREADY):
+    reason = redact(refused[0].rpartition("\t")[2] if refused else output.stderr.strip())
+    if any(sign in reason for sign in _ALREADY_EXISTS):
         return False
     raise SyncError(
         f"{remote.url} refuses the branch {branch}: {reason}. Let its rules permit "

@@ -1,7 +1,7 @@
-"""The address of a repository, and the secret that goes with it.
+"""The address of a repository, with its credentials.
 
-The token reaches Git through a credential helper that answers for one host only, so it
-is in no URL, argument, file or message.
+The token reaches Git through a credential helper for one host only, so it is in no URL,
+argument, file or message.
 """
 
 import re
@@ -12,12 +12,12 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from skills_mcp.config.loopback import is_loopback
 from skills_mcp.errors import ConfigError
-from skills_mcp.text.redaction import HIDDEN, redact, remember_secret
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.redaction import REDACTED, redact, register_secret
+from skills_mcp.text.rendering import abbreviate_value
 
 TOKEN_VARIABLE = "SKILLS_MCP_GIT_TOKEN"  # noqa: S105 - a name, not a secret
 USER_VARIABLE = "SKILLS_MCP_GIT_USER"
-"""The variables that the credential helper reads; set for Git's process alone."""
+"""Variables for the credential helper; set for Git's process alone."""
 
 # GitHub wants this name beside a token (001 §9.2); other forges take any.
 _TOKEN_USER = "x-access-token"  # noqa: S105 - a name, not a secret
@@ -36,7 +36,7 @@ _SECRET = re.compile(r"(?<=://)(?!git@).+(?=@)")
 _HOST = re.compile(r"[\w.~:\[\]%-]+")
 
 DEFAULT_BRANCH = "main"
-"""The branch that is followed if none is named; without it the remote's own default."""
+"""The branch if none is named; without it, the remote's own default branch."""
 
 # A branch of this name stands for the default branch.
 _REMOTE_HEAD = "HEAD"
@@ -52,17 +52,17 @@ _NO_REF_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """What to fetch, and from where.  Neither `repr` nor `url` holds a secret."""
+    """Address and ref of a repository.  Neither `repr` nor `url` holds a secret."""
 
     url: str
     branch: str
-    """Empty if none is named: `main`, or the remote's default branch without one."""
+    """Empty for `main`, or the remote's default branch without one."""
     token: str | None = field(default=None, repr=False)
     user: str = _TOKEN_USER
     pin: str = ""
-    """A tag, or a commit in full, instead of the branch."""
+    """A tag, or a full commit id, instead of the branch."""
     token_file: Path | None = None
-    """The file with the token; read at each fetch, and used before `token`."""
+    """File with the token; read at each fetch, with precedence over `token`."""
 
     def __str__(self) -> str:
         return f"{self.url} ({self.pin or self.branch or DEFAULT_BRANCH})"
@@ -77,14 +77,14 @@ class Remote:
         pin: str = "",
         token_file: Path | None = None,
     ) -> "Remote":
-        """Take a secret out of the URL, where a person may have put it.
+        """Parse a URL, and move embedded credentials out.
 
-        There, a pair is a user and a password, and a lone name is a token. SSH has no
-        use for a password in an address, so it is left out.
+        A pair is a user and a password, and a lone name is a token. SSH has no use for
+        a password in an address, so it is dropped.
 
         Raises:
-            ConfigError: Git allows no branch or tag of this name, or nothing is
-                fetched from such an address.
+            ConfigError: The branch or tag name is invalid, or the address is not
+            allowed.
         """
         branch = branch and _parse_ref_name("branch", branch)
         pin = pin and _parse_ref_name("tag or commit", pin)
@@ -95,13 +95,13 @@ class Remote:
         userinfo, _, host = parts.netloc.rpartition("@")
         if parts.scheme == "ssh":
             name, is_pair, password = userinfo.partition(":")
-            remember_secret(unquote(password))
+            register_secret(unquote(password))
             if is_pair:
                 url = urlunsplit(parts._replace(netloc=f"{name}@{host}"))
             return cls(url, branch, token, pin=pin, token_file=token_file)
         clean = urlunsplit(parts._replace(netloc=host))
         user, is_pair, password = map(unquote, userinfo.partition(":"))
-        remember_secret(password if is_pair else user)
+        register_secret(password if is_pair else user)
         if token or token_file or not is_pair:
             token = token or (None if is_pair else user)
             return cls(clean, branch, token, pin=pin, token_file=token_file)
@@ -109,18 +109,18 @@ class Remote:
 
     @property
     def commit(self) -> str | None:
-        """The commit that is pinned, if one is: it can never become another."""
+        """The pinned commit in lower case; None for a branch or a tag."""
         return self.pin.lower() if _COMMIT.fullmatch(self.pin) else None
 
     @property
-    def wanted(self) -> str:
-        """The ref or the commit that Git is asked for.
+    def requested_ref(self) -> str:
+        """The ref or commit requested from Git.
 
-        >>> Remote("/srv/skills", "main").wanted
+        >>> Remote("/srv/skills", "main").requested_ref
         'refs/heads/main'
-        >>> Remote("/srv/skills", "main", pin="v1.2").wanted
+        >>> Remote("/srv/skills", "main", pin="v1.2").requested_ref
         'refs/tags/v1.2'
-        >>> Remote("/srv/skills", "HEAD").wanted
+        >>> Remote("/srv/skills", "HEAD").requested_ref
         'HEAD'
         """
         if self.pin:
@@ -136,12 +136,12 @@ class Remote:
 
     @property
     def host(self) -> str:
-        """The host and port that a token would be sent to; empty if there is none."""
+        """Host and port for the token; empty without one."""
         return urlsplit(self.url).netloc.lower() if self.sends_token else ""
 
     @property
     def scheme(self) -> str:
-        """The transport that Git uses: `https`, `http`, `ssh` or `file`.
+        """Git transport: `https`, `http`, `ssh` or `file`.
 
         >>> [Remote(url, "main").scheme for url in ("git@host:a/b", "/srv/git/b")]
         ['ssh', 'file']
@@ -155,23 +155,21 @@ class Remote:
 
     @property
     def is_private(self) -> bool:
-        """Whether the way is private: https, or http within this machine."""
+        """Whether the transport is private: https, or http within this machine."""
         return self.scheme == "https" or (
             self.scheme == "http" and is_loopback(urlsplit(self.url).hostname or "")
         )
 
     @property
     def sends_token(self) -> bool:
-        """Whether there is a token, or a file for it, and this address gets it."""
         return self.is_private and bool(self.token or self.token_file)
 
     @property
-    def keeps_token_back(self) -> bool:
-        """Whether there is a token that is not sent to this address."""
+    def withholds_token(self) -> bool:
+        """Whether a configured token is withheld from this address."""
         return bool(self.token or self.token_file) and not self.is_private
 
     def credential_settings(self) -> Mapping[str, str]:
-        """Return Git settings that answer with the token for this host alone."""
         parts = urlsplit(self.url)
         return {
             "credential.helper": "",  # forget every helper configured before
@@ -185,15 +183,15 @@ class Remote:
 
 
 def check_address(url: str) -> None:
-    """Refuse an address that is unsafe or not of a repository, before Git sees it.
+    """Refuse an unsafe address or one without a repository, before Git sees it.
 
     Raises:
-        ConfigError: It is of a kind that is not allowed, or means more than a place.
+        ConfigError: Its kind is not allowed, or it would run a program.
     """
     if fault := _find_fault(url):
         # If a secret holds a slash, `redact` sees its beginning only.
-        shown = _SECRET.sub(HIDDEN, redact(url))
-        raise ConfigError(f"{shorten(shown)} {fault}. {_ADDRESSES}")
+        redacted = _SECRET.sub(REDACTED, redact(url))
+        raise ConfigError(f"{abbreviate_value(redacted)} {fault}. {_ADDRESSES}")
 
 
 def _find_fault(url: str) -> str:
@@ -220,9 +218,7 @@ def _find_url_fault(url: str) -> str:
             "as %2F %3F %23"
         )
     if parts.scheme not in _TRANSPORTS:
-        return (
-            f"would be fetched over {parts.scheme or 'nothing'!r}, which is not allowed"
-        )
+        return f"would be fetched over {parts.scheme or 'nothing'!r}, which is not allowed"
     if parts.scheme == "file":
         return ""
     host = parts.hostname or ""
@@ -234,15 +230,14 @@ def _find_url_fault(url: str) -> str:
 
 
 def is_ref_name(name: str) -> bool:
-    """Whether Git allows a branch or a tag of this name, and takes it for no option."""
+    """Whether Git allows this branch or tag name, and cannot take it for an option."""
     return _NO_REF_NAME.search(name) is None
 
 
 def _parse_ref_name(kind: str, name: str) -> str:
-    """Return a name of a branch, tag or commit, or refuse it."""
     if not is_ref_name(name):
         raise ConfigError(
-            f"{shorten(name)} is no name of a {kind}. It may not begin with - / or a "
+            f"{abbreviate_value(name)} is no name of a {kind}. It may not begin with - / or a "
             "dot, end with / or a dot or .lock, or hold a space, .., //, @{ or any of "
             "~ ^ : ? * [ \\"
         )

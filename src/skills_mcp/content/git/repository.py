@@ -1,4 +1,4 @@
-"""A bare store that follows one remote: its commits and their files.
+"""A bare repository for one remote: its commits and files.
 
 Rule 1: nothing is ever checked out.  Files are read from the object database, so no
 hook, filter or attribute runs.
@@ -17,13 +17,13 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any
 from uuid import uuid4
 
-from skills_mcp.content.disk import explained
+from skills_mcp.content.disk import translate_disk_errors
 from skills_mcp.content.git.failures import PIN_ADVICE, DamagedStoreError, advise_pin
-from skills_mcp.content.git.garbage import PUBLISHED_REF, KeptRefs, delete_leftovers
+from skills_mcp.content.git.garbage import PUBLISHED_REF, RetainedRefs, delete_leftovers
 from skills_mcp.content.git.git_environment import RemoteAccess
-from skills_mcp.content.git.git_runner import Git, Output
+from skills_mcp.content.git.git_runner import CommandOutput, Git
 from skills_mcp.content.git.partial_fetch import (
-    WITHOUT_FILES,
+    BLOBLESS_FILTER,
     PartialFetch,
     read_blobs,
     split_records,
@@ -36,13 +36,13 @@ from skills_mcp.content.git.tree_listing import (
     TreeListing,
     parse_content_ids,
     parse_listing,
-    select,
+    select_served,
 )
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import LimitExceededError, RemoteMissingError, SyncError
-from skills_mcp.files.durable import delete, replace_text
+from skills_mcp.files.durable import delete_tree, write_text_atomically
 from skills_mcp.processes.retry import parse_http_date
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import abbreviate_value
 
 _FETCH_OPTIONS = (
     "--progress",
@@ -55,16 +55,11 @@ _FETCH_OPTIONS = (
 _NEWEST = "--depth=1"
 
 _INCOMING = "skills-incoming"
-"""How the store of a fetch that is running begins; it is deleted at its end."""
 
 _SIZES = "skills-sizes"
-"""The file with the sizes of files that are too large to be served, and not kept.
+"""File with the sizes of oversized blobs, to tell them from lost ones."""
 
-Without it, nothing could tell them from files that are lost.
-"""
-
-_CONDEMNED = "skills-damaged"
-"""The file that marks a store as damaged."""
+_DAMAGED_MARK = "skills-damaged"
 
 # After this time a message does without the name of the default branch.
 _HINT_TIMEOUT_SECONDS = 10.0
@@ -76,30 +71,25 @@ _REFUSED_STATUS = (1, 128)
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """The result of a fetch."""
-
+class FetchResult:
     commit: str
     object: str
-    """The annotated tag, if a tag with a message was followed; else the commit."""
+    """The annotated tag, if one was followed; else the commit."""
     default_branch: str = ""
-    """The remote's default branch, if that was fetched because there is no `main`."""
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteAnswer:
-    """What a remote says when it is asked, and nothing is fetched."""
+class RemoteStatus:
+    """Newest commit and clock of a remote."""
 
     commit: str
-    """The newest one; the object of a tag, if a tag with a message is followed."""
+    """The newest commit, or the annotated tag, if one is followed."""
     sent_at: datetime | None = None
-    """The clock of the host, if it was asked over HTTP."""
+    """The host's clock, over HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
-    """What every command of one fetch needs."""
-
+class _FetchContext:
     lock: IO[Any]
     access: RemoteAccess
     deadline: float
@@ -111,8 +101,8 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a remote has: the ref to fetch, and the object that it leads to."""
+class _RemoteRef:
+    """The ref to fetch, and its object on the remote."""
 
     ref: str
     object: str
@@ -121,11 +111,11 @@ class _Asked:
 
 
 class _FilesRefusedError(Exception):
-    """A remote has sent a commit without its files, and does not send them either."""
+    """The remote does not serve single blobs."""
 
 
 class GitRepository:
-    """A bare repository that follows one branch, tag or commit of one remote."""
+    """A bare repository for one branch, tag or commit of one remote."""
 
     def __init__(self, directory: Path, remote: Remote, policy: SyncPolicy) -> None:
         self.git = Git(directory, remote, policy)
@@ -133,7 +123,7 @@ class GitRepository:
         self._remote = remote
         self._policy = policy
         self._listings: dict[str, TreeListing] = {}
-        self.refs = KeptRefs(self.git, self._find_blobs if self._is_narrow else None)
+        self.refs = RetainedRefs(self.git, self._find_blobs if self._keeps_served_only else None)
 
     def fetch(
         self,
@@ -143,91 +133,89 @@ class GitRepository:
         known: str | None = None,
         served: str | None = None,
         on_progress: Callable[[str, float], None] | None = None,
-    ) -> Fetched:
+    ) -> FetchResult:
         """Fetch the branch, tag or commit, also after a force-push.
 
-        If no branch is named, and the remote has no `main`, its default branch.
+        Falls back to the default branch if none is named and the remote has no `main`.
 
         Args:
             lock: The store's; held as long as any child of Git runs.
-            timeout_seconds: For all of it.
-            known: A commit for `is_ancestor`. The history since then is fetched as
-                well, or the whole history.
-            served: The published commit. It gets a ref of its own, which it lacks if
-                the process that published it has died since.
-            on_progress: Called with Git's step and the share that is done, 0 to 1.
+            timeout_seconds: Deadline of the whole fetch.
+            known: A commit for `is_ancestor`; the history since then is fetched, too.
+            served: The published commit; it gets a missing ref of its own.
+            on_progress: Called with Git's step and the completed share, 0 to 1.
 
         Raises:
-            SyncError: The fetch failed; the message says what to do.
+            SyncError: The fetch failed; the message has advice.
             DamagedStoreError: The cause is Git's store, not the remote.
         """
         access = self.git.open_access()
-        if (self._directory / _CONDEMNED).exists():
+        if (self._directory / _DAMAGED_MARK).exists():
             raise DamagedStoreError("Git could not clean it")
         self._prepare(lock)
         if served:
-            self.refs.secure(served, lock)
-        call = _Call(lock, access, time.monotonic() + timeout_seconds, on_progress)
-        asked = self._ask(call)
-        if known or not self._is_narrow:
-            self._fetch_whole(call, asked.ref, known)
-        elif asked.object != self.refs.published:
-            self._fetch_served(call, asked)
-        return replace(self._read_published(), default_branch=asked.default_branch)
+            self.refs.retain_published(served, lock)
+        call = _FetchContext(lock, access, time.monotonic() + timeout_seconds, on_progress)
+        remote_ref = self._resolve_remote(call)
+        if known or not self._keeps_served_only:
+            self._fetch_all_files(call, remote_ref.ref, known)
+        elif remote_ref.object != self.refs.published:
+            self._fetch_served(call, remote_ref)
+        return replace(self._read_published(), default_branch=remote_ref.default_branch)
 
-    def _fetch_whole(self, call: "_Call", ref: str, known: str | None) -> None:
-        """Fetch all files of a commit, and its history if that is needed."""
+    def _fetch_all_files(self, call: "_FetchContext", ref: str, known: str | None) -> None:
         try:
             # The check of the descent needs the history since `known`, or all of it.
             self._run_fetch(self.git, call, ref, *(() if known else (_NEWEST,)))
-            if known and self._is_cut(known):
+            if known and self._is_shallow_before(known):
                 self._run_fetch(self.git, call, ref, "--unshallow")
         except LimitExceededError:
             self.refs.forget_published(call.lock)
             raise
 
-    def _fetch_served(self, call: "_Call", asked: "_Asked") -> None:
-        """Fetch a commit into a store of its own, and keep what is served.
+    def _fetch_served(self, call: "_FetchContext", remote_ref: "_RemoteRef") -> None:
+        """Fetch into a temporary store, and import the served files.
 
-        So a repository may be much larger than its skills, and a commit beyond a limit
-        leaves nothing behind.
+        So a repository may be larger than its skills, and an oversized commit leaves
+        nothing.
         """
         # Git can leave nothing out of a repository whose address is a path.
-        filters = () if self._remote.scheme == "file" else (WITHOUT_FILES,)
+        filters = () if self._remote.scheme == "file" else (BLOBLESS_FILTER,)
         try:
-            self._fetch_apart(call, asked, *filters)
+            self._fetch_separately(call, remote_ref, *filters)
         except _FilesRefusedError:
             # Old servers give single files to no client. If the reason was another one,
             # this fails, too, and says so.
-            self._fetch_apart(call, asked)
+            self._fetch_separately(call, remote_ref)
 
-    def _fetch_apart(self, call: "_Call", asked: "_Asked", *options: str) -> None:
+    def _fetch_separately(
+        self, call: "_FetchContext", remote_ref: "_RemoteRef", *options: str
+    ) -> None:
         # A name of its own: another process may have taken over meanwhile.
-        incoming = self.git.beside(self._directory / f"{_INCOMING}-{uuid4().hex}")
+        incoming = self.git.with_directory(self._directory / f"{_INCOMING}-{uuid4().hex}")
         try:
             incoming.run("init", "--quiet", "--bare", "--template=", lock=call.lock)
-            self._run_fetch(incoming, call, asked.ref, _NEWEST, *options)
+            self._run_fetch(incoming, call, remote_ref.ref, _NEWEST, *options)
             found = self._read_published(incoming)
             fetch = partial(self._fetch_blobs, incoming, call)
             fetched = PartialFetch(incoming, self.git, fetch)
             entries, listing = fetched.select(found.commit, self._policy)
-            self._remember_sizes(entries)
+            self._record_sizes(entries)
             blobs = {e.blob for e in listing.entries}.intersection(fetched.arrived)
-            self.refs.take(incoming, found.object, blobs, call.lock)
+            self.refs.import_objects(incoming, found.object, blobs, call.lock)
             self._listings = {found.commit: listing}
         finally:
-            delete(incoming.directory)
+            delete_tree(incoming.directory)
 
-    def _fetch_blobs(
-        self, incoming: Git, call: "_Call", blobs: Collection[str]
-    ) -> None:
-        """Fetch the content of files by their names in Git.
-
-        Raises:
-            _FilesRefusedError: The remote did not send them.
-        """
+    def _fetch_blobs(self, incoming: Git, call: "_FetchContext", blobs: Collection[str]) -> None:
         done = incoming.run(
-            *("fetch", *_FETCH_OPTIONS, WITHOUT_FILES, "--stdin", *call.access.options),
+            *(
+                "fetch",
+                *_FETCH_OPTIONS,
+                BLOBLESS_FILTER,
+                "--stdin",
+                *call.access.options,
+            ),
             *("--end-of-options", self._remote.url),
             stdin="".join(f"{blob}\n" for blob in blobs).encode(),
             lock=call.lock,
@@ -241,7 +229,7 @@ class GitRepository:
         if done.returncode:
             raise _FilesRefusedError
 
-    def _run_fetch(self, git: Git, call: "_Call", ref: str, *options: str) -> None:
+    def _run_fetch(self, git: Git, call: "_FetchContext", ref: str, *options: str) -> None:
         git.run(
             *("fetch", *_FETCH_OPTIONS, *options, *call.access.options),
             *("--end-of-options", self._remote.url, f"+{ref}:{PUBLISHED_REF}"),
@@ -252,12 +240,11 @@ class GitRepository:
             max_growth_bytes=self._policy.max_download_bytes,
         )
 
-    def ask_remote(self, *, timeout_seconds: float) -> RemoteAnswer:
-        """Ask for the newest commit; nothing is fetched, and this store is untouched.
+    def ask_remote(self, *, timeout_seconds: float) -> RemoteStatus:
+        """Query the newest commit, without fetching or touching this store.
 
         Raises:
-            SyncError: The remote does not answer or has no such branch, tag or commit;
-                the message says what to do.
+            SyncError: The remote does not answer or has no such branch, tag or commit.
         """
         with (
             TemporaryDirectory(prefix="skills-mcp-") as folder,
@@ -267,19 +254,18 @@ class GitRepository:
             access = other.git.open_access()
             other._prepare(lock)
             deadline = time.monotonic() + timeout_seconds
-            asked = other._ask(_Call(lock, access, deadline, None), is_pin_asked=True)
-            return RemoteAnswer(asked.object, asked.sent_at)
+            remote_ref = other._resolve_remote(
+                _FetchContext(lock, access, deadline, None), resolves_pin=True
+            )
+            return RemoteStatus(remote_ref.object, remote_ref.sent_at)
 
     @property
-    def _is_narrow(self) -> bool:
-        """Whether only files that are served are kept.
-
-        To prove that a history goes on, Git compares it with a whole store.
-        """
+    def _keeps_served_only(self) -> bool:
+        """Whether to store served blobs alone; an ancestry check needs all."""
         return self._policy.allow_non_fast_forward
 
     def list_files(self, commit: str) -> tuple[TreeEntry, ...]:
-        """Return all files of a commit, served or not.
+        """List all files of a commit, served or not.
 
         Raises:
             DamagedStoreError: The commit is not in the store.
@@ -287,7 +273,7 @@ class GitRepository:
         return self._list(commit, self.git)
 
     def read_content_ids(self, commit: str) -> dict[str, str]:
-        """Return what names the content of each file of a commit, served or not.
+        """Map each file of a commit to its content id, served or not.
 
         Raises:
             DamagedStoreError: The commit is not in the store.
@@ -297,7 +283,7 @@ class GitRepository:
             return parse_content_ids(split_records(output))
 
     def list_served(self, commit: str) -> TreeListing:
-        """Return the files of a commit that are served, by the policy.
+        """List the served files of a commit, by the policy.
 
         Raises:
             DamagedStoreError: The commit, or one of the files, is not in the store.
@@ -307,12 +293,12 @@ class GitRepository:
         return known or self._select(self.list_files(commit), self.git)
 
     def forget_listings(self) -> None:
-        """Forget what was listed for a fetch: it may take many megabytes."""
+        """Free the cached listings: they may take many megabytes."""
         self._listings.clear()
 
     @contextmanager
     def read_blobs(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
-        """Yield the content of blobs, in their order.
+        """Stream the content of blobs, in their order.
 
         Raises:
             DamagedStoreError: One is missing or damaged.
@@ -321,7 +307,7 @@ class GitRepository:
             yield contents
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Whether `new` descends from `old`; False if that is not certain."""
+        """Whether `new` descends from `old`; False if uncertain."""
         words = ("merge-base", "--is-ancestor", old, new)
         try:
             return self.git.run(*words, is_ok=(0, 1)).returncode == 0
@@ -338,65 +324,58 @@ class GitRepository:
             with read_blobs(git, (blob,)) as contents:
                 return next(contents)
 
-        return select(CommitTree(entries, read), self._policy)
+        return select_served(CommitTree(entries, read), self._policy)
 
     def _find_blobs(self, commit: str) -> Iterator[str]:
         return (entry.blob for entry in self.list_served(commit).entries)
 
     def _read_sizes(self) -> dict[str, int]:
-        """Return the sizes of files that were too large to be kept, by their blobs."""
         with suppress(OSError, ValueError):
             rows = (self._directory / _SIZES).read_text("ascii").splitlines()
             return {blob: int(size) for blob, _, size in map(_partition, rows)}
         return {}
 
-    def _remember_sizes(self, entries: Iterable[TreeEntry]) -> None:
-        most = self._policy.max_file_bytes
-        large = {each.blob: each.size_bytes for each in entries}
-        large = {blob: size for blob, size in large.items() if size > most}
+    def _record_sizes(self, entries: Iterable[TreeEntry]) -> None:
+        limit = self._policy.max_file_bytes
+        large = {entry.blob: entry.size_bytes for entry in entries}
+        large = {blob: size for blob, size in large.items() if size > limit}
         known = self._read_sizes()
         if large.keys() - known.keys():
             rows = (f"{blob} {size}\n" for blob, size in {**known, **large}.items())
-            replace_text(self._directory / _SIZES, "".join(rows))
+            write_text_atomically(self._directory / _SIZES, "".join(rows))
 
-    def condemn(self) -> None:
-        """Mark the store as damaged, so that the next fetch makes a new one."""
+    def mark_damaged(self) -> None:
         with suppress(OSError):
-            (self._directory / _CONDEMNED).touch()
+            (self._directory / _DAMAGED_MARK).touch()
 
     def _prepare(self, lock: IO[Any]) -> None:
-        """Make the store if it is missing, and delete what a killed Git has left.
-
-        The lock is held, so no other process writes here.
-        """
         if not self._directory.is_dir():
-            delete(self._directory)
-        with explained(self._directory.parent):
+            delete_tree(self._directory)
+        with translate_disk_errors(self._directory.parent):
             self._directory.mkdir(parents=True, exist_ok=True)
             for left in self._directory.glob(f"{_INCOMING}*"):
-                delete(left)
+                delete_tree(left)
             delete_leftovers(self._directory, PUBLISHED_REF)
         if not (self._directory / "HEAD").is_file():
             self.git.run("init", "--quiet", "--bare", "--template=", lock=lock)
 
-    def _read_published(self, git: Git | None = None) -> Fetched:
+    def _read_published(self, git: Git | None = None) -> FetchResult:
         names = (PUBLISHED_REF, f"{PUBLISHED_REF}^{{commit}}")
         found = (git or self.git).run("rev-parse", *names, is_ok=(0, 128))
         if found.returncode == 0:
             marked, commit = found.text.split()
-            return Fetched(commit, marked)
+            return FetchResult(commit, marked)
         if "expected commit type" in found.stderr:  # a tag may mark anything
             raise RemoteMissingError(f"{self._remote}: {PIN_ADVICE}")
         raise DamagedStoreError("what was fetched is not in Git's store")
 
-    def _is_cut(self, known: str) -> bool:
-        """Whether the shallow history may end before it reaches a known commit."""
+    def _is_shallow_before(self, known: str) -> bool:
+        """Whether the shallow boundary may lie before a known commit."""
         return not self.is_ancestor(known, PUBLISHED_REF) and any(
             self.is_ancestor(commit, PUBLISHED_REF) for commit in self._read_boundary()
         )
 
     def _read_boundary(self) -> tuple[str, ...]:
-        """Return the commits at which the shallow history ends."""
         try:
             return tuple((self._directory / "shallow").read_text("ascii").split())
         except FileNotFoundError:
@@ -404,36 +383,27 @@ class GitRepository:
         except (OSError, UnicodeDecodeError) as error:
             raise DamagedStoreError(f"Git's store cannot be read: {error}") from error
 
-    def _ask(self, call: "_Call", *, is_pin_asked: bool = False) -> "_Asked":
-        """Ask the remote which commit is newest, and on which branch.
-
-        A commit that is pinned is known; with `is_pin_asked`, the remote is asked all
-        the same.
-
-        Raises:
-            RemoteMissingError: There is no such branch or tag.
-            SyncError: The remote does not answer.
-        """
+    def _resolve_remote(self, call: "_FetchContext", *, resolves_pin: bool = False) -> "_RemoteRef":
+        """Resolve the ref on the remote; a pinned commit only with `resolves_pin`."""
         remote = self._remote
-        if remote.commit and not is_pin_asked:
-            return _Asked(remote.commit, remote.commit)
-        said = self._list_refs(call, call.remaining_seconds, "HEAD", remote.wanted)
-        sent_at = _read_clock(said.response)
+        if remote.commit and not resolves_pin:
+            return _RemoteRef(remote.commit, remote.commit)
+        output = self._list_refs(call, call.remaining_seconds, "HEAD", remote.requested_ref)
+        sent_at = _read_clock(output.response)
         if remote.commit:
-            return _Asked(remote.commit, remote.commit, sent_at=sent_at)
-        listed = said.text
+            return _RemoteRef(remote.commit, remote.commit, sent_at=sent_at)
+        listed = output.text
         objects = _parse_refs(listed)
-        if found := objects.get(remote.wanted):
-            return _Asked(remote.wanted, found, sent_at=sent_at)
+        if found := objects.get(remote.requested_ref):
+            return _RemoteRef(remote.requested_ref, found, sent_at=sent_at)
         if remote.pin:
             raise RemoteMissingError(f"{remote}: {advise_pin(remote.pin)}")
         default = _parse_default(listed)
         if remote.is_named or not is_ref_name(default):
             raise self._explain_missing(call)
-        return _Asked(f"refs/heads/{default}", objects["HEAD"], default, sent_at)
+        return _RemoteRef(f"refs/heads/{default}", objects["HEAD"], default, sent_at)
 
-    def _list_refs(self, call: "_Call", seconds: float, *refs: str) -> Output:
-        """Run `git ls-remote --symref`."""
+    def _list_refs(self, call: "_FetchContext", seconds: float, *refs: str) -> CommandOutput:
         return self.git.run(
             *("ls-remote", "--symref", *call.access.options, "--end-of-options"),
             *(self._remote.url, *refs),
@@ -442,8 +412,7 @@ class GitRepository:
             timeout_seconds=seconds,
         )
 
-    def _explain_missing(self, call: "_Call") -> SyncError:
-        """Return the error for a missing branch, with the names of those there are."""
+    def _explain_missing(self, call: "_FetchContext") -> SyncError:
         name = f"{self._remote}: the repository"
         branches = ("HEAD", "refs/heads/*")
         try:
@@ -461,7 +430,7 @@ def _read_clock(response: Response | None) -> datetime | None:
 
 
 def _parse_default(listed: str) -> str:
-    r"""Return the default branch that `git ls-remote --symref` prints; empty without.
+    r"""Parse the default branch from `git ls-remote --symref`; empty without one.
 
     >>> _parse_default("ref: refs/heads/trunk\tHEAD\n3f2a9c\tHEAD")
     'trunk'
@@ -474,21 +443,19 @@ def _parse_default(listed: str) -> str:
 
 
 def _parse_refs(listed: str) -> dict[str, str]:
-    """Return the objects that `git ls-remote` prints, by their refs."""
     rows = (line.partition("\t") for line in listed.splitlines())
     return {ref: name for name, _, ref in rows if not name.startswith(_SYMBOLIC[:5])}
 
 
 def _render_branches(listed: str) -> str:
-    """Return advice for SKILLS_BRANCH, from the output of `git ls-remote --symref`."""
     if default := _parse_default(listed):
         return (
-            f"Its default branch is {shorten(default)}: set SKILLS_BRANCH to that, "
+            f"Its default branch is {abbreviate_value(default)}: set SKILLS_BRANCH to that, "
             "or to HEAD, which follows the default branch"
         )
     rows = [line.partition("\t") for line in listed.splitlines()]
     branches = [ref.removeprefix("refs/heads/") for _, _, ref in rows if ref != "HEAD"]
-    some = ", ".join(map(shorten, branches[:_MAX_BRANCHES_NAMED]))
+    some = ", ".join(map(abbreviate_value, branches[:_MAX_BRANCHES_NAMED]))
     return f"Set SKILLS_BRANCH to one that it has: {some}"
 
 

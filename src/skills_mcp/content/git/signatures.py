@@ -1,8 +1,8 @@
-"""Who has signed a commit, or its tag: checked by Git and ssh-keygen.
+"""Signatures of commits and tags, verified by Git and ssh-keygen.
 
-Rule 1: only exit status 0 lets content pass. What ssh-keygen writes is for people.
+Rule 1: only exit status 0 lets content pass. The output of ssh-keygen is for people.
 Rule 2: a signature that cannot be checked is refused.
-Rule 3: only SSH keys count, and only those of a file that no content can write.
+Rule 3: only SSH keys count, and only from a file outside of all content.
 """
 
 import re
@@ -10,22 +10,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from skills_mcp.content.git.failures import NO_PROGRAM, render_reason
-from skills_mcp.content.git.git_runner import Git, Output
+from skills_mcp.content.git.git_runner import CommandOutput, Git
 from skills_mcp.content.sync_policy import Signers
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
 
 _TIMEOUT_SECONDS = 30.0
-"""A check takes milliseconds; only a disk that hangs takes longer."""
+"""A check takes milliseconds; only a hanging disk takes longer."""
 
 _OLDEST_GIT = (2, 34)  # the first that knows signatures made with SSH
 
 # Git exits with 1 for a signature that it does not accept, and with 128 for an object
 # that it cannot read. `run` passes both on.
-_ANSWERS = (0, 1, 128)
+_EXPECTED_STATUSES = (0, 1, 128)
 
-_GOOD = re.compile(
-    r'^Good "git" signature for (.+) with (\S+) key (SHA256:\S+)$', re.MULTILINE
-)
+_GOOD = re.compile(r'^Good "git" signature for (.+) with (\S+) key (SHA256:\S+)$', re.MULTILINE)
 
 # Otherwise Git may check a replacement instead of the object that is served.
 _EXACT = "core.useReplaceRefs=false"
@@ -45,25 +43,22 @@ _NO_TAG = (
 
 
 def check_signers(signers: Signers, cache: Path) -> None:
-    """Make sure that no content can say who may sign it.
+    """Refuse signer files within reach of the content.
 
     Raises:
-        ConfigError: A file is inside of the cache, or has a relative path, which
-            another working directory would turn into another file.
+        ConfigError: A file is inside of the cache, or has a relative path.
     """
     for key, file in _files(signers):
         if not file.is_absolute():
-            raise ConfigError(
-                f"{key} {str(file)!r} is a relative path. Write the whole path"
-            )
-        if any(place.is_relative_to(cache.resolve()) for place in _places(file)):
+            raise ConfigError(f"{key} {str(file)!r} is a relative path. Write the whole path")
+        if any(location.is_relative_to(cache.resolve()) for location in _resolve_links(file)):
             raise ConfigError(
                 f"{key} {str(file)!r} is in the cache, where content is written. "
                 "Keep it in a folder of your own"
             )
 
 
-def verify(
+def verify_signature(
     git: Git,
     signers: Signers,
     *,
@@ -71,17 +66,14 @@ def verify(
     object: str,  # noqa: A002 - Git's own word for it
     tag: str = "",
 ) -> str:
-    """Return who has signed, in words for a person.
-
-    Such as `ops@acme.example, ED25519 SHA256:…`.
+    """Verify the signatures required by the policy, and name the signers.
 
     Args:
-        git: Git, in the store that has both objects.
-        signers: Who may sign, and what has to be signed.
-        commit: The commit that shall be served, by its whole hash.
-        object: The tag's own object if the remote gave one, else the commit.
-        tag: The name that was asked for, if it was one: a good signature of another
-            tag does not count. Empty if the commit stands for a branch or itself.
+        git: Git, in the store with both objects.
+        signers: Trusted keys, and the objects that must be signed.
+        commit: The full id of the commit to serve.
+        object: The remote's tag object, or else the commit.
+        tag: The requested tag: another tag's signature does not count. Or empty.
 
     Raises:
         SignatureError: No trusted key has signed it, or that cannot be checked.
@@ -89,14 +81,14 @@ def verify(
     _check_files(signers)
     signed: list[str] = []
     if signers.verify != "tag":
-        signed.append(_verify(git, signers, "commit", commit))
+        signed.append(_verify_object(git, signers, "commit", commit))
     if signers.verify != "commit":
         _check_tag(git, commit, object, tag)
-        signed.append(_verify(git, signers, "tag", object))
+        signed.append(_verify_object(git, signers, "tag", object))
     return " and ".join(dict.fromkeys(signed))
 
 
-def _verify(git: Git, signers: Signers, kind: str, name: str) -> str:
+def _verify_object(git: Git, signers: Signers, kind: str, name: str) -> str:
     done = _run(git, f"verify-{kind}", name, settings=_settings(signers))
     if done.returncode != 0:
         raise _refuse(kind, name, _find_reason(git, kind, done.stderr))
@@ -116,28 +108,28 @@ def _settings(signers: Signers) -> tuple[str, ...]:
     )
 
 
-def _run(git: Git, *arguments: str, settings: tuple[str, ...] = ()) -> Output:
+def _run(git: Git, *arguments: str, settings: tuple[str, ...] = ()) -> CommandOutput:
     try:
         return git.run(
             *arguments,
             timeout_seconds=_TIMEOUT_SECONDS,
             settings=settings,
-            is_ok=_ANSWERS,
+            is_ok=_EXPECTED_STATUSES,
         )
     except SyncError as error:
         raise SignatureError(f"the signature cannot be checked: {error}") from error
 
 
 def _check_tag(git: Git, commit: str, tag_object: str, tag: str) -> None:
-    """Make sure that there is a tag, that it marks the commit, and is the one asked.
+    """Require a tag object for this commit under the requested name.
 
-    Its signature covers all of that, but Git compares none of it: an attacker who can
-    write to the remote may put an older signed tag under a newer name.
+    Its signature covers all of that, but Git compares nothing: an attacker with write
+    access to the remote may put an older signed tag under a newer name.
     """
     if tag_object == commit:
         raise _refuse("commit", commit, _NO_TAG)
-    whole = _run(git, "cat-file", "tag", tag_object, settings=(_EXACT,)).stdout
-    lines = whole.decode("utf-8", "replace").split("\n")
+    content = _run(git, "cat-file", "tag", tag_object, settings=(_EXACT,)).stdout
+    lines = content.decode("utf-8", "replace").split("\n")
     if lines[0] != f"object {commit}":
         reason = f"it does not mark the commit {commit[:12]} itself. Tag the commit"
         raise _refuse("tag", tag_object, reason)
@@ -150,28 +142,25 @@ def _refuse(kind: str, name: str, reason: str) -> SignatureError:
     return SignatureError(f"the {kind} {name[:12]} is refused: {reason}")
 
 
-def _find_reason(git: Git, kind: str, said: str) -> str:
+def _find_reason(git: Git, kind: str, stderr: str) -> str:
     if _is_too_old(git):
         return "Git is too old. Version 2.34 or newer is needed on this machine"
-    return render_reason(kind, said)
+    return render_reason(kind, stderr)
 
 
 def _is_too_old(git: Git) -> bool:
-    said = _run(git, "version").stdout.decode("utf-8", "replace")
-    found = re.search(r"(\d+)\.(\d+)", said)
+    version = _run(git, "version").stdout.decode("utf-8", "replace")
+    found = re.search(r"(\d+)\.(\d+)", version)
     return found is not None and (int(found[1]), int(found[2])) < _OLDEST_GIT
 
 
-def _parse_signer(said: str) -> str:
-    found = _GOOD.search(said)
+def _parse_signer(stderr: str) -> str:
+    found = _GOOD.search(stderr)
     return f"{found[1]}, {found[2]} {found[3]}" if found else "one of allowed_signers"
 
 
 def _check_files(signers: Signers) -> None:
-    """Refuse what ssh-keygen or Git would overlook.
-
-    Git only warns if the revoked keys are not there, and lets the content through.
-    """
+    """Refuse missing files: Git only warns about one of revoked keys."""
     for key, file in _files(signers):
         data = _read(key, file)
         if key == "allowed_signers":
@@ -179,8 +168,8 @@ def _check_files(signers: Signers) -> None:
 
 
 def _check_names(file: Path, lines: Sequence[str]) -> None:
-    every = ((number, line.strip(_BLANK)) for number, line in enumerate(lines, start=1))
-    rules = [(n, line) for n, line in every if line and not line.startswith("#")]
+    numbered = ((number, line.strip(_BLANK)) for number, line in enumerate(lines, start=1))
+    rules = [(n, line) for n, line in numbered if line and not line.startswith("#")]
     if not rules:
         raise SignatureError(
             f"allowed_signers {str(file)!r} holds no key, so no signature counts. Add "
@@ -195,7 +184,7 @@ def _check_names(file: Path, lines: Sequence[str]) -> None:
 
 
 def _is_clear(line: str) -> bool:
-    """Whether a line names a signer; a certificate of an authority brings its name."""
+    """Whether a line names a signer; certificates bring their own names."""
     found = _SIGNER.match(line)
     if found is None:
         return False
@@ -224,8 +213,7 @@ def _read(key: str, file: Path) -> bytes:
     )
 
 
-def _places(file: Path) -> Iterator[Path]:
-    """Yield the resolved places of a file and of every link on its path."""
+def _resolve_links(file: Path) -> Iterator[Path]:
     yield file.resolve()
     for step in (file, *file.parents):
         yield step.parent.resolve() / step.name

@@ -1,7 +1,7 @@
-"""What Git writes to standard error: its words, its progress, and the host's answer.
+"""Standard error of Git: messages, progress and HTTP response headers.
 
-With `GIT_TRACE_CURL` the headers of every answer stand between the words.  They say
-what Git leaves out: the status, and `Retry-After`.
+With `GIT_TRACE_CURL` the headers of every response stand between the messages.  They
+carry details that Git omits: the status, and `Retry-After`.
 """
 
 import re
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from skills_mcp.processes.retry import limit_pause, parse_http_date, parse_retry_after
+from skills_mcp.processes.retry import clamp_pause, parse_http_date, parse_retry_after
 
-_KEPT_BYTES = 32 * 1024  # of the beginning, and as much of the end
+_MAX_RETAINED_BYTES = 32 * 1024  # of the beginning, and as much of the end
 _LONGEST_LINE = 16 * 1024  # a server that never ends one must not fill our memory
-_MAX_SAID = 1_200  # characters of a message
+_MAX_SUMMARY = 1_200  # characters of a message
 
 _TRACE = re.compile(rb"\d\d:\d\d:\d\d\.\d+ \S+:\d+ +")
 _HEADER = re.compile(rb"<= Recv header: ([^:\r\n]+):? ?([^\r\n]*)")
@@ -30,15 +30,13 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The last answer of a host, without its content."""
+    """The last HTTP response of a host, without its body."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
-    """The values by the names in lower case."""
 
     @property
     def location(self) -> str:
-        """The target of a redirect; empty without one."""
         return self.headers.get("location", "")
 
     @property
@@ -49,21 +47,18 @@ class Response:
         return self.status == 429 or (self.status == 403 and asks_to_wait)  # noqa: PLR2004
 
     def retry_after_seconds(self, now: datetime) -> float | None:
-        """Return the pause that the host asks for, an hour at most.
-
-        None if it asks for none, or if the header cannot be parsed.
-        """
+        """Parse the requested pause, up to an hour; None without a valid header."""
         sent_at = parse_http_date(self.headers.get("date", "")) or now
-        if said := self.headers.get("retry-after", ""):
-            return parse_retry_after(said, sent_at)
+        if header := self.headers.get("retry-after", ""):
+            return parse_retry_after(header, sent_at)
         reset = self.headers.get("x-ratelimit-reset", "")
         if self.is_throttled and re.fullmatch(r"[0-9]{1,18}", reset):
-            return limit_pause(float(reset) - sent_at.timestamp())
+            return clamp_pause(float(reset) - sent_at.timestamp())
         return None
 
 
 class Transcript:
-    """Parses what one command writes; `feed` is called by one thread."""
+    """Parser for the output of one command; fed by one thread."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -75,7 +70,7 @@ class Transcript:
         """Git's step and the share that is done, from 0 to 1."""
 
     def feed(self, data: bytes) -> None:
-        """Add a piece of output; it may end in the middle of a line."""
+        """Add a chunk of output; it may end within a line."""
         *lines, self._rest = re.split(rb"[\r\n]", self._rest + data)
         for line in lines:
             self._add(line)
@@ -83,32 +78,29 @@ class Transcript:
             self._rest = self._rest[:_LONGEST_LINE]
 
     def finish(self) -> None:
-        """Add the last line, which has no end."""
         if self._rest:
             self.feed(b"\n")
 
     @property
-    def said(self) -> str:
-        """The words on one line, shortened."""
+    def summary(self) -> str:
+        """The messages on one line, shortened."""
         words = " ".join(_CONTROLS.sub(" ", self.text).split())
-        if len(words) <= _MAX_SAID:
+        if len(words) <= _MAX_SUMMARY:
             return words
-        return f"{words[: _MAX_SAID // 2]} … {words[-_MAX_SAID // 2 :]}"
+        return f"{words[: _MAX_SUMMARY // 2]} … {words[-_MAX_SUMMARY // 2 :]}"
 
     @property
-    def said_here(self) -> str:
-        """Git's own words, without those that it relays from the host."""
+    def local_text(self) -> str:
+        """Git's own messages, without those relayed from the host."""
         lines = self.text.splitlines()
         return " ".join(line for line in lines if not _RELAYED.match(line))
 
     @property
     def text(self) -> str:
-        """The words, line by line."""
         return bytes(self._head + self._tail).decode("utf-8", "replace")
 
     @property
     def response(self) -> Response | None:
-        """The last answer of the host, if there was one."""
         return Response(self._status, dict(self._headers)) if self._status else None
 
     def _add(self, line: bytes) -> None:
@@ -118,13 +110,13 @@ class Transcript:
             share = min(int(progress[2]), 100) / 100
             self.progress = (progress[1].decode(), share)
         elif not _CHATTER.match(line):
-            self._keep(line + b"\n")
+            self._append(line + b"\n")
 
-    def _keep(self, line: bytes) -> None:
-        room = _KEPT_BYTES - len(self._head)
-        self._head += line[:room]
-        self._tail += line[room:]
-        del self._tail[:-_KEPT_BYTES]
+    def _append(self, line: bytes) -> None:
+        capacity = _MAX_RETAINED_BYTES - len(self._head)
+        self._head += line[:capacity]
+        self._tail += line[capacity:]
+        del self._tail[:-_MAX_RETAINED_BYTES]
 
     def _read_header(self, trace: bytes) -> None:
         if not (header := _HEADER.match(trace)):

@@ -1,7 +1,7 @@
-"""The files of a commit, as Git lists them, and which of them are served.
+"""Files of a commit, and the selection of those to serve.
 
-Rule: a commit is walked as a folder is, before anything is written, so that both have
-the same skills and the same problems.
+Rule: a commit is walked exactly like a folder, before anything is written, so that both
+have the same skills and the same problems.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,12 +18,12 @@ from skills_mcp.skills.file_tree import (
     FolderEntry,
     FolderListing,
 )
-from skills_mcp.skills.homes import HomeFolder, Selection, lies_in
+from skills_mcp.skills.homes import RelativeRoot, Selection, is_inside
 from skills_mcp.skills.model import Problem, Stamp
-from skills_mcp.skills.walk import Package, RuleFile, Survey, WalkLimits
+from skills_mcp.skills.walk import Package, RuleFile, SourceWalk, WalkLimits
 
 CONFIG = "config.yaml"
-"""The settings that a repository brings, at its top or where its skills begin."""
+"""Settings file of a repository, at its top or at its first skill root."""
 
 _KINDS: Mapping[str, EntryKind] = {"120000": "link", "160000": "submodule"}
 _EXECUTABLE = 0o100
@@ -34,25 +34,24 @@ _UNKNOWN_BYTES = -1
 
 
 class TreeEntry(NamedTuple):
-    """A file in a commit, or a link or submodule in its place."""
+    """A file, link or submodule of a commit."""
 
     file: str
     blob: str
     size_bytes: int
-    """Negative if its content is not in the store, and its size is not known."""
+    """Negative if the content is not in the store and the size is unknown."""
     is_executable: bool
     kind: EntryKind = "file"
 
     @property
     def mode(self) -> str:
-        """The mode that Git writes for such an entry."""
         regular = "100755" if self.is_executable else "100644"
         return next((m for m, kind in _KINDS.items() if kind == self.kind), regular)
 
 
 @dataclass(frozen=True, slots=True)
 class TreeListing:
-    """The files of a commit that are served, and what is known of the others."""
+    """The served files of a commit, and a survey of the others."""
 
     entries: tuple[TreeEntry, ...]
     surveyed: Surveyed = field(default_factory=dict)
@@ -61,20 +60,12 @@ class TreeListing:
 def parse_listing(
     records: Iterable[bytes], sizes: Mapping[str, int] | None = None
 ) -> tuple[TreeEntry, ...]:
-    """Return the files of what `git ls-tree -r -z [-l] --full-tree` prints.
-
-    Args:
-        records: What it prints, split at each NUL.
-        sizes: Those of blobs that it does not know, by their names.
-    """
+    """Parse the output of `git ls-tree -r -z [-l] --full-tree`."""
     return tuple(_parse_record(record, sizes or {}) for record in records)
 
 
 def parse_content_ids(records: Iterable[bytes]) -> dict[str, str]:
-    """Return what names the content of each file of a listing, see `parse_listing`.
-
-    Its blob, and whether it is executable.
-    """
+    """Map each file of a listing to its blob id and executable bit."""
     entries = (_parse_record(record, {}) for record in records)
     return {e.file: f"{e.blob}+x" if e.is_executable else e.blob for e in entries}
 
@@ -95,37 +86,27 @@ def _parse_size(size: str, blob: str, sizes: Mapping[str, int]) -> int:
 
 
 class CommitTree:
-    """The files of a commit as a `FileTree`.
+    """The files of a commit as a `FileTree`."""
 
-    Args:
-        entries: All files.
-        read_blob: Returns the content of a blob.
-    """
-
-    def __init__(
-        self, entries: Sequence[TreeEntry], read_blob: Callable[[str], bytes]
-    ) -> None:
+    def __init__(self, entries: Sequence[TreeEntry], read_blob: Callable[[str], bytes]) -> None:
         self._entries = {entry.file: entry for entry in entries}
         self._read_blob = read_blob
         # No entry for each yet: those of ten thousand folders would take 5 MB.
-        self._folders = _group(entries)
+        self._folders = _group_by_folder(entries)
         self.read_files: set[str] = set()
         """The files whose content was read: manifests of plugins."""
 
     def entry(self, file: str) -> TreeEntry | None:
-        """Return a file of the commit; None if there is none of this name."""
         entry = self._entries.get(file)
         return entry if entry and entry.kind == "file" else None
 
-    def list(self, folder: str, most: int) -> FolderListing:  # noqa: ARG002
-        """List a folder, see `FileTree.list`."""
+    def list(self, folder: str, limit: int) -> FolderListing:  # noqa: ARG002
         if folder not in self._folders:
             raise FileNotFoundError(folder)
-        found = {_name(each): _look(each) for each in self._folders[folder]}
+        found = {_base_name(entry): _describe_entry(entry) for entry in self._folders[folder]}
         return FolderListing({name: found[name] for name in sorted(found)}, len(found))
 
     def read(self, file: str) -> bytes | None:
-        """Read a small file, see `FileTree.read`."""
         entry = self.entry(file)
         if entry is None or entry.size_bytes > MAX_READ_BYTES:
             return None
@@ -133,8 +114,7 @@ class CommitTree:
         return self._read_blob(entry.blob)
 
 
-def _group(entries: Iterable[TreeEntry]) -> dict[str, list[TreeEntry | str]]:
-    """Return the files and the folders in each folder, all by their paths."""
+def _group_by_folder(entries: Iterable[TreeEntry]) -> dict[str, list[TreeEntry | str]]:
     folders: dict[str, list[TreeEntry | str]] = {"": []}
     for entry in entries:
         folder = _folder_of(entry.file)
@@ -142,9 +122,9 @@ def _group(entries: Iterable[TreeEntry]) -> dict[str, list[TreeEntry | str]]:
         while folder not in folders:
             missing.append(folder)
             folder = _folder_of(folder)
-        for each in reversed(missing):
-            folders[each] = []
-            folders[_folder_of(each)].append(each)
+        for parent in reversed(missing):
+            folders[parent] = []
+            folders[_folder_of(parent)].append(parent)
         folders[_folder_of(entry.file)].append(entry)
     return folders
 
@@ -153,12 +133,12 @@ def _folder_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _name(entry: TreeEntry | str) -> str:
+def _base_name(entry: TreeEntry | str) -> str:
     path = entry if isinstance(entry, str) else entry.file
     return path.rpartition("/")[2]
 
 
-def _look(entry: TreeEntry | str) -> FolderEntry:
+def _describe_entry(entry: TreeEntry | str) -> FolderEntry:
     if isinstance(entry, str):
         return FolderEntry("folder")
     is_file = entry.kind == "file"
@@ -166,7 +146,7 @@ def _look(entry: TreeEntry | str) -> FolderEntry:
 
 
 def find_served(tree: CommitTree, policy: SyncPolicy) -> tuple[TreeEntry, ...]:
-    """Return the files that may be served, as far as their sizes are known.
+    """Select the files to serve, as far as their sizes are known.
 
     Raises:
         LimitExceededError: There are too many files, or too many bytes.
@@ -174,26 +154,23 @@ def find_served(tree: CommitTree, policy: SyncPolicy) -> tuple[TreeEntry, ...]:
     return _survey(tree, policy)[0]
 
 
-def select(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
-    """Return the files of a commit that are served, and what is known of the others.
+def select_served(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
+    """Select the files to serve, and survey the others.
 
     Raises:
         LimitExceededError: There are too many files, or too many bytes.
-        DamagedStoreError: Git has lost a file that is served.
+        DamagedStoreError: Git has lost a served file.
     """
     entries, surveyed = _survey(tree, policy)
     for entry in entries:
         if entry.size_bytes < 0:
             raise DamagedStoreError(f"{entry.file!r} is missing from Git's store")
-    return TreeListing(
-        entries, {s: _without_empty(p, entries) for s, p in surveyed.items()}
-    )
+    return TreeListing(entries, {s: _without_empty(p, entries) for s, p in surveyed.items()})
 
 
 def _survey(
     tree: CommitTree, policy: SyncPolicy
 ) -> tuple[tuple[TreeEntry, ...], dict[Selection, SurveyedPart]]:
-    """Return the files that are served, and what is known of each selection."""
     files: set[str] = set()
     surveyed: dict[Selection, SurveyedPart] = {}
     limits = WalkLimits(
@@ -202,14 +179,14 @@ def _survey(
         max_total_bytes=policy.max_total_bytes,
     )
     for selection in policy.selections:
-        survey = Survey(tree, selection, limits)
+        survey = SourceWalk(tree, selection, limits)
         problems: list[Problem] = []
         for home in survey.layout.homes:
             files.add(home.below(CONFIG))
             for found in survey.walk(home):
                 if isinstance(found, Problem):
-                    shown = replace(found, file=home.shown + found.file)
-                    problems.append(shown)
+                    located = replace(found, file=home.file_prefix + found.file)
+                    problems.append(located)
                 else:
                     files.update(_files_of(home, found))
         problems += survey.outside()
@@ -226,12 +203,11 @@ def _is_safe(file: str) -> bool:
 
 
 def _without_empty(part: SurveyedPart, entries: Sequence[TreeEntry]) -> SurveyedPart:
-    """Return the part without homes of which nothing is written to the disk."""
-    homes = (h for h in part.homes if any(lies_in(e.file, h.folder) for e in entries))
+    homes = (h for h in part.homes if any(is_inside(e.file, h.folder) for e in entries))
     return replace(part, homes=tuple(homes))
 
 
-def _files_of(home: HomeFolder, found: RuleFile | Package) -> set[str]:
+def _files_of(home: RelativeRoot, found: RuleFile | Package) -> set[str]:
     folder = home.below(found.folder)
     inside = f"{folder}/" if folder else ""
     return {home.below(found.file), *(inside + name for name in found.files)}

@@ -1,1 +1,1 @@
-"""The cache on the disk: snapshots, their leases, the pointer and the sync state."""
+"""The cache on disk: commits, leases, pointer and sync state."""

@@ -1,8 +1,8 @@
-"""The files of a commit on a disk: written, compared with the commit, and repaired.
+"""Files of a commit on disk: exported, compared with Git, and repaired.
 
-Rule: every file has a time that depends on its content, and one of two modes. So its
-kind, size, time and mode tell whether it was changed since. An edit that keeps all of
-them, and a failing disk, are found by the content alone, which takes longer to read.
+Rule: every file has a modification time derived from its content, and one of two modes.
+So its kind, size, time and mode reveal any edit, except a forged one or a failing disk:
+those are found by content alone, which takes longer to read.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from skills_mcp.content.git.repository import GitRepository
 from skills_mcp.content.git.tree_listing import TreeEntry, TreeListing
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SyncError
-from skills_mcp.files.durable import NEW_PREFIX, delete, open_up
+from skills_mcp.files.durable import NEW_PREFIX, delete_tree, grant_owner_access
 from skills_mcp.skills.model import EXPORTED_TIMES_NS
 
 # The number of hex digits of a hash that choose one of the times.
@@ -41,7 +41,6 @@ _KEEPS_MODES = hasattr(os, "geteuid")
 
 _GIT = ".git"
 _POINTER = "gitdir:"
-"""The beginning of the file that a linked work tree or a submodule has as `.git`."""
 
 # `HEAD~2`, `v1.0^{commit}` and `main@{yesterday}` are commits; a name with a hyphen in
 # front is an option, and the part after a colon is a file.
@@ -54,12 +53,10 @@ _UNLIMITED = SyncPolicy(
 
 
 class BlobReader(Protocol):
-    """Reads the content of files from Git's store."""
+    """Reads blobs from Git's store."""
 
-    def read_blobs(
-        self, blobs: Iterable[str]
-    ) -> AbstractContextManager[Iterator[bytes]]:
-        """Open an iterator over the content of blobs, in their order.
+    def read_blobs(self, blobs: Iterable[str]) -> AbstractContextManager[Iterator[bytes]]:
+        """Stream the content of blobs, in their order.
 
         Raises:
             DamagedStoreError: One is missing.
@@ -67,29 +64,23 @@ class BlobReader(Protocol):
         ...
 
 
-def export(
+def export_files(
     listing: TreeListing,
     reader: BlobReader,
     folder: Path,
     previous: tuple[TreeListing, Path] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write the files of a commit below an empty folder.
+    """Write the files of a commit into an empty folder.
 
-    Args:
-        listing: The files to write.
-        reader: The source of their content.
-        folder: An empty folder that no other process knows.
-        previous: Another commit and its folder; a file that is the same there is
-            hard-linked instead of written.
-        on_progress: Called with the number of files that are done, and of all files.
+    Unchanged files of the `previous` commit are hard-linked from its folder.
 
     Raises:
-        DamagedStoreError: Git's store is not what it was.
+        DamagedStoreError: Git's store is damaged.
         OSError: There is no room, or no permission.
     """
     _make_folders(listing.entries, folder)
-    missing = _link(listing.entries, folder, previous)
+    missing = _link_unchanged(listing.entries, folder, previous)
     total, done = len(listing.entries), len(listing.entries) - len(missing)
 
     def put(entry: TreeEntry, data: bytes) -> None:
@@ -99,44 +90,37 @@ def export(
         if on_progress:
             on_progress(done, total)
 
-    _read(missing, reader, put)
+    _read_contents(missing, reader, put)
 
 
-def repair(
+def repair_files(
     listing: TreeListing, reader: BlobReader, folder: Path, *, by_content: bool = False
 ) -> tuple[str, ...]:
-    """Repair an exported folder, by the kind, size, time and mode of its files.
+    """Repair an exported folder, by kind, size, time and mode, or by content.
 
-    Each file is replaced in one step, so that other processes can read meanwhile.
-
-    Args:
-        listing: The files of the commit.
-        reader: The source of their content.
-        folder: Where they were written.
-        by_content: Whether each file is read, and compared with its hash in Git.
+    Each file is replaced atomically, as other processes may read meanwhile.
 
     Returns:
-        The files and folders that differed from the commit, with those that are not
-        in it, which are deleted. Empty if nothing differed.
+        The differing paths, including deleted foreign ones.
 
     Raises:
-        DamagedStoreError: Git's store is not what it was.
+        DamagedStoreError: Git's store is damaged.
         OSError: There is no room, or no permission.
     """
-    wanted = {entry.file: entry for entry in listing.entries}
-    wrong = {"."} if open_up(folder) else set()
+    expected = {entry.file: entry for entry in listing.entries}
+    wrong = {"."} if grant_owner_access(folder) else set()
     intact = set()
     for path, found in _walk(folder, "", _find_folders(listing.entries), wrong):
-        if path not in wanted:
-            delete(folder / path)
+        if path not in expected:
+            delete_tree(folder / path)
             wrong.add(path)
-        elif _is_intact(found, wanted[path]) and (
-            not by_content or _has_content(folder / path, wanted[path])
+        elif _is_intact(found, expected[path]) and (
+            not by_content or _has_content(folder / path, expected[path])
         ):
             intact.add(path)
     bad = [entry for entry in listing.entries if entry.file not in intact]
     _make_folders(bad, folder)
-    _read(bad, reader, lambda entry, data: _replace(folder / entry.file, data, entry))
+    _read_contents(bad, reader, lambda entry, data: _replace(folder / entry.file, data, entry))
     wrong.update(entry.file for entry in bad)
     if wrong:
         flush_to_disk(folder)
@@ -144,20 +128,15 @@ def repair(
 
 
 @contextmanager
-def checked_out(folder: Path, ref: str) -> Iterator[Path]:
-    """Export a folder of a Git work tree as another commit has it.
+def exported_revision(folder: Path, ref: str) -> Iterator[Path]:
+    """Export a folder of a Git work tree at another revision, temporarily.
 
-    The export is a temporary folder, which is deleted at the end of the block. Nothing
-    in the work tree changes, and no hook or filter of the repository runs.
-
-    Args:
-        folder: Inside of a work tree.
-        ref: A branch, a tag, a commit, or another name that Git knows.
+    Nothing in the work tree changes, and no hook or filter runs.
 
     Raises:
         SyncError: There is no such commit, or no such folder in it.
     """
-    top = _find_top(folder.resolve())
+    top = _find_work_tree(folder.resolve())
     if top is None:
         raise SyncError(
             f"{folder} is in no work tree of Git, so it has no other commit. Leave "
@@ -169,21 +148,18 @@ def checked_out(folder: Path, ref: str) -> Iterator[Path]:
     if _read_kind(repository, f"{ref}^{{commit}}") != "commit":
         raise SyncError(_unknown(ref, top))
     inside = folder.resolve().relative_to(top).as_posix()
-    wanted = ref if inside == "." else f"{ref}:{inside}"
-    if inside != "." and _read_kind(repository, wanted) != "tree":
-        raise SyncError(
-            f"{ref} has no folder {inside} yet. Name a later commit as --baseline"
-        )
+    treeish = ref if inside == "." else f"{ref}:{inside}"
+    if inside != "." and _read_kind(repository, treeish) != "tree":
+        raise SyncError(f"{ref} has no folder {inside} yet. Name a later commit as --baseline")
     with TemporaryDirectory(prefix="skills-mcp-") as made:
-        export(repository.list_served(wanted), repository, Path(made))
+        export_files(repository.list_served(treeish), repository, Path(made))
         yield Path(made)
 
 
 def flush_to_disk(folder: Path) -> None:
-    """Flush all files below a folder to the disk, so that they outlive a power cut.
+    """Flush the folder's file system to the disk, against a power cut.
 
-    One call flushes the whole file system: a call for each of ten thousand files takes
-    minutes on the disk of a laptop.
+    A call for each of ten thousand files takes minutes on the disk of a laptop.
 
     Raises:
         OSError: The disk is full, or failing.
@@ -200,7 +176,6 @@ def flush_to_disk(folder: Path) -> None:
 
 
 def _find_syncfs() -> Callable[[int], None] | None:
-    """Return the system call that flushes one file system; None if there is none."""
     import ctypes
 
     try:
@@ -217,7 +192,6 @@ def _find_syncfs() -> Callable[[int], None] | None:
 
 
 def _find_folders(entries: Iterable[TreeEntry]) -> set[str]:
-    """Return every folder that contains a file at any depth."""
     folders: set[str] = set()
     for entry in entries:
         folder = entry.file.rpartition("/")[0]
@@ -233,16 +207,15 @@ def _make_folders(entries: Iterable[TreeEntry], folder: Path) -> None:
             os.mkdir(f"{folder}/{inner}")  # noqa: PTH102 - thousands of them
 
 
-def _link(
+def _link_unchanged(
     entries: Iterable[TreeEntry],
     folder: Path,
     previous: tuple[TreeListing, Path] | None,
 ) -> list[TreeEntry]:
-    """Hard-link the files that the previous commit has, too; return the others."""
     if previous is None:
         return list(entries)
     listing, origin = previous
-    known = {(each.blob, each.is_executable): each.file for each in listing.entries}
+    known = {(linked.blob, linked.is_executable): linked.file for linked in listing.entries}
     missing = []
     for entry in entries:
         source = known.get((entry.blob, entry.is_executable))
@@ -252,7 +225,7 @@ def _link(
 
 
 def _try_link(source: Path, target: Path, entry: TreeEntry) -> bool:
-    """Link a file; False if its content is another, or it cannot be linked."""
+    """Link a file; False if it was edited, or cannot be linked."""
     try:
         if not _is_intact(source.lstat(), entry) or not _has_content(source, entry):
             return False
@@ -262,12 +235,11 @@ def _try_link(source: Path, target: Path, entry: TreeEntry) -> bool:
     return True
 
 
-def _read(
+def _read_contents(
     entries: Sequence[TreeEntry],
     reader: BlobReader,
     put: Callable[[TreeEntry, bytes], object],
 ) -> None:
-    """Call `put` with each file and its content."""
     if not entries:
         return  # nor start a process
     with reader.read_blobs(entry.blob for entry in entries) as blobs:
@@ -284,7 +256,7 @@ def _read(
 def _write(path: Path, data: bytes, entry: TreeEntry) -> None:
     with path.open("xb") as handle:
         handle.write(data)
-    os.utime(path, ns=(_time(entry), _time(entry)))
+    os.utime(path, ns=(_modified_ns(entry), _modified_ns(entry)))
     path.chmod(_mode(entry))
 
 
@@ -293,14 +265,14 @@ def _replace(path: Path, data: bytes, entry: TreeEntry) -> None:
     try:
         _write(new, data, entry)
         if path.is_dir() and not path.is_symlink():
-            delete(path)
+            delete_tree(path)
         new.replace(path)
     except BaseException:
         new.unlink(missing_ok=True)
         raise
 
 
-def _time(entry: TreeEntry) -> int:
+def _modified_ns(entry: TreeEntry) -> int:
     return EXPORTED_TIMES_NS[int(entry.blob[:_TIME_DIGITS], 16)]
 
 
@@ -312,13 +284,13 @@ def _is_intact(found: os.stat_result, entry: TreeEntry) -> bool:
     return (
         stat.S_ISREG(found.st_mode)
         and found.st_size == entry.size_bytes
-        and found.st_mtime_ns == _time(entry)
+        and found.st_mtime_ns == _modified_ns(entry)
         and (not _KEEPS_MODES or stat.S_IMODE(found.st_mode) == _mode(entry))
     )
 
 
 def _has_content(path: Path, entry: TreeEntry) -> bool:
-    """Whether a file holds what Git has: a blob is named after a hash of its content.
+    """Compare a file with its blob id, a hash of the content.
 
     https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
     """
@@ -336,25 +308,21 @@ def _has_content(path: Path, entry: TreeEntry) -> bool:
 def _walk(
     folder: Path, prefix: str, folders: Collection[str], opened: set[str]
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield all that a folder holds, without the `folders` that belong there.
-
-    Folders without permission get it, and are added to `opened`.
-    """
+    """Yield entries except expected folders; adds unlocked ones to `opened`."""
     with os.scandir(f"{folder}/{prefix}") as entries:
         found = list(entries)
-    for each in found:
-        path = f"{prefix}{each.name}"
-        if path in folders and each.is_dir(follow_symlinks=False):
-            mode = each.stat(follow_symlinks=False).st_mode
-            if mode & stat.S_IRWXU != stat.S_IRWXU and open_up(folder / path):
+    for entry in found:
+        path = f"{prefix}{entry.name}"
+        if path in folders and entry.is_dir(follow_symlinks=False):
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if mode & stat.S_IRWXU != stat.S_IRWXU and grant_owner_access(folder / path):
                 opened.add(path)
             yield from _walk(folder, f"{path}/", folders, opened)
         else:
-            yield path, each.stat(follow_symlinks=False)
+            yield path, entry.stat(follow_symlinks=False)
 
 
 def _read_kind(repository: GitRepository, name: str) -> str:
-    """Return the type of an object, such as `commit` or `tree`, or `missing`."""
     printed = repository.git.run(
         *("cat-file", "--batch-check=%(objecttype)"), stdin=f"{name}\n".encode()
     )
@@ -368,14 +336,13 @@ def _unknown(ref: str, top: Path) -> str:
     )
 
 
-def _find_top(folder: Path) -> Path | None:
-    """Return the top of the work tree that a folder is in; None if it is in none."""
-    places = (folder, *folder.parents)
-    return next((place for place in places if (place / _GIT).exists()), None)
+def _find_work_tree(folder: Path) -> Path | None:
+    candidates = (folder, *folder.parents)
+    return next((candidate for candidate in candidates if (candidate / _GIT).exists()), None)
 
 
 def _find_store(top: Path) -> Path:
-    """Return the folder of the objects, or the one that leads Git to them."""
+    """Find the Git directory of a work tree."""
     marker = top / _GIT
     if marker.is_dir():
         return marker

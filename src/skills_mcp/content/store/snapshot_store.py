@@ -1,18 +1,18 @@
-"""Snapshots on disk, one folder per commit, shared by every server on the machine.
+"""Commits on disk, one folder each, shared by every server on the machine.
 
 ```text
-<store>/                 0700; one per repository, what is followed, and its parts
+<store>/                 0700; one per repository, followed ref, and served parts
   sync.lock              one writer at a time; Git's children hold it, too
   objects.git/           bare, never checked out
-  snap/<commit>/         the files of one commit; never changes once it is there
-  snap/<commit>.survey   where its skills begin, and what is not in the folder and why
+  snap/<commit>/         the files of one commit; immutable
+  snap/<commit>.survey   its skill roots, and the unserved files with reasons
   snap/<commit>.lease    locked, shared, by every reader of that commit
-  current.json           which commit is published; replaced in one step
-  state.json             how the last syncs went; replaced in one step
+  current.json           the published commit; replaced atomically
+  state.json             results of the last syncs; replaced atomically
 ```
 
-If we crash on any line, the next sync finds either the old pointer or the new
-one, and each points to a folder that was complete before it got its name.
+After a crash on any line, the next sync finds either the old pointer or the new one,
+and each points to a folder that was complete before it got its name.
 """
 
 import errno
@@ -30,52 +30,51 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from skills_mcp.content.disk import explained
-from skills_mcp.content.source import Attempt, Checkout, Surveyed
+from skills_mcp.content.disk import translate_disk_errors
+from skills_mcp.content.source import Checkout, Surveyed, SyncAttempt
 from skills_mcp.content.store import leases
 from skills_mcp.content.store.exported_files import flush_to_disk
 from skills_mcp.content.store.pointer import (
-    Current,
+    PublishedCommit,
     compose_attempt,
-    compose_current,
+    compose_pointer,
     compose_surveyed,
-    is_commit,
+    is_commit_id,
     parse_attempt,
-    parse_current,
+    parse_pointer,
     parse_surveyed,
 )
 from skills_mcp.errors import SyncError
 from skills_mcp.files.durable import (
     DELETED_PREFIX,
     NEW_PREFIX,
-    delete,
-    make_folder,
-    open_up,
+    delete_tree,
+    ensure_folder,
+    fsync_folder,
+    grant_owner_access,
     read_regular,
-    replace_text,
-    sync_folder,
+    write_text_atomically,
 )
 from skills_mcp.files.locks import (
     FileLock,
-    LifeSigns,
+    StaleLockDetector,
     acquire_lock,
-    is_current,
-    showing_life,
+    is_same_file,
+    lock_heartbeat,
 )
 
 _LOCK = "sync.lock"
 _GUARD = "takeover.lock"
-"""The lock of a process that takes the other one from a process without life."""
 _STAGING_PREFIX = ".staging-"
 _LEFTOVERS = (_STAGING_PREFIX, DELETED_PREFIX, NEW_PREFIX, ".current-")
-"""Names that a killed process leaves behind; the last one is of an older version."""
+"""Prefixes of a killed process's leftovers; the last one is of an older version."""
 _LEASE_SUFFIX = ".lease"
 _SURVEY_SUFFIX = ".survey"
 _CHECKED_SUFFIX = ".checked"
-"""The file whose time says when the files of a commit were last read and compared."""
+"""Its modification time is the last content check of a commit."""
 
 # What was not opened for so long belongs to a branch that is followed no more.
-_KEPT_SECONDS = 30 * 24 * 60 * 60.0
+_RETENTION_SECONDS = 30 * 24 * 60 * 60.0
 _NAME = re.compile("[0-9a-f]{16}")
 
 # A process that reads a large commit may be slow to show life.
@@ -83,7 +82,7 @@ _SILENT_SECONDS = 3.0
 
 # Who has shown no life for so long loses its claim: it was stopped, or it was killed
 # and its Git lives on. Longer than a Git may take by default.
-_CLAIM_SECONDS = 150.0
+_LOCK_EXPIRY_SECONDS = 150.0
 
 # A pointer is rarely replaced between reading it and taking the lease; twice in a row
 # means that another program deletes snapshots.
@@ -93,59 +92,58 @@ _LEASE_ATTEMPTS = 5
 _MAX_SURVEY_BYTES = 64 * 1024 * 1024
 
 
-class ClaimLostError(SyncError):
-    """Another process has taken over the lock of this one, which showed no life."""
+class LockLostError(SyncError):
+    """Another process has taken over the lock of this unresponsive one."""
 
 
-class SnapshotStore:
+class CommitStore:
     """The folder described above.  Every method is safe between processes."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.objects = directory / "objects.git"
-        self._snapshots = directory / "snap"
+        self._commits_folder = directory / "snap"
         self._pointer = directory / "current.json"
         self._state = directory / "state.json"
         self._lock: FileLock | None = None
 
     @contextmanager
     def exclusive(self, *, timeout_seconds: float) -> Iterator[IO[Any]]:
-        """Hold the lock that all writers share; yields its file.
+        """Hold the writers' lock; yields its file.
 
-        A child that inherits the file keeps the lock if this process dies, so an
-        orphaned Git does not write beside a new one. A process that shows no life for
-        some minutes loses the lock; then none of its writing methods works.
+        A child with the inherited file keeps the lock if this process dies, so an
+        orphaned Git never writes concurrently with a new one. An unresponsive process
+        loses the lock after some minutes; then none of its writing methods works.
 
         Raises:
-            SyncError: Another process held it for the whole time, or shows no life, or
-                the folder cannot be written.
+            SyncError: The lock is unavailable, or the folder cannot be written.
         """
-        with explained(self.directory):
+        with translate_disk_errors(self.directory):
             lock = _acquire(self.directory, timeout_seconds)
         try:
-            with explained(self.directory):
-                make_folder(self._snapshots)
+            with translate_disk_errors(self.directory):
+                ensure_folder(self._commits_folder)
             self._lock = lock
-            with showing_life(lock):
+            with lock_heartbeat(lock):
                 yield lock.handle
         finally:
             self._lock = None
             lock.release()
 
-    def require_claim(self) -> None:
-        """Make sure that the lock is still ours.
+    def require_lock(self) -> None:
+        """Require continued ownership of the lock.
 
         Raises:
-            ClaimLostError: Another process has taken it over.
+            LockLostError: Another process has taken it over.
         """
-        if self._lock and not is_current(self._lock.handle, self.directory / _LOCK):
-            raise ClaimLostError(
+        if self._lock and not is_same_file(self._lock.handle, self.directory / _LOCK):
+            raise LockLostError(
                 "this sync was stopped for minutes, so another process has taken over. "
                 "What that publishes is picked up at the next refresh"
             )
 
-    def current(self) -> Current | None:
-        """Return the published commit; None if there is none, or its files are gone.
+    def current(self) -> PublishedCommit | None:
+        """Read the published commit; None without one, or if its files are gone.
 
         Raises:
             SyncError: There are too many open files.
@@ -153,59 +151,54 @@ class SnapshotStore:
         pointer = self.pointer()
         return pointer if pointer and self._is_complete(pointer.commit) else None
 
-    def pointer(self) -> Current | None:
-        """Return what the pointer says; the files of the commit may be gone.
+    def pointer(self) -> PublishedCommit | None:
+        """Read the pointer; the files of its commit may be gone.
 
         Raises:
             SyncError: There are too many open files.
         """
-        with explained(self.directory):
-            return parse_current(read_regular(self._pointer))
+        with translate_disk_errors(self.directory):
+            return parse_pointer(read_regular(self._pointer))
 
     def folder(self, commit: str) -> Path:
-        """Return where the files of a commit are, or would be."""
-        return self._snapshots / commit
+        """Path of a commit's files; it need not exist."""
+        return self._commits_folder / commit
 
     def commits(self) -> tuple[str, ...]:
-        """Return the commits whose files are here, sorted."""
+        """List the commits with complete files, sorted."""
         try:
-            names = [path.name for path in self._snapshots.iterdir()]
+            names = [path.name for path in self._commits_folder.iterdir()]
         except OSError:
             return ()
         return tuple(sorted(filter(self._is_complete, names)))
 
     def stage(self, commit: str, write: Callable[[Path], Surveyed]) -> Path:
-        """Make the folder of a commit; `write` fills it before it gets its name.
-
-        `write` returns what is known of the commit. Call it only with the lock held.
+        """Create a commit's folder with the lock held; `write` fills and surveys it.
 
         Raises:
-            SyncError: There is no room, or no permission, or another process has taken
-                over; nothing is left of it.
+            SyncError: It cannot be written, or the lock is lost; nothing is left
+            behind.
         """
-        self.require_claim()
+        self.require_lock()
         folder = self.folder(commit)
         if self._is_complete(commit):
             return folder
-        with explained(self.directory):
-            delete(folder)  # it is no complete snapshot
-            name = tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=self._snapshots)
+        with translate_disk_errors(self.directory):
+            delete_tree(folder)  # it is no complete snapshot
+            name = tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=self._commits_folder)
             try:
                 self._write_survey(commit, write(Path(name)))
                 # Otherwise a power cut could leave the folder with empty files.
                 flush_to_disk(Path(name))
                 Path(name).rename(folder)
             except BaseException:
-                delete(Path(name))
+                delete_tree(Path(name))
                 raise
-            sync_folder(self._snapshots)
+            fsync_folder(self._commits_folder)
         return folder
 
     def checked_at(self, commit: str) -> float:
-        """Return when the content of a commit's files was last compared with Git.
-
-        In seconds since the epoch; 0 if that is not known.
-        """
+        """Time of a commit's last content check, since the epoch; 0 if unknown."""
         try:
             changed = self._checked_file(commit).stat().st_mtime
         except OSError:
@@ -214,48 +207,37 @@ class SnapshotStore:
         return changed if changed <= time.time() else 0.0
 
     def mark_checked(self, commit: str) -> None:
-        """Remember that the content of a commit's files is that of Git now.
-
-        Call it only with the lock held.
+        """Record a content check of a commit.  Requires the lock.
 
         Raises:
             SyncError: There is no room, or no permission.
         """
-        with explained(self.directory):
-            replace_text(self._checked_file(commit), "")
+        with translate_disk_errors(self.directory):
+            write_text_atomically(self._checked_file(commit), "")
 
-    def revise(self, commit: str, surveyed: Surveyed) -> None:
-        """Replace what is known of a staged commit.
-
-        Call it only with the lock held.
+    def replace_survey(self, commit: str, surveyed: Surveyed) -> None:
+        """Replace the survey of a staged commit.  Requires the lock.
 
         Raises:
             SyncError: There is no room, or no permission.
         """
         if self._read_survey(commit) != surveyed:
-            with explained(self.directory):
+            with translate_disk_errors(self.directory):
                 self._write_survey(commit, surveyed)
 
-    def publish(self, current: Current) -> None:
-        """Make a staged commit the one that new readers get.
-
-        Call it only with the lock held.
+    def publish(self, current: PublishedCommit) -> None:
+        """Publish a staged commit to new readers.  Requires the lock.
 
         Raises:
-            SyncError: There is no room, or no permission; what was published is.
+            SyncError: There is no room, or no permission; the previous commit stays.
         """
-        self.require_claim()
-        with explained(self.directory):
-            leases.heal(self._lease_file(current.commit))
-            replace_text(self._pointer, compose_current(current))
+        self.require_lock()
+        with translate_disk_errors(self.directory):
+            leases.delete_irregular_lease(self._lease_file(current.commit))
+            write_text_atomically(self._pointer, compose_pointer(current))
 
-    def open_current(
-        self, verify: Callable[[str], str | None] | None = None
-    ) -> Checkout | None:
-        """Return the published commit, protected for as long as it is referenced.
-
-        Args:
-            verify: Returns the signer of a commit; without it, the pointer's counts.
+    def open_current(self, verify: Callable[[str], str | None] | None = None) -> Checkout | None:
+        """Open the published commit, leased for as long as it is referenced.
 
         Raises:
             SyncError: There are too many open files, or `verify` refuses the commit.
@@ -270,8 +252,8 @@ class SnapshotStore:
                 return checkout
         return None
 
-    def open_commit(self, commit: str, current: Current) -> Checkout | None:
-        """Return a staged commit, protected as well, with the facts of `current`.
+    def open_commit(self, commit: str, current: PublishedCommit) -> Checkout | None:
+        """Open a staged commit, leased as well, with the metadata of `current`.
 
         Raises:
             SyncError: There are too many open files.
@@ -283,20 +265,19 @@ class SnapshotStore:
                 return checkout
         return None
 
-    def collect(self) -> tuple[str, ...]:
-        """Delete commits without readers that are not needed; return the others.
+    def delete_unreferenced(self) -> tuple[str, ...]:
+        """Delete unleased commits except published, previous and rolled-back ones.
 
-        Needed are the published commit, the one before it, and one that was rolled
-        back. Call it only with the lock held.
+        Requires the lock.
 
         Raises:
             SyncError: There are too many open files.
         """
-        self.require_claim()
+        self.require_lock()
         pointer = self.pointer()
-        with explained(self.directory):
-            for stray in (*_find_leftovers(self.directory), *self._find_strays()):
-                delete(stray)
+        with translate_disk_errors(self.directory):
+            for stray in (*_find_leftovers(self.directory), *self._find_orphans()):
+                delete_tree(stray)
         if pointer is None and os.path.lexists(self._pointer):
             return self.commits()  # unreadable: every commit may be needed
         needed = pointer.commits if pointer else frozenset()
@@ -305,24 +286,24 @@ class SnapshotStore:
                 self._delete_unless_leased(commit)
         return self.commits()
 
-    def attempt(self) -> Attempt:
-        """Return how the last syncs went; an empty state if that is not known."""
+    def attempt(self) -> SyncAttempt:
+        """Read the sync state; an empty one if it is unknown."""
         with suppress(OSError):
             return parse_attempt(read_regular(self._state))
-        return Attempt()
+        return SyncAttempt()
 
-    def remember(self, attempt: Attempt) -> None:
-        """Write how the last syncs went.  Call it only with the lock held.
+    def save_attempt(self, attempt: SyncAttempt) -> None:
+        """Write the sync state.  Requires the lock.
 
         Raises:
             SyncError: There is no room, or no permission.
         """
-        self.require_claim()
-        with explained(self.directory):
-            replace_text(self._state, compose_attempt(attempt))
+        self.require_lock()
+        with translate_disk_errors(self.directory):
+            write_text_atomically(self._state, compose_attempt(attempt))
 
     def stamp(self) -> object:
-        """Return a value that differs after each `publish`, by any process."""
+        """Version of the pointer: it differs after each `publish`, by any process."""
         try:
             found = self._pointer.stat()
         except OSError:
@@ -330,46 +311,43 @@ class SnapshotStore:
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def delete_unused(self, now: float) -> None:
-        """Delete the whole store if it was not opened for 30 days.
-
-        It stays if another process reads or writes it.
-
-        Args:
-            now: In seconds since the epoch.
-        """
+        """Delete the whole store after 30 days without use, unless it is in use."""
         if not self._is_unused(now):
             return
         deleted = self.directory.with_name(f"{DELETED_PREFIX}{uuid4().hex}")
-        with suppress(OSError, SyncError), ExitStack() as held:
-            held.enter_context(self.exclusive(timeout_seconds=0.0))
-            every = self._snapshots.glob(f"*{_LEASE_SUFFIX}")
-            is_free = [held.enter_context(leases.held_alone(each)) for each in every]
+        with suppress(OSError, SyncError), ExitStack() as locks:
+            locks.enter_context(self.exclusive(timeout_seconds=0.0))
+            lease_files = self._commits_folder.glob(f"*{_LEASE_SUFFIX}")
+            is_free = [
+                locks.enter_context(leases.exclusive_lease(lease_file))
+                for lease_file in lease_files
+            ]
             if all(is_free) and self._is_unused(now):
                 self.directory.rename(deleted)
-        delete(deleted)
+        delete_tree(deleted)
 
     def _is_unused(self, now: float) -> bool:
         try:
-            return self.directory.stat().st_mtime < now - _KEPT_SECONDS
+            return self.directory.stat().st_mtime < now - _RETENTION_SECONDS
         except OSError:
             return False
 
     def _is_complete(self, commit: str) -> bool:
-        """Whether the folder of a commit is here; it gets its name when complete."""
+        """Whether the folder of a commit exists; it gets its name when complete."""
         try:
             mode = self.folder(commit).lstat().st_mode
         except OSError:
             return False
-        return is_commit(commit) and stat.S_ISDIR(mode)
+        return is_commit_id(commit) and stat.S_ISDIR(mode)
 
-    def _open(self, commit: str, current: Current) -> Checkout | None:
-        """Take a lease; None if the commit is deleted, or about to be."""
+    def _open(self, commit: str, current: PublishedCommit) -> Checkout | None:
+        """Lease a commit; None if it is deleted, or about to be."""
         if not self._is_complete(commit):
             return None  # and leave no lease behind for what is not there
         with suppress(OSError):  # a read-only disk can still be read
             os.utime(self.directory)  # or `delete_unused` takes it for unused
-        with explained(self.directory):
-            lease = leases.take(
+        with translate_disk_errors(self.directory):
+            lease = leases.acquire_lease(
                 self._lease_file(commit), lambda: self._is_complete(commit)
             )
         if lease is None:
@@ -387,56 +365,50 @@ class SnapshotStore:
         return checkout
 
     def _lease_file(self, commit: str) -> Path:
-        return self._snapshots / f"{commit}{_LEASE_SUFFIX}"
+        return self._commits_folder / f"{commit}{_LEASE_SUFFIX}"
 
     def _survey_file(self, commit: str) -> Path:
-        return self._snapshots / f"{commit}{_SURVEY_SUFFIX}"
+        return self._commits_folder / f"{commit}{_SURVEY_SUFFIX}"
 
     def _checked_file(self, commit: str) -> Path:
-        return self._snapshots / f"{commit}{_CHECKED_SUFFIX}"
+        return self._commits_folder / f"{commit}{_CHECKED_SUFFIX}"
 
     def _read_survey(self, commit: str) -> Surveyed:
-        with explained(self.directory):
+        with translate_disk_errors(self.directory):
             text = read_regular(self._survey_file(commit), _MAX_SURVEY_BYTES)
         return parse_surveyed(text)
 
     def _write_survey(self, commit: str, surveyed: Surveyed) -> None:
-        replace_text(self._survey_file(commit), compose_surveyed(surveyed))
+        write_text_atomically(self._survey_file(commit), compose_surveyed(surveyed))
 
-    def _find_strays(self) -> Iterator[Path]:
-        """Yield leftovers among the snapshots, and files without a snapshot."""
-        yield from _find_leftovers(self._snapshots)
+    def _find_orphans(self) -> Iterator[Path]:
+        yield from _find_leftovers(self._commits_folder)
         for suffix in (_LEASE_SUFFIX, _SURVEY_SUFFIX, _CHECKED_SUFFIX):
-            for path in self._snapshots.glob(f"*{suffix}"):
+            for path in self._commits_folder.glob(f"*{suffix}"):
                 if not self._is_complete(path.name.removesuffix(suffix)):
                     yield path
 
     def _delete_unless_leased(self, commit: str) -> None:
         lease = self._lease_file(commit)
-        deleted = self._snapshots / f"{DELETED_PREFIX}{uuid4().hex}"
-        with leases.held_alone(lease) as is_free, suppress(OSError):
+        deleted = self._commits_folder / f"{DELETED_PREFIX}{uuid4().hex}"
+        with leases.exclusive_lease(lease) as is_free, suppress(OSError):
             if is_free:
                 # In one step: a half-deleted folder must not look like a snapshot.
                 self.folder(commit).rename(deleted)
                 self._survey_file(commit).unlink(missing_ok=True)
                 self._checked_file(commit).unlink(missing_ok=True)
                 lease.unlink()
-        delete(deleted)
+        delete_tree(deleted)
 
 
-def collect_stores(cache: Path, now: float) -> None:
-    """Delete the stores in a folder that were not opened for 30 days.
-
-    Args:
-        cache: The folder of all stores; what else is in it stays.
-        now: In seconds since the epoch.
-    """
+def delete_unused_stores(cache: Path, now: float) -> None:
+    """Delete stores without use for 30 days; other entries of the folder stay."""
     with suppress(OSError):
         for path in tuple(cache.iterdir()):
             if path.name.startswith(DELETED_PREFIX):
-                delete(path)  # a process was killed meanwhile
+                delete_tree(path)  # a process was killed meanwhile
             elif _NAME.fullmatch(path.name) and (path / _LOCK).is_file():
-                SnapshotStore(path).delete_unused(now)
+                CommitStore(path).delete_unused(now)
 
 
 def _find_leftovers(directory: Path) -> Iterator[Path]:
@@ -444,22 +416,15 @@ def _find_leftovers(directory: Path) -> Iterator[Path]:
 
 
 def _acquire(directory: Path, timeout_seconds: float) -> FileLock:
-    """Make the folder of a store if need be, and take its lock.
-
-    Raises:
-        SyncError: Another process held it for the whole time, or the file system has
-            no locks.
-        OSError: The folder cannot be written.
-    """
     path = directory / _LOCK
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    open_up(directory)
-    _make_way(path)
-    signs = LifeSigns(path, _SILENT_SECONDS)
+    grant_owner_access(directory)
+    _require_lock_path(path)
+    signs = StaleLockDetector(path, _SILENT_SECONDS)
     try:
-        return _claim(path, signs, timeout_seconds)
+        return _acquire_or_take_over(path, signs, timeout_seconds)
     except BlockingIOError as error:
-        if signs.are_missing:
+        if signs.is_stale:
             raise SyncError(_explain_silence(path)) from error
         raise SyncError(
             f"another sync has been running for {timeout_seconds:.0f} seconds; "
@@ -479,21 +444,16 @@ def _acquire(directory: Path, timeout_seconds: float) -> FileLock:
         raise
 
 
-def _claim(path: Path, signs: LifeSigns, timeout_seconds: float) -> FileLock:
-    """Take the lock, also from a process that has shown no life for minutes.
-
-    Raises:
-        BlockingIOError: Another process holds it.
-        OSError: It cannot be written.
-    """
+def _acquire_or_take_over(path: Path, signs: StaleLockDetector, timeout_seconds: float) -> FileLock:
+    """Acquire the lock, also from a process unresponsive for minutes."""
     try:
         lock = acquire_lock(path, timeout_seconds=timeout_seconds, wait=signs)
     except BlockingIOError:
-        if not signs.are_missing or _silent_seconds(path) < _CLAIM_SECONDS:
+        if not signs.is_stale or _silent_seconds(path) < _LOCK_EXPIRY_SECONDS:
             raise
         with acquire_lock(path.with_name(_GUARD)):
             # Look again: another process may have taken over meanwhile.
-            if _silent_seconds(path) > _CLAIM_SECONDS:
+            if _silent_seconds(path) > _LOCK_EXPIRY_SECONDS:
                 path.unlink()
         lock = acquire_lock(path)
     with suppress(OSError):  # for a message only
@@ -513,7 +473,7 @@ def _explain_silence(path: Path) -> str:
     holder = ""
     with suppress(OSError, ValueError):
         holder = f" (process {int(path.read_text('ascii'))})"
-    remaining = max(1, round(_CLAIM_SECONDS - _silent_seconds(path)))
+    remaining = max(1, round(_LOCK_EXPIRY_SECONDS - _silent_seconds(path)))
     return (
         f"another sync on this machine shows no life{holder}: its process was stopped, "
         "or was killed while its Git works on. Continue it (fg) or end it; otherwise "
@@ -521,8 +481,7 @@ def _explain_silence(path: Path) -> str:
     )
 
 
-def _make_way(path: Path) -> None:
-    """Make sure that the lock is a file, or can be made one."""
+def _require_lock_path(path: Path) -> None:
     if path.is_symlink() or (path.exists() and not (path.is_file() or path.is_dir())):
         raise SyncError(f"{path} is no plain file, as a lock has to be: delete it")
     if path.is_dir():

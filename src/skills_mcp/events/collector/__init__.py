@@ -1,1 +1,1 @@
-"""The events of all machines, in a database."""
+"""The event database of an HTTP server, with its migrations and queries."""

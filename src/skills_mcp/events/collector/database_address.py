@@ -1,4 +1,4 @@
-"""The URL of the database of events: which ones there are, and what may be shown."""
+"""URLs of the event database: parsing, drivers and display without secrets."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,7 +8,7 @@ from sqlalchemy.exc import ArgumentError
 
 from skills_mcp.about import DISTRIBUTION
 from skills_mcp.errors import ConfigError
-from skills_mcp.text.redaction import remember_secret
+from skills_mcp.text.redaction import register_secret
 
 _POSTGRESQL = "postgresql+psycopg"
 
@@ -19,67 +19,65 @@ _DRIVERS = {
     "postgres": _POSTGRESQL,
     _POSTGRESQL: _POSTGRESQL,
 }
-"""What stands before `://`, and what SQLAlchemy calls it."""
 
-FILE = "events.db"
-"""The database of a server that names none, in the folder of skills-mcp."""
+DEFAULT_FILE = "events.db"
 
 
-def parse_address(text: str, home: Path) -> URL:
-    """Return the URL of the database; without a text, of the file in a folder.
+def parse_database_url(database: str, home: Path) -> URL:
+    """Parse a database URL; an empty text is the default file in `home`.
 
-    Its password is taken out of logs and messages from then on.
+    Its password is registered as a secret, so that logs and messages never show it.
 
     Raises:
-        ConfigError: It is no URL of a database that can be used.
+        ConfigError: The URL is invalid, or its database is not supported.
     """
-    if not text:
-        return URL.create("sqlite", database=str(home / FILE))
+    if not database:
+        return URL.create("sqlite", database=str(home / DEFAULT_FILE))
     try:
-        given = make_url(text)
+        url = make_url(database)
     except (ArgumentError, ValueError):
-        raise ConfigError(_describe("is no URL of a database")) from None
-    if given.password:
-        remember_secret(given.password)
-    driver = _DRIVERS.get(given.drivername)
+        raise ConfigError(_describe_fault("is no URL of a database")) from None
+    if url.password:
+        register_secret(url.password)
+    driver = _DRIVERS.get(url.drivername)
     if driver is None:
-        raise ConfigError(_describe("names a database that is not supported"))
+        raise ConfigError(_describe_fault("names a database that is not supported"))
     if driver == "sqlite":
-        return _parse_file(given)
+        return _parse_sqlite_url(url)
     if find_spec("psycopg") is None:
         raise ConfigError(
             "events.database names PostgreSQL, which needs psycopg, and that is not "
             f"installed: pip install '{DISTRIBUTION}[http,postgres]'"
         )
-    return given.set(drivername=driver)
+    return url.set(drivername=driver)
 
 
-def _parse_file(given: URL) -> URL:
-    if given.host or not given.database or given.database == ":memory:":
+def _parse_sqlite_url(url: URL) -> URL:
+    if url.host or not url.database or url.database == ":memory:":
         raise ConfigError(
-            _describe("names no file; an absolute path has four slashes in a row")
+            _describe_fault("names no file; an absolute path has four slashes in a row")
         )
-    file = Path(given.database).expanduser().absolute()
-    return given.set(drivername="sqlite", database=str(file))
+    file = Path(url.database).expanduser().absolute()
+    return url.set(drivername="sqlite", database=str(file))
 
 
-def _describe(fault: str) -> str:
+def _describe_fault(fault: str) -> str:
     return (
         f"events.database {fault}. Write sqlite:////var/lib/skills/events.db or "
         "postgresql+psycopg://USER@HOST/DATABASE."
     )
 
 
-def show_address(address: URL) -> str:
-    """Return where a database is, without what may be secret.
+def display_database_url(url: URL) -> str:
+    """Render a database URL without its secrets.
 
-    >>> show_address(make_url("postgresql+psycopg://skills:1234@db/events?sslkey=k"))
+    >>> display_database_url(make_url("postgresql+psycopg://me:pw@db/events?sslkey=k"))
     'postgresql at db, database events'
-    >>> show_address(make_url("sqlite:////srv/events.db"))
+    >>> display_database_url(make_url("sqlite:////srv/events.db"))
     '/srv/events.db'
     """
-    if address.get_backend_name() == "sqlite":
-        return address.database or ""
-    host = address.host or address.query.get("host") or "its default host"
-    port = f":{address.port}" if address.port else ""
-    return f"{address.get_backend_name()} at {host}{port}, database {address.database}"
+    if url.get_backend_name() == "sqlite":
+        return url.database or ""
+    host = url.host or url.query.get("host") or "its default host"
+    port = f":{url.port}" if url.port else ""
+    return f"{url.get_backend_name()} at {host}{port}, database {url.database}"

@@ -1,7 +1,6 @@
-"""Keeps the events of all machines, each once, and the newest heartbeat of each server.
+"""The database of the events of all machines and the newest heartbeat of each server.
 
-Rule: what `store` has returned for is committed; what it has raised for is not in the
-database, or comes again with the same id and is known then.
+Rule: `store` commits before it returns; repeated events are recognised by their ids.
 """
 
 import logging
@@ -35,16 +34,16 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from skills_mcp.errors import ConfigError, EventStoreError, EventStoreFullError
 from skills_mcp.events.collector.database_address import (
-    parse_address,
-    show_address,
+    display_database_url,
+    parse_database_url,
 )
 from skills_mcp.events.collector.disk_reserve import DiskReserve, read_free_bytes
-from skills_mcp.events.collector.event_tables import events, heartbeats, kept_days
-from skills_mcp.events.collector.schema_upgrade import upgrade_schema
+from skills_mcp.events.collector.event_tables import events, heartbeats, roll_ups
+from skills_mcp.events.collector.schema_upgrade import migrate_schema
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import ReceivedEvent
 from skills_mcp.files.durable import open_private
-from skills_mcp.text.redaction import redact_remembered
+from skills_mcp.text.redaction import redact_registered
 from skills_mcp.text.rendering import render_time
 
 logger = logging.getLogger(__name__)
@@ -55,13 +54,13 @@ _POOL_SECONDS = 2.0
 _BUSY_SECONDS = 4.0
 
 # What the database is lost for, in milliseconds, until a connection to it is given up.
-_LOST_MILLISECONDS = 10_000
+_TCP_TIMEOUT_MILLISECONDS = 10_000
 
 _CONNECTIONS = 5
 
 # After a connection has failed, no other one is tried for so long: each takes seconds
 # of a thread that skills are served with.
-_REST_SECONDS = 2.0
+_BACKOFF_SECONDS = 2.0
 
 # Read at once; the memory of a report does not grow with the events of a year. Events
 # of the largest size are 52 MB.
@@ -69,38 +68,35 @@ _ROWS = 200
 
 # Of a fleet, the newest first: three sources on each of sixty thousand servers. The
 # names of both are up to a sender.
-_MOST_SERVERS = 100_000
-_MOST_SOURCES = 200_000
+_MAX_SERVERS = 100_000
+_MAX_FLEET_SOURCES = 200_000
 
 # Deleted in one transaction: a fraction of a second, in which others write.
 _PRUNED_ROWS = 5000
 
 
-_COUNTED = {"preserve_rowcount": True}  # without it an INSERT tells no number
+_WITH_ROWCOUNT = {"preserve_rowcount": True}  # without it an INSERT tells no number
 
 _KEYS = {"server_id", "day"}  # of heartbeats
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """What became of some events."""
-
+class StoreResult:
     stored: int
-    """Events that are new."""
-    known: int
-    """Events that had been stored before."""
+    duplicates: int
 
 
 class EventStore:
     """A database of events.  All methods block, and may be called on any thread.
 
-    The tables are made or changed with the first call: a database that is down does not
-    keep the server from starting.
+    The schema is created or migrated with the first call: a database that is down does
+    not
+    keep the server from starting. SQLite stores nothing while its disk has less than
+    `reserve_bytes` free.
 
-    Args:
-        engine: From `open_engine`.
-        reserve_bytes: What SQLite leaves free on its disk: below it nothing is stored.
-        read_free_bytes: Measures the free bytes of the disk of a folder.
+    Raises:
+        EventStoreError: By every method: the database cannot be reached, or refuses a
+            statement.
     """
 
     def __init__(
@@ -110,83 +106,77 @@ class EventStore:
         read_free_bytes: Callable[[Path], int] = read_free_bytes,
     ) -> None:
         self._engine = engine
-        self._reserve = DiskReserve(
+        self._disk_reserve = DiskReserve(
             Path(engine.url.database or "").parent,
             reserve_bytes if _is_sqlite(engine) else 0,
-            make_room=self._checkpoint,
+            free_space=self._checkpoint,
             read_free_bytes=read_free_bytes,
         )
-        self._gate = threading.Lock()
+        self._setup_lock = threading.Lock()
         self._is_ready = False
-        self._failure: EventStoreError | None = None
-        self._rests_until = float("-inf")
+        self._last_failure: EventStoreError | None = None
+        self._retry_at = float("-inf")
         # One writer at a time is all that SQLite has; waiting here is fair.
-        self._writer = threading.Lock() if _is_sqlite(engine) else nullcontext()
+        self._write_lock = threading.Lock() if _is_sqlite(engine) else nullcontext()
 
     @property
     def address(self) -> str:
-        """Where the database is, for people."""
-        return show_address(self._engine.url)
+        return display_database_url(self._engine.url)
 
     def store(
         self, received: Sequence[ReceivedEvent], beats: Sequence[Heartbeat] = ()
-    ) -> Stored:
-        """Keep events and heartbeats, all of them or none.
+    ) -> StoreResult:
+        """Insert events and heartbeats in one transaction.
 
         Raises:
             EventStoreError: The database cannot be reached, or refuses them.
-            EventStoreFullError: Its disk has no more room than the reserve.
+            EventStoreFullError: Its disk has less free space than the reserve.
         """
-        self.require_room()
+        self.require_space()
         # In one order, so that two servers with the same events do not lock each other.
-        ordered = sorted(received, key=lambda each: each.event_id)
+        ordered = sorted(received, key=lambda item: item.event_id)
         with self.writing() as connection:
             now = datetime.now(UTC)  # after waiting for others, who are before this one
-            rows = [_to_row(each, now) for each in ordered]
+            rows = [_to_row(item, now) for item in ordered]
             stored = self._insert(connection, rows) if rows else 0
-            for beat in sorted(beats, key=lambda each: each.server_id):
-                stored += self._upsert(connection, beat, now)
-        return Stored(stored, len(received) + len(beats) - stored)
+            for beat in sorted(beats, key=lambda item: item.server_id):
+                stored += self._upsert_heartbeat(connection, beat, now)
+        return StoreResult(stored, len(received) + len(beats) - stored)
 
-    def require_room(self) -> None:
-        """Check that the disk has more room than the reserve.
+    def require_space(self) -> None:
+        """Check the free disk space.
 
         Raises:
-            EventStoreError: The database cannot be reached.
-            EventStoreFullError: The disk has no more room.
+            EventStoreFullError: The disk has less free space than the reserve.
         """
-        self.prepare()
-        if not self.has_room():
+        self.ensure_schema()
+        if not self.has_space():
             raise EventStoreFullError(
                 f"The disk of the database of events ({self.address}) has less room "
                 "than events.reserve_bytes."
             )
 
-    def has_room(self) -> bool:
-        """Whether the disk has more room than the reserve; measured once a second."""
+    def has_space(self) -> bool:
         try:
-            return self._reserve.has_room()
+            return self._disk_reserve.has_space()
         except OSError as error:
-            raise self._refuse(error) from error
+            raise self._to_store_error(error) from error
 
     def _checkpoint(self) -> None:
-        """Move the write-ahead log into the file, and give its bytes back.
+        """Truncate the write-ahead log of SQLite.
 
-        A reader that lasts makes it grow to many times the events, and while nothing is
-        written it shrinks only here.
+        After a long read it is many times the events.
+
+        While nothing is written, it shrinks only here.
         """
-        with self._translated(), self._engine.connect() as connection:
+        with self._translate_errors(), self._engine.connect() as connection:
             driver: Any = connection.connection.driver_connection
             with suppress(sqlite3.Error):  # it is locked: again in a second
                 # Outside of a transaction, which SQLAlchemy would begin.
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def store_heartbeat(self, beat: Heartbeat) -> None:
-        """Keep what a server says of itself, unless something newer of it is known.
-
-        Raises:
-            EventStoreError: The database cannot be reached, or refuses it.
-        """
+        """Upsert a heartbeat, unless a newer one is stored."""
         self.store((), (beat,))
 
     def events(
@@ -196,74 +186,55 @@ class EventStore:
         *,
         kinds: Collection[str] = (),
     ) -> Iterator[Mapping[str, Any]]:
-        """Iterate over the events of some days, as they were sent, in no order.
-
-        Args:
-            first: The first day, in UTC; None for all up to the last.
-            last: The last day; None for all from the first on.
-            kinds: Their types; none for all.
-
-        Raises:
-            EventStoreError: The database cannot be reached.
-        """
-        wanted = select(events)
+        """Iterate over the events of some days and types, as sent, in no order."""
+        query = select(events)
         if first:
-            wanted = wanted.where(events.c.happened_at >= _start_of(first))
+            query = query.where(events.c.happened_at >= _start_of(first))
         if last and last < date.max:
             end = _start_of(last + timedelta(days=1))
-            wanted = wanted.where(events.c.happened_at < end)
+            query = query.where(events.c.happened_at < end)
         if kinds:
-            wanted = wanted.where(events.c.kind.in_(kinds))
+            query = query.where(events.c.kind.in_(kinds))
         with self.reading() as connection:
-            for _, event in _fetch(connection, wanted):
+            for _, event in _stream_events(connection, query):
                 yield event
 
     def select(
         self, connection: Connection, condition: ColumnElement[bool]
     ) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
-        """Iterate over some events, and when each was received."""
-        return _fetch(connection, select(events).where(condition))
+        return _stream_events(connection, select(events).where(condition))
 
-    def fleet(self, since: datetime) -> tuple[Heartbeat, ...]:
-        """Read the newest heartbeat of each server that was heard from since then.
-
-        Of very many servers and sources, those that were heard from last.
-
-        Raises:
-            EventStoreError: The database cannot be reached.
-        """
+    def read_fleet(self, since: datetime) -> tuple[Heartbeat, ...]:
+        """The newest heartbeat of each server since then, bounded to the newest servers."""
         of_days = heartbeats.c.day >= since.astimezone(UTC).date()
         newest = (
             select(heartbeats.c.server_id, func.max(heartbeats.c.day))
             .where(of_days)
             .group_by(heartbeats.c.server_id)
         )
-        wanted = (
+        query = (
             select(heartbeats)
             .where(tuple_(heartbeats.c.server_id, heartbeats.c.day).in_(newest))
             .where(heartbeats.c.happened_at >= since)
             .order_by(heartbeats.c.happened_at.desc(), heartbeats.c.server_id)
-            .limit(_MOST_SERVERS)
+            .limit(_MAX_SERVERS)
         )
         found: list[Heartbeat] = []
         sources = 0
         with self.reading() as connection:
             connection.execution_options(yield_per=_ROWS)
-            with connection.execute(wanted) as rows:
+            with connection.execute(query) as rows:
                 for row in rows.mappings():
                     found.append(beat := _to_heartbeat(row))
                     sources += len(beat.sources)
-                    if sources >= _MOST_SOURCES:
+                    if sources >= _MAX_FLEET_SOURCES:
                         break
         return tuple(found)
 
     def prune(self, retention_days: int) -> int:
-        """Delete some events that are older than that; return how many.
+        """Delete a batch of events older than the retention; return their number.
 
-        It is called until it returns 0: each call is a short transaction.
-
-        Raises:
-            EventStoreError: The database cannot be reached.
+        Call it until it returns 0: each call is a short transaction.
         """
         limit = datetime.now(UTC) - timedelta(days=retention_days)
         # The second condition is for an event whose time lies in the future.
@@ -271,95 +242,77 @@ class EventStore:
         some = select(events.c.event_id).where(old).limit(_PRUNED_ROWS)
         with self.writing() as connection:
             done = connection.execute(delete(events).where(events.c.event_id.in_(some)))
-            connection.execute(
-                delete(heartbeats).where(heartbeats.c.day < limit.date())
-            )
-            connection.execute(delete(kept_days).where(kept_days.c.day < limit.date()))
+            connection.execute(delete(heartbeats).where(heartbeats.c.day < limit.date()))
+            connection.execute(delete(roll_ups).where(roll_ups.c.day < limit.date()))
         return done.rowcount
 
-    def prepare(self) -> None:
-        """Make or change the tables, if this has not been done yet.
-
-        Raises:
-            EventStoreError: The database cannot be reached, or refuses it.
-        """
-        with self._gate:
+    def ensure_schema(self) -> None:
+        """Create or migrate the schema, once."""
+        with self._setup_lock:
             if self._is_ready:
                 return
-            self._require_rested()
+            self._require_backoff_over()
             try:
-                _make_file(self._engine)
-                upgrade_schema(self._engine)
+                _create_sqlite_file(self._engine)
+                migrate_schema(self._engine)
             except (SQLAlchemyError, OSError) as error:
-                self._rest(refused := self._refuse(error))
+                self._back_off(refused := self._to_store_error(error))
                 raise refused from error
             self._is_ready = True
 
     def close(self) -> None:
-        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
     def reading(self, *, is_snapshot: bool = False) -> Iterator[Connection]:
-        """Yield a connection for questions of other modules.
-
-        Args:
-            is_snapshot: Whether all answers are of the same moment.
-
-        Raises:
-            EventStoreError: The database cannot be reached, or refuses a question.
-        """
-        self.prepare()
-        with self._translated(), self._engine.connect() as connection:
+        """A connection for queries; with `is_snapshot`, all see the same moment."""
+        self.ensure_schema()
+        with self._translate_errors(), self._engine.connect() as connection:
             if is_snapshot and not _is_sqlite(self._engine):  # SQLite does so anyway
                 connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Yield a connection with a transaction, which is committed at the end.
-
-        Raises:
-            EventStoreError: The database cannot be reached, or refuses something.
-        """
-        self.prepare()
-        with self._translated(), self._writer, self._engine.begin() as connection:
+        """A connection with a transaction, committed at the end."""
+        self.ensure_schema()
+        with (
+            self._translate_errors(),
+            self._write_lock,
+            self._engine.begin() as connection,
+        ):
             yield connection
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
-        self._require_rested()
+    def _translate_errors(self) -> Iterator[None]:
+        self._require_backoff_over()
         try:
             yield
         except SQLAlchemyError as error:
-            refused = self._refuse(error)
+            refused = self._to_store_error(error)
             if _has_no_connection(error):
-                self._rest(refused)
+                self._back_off(refused)
             raise refused from error
 
-    def _require_rested(self) -> None:
-        """Check that no connection has failed just now.
+    def _require_backoff_over(self) -> None:
+        """Fail fast shortly after a failed connection."""
+        if self._last_failure and monotonic() < self._retry_at:
+            raise EventStoreError(str(self._last_failure)) from self._last_failure
 
-        Raises:
-            EventStoreError: One has; it says why.
-        """
-        if self._failure and monotonic() < self._rests_until:
-            raise EventStoreError(str(self._failure)) from self._failure
+    def _back_off(self, failure: EventStoreError) -> None:
+        self._last_failure = failure
+        self._retry_at = monotonic() + _BACKOFF_SECONDS
 
-    def _rest(self, failure: EventStoreError) -> None:
-        self._failure = failure
-        self._rests_until = monotonic() + _REST_SECONDS
-
-    def _refuse(self, error: Exception) -> EventStoreError:
-        said = f"The database of events ({self.address}) cannot be used: "
-        return EventStoreError(f"{said}{_describe(error)}{_advise(error)}")
+    def _to_store_error(self, error: Exception) -> EventStoreError:
+        message = f"The database of events ({self.address}) cannot be used: "
+        return EventStoreError(f"{message}{_first_error_line(error)}{_connection_hint(error)}")
 
     def _insert(self, connection: Connection, rows: list[dict[str, Any]]) -> int:
         statement = self._insert_into(events).on_conflict_do_nothing()
-        done = connection.execute(statement, rows, execution_options=_COUNTED)
+        done = connection.execute(statement, rows, execution_options=_WITH_ROWCOUNT)
         return max(0, done.rowcount)
 
-    def _upsert(self, connection: Connection, beat: Heartbeat, now: datetime) -> int:
+    def _upsert_heartbeat(self, connection: Connection, beat: Heartbeat, now: datetime) -> int:
         moment = min(beat.happened_at, now)  # or a wrong clock would stay the newest
         row = {
             "server_id": beat.server_id,
@@ -367,11 +320,11 @@ class EventStore:
             "happened_at": moment,
             "version": beat.version,
             "transport": beat.transport,
-            "sources": [asdict(each) for each in beat.sources],
+            "sources": [asdict(source) for source in beat.sources],
         }
-        return self.replace(connection, row, heartbeats, newest="happened_at")
+        return self.upsert(connection, row, heartbeats, newest="happened_at")
 
-    def replace(
+    def upsert(
         self,
         connection: Connection,
         row: Mapping[str, Any],
@@ -379,22 +332,18 @@ class EventStore:
         *,
         newest: str = "",
     ) -> int:
-        """Store a row in place of the one with its key; return how many were stored.
+        """Upsert a row; return the number of stored rows.
 
-        Args:
-            connection: One that writes.
-            row: All columns.
-            table: Has a primary key.
-            newest: The column that has to be greater than before; empty for none.
+        With `newest`, only if the value of that column grows.
         """
         statement = self._insert_into(table).values(row)
-        given = statement.excluded
+        excluded = statement.excluded
         statement = statement.on_conflict_do_update(
             index_elements=list(table.primary_key.columns),
-            set_={n: given[n] for n in row if not table.c[n].primary_key},
-            where=given[newest] > table.c[newest] if newest else None,
+            set_={n: excluded[n] for n in row if not table.c[n].primary_key},
+            where=excluded[newest] > table.c[newest] if newest else None,
         )
-        done = connection.execute(statement, execution_options=_COUNTED)
+        done = connection.execute(statement, execution_options=_WITH_ROWCOUNT)
         return max(0, done.rowcount)
 
     def _insert_into(self, table: Table) -> sqlite.Insert | postgresql.Insert:
@@ -403,27 +352,22 @@ class EventStore:
         return postgresql.insert(table)
 
 
-def open_event_store(text: str, home: Path, reserve_bytes: int = 0) -> EventStore:
-    """Return the store that a URL names, without connecting to it.
-
-    Args:
-        text: The URL; empty for a file in a folder.
-        home: That folder.
-        reserve_bytes: What SQLite leaves free on its disk.
+def open_event_store(url: str, home: Path, reserve_bytes: int = 0) -> EventStore:
+    """Open a store without connecting; an empty URL is the default file in `home`.
 
     Raises:
         ConfigError: The URL cannot be used.
     """
-    return EventStore(open_engine(text, home), reserve_bytes)
+    return EventStore(open_engine(url, home), reserve_bytes)
 
 
-def find_event_store(text: str) -> EventStore:
-    """Return the store that a URL names, which has to be there.
+def open_existing_event_store(url: str) -> EventStore:
+    """Open the store of an existing database.
 
     Raises:
         ConfigError: The URL cannot be used, or its file does not exist.
     """
-    engine = open_engine(text, Path())
+    engine = open_engine(url, Path())
     file = engine.url.database or ""
     if _is_sqlite(engine) and not Path(file).is_file():
         raise ConfigError(
@@ -433,13 +377,13 @@ def find_event_store(text: str) -> EventStore:
     return EventStore(engine)
 
 
-def open_engine(text: str, home: Path) -> Engine:
-    """Return the engine of a database, without connecting to it.
+def open_engine(url: str, home: Path) -> Engine:
+    """Create the engine of a database, without connecting to it.
 
     Raises:
         ConfigError: The URL cannot be used.
     """
-    address = parse_address(text, home)
+    address = parse_database_url(url, home)
     if address.get_backend_name() != "sqlite":
         return create_engine(
             address,
@@ -448,7 +392,7 @@ def open_engine(text: str, home: Path) -> Engine:
             pool_pre_ping=True,  # a connection of before a restart is replaced
             connect_args={
                 "connect_timeout": _CONNECT_SECONDS,
-                "tcp_user_timeout": _LOST_MILLISECONDS,
+                "tcp_user_timeout": _TCP_TIMEOUT_MILLISECONDS,
                 "prepare_threshold": None,  # a pool between may change the session
                 "application_name": "skills-mcp",
             },
@@ -460,7 +404,7 @@ def open_engine(text: str, home: Path) -> Engine:
         connect_args={"timeout": _BUSY_SECONDS},
     )
     event.listen(engine, "connect", _prepare_connection)
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "begin", _begin_transaction)
     return engine
 
 
@@ -470,12 +414,11 @@ def _prepare_connection(connection: Any, _: object) -> None:
         connection.execute(f"PRAGMA {setting}")
 
 
-def _begin(connection: Connection) -> None:
+def _begin_transaction(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 
-def _make_file(engine: Engine) -> None:
-    """Make the file of SQLite and its folder, for their owner alone."""
+def _create_sqlite_file(engine: Engine) -> None:
     if _is_sqlite(engine):
         file = Path(engine.url.database or "")
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -486,29 +429,28 @@ def _is_sqlite(engine: Engine) -> bool:
     return engine.dialect.name == "sqlite"
 
 
-def _describe(error: Exception) -> str:
-    """Return the first line of what a database says, without a secret or a value."""
-    said = getattr(error, "orig", None) or error
-    lines = str(said).strip().splitlines() or [type(said).__name__]
-    return redact_remembered(lines[0])
+def _first_error_line(error: Exception) -> str:
+    """The first line of a database error, without a secret or a value."""
+    cause = getattr(error, "orig", None) or error
+    lines = str(cause).strip().splitlines() or [type(cause).__name__]
+    return redact_registered(lines[0])
 
 
-def _advise(error: Exception) -> str:
-    """Say what to do if there is no connection."""
+def _connection_hint(error: Exception) -> str:
     if _has_no_connection(error):
         return ". Check its address, and whether it can be reached from here."
     return ""
 
 
 def _has_no_connection(error: Exception) -> bool:
-    """Whether there is no connection: an error of one has no statement."""
+    """Whether the connection failed: such an error has no statement."""
     return isinstance(error, DBAPIError) and error.statement is None
 
 
-def _fetch(
-    connection: Connection, wanted: Select[Any]
+def _stream_events(
+    connection: Connection, query: Select[Any]
 ) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
-    found = connection.execution_options(yield_per=_ROWS).execute(wanted)
+    found = connection.execution_options(yield_per=_ROWS).execute(query)
     for row in found.mappings():
         yield row["received_at"], _to_event(row)
 
@@ -544,7 +486,7 @@ def _to_heartbeat(row: RowMapping) -> Heartbeat:
         happened_at=row["happened_at"],
         version=row["version"],
         transport=row["transport"],
-        sources=tuple(ServedSource(**each) for each in row["sources"]),
+        sources=tuple(ServedSource(**source) for source in row["sources"]),
     )
 
 

@@ -1,6 +1,6 @@
-"""The tables of events and heartbeats, as programs use them.
+"""The schema of the event database, and its migration.
 
-The folder `revisions` makes them; a column that is added here needs a revision there.
+A change of a table needs a migration in the folder `revisions`.
 """
 
 from datetime import UTC, datetime
@@ -25,24 +25,22 @@ from sqlalchemy.dialects.postgresql import JSONB
 metadata = MetaData()
 
 Json = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
-"""An object that SQL can look into."""
+"""Queryable by SQL."""
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A moment with a time zone; SQLite keeps it in UTC and without one."""
+    """A timestamp with time zone; SQLite stores it in UTC without one."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Return what the database is given."""
         if value is None:
             return None
         moment = value.astimezone(UTC)
         return moment.replace(tzinfo=None) if dialect.name == "sqlite" else moment
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Return what the database has kept, in UTC."""
         if value is None:
             return None
         is_bare = dialect.name == "sqlite"
@@ -63,7 +61,6 @@ events = Table(
     Index("events_happened_at", "happened_at"),
     Index("events_received_at", "received_at"),
 )
-"""Each event once."""
 
 heartbeats = Table(
     "heartbeats",
@@ -78,7 +75,7 @@ heartbeats = Table(
 )
 """The newest heartbeat of each server and day."""
 
-kept_days = Table(
+roll_ups = Table(
     "kept_days",
     metadata,
     Column("day", Date, primary_key=True),
@@ -89,4 +86,4 @@ kept_days = Table(
     Column("received_until", UtcTime),
     Column("unfinished", LargeBinary),
 )
-"""The figures of a day, so that a report does not read its events again."""
+"""Daily roll-ups for reports."""

@@ -1,8 +1,4 @@
-"""Makes the tables of events, and changes older ones, while several servers start.
-
-Rule: a revision only adds. So the servers of the version before go on while the first
-one of a new version has changed the tables already, and after a step back.
-"""
+"""Schema migration, safe while several servers start."""
 
 import logging
 import threading
@@ -20,8 +16,7 @@ from skills_mcp.files.locks import acquire_lock
 
 logger = logging.getLogger(__name__)
 
-REVISIONS = Path(__file__).with_name("revisions")
-"""The folder of the revisions."""
+MIGRATIONS = Path(__file__).with_name("revisions")
 
 _VERSION_TABLE = "skills_mcp_revision"
 
@@ -29,34 +24,36 @@ _VERSION_TABLE = "skills_mcp_revision"
 _LOCK_KEY = 0x736B696C6C73
 
 # A revision of a large table may take minutes, and the other replicas wait for it.
-_WAIT_SECONDS = 300.0
+_LOCK_TIMEOUT_SECONDS = 300.0
 
 # Alembic keeps what it works on in a module: one database of a process at a time.
 _alembic = threading.Lock()
 
 
-def upgrade_schema(engine: Engine, revision: str = "head") -> None:
-    """Bring the tables to a revision; the first of several servers does it.  Blocking.
+def migrate_schema(engine: Engine, revision: str = "head") -> None:
+    """Migrate the tables; the first of several servers does it.  Blocking.
 
-    Tables of a newer version of this program are used as they are.
+    A migration only adds, and tables of a newer version are used as they are: so
+    servers of
+    the version before go on meanwhile, and after a rollback.
 
     Raises:
         OSError: The file of the database cannot be locked.
         SQLAlchemyError: The database cannot be reached, or refuses it.
     """
     configuration = Config()
-    configuration.set_main_option("script_location", str(REVISIONS).replace("%", "%%"))
+    configuration.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     script = ScriptDirectory.from_config(configuration)
-    ours = [each.revision for each in script.walk_revisions()]
-    with _exclusive(engine) as connection:
+    known = [migration.revision for migration in script.walk_revisions()]
+    with _begin_exclusive(engine) as connection:
         current = _read_revision(connection)
-        if current and current not in ours:
+        if current and current not in known:
             logger.warning(
                 "The tables of events were made by a newer version of this program "
                 "(revision %s), and are used as they are",
                 current,
             )
-        elif current != ours[0]:
+        elif current != known[0]:
             configuration.attributes["connection"] = connection
             configuration.attributes["version_table"] = _VERSION_TABLE
             with _alembic:
@@ -70,13 +67,16 @@ def _read_revision(connection: Connection) -> str | None:
 
 
 @contextmanager
-def _exclusive(engine: Engine) -> Iterator[Connection]:
-    """Yield a connection with one transaction, and keep all other servers out."""
+def _begin_exclusive(engine: Engine) -> Iterator[Connection]:
+    """Begin a transaction and exclude all other servers."""
     if engine.dialect.name == "sqlite":
         file = Path(engine.url.database or "")
         lock = file.with_name(f"{file.name}.lock")
-        with acquire_lock(lock, timeout_seconds=_WAIT_SECONDS), engine.begin() as held:
-            yield held
+        with (
+            acquire_lock(lock, timeout_seconds=_LOCK_TIMEOUT_SECONDS),
+            engine.begin() as locked,
+        ):
+            yield locked
         return
     with engine.begin() as connection:
         # It ends with the transaction, also behind a pool of connections, and when this

@@ -1,4 +1,4 @@
-"""What keeps the database of events in order while a server runs."""
+"""Background maintenance of the event database."""
 
 import logging
 import random
@@ -13,19 +13,20 @@ from skills_mcp.events.collector.event_store import EventStore
 logger = logging.getLogger(__name__)
 
 # A day is the finest step of the retention.
-_INTERVAL_SECONDS = 60 * 60.0
+_MAINTENANCE_SECONDS = 60 * 60.0
 
 # Replicas that were started together do not delete together.
 _JITTER = 0.2
 
 # Between two short transactions, so that what is being stored goes first.
-_PAUSE_SECONDS = 0.05
+_STEP_PAUSE_SECONDS = 0.05
 
 _FIRST_RETRY_SECONDS = 30.0
 
 
 async def repeat_hourly(
-    open_steps: Callable[[], Iterator[object]], pause_seconds: float = _PAUSE_SECONDS
+    open_steps: Callable[[], Iterator[object]],
+    pause_seconds: float = _STEP_PAUSE_SECONDS,
 ) -> None:
     """Run maintenance of the database each hour until cancelled.
 
@@ -34,7 +35,7 @@ async def repeat_hourly(
         pause_seconds: Between two steps.
     """
     while True:
-        seconds = _INTERVAL_SECONDS
+        seconds = _MAINTENANCE_SECONDS
         try:
             await run_steps(open_steps, pause_seconds)
         except EventStoreError as error:
@@ -46,7 +47,8 @@ async def repeat_hourly(
 
 
 async def run_steps(
-    open_steps: Callable[[], Iterator[object]], pause_seconds: float = _PAUSE_SECONDS
+    open_steps: Callable[[], Iterator[object]],
+    pause_seconds: float = _STEP_PAUSE_SECONDS,
 ) -> None:
     """Run one round on worker threads, with a pause after each step.
 

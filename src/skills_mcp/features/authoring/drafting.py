@@ -1,4 +1,4 @@
-"""A new skill in its place in the tree, valid from the first moment."""
+"""Scaffold a new skill with a valid frontmatter."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Literal
 
 from skills_mcp.errors import InvalidPathError, SkillNotWrittenError
-from skills_mcp.files.durable import sync_folder
+from skills_mcp.files.durable import fsync_folder
 from skills_mcp.files.paths import fold_name, parse_relative
 from skills_mcp.skills.file_tree import FolderTree
 from skills_mcp.skills.homes import Selection, find_layout
 from skills_mcp.skills.index import INDEX, ROOT
-from skills_mcp.skills.legal_names import derive_words, is_name
-from skills_mcp.skills.package import MAIN, is_main
+from skills_mcp.skills.legal_names import hyphenate, is_standard_name
+from skills_mcp.skills.package import SKILL_MD, is_skill_md
 
-Kind = Literal["rule", "package"]
+DraftKind = Literal["rule", "package"]
 
 _MARKDOWN = ".md"
 _PATH_HINT = "Write it like ui/react/forms: folders, then the name of the skill."
@@ -22,57 +22,49 @@ _PATH_HINT = "Write it like ui/react/forms: folders, then the name of the skill.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A skill that is to be written.
-
-    Attributes:
-        path: Where it stands in the tree, such as `ui/react/forms`.
-        kind: A rule file, or a package of the Agent Skills standard.
-        description: When an agent needs it; empty for one made of the path.
-        keywords: What a developer would type; none for those made of the path.
-    """
+    """Arguments for a new skill; empty fields are derived from the path."""
 
     path: str
-    kind: Kind = "rule"
+    kind: DraftKind = "rule"
     description: str = ""
     keywords: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSkill:
-    """A skill that has just been written."""
+    """Result of `write_draft`."""
 
     file: Path
     path: str
-    """Of the skill in the tree, as agents name it."""
-    kind: Kind
+    kind: DraftKind
     task: str
-    """The example task that finds it."""
+    """An example task routed to it."""
 
 
 def write_draft(folder: Path, draft: Draft) -> WrittenSkill:
-    """Write a skill below a folder with skills, and the folders above it.
+    """Write a skill below a folder, with its parent folders.
 
-    Nothing that exists is changed. A folder that keeps its skills in `skills/` gets it
-    there.
+    Existing files are never changed. A folder with a `skills/` layout gets it there.
 
     Raises:
-        InvalidPathError: The path is none that every system can have.
-        SkillNotWrittenError: Something is in its place, it would be hidden by another
-            skill, or the folder cannot be written.
+        InvalidPathError: The path is not portable.
+        SkillNotWrittenError: The path is taken, another skill would hide it, or the
+        folder
+            is not writable.
     """
     parts = _parse(draft)
     home = _find_home(folder)
-    for problem in _find_obstacles(home, parts, draft.kind):
+    for problem in _find_conflicts(home, parts, draft.kind):
         raise SkillNotWrittenError(problem)
-    place = home.joinpath(*parts)
+    target = home.joinpath(*parts)
     is_package = draft.kind == "package"
-    file = place / MAIN if is_package else place.with_name(f"{place.name}{_MARKDOWN}")
+    file = target / SKILL_MD if is_package else target.with_name(f"{target.name}{_MARKDOWN}")
     task, text = _compose(draft, parts)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8", newline="\n") as handle:
             handle.write(text)
-        sync_folder(file.parent)
+        fsync_folder(file.parent)
     except OSError as error:
         raise SkillNotWrittenError(
             f"{file} cannot be written: {error.strerror}. Nothing was changed."
@@ -81,7 +73,7 @@ def write_draft(folder: Path, draft: Draft) -> WrittenSkill:
 
 
 def _parse(draft: Draft) -> tuple[str, ...]:
-    path = draft.path.strip().strip("/").removesuffix(f"/{MAIN}")
+    path = draft.path.strip().strip("/").removesuffix(f"/{SKILL_MD}")
     try:
         parts = parse_relative(path.removesuffix(_MARKDOWN))
     except InvalidPathError as error:
@@ -96,16 +88,16 @@ def _require_legal_name(name: str) -> None:
         raise InvalidPathError(
             f"{name} is the rules of a folder, and no package. Leave --package out."
         )
-    if not is_name(name):
-        meant = derive_words(name)
-        more = f" Call it {meant}." if is_name(meant) else ""
+    if not is_standard_name(name):
+        meant = hyphenate(name)
+        more = f" Call it {meant}." if is_standard_name(meant) else ""
         raise InvalidPathError(
             "The name of a package has 1 to 64 of a-z, 0-9 and single hyphens." + more
         )
 
 
 def _find_home(folder: Path) -> Path:
-    """Return where the skills of a folder begin, which need not exist yet."""
+    """Locate the root folder of the skills; it may not exist yet."""
     if not folder.exists():
         return folder
     if not folder.is_dir():
@@ -114,22 +106,21 @@ def _find_home(folder: Path) -> Path:
     return folder / first.folder if first.folder else folder
 
 
-def _find_obstacles(home: Path, parts: Sequence[str], kind: Kind) -> Iterator[str]:
-    """Yield why a skill cannot stand at a path, the first reason first."""
+def _find_conflicts(home: Path, parts: Sequence[str], kind: DraftKind) -> Iterator[str]:
+    """Yield conflicts with existing files, most important first."""
     folder = home
     for number, part in enumerate(parts):
-        if any(map(is_main, _list(folder))):
+        if any(map(is_skill_md, _list_names(folder))):
             yield (
-                f"{folder} is a package, and what is in it are its files. "
-                "Put the skill beside it."
+                f"{folder} is a package, and what is in it are its files. Put the skill beside it."
             )
         is_last = number == len(parts) - 1
-        names = _list(folder)
+        names = _list_names(folder)
         folded = {fold_name(name): name for name in names}
-        wanted = (part, f"{part}{_MARKDOWN}")
-        same = [folded.get(fold_name(name)) for name in wanted]
+        expected = (part, f"{part}{_MARKDOWN}")
+        same = [folded.get(fold_name(name)) for name in expected]
         if is_last:
-            yield from _find_taken(folder, same, kind)
+            yield from _find_existing(folder, same, kind)
         elif same[1]:
             yield (
                 f"{folder / part} is the folder of the files of {folder / same[1]}, "
@@ -137,30 +128,28 @@ def _find_obstacles(home: Path, parts: Sequence[str], kind: Kind) -> Iterator[st
                 f"{folder / part / INDEX}{_MARKDOWN}, or take another path."
             )
         elif same[0] and same[0] != part:
-            yield (
-                f"{folder / same[0]} differs only in its spelling. Write it like that."
-            )
+            yield (f"{folder / same[0]} differs only in its spelling. Write it like that.")
         folder /= part
 
 
-def _find_taken(folder: Path, same: Sequence[str | None], kind: Kind) -> Iterator[str]:
+def _find_existing(folder: Path, same: Sequence[str | None], kind: DraftKind) -> Iterator[str]:
     own_folder, own_file = same
     if own_file:
         yield f"{folder / own_file} exists already. Edit it, or take another path."
     if own_folder and kind == "package":
         yield f"{folder / own_folder} exists already. Take another path."
     if own_folder and (folder / own_folder).is_dir() and kind == "rule":
-        place = folder / own_folder
-        if any(name.endswith(_MARKDOWN) for name in _list(place)):
+        existing = folder / own_folder
+        if any(name.endswith(_MARKDOWN) for name in _list_names(existing)):
             yield (
-                f"{place} holds skills, which would be hidden as files of the new one. "
+                f"{existing} holds skills, which would be hidden as files of the new one. "
                 f"For rules that hold for all of them, write {own_folder}/{INDEX}."
             )
 
 
-def _list(folder: Path) -> tuple[str, ...]:
+def _list_names(folder: Path) -> tuple[str, ...]:
     try:
-        return tuple(sorted(each.name for each in folder.iterdir()))
+        return tuple(sorted(entry.name for entry in folder.iterdir()))
     except (FileNotFoundError, NotADirectoryError):
         return ()
     except OSError as error:
@@ -170,8 +159,7 @@ def _list(folder: Path) -> tuple[str, ...]:
 
 
 def _compose(draft: Draft, parts: Sequence[str]) -> tuple[str, str]:
-    """Return an example task and the text of a file."""
-    named = [_speak(part) for part in parts if part not in {INDEX, ROOT}]
+    named = [_humanise(part) for part in parts if part not in {INDEX, ROOT}]
     subject, above = " ".join(named[-1:]), " ".join(named[:-1])
     keywords = [*draft.keywords] or subject.lower().split() or ["conventions"]
     task = " ".join(filter(None, ("change", above, *keywords)))
@@ -188,7 +176,7 @@ def _compose(draft: Draft, parts: Sequence[str]) -> tuple[str, str]:
     return task, f"---\n{_dump(head, is_package=draft.kind == 'package')}---\n{body}"
 
 
-def _speak(part: str) -> str:
+def _humanise(part: str) -> str:
     return part.replace("-", " ").replace("_", " ")
 
 

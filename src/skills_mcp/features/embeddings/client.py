@@ -1,7 +1,7 @@
-"""The provider of vectors, what it is asked, and what its replies must be.
+"""Client of an embedding provider: requests and validated replies.
 
-The only HTTP of embeddings. The API is that of OpenAI, which all supported providers
-have. NumPy and httpx are imported by the first request, and not with this module.
+The only HTTP of embeddings. All supported providers have the API of OpenAI. NumPy and
+httpx are imported by the first request, and not with this module.
 """
 
 import json
@@ -24,9 +24,9 @@ if TYPE_CHECKING:  # imported late: the first answer may not wait for them
     from numpy.typing import NDArray
 
 Vector: TypeAlias = "NDArray[np.float32]"
-"""The direction of a meaning; its length is 1."""
+"""A unit vector."""
 Matrix: TypeAlias = "NDArray[np.float32]"
-"""A vector in each row."""
+"""A unit vector per row."""
 
 _ADDRESSES = {
     "openai": "https://api.openai.com/v1",
@@ -41,49 +41,46 @@ MAX_DIMENSIONS = 8_192  # twice the longest that is known, 4,096
 
 # A number takes up to 25 characters with its comma; the rest is for the JSON around it.
 _BYTES_PER_NUMBER = 32
-_BYTES_AROUND = 65_536
+_BYTES_OF_JSON = 65_536
 
-_NOT_AS_AGREED = (
+_MALFORMED_REPLY = (
     *(ValueError, TypeError, KeyError, AttributeError),
     *(OverflowError, RecursionError),
 )
-"""What parsing raises if a reply has another form."""
 
 _OK = 200
 _REDIRECTS = range(300, 400)
 _FORBIDDEN = frozenset({401, 403})
 _SERVER_ERRORS = range(500, 600)
-_TOO_EARLY = frozenset({408, 425, 429})
+_RETRYABLE = frozenset({408, 425, 429})
 
-_MAX_SHOWN = 200
-"""How many characters of the message of a refusal are shown."""
+_MAX_MESSAGE_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
-    """Where texts are sent, and what vectors need in common to be compared."""
+class EmbeddingProvider:
+    """The address and the vector space of a provider."""
 
     address: str
     """Without `/embeddings` and without a slash at the end."""
     model: str
     dimensions: int
-    """How long a vector has to be; 0 leaves it to the model."""
+    """Requested length of a vector; 0 leaves it to the model."""
     key: str = field(default="", repr=False)
     """Empty if none is needed.  It is in no file, log, error or URL."""
     key_name: str = ""
-    """The environment variable that the key came from."""
 
     def space(self) -> str:
-        """Return the name of the space in which vectors can be compared."""
+        """Name the vector space; only vectors of one space are comparable."""
         parts = (self.address, self.model, str(self.dimensions))
         return sha256("\0".join(parts).encode()).hexdigest()[:16]
 
     def digest(self, text: str) -> bytes:
-        """Return the name of the vector of a text: 32 bytes, the same everywhere."""
+        """Hash a text to the key of its vector: 32 bytes, the same everywhere."""
         return sha256(f"{self.space()}\0{text}".encode()).digest()
 
     def find_fault(self) -> str:
-        """Return what is wrong with the key; empty if nothing is."""
+        """Check the key; the message is empty if it is usable."""
         if not self.key_name:
             return ""
         if not self.key:
@@ -92,8 +89,10 @@ class Provider:
         return "" if is_fit else f"The value of {self.key_name} cannot be a key."
 
 
-def derive_provider(rules: Embedding, environment: Mapping[str, str]) -> Provider:
-    """Return the provider of a configuration that is not `none`.
+def derive_embedding_provider(
+    rules: Embedding, environment: Mapping[str, str]
+) -> EmbeddingProvider:
+    """Derive the provider from a configuration other than `none`.
 
     Raises:
         ConfigError: An address or a model is missing.
@@ -107,11 +106,10 @@ def derive_provider(rules: Embedding, environment: Mapping[str, str]) -> Provide
         )
     if not model:
         raise ConfigError(
-            "embedding.model: the provider openai-compatible needs the name of a model "
-            "that it has"
+            "embedding.model: the provider openai-compatible needs the name of a model that it has"
         )
     name, key = _find_key(rules, environment)
-    return Provider(
+    return EmbeddingProvider(
         address=address.rstrip("/"),
         model=model,
         dimensions=rules.dimensions,
@@ -131,14 +129,7 @@ def _find_key(rules: Embedding, environment: Mapping[str, str]) -> tuple[str, st
 
 
 class EmbeddingError(Exception):
-    """There are no vectors.  Never leaves this package: words decide instead.
-
-    Args:
-        message: What to do, without any secret.
-        is_passing: Whether the same request may succeed later.
-        retry_after_seconds: When the provider wants to be asked again; None if it does
-            not say.
-    """
+    """No vectors; no secret in the message. Stays in this package: words decide."""
 
     def __init__(
         self,
@@ -152,38 +143,31 @@ class EmbeddingError(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
-class Client:
-    """A connection to one provider; safe to use from several threads."""
+class EmbeddingClient:
+    """Connection pool to one provider; thread-safe."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: EmbeddingProvider) -> None:
         self._provider = provider
         self._opened: httpx.Client | None = None
         self._guard = Lock()
 
     def embed(self, texts: Sequence[str], *, timeout_seconds: float) -> Matrix:
-        """Send texts, and return the vector of each.  Blocking.
+        """Embed non-empty texts. Blocking.
 
-        One request, never repeated, and no redirect is followed: the key and the
-        texts go to the configured address only.
-
-        Args:
-            texts: At least one; none of them empty.
-            timeout_seconds: For connecting, and again for the reply.  Looking up the
-                address of a host is not limited by it.
+        One request, never repeated, and no redirect is followed: the key and the texts
+        go to the configured address only. The timeout is for connecting, and again for
+        the reply; DNS look-ups are not limited by it.
 
         Raises:
-            EmbeddingError: There are no vectors, or they cannot be used.
+            EmbeddingError: No vectors, or unusable ones.
         """
         request: dict[str, Any] = {"model": self._provider.model, "input": list(texts)}
         if self._provider.dimensions:
             request["dimensions"] = self._provider.dimensions
-        body = self._post(request, derive_max_bytes(len(texts)), timeout_seconds)
-        return parse_vectors(
-            body, count=len(texts), dimensions=self._provider.dimensions
-        )
+        body = self._post(request, limit_reply_bytes(len(texts)), timeout_seconds)
+        return parse_vectors(body, count=len(texts), dimensions=self._provider.dimensions)
 
     def close(self) -> None:
-        """Close the connections.  Another request opens new ones."""
         with self._guard:
             if self._opened:
                 self._opened.close()
@@ -203,11 +187,11 @@ class Client:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise EmbeddingError(
-                f"{self._host()} cannot be reached: {self._without_key(reason)}",
+                f"{self._host()} cannot be reached: {self._redact_key(reason)}",
                 is_passing=True,
             ) from None
         if answer.status_code != _OK:
-            raise self._refused(answer, body)
+            raise self._to_error(answer, body)
         return body
 
     def _open(self) -> "httpx.Client":
@@ -229,23 +213,21 @@ class Client:
         signed = {"Authorization": f"Bearer {key}"} if key else {}
         return {"Content-Type": "application/json", **signed}
 
-    def _refused(self, answer: "httpx.Response", body: bytes) -> EmbeddingError:
+    def _to_error(self, answer: "httpx.Response", body: bytes) -> EmbeddingError:
         status = answer.status_code
         if status in _FORBIDDEN:
-            named = self._provider.key_name or "embedding.api_key_env"
+            variable = self._provider.key_name or "embedding.api_key_env"
             # The message of the provider may show parts of the key.
-            return EmbeddingError(
-                f"{self._host()} answers {status}: check the key in {named}"
-            )
+            return EmbeddingError(f"{self._host()} answers {status}: check the key in {variable}")
         if status in _REDIRECTS:
             return EmbeddingError(
                 f"{self._host()} answers {status}, a redirect, which is not followed: "
                 "correct embedding.base_url"
             )
-        said = self._without_key(_parse_error_message(body))
+        message = self._redact_key(_parse_error_message(body))
         return EmbeddingError(
-            f"{self._host()} answers {status}{said and f': {said}'}",
-            is_passing=status in _TOO_EARLY or status in _SERVER_ERRORS,
+            f"{self._host()} answers {status}{message and f': {message}'}",
+            is_passing=status in _RETRYABLE or status in _SERVER_ERRORS,
             retry_after_seconds=parse_retry_after(
                 answer.headers.get("Retry-After"), datetime.now(UTC)
             ),
@@ -254,28 +236,22 @@ class Client:
     def _host(self) -> str:
         return self._provider.address.partition("://")[2].partition("/")[0]
 
-    def _without_key(self, text: str) -> str:
+    def _redact_key(self, text: str) -> str:
         key = self._provider.key
         return text.replace(key, "***") if key else text
 
 
-def make_sendable(text: str) -> str:
-    """Return a text without lone surrogates, which JSON parsers may refuse."""
+def remove_surrogates(text: str) -> str:
+    """Replace lone surrogates, refused by some JSON parsers."""
     return text.encode("utf-8", "replace").decode().strip()
 
 
-def derive_max_bytes(count: int) -> int:
-    """Return how many bytes the reply to a request for `count` vectors may have."""
-    return _BYTES_AROUND + count * MAX_DIMENSIONS * _BYTES_PER_NUMBER
+def limit_reply_bytes(count: int) -> int:
+    return _BYTES_OF_JSON + count * MAX_DIMENSIONS * _BYTES_PER_NUMBER
 
 
 def parse_vectors(body: bytes, *, count: int, dimensions: int) -> Matrix:
-    """Return the vectors of a reply, in the order of the request, each of length 1.
-
-    Args:
-        body: JSON as OpenAI's API answers.
-        count: How many texts were sent.
-        dimensions: How many numbers each vector must have; 0 for any.
+    """Parse a reply to unit vectors, in the order of the request; 0 is any dimension.
 
     Raises:
         EmbeddingError: The reply is anything else.
@@ -283,15 +259,14 @@ def parse_vectors(body: bytes, *, count: int, dimensions: int) -> Matrix:
     import numpy as np
 
     try:
-        rows = _rows(json.loads(body, parse_constant=_refuse), count)
+        rows = _rows(json.loads(body, parse_constant=_refuse_constant), count)
         return _normalise(np.array(rows, np.float64), dimensions)
-    except _NOT_AS_AGREED as error:
+    except _MALFORMED_REPLY as error:
         reason = str(error) if isinstance(error, _NoVectorsError) else "no vectors"
         raise EmbeddingError(f"the reply cannot be used: {reason}") from None
 
 
 def _read(answer: "httpx.Response", max_bytes: int, timeout_seconds: float) -> bytes:
-    """Read a reply, if it is neither too long nor too slow."""
     ends_at = time.monotonic() + timeout_seconds
     body = bytearray()
     for part in answer.iter_bytes():
@@ -304,19 +279,18 @@ def _read(answer: "httpx.Response", max_bytes: int, timeout_seconds: float) -> b
 
 
 def _parse_error_message(body: bytes) -> str:
-    """Return the message of an error reply; empty if there is none."""
     try:
         message = json.loads(body)["error"]["message"]
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         return ""
-    return " ".join(message.split())[:_MAX_SHOWN] if isinstance(message, str) else ""
+    return " ".join(message.split())[:_MAX_MESSAGE_CHARACTERS] if isinstance(message, str) else ""
 
 
 class _NoVectorsError(ValueError):
-    """Says what is wrong without a word of the reply."""
+    """Describes the fault without a word of the reply."""
 
 
-def _refuse(constant: str) -> None:
+def _refuse_constant(constant: str) -> None:
     raise _NoVectorsError(f"it holds {constant}")
 
 
@@ -325,9 +299,9 @@ def _rows(reply: Any, count: int) -> list[list[float]]:
     if not isinstance(items, list) or len(items) != count:
         raise _NoVectorsError(f"it does not hold {count} vectors")
     ordered: dict[int, list[float]] = {}
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         # Not every server numbers them; then the order is that of the request.
-        ordered[item.get("index", place)] = item["embedding"]
+        ordered[item.get("index", position)] = item["embedding"]
     if ordered.keys() != set(range(count)):
         raise _NoVectorsError("the numbers of its vectors are wrong")
     rows = [ordered[number] for number in range(count)]
@@ -349,8 +323,8 @@ def _normalise(matrix: "NDArray[np.float64]", dimensions: int) -> Matrix:
 
     length = matrix.shape[1]
     if not 0 < length <= MAX_DIMENSIONS or (dimensions and length != dimensions):
-        wanted = dimensions or f"1 to {MAX_DIMENSIONS}"
-        raise _NoVectorsError(f"its vectors have {length} dimensions, not {wanted}")
+        expected = dimensions or f"1 to {MAX_DIMENSIONS}"
+        raise _NoVectorsError(f"its vectors have {length} dimensions, not {expected}")
     largest = np.abs(matrix).max(axis=1, keepdims=True)
     if not np.isfinite(largest).all() or not largest.all():
         raise _NoVectorsError("one of its vectors has no direction")

@@ -13,34 +13,29 @@ from skills_mcp.config import Embedding
 from skills_mcp.skills.model import Skill
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for numpy
-    from skills_mcp.features.embeddings.client import Client, Provider
-    from skills_mcp.features.embeddings.fused import TaskVectors
+    from skills_mcp.features.embeddings.client import EmbeddingClient, EmbeddingProvider
+    from skills_mcp.features.embeddings.fused import QueryEmbedder
     from skills_mcp.features.embeddings.skill_vectors import SkillVectors
 
 logger = logging.getLogger(__name__)
 
 
-def open_embedding(
+def open_embedder(
     rules: Embedding, environment: Mapping[str, str], cache: Path
 ) -> "Embedder | None":
-    """Return the embedder, or None if the operator has not switched it on.
+    """Open the embedder; None if the operator has not switched it on.
 
     Nothing heavy is imported, and nothing is sent or written yet. A missing key is a
     warning and no error: words still find skills.
-
-    Args:
-        rules: The operator's configuration.
-        environment: Holds the key.
-        cache: The folder of files that may be deleted.
 
     Raises:
         ConfigError: An address or a model is missing.
     """
     if rules.provider == "none" or not rules.weight:
         return None
-    from skills_mcp.features.embeddings.client import derive_provider
+    from skills_mcp.features.embeddings.client import derive_embedding_provider
 
-    provider = derive_provider(rules, environment)
+    provider = derive_embedding_provider(rules, environment)
     if fault := provider.find_fault():
         logger.warning("Tasks are compared by their words alone: %s", fault)
         return None
@@ -48,28 +43,22 @@ def open_embedding(
 
 
 class Embedder:
-    """Turns skills and tasks into vectors of one provider.
+    """Embeds skills and tasks in the vector space of one provider."""
 
-    Args:
-        provider: The provider of the vectors.
-        rules: The operator's configuration.
-        folder: The cache of vectors.
-    """
-
-    def __init__(self, provider: "Provider", rules: Embedding, folder: Path) -> None:
+    def __init__(self, provider: "EmbeddingProvider", rules: Embedding, folder: Path) -> None:
         self._provider = provider
         self._rules = rules
         self._folder = folder
         self._guard = Lock()
-        self._opened: tuple[Client, TaskVectors] | None = None
+        self._opened: tuple[EmbeddingClient, QueryEmbedder] | None = None
 
     @property
     def secret(self) -> str:
-        """The key, for a log that must never show it; empty if there is none."""
+        """The key, to redact it in logs; empty without one."""
         return self._provider.key
 
-    def vectors_of(self, skills: Sequence[Skill]) -> "SkillVectors":
-        """Return the vectors of skills in path order; `prepare` gets them."""
+    def make_vectors(self, skills: Sequence[Skill]) -> "SkillVectors":
+        """Make the vectors of skills in path order; `prepare` fetches them."""
         from skills_mcp.features.embeddings.skill_vectors import SkillVectors
         from skills_mcp.features.embeddings.vector_store import VectorStore
 
@@ -79,28 +68,26 @@ class Embedder:
             provider=self._provider,
             rules=self._rules,
             client=client,
-            task_vectors=task_vectors,
+            query_embedder=task_vectors,
             store=VectorStore(self._folder, self._provider.space()),
         )
 
     def close(self) -> None:
-        """Close the connections to the provider."""
         with self._guard:
             if self._opened:
                 self._opened[0].close()
 
-    def _open(self) -> "tuple[Client, TaskVectors]":
-        """Return the client and the vectors of tasks, which all snapshots share."""
-        from skills_mcp.features.embeddings.client import Client
-        from skills_mcp.features.embeddings.fused import TaskVectors
+    def _open(self) -> "tuple[EmbeddingClient, QueryEmbedder]":
+        from skills_mcp.features.embeddings.client import EmbeddingClient
+        from skills_mcp.features.embeddings.fused import QueryEmbedder
 
         with self._guard:
             if self._opened is None:
-                client = Client(self._provider)
+                client = EmbeddingClient(self._provider)
                 seconds = self._rules.timeout_seconds
                 self._opened = (
                     client,
-                    TaskVectors(
+                    QueryEmbedder(
                         lambda text: client.embed([text], timeout_seconds=seconds)[0],
                         seconds,
                     ),

@@ -1,4 +1,4 @@
-"""The vectors of one snapshot's skills: from the cache, or from the provider."""
+"""Vectors of skills."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,18 +11,22 @@ import numpy as np
 
 from skills_mcp.config import Embedding
 from skills_mcp.features.embeddings.client import (
-    Client,
+    EmbeddingClient,
     EmbeddingError,
+    EmbeddingProvider,
     Matrix,
-    Provider,
     Vector,
-    make_sendable,
+    remove_surrogates,
 )
-from skills_mcp.features.embeddings.fused import FusedMatcher, Meanings, TaskVectors
+from skills_mcp.features.embeddings.fused import (
+    HybridMatcher,
+    QueryEmbedder,
+    VectorIndex,
+)
 from skills_mcp.features.embeddings.vector_store import VectorStore
-from skills_mcp.processes.retry import derive_pause
+from skills_mcp.processes.retry import derive_backoff
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.seen_skills import SeenSkills
+from skills_mcp.routing.seen_skills import VisibleSkills
 from skills_mcp.skills.model import Skill
 
 logger = logging.getLogger(__name__)
@@ -39,7 +43,7 @@ _PAUSE_SECONDS = 300.0
 
 # At most so many vectors are lost if this process dies. The log tells the progress as
 # often.
-_SAVED_TOGETHER = 1_024
+_VECTORS_PER_FILE = 1_024
 
 # Measured: a longer part of the body adds little, and many models read no more
 # than 512 tokens.
@@ -49,35 +53,24 @@ MAX_BODY_CHARACTERS = 1_500
 _MAX_DESCRIPTION_CHARACTERS = 1_500
 
 
-def compose_skill_text(skill: Skill) -> str:
-    """Return what is sent for a skill: name, description and start of the body."""
+def compose_embedded_text(skill: Skill) -> str:
     name = skill.name.replace("-", " ").replace("_", " ")
     description = skill.description[:_MAX_DESCRIPTION_CHARACTERS]
     body = skill.body[:MAX_BODY_CHARACTERS]
-    return make_sendable(f"{name}\n{description}\n{body}")
+    return remove_surrogates(f"{name}\n{description}\n{body}")
 
 
 class SkillVectors:
-    """The vectors of a set of skills; until `prepare` has got them, words decide alone.
-
-    Args:
-        skills: In path order.
-        provider: The provider of the vectors.
-        rules: The operator's configuration.
-        client: Speaks to the provider.
-        task_vectors: Asks for the vector of a task.
-        store: The cache of vectors.
-        wait: Waits for some seconds; returns true to give up instead.
-    """
+    """The vectors of a set of skills; until `prepare` is done, words decide alone."""
 
     def __init__(  # noqa: PLR0913 - the parts that bootstrap would otherwise know
         self,
         skills: Sequence[Skill],
         *,
-        provider: Provider,
+        provider: EmbeddingProvider,
         rules: Embedding,
-        client: Client,
-        task_vectors: TaskVectors,
+        client: EmbeddingClient,
+        query_embedder: QueryEmbedder,
         store: VectorStore,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
@@ -85,79 +78,71 @@ class SkillVectors:
         self._provider = provider
         self._rules = rules
         self._client = client
-        self._task_vectors = task_vectors
+        self._query_embedder = query_embedder
         self._store = store
         self._closed = Event()
         self._wait = wait or self._closed.wait
-        self._meanings: Meanings | None = None
-        self._seen: WeakKeyDictionary[SeenSkills, Meanings] = WeakKeyDictionary()
+        self._vectors: VectorIndex | None = None
+        self._seen: WeakKeyDictionary[VisibleSkills, VectorIndex] = WeakKeyDictionary()
 
     @property
     def is_ready(self) -> bool:
-        """Whether meanings are compared."""
-        return self._meanings is not None
+        return self._vectors is not None
 
-    def fuse(self, matcher: Matcher, seen: SeenSkills | None = None) -> Matcher:
-        """Return a matcher that compares meanings, too, as soon as it can.
-
-        A matcher of the keyword algorithm is returned as it is.
-
-        Args:
-            matcher: Compares words.
-            seen: Which of the skills are seen; None for all.
-        """
+    def to_hybrid(self, matcher: Matcher, seen: VisibleSkills | None = None) -> Matcher:
+        """Wrap a ranked matcher in a hybrid one; keep a keyword matcher."""
         if matcher.algorithm == "keyword":
             return matcher
-        return FusedMatcher(
+        return HybridMatcher(
             matcher,
             seen.skills if seen else self._skills,
-            meanings=partial(self._find_meanings, seen),
-            task_vectors=self._task_vectors,
+            find_vectors=partial(self._find_vectors, seen),
+            query_embedder=self._query_embedder,
             weight=self._rules.weight,
             model=self._provider.model,
             seen=seen,
         )
 
-    def _find_meanings(self, seen: SeenSkills | None) -> Meanings | None:
-        """Return the vectors of the skills that are seen; None until there are any."""
-        if seen is None or self._meanings is None:
-            return self._meanings
+    def _find_vectors(self, seen: VisibleSkills | None) -> VectorIndex | None:
+        if seen is None or self._vectors is None:
+            return self._vectors
         if seen not in self._seen and len(seen):
-            self._seen[seen] = self._meanings.seen(seen)
+            self._seen[seen] = self._vectors.seen(seen)
         return self._seen.get(seen)
 
     def prepare(self) -> bool:
-        """Get the vectors of all skills; return whether that succeeded.  Takes long.
+        """Fetch the vectors of all skills; return the success. Takes long.
 
-        It tries again until it succeeds, is closed, or the operator has to change
-        something. Never raises: words find skills without it.
+        Retries until it succeeds, is closed, or the operator has to change something.
+        Never raises: words find skills without it.
         """
-        told = ""
+        logged = ""
         while not self._closed.is_set():
             try:
                 return self._prepare()
             except EmbeddingError as error:
-                if str(error) != told:
-                    told = str(error)
+                if str(error) != logged:
+                    logged = str(error)
                     logger.warning("There are no vectors of the skills: %s", error)
                 if not error.is_passing or self._wait(_PAUSE_SECONDS):
                     return False
         return False
 
     def close(self) -> None:
-        """Let `prepare` end at its next step: the skills are not served any more."""
+        """Stop `prepare` at its next step: the skills are not served any more."""
         self._closed.set()
 
     def _prepare(self) -> bool:
         digests = [
-            self._provider.digest(compose_skill_text(each)) for each in self._skills
+            self._provider.digest(compose_embedded_text(skill_to_embed))
+            for skill_to_embed in self._skills
         ]
         if not digests:
             return False
         matrix = self._store.load(digests)
         if matrix is None:
-            with self._store.exclusive(self._wait) as is_held:
-                if not is_held:
+            with self._store.exclusive(self._wait) as has_lock:
+                if not has_lock:
                     return False
                 # Look again: the process that held the lock may have asked, too.
                 matrix = self._store.load(digests)
@@ -165,24 +150,23 @@ class SkillVectors:
                     matrix = self._build(digests)
         if matrix is None:
             return False
-        self._meanings = Meanings.of([skill.path for skill in self._skills], matrix)
+        self._vectors = VectorIndex.of([skill.path for skill in self._skills], matrix)
         logger.info("Comparing meanings of %d skills", len(digests))
         return True
 
     def _build(self, digests: Sequence[bytes]) -> "Matrix | None":
-        """Ask for the vectors that are not in the cache; None if this is closed."""
-        wanted = {digest: number for number, digest in enumerate(digests)}
-        known = self._store.collect(wanted)
-        missing = {key: at for key, at in wanted.items() if key not in known}
+        numbers = {digest: number for number, digest in enumerate(digests)}
+        known = self._store.collect(numbers)
+        missing = {key: at for key, at in numbers.items() if key not in known}
         parts: list[Path | None] = []
         if missing:
             host = self._provider.address
             logger.info("Sending %d skills to %s", len(missing), host)
-        for fresh in self._ask_for(missing):
+        for fresh in self._fetch_batches(missing):
             known |= fresh
             parts.append(self._store.save(list(fresh), np.stack(list(fresh.values()))))
-            logger.info("%d of %d skills have vectors", len(known), len(wanted))
-        if known.keys() != wanted.keys():
+            logger.info("%d of %d skills have vectors", len(known), len(numbers))
+        if known.keys() != numbers.keys():
             return None
         if len({len(vector) for vector in known.values()}) > 1:
             self._store.forget()
@@ -195,14 +179,13 @@ class SkillVectors:
         mapped = self._store.load(digests)
         return matrix if mapped is None else mapped
 
-    def _ask_for(self, missing: Mapping[bytes, int]) -> Iterator[dict[bytes, Vector]]:
-        """Yield the vectors of skills, many at a time; stop early if this is closed."""
+    def _fetch_batches(self, missing: Mapping[bytes, int]) -> Iterator[dict[bytes, Vector]]:
         fresh: dict[bytes, Vector] = {}
         keys, size = list(missing), self._rules.batch_size
         for batch in (keys[at : at + size] for at in range(0, len(keys), size)):
-            texts = [compose_skill_text(self._skills[missing[key]]) for key in batch]
+            texts = [compose_embedded_text(self._skills[missing[key]]) for key in batch]
             try:
-                vectors = None if self._closed.is_set() else self._ask(texts)
+                vectors = None if self._closed.is_set() else self._fetch(texts)
             except EmbeddingError:
                 if fresh:
                     yield fresh  # what was paid for is kept
@@ -210,25 +193,24 @@ class SkillVectors:
             if vectors is None:
                 break
             fresh |= dict(zip(batch, vectors, strict=True))
-            if len(fresh) >= _SAVED_TOGETHER:
+            if len(fresh) >= _VECTORS_PER_FILE:
                 yield fresh
                 fresh = {}
         if fresh:
             yield fresh
 
-    def _ask(self, texts: Sequence[str]) -> "Matrix | None":
-        """Ask a few times; None if this is closed."""
+    def _fetch(self, texts: Sequence[str]) -> "Matrix | None":
         for attempt in range(_ATTEMPTS):
             try:
                 return self._client.embed(texts, timeout_seconds=_TIMEOUT_SECONDS)
             except EmbeddingError as error:
                 if not error.is_passing or attempt == _ATTEMPTS - 1:
                     raise
-                pause = derive_pause(
+                pause = derive_backoff(
                     attempt + 1,
                     first_seconds=_FIRST_PAUSE_SECONDS,
                     longest_seconds=_PAUSE_SECONDS,
-                    asked_seconds=error.retry_after_seconds,
+                    retry_after_seconds=error.retry_after_seconds,
                 )
                 if self._wait(pause):
                     return None

@@ -1,4 +1,4 @@
-"""Vectors on disk, so that each text is sent once, by the first process that needs it.
+"""Vectors of skills, cached on disk: one process sends each text once.
 
 ```text
 <cache>/embeddings/<space>/     0700; one per address, model and dimensions
@@ -6,9 +6,9 @@
   <digest>.npy                  vectors with the digests of their texts
 ```
 
-A file never changes once it has its name, and its name says which texts it is for. It
-ends with the CRC-32 of all before, and is read into memory: a process that maps a file
-is killed (SIGBUS) when another one shortens it.
+A file never changes once it has its name, a hash of its keys. It ends with the CRC-32
+of all before, and is read into memory: a process with a mapped file is killed (SIGBUS)
+when another one shortens it.
 """
 
 import logging
@@ -28,12 +28,17 @@ from numpy.lib.format import read_array
 from numpy.typing import NDArray
 
 from skills_mcp.features.embeddings.client import MAX_DIMENSIONS, Matrix, Vector
-from skills_mcp.files.durable import NEW_PREFIX, replacing
-from skills_mcp.files.locks import FileLock, LifeSigns, acquire_lock, showing_life
+from skills_mcp.files.durable import NEW_PREFIX, atomic_write
+from skills_mcp.files.locks import (
+    FileLock,
+    StaleLockDetector,
+    acquire_lock,
+    lock_heartbeat,
+)
 
 logger = logging.getLogger(__name__)
 
-Table = NDArray[np.void]
+VectorTable = NDArray[np.void]
 """Records of a `key` and a `vector`."""
 
 _KEY_BYTES = 32
@@ -43,33 +48,24 @@ _CHECKSUM_BYTES = 4
 MAX_CACHE_BYTES = 512 * 1024 * 1024
 
 # A file that is unfinished for so long was left by a process that has died.
-_LEFTOVER_SECONDS = 60 * 60.0
+_ABANDONED_SECONDS = 60 * 60.0
 
 _POLL_SECONDS = 0.5
-_ROUNDING = 1e-3
-"""How far from 1 the length of a vector may be."""
+_LENGTH_TOLERANCE = 1e-3
 
 
 class VectorStore:
-    """The vectors of one space.  Every method is safe between processes.
+    """The cached vectors of one space. Every method is safe between processes."""
 
-    Args:
-        root: The folder of all spaces.
-        space: The name of the space: one per address, model and dimensions.
-        max_bytes: How large all spaces together may be.
-    """
-
-    def __init__(
-        self, root: Path, space: str, max_bytes: int = MAX_CACHE_BYTES
-    ) -> None:
+    def __init__(self, root: Path, space: str, max_bytes: int = MAX_CACHE_BYTES) -> None:
         self._root = root
         self._directory = root / space
         self._max_bytes = max_bytes
 
     def load(self, keys: Sequence[bytes]) -> "Matrix | None":
-        """Return the vectors of exactly these texts, if there is a file of them."""
+        """Load the vectors of exactly these texts, if there is such a file."""
         path = self._file(keys)
-        table = _open(path)
+        table = _open_or_discard(path)
         if table is None:
             return None
         if table["key"].tobytes() != b"".join(keys):
@@ -80,12 +76,12 @@ class VectorStore:
         matrix: Matrix = table["vector"]
         return matrix
 
-    def collect(self, wanted: Collection[bytes]) -> dict[bytes, Vector]:
-        """Return the vectors of these texts from all files, if they have one length."""
+    def collect(self, keys: Collection[bytes]) -> dict[bytes, Vector]:
+        """Collect the vectors of these texts from all files of the same dimensions."""
         found: dict[bytes, Vector] = {}
         length = 0
         for path in self._newest_first():
-            table = _open(path)
+            table = _open_or_discard(path)
             if table is None:
                 continue
             vectors: Matrix = table["vector"]
@@ -93,12 +89,12 @@ class VectorStore:
             if vectors.shape[1] != length:
                 continue  # of a model that has changed under the same name
             for number, key in enumerate(map(bytes, table["key"])):
-                if key in wanted:
+                if key in keys:
                     found.setdefault(key, vectors[number])
         return found
 
     def save(self, keys: Sequence[bytes], matrix: Matrix) -> Path | None:
-        """Write vectors, so that `load` and `collect` find them.
+        """Write vectors for `load` and `collect`.
 
         Returns:
             The file, or None if the disk did not take it.
@@ -108,7 +104,7 @@ class VectorStore:
         table["key"] = np.frombuffer(b"".join(keys), np.uint8).reshape(-1, _KEY_BYTES)
         table["vector"] = matrix
         try:
-            _write(path, table)
+            _write_table(path, table)
             self._prune(path)
         except OSError as error:
             logger.warning("The vectors are not kept: %s", error.strerror)
@@ -116,7 +112,6 @@ class VectorStore:
         return path
 
     def forget(self) -> None:
-        """Delete every vector of this space."""
         for path in self._newest_first():
             _discard(path)
 
@@ -128,47 +123,46 @@ class VectorStore:
         process was stopped, or the disk has no locks, it counts as held: at worst a
         text is sent twice.
         """
-        is_held = True
+        has_lock = True
         lock: FileLock | None = None
         path = self._directory / "lock"
-        signs = LifeSigns(path)
+        signs = StaleLockDetector(path)
         try:
             lock = acquire_lock(
                 path,
                 timeout_seconds=math.inf,
-                wait=lambda _: wait(_POLL_SECONDS) or signs.look(),
+                wait=lambda _: wait(_POLL_SECONDS) or signs.check_holder(),
             )
         except BlockingIOError:
-            is_held = signs.are_missing
+            has_lock = signs.is_stale
         except OSError as error:
             logger.debug("Asking for vectors without a lock: %s", error)
         if lock is None:
-            yield is_held
+            yield has_lock
             return
-        with lock, showing_life(lock):
-            yield is_held
+        with lock, lock_heartbeat(lock):
+            yield has_lock
 
     def _file(self, keys: Sequence[bytes]) -> Path:
         name = sha256(b"".join(keys)).hexdigest()[:32]
         return self._directory / f"{name}.npy"
 
     def _newest_first(self) -> list[Path]:
-        return [path for _, _, path in _listing(self._directory)]
+        return [path for _, _, path in _list_newest_first(self._directory)]
 
-    def _prune(self, kept: Path) -> None:
-        """Delete the files that were not used for longest, if all are too large."""
+    def _prune(self, current: Path) -> None:
         files = sorted(
-            (entry for folder in self._root.iterdir() for entry in _listing(folder)),
+            (entry for folder in self._root.iterdir() for entry in _list_newest_first(folder)),
             reverse=True,
         )
         size = 0
         for _, size_bytes, path in files:
             size += size_bytes
-            if size > self._max_bytes and path != kept:
+            if size > self._max_bytes and path != current:
                 _discard(path)
         for leftover in self._directory.glob(f"{NEW_PREFIX}*"):
             with suppress(OSError):
-                if time.time() - leftover.stat().st_mtime > _LEFTOVER_SECONDS:
+                if time.time() - leftover.stat().st_mtime > _ABANDONED_SECONDS:
                     leftover.unlink()
 
 
@@ -177,8 +171,7 @@ def _record(length: int) -> np.dtype[np.void]:
     return np.dtype(fields)
 
 
-def _listing(folder: Path) -> list[tuple[float, int, Path]]:
-    """Return when each file was last used, its size, and it; the newest first."""
+def _list_newest_first(folder: Path) -> list[tuple[float, int, Path]]:
     entries = []
     for path in folder.glob("*.npy"):
         with suppress(OSError):
@@ -187,10 +180,9 @@ def _listing(folder: Path) -> list[tuple[float, int, Path]]:
     return sorted(entries, reverse=True)
 
 
-def _open(path: Path) -> Table | None:
-    """Read a file; one that is damaged is deleted."""
+def _open_or_discard(path: Path) -> VectorTable | None:
     try:
-        return _read(path)
+        return _read_table(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
@@ -198,19 +190,18 @@ def _open(path: Path) -> Table | None:
         return None
 
 
-def _read(path: Path) -> Table:
+def _read_table(path: Path) -> VectorTable:
     data = path.read_bytes()
-    whole, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
-    if crc32(whole).to_bytes(_CHECKSUM_BYTES) != checksum:
+    content, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    if crc32(content).to_bytes(_CHECKSUM_BYTES) != checksum:
         raise ValueError(f"{path} changed since it was written")
-    table: Table = read_array(BytesIO(whole), allow_pickle=False)
+    table: VectorTable = read_array(BytesIO(content), allow_pickle=False)
     if not _is_usable(table):
         raise ValueError(f"{path} holds no vectors")
     return table
 
 
 def _is_usable(table: Any) -> bool:
-    """Whether it holds vectors of length 1."""
     names = getattr(table, "dtype", np.dtype(bool)).names
     if names != ("key", "vector") or table.ndim != 1 or not len(table):
         return False
@@ -220,17 +211,16 @@ def _is_usable(table: Any) -> bool:
     vectors = table["vector"]
     with np.errstate(all="ignore"):  # the numbers of another version may be anything
         squares = np.einsum("nd,nd->n", vectors, vectors)
-        return bool((np.abs(squares - 1) < _ROUNDING).all())
+        return bool((np.abs(squares - 1) < _LENGTH_TOLERANCE).all())
 
 
-def _write(path: Path, table: Table) -> None:
-    """Write a file that is whole as soon as it has its name."""
+def _write_table(path: Path, table: VectorTable) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    whole = BytesIO()
-    np.save(whole, table, allow_pickle=False)
-    with replacing(path) as handle:
-        handle.write(whole.getbuffer())
-        handle.write(crc32(whole.getbuffer()).to_bytes(_CHECKSUM_BYTES))
+    content = BytesIO()
+    np.save(content, table, allow_pickle=False)
+    with atomic_write(path) as handle:
+        handle.write(content.getbuffer())
+        handle.write(crc32(content.getbuffer()).to_bytes(_CHECKSUM_BYTES))
 
 
 def _discard(path: Path) -> None:

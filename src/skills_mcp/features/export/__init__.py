@@ -1,30 +1,32 @@
-"""Skills as folders that hosts read without a server, from the same snapshot.
-
-A lock beside them says which commit they are from, and what each file has to be.
-"""
+"""Export skills as folders for hosts without a server."""
 
 from skills_mcp.features.export.folder import (
     ExportReport,
+    discard_progress,
     export_skills,
-    find_changes,
-    tell_none,
+    plan_export,
 )
-from skills_mcp.features.export.format import FORMATS, FolderFormat, derive_format
-from skills_mcp.features.export.lock import LOCK, ExportLock, LockedSettings, read_lock
+from skills_mcp.features.export.format import FORMATS, FolderFormat, detect_format
+from skills_mcp.features.export.lock import (
+    EXPORT_LOCK_FILE,
+    ExportLock,
+    LockedSettings,
+    read_lock,
+)
 from skills_mcp.features.export.verification import Difference, verify_folder
 
 __all__ = [
+    "EXPORT_LOCK_FILE",
     "FORMATS",
-    "LOCK",
     "Difference",
     "ExportLock",
     "ExportReport",
     "FolderFormat",
     "LockedSettings",
-    "derive_format",
+    "detect_format",
+    "discard_progress",
     "export_skills",
-    "find_changes",
+    "plan_export",
     "read_lock",
-    "tell_none",
     "verify_folder",
 ]

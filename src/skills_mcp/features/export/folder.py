@@ -1,8 +1,9 @@
-"""Writes packages into a folder: only what differs, and no file of another origin.
+"""Incremental export of packages into a folder, and its verification.
 
-Rule 1: a file is replaced or deleted only if its bytes are those that an export wrote.
-Rule 2: what an export is about to write stands in the lock before, so that the next
-one recognises the files of one that was killed.
+Rule 1: a file is replaced or deleted only if its bytes were written by an export.
+
+Rule 2: the lock lists pending files before they are written (write-ahead), so the next
+export recognises the files of a killed one.
 """
 
 import os
@@ -29,35 +30,31 @@ from skills_mcp.files.durable import NEW_PREFIX
 from skills_mcp.library import SkillLibrary
 
 _PLAIN_MODE, _PROGRAM_MODE = 0o644, 0o755
-_PROGRAM = b"#!"
+_SHEBANG = b"#!"
 _STAGED_DIGITS = 16
-_Place = TypeVar("_Place", Path, PurePosixPath)
+_PathType = TypeVar("_PathType", Path, PurePosixPath)
 
-OnExported = Callable[[int, int], None]
-"""Called with how many packages are done, and how many there are."""
+OnPackageExported = Callable[[int, int], None]
 
 
-def tell_none(done: int, total: int) -> None:
-    """Show no progress."""
+def discard_progress(done: int, total: int) -> None: ...
 
 
 @dataclass(slots=True)
 class ExportReport:
-    """What an export has done, or would do; each file with its path in the folder."""
+    """Result of an export or a dry run; paths are relative to the folder."""
 
     skills: int = 0
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
-    """Files that no export wrote, or that were edited since; they stay as they are."""
+    """Foreign or edited files, left unchanged."""
     remarks: list[str] = field(default_factory=list)
-    """What was shortened or left out, with the name of the skill."""
+    """Truncations and omissions, with the name of the skill."""
     is_lock_new: bool = False
-    """Whether the lock says something else than before, such as another commit."""
 
     @property
     def is_current(self) -> bool:
-        """Whether there was nothing to do."""
         return not (self.written or self.removed or self.is_lock_new)
 
 
@@ -66,39 +63,33 @@ def export_skills(
     folder: Path,
     settings: LockedSettings,
     *,
-    on_progress: OnExported = tell_none,
+    on_progress: OnPackageExported = discard_progress,
 ) -> ExportReport:
-    """Write the visible skills into a folder, with a lock; make it if it is missing.
+    """Write the visible skills and a lock into a folder, created if missing.
 
-    Args:
-        library: Loaded, and narrowed to the skills that are wanted.
-        folder: The target. What is in it and not of an export is never touched.
-        settings: They become part of the lock.
-        on_progress: Called after each package.
+    Foreign files in it are never touched.
 
     Raises:
-        ExportError: The folder or its lock cannot be used; the message says why.
+        ExportError: The folder or its lock cannot be used; the message has the reason.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return _Export(library, folder, settings, on_progress).run()
     except OSError as error:
-        place = error.filename or folder
+        location = error.filename or folder
         raise ExportError(
-            f"{place} cannot be written: {error.strerror}. Run the export again once "
+            f"{location} cannot be written: {error.strerror}. Run the export again once "
             "that is repaired; it goes on where it stopped."
         ) from error
 
 
-def find_changes(
-    library: SkillLibrary, folder: Path, settings: LockedSettings
-) -> ExportReport:
-    """Return what an export would do, and write nothing.
+def plan_export(library: SkillLibrary, folder: Path, settings: LockedSettings) -> ExportReport:
+    """Plan an export, without writing.
 
     Raises:
         ExportError: The lock of the folder cannot be read.
     """
-    return _Export(library, folder, settings, tell_none).plan()
+    return _Export(library, folder, settings, discard_progress).plan()
 
 
 class _Export:
@@ -107,7 +98,7 @@ class _Export:
         library: SkillLibrary,
         folder: Path,
         settings: LockedSettings,
-        on_progress: OnExported,
+        on_progress: OnPackageExported,
     ) -> None:
         self._library = library
         self._folder = folder
@@ -127,23 +118,22 @@ class _Export:
         report = self._report
         if report.is_current:
             return report
-        self._clean()
-        self._announce(lock)
+        self._delete_staged()
+        self._record_pending(lock)
         for name in report.removed:  # first: a folder may come where a file was
             self._delete(name)
-        for place, data in self._writes:
-            _write(place, data)
+        for path, data in self._writes:
+            _write(path, data)
         _flush()
         lock.write(self._folder)
         return report
 
     def _prepare(self) -> ExportLock:
-        """Compare each package with the folder, and return the lock to be."""
         total = len(self._library.publish().names.published)
         layout = choose_layout(self._settings.format)
         skills: dict[str, LockedSkill] = {}
         for package in package_skills(self._library, self._settings):
-            folder, files = layout.place(package)
+            folder, files = layout.add_package(package)
             digests = {file: _digest(data) for file, data in files.items()}
             skills[folder] = LockedSkill(path=package.path, files=digests)
             for file, data in files.items():
@@ -168,22 +158,20 @@ class _Export:
         found = self._look(name)
         if found == digest:
             return
-        is_free = found is None or self._is_vacated(name)
+        is_free = found is None or self._will_be_vacated(name)
         if is_free or found in self._ours.get(name, ()):
             self._report.written.append(name)
             self._writes.append((self._folder / name, data))
         else:
             self._report.kept.append(name)
 
-    def _is_vacated(self, name: str) -> bool:
-        """Whether what is in the place of a file is ours alone, and will be gone."""
-        above = [each.as_posix() for each in PurePosixPath(name).parents[:-1]]
-        if any(self._look(each) in self._ours.get(each, ()) for each in above):
+    def _will_be_vacated(self, name: str) -> bool:
+        """Whether a path is occupied only by exported files about to be deleted."""
+        above = [path.as_posix() for path in PurePosixPath(name).parents[:-1]]
+        if any(self._look(path) in self._ours.get(path, ()) for path in above):
             return True
-        files = [*list_files(self._folder, [name])]
-        return bool(files) and all(
-            self._look(each) in self._ours.get(each, ()) for each in files
-        )
+        files = [*list_package_files(self._folder, [name])]
+        return bool(files) and all(self._look(path) in self._ours.get(path, ()) for path in files)
 
     def _find_leftovers(self, lock: ExportLock) -> None:
         for name in sorted(self._ours.keys() - lock.list_files().keys()):
@@ -194,11 +182,10 @@ class _Export:
                 self._report.kept.append(name)
 
     def _look(self, name: str) -> str | None:
-        """Return the digest of a file; empty for anything else, None for nothing."""
-        return look_at(self._folder, name)
+        return hash_regular_file(self._folder, name)
 
-    def _announce(self, lock: ExportLock) -> None:
-        """Write the files to come into the lock, for the export after a kill."""
+    def _record_pending(self, lock: ExportLock) -> None:
+        """Record pending files in the lock, for recovery."""
         digests = lock.list_files()
         pending = {name: digests[name] for name in self._report.written}
         before = self._old or lock.model_copy(update={"skills": {}, "files": {}})
@@ -206,45 +193,43 @@ class _Export:
         before.model_copy(update=update).write(self._folder)
 
     def _delete(self, name: str) -> None:
-        place = self._folder / name
-        place.unlink(missing_ok=True)
-        for above in place.parents:
+        path = self._folder / name
+        path.unlink(missing_ok=True)
+        for above in path.parents:
             if above == self._folder:
                 break
             with suppress(OSError):  # not empty, so it is not ours alone
                 above.rmdir()
 
-    def _clean(self) -> None:
-        """Delete what a killed export has begun to write."""
+    def _delete_staged(self) -> None:
         for name, digest in self._old.pending.items() if self._old else ():
-            begun = _stage(PurePosixPath(name), digest).as_posix()
-            if self._look(begun):  # a regular file, and no link on the way
-                (self._folder / begun).unlink(missing_ok=True)
+            staged = _derive_staging_path(PurePosixPath(name), digest).as_posix()
+            if self._look(staged):  # a regular file, and no link on the way
+                (self._folder / staged).unlink(missing_ok=True)
 
 
-def look_at(folder: Path, name: str) -> str | None:
-    """Return the digest of a file below a folder.
+def hash_regular_file(folder: Path, name: str) -> str | None:
+    """Hash a regular file below a folder.
 
-    Empty if something else is in its place, or a link is on the way; None if nothing is
-    there.
+    Empty for other file types and below symbolic links; None if missing.
     """
-    place = os.fspath(folder)
+    path = os.fspath(folder)
     *above, last = name.split("/")
     try:
         for part in above:
-            place = f"{place}/{part}"
-            if not S_ISDIR(os.lstat(place).st_mode):
+            path = f"{path}/{part}"
+            if not S_ISDIR(os.lstat(path).st_mode):
                 return ""
-        place = f"{place}/{last}"
-        if not S_ISREG(os.lstat(place).st_mode):
+        path = f"{path}/{last}"
+        if not S_ISREG(os.lstat(path).st_mode):
             return ""
-        return _digest(Path(place).read_bytes())
+        return _digest(Path(path).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
 def _collect_known(lock: ExportLock | None) -> Mapping[str, frozenset[str]]:
-    """Return the digests that an export has given each file, or may have."""
+    """Map files to all digests an export may have written."""
     known: dict[str, set[str]] = defaultdict(set)
     for part in (lock.list_files(), lock.pending) if lock else ():
         for name, digest in part.items():
@@ -266,20 +251,19 @@ def _lock_sources(library: SkillLibrary) -> Iterator[LockedSource]:
         )
 
 
-def _write(place: Path, data: bytes) -> None:
-    """Write a file whole or not at all; the disk is flushed once, at the end."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    staging = _stage(place, _digest(data))
-    mode = _PROGRAM_MODE if data.startswith(_PROGRAM) else _PLAIN_MODE
+def _write(path: Path, data: bytes) -> None:
+    """Write a file atomically, without fsync; `_flush` syncs once at the end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = _derive_staging_path(path, _digest(data))
+    mode = _PROGRAM_MODE if data.startswith(_SHEBANG) else _PLAIN_MODE
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(staging, flags, mode), "wb") as handle:
         handle.write(data)
-    staging.replace(place)
+    staging.replace(path)
 
 
-def _stage(place: _Place, digest: str) -> _Place:
-    """Return where a file is written before it takes its place."""
-    return place.with_name(f"{NEW_PREFIX}{digest[:_STAGED_DIGITS]}")
+def _derive_staging_path(path: _PathType, digest: str) -> _PathType:
+    return path.with_name(f"{NEW_PREFIX}{digest[:_STAGED_DIGITS]}")
 
 
 def _flush() -> None:
@@ -291,8 +275,7 @@ def _digest(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def list_files(folder: Path, names: Iterable[str]) -> Iterator[str]:
-    """Iterate over all files in the packages of a folder, each with its path in it."""
+def list_package_files(folder: Path, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         for root, folders, files in os.walk(folder / name):
             folders.sort()

@@ -1,4 +1,4 @@
-"""For whom a folder is: hosts read the same packages, each in a folder of its own."""
+"""Export formats, and the folders of hosts."""
 
 from pathlib import Path
 from typing import Literal, get_args
@@ -6,7 +6,6 @@ from typing import Literal, get_args
 FolderFormat = Literal[
     "claude", "agents", "gemini", "copilot", "plain", "marketplace", "well-known"
 ]
-"""For whom a folder is written."""
 
 FORMATS: tuple[FolderFormat, ...] = get_args(FolderFormat)
 
@@ -19,20 +18,19 @@ _FOLDERS: dict[str, FolderFormat] = {
     ".copilot": "copilot",
 }
 
-CLAUDE: tuple[FolderFormat, ...] = ("claude", "marketplace")
-"""What Claude Code reads."""
+CLAUDE_FORMATS: tuple[FolderFormat, ...] = ("claude", "marketplace")
 
 CLAUDE_KEYS = frozenset(
     {"agent", "argument-hint", "context", "disable-model-invocation", "hooks"}
     | {"model", "user-invocable", "when_to_use"}
 )
-"""Keys that Claude Code reads beside those of the standard, and others refuse."""
+"""Non-standard frontmatter keys of Claude Code; others refuse them."""
 
 
-def derive_format(folder: Path) -> FolderFormat:
-    """Return for whom a folder is, by the name of the one that holds it.
+def detect_format(folder: Path) -> FolderFormat:
+    """Detect the format by the names of a folder and its parent.
 
-    >>> derive_format(Path("web/.claude/skills")), derive_format(Path("out"))
+    >>> detect_format(Path("web/.claude/skills")), detect_format(Path("out"))
     ('claude', 'plain')
     """
     names = (folder.absolute().name, folder.absolute().parent.name)

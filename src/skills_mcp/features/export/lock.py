@@ -1,7 +1,4 @@
-"""`skills.lock`: which commit a folder is from, and the digest of each file.
-
-Rule: the same commit and the same settings give the same bytes, on every machine.
-"""
+"""Lock of an exported folder."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,67 +8,56 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skills_mcp.errors import ExportError, InvalidPathError
-from skills_mcp.files.durable import read_regular, replacing
+from skills_mcp.files.durable import atomic_write, read_regular
 from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.homes import EXPORT_LOCK
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import abbreviate_value
 
-LOCK = EXPORT_LOCK
+EXPORT_LOCK_FILE = EXPORT_LOCK
 
 _VERSION = 1
 _MAX_BYTES = 256 * 1024 * 1024  # 100,000 skills have some 30 MB
 _MODE = 0o644
 
 
-class _Part(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class LockedSource(_Part):
-    """A source, and what was taken of it."""
-
+class LockedSource(_FrozenModel):
     mount: str
-    """The prefix of its skills' paths; empty for the top."""
     name: str
-    """The address of the repository; of a folder only its last name."""
+    """Address of the repository; of a folder only its last name."""
     commit: str | None
-    """None for a folder, which has none."""
     signer: str | None
-    """Who has signed the commit, if signatures are demanded."""
 
 
-class LockedSkill(_Part):
-    """A package, and the digest of each of its files."""
-
+class LockedSkill(_FrozenModel):
     path: str
-    """Of the skill in the tree, from which its name was made."""
     files: Mapping[str, str]
-    """The SHA-256 of each file in hexadecimal, by its path in the package."""
+    """SHA-256 in hexadecimal, by path in the package."""
 
 
-class LockedSettings(_Part):
-    """The options that decide what is written."""
-
+class LockedSettings(_FrozenModel):
     format: str
     raw: bool
     select: Sequence[str]
 
 
-class ExportLock(_Part):
-    """What a folder was written from, and what it has to hold."""
+class ExportLock(_FrozenModel):
+    """Sources and digests of an exported folder."""
 
     version: int = _VERSION
     sources: Sequence[LockedSource]
     settings: LockedSettings
     skills: Mapping[str, LockedSkill]
-    """By the folder of the package, which ends in its name."""
     files: Mapping[str, str] = {}
-    """The digest of each file that is no package's, such as a list of them."""
+    """Digests of files outside packages, such as an index."""
     pending: Mapping[str, str] = {}
-    """What an export is writing, so that the next one knows its files if it dies."""
+    """Files about to be written, for recovery after a crash."""
 
     def list_files(self) -> Mapping[str, str]:
-        """Return the digest of each file, by its path in the folder."""
+        """Map all files to their digests, relative to the folder."""
         of_skills = {
             f"{folder}/{file}": digest
             for folder, skill in self.skills.items()
@@ -80,7 +66,7 @@ class ExportLock(_Part):
         return {**of_skills, **self.files}
 
     def render(self) -> str:
-        """Return it as JSON with sorted keys, each skill on a line of its own."""
+        """Serialise as JSON with sorted keys, one line per skill."""
         data = self.model_dump(mode="json")
         parts = [
             f'"{key}": {_render_rows(data[key])}'
@@ -90,65 +76,62 @@ class ExportLock(_Part):
         return "{\n" + ",\n".join(parts) + "\n}\n"
 
     def write(self, folder: Path) -> None:
-        """Replace the lock of a folder.
+        """Write the lock atomically.
 
         Raises:
-            OSError: There is no room or no permission; the old lock is as it was.
+            OSError: The disk is full or permission is denied; the old lock is
+            unchanged.
         """
-        with replacing(folder / LOCK, _MODE) as handle:
+        with atomic_write(folder / EXPORT_LOCK_FILE, _MODE) as handle:
             handle.write(self.render().encode())
 
 
 def _render_rows(value: Any) -> str:
-    """Return a value; the entries of a mapping one below the other."""
     if not isinstance(value, dict):
-        return _render(value)
-    rows = (f"  {_render(key)}: {_render(value[key])}" for key in sorted(value))
+        return _dump_json(value)
+    rows = (f"  {_dump_json(key)}: {_dump_json(value[key])}" for key in sorted(value))
     return "{\n" + ",\n".join(rows) + "\n}"
 
 
-def _render(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
 def _require_inside(folder: Path, name: str) -> None:
-    """Make sure that a lock, which others may have written, names no file elsewhere.
-
-    Raises:
-        ExportError: It does.
-    """
+    """Refuse path traversal: others may have written the lock."""
     try:
         is_inside = "/".join(parse_relative(name)) == name
     except InvalidPathError:
         is_inside = False
     if not is_inside:
         raise ExportError(
-            f"{folder / LOCK} names {shorten(name)}, which is no path in the folder. "
+            f"{folder / EXPORT_LOCK_FILE} names {abbreviate_value(name)}, which is no path in "
+            f"the folder. "
             "Restore it from Git."
         )
 
 
 def read_lock(folder: Path) -> ExportLock | None:
-    """Return the lock of a folder; None if it has none.
+    """Load the lock of a folder; None if missing.
 
     Raises:
-        ExportError: There is one that cannot be understood.
+        ExportError: It is invalid.
     """
-    if not (folder / LOCK).exists():
+    if not (folder / EXPORT_LOCK_FILE).exists():
         return None
-    raw = read_regular(folder / LOCK, _MAX_BYTES)
+    raw = read_regular(folder / EXPORT_LOCK_FILE, _MAX_BYTES)
     try:
         data: dict[str, Any] = json.loads(raw or b"")
         lock = ExportLock.model_validate(data)
     except (ValueError, ValidationError) as error:
         raise ExportError(
-            f"{folder / LOCK} cannot be read. Restore it from Git, or delete it: then "
+            f"{folder / EXPORT_LOCK_FILE} cannot be read. Restore it from Git, or delete it: then "
             "files that are here are kept."
         ) from error
     for name in (*lock.list_files(), *lock.pending):
         _require_inside(folder, name)
     if lock.version != _VERSION:
         raise ExportError(
-            f"{folder / LOCK} was written by a newer skills-mcp. Install that version."
+            f"{folder / EXPORT_LOCK_FILE} was written by a newer skills-mcp. Install that version."
         )
     return lock

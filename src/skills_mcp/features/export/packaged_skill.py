@@ -1,42 +1,36 @@
-"""Each skill as a legal package of the Agent Skills standard, with all it needs."""
+"""Skills as packages of the Agent Skills standard."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from skills_mcp.errors import FileError
-from skills_mcp.features.export.format import CLAUDE, CLAUDE_KEYS
+from skills_mcp.features.export.format import CLAUDE_FORMATS, CLAUDE_KEYS
 from skills_mcp.features.export.lock import LockedSettings
 from skills_mcp.library import SkillLibrary
 from skills_mcp.library.published_skills import PublishedSkills
-from skills_mcp.library.skill_folder import MAIN, MAX_DESCRIPTION, render_main
+from skills_mcp.library.skill_folder import (
+    MAX_DESCRIPTION,
+    SKILL_FILE,
+    render_skill_file,
+)
 from skills_mcp.skills.model import SkillPath
 
 
 @dataclass(frozen=True, slots=True)
 class PackagedSkill:
-    """A skill that is to be written."""
-
     name: str
-    """Unique, and legal in the standard; the folder has it, too."""
+    """Unique, and legal in the standard; also the name of the folder."""
     path: SkillPath
     description: str
-    """As its frontmatter has it, within the limit of the standard."""
     files: Mapping[str, bytes] = field(repr=False)
     remarks: tuple[str, ...] = ()
-    """What was shortened or left out, for the person who exports."""
+    """Truncations and omissions, for the user."""
 
 
-def package_skills(
-    library: SkillLibrary, settings: LockedSettings
-) -> Iterator[PackagedSkill]:
-    """Iterate over the skills that are visible, in the order of their paths.
+def package_skills(library: SkillLibrary, settings: LockedSettings) -> Iterator[PackagedSkill]:
+    """Package the visible skills, sorted by path.
 
-    Rules that others inherit are no package of their own: their text stands first in
-    each skill below them.
-
-    Args:
-        library: With the visibility that counts.
-        settings: Whether rules are left out, and for which host it is.
+    Inherited rules get no package: their text is prepended to each skill below them.
     """
     published = library.publish()
     for path in published.names.published:
@@ -48,7 +42,7 @@ def package_skill(
     path: SkillPath,
     settings: LockedSettings,
 ) -> PackagedSkill:
-    """Return one of the skills that are published as a package.  Blocking."""
+    """Package one published skill.  Blocking."""
     skill = published.snapshot.index.require(path)
     folder = published.open_folder(skill)
     remarks = []
@@ -56,9 +50,9 @@ def package_skill(
         remarks.append(f"its description was cut to {MAX_DESCRIPTION:,} characters")
     name, description = published.summarize(path)
     text = skill.body if settings.raw else folder.compose()
-    kept = CLAUDE_KEYS if settings.format in CLAUDE else ()
-    main = render_main(skill, name, text, folder.read_fields(), kept=kept)
-    files = {MAIN: main.encode()}
+    extra_keys = CLAUDE_KEYS if settings.format in CLAUDE_FORMATS else ()
+    main = render_skill_file(skill, name, text, folder.read_fields(), extra_keys=extra_keys)
+    files = {SKILL_FILE: main.encode()}
     for file in sorted(folder.files):
         if settings.raw and file not in skill.files:
             continue

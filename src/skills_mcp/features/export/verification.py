@@ -1,4 +1,4 @@
-"""Compares a folder with its lock, without any source."""
+"""Verify a folder against its lock, without any source."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,53 +6,51 @@ from pathlib import Path
 from typing import Literal
 
 from skills_mcp.errors import ExportError
-from skills_mcp.features.export.folder import list_files, look_at
-from skills_mcp.features.export.lock import LOCK, ExportLock, read_lock
+from skills_mcp.features.export.folder import hash_regular_file, list_package_files
+from skills_mcp.features.export.lock import EXPORT_LOCK_FILE, ExportLock, read_lock
 
-Kind = Literal["edited", "missing", "added", "interrupted"]
+DifferenceKind = Literal["edited", "missing", "added", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A file that is not as the lock says."""
-
-    kind: Kind
+    kind: DifferenceKind
     file: str
-    """Its path in the folder; the lock itself if an export was interrupted."""
+    """Relative path; the lock itself after an interrupted export."""
 
 
 def verify_folder(folder: Path) -> tuple[ExportLock, tuple[Difference, ...]]:
-    """Return the lock of a folder, and what differs from it.  Nothing is written.
+    """Compare a folder with its lock, read-only.
 
-    Folders beside the packages are those of other people, and not looked at.
+    Folders next to the packages are ignored.
 
     Raises:
-        ExportError: The folder has no lock, or one that cannot be read.
+        ExportError: The folder has no lock, or an invalid one.
     """
     lock = read_lock(folder)
     if lock is None:
         raise ExportError(
-            f"{folder} has no {LOCK}. Name a folder that skills-mcp export has written."
+            f"{folder} has no {EXPORT_LOCK_FILE}. Name a folder that skills-mcp export has written."
         )
     try:
-        return lock, tuple(_compare(folder, lock))
+        return lock, tuple(_find_differences(folder, lock))
     except OSError as error:
-        place = error.filename or folder
+        location = error.filename or folder
         raise ExportError(
-            f"{place} cannot be read: {error.strerror}. Check its permissions."
+            f"{location} cannot be read: {error.strerror}. Check its permissions."
         ) from error
 
 
-def _compare(folder: Path, lock: ExportLock) -> Iterator[Difference]:
+def _find_differences(folder: Path, lock: ExportLock) -> Iterator[Difference]:
     if lock.pending:
-        yield Difference("interrupted", LOCK)
-    wanted = lock.list_files()
-    for file, digest in wanted.items():
-        found = look_at(folder, file)
+        yield Difference("interrupted", EXPORT_LOCK_FILE)
+    expected = lock.list_files()
+    for file, digest in expected.items():
+        found = hash_regular_file(folder, file)
         if found is None:
             yield Difference("missing", file)
         elif found != digest:
             yield Difference("edited", file)
-    for file in list_files(folder, lock.skills):
-        if file not in wanted:
+    for file in list_package_files(folder, lock.skills):
+        if file not in expected:
             yield Difference("added", file)

@@ -1,6 +1,6 @@
-"""The skills inside another program: a Python API, and adapters for frameworks.
+"""In-process Python API, and adapters for agent frameworks.
 
-Rule: an adapter has no logic of its own about skills, and closes only what it opened.
+Rule: an adapter has no skill logic of its own, and closes only skills opened by itself.
 """
 
 from importlib.util import find_spec
@@ -9,14 +9,10 @@ from skills_mcp.about import DISTRIBUTION
 
 
 def require_extra(extra: str, module: str) -> None:
-    """Refuse to import an adapter whose framework is not installed.
-
-    Args:
-        extra: The extra of this distribution that installs it.
-        module: A module of the framework, such as `langchain_core`.
+    """Require an adapter's framework.
 
     Raises:
-        ImportError: It is missing; the message says what to install.
+        ImportError: It is missing; the message has the extra to install.
     """
     if find_spec(module.partition(".")[0]) and find_spec(module):
         return

@@ -1,6 +1,6 @@
-"""Tools for LangChain and LangGraph out of functions that return a text for a model.
+"""LangChain and LangGraph tools from functions with a text result.
 
-An error of ours becomes a message with the status `error`, which the model reads.
+An error of ours becomes a message with the status `error`, visible to the model.
 """
 
 import inspect
@@ -24,37 +24,36 @@ _OTHER_TOOLS = {
 _Answer = tuple[str, dict[str, Any]]
 
 
-def wrap_functions(
+def to_langchain_tools(
     functions: Sequence[Callable[..., ToolText]],
     coroutines: Mapping[str, Callable[..., Awaitable[ToolText]]],
 ) -> list[BaseTool]:
-    """Return a tool for each function, with its name, arguments and docstring.
+    """Make a tool of each function, from its name, annotations and docstring.
 
-    `Field(description=…)` in the annotation of an argument is what a model reads of it.
-
-    Args:
-        functions: Quick ones run in a thread of LangChain when a program is `async`.
-        coroutines: What such a program awaits instead, by the name of the function.
+    `async` programs await the coroutine of the same name; other functions run in a
+    thread.
     """
-    return [_wrap(each, coroutines.get(each.__name__)) for each in functions]
+    return [
+        _to_langchain_tool(function, coroutines.get(function.__name__)) for function in functions
+    ]
 
 
-def _wrap(
+def _to_langchain_tool(
     function: Callable[..., ToolText],
     coroutine: Callable[..., Awaitable[ToolText]] | None,
 ) -> BaseTool:
     @wraps(function)
     def call(**arguments: Any) -> _Answer:
         try:
-            return _answer(function(**arguments))
+            return _to_langchain_answer(function(**arguments))
         except SkillsError as error:
-            raise _refuse(error) from error
+            raise _to_tool_exception(error) from error
 
     async def wait(**arguments: Any) -> _Answer:
         try:
-            return _answer(await coroutine(**arguments))  # type: ignore[misc]
+            return _to_langchain_answer(await coroutine(**arguments))  # type: ignore[misc]
         except SkillsError as error:
-            raise _refuse(error) from error
+            raise _to_tool_exception(error) from error
 
     return StructuredTool.from_function(
         func=call,
@@ -63,37 +62,36 @@ def _wrap(
         args_schema=_derive_schema(function),
         response_format="content_and_artifact",
         handle_tool_error=True,
-        handle_validation_error=_explain_validation,
+        handle_validation_error=_render_validation_error,
     )
 
 
 def _derive_schema(function: Callable[..., ToolText]) -> type[BaseModel]:
-    """Return the arguments as a model; LangChain's own takes `args` for `*args`."""
+    """Arguments as a model; LangChain's own renames `args`, as for `*args`."""
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {
-        each.name: (
-            hints[each.name],
-            ... if each.default is each.empty else each.default,
+        parameter.name: (
+            hints[parameter.name],
+            ... if parameter.default is parameter.empty else parameter.default,
         )
-        for each in inspect.signature(function).parameters.values()
+        for parameter in inspect.signature(function).parameters.values()
     }
     return create_model(function.__name__, **fields)
 
 
-def _answer(text: ToolText) -> _Answer:
+def _to_langchain_answer(text: ToolText) -> _Answer:
     return str(text), {"structured_content": dict(text.data)}
 
 
-def _refuse(error: SkillsError) -> ToolException:
-    said = render_error(error)
-    message = said["message"]
+def _to_tool_exception(error: SkillsError) -> ToolException:
+    rendered = render_error(error)
+    message = rendered["message"]
     for theirs, ours in _OTHER_TOOLS.items():
         message = message.replace(theirs, ours)
-    return ToolException(f"{said['code']}: {message}")
+    return ToolException(f"{rendered['code']}: {message}")
 
 
-def _explain_validation(error: ValidationError) -> str:
-    """Say which arguments are wrong, without their values."""
+def _render_validation_error(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_input=False)
     wrong = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in found)
     return f"{InvalidArgumentsError.code}: {'; '.join(wrong)}"

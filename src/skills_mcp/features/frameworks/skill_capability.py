@@ -1,4 +1,4 @@
-"""A prompt, tools and a toolkit for an agent of LangChain, built at once."""
+"""LangChain capability."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,20 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SkillCapability:
-    """What an agent needs to use skills."""
-
     prompt: str
-    """For the system prompt; `toolkit.build_prompt()` returns a newer one."""
     tools: "list[BaseTool]"
     toolkit: SkillToolkit
 
 
 def build_agent_tools(toolkit: SkillToolkit) -> "list[BaseTool]":
-    """Return the tools of a toolkit.
-
-    Each answers with a text for the model, and with the same as data: the `artifact`
-    of the message has it under `structured_content`, as that of an MCP adapter.
-    """
+    """LangChain tools of a toolkit; `artifact["structured_content"]` has the data."""
     return toolkit.get_tools()
 
 
@@ -44,10 +37,9 @@ def build_skill_capability(  # noqa: PLR0913, PLR0917 - the signature that users
     repo: str | None = None,
     extra_tools: Sequence[str] | None = None,
 ) -> SkillCapability:
-    """Open skills, and return a prompt and tools for them.
+    """Open skills and build prompt and tools; see `SkillToolkit` for arguments.
 
-    The arguments are those of `SkillToolkit`. It waits for the content, so an `async`
-    program opens `skills` first, or calls it in a thread.
+    Blocks until there is content.
 
     Raises:
         ConfigError: A folder does not exist, or the arguments contradict.

@@ -1,7 +1,6 @@
-"""The skills as a registry of Google ADK: found by search, loaded by name.
+"""The skills as a registry of Google ADK: search, and load by name.
 
-Rule: nothing is read before an agent asks for it, and what goes wrong is told to the
-model in the form that ADK has for it.
+Rule: files are read on demand, and the model sees errors in ADK's format.
 """
 
 import asyncio
@@ -14,20 +13,18 @@ from google.adk.skills.skill_registry import SkillRegistry
 
 from skills_mcp.api.in_process import Skills, SyncSkills
 from skills_mcp.errors import SkillsError
-from skills_mcp.features.frameworks.skill_names import SkillNames
+from skills_mcp.features.frameworks.skill_names import SkillNameCache
 from skills_mcp.library.answers import render_error
 from skills_mcp.library.skill_folder import SkillFolder
-from skills_mcp.skills.legal_names import spell_name
+from skills_mcp.skills.legal_names import to_standard_name
 from skills_mcp.skills.model import Skill
-from skills_mcp.text.rendering import cut_text
+from skills_mcp.text.rendering import truncate_text
 
 _MAX_DESCRIPTION = 1024  # ADK refuses a longer one
 _MAX_LISTED = 200  # as find_skill_files
 
 
-class _Files(Mapping[str, Any]):
-    """Files of one skill by their names in ADK, each read when it is asked for."""
-
+class _LazyFiles(Mapping[str, Any]):
     def __init__(self, files: Mapping[str, str], read: Callable[[str], Any]) -> None:
         self._files = files
         self._read = read
@@ -43,26 +40,22 @@ class _Files(Mapping[str, Any]):
 
 
 class ServedSkillRegistry(SkillRegistry):
-    """The skills as ADK's `SkillToolset(registry=…)` takes them.
+    """Registry of open skills for ADK's `SkillToolset(registry=…)`.
 
-    Args:
-        skills: Open already; they are not closed here. `skills.narrow(…)` for some.
-        max_results: The most skills that one search finds; without it `search.limit`.
+    `max_results` limits search hits; default `search.limit`.
     """
 
-    def __init__(
-        self, skills: Skills | SyncSkills, *, max_results: int | None = None
-    ) -> None:
+    def __init__(self, skills: Skills | SyncSkills, *, max_results: int | None = None) -> None:
         self._skills = skills.to_async()
-        self._names = SkillNames(skills)
+        self._names = SkillNameCache(skills)
         self._max_results = max_results
         self._listed = ("", "")  # the revision, and the list of it
 
     async def get_skill(self, *, name: str) -> models.Skill:
-        """Return a skill's text with the rules above it, and its files.
+        """Instructions including inherited rules, with files.
 
         Raises:
-            SkillsError: There is none of this name; ADK shows the model the message.
+            SkillsError: There is no such name; ADK shows the model the message.
         """
         found = await asyncio.to_thread(self._find, name)
         loaded = await self._skills.load(found.path)
@@ -76,23 +69,21 @@ class ServedSkillRegistry(SkillRegistry):
         )
 
     async def search_skills(self, *, query: str) -> list[models.Frontmatter]:
-        """Return the skills that fit a query, the best first."""
         found = await self._skills.search(query, limit=self._max_results)
         skills = [hit.skill for hit in found.hits]
         return await asyncio.to_thread(self._describe, skills)
 
     def search_tool_description(self) -> str:
-        """Return what the model is told of the search."""
         return (
             "Finds the skills for a task, the best first. Describe the task in your "
             "own words; load_skill takes the names that are returned."
         )
 
     async def compose_instruction(self, _context: object = None) -> str:
-        """Return the list of skills, as `instruction` of an agent takes it.
+        """Current list of skills, as `instruction` of an agent.
 
-        ADK calls it for each request, so that the list is always that of now. The
-        limits are `catalog.max_entries` and `catalog.max_bytes`.
+        ADK calls it for each request. The limits are `catalog.max_entries` and
+        `catalog.max_bytes`.
         """
         revision = self._skills.revision  # first: what changes meanwhile is listed anew
         if revision != self._listed[0]:
@@ -116,14 +107,14 @@ class ServedSkillRegistry(SkillRegistry):
             skill = await asyncio.to_thread(self._find, skill_name)
             ran = await self._skills.run_script(skill.path, file_path, args)
         except SkillsError as error:
-            said = render_error(error)
-            return {"error": said["message"], "error_code": said["code"]}
-        shown = ("exit_code", "stdout", "stderr", "timed_out")
-        return {each: getattr(ran.result, each) for each in shown}
+            rendered = render_error(error)
+            return {"error": rendered["message"], "error_code": rendered["code"]}
+        fields = ("exit_code", "stdout", "stderr", "timed_out")
+        return {name: getattr(ran.result, name) for name in fields}
 
     async def _list(self) -> str:
         catalog = await self._skills.compose_catalog()
-        entries = [each.skill for each in catalog.entries]
+        entries = [entry.skill for entry in catalog.entries]
         described = await asyncio.to_thread(self._describe, entries)
         listed = format_skills_as_xml([*described])
         more = catalog.total - len(entries)
@@ -136,16 +127,15 @@ class ServedSkillRegistry(SkillRegistry):
         names = self._names.read().names
         return [
             models.Frontmatter(
-                name=names.get(skill.path) or spell_name(skill.path),
-                description=cut_text(skill.description or skill.name, _MAX_DESCRIPTION),
+                name=names.get(skill.path) or to_standard_name(skill.path),
+                description=truncate_text(skill.description or skill.name, _MAX_DESCRIPTION),
                 metadata={"path": skill.path},
             )
             for skill in skills
         ]
 
     def _open(self, folder: SkillFolder) -> tuple[models.Resources, str]:
-        """Return the files of a skill, and the list of them for its instructions."""
-        kinds = derive_places(folder)
+        kinds = group_by_adk_folder(folder)
         path, skills = folder.skill.path, self._skills.to_sync()
 
         # ADK asks without `await`: so a local file is read, and no more than that.
@@ -171,13 +161,12 @@ class ServedSkillRegistry(SkillRegistry):
 
         readers = {"scripts": read_script}
         files: dict[str, Any] = {
-            k: _Files(own, readers.get(k, read)) for k, own in kinds.items()
+            k: _LazyFiles(own, readers.get(k, read)) for k, own in kinds.items()
         }
-        return models.Resources.model_construct(**files), render_places(folder, kinds)
+        return models.Resources.model_construct(**files), render_adk_files(folder, kinds)
 
 
-def derive_places(folder: SkillFolder) -> dict[str, dict[str, str]]:
-    """Return a skill's files by ADK's three folders; what lies in none is an asset."""
+def group_by_adk_folder(folder: SkillFolder) -> dict[str, dict[str, str]]:
     kinds: dict[str, dict[str, str]] = {"references": {}, "assets": {}, "scripts": {}}
     for file in sorted(folder.files):
         kind, _, rest = file.partition("/")
@@ -188,11 +177,10 @@ def derive_places(folder: SkillFolder) -> dict[str, dict[str, str]]:
     return kinds
 
 
-def render_places(folder: SkillFolder, kinds: dict[str, dict[str, str]]) -> str:
-    """Return the list of files for the end of a skill's instructions."""
-    said = {entry.file: entry.description for entry in folder.skill.entries()}
+def render_adk_files(folder: SkillFolder, kinds: dict[str, dict[str, str]]) -> str:
+    descriptions = {entry.file: entry.description for entry in folder.skill.entries()}
     lines = [
-        f"- {kind}/{name}" + (f": {said[file]}" if said.get(file) else "")
+        f"- {kind}/{name}" + (f": {descriptions[file]}" if descriptions.get(file) else "")
         for kind, files in kinds.items()
         for name, file in files.items()
     ]

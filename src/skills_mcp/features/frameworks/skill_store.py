@@ -1,6 +1,6 @@
-"""The skills as a store of Haystack, and the tools of an agent that follow changes.
+"""The skills as a store and a toolset of Haystack.
 
-Rule: a store closes what it opened, and nothing else.
+Rule: a store closes only skills opened by itself.
 """
 
 from base64 import b64encode
@@ -18,12 +18,12 @@ from haystack.utils import Secret
 from skills_mcp.api.in_process import Skills, SyncSkills
 from skills_mcp.api.open_skills import open_sync
 from skills_mcp.errors import SkillNotFoundError, UndeclaredFileError
-from skills_mcp.features.frameworks.skill_names import SkillNames
+from skills_mcp.features.frameworks.skill_names import SkillNameCache
 from skills_mcp.skills.model import Skill
 
 
 class StoreSource(TypedDict, total=False):
-    """Where skills are, in words that a file can hold; see `skills_mcp.open_sync`."""
+    """Serialisable location of skills; see `skills_mcp.open_sync`."""
 
     directory: str | list[str]
     repo: str
@@ -33,12 +33,10 @@ class StoreSource(TypedDict, total=False):
 
 
 class ServedSkillStore:
-    """A `SkillStore` of open skills, or of those that it opens with its first use.
+    """A `SkillStore` of open skills, or of skills opened on first use.
 
-    Args:
-        skills: Skills that are open; the store never closes them.
-        token: For a private repository; what is saved is the name of its variable.
-        source: Where the skills are, without `skills`.
+    Open skills are never closed by the store. Only the name of the token's variable is
+    saved.
     """
 
     __module__ = "skills_mcp.haystack"  # as saved pipelines name it
@@ -52,49 +50,46 @@ class ServedSkillStore:
     ) -> None:
         if skills and (source or token):
             raise ValueError("Give either open skills or where they are, not both.")
-        self._given = skills.to_sync() if skills else None
+        self._borrowed = skills.to_sync() if skills else None
         self._token = token
         self._source = source
-        self._opened: tuple[SyncSkills, SkillNames] | None = None
+        self._opened: tuple[SyncSkills, SkillNameCache] | None = None
         self._lock = Lock()
 
     def close(self) -> None:
-        """Close the skills if the store has opened them; the next use opens them."""
+        """Close skills opened by the store; the next use reopens them."""
         with self._lock:
             opened, self._opened = self._opened, None
-        if opened and not self._given:
+        if opened and not self._borrowed:
             opened[0].close()
 
     @property
     def revision(self) -> str:
-        """Another text as soon as what is served has changed."""
         return self._open()[0].revision
 
     def list_skills(self) -> dict[str, SkillInfo]:
-        """Return the skills for a prompt by their names, as `catalog` limits them."""
         skills, names = self._open()
         entries = skills.compose_catalog("lines").entries
-        return describe(names, [entry.skill for entry in entries])
+        return to_skill_infos(names, [entry.skill for entry in entries])
 
     def search_skills(
         self, query: Annotated[str, "The task, with the technologies involved."]
     ) -> str:
         """Find the skills for a task, also those that load_skill does not list."""
         skills, names = self._open()
-        found = describe(names, [hit.skill for hit in skills.search(query).hits])
-        lines = (f"- {each.name}: {each.description}" for each in found.values())
+        found = to_skill_infos(names, [hit.skill for hit in skills.search(query).hits])
+        lines = (f"- {info.name}: {info.description}" for info in found.values())
         return "\n".join(lines) or "No skill fits this task. Go on without one."
 
     def load_skill(self, name: str) -> tuple[str, list[str]]:
-        """Return a skill's text below the rules that it inherits, and its files."""
         skills, path = self._find(name)
         return skills.load(path).instructions, sorted(skills.open_folder(path).files)
 
     def read_skill_file(self, name: str, path: str) -> str | ImageContent | FileContent:
-        """Return a file of a skill, or one that it inherits.
+        """Read a file of a skill or an ancestor.
 
         Raises:
-            KeyError: No skill has this name or path; the message names similar ones.
+            KeyError: There is no such skill; the message names similar ones.
             FileNotFoundError: The skill has no such file; the message names some.
             ValueError: It is neither text, an image nor a PDF.
         """
@@ -119,25 +114,26 @@ class ServedSkillStore:
             ) from error
 
     def to_dict(self) -> dict[str, Any]:
-        """Return where the skills are; `ValueError` if only this process can know."""
-        if self._given:
-            raise ValueError(
-                "A store of open skills cannot be saved: give directory= or repo="
-            )
+        """Serialise the location.
+
+        Raises:
+            ValueError: A store of open skills exists only in this process.
+        """
+        if self._borrowed:
+            raise ValueError("A store of open skills cannot be saved: give directory= or repo=")
         token = {"token": self._token} if self._token else {}
         return default_to_dict(self, **self._source, **token)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "ServedSkillStore":
-        """Return the store that `to_dict` has saved."""
         return default_from_dict(cls, data)
 
-    def _open(self) -> tuple[SyncSkills, SkillNames]:
+    def _open(self) -> tuple[SyncSkills, SkillNameCache]:
         with self._lock:
             if not self._opened:
                 token = self._token.resolve_value() if self._token else None
-                skills = self._given or open_sync(**self._source, token=token).open()
-                self._opened = skills, SkillNames(skills)
+                skills = self._borrowed or open_sync(**self._source, token=token).open()
+                self._opened = skills, SkillNameCache(skills)
             return self._opened
 
     def _find(self, name: str) -> tuple[SyncSkills, str]:
@@ -148,18 +144,14 @@ class ServedSkillStore:
             raise KeyError(str(error)) from error
 
 
-def describe(names: SkillNames, skills: Iterable[Skill]) -> dict[str, SkillInfo]:
-    """Return skills by their names; one that has gone meanwhile is left out."""
+def to_skill_infos(names: SkillNameCache, skills: Iterable[Skill]) -> dict[str, SkillInfo]:
     named = names.read().names
     found = ((named[skill.path], skill) for skill in skills if skill.path in named)
-    return {
-        name: SkillInfo(name, " ".join(skill.description.split()))
-        for name, skill in found
-    }
+    return {name: SkillInfo(name, " ".join(skill.description.split())) for name, skill in found}
 
 
 class ServedSkillToolset(SkillToolset):
-    """A `SkillToolset` that can search, and lists the skills anew if they changed."""
+    """A `SkillToolset` with search, listing changed skills anew."""
 
     __module__ = "skills_mcp.haystack"  # as saved pipelines name it
 
@@ -169,7 +161,6 @@ class ServedSkillToolset(SkillToolset):
         self.tools.append(create_tool_from_function(store.search_skills))
 
     def warm_up(self) -> None:
-        """List the skills, unless nothing has changed since they were listed."""
         revision = getattr(self._store, "revision", "")  # no part of the protocol
         if revision != self._revision:
             self._is_warmed_up = False

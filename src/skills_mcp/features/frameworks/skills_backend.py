@@ -1,8 +1,7 @@
-"""The skills as files that a deep agent reads.
+"""The skills as a read-only file system for deep agents.
 
-Rule: every skill is a folder with a `SKILL.md`, whose text has the rules that the skill
-inherits, and nothing can be written. The answers are those of deepagents' own
-`FilesystemBackend` for the same files.
+Rule: every skill is a folder with a `SKILL.md` including inherited rules. Replies equal
+deepagents' `FilesystemBackend` for the same files.
 """
 
 import base64
@@ -35,8 +34,8 @@ from deepagents.backends.protocol import (
 
 from skills_mcp.api.in_process import Skills, SyncSkills
 from skills_mcp.errors import SkillDisabledError, SkillNotFoundError, SkillsError
-from skills_mcp.features.frameworks.skill_names import SkillNames
-from skills_mcp.library.skill_folder import MAIN, SkillFolder, render_main
+from skills_mcp.features.frameworks.skill_names import SkillNameCache
+from skills_mcp.library.skill_folder import SKILL_FILE, SkillFolder, render_skill_file
 from skills_mcp.skills.model import Skill
 
 _READ_ONLY = "Error: skills are read-only here. Write into another folder."
@@ -49,53 +48,49 @@ class _File:
     inside: str
 
     def read(self) -> bytes:
-        """Return the whole file; it is no event."""
-        if self.inside == MAIN:
+        if self.inside == SKILL_FILE:
             return self.render(self.folder.compose())
         return self.folder.read(self.inside).data
 
     def render(self, text: str) -> bytes:
-        """Return the `SKILL.md` with this text."""
         name, fields = self.path.split("/")[1], self.folder.read_fields()
-        whole = render_main(self.folder.skill, name, text, fields)
-        return whole.encode(errors="replace")
+        document = render_skill_file(self.folder.skill, name, text, fields)
+        return document.encode(errors="replace")
 
     def show(self) -> Any:
-        is_main = self.inside == MAIN
+        is_main = self.inside == SKILL_FILE
         size = len(self.read()) if is_main else self.folder.files[self.inside]
         return FileInfo(path=self.path, is_dir=False, size=size)
 
 
 class SkillsBackend(BackendProtocol):
-    """The skills as read-only files: `/NAME/SKILL.md`, and beside it the skill's files.
+    """Read-only files: `/NAME/SKILL.md` and the skill's files.
 
-    To read the beginning of a `SKILL.md` counts as a load of the skill. To list skills
-    and to search in them does not.
+    Reading the beginning of a `SKILL.md` counts as a load of the skill. Listing and
+    searching do not.
     """
 
     def __init__(self, skills: Skills | SyncSkills) -> None:
         self._skills = skills.to_sync()
-        self._names = SkillNames(self._skills)
+        self._names = SkillNameCache(self._skills)
         self._listed: list[str] = []
 
     def ls(self, path: str) -> LsResult:
-        """List what is in a folder; at the top, a folder for each skill."""
         top = _normalize(path)
         if not top:
             found = sorted(f"/{name}/" for name in self._names.read().by_name)
-            self._listed = [f"{folder}{MAIN}" for folder in found]
-            return LsResult(entries=[_show_folder(each) for each in found])
+            self._listed = [f"{folder}{SKILL_FILE}" for folder in found]
+            return LsResult(entries=[_folder_info(path_or_name) for path_or_name in found])
         files = dict(self._below(path))
         if not files or "" in files:
             reason = "not_a_directory" if files else "path_not_found"
             return LsResult(error=f"Path '{path}': {reason}")
         folders = {below.partition("/")[0] for below in files if "/" in below}
-        entries = [_show_folder(f"{top}/{each}/") for each in folders]
+        entries = [_folder_info(f"{top}/{path_or_name}/") for path_or_name in folders]
         entries += [file.show() for below, file in files.items() if "/" not in below]
-        return LsResult(entries=_sort(entries))
+        return LsResult(entries=_sort_by_path(entries))
 
     def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
-        """Return some lines of a text, or the whole of another file."""
         file = self._find(file_path)
         if file is None:
             return ReadResult(error=f"File '{file_path}' not found")
@@ -107,24 +102,23 @@ class SkillsBackend(BackendProtocol):
             return ReadResult(error=f"Error reading file '{file_path}': {error}")
         empty = is_text and utils.check_empty_content(text)
         kind = "utf-8" if is_text else "base64"
-        whole = FileData(content=empty or text, encoding=kind)
+        file_data = FileData(content=empty or text, encoding=kind)
         if empty or not is_text:
-            return ReadResult(file_data=whole)
-        return utils.slice_read_response(whole, offset, limit)
+            return ReadResult(file_data=file_data)
+        return utils.slice_read_response(file_data, offset, limit)
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """Return whole files; what `SkillsMiddleware` reads for its list is no load."""
+        """Whole files; the list read by `SkillsMiddleware` is not a load."""
         is_list = paths == self._listed
         return [self._download(path, is_served=not is_list) for path in paths]
 
     def glob(self, pattern: str, path: str | None = None) -> GlobResult:
-        """Find files by their paths."""
         try:
             fits = utils.compile_grep_include_glob(pattern)
         except utils.InvalidGlobPatternError as error:
             return GlobResult(error=str(error))
         found = [f.show() for at, f in self._below(path or "/") if at and fits(at)]
-        return GlobResult(matches=_sort(found))
+        return GlobResult(matches=_sort_by_path(found))
 
     def grep(
         self,
@@ -134,7 +128,6 @@ class SkillsBackend(BackendProtocol):
         *,
         max_count: int | None = None,
     ) -> GrepResult:
-        """Find the lines that hold a text."""
         try:
             fits = utils.compile_grep_include_glob(glob) if glob else None
         except utils.InvalidGlobPatternError as error:
@@ -151,7 +144,6 @@ class SkillsBackend(BackendProtocol):
         return GrepResult(matches=matches)
 
     def write(self, file_path: str, content: str) -> WriteResult:  # noqa: ARG002 - the framework's signature
-        """Refuse it."""
         return WriteResult(error=_READ_ONLY)
 
     def edit(
@@ -161,21 +153,19 @@ class SkillsBackend(BackendProtocol):
         new_string: str,  # noqa: ARG002
         replace_all: bool = False,  # noqa: ARG002, FBT001, FBT002 - the framework's signature
     ) -> EditResult:
-        """Refuse it."""
         return EditResult(error=_READ_ONLY)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """Refuse each."""
         return [FileUploadResponse(path, PERMISSION_DENIED) for path, _ in files]
 
     def _below(self, path: str) -> Iterator[tuple[str, _File]]:
-        """Yield the files below a folder by their paths there; a file alone by ''."""
+        """Files below a folder by relative path; '' for a file itself."""
         top = _normalize(path)
         named = self._names.read().by_name
         for name in [top.split("/")[1]] if top else sorted(named):
             if (folder := self._open(named.get(name))) is None:
                 continue
-            for inside in sorted({*folder.files, MAIN}):
+            for inside in sorted({*folder.files, SKILL_FILE}):
                 file = _File(f"/{name}/{inside}", folder, inside)
                 if file.path == top or file.path.startswith(f"{top}/"):
                     yield file.path[len(top) + 1 :], file
@@ -191,9 +181,9 @@ class SkillsBackend(BackendProtocol):
         return next((file for below, file in files if not below), None)
 
     def _load(self, file: _File, *, is_served: bool) -> bytes:
-        """Return a whole file; if an agent gets it, the library counts it."""
+        """Whole file; tracked if an agent receives it."""
         path = file.folder.skill.path
-        if is_served and file.inside == MAIN:
+        if is_served and file.inside == SKILL_FILE:
             return file.render(self._skills.load(path).instructions)
         data = file.read()
         if is_served:
@@ -214,7 +204,6 @@ class SkillsBackend(BackendProtocol):
 
 
 def _normalize(path: str) -> str:
-    """Return `/NAME/inside` without doubled or trailing slashes; the top is empty."""
     return "".join(f"/{part}" for part in PurePosixPath(f"/{path}").parts[1:])
 
 
@@ -232,9 +221,9 @@ def _find_lines(file: _File, pattern: str) -> Iterator[Any]:
             yield GrepMatch(path=file.path, line=number, text=line.rstrip("\n"))
 
 
-def _show_folder(path: str) -> Any:
+def _folder_info(path: str) -> Any:
     return FileInfo(path=path, is_dir=True, size=0)
 
 
-def _sort(entries: list[Any]) -> list[Any]:
+def _sort_by_path(entries: list[Any]) -> list[Any]:
     return sorted(entries, key=lambda entry: str(entry["path"]))

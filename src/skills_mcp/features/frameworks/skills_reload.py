@@ -1,4 +1,4 @@
-"""What lets a running thread of a deep agent list the skills anew."""
+"""Middleware."""
 
 from typing import Annotated, Any, NotRequired
 
@@ -13,9 +13,9 @@ class _Revision(SkillsState):
 
 
 class SkillsReload(AgentMiddleware):
-    """Let a thread list the skills anew, as soon as other ones are served.
+    """Relist the skills in a thread after a change.
 
-    `SkillsMiddleware` lists them once for a thread; put this one in front of it.
+    `SkillsMiddleware` lists them once per thread; put this middleware in front.
     """
 
     state_schema = _Revision
@@ -25,7 +25,7 @@ class SkillsReload(AgentMiddleware):
         self._skills = skills.to_sync()
 
     def before_agent(self, state: _Revision, runtime: object) -> dict[str, Any] | None:  # noqa: ARG002
-        """Ask for the list if the skills are not those that the thread knows."""
+        """Reset the list if the revision differs from the thread's."""
         revision = self._skills.revision
         if state.get("skills_revision") == revision:
             return None

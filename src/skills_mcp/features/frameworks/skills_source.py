@@ -1,7 +1,7 @@
 """The skills as a source of Microsoft Agent Framework.
 
-Rule: nothing is read before an agent asks for it.  An error is returned as text, as
-the framework keeps the message of an exception from the model.
+Rule: files are read on demand. Errors are returned as text, because the framework hides
+exception messages from the model.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from agent_framework import Skill as FrameworkSkill
 
 from skills_mcp.api.in_process import Skills, SyncSkills
 from skills_mcp.errors import SkillsError
-from skills_mcp.features.frameworks.skill_names import SkillNames
+from skills_mcp.features.frameworks.skill_names import SkillNameCache
 from skills_mcp.library.answers import render_error
 from skills_mcp.skills.model import Script, Skill
-from skills_mcp.text.rendering import cut_text
+from skills_mcp.text.rendering import truncate_text
 
 _logger = logging.getLogger(__name__)
 
@@ -36,26 +36,21 @@ _MAX_DESCRIPTION = 1024  # the framework refuses a longer one
 
 
 class ServedSkillsSource(SkillsSource):
-    """The skills as `SkillsProvider` takes them, anew for each run of an agent.
+    """Source of open skills for `SkillsProvider`, read for each run of an agent.
 
-    Args:
-        skills: Open already; they are not closed here. `skills.narrow(…)` for some.
-        max_skills: The most skills that are listed, and so can be loaded; without it
-            as many as `catalog.max_entries` and `catalog.max_bytes` allow.
+    `max_skills` limits listed, and so loadable, skills; default: the limits of
+    `catalog`.
     """
 
-    def __init__(
-        self, skills: Skills | SyncSkills, *, max_skills: int | None = None
-    ) -> None:
+    def __init__(self, skills: Skills | SyncSkills, *, max_skills: int | None = None) -> None:
         self._skills = skills.to_async()
-        self._names = SkillNames(skills)
+        self._names = SkillNameCache(skills)
         self._max_skills = max_skills
         self._left_out = 0
         self._revision = ""
         self._listed: list[FrameworkSkill] = []
 
     async def get_skills(self, context: SkillsSourceContext) -> list[FrameworkSkill]:  # noqa: ARG002 - the framework passes it
-        """Return the skills of the catalog; their texts are not read."""
         revision = self._skills.revision  # first: what changes meanwhile is listed anew
         if revision != self._revision:
             self._listed = await self._list()
@@ -70,13 +65,12 @@ class ServedSkillsSource(SkillsSource):
         self._warn(catalog.total - len(catalog.entries))
         names = (await asyncio.to_thread(self._names.read)).names
         return [
-            ServedSkill(self._skills, each.skill, names[each.skill.path])
-            for each in catalog.entries
-            if each.skill.path in names  # else a refresh has come in between
+            ServedSkill(self._skills, entry.skill, names[entry.skill.path])
+            for entry in catalog.entries
+            if entry.skill.path in names  # else a refresh has come in between
         ]
 
     def _warn(self, left_out: int) -> None:
-        """Say once how many skills no agent can load."""
         if left_out > self._left_out:
             _logger.warning(
                 "%d skills are not listed, so that agents cannot load them: pass a "
@@ -87,48 +81,44 @@ class ServedSkillsSource(SkillsSource):
 
 
 class ServedSkill(FrameworkSkill):
-    """One skill, whose text and files are read when an agent asks for them."""
+    """A skill with text and files read on demand."""
 
     def __init__(self, skills: Skills, skill: Skill, name: str) -> None:
         self._skills = skills
         self._skill = skill
-        description = cut_text(skill.description or name, _MAX_DESCRIPTION)
+        description = truncate_text(skill.description or name, _MAX_DESCRIPTION)
         self._frontmatter = SkillFrontmatter(
             name=name, description=description, metadata={"path": skill.path}
         )
 
     @property
     def frontmatter(self) -> SkillFrontmatter:
-        """What the model is told before it loads the skill."""
         return self._frontmatter
 
     async def get_content(self) -> str:
-        """Return the text below the rules above it, and the lists of its files."""
         try:
             loaded = await self._skills.load(self._skill.path)
             folder = await self._skills.open_folder(self._skill.path)
         except SkillsError as error:
-            return render_refusal(error)
-        said = {entry.file: entry.description for entry in loaded.skill.entries()}
-        whole = InlineSkill(
+            return render_framework_error(error)
+        descriptions = {entry.file: entry.description for entry in loaded.skill.entries()}
+        inline_skill = InlineSkill(
             frontmatter=self._frontmatter,
             instructions=loaded.instructions,
-            resources=[self._resource(file, said.get(file)) for file in folder.files],
+            resources=[self._resource(file, descriptions.get(file)) for file in folder.files],
             scripts=[
-                ServedScript(self._skills, self._skill.path, each.file, each)
-                for each in loaded.skill.scripts
-                if each.execution == "server"
+                ServedScript(self._skills, self._skill.path, script.file, script)
+                for script in loaded.skill.scripts
+                if script.execution == "server"
             ],
         )
-        content: str = await whole.get_content()
+        content: str = await inline_skill.get_content()
         return content
 
     async def get_resource(self, name: str) -> SkillResource:
-        """Return a file, which is looked up when it is read."""
         return self._resource(name)
 
     async def get_script(self, name: str) -> SkillScript:
-        """Return a script, which is looked up when it is run."""
         return ServedScript(self._skills, self._skill.path, name)
 
     def _resource(self, file: str, description: str | None = None) -> SkillResource:
@@ -137,11 +127,7 @@ class ServedSkill(FrameworkSkill):
 
 
 class ServedScript(SkillScript):
-    """A script that a skill declares for the server, run in the sandbox."""
-
-    def __init__(
-        self, skills: Skills, path: str, file: str, script: Script | None = None
-    ) -> None:
+    def __init__(self, skills: Skills, path: str, file: str, script: Script | None = None) -> None:
         super().__init__(name=file, description=script.description if script else None)
         self._skills = skills
         self._path = path
@@ -149,14 +135,13 @@ class ServedScript(SkillScript):
 
     @property
     def parameters_schema(self) -> dict[str, Any] | None:
-        """The named arguments that the script declares."""
         if not self._arguments:
             return None
         about = {
-            each.name: {"type": "string", "description": each.description}
-            for each in self._arguments
+            argument.name: {"type": "string", "description": argument.description}
+            for argument in self._arguments
         }
-        required = [each.name for each in self._arguments if each.required]
+        required = [argument.name for argument in self._arguments if argument.required]
         return {"type": "object", "properties": about, "required": required}
 
     async def run(
@@ -165,16 +150,15 @@ class ServedScript(SkillScript):
         args: dict[str, Any] | list[str] | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> str:
-        """Run it, and return what it printed and how it ended as JSON."""
         if isinstance(args, list):
             return "Error: This script takes named arguments: pass args as an object."
         named = {name: str(value) for name, value in (args or {}).items()}
         try:
             ran = await self._skills.run_script(self._path, self.name, named)
         except SkillsError as error:
-            return render_refusal(error)
-        shown = ("exit_code", "stdout", "stderr", "timed_out")
-        return json.dumps({each: getattr(ran.result, each) for each in shown})
+            return render_framework_error(error)
+        fields = ("exit_code", "stdout", "stderr", "timed_out")
+        return json.dumps({field: getattr(ran.result, field) for field in fields})
 
 
 async def _read(skills: Skills, path: str, file: str) -> str | Content:
@@ -186,12 +170,11 @@ async def _read(skills: Skills, path: str, file: str) -> str | Content:
             folder = await skills.open_folder(path)
             content = await asyncio.to_thread(folder.read, found.file)
     except SkillsError as error:
-        return render_refusal(error)
+        return render_framework_error(error)
     if content.is_binary:
         return Content.from_data(content.data, content.mime_type)
     return content.data.decode()
 
 
-def render_refusal(error: SkillsError) -> str:
-    """Return an error as the framework shows its own to the model."""
+def render_framework_error(error: SkillsError) -> str:
     return f"Error: {render_error(error)['message']}"

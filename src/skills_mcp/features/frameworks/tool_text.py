@@ -1,7 +1,6 @@
-"""What a model reads of skills when a framework's tool answers.  Pure.
+"""Texts for the model in tool results.  Pure.
 
-Rule: no text has more characters than its caller allows, apart from the lines that say
-so and from the tags around it.
+Rule: no text exceeds its caller's limit, apart from truncation notices and tags.
 """
 
 import re
@@ -19,46 +18,42 @@ from skills_mcp.library import (
     Refreshed,
     ServedExamples,
 )
-from skills_mcp.library.catalog import CatalogEntry, SkillCatalog, render_line
+from skills_mcp.library.catalog import CatalogEntry, SkillCatalog, render_catalog_line
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import SearchResult
 from skills_mcp.skills.examples import FittingExample
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.skills.package import is_main
-from skills_mcp.text.rendering import cut_text
+from skills_mcp.skills.package import is_skill_md
+from skills_mcp.text.rendering import truncate_text
 
 _TRUNCATED = "(Truncated)"
-_LONGEST_DESCRIPTION = 1024  # the most that the Agent Skills standard allows
-_MAX_NAMED = 50  # changed skills in one text
+_MAX_DESCRIPTION = 1024  # the most that the Agent Skills standard allows
+_MAX_LISTED_CHANGES = 50  # changed skills in one text
 
 # A skill's own text must not end the element that it stands in.
-_ENDS = re.compile("</(?=(skill_content|skill_files|example)\\b)", re.IGNORECASE)
+_CLOSING_TAGS = re.compile("</(?=(skill_content|skill_files|example)\\b)", re.IGNORECASE)
 
 
 class ToolText(str):
-    """A text for a model; `data` is the same for a program."""
+    """Text for a model with the same `data` for a program."""
 
     __slots__ = ("data",)
 
     data: Mapping[str, Any]
 
     def __new__(cls, text: str, data: Mapping[str, Any] | None = None) -> Self:
-        """Make the text; a copy gets its data later."""
         made = super().__new__(cls, text)
         made.data = data or {}
         return made
 
 
-def render_list(catalog: SkillCatalog, *, can_search: bool) -> ToolText:
-    """Return a line for each skill, and how many there are no lines for."""
-    lines = [render_line(entry) for entry in catalog.entries]
+def render_skill_list(catalog: SkillCatalog, *, can_search: bool) -> ToolText:
+    lines = [render_catalog_line(entry) for entry in catalog.entries]
     if catalog.truncated:
         more = " Find the others with search_skills." if can_search else ""
         lines.append(f"{_TRUNCATED} {len(lines):,} of {catalog.total:,} skills.{more}")
-    skills = [
-        {"name": entry.name, **_describe(entry.skill)} for entry in catalog.entries
-    ]
+    skills = [{"name": entry.name, **_describe_skill(entry.skill)} for entry in catalog.entries]
     data = {"skills": skills, "total": catalog.total, "truncated": catalog.truncated}
     return ToolText("\n".join(lines) or "There are no skills.", data)
 
@@ -71,55 +66,53 @@ def render_skill(
     max_files: int,
     max_chars: int,
 ) -> ToolText:
-    """Return `<skill_content>`: the instructions, and some of the files."""
-    text, is_cut = _cut(instructions, max_chars)
-    text = _ENDS.sub("&lt;/", text)
+    text, is_cut = _truncate(instructions, max_chars)
+    text = _CLOSING_TAGS.sub("&lt;/", text)
     if is_cut:
-        main = next(filter(is_main, skill.files), None)
+        main = next(filter(is_skill_md, skill.files), None)
         rest = f" Read the rest of {main!r} with read_skill_file." if main else ""
         text += f"\n{_TRUNCATED}{rest}"
-    files = [file for file in skill.files if not is_main(file)]
-    shown = files[:max_files]
+    files = [file for file in skill.files if not is_skill_md(file)]
+    listed_files = files[:max_files]
     entry = shlex.join(skill.entry)
     parts = [text, *([f"Entry: {entry}"] if entry else [])]
     if files:
-        listed = [*shown, *_more(len(files) - len(shown))]
+        listed = [*listed_files, *_render_omitted(len(files) - len(listed_files))]
         parts.append("\n".join(["<skill_files>", *listed, "</skill_files>"]))
     head = f"name={quoteattr(skill.name)} path={quoteattr(skill.path)}"
     data = {
         "name": skill.name,
-        **_describe(skill),
+        **_describe_skill(skill),
         "path": str(skill.directory) if skill.directory else None,
         "instructions": instructions,
         "truncated": is_cut,
-        "files": shown,
-        "files_truncated": len(shown) < len(files),
+        "files": listed_files,
+        "files_truncated": len(listed_files) < len(files),
         **({"entry": entry} if entry else {}),
-        **_origin(provenance),
+        **_provenance_fields(provenance),
     }
     body = "\n\n".join(parts)
     return ToolText(f"<skill_content {head}>\n{body}\n</skill_content>", data)
 
 
-def _more(count: int) -> Iterable[str]:
+def _render_omitted(count: int) -> Iterable[str]:
     if count:
         yield f"({count:,} more: find_skill_files lists them)"
 
 
-def render_files(found: FoundFiles, max_chars: int) -> ToolText:
-    """Return a path on each line."""
-    text, is_cut = _cut_lines(found.files, max_chars)
+def render_found_files(found: FoundFiles, max_chars: int) -> ToolText:
+    text, is_cut = _truncate_lines(found.files, max_chars)
     is_cut = is_cut or found.truncated
-    shown = text or "No file of this skill fits."
+    rendered = text or "No file of this skill fits."
     if is_cut:
-        shown += f"\n{_TRUNCATED} Use a narrower pattern."
+        rendered += f"\n{_TRUNCATED} Use a narrower pattern."
     files = list(found.files)
     data = {"skill_path": found.skill.path, "files": files, "truncated": is_cut}
-    return ToolText(shown, data | _origin(found.provenance))
+    return ToolText(rendered, data | _provenance_fields(found.provenance))
 
 
 def render_folder(skill: Skill, folder: str, max_chars: int) -> ToolText | None:
-    """Return what lies in a folder, if the skill has it; folders end in a slash."""
+    """Entries of a folder, subfolders with a slash; None if there is none."""
     top = folder.strip("/").removeprefix("./")
     top = "" if top in {"", "."} else f"{top}/"
     inside = [file.removeprefix(top) for file in skill.files if file.startswith(top)]
@@ -127,17 +120,16 @@ def render_folder(skill: Skill, folder: str, max_chars: int) -> ToolText | None:
         return None
     parts = (file.partition("/") for file in inside)
     names = sorted({name + slash for name, slash, _ in parts})
-    text, is_cut = _cut_lines(names, max_chars)
-    shown = f"{text}\n{_TRUNCATED}" if is_cut else text
+    text, is_cut = _truncate_lines(names, max_chars)
+    rendered = f"{text}\n{_TRUNCATED}" if is_cut else text
     data = {"skill_path": skill.path, "folder": top, "entries": names}
-    return ToolText(shown or "This skill has no files.", data)
+    return ToolText(rendered or "This skill has no files.", data)
 
 
-def render_file(read: ReadFile, *, max_lines: int, max_chars: int) -> ToolText:
-    """Return the lines of a file, each with its number in front."""
+def render_file_lines(read: ReadFile, *, max_lines: int, max_chars: int) -> ToolText:
     part = read.part
     data: dict[str, Any] = {"skill_path": read.skill.path, "file_path": read.file}
-    data |= {"size_bytes": part.size_bytes, **_origin(read.provenance)}
+    data |= {"size_bytes": part.size_bytes, **_provenance_fields(read.provenance)}
     if read.resolved_from:
         data["resolved_from"] = read.resolved_from
     if part.content.is_binary:
@@ -145,51 +137,51 @@ def render_file(read: ReadFile, *, max_lines: int, max_chars: int) -> ToolText:
         text = f"{read.file} is no text: {kind}, {part.size_bytes:,} bytes."
         return ToolText(text, {**data, "mime_type": kind, "is_binary": True})
     start = part.start_line or 1
-    whole = part.content.data.decode("utf-8").removesuffix("\n")
-    lines = [line.removesuffix("\r") for line in whole.split("\n")] if whole else []
+    text_of_part = part.content.data.decode("utf-8").removesuffix("\n")
+    lines = [line.removesuffix("\r") for line in text_of_part.split("\n")] if text_of_part else []
     numbered = [f"{n}: {line}" for n, line in enumerate(lines[:max_lines], start)]
-    text, _ = _cut_lines(numbered, max_chars)
-    shown = text.count("\n") + 1 if text else 0
-    is_line_cut = shown == 1 and text != numbered[0]
-    is_cut = part.truncated or shown < len(lines) or is_line_cut
-    data |= {"content": "\n".join(lines[:shown]), "start_line": start}
-    data |= {"end_line": start + shown - 1, "truncated": is_cut}
+    text, _ = _truncate_lines(numbered, max_chars)
+    line_count = text.count("\n") + 1 if text else 0
+    is_line_cut = line_count == 1 and text != numbered[0]
+    is_cut = part.truncated or line_count < len(lines) or is_line_cut
+    data |= {"content": "\n".join(lines[:line_count]), "start_line": start}
+    data |= {"end_line": start + line_count - 1, "truncated": is_cut}
     if is_cut:
-        data["next_line"] = start + shown
-        text += f"\n{_TRUNCATED} Read on with start_line={start + shown}."
+        data["next_line"] = start + line_count
+        text += f"\n{_TRUNCATED} Read on with start_line={start + line_count}."
     return ToolText(text or f"{read.file} is empty.", data)
 
 
 def render_examples(served: ServedExamples, max_chars: int) -> ToolText:
-    """Return an `<example>` for each; the best have room first."""
-    room = max_chars
+    """An `<example>` each; the budget goes to the best first."""
+    budget = max_chars
     texts: list[str] = []
-    shown: list[dict[str, Any]] = []
+    examples: list[dict[str, Any]] = []
     for fitting in served.loaded.examples:
-        text, is_cut = _cut(fitting.example.text, room)
-        room -= len(text)
+        text, is_cut = _truncate(fitting.example.text, budget)
+        budget -= len(text)
         is_cut = is_cut or fitting.example.truncated
         texts.append(_render_example(fitting, text, is_cut=is_cut))
-        shown.append(_example(fitting, text, is_cut=is_cut))
+        examples.append(_example_data(fitting, text, is_cut=is_cut))
     data = {
         "skill_path": served.loaded.skill.path,
-        "examples": shown,
+        "examples": examples,
         "total": served.loaded.total,
-        **_origin(served.provenance),
+        **_provenance_fields(served.provenance),
     }
     return ToolText("\n".join(texts) or "This skill has no examples.", data)
 
 
 def _render_example(fitting: FittingExample, text: str, *, is_cut: bool) -> str:
     example = fitting.example
-    said = {"title": example.title, "file": example.file or ""}
-    said |= {"tags": ", ".join(example.tags), "score": str(fitting.score)}
-    head = " ".join(f"{key}={quoteattr(value)}" for key, value in said.items() if value)
+    attributes = {"title": example.title, "file": example.file or ""}
+    attributes |= {"tags": ", ".join(example.tags), "score": str(fitting.score)}
+    head = " ".join(f"{key}={quoteattr(value)}" for key, value in attributes.items() if value)
     cut = f"\n{_TRUNCATED}" if is_cut else ""
-    return f"<example {head}>\n{_ENDS.sub('&lt;/', text)}{cut}\n</example>"
+    return f"<example {head}>\n{_CLOSING_TAGS.sub('&lt;/', text)}{cut}\n</example>"
 
 
-def _example(fitting: FittingExample, text: str, *, is_cut: bool) -> dict[str, Any]:
+def _example_data(fitting: FittingExample, text: str, *, is_cut: bool) -> dict[str, Any]:
     example = fitting.example
     return {
         "title": example.title,
@@ -201,15 +193,12 @@ def _example(fitting: FittingExample, text: str, *, is_cut: bool) -> dict[str, A
     }
 
 
-def render_run(ran: RanScript, max_chars: int) -> ToolText:
-    """Return the exit code, the command, and what it printed."""
+def render_command_result(ran: RanScript, max_chars: int) -> ToolText:
     result = ran.result
     command = shlex.join(ran.words)
     # A program says at the end of stderr what went wrong; stdout has the rest.
-    stderr, err_cut = _cut(
-        result.stderr, max_chars // 2 if result.stdout else max_chars
-    )
-    stdout, out_cut = _cut(result.stdout, max_chars - len(stderr))
+    stderr, err_cut = _truncate(result.stderr, max_chars // 2 if result.stdout else max_chars)
+    stdout, out_cut = _truncate(result.stdout, max_chars - len(stderr))
     parts = [f"exit_code: {result.exit_code}", f"command: {command}"]
     if not result.confined:
         parts.append("not confined: it could read and change what this account can")
@@ -231,15 +220,14 @@ def render_run(ran: RanScript, max_chars: int) -> ToolText:
         "truncated": {name: is_cut for name, _, is_cut in streams},
         "sandbox": result.sandbox,
         "confined": result.confined,
-        **_origin(ran.provenance),
+        **_provenance_fields(ran.provenance),
     }
     return ToolText("\n".join(parts), data)
 
 
-def render_route(
+def render_routing_answer(
     answer: Match | Ambiguous | NoMatch, *, max_files: int, max_chars: int
 ) -> ToolText:
-    """Return the skill for a task, or those to pick from."""
     match answer:
         case Match():
             text = render_skill(
@@ -251,36 +239,32 @@ def render_route(
             )
             return ToolText(text, {**text.data, "score": float(answer.score)})
         case Ambiguous():
-            said = "Several skills fit. Call get_skill again with one skill_path of:"
-            return _render_choice(said, "candidates", answer.candidates)
+            heading = "Several skills fit. Call get_skill again with one skill_path of:"
+            return _render_choice(heading, "candidates", answer.candidates)
         case NoMatch():
-            said = "No skill fits this task."
+            heading = "No skill fits this task."
             if answer.near:
-                said += " These are the nearest ones; take one, or go on without:"
-            return _render_choice(said, "near", answer.near)
+                heading += " These are the nearest ones; take one, or go on without:"
+            return _render_choice(heading, "near", answer.near)
 
 
-def _render_choice(said: str, key: str, found: Sequence[Candidate]) -> ToolText:
-    skills = [each.skill for each in found]
-    scores = [{"score": float(each.score)} for each in found]
-    listed = [_describe(s) | score for s, score in zip(skills, scores, strict=True)]
-    return ToolText("\n".join([said, *map(_line, skills)]), {key: listed})
+def _render_choice(heading: str, key: str, found: Sequence[Candidate]) -> ToolText:
+    skills = [candidate.skill for candidate in found]
+    scores = [{"score": float(candidate.score)} for candidate in found]
+    listed = [_describe_skill(s) | score for s, score in zip(skills, scores, strict=True)]
+    return ToolText("\n".join([heading, *map(_render_skill_line, skills)]), {key: listed})
 
 
 def render_search(found: SearchResult) -> ToolText:
-    """Return a line for each hit, the best first."""
-    skills = [{"name": h.skill.name, **_describe(h.skill)} for h in found.hits]
-    scores = [
-        {"score": round(hit.score, 4), "reason": hit.reason} for hit in found.hits
-    ]
-    hits = [each | score for each, score in zip(skills, scores, strict=True)]
-    text = "\n".join(_line(hit.skill) for hit in found.hits)
+    skills = [{"name": h.skill.name, **_describe_skill(h.skill)} for h in found.hits]
+    scores = [{"score": round(hit.score, 4), "reason": hit.reason} for hit in found.hits]
+    hits = [described | score for described, score in zip(skills, scores, strict=True)]
+    text = "\n".join(_render_skill_line(hit.skill) for hit in found.hits)
     none = "No skill fits. Go on without one, or try other words once."
     return ToolText(text or none, {"skills": hits, "total": found.total})
 
 
 def render_refresh(refreshed: Refreshed) -> ToolText:
-    """Return which skills came, went, and changed."""
     changes = refreshed.changes
     lists: dict[str, Sequence[SkillPath]] = {
         "added": changes.added,
@@ -288,8 +272,12 @@ def render_refresh(refreshed: Refreshed) -> ToolText:
         "removed": changes.removed,
     }
     lines = [
-        f"{name}: {', '.join(paths[:_MAX_NAMED])}"
-        + (f" and {len(paths) - _MAX_NAMED:,} more" if len(paths) > _MAX_NAMED else "")
+        f"{name}: {', '.join(paths[:_MAX_LISTED_CHANGES])}"
+        + (
+            f" and {len(paths) - _MAX_LISTED_CHANGES:,} more"
+            if len(paths) > _MAX_LISTED_CHANGES
+            else ""
+        )
         for name, paths in lists.items()
         if paths
     ]
@@ -298,31 +286,31 @@ def render_refresh(refreshed: Refreshed) -> ToolText:
     return ToolText("\n".join(lines) or "Nothing has changed.", data)
 
 
-def _line(skill: Skill) -> str:
-    line = render_line(CatalogEntry(skill, skill.path))
-    return cut_text(line, len(skill.path) + _LONGEST_DESCRIPTION)
+def _render_skill_line(skill: Skill) -> str:
+    line = render_catalog_line(CatalogEntry(skill, skill.path))
+    return truncate_text(line, len(skill.path) + _MAX_DESCRIPTION)
 
 
-def _describe(skill: Skill) -> dict[str, Any]:
+def _describe_skill(skill: Skill) -> dict[str, Any]:
     return {"skill_path": skill.path, "description": _description(skill)}
 
 
 def _description(skill: Skill) -> str:
-    return cut_text(skill.description, _LONGEST_DESCRIPTION)
+    return truncate_text(skill.description, _MAX_DESCRIPTION)
 
 
-def _origin(provenance: Provenance) -> dict[str, Any]:
+def _provenance_fields(provenance: Provenance) -> dict[str, Any]:
     return {"commit": provenance.commit, "source_path": provenance.path}
 
 
-def _cut(text: str, most: int) -> tuple[str, bool]:
-    """Return the beginning of a text, up to the end of a line if there is one."""
-    if len(text) <= most:
+def _truncate(text: str, limit: int) -> tuple[str, bool]:
+    """Truncate a text, at the end of a line if there is one."""
+    if len(text) <= limit:
         return text, False
-    part = text[: max(0, most)]
+    part = text[: max(0, limit)]
     return part[: part.rfind("\n") + 1].rstrip("\n") or part, True
 
 
-def _cut_lines(lines: Sequence[str], most: int) -> tuple[str, bool]:
-    """Return as many whole lines as fit; of the first one as much as fits."""
-    return _cut("\n".join(lines), most)
+def _truncate_lines(lines: Sequence[str], limit: int) -> tuple[str, bool]:
+    """Truncate to whole lines; the first may be cut."""
+    return _truncate("\n".join(lines), limit)

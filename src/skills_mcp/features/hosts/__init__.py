@@ -1,4 +1,4 @@
-"""Where agents read: the files of each host, what stands in them, and what it starts.
+"""Agent hosts: their configuration files, plugins and hooks, and checks of all that.
 
-Rule: what a person wrote into a file of a host stays as it is, comments too.
+Rule: edits of a host's file keep all other lines, comments too.
 """

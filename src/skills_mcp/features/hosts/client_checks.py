@@ -1,4 +1,7 @@
-"""Checks of what stands in the files of hosts: each entry is started, as they do it."""
+"""Checks of configured hosts: each server entry is started as its host does.
+
+The handshake is plain JSON lines, independent of this server's own implementation.
+"""
 
 import json
 import os
@@ -14,27 +17,36 @@ from typing import Literal
 
 from skills_mcp.about import NOTHING_TO_SERVE
 from skills_mcp.errors import HostFileError
-from skills_mcp.features.hosts.finding import Finding
+from skills_mcp.features.hosts.finding import CheckResult
 from skills_mcp.features.hosts.handshake import (
+    ANSWER_TIMEOUT_SECONDS,
     ERAS,
-    PATIENCE_SECONDS,
-    Greeting,
     HandshakeError,
-    NoProgramError,
-    greet,
+    HandshakeResult,
+    ProgramNotFoundError,
+    run_handshake,
 )
 from skills_mcp.features.hosts.host import HOSTS, Host
 from skills_mcp.features.hosts.host_names import DEFAULT_NAME, HostScope
 from skills_mcp.features.hosts.installation import HostFile
-from skills_mcp.features.hosts.server_entry import FoundEntry
+from skills_mcp.features.hosts.server_entry import ParsedEntry
 
 _SCOPES: tuple[HostScope, ...] = ("user", "project")
 
-_LONGEST_INSTRUCTIONS = 2_048
-"""What Claude Code has shown of instructions at least; it may cut the rest."""
+_MAX_INSTRUCTIONS = 2_048
+"""Minimum of instructions shown by Claude Code; the rest may be cut."""
 
-_PASSED = ("HOME", "PATH", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "USER", "TMPDIR")
-"""What a server gets from a host that keeps most variables back."""
+_PASSED_VARIABLES = (
+    "HOME",
+    "PATH",
+    "TERM",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "USER",
+    "TMPDIR",
+)
+"""Environment variables passed on by hosts that withhold the others."""
 
 _PROGRAM = re.compile(r"skills[-_]mcp(?:-server)?(?:@[\w.]+)?")
 
@@ -52,43 +64,37 @@ _OPTION_OF = {
 
 
 EntryKind = Literal["user", "project", "local", "plugin"]
-"""Whose an entry is; `local` is that of one person in one project."""
+"""Scope of an entry; `local` is one person's in one project."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
-    """Our entry in the file of a host."""
-
     file: HostFile
     name: str
-    entry: FoundEntry
+    entry: ParsedEntry
     kind: EntryKind
 
     @property
     def title(self) -> str:
-        """What a finding about it is called."""
         suffix = "" if self.kind == "user" else f" ({self.kind})"
         return f"client {self.file.host.name}{suffix}"
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options that say where the skills are."""
         words = self.entry.command
-        places = [
-            n for n, word in enumerate(words) if _PROGRAM.fullmatch(Path(word).name)
-        ]
-        typed = words[places[0] + 1 :] if places else ()
-        given = self.entry.environment
+        positions = [n for n, word in enumerate(words) if _PROGRAM.fullmatch(Path(word).name)]
+        typed = words[positions[0] + 1 :] if positions else ()
+        variables = self.entry.environment
         named = (
             word
             for name, option in _OPTION_OF.items()
-            if name in given
-            for word in (option, given[name])
+            if name in variables
+            for word in (option, variables[name])
         )
         return (*typed, *named)
 
-    def compose_repair(self) -> str:
-        """Return the command that writes this entry anew."""
+    def compose_repair_command(self) -> str:
+        """Command to rewrite this entry."""
         host = self.file.host.name
         name = "" if self.name == DEFAULT_NAME else f" --name {shlex.quote(self.name)}"
         options = shlex.join(self.options) or "--repo URL"
@@ -98,18 +104,16 @@ class HostEntry:
         scope = " --scope project" if self.kind == "project" else ""
         command = f"skills-mcp install --client {host}{scope}{name} {options} --yes"
         if self.kind == "local":
-            return (
-                f"claude mcp remove {shlex.quote(self.name)} --scope local; {command}"
-            )
+            return f"claude mcp remove {shlex.quote(self.name)} --scope local; {command}"
         return command
 
 
-def find_entries(
+def find_host_entries(
     environment: Mapping[str, str], project: Path
-) -> tuple[list[HostEntry], list[Finding]]:
-    """Return our entries in the files of all hosts, and the files that are broken."""
+) -> tuple[list[HostEntry], list[CheckResult]]:
+    """Find this server's entries in the files of all hosts, and unreadable files."""
     entries: list[HostEntry] = []
-    broken: list[Finding] = []
+    broken: list[CheckResult] = []
     seen: set[tuple[str, Path]] = set()
     for host in HOSTS:
         for scope in _SCOPES:
@@ -124,13 +128,13 @@ def find_entries(
                 entries += _find_ours(file, local, "local")
             except HostFileError as error:
                 fix = f"Correct {file.path}; then: skills-mcp doctor"
-                broken.append(Finding(f"client {host.name}", False, str(error), fix))  # noqa: FBT003
+                broken.append(CheckResult(f"client {host.name}", False, str(error), fix))  # noqa: FBT003
         entries += _find_plugins(host, environment)
     return entries, broken
 
 
 def _find_ours(
-    file: HostFile, found: Mapping[str, FoundEntry], kind: EntryKind
+    file: HostFile, found: Mapping[str, ParsedEntry], kind: EntryKind
 ) -> Iterator[HostEntry]:
     for name, entry in found.items():
         if entry.is_ours if entry.command else name == DEFAULT_NAME:
@@ -138,44 +142,43 @@ def _find_ours(
 
 
 def _find_plugins(host: Host, environment: Mapping[str, str]) -> Iterator[HostEntry]:
-    """Return the entries of plugins; of each plugin, those of its newest version."""
+    """Entries of plugins; of each plugin, its newest version."""
     folder = host.find_folder(environment)
     newest: dict[Path, Path] = {}
     for pattern in host.plugin_files:
-        for path in sorted(folder.glob(pattern), key=lambda each: each.stat().st_mtime):
+        for path in sorted(folder.glob(pattern), key=lambda file_path: file_path.stat().st_mtime):
             is_versioned = pattern.count("*") > 1
             newest[path.parent.parent if is_versioned else path] = path
     for path in newest.values():
         file = HostFile(host, path, "user")
-        with suppress(
-            HostFileError
-        ):  # it may be a plugin that has nothing to do with us
+        with suppress(HostFileError):  # it may be a plugin that has nothing to do with us
             yield from _find_ours(file, file.parse_entries(), "plugin")
 
 
 def check_entries(
     entries: Sequence[HostEntry], environment: Mapping[str, str], project: Path
-) -> Iterator[Finding]:
-    """Start each entry as its host does, and say what the model would see.
-
-    Args:
-        entries: What was found.
-        environment: That of the person, of which each host passes on its share.
-        project: The working directory of the servers.
-    """
-    known: dict[object, Finding] = {}
-    for each in entries:
-        variables = derive_variables(each.file.host, each.entry, environment)
-        key = (each.entry.command, each.entry.url, tuple(sorted(variables.items())))
+) -> Iterator[CheckResult]:
+    """Start each entry as its host does, and describe the model's view."""
+    known: dict[object, CheckResult] = {}
+    for host_entry in entries:
+        variables = build_server_environment(host_entry.file.host, host_entry.entry, environment)
+        key = (
+            host_entry.entry.command,
+            host_entry.entry.url,
+            tuple(sorted(variables.items())),
+        )
         if key not in known:
-            known[key] = _check(each, variables, project)
+            known[key] = _check_entry(host_entry, variables, project)
         found = known[key]
-        fix = each.compose_repair() if found.fix else ""
-        yield Finding(
-            each.title, found.is_ok, f"{each.file.path}: {found.message}", fix
+        fix = host_entry.compose_repair_command() if found.fix else ""
+        yield CheckResult(
+            host_entry.title,
+            found.is_ok,
+            f"{host_entry.file.path}: {found.message}",
+            fix,
         )
     if not entries:
-        yield Finding(
+        yield CheckResult(
             "clients",
             is_ok=False,
             message="No agent on this machine has an entry for this server",
@@ -183,11 +186,11 @@ def check_entries(
         )
 
 
-def derive_variables(
-    host: Host, entry: FoundEntry, environment: Mapping[str, str]
+def build_server_environment(
+    host: Host, entry: ParsedEntry, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the variables of a server that this host starts."""
-    names = (*_PASSED, *entry.forwarded) if host.variable else environment
+    """Environment of a server started by this host."""
+    names = (*_PASSED_VARIABLES, *entry.forwarded) if host.variable else environment
     passed = {name: environment[name] for name in names if name in environment}
 
     def expand(found: re.Match[str]) -> str:
@@ -195,35 +198,33 @@ def derive_variables(
         default = found["default"]
         return environment.get(name, found[0] if default is None else default)
 
-    given = {
-        name: _REFERENCE.sub(expand, value) for name, value in entry.environment.items()
-    }
-    return passed | given
+    expanded = {name: _REFERENCE.sub(expand, value) for name, value in entry.environment.items()}
+    return passed | expanded
 
 
-def _check(each: HostEntry, variables: Mapping[str, str], project: Path) -> Finding:
-    """Return what is to be said of an entry; any `fix` stands for its repair."""
-    entry = each.entry
+def _check_entry(host_entry: HostEntry, variables: Mapping[str, str], project: Path) -> CheckResult:
+    """Check one entry; a non-empty `fix` stands for its repair command."""
+    entry = host_entry.entry
     if entry.url:
         return _check_url(entry.url)
     try:
-        greetings = [greet(entry.command, variables, project, era) for era in ERAS]
-    except NoProgramError as error:
-        return Finding("", is_ok=False, message=str(error), fix="install")
+        greetings = [run_handshake(entry.command, variables, project, era) for era in ERAS]
+    except ProgramNotFoundError as error:
+        return CheckResult("", is_ok=False, message=str(error), fix="install")
     except HandshakeError as error:
-        said = f"{shlex.join(entry.command)} does not work: {error}"
-        return Finding("", is_ok=False, message=said, fix="install")
+        message = f"{shlex.join(entry.command)} does not work: {error}"
+        return CheckResult("", is_ok=False, message=message, fix="install")
     newest = greetings[-1]
     if newest.instructions.startswith(NOTHING_TO_SERVE):
-        return Finding("", is_ok=False, message=newest.instructions, fix="install")
-    return Finding("", is_ok=True, message=_describe(greetings))
+        return CheckResult("", is_ok=False, message=newest.instructions, fix="install")
+    return CheckResult("", is_ok=True, message=_describe_greetings(greetings))
 
 
-def _describe(greetings: Sequence[Greeting]) -> str:
+def _describe_greetings(greetings: Sequence[HandshakeResult]) -> str:
     newest = greetings[-1]
     length = len(newest.instructions)
-    cut = ", of which some hosts cut the end" if length > _LONGEST_INSTRUCTIONS else ""
-    answered = " and ".join(f"{each.seconds:.1f} s ({each.era})" for each in greetings)
+    cut = ", of which some hosts cut the end" if length > _MAX_INSTRUCTIONS else ""
+    answered = " and ".join(f"{greeting.seconds:.1f} s ({greeting.era})" for greeting in greetings)
     return (
         f"the model sees {len(newest.tools)} tools with {newest.tool_characters:,} "
         f"characters and {length:,} characters of instructions{cut}; the first answer "
@@ -231,8 +232,7 @@ def _describe(greetings: Sequence[Greeting]) -> str:
     )
 
 
-def _check_url(url: str) -> Finding:
-    """Ask a server over HTTP for its first answer."""
+def _check_url(url: str) -> CheckResult:
     opening = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -248,20 +248,20 @@ def _check_url(url: str) -> Finding:
         "Accept": "application/json, text/event-stream",
     }
     if not url.startswith(("https://", "http://")):
-        return Finding("", is_ok=False, message=f"{url} is no URL", fix="install")
+        return CheckResult("", is_ok=False, message=f"{url} is no URL", fix="install")
     request = urllib.request.Request(  # noqa: S310 - the scheme was looked at
         url, json.dumps(opening).encode(), headers
     )
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as reply:  # noqa: S310
-            return Finding("", is_ok=True, message=f"{url} answers ({reply.status})")
+        with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS) as reply:  # noqa: S310
+            return CheckResult("", is_ok=True, message=f"{url} answers ({reply.status})")
     except urllib.error.HTTPError as error:
-        said = f"{url} answers {error.code} {error.reason}"
+        message = f"{url} answers {error.code} {error.reason}"
         if error.code in {401, 403}:
-            said = f"{url} asks the host to sign in ({error.code})"
-            return Finding("", is_ok=True, message=said)
-        return Finding("", is_ok=False, message=said, fix="install")
+            message = f"{url} asks the host to sign in ({error.code})"
+            return CheckResult("", is_ok=True, message=message)
+        return CheckResult("", is_ok=False, message=message, fix="install")
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        said = f"{url} cannot be reached: {os.fspath(str(reason))}"
-        return Finding("", is_ok=False, message=said, fix="install")
+        message = f"{url} cannot be reached: {os.fspath(str(reason))}"
+        return CheckResult("", is_ok=False, message=message, fix="install")

@@ -1,6 +1,6 @@
-"""The first words between a host and a server, in both eras of the protocol.
+"""MCP handshake from the client's side, in both eras of the protocol.
 
-They are plain lines of JSON, so nothing here depends on how our own server is built.
+It speaks plain JSON lines, independent of this server's own implementation.
 """
 
 import json
@@ -21,88 +21,74 @@ from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 
 Era = Literal["2025-11-25", "2026-07-28"]
 ERAS: tuple[Era, ...] = ("2025-11-25", "2026-07-28")
-"""The revisions of the protocol: the last one that begins with `initialize`, and the
-one that begins with `server/discover`."""
+"""Protocol revisions: the last one with `initialize`, and the first one with
+`server/discover`.
+"""
 
-PATIENCE_SECONDS = 30.0
-"""How long hosts wait for the first answer."""
+ANSWER_TIMEOUT_SECONDS = 30.0
+"""Time-out of hosts for the first answer."""
 
 _ENDING_SECONDS = 5.0
-_ABOUT_US = {"name": "skills-mcp doctor", "version": __version__}
-_MOST_PAGES = 50  # of a list of tools; more are a server that never ends it
+_CLIENT_INFO = {"name": "skills-mcp doctor", "version": __version__}
+_MAX_PAGES = 50  # of a list of tools; more are a server that never ends it
 _QUOTED = 300  # characters of what a server has written to its log
 
 
 class HandshakeError(Exception):
-    """A server did not start, or did not answer as the protocol wants."""
+    """A server did not start, or violated the protocol."""
 
 
-class NoProgramError(HandshakeError):
-    """There is no program of that name."""
+class ProgramNotFoundError(HandshakeError):
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Greeting:
-    """What a server says at the beginning, and how soon."""
-
+class HandshakeResult:
     era: Era
     seconds: float
-    """From its start to its first answer."""
     tools: tuple[str, ...]
     tool_characters: int
-    """Of the names, descriptions and arguments that the model sees."""
+    """Length of the names, descriptions and arguments shown to the model."""
     instructions: str
 
 
-def greet(
+def run_handshake(
     command: Sequence[str],
     environment: Mapping[str, str],
     folder: Path,
     era: Era,
     *,
-    patience_seconds: float = PATIENCE_SECONDS,
-) -> Greeting:
-    """Start a server, ask what a host asks first, and end the server.  Blocking.
+    patience_seconds: float = ANSWER_TIMEOUT_SECONDS,
+) -> HandshakeResult:
+    """Start a server, run the handshake, and stop the server.  Blocking.
 
-    Args:
-        command: The program and its arguments.
-        environment: All variables of the server.
-        folder: Its working directory.
-        era: Which words to begin with.
-        patience_seconds: How long each answer may take.
+    `patience_seconds` limits each answer.
 
     Raises:
-        NoProgramError: There is no such program.
-        HandshakeError: It does not start, ends, or does not answer.
+        ProgramNotFoundError: The program does not exist.
+        HandshakeError: It does not start, exits, or does not answer.
     """
     began = time.monotonic()
-    with _started(command, environment, folder, patience_seconds) as talk:
-        first = talk.ask(*_compose_opening(era))
+    with _running_server(command, environment, folder, patience_seconds) as talk:
+        first = talk.request(*_compose_first_request(era))
         seconds = time.monotonic() - began
         if era == "2025-11-25":
-            talk.tell("notifications/initialized")
+            talk.notify("notifications/initialized")
         tools = list(_list_tools(talk, era))
-    shown = [
-        {key: tool.get(key) for key in ("name", "description", "inputSchema")}
-        for tool in tools
+    visible = [
+        {key: tool.get(key) for key in ("name", "description", "inputSchema")} for tool in tools
     ]
-    return Greeting(
+    return HandshakeResult(
         era=era,
         seconds=seconds,
         tools=tuple(str(tool.get("name")) for tool in tools),
-        tool_characters=sum(len(json.dumps(each)) for each in shown),
+        tool_characters=sum(len(json.dumps(tool_view)) for tool_view in visible),
         instructions=str(first.get("instructions") or ""),
     )
 
 
-class _Talk:
-    """Requests and answers, a line each.
-
-    Args:
-        process: The server, with pipes for its input and its output.
-        log: What it writes to standard error.
-        patience_seconds: How long each answer may take.
-    """
+class _JsonRpcClient:
+    """JSON-RPC client over pipes, one message per line."""
 
     def __init__(
         self,
@@ -117,11 +103,11 @@ class _Talk:
         self._number = 0
         threading.Thread(target=self._read, daemon=True).start()
 
-    def ask(self, method: str, params: Mapping[str, object]) -> dict[str, Any]:
-        """Return the result of a request.
+    def request(self, method: str, params: Mapping[str, object]) -> dict[str, Any]:
+        """Send a request, and wait for its result.
 
         Raises:
-            HandshakeError: There is none in time, or it is an error.
+            HandshakeError: It timed out, or the answer is an error.
         """
         self._number += 1
         self._write({"id": self._number, "method": method, "params": params})
@@ -134,8 +120,7 @@ class _Talk:
         result: dict[str, Any] = answer.get("result") or {}
         return result
 
-    def tell(self, method: str) -> None:
-        """Send a notification."""
+    def notify(self, method: str) -> None:
         self._write({"method": method})
 
     def _write(self, message: Mapping[str, object]) -> None:
@@ -164,8 +149,8 @@ class _Talk:
         except ValueError:
             message = None
         if not isinstance(message, dict):
-            shown = line.decode("utf-8", "replace").strip()[:_QUOTED]
-            raise HandshakeError(f"it has printed what is no message of MCP: {shown}")
+            printed = line.decode("utf-8", "replace").strip()[:_QUOTED]
+            raise HandshakeError(f"it has printed what is no message of MCP: {printed}")
         return message
 
     def _read(self) -> None:
@@ -175,17 +160,17 @@ class _Talk:
 
     def _quote_log(self) -> str:
         self._log.seek(0)
-        said = " ".join(self._log.read().decode("utf-8", "replace").split())
-        return f" Its log ends with: {said[-_QUOTED:]}" if said else ""
+        logged = " ".join(self._log.read().decode("utf-8", "replace").split())
+        return f" Its log ends with: {logged[-_QUOTED:]}" if logged else ""
 
 
 @contextmanager
-def _started(
+def _running_server(
     command: Sequence[str],
     environment: Mapping[str, str],
     folder: Path,
     patience_seconds: float,
-) -> Iterator[_Talk]:
+) -> Iterator[_JsonRpcClient]:
     with tempfile.TemporaryFile() as log:
         try:
             process = subprocess.Popen(  # noqa: S603 - what a host would start
@@ -198,19 +183,19 @@ def _started(
                 **GROUP_OPTIONS,
             )
         except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-            raise NoProgramError(
+            raise ProgramNotFoundError(
                 f"{command[0]} cannot be started: {os.strerror(error.errno or 0)}"
             ) from error
         except (OSError, ValueError) as error:
             raise HandshakeError(f"it cannot be started: {error}") from error
         try:
-            yield _Talk(process, log, patience_seconds)
+            yield _JsonRpcClient(process, log, patience_seconds)
         finally:
-            _end(process)
+            _stop_process(process)
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Close the input, as a host does, and kill what does not end by that."""
+def _stop_process(process: "subprocess.Popen[bytes]") -> None:
+    """Close stdin, as a host does, then kill the process group."""
     try:
         if process.stdin:
             process.stdin.close()
@@ -224,34 +209,33 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
             process.stdout.close()
 
 
-def _compose_opening(era: Era) -> tuple[str, dict[str, object]]:
+def _compose_first_request(era: Era) -> tuple[str, dict[str, object]]:
     if era == "2026-07-28":
-        return "server/discover", _describe_us(era)
+        return "server/discover", _compose_metadata(era)
     capabilities: dict[str, object] = {}
     return "initialize", {
         "protocolVersion": era,
         "capabilities": capabilities,
-        "clientInfo": _ABOUT_US,
+        "clientInfo": _CLIENT_INFO,
     }
 
 
-def _describe_us(era: Era) -> dict[str, object]:
-    """Return what each request of an era says about its sender."""
+def _compose_metadata(era: Era) -> dict[str, object]:
     if era == "2025-11-25":
         return {}
     names = "io.modelcontextprotocol"
     about = {
         f"{names}/protocolVersion": era,
         f"{names}/clientCapabilities": {},
-        f"{names}/clientInfo": _ABOUT_US,
+        f"{names}/clientInfo": _CLIENT_INFO,
     }
     return {"_meta": about}
 
 
-def _list_tools(talk: _Talk, era: Era) -> Iterator[Mapping[str, Any]]:
+def _list_tools(talk: _JsonRpcClient, era: Era) -> Iterator[Mapping[str, Any]]:
     cursor: dict[str, object] = {}
-    for _ in range(_MOST_PAGES):
-        page = talk.ask("tools/list", {**_describe_us(era), **cursor})
+    for _ in range(_MAX_PAGES):
+        page = talk.request("tools/list", {**_compose_metadata(era), **cursor})
         yield from (tool for tool in page.get("tools", ()) if isinstance(tool, dict))
         if not page.get("nextCursor"):
             return

@@ -1,6 +1,6 @@
-"""The hosts: where each of them looks for MCP servers, and what it reads there.
+"""The supported hosts, with the locations and format of their files.
 
-Rule: a host is a row of data, as its documentation has it.
+Rule: a host is a row of data, taken from its documentation.
 """
 
 import os
@@ -14,71 +14,60 @@ from skills_mcp.errors import HostFileError
 from skills_mcp.features.hosts.host_names import HostName, HostScope
 
 BY_NAME = "by name"
-"""How Codex takes variables: a list of their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryShape:
-    """The keys of an entry that starts a server, and of one that names its URL."""
+    """Keys of a server entry, started or remote."""
 
     started: Mapping[str, object] = field(default_factory=dict)
-    """What stands in each entry that starts a server, before its command."""
     remote: Mapping[str, object] = field(default_factory=dict)
-    """What stands in each entry with a URL."""
     trailing: Mapping[str, object] = field(default_factory=dict)
-    """What stands in both, behind the rest."""
     is_one_list: bool = False
-    """Whether the command and its arguments are one list."""
+    """Whether command and arguments share a list."""
     environment: str = "env"
-    """The key of the variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A program with an agent in it, which starts MCP servers."""
+    """An agent program, an MCP client."""
 
     name: HostName
     title: str
     programs: tuple[str, ...]
-    """What it is called in PATH."""
     folder: tuple[str, str]
-    """The variable that moves its folder, and where that is without it, below home."""
+    """`(variable, default)` of its configuration folder, below home."""
     user_files: tuple[str, ...]
-    """Below its folder; the first that exists is used, or else the first."""
+    """Relative to its folder; the first existing one, else the first."""
     project_files: tuple[str, ...]
-    """The same, below the folder of a project."""
     section: str
-    """The key of the table with the servers."""
     plugin_files: tuple[str, ...] = ()
-    """Patterns of the files of plugins that name servers, below its folder."""
     is_toml: bool = False
     shape: EntryShape = field(default_factory=EntryShape)
     variable: str = ""
-    """How an entry names a variable NAME; empty if a server gets all of them."""
-    afterwards: Mapping[HostScope, str] = field(default_factory=dict)
-    """What a person has to do once before the host starts the server."""
+    """Template of a reference to variable NAME; empty if servers get all."""
+    manual_steps: Mapping[HostScope, str] = field(default_factory=dict)
+    """Manual step before the first start."""
 
     def find_folder(self, environment: Mapping[str, str]) -> Path:
-        """Return the folder with the files of a person; it need not exist."""
+        """Configuration folder of the user; may not exist."""
         variable, default = self.folder
         moved = environment.get(variable)
         if moved:
             return Path(moved).expanduser()
         return Path.home() / default
 
-    def find_file(
-        self, scope: HostScope, environment: Mapping[str, str], project: Path
-    ) -> Path:
-        """Return the file in which the host looks for servers; it need not exist."""
+    def find_file(self, scope: HostScope, environment: Mapping[str, str], project: Path) -> Path:
+        """File with the servers; may not exist."""
         is_own = scope == "user"
         folder = self.find_folder(environment) if is_own else project
         names = self.user_files if is_own else self.project_files
         files = [folder / name for name in names]
         return next((file for file in files if file.is_file()), files[0])
 
-    def is_here(self, environment: Mapping[str, str]) -> bool:
-        """Whether the host is installed on this machine, or was."""
-        if any(shutil.which(each) for each in self.programs):
+    def is_installed(self, environment: Mapping[str, str]) -> bool:
+        """Whether the host is, or was, installed."""
+        if any(shutil.which(program) for program in self.programs):
             return True
         folder = self.find_folder(environment)
         if folder != Path.home():
@@ -87,7 +76,6 @@ class Host:
 
 
 def _find_code_folder() -> str:
-    """Return where VS Code keeps the settings of a person, below home."""
     if sys.platform == "darwin":
         return "Library/Application Support/Code/User"
     return "AppData/Roaming/Code/User" if os.name == "nt" else ".config/Code/User"
@@ -107,7 +95,7 @@ HOSTS: tuple[Host, ...] = (
         ),
         section="mcpServers",
         shape=EntryShape(started={"type": "stdio"}, remote={"type": "http"}),
-        afterwards={"project": "Each developer accepts the server once, in /mcp."},
+        manual_steps={"project": "Each developer accepts the server once, in /mcp."},
     ),
     Host(
         name="codex",
@@ -121,7 +109,7 @@ HOSTS: tuple[Host, ...] = (
         # A first start may take longer than the 10 seconds that Codex waits by itself.
         shape=EntryShape(started={}, trailing={"startup_timeout_sec": 30}),
         variable=BY_NAME,
-        afterwards={"project": "Codex reads it in a project that you trust."},
+        manual_steps={"project": "Codex reads it in a project that you trust."},
     ),
     Host(
         name="gemini",
@@ -134,7 +122,7 @@ HOSTS: tuple[Host, ...] = (
         section="mcpServers",
         shape=EntryShape(remote={"type": "http"}),
         variable="${NAME:-}",
-        afterwards={
+        manual_steps={
             "user": "Gemini CLI starts it in a folder that you trust.",
             "project": "Gemini CLI starts it in a folder that you trust.",
         },
@@ -149,7 +137,7 @@ HOSTS: tuple[Host, ...] = (
         section="mcpServers",
         shape=EntryShape(started={"type": "stdio"}),
         variable="${env:NAME}",
-        afterwards={"project": "Cursor asks before it starts the server."},
+        manual_steps={"project": "Cursor asks before it starts the server."},
     ),
     Host(
         name="vscode",
@@ -160,7 +148,7 @@ HOSTS: tuple[Host, ...] = (
         project_files=(".vscode/mcp.json",),
         section="servers",
         shape=EntryShape(started={"type": "stdio"}, remote={"type": "http"}),
-        afterwards={"project": "VS Code asks before it starts the server."},
+        manual_steps={"project": "VS Code asks before it starts the server."},
     ),
     Host(
         name="opencode",
@@ -191,17 +179,16 @@ HOSTS: tuple[Host, ...] = (
             remote={"type": "http"},
             trailing={"tools": ["*"]},
         ),
-        afterwards={"project": "Copilot CLI reads it in a folder that you trust."},
+        manual_steps={"project": "Copilot CLI reads it in a folder that you trust."},
     ),
 )
-"""Every host that is known, in the order in which they are listed."""
 
 
 def find_project() -> Path:
-    """Return the folder of the project: the working directory.
+    """Project folder: the working directory.
 
     Raises:
-        HostFileError: It has been deleted.
+        HostFileError: It was deleted.
     """
     try:
         return Path.cwd()
@@ -212,5 +199,4 @@ def find_project() -> Path:
 
 
 def find_host(name: str) -> Host:
-    """Return the host of this name."""
     return next(host for host in HOSTS if host.name == name)

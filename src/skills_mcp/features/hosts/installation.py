@@ -1,7 +1,7 @@
-"""What putting an entry into the file of a host changes, and the change itself.
+"""Install and uninstall the server in a host's file.
 
-Rule: nothing is written that a person has not seen, and a file that has changed since
-is not written.
+Rule: a person sees each change before it is written, and a file modified since then is
+not written.
 """
 
 import json
@@ -17,29 +17,27 @@ from skills_mcp.errors import HostFileError
 from skills_mcp.features.hosts import json_comments, toml_tables
 from skills_mcp.features.hosts.host import Host
 from skills_mcp.features.hosts.host_names import HostScope
-from skills_mcp.features.hosts.json_comments import UnfitTextError
+from skills_mcp.features.hosts.json_comments import UnparsableTextError
 from skills_mcp.features.hosts.server_entry import (
-    FoundEntry,
+    ParsedEntry,
     Server,
     merge_entry,
     parse_entry,
     render_entry,
 )
-from skills_mcp.files.durable import PRIVATE_MODE, replacing
+from skills_mcp.files.durable import PRIVATE_MODE, atomic_write
 
 _SHARED_MODE = 0o644  # a file of a project is for all who work in it
 
 
 @dataclass(frozen=True, slots=True)
 class HostFile:
-    """A file in which a host looks for servers."""
-
     host: Host
     path: Path
     scope: HostScope
 
     def read(self) -> str | None:
-        """Return its text; None if it does not exist.
+        """Read the text; None if missing.
 
         Raises:
             HostFileError: It cannot be read.
@@ -53,10 +51,10 @@ class HostFile:
                 f"{self.path} cannot be read: {error}. Repair it, and try again"
             ) from error
 
-    def parse_local_entries(self, project: Path) -> Mapping[str, FoundEntry]:
-        """Return the servers in it that are for one project alone.
+    def parse_local_entries(self, project: Path) -> Mapping[str, ParsedEntry]:
+        """Parse the entries for one project alone.
 
-        Claude Code keeps those of `claude mcp add` there, unless a scope is named.
+        `claude mcp add` writes there by default.
 
         Raises:
             HostFileError: It cannot be read or parsed.
@@ -66,34 +64,32 @@ class HostFile:
         projects = _parse(self, self.read() or "").get("projects")
         found = projects.get(os.fspath(project)) if isinstance(projects, dict) else None
         servers = found.get(self.host.section) if isinstance(found, dict) else None
-        return _parse_all(self.host, servers if isinstance(servers, dict) else {})
+        return _parse_servers(self.host, servers if isinstance(servers, dict) else {})
 
-    def parse_entries(self) -> Mapping[str, FoundEntry]:
-        """Return the servers in it, by their names; none if there is no file.
+    def parse_entries(self) -> Mapping[str, ParsedEntry]:
+        """Parse the entries by name; empty without a file.
 
         Raises:
             HostFileError: It cannot be read or parsed.
         """
-        return _parse_all(self.host, _find_servers(self, self.read() or ""))
+        return _parse_servers(self.host, _find_servers(self, self.read() or ""))
 
 
 @dataclass(frozen=True, slots=True)
 class HostChange:
-    """A new text for the file of a host."""
+    """Pending change of a host's file."""
 
     file: HostFile
     before: str | None
-    """The text that was read; None if there was no file."""
+    """None if there was no file."""
     after: str | None
-    """The text to write; None to delete the file."""
+    """None to delete the file."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to write."""
         return self.before != self.after
 
     def compare(self) -> str:
-        """Return the lines that change, in the way of `diff -u`."""
         name = str(self.file.path)
         lines = unified_diff(
             (self.before or "").splitlines(keepends=True),
@@ -105,10 +101,10 @@ class HostChange:
         return "".join(ended)
 
     def apply(self) -> None:
-        """Write the file, in one step.
+        """Write the file atomically.
 
         Raises:
-            HostFileError: It has changed since it was read, or cannot be written.
+            HostFileError: It was modified since it was read, or cannot be written.
         """
         path = self.file.path
         if self.file.read() != self.before:
@@ -123,7 +119,7 @@ class HostChange:
                 path.unlink()
                 return
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path, self._find_mode(path)) as handle:
+            with atomic_write(path, self._find_mode(path)) as handle:
                 handle.write(self.after.encode("utf-8"))
         except OSError as error:
             raise HostFileError(
@@ -138,10 +134,10 @@ class HostChange:
 
 
 def plan_installation(file: HostFile, name: str, server: Server) -> HostChange:
-    """Return what puts an entry into a file, or brings the one there up to date.
+    """Plan an inserted or updated entry.
 
     Raises:
-        HostFileError: The file cannot be parsed, or the name stands for another server.
+        HostFileError: The file cannot be parsed, or the name belongs to another server.
     """
     before = file.read()
     known = _find_servers(file, before or "").get(name)
@@ -154,10 +150,10 @@ def plan_installation(file: HostFile, name: str, server: Server) -> HostChange:
 
 
 def plan_removal(file: HostFile, name: str) -> HostChange:
-    """Return what takes an entry out of a file; the file goes if nothing is left.
+    """Plan a removed entry; an otherwise empty file is deleted.
 
     Raises:
-        HostFileError: The file cannot be parsed, or the name stands for another server.
+        HostFileError: The file cannot be parsed, or the name belongs to another server.
     """
     before = file.read()
     known = _find_servers(file, before or "").get(name)
@@ -166,17 +162,16 @@ def plan_removal(file: HostFile, name: str) -> HostChange:
     _require_ours(file, name, known)
     section = file.host.section
     if file.host.is_toml:
-        after = toml_tables.remove(before, section, name)
+        after = toml_tables.remove_toml_table(before, section, name)
         return HostChange(file, before, after if after.strip() else None)
-    after = json_comments.remove(before, [section, name])
-    return HostChange(file, before, None if json_comments.is_empty(after) else after)
+    after = json_comments.remove_json_member(before, [section, name])
+    return HostChange(file, before, None if json_comments.is_empty_json(after) else after)
 
 
 def render_snippet(host: Host, name: str, server: Server) -> str:
-    """Return the entry as a file of its own, for a person who adds it by hand."""
     entry = render_entry(host, server)
     if host.is_toml:
-        return toml_tables.insert("", host.section, name, entry)
+        return toml_tables.insert_toml_table("", host.section, name, entry)
     nested = {host.section: {name: entry}}
     return f"{json.dumps(nested, indent=2, ensure_ascii=False)}\n"
 
@@ -185,33 +180,29 @@ def _insert(file: HostFile, text: str, name: str, entry: Mapping[str, Any]) -> s
     section = file.host.section
     try:
         if file.host.is_toml:
-            return toml_tables.insert(text, section, name, entry)
-        return json_comments.insert(text, [section, name], entry)
-    except UnfitTextError as error:
-        raise _unfit(file, error) from error
+            return toml_tables.insert_toml_table(text, section, name, entry)
+        return json_comments.insert_json_member(text, [section, name], entry)
+    except UnparsableTextError as error:
+        raise _unparsable(file, error) from error
 
 
 def _find_servers(file: HostFile, text: str) -> Mapping[str, Any]:
-    """Return the values of the section with the servers.
-
-    Raises:
-        HostFileError: It cannot be parsed, or is no table.
-    """
+    """Table of servers; raises if it is no table."""
     servers = _parse(file, text).get(file.host.section, {})
     if not isinstance(servers, Mapping):
-        raise _unfit(file, f"{file.host.section} is no table")
+        raise _unparsable(file, f"{file.host.section} is no table")
     return servers
 
 
 def _parse(file: HostFile, text: str) -> dict[str, Any]:
     try:
-        parse = toml_tables.parse if file.host.is_toml else json_comments.parse
+        parse = toml_tables.parse_toml_text if file.host.is_toml else json_comments.parse_json_text
         return parse(text)
-    except UnfitTextError as error:
-        raise _unfit(file, error) from error
+    except UnparsableTextError as error:
+        raise _unparsable(file, error) from error
 
 
-def _parse_all(host: Host, servers: Mapping[str, Any]) -> dict[str, FoundEntry]:
+def _parse_servers(host: Host, servers: Mapping[str, Any]) -> dict[str, ParsedEntry]:
     found = {name: parse_entry(host, values) for name, values in servers.items()}
     return {name: entry for name, entry in found.items() if entry}
 
@@ -225,7 +216,7 @@ def _require_ours(file: HostFile, name: str, values: object) -> None:
         )
 
 
-def _unfit(file: HostFile, reason: object) -> HostFileError:
+def _unparsable(file: HostFile, reason: object) -> HostFileError:
     return HostFileError(
         f"{file.path} cannot be edited, as {file.host.title} would not read it either: "
         f"{reason}. Repair it, and try again"

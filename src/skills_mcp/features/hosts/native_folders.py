@@ -1,41 +1,32 @@
-"""Folders that hosts read themselves, and whether an export has written them.
+"""Folders read natively by hosts, written by an export.
 
-A host that reads such a folder and uses the server, too, shows its model every skill
-twice.
+A host with both such a folder and the server shows its model every skill twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from skills_mcp.features.hosts.finding import Finding
+from skills_mcp.features.hosts.finding import CheckResult
 from skills_mcp.features.hosts.host_names import HostName
 from skills_mcp.skills.homes import EXPORT_LOCK
 
-_READ: Mapping[str, tuple[HostName, ...]] = {
+_HOSTS_BY_FOLDER: Mapping[str, tuple[HostName, ...]] = {
     ".claude/skills": ("claude-code", "opencode", "copilot", "vscode", "cursor"),
     ".agents/skills": ("codex", "gemini", "opencode", "copilot", "vscode", "cursor"),
     ".gemini/skills": ("gemini",),
     ".github/skills": ("copilot", "vscode"),
     ".copilot/skills": ("copilot",),
 }
-"""Which hosts read each folder, in a project and in the home of a person."""
+"""Hosts per folder, in a project and in the home of a person."""
 
 
-def check_native_folders(
-    used: Iterable[str], home: Path, project: Path
-) -> Iterator[Finding]:
-    """Find hosts that get the skills both from the server and from an export.
-
-    Args:
-        used: The names of the hosts that have an entry of ours.
-        home: Of the person.
-        project: The working directory.
-    """
+def check_native_folders(used: Iterable[str], home: Path, project: Path) -> Iterator[CheckResult]:
+    """Find hosts with the skills both from the server and from an export."""
     for name in dict.fromkeys(used):
         for folder in find_exports(home, project):
-            if name in _readers(folder):
+            if name in _find_hosts(folder):
                 title = _find_titles()[name]
-                yield Finding(
+                yield CheckResult(
                     f"twice {name}",
                     is_ok=False,
                     message=f"{title} gets each skill twice: from this server, and "
@@ -46,10 +37,10 @@ def check_native_folders(
 
 
 def describe_exports(home: Path, project: Path) -> Iterator[str]:
-    """Yield a warning for each exported folder that a host may read beside us."""
+    """Yield a warning per exported folder."""
     for folder in find_exports(home, project):
         titles = _find_titles()
-        names = ", ".join(titles[name] for name in _readers(folder))
+        names = ", ".join(titles[name] for name in _find_hosts(folder))
         yield (
             f"An export has written {folder}, which these read: {names}. One that uses "
             "this server, too, sees each skill twice; skills-mcp doctor says which"
@@ -57,15 +48,14 @@ def describe_exports(home: Path, project: Path) -> Iterator[str]:
 
 
 def find_exports(home: Path, project: Path) -> Iterator[Path]:
-    """Iterate over the exported folders of a project and of a person."""
-    for place in dict.fromkeys((project, home)):
-        for folder in _READ:
-            if (place / folder / EXPORT_LOCK).is_file():
-                yield place / folder
+    for base in dict.fromkeys((project, home)):
+        for folder in _HOSTS_BY_FOLDER:
+            if (base / folder / EXPORT_LOCK).is_file():
+                yield base / folder
 
 
-def _readers(folder: Path) -> tuple[HostName, ...]:
-    return _READ["/".join(folder.parts[-2:])]
+def _find_hosts(folder: Path) -> tuple[HostName, ...]:
+    return _HOSTS_BY_FOLDER["/".join(folder.parts[-2:])]
 
 
 def _find_titles() -> Mapping[str, str]:

@@ -1,7 +1,6 @@
-"""A plugin for Claude Code and an extension for Gemini CLI, made of the same facts.
+"""Plugin for Claude Code and extension for Gemini CLI.
 
-Each brings the server, the hook that names the skill for a prompt, and the command
-`/skill`.
+Each contains the server, the prompt hook, and the command `/skill`.
 """
 
 import hashlib
@@ -19,18 +18,17 @@ from skills_mcp.features.hosts.host import find_host
 from skills_mcp.features.hosts.host_names import PluginHost
 from skills_mcp.features.hosts.prompt_hook import EVENTS
 from skills_mcp.features.hosts.server_entry import Server, StartedServer, render_entry
-from skills_mcp.files.durable import replacing
+from skills_mcp.files.durable import atomic_write
 
 MARKETPLACE = "skills-mcp"
-"""What the folder of a plugin is called as a marketplace of one plugin."""
 
 _DESCRIPTION = "The engineering rules of your organisation, for each task"
 _COMMAND = "Work by the rules of your organisation for a task"
 
 _HOOK_SECONDS = 10
-"""For a first prompt, while no server runs yet; later ones take a tenth of a second."""
+"""For a first prompt without a running server; later ones take 0.1 s."""
 
-_SHARED_MODE = 0o644
+_PLUGIN_MODE = 0o644
 _DIGEST_DIGITS = 8
 
 _PROMPT = """\
@@ -53,35 +51,30 @@ _MANIFESTS: Mapping[PluginHost, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """The facts that every plugin is made of."""
-
     name: str
     server: Server
 
     @property
     def version(self) -> str:
-        """The version of the program, and a digest of what the plugin starts.
+        """Program version with a digest of the configuration.
 
-        Hosts keep a plugin until its version is another one.
+        Hosts cache a plugin until its version changes.
         """
         digest = hashlib.sha256(repr((self.name, self.server)).encode()).hexdigest()
         return f"{__version__}+{digest[:_DIGEST_DIGITS]}"
 
     def compose_hook(self, host: PluginHost) -> str:
-        """Return the command of the hook; empty for a server at a URL."""
+        """Command of the prompt hook; empty for a remote server."""
         if not isinstance(self.server, StartedServer):
             return ""
         words = list(self.server.command)
-        place = next(
-            (n for n, word in enumerate(words) if word.startswith("-")), len(words)
-        )
-        if words[place : place + 2] == ["-m", "skills_mcp"]:
-            place += 2
-        return shlex.join([*words[:place], "hook", host, *words[place:]])
+        position = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
+        if words[position : position + 2] == ["-m", "skills_mcp"]:
+            position += 2
+        return shlex.join([*words[:position], "hook", host, *words[position:]])
 
 
 def render_plugin(plugin: Plugin, host: PluginHost) -> dict[str, str]:
-    """Return the files of a plugin, by their paths within its folder."""
     render = _render_for_claude if host == "claude-code" else _render_for_gemini
     return {
         name: content if isinstance(content, str) else _dump(content)
@@ -92,13 +85,11 @@ def render_plugin(plugin: Plugin, host: PluginHost) -> dict[str, str]:
 def write_plugin(
     folder: Path, host: PluginHost, files: Mapping[str, str], *, may_replace: bool
 ) -> None:
-    """Write the files of a plugin into a folder, which is made if it is missing.
+    """Write a plugin into a folder, created if missing.
 
-    Args:
-        folder: New, empty, or the folder of an earlier version.
-        host: Of which host it is.
-        files: What `render_plugin` has returned.
-        may_replace: Whether files with another content are replaced.
+    The folder may be new, empty, or hold an earlier version; only `may_replace`
+    overwrites
+    modified files.
 
     Raises:
         HostFileError: The folder holds something else, or cannot be written.
@@ -113,7 +104,7 @@ def write_plugin(
         for name, content in files.items():
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(file, _SHARED_MODE) as handle:
+            with atomic_write(file, _PLUGIN_MODE) as handle:
                 handle.write(content.encode("utf-8"))
         for name in _find_obsolete(folder, files):
             (folder / name).unlink()
@@ -121,14 +112,8 @@ def write_plugin(
         raise HostFileError(f"{folder} cannot be written: {error}") from error
 
 
-def _find_changed(
-    folder: Path, host: PluginHost, files: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield the files that are there with another content.
-
-    Raises:
-        HostFileError: The folder holds files, and is no plugin of this host.
-    """
+def _find_changed(folder: Path, host: PluginHost, files: Mapping[str, str]) -> Iterator[str]:
+    """Yield existing files with another content; raises if the folder is no plugin."""
     is_used = folder.exists() and any(folder.iterdir())
     if is_used and not (folder / _MANIFESTS[host]).is_file():
         raise HostFileError(
@@ -141,7 +126,6 @@ def _find_changed(
 
 
 def _find_obsolete(folder: Path, files: Mapping[str, str]) -> Iterator[str]:
-    """Yield what an earlier version had and this one has not."""
     hook = "hooks/hooks.json"
     if hook not in files and (folder / hook).is_file():
         yield hook
@@ -217,12 +201,12 @@ def _dump(content: object) -> str:
     return f"{json.dumps(content, indent=2, ensure_ascii=False)}\n"
 
 
-def advise_use(host: PluginHost, name: str, folder: Path) -> Sequence[str]:
-    """Return the commands that bring a plugin into its host."""
-    place = shlex.quote(str(folder))
+def list_install_commands(host: PluginHost, name: str, folder: Path) -> Sequence[str]:
+    """Commands to install a plugin in its host."""
+    quoted = shlex.quote(str(folder))
     if host == "gemini":
-        return [f"gemini extensions install {place}"]
+        return [f"gemini extensions install {quoted}"]
     return [
-        f"claude plugin marketplace add {place}",
+        f"claude plugin marketplace add {quoted}",
         f"claude plugin install {name}@{MARKETPLACE}",
     ]

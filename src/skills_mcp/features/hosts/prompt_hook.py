@@ -1,11 +1,9 @@
-"""The hook of a host: which skill fits the prompt that a person has just sent.
+"""Prompt hook of a host: hints at the matching skill.
 
-A host starts it for every prompt and waits for it, so it asks a server that runs
-already, over a socket that only this user may open. Nothing but the standard library
-is imported here.
+A host runs it on every prompt and waits, so it asks a running server over a socket only
+this user may open. It imports nothing but the standard library.
 
-Rule: a prompt is never blocked. What goes wrong ends without an output and with status
-0.
+Rule: never block a prompt. Any failure exits with status 0 and without output.
 """
 
 import hashlib
@@ -26,19 +24,19 @@ EVENTS: Mapping[str, str] = {
     "gemini": "BeforeAgent",
     "copilot": "userPromptSubmitted",
 }
-"""What each host calls the moment after a prompt was sent."""
+"""Each host's name of the event after a prompt."""
 
-_FLAT = frozenset({"copilot"})
-"""Hosts that read the context at the top of the output."""
+_TOP_LEVEL_CONTEXT = frozenset({"copilot"})
+"""Hosts with the context at the top level of the output."""
 
 MAX_ADDRESS_BYTES = 100
-"""The longest path of a socket: systems take 104 or 108 bytes with a final NUL."""
+"""Longest path of a socket: systems take 104 or 108 bytes with a final NUL."""
 
 MAX_PROMPT_BYTES = 1024 * 1024
 
 _ANSWER_SECONDS = 1.0  # a server that is reading new content may be busy
 _PIECE_BYTES = 64 * 1024
-_MOST_SERVERS = 4
+_MAX_SERVERS = 4
 
 # Neither changes which skills a server has.
 _IRRELEVANT = ("--toolsets", "--log-level", "--transport")
@@ -51,15 +49,7 @@ _PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 
 
 def answer_hook(words: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Print what the hook of a host prints, if a running server can say it.
-
-    Args:
-        words: The name of the host, and the options of the source.
-        environment: All variables.
-
-    Returns:
-        Whether the prompt is answered, be it with nothing.
-    """
+    """Answer a prompt hook by a running server; False if none answered."""
     host, *options = words or [""]
     if host not in EVENTS or {"-h", "--help"} & set(options):
         return False
@@ -67,7 +57,7 @@ def answer_hook(words: Sequence[str], environment: Mapping[str, str]) -> bool:
     if not prompt:
         return True
     for address in find_servers(options, environment):
-        hint = _ask(address, prompt)
+        hint = _request_hint(address, prompt)
         if hint is not None:
             print_hint(host, hint)
             return True
@@ -76,10 +66,7 @@ def answer_hook(words: Sequence[str], environment: Mapping[str, str]) -> bool:
 
 @cache
 def read_prompt() -> str:
-    """Return the prompt on standard input; empty if there is none to look at.
-
-    A command, which begins with a slash, is none.
-    """
+    """Read the prompt on stdin; empty for a slash command or invalid input."""
     try:
         data = json.loads(sys.stdin.buffer.read(MAX_PROMPT_BYTES))
         prompt = data.get("prompt")
@@ -90,37 +77,27 @@ def read_prompt() -> str:
 
 
 def print_hint(host: str, hint: str) -> None:
-    """Print a hint for the model as the host wants it; nothing for no hint."""
+    """Print a hint in the host's format; nothing if empty."""
     if not hint:
         return
-    said: dict[str, object] = {"additionalContext": hint}
-    if host not in _FLAT:
-        said = {"hookSpecificOutput": {"hookEventName": EVENTS[host], **said}}
-    sys.stdout.write(f"{json.dumps(said)}\n")
+    output: dict[str, object] = {"additionalContext": hint}
+    if host not in _TOP_LEVEL_CONTEXT:
+        output = {"hookSpecificOutput": {"hookEventName": EVENTS[host], **output}}
+    sys.stdout.write(f"{json.dumps(output)}\n")
 
 
-def derive_address(
-    words: Sequence[str], environment: Mapping[str, str], number: int
-) -> Path:
-    """Return the socket of a server.
-
-    Args:
-        words: The arguments of the program, without the name of a command.
-        environment: Its variables.
-        number: The id of its process.
-    """
+def derive_address(words: Sequence[str], environment: Mapping[str, str], number: int) -> Path:
+    """Socket path of a server; `words` are its arguments, `number` its process ID."""
     return _folder(environment) / f"{_derive_key(words, environment)}-{number}.sock"
 
 
-def find_servers(
-    words: Sequence[str], environment: Mapping[str, str]
-) -> Iterator[Path]:
-    """Return the sockets of servers with the same skills, the newest first."""
+def find_servers(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
+    """Sockets of servers with the same skills, newest first."""
     pattern = f"{_derive_key(words, environment)}-*.sock"
     with suppress(OSError):
         found = [*_folder(environment).glob(pattern)]
         found.sort(key=lambda path: path.lstat().st_mtime, reverse=True)
-        yield from found[:_MOST_SERVERS]
+        yield from found[:_MAX_SERVERS]
 
 
 def _folder(environment: Mapping[str, str]) -> Path:
@@ -130,17 +107,17 @@ def _folder(environment: Mapping[str, str]) -> Path:
 
 
 def _derive_key(words: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return a digest of all that decides which skills a server has."""
+    """Digest of all options and variables that select skills."""
     relevant = list(_find_relevant(words))
     is_named = any(word.partition("=")[0] in _SOURCES for word in relevant)
     names = () if is_named else _SOURCE_VARIABLES
     variables = [environment.get(name, "") for name in names]
-    said = json.dumps([relevant, variables, _find_project(environment)])
-    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+    serialised = json.dumps([relevant, variables, _find_project(environment)])
+    return hashlib.blake2b(serialised.encode(), digest_size=8).hexdigest()
 
 
 def _find_project(environment: Mapping[str, str]) -> str:
-    """Return the folder that a relative path is in; empty if it is gone."""
+    """Base folder of relative paths; empty if deleted."""
     named = next(filter(None, map(environment.get, _PROJECT_VARIABLES)), None)
     try:
         return os.path.realpath(named or os.curdir)
@@ -153,12 +130,12 @@ def _find_relevant(words: Sequence[str]) -> Iterator[str]:
     for word in waiting:
         if word in _IRRELEVANT:
             next(waiting, None)
-        elif not word.startswith(tuple(f"{each}=" for each in _IRRELEVANT)):
+        elif not word.startswith(tuple(f"{option}=" for option in _IRRELEVANT)):
             yield word
 
 
-def _ask(address: Path, prompt: str) -> str | None:
-    """Return the hint of a server; None if nothing answers there."""
+def _request_hint(address: Path, prompt: str) -> str | None:
+    """Request a hint from a server; None without an answer."""
     family = getattr(socket, "AF_UNIX", None)
     if family is None:
         return None
@@ -182,7 +159,7 @@ def _receive(connection: socket.socket) -> Iterator[bytes]:
         yield piece
 
 
-def find_number(address: Path) -> int | None:
-    """Return the id of the process that a socket belongs to."""
+def parse_process_id(address: Path) -> int | None:
+    """Process ID in the name of a socket."""
     found = re.fullmatch(r"[0-9a-f]+-(\d+)", address.stem)
     return int(found[1]) if found else None

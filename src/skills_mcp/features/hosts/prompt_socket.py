@@ -1,6 +1,6 @@
-"""A socket at which hooks of this user ask which skill fits a prompt.
+"""Unix socket for prompt hooks: suggests a skill for a prompt.
 
-Rule: only this user may open it, and what goes wrong here never ends the server.
+Only the current user may connect, and failures here never stop the server.
 """
 
 import json
@@ -20,7 +20,7 @@ from skills_mcp.features.hosts.hint import find_hint
 from skills_mcp.features.hosts.prompt_hook import (
     MAX_ADDRESS_BYTES,
     MAX_PROMPT_BYTES,
-    find_number,
+    parse_process_id,
 )
 from skills_mcp.files.durable import PRIVATE_MODE
 from skills_mcp.library import SkillLibrary
@@ -29,24 +29,19 @@ from skills_mcp.server.parts import ServerPart
 logger = logging.getLogger(__name__)
 
 _PRIVATE_FOLDER = 0o700
-_QUESTION_SECONDS = 5.0
+_REQUEST_TIMEOUT_SECONDS = 5.0
 _LOADING_SECONDS = 60.0 * 60.0
-_MOST_AT_ONCE = 4  # a person sends one prompt at a time
+_MAX_CONCURRENT = 4  # a person sends one prompt at a time
 
 
 class PromptSocket(ServerPart):
-    """Answers hooks from the skills that a server has.
-
-    Args:
-        library: The skills.
-        address: The path of the socket.
-    """
+    """Answers hooks from the skills of a running server."""
 
     def __init__(self, library: SkillLibrary, address: Path) -> None:
         self._library = library
         self._address = address
         self._new = address.with_suffix(".new")
-        self._limiter = anyio.CapacityLimiter(_MOST_AT_ONCE)
+        self._limiter = anyio.CapacityLimiter(_MAX_CONCURRENT)
         self._is_open = False
 
     async def run(self) -> None:
@@ -66,13 +61,12 @@ class PromptSocket(ServerPart):
             await listener.serve(self._answer)
 
     async def close(self) -> None:
-        """Delete the socket, so that no hook asks a server that has ended."""
+        """Delete the socket, so no hook connects to a stopped server."""
         if self._is_open:
             with suppress(OSError):
                 self._address.unlink()
 
     def _prepare(self) -> None:
-        """Make the folder, and delete what servers have left that were killed."""
         if not hasattr(socket, "AF_UNIX"):
             raise ValueError("this system has no sockets with a path")
         if len(os.fsencode(self._address)) > MAX_ADDRESS_BYTES:
@@ -80,16 +74,16 @@ class PromptSocket(ServerPart):
         folder = self._address.parent
         folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
         folder.chmod(_PRIVATE_FOLDER)
-        for each in folder.iterdir():
-            number = find_number(each)
+        for path in folder.iterdir():
+            number = parse_process_id(path)
             if number is None or not _is_running(number):
                 with suppress(OSError):
-                    each.unlink()
+                    path.unlink()
 
     async def _answer(self, stream: SocketStream) -> None:
         async with stream:
             try:
-                with anyio.move_on_after(_QUESTION_SECONDS):
+                with anyio.move_on_after(_REQUEST_TIMEOUT_SECONDS):
                     prompt = await _receive(stream)
                     work = partial(find_hint, self._library, prompt)
                     hint = await anyio.to_thread.run_sync(work, limiter=self._limiter)
@@ -101,7 +95,6 @@ class PromptSocket(ServerPart):
 
 
 async def _receive(stream: SocketStream) -> str:
-    """Return the prompt of a question, which is one line of JSON."""
     line = bytearray()
     while not line.endswith(b"\n"):
         line += await stream.receive()
@@ -111,7 +104,7 @@ async def _receive(stream: SocketStream) -> str:
 
 
 def _is_running(number: int) -> bool:
-    """Whether there is a process with this id, be it another one by now."""
+    """Process id in use, perhaps reused by another process."""
     try:
         os.kill(number, 0)
     except ProcessLookupError:

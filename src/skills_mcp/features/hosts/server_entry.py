@@ -1,4 +1,4 @@
-"""The entry of our server in the file of a host, as the host reads it."""
+"""Server entries in the formats of hosts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from skills_mcp.features.hosts.host import BY_NAME, Host
 
-_OURS = re.compile(r"skills[-_]mcp")
+_PROGRAM_NAME = re.compile(r"skills[-_]mcp")
 
 _CREDENTIALS = ("GITHUB_TOKEN", "SSH_AUTH_SOCK")
 
@@ -18,23 +18,17 @@ _FORWARDED = (
     *("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"),
     *("https_proxy", "http_proxy", "no_proxy"),
 )
-"""Variables that a server may need and that no option can stand for."""
+"""Variables a server may need and no option can replace."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartedServer:
-    """A server that the host starts."""
-
     command: Sequence[str]
-    """The program and its arguments."""
     variables: Sequence[str] = ()
-    """The names of those that the server needs of the person's environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteServer:
-    """A server at a URL."""
-
     url: str
 
 
@@ -42,40 +36,31 @@ Server = StartedServer | RemoteServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundEntry:
-    """An entry as it stands in a file of a host."""
+class ParsedEntry:
+    """An entry parsed from a host's file."""
 
     command: tuple[str, ...] = ()
-    """The program and its arguments; empty if it names a URL."""
     url: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Its variables, with references to those of the person not yet replaced."""
+    """Its variables, with unexpanded references."""
     forwarded: tuple[str, ...] = ()
-    """The names of further variables that the server gets."""
 
     @property
     def is_ours(self) -> bool:
-        """Whether it starts this program, or names a URL, which may be ours."""
-        return bool(self.url) or any(map(_OURS.search, self.command))
+        """Whether it starts this program; any URL may."""
+        return bool(self.url) or any(map(_PROGRAM_NAME.search, self.command))
 
 
-def find_forwarded(
-    environment: Mapping[str, str], *, is_shared: bool
-) -> tuple[str, ...]:
-    """Return the names of the variables that are set and that a server needs.
-
-    Args:
-        environment: That of the person who asks.
-        is_shared: Whether other people use the entry; they have other proxies.
-    """
+def find_forwarded_variables(environment: Mapping[str, str], *, is_shared: bool) -> tuple[str, ...]:
+    """Select the set variables to forward; a shared entry omits the proxies."""
     names = _CREDENTIALS if is_shared else _FORWARDED
     return tuple(name for name in names if environment.get(name))
 
 
 def render_entry(host: Host, server: Server) -> dict[str, Any]:
-    """Return an entry with the keys that this host reads.
+    """Render an entry with a host's keys.
 
-    >>> from skills_mcp.features.hosts.host import find_host
+    >>> from skills_mcp.hosts.host import find_host
     >>> render_entry(find_host("cursor"), RemoteServer("https://skills.acme.com/mcp"))
     {'url': 'https://skills.acme.com/mcp'}
     """
@@ -96,39 +81,39 @@ def render_entry(host: Host, server: Server) -> dict[str, Any]:
 
 
 def merge_entry(host: Host, known: object, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry with what a person has added to the one before.
+    """Keep a person's additions to an entry, such as a time-out.
 
-    Such as a time-out; the way to the server and its variables are those of `entry`.
+    Command, URL and variables come from `entry`.
     """
     if not isinstance(known, Mapping):
         return dict(entry)
     replaced = {"type", "command", "args", "url", "httpUrl", "env_vars"}
-    kept = {key: value for key, value in known.items() if key not in replaced}
-    merged = {**entry, **{key: kept[key] for key in kept if key not in entry}}
+    added = {key: value for key, value in known.items() if key not in replaced}
+    merged = {**entry, **{key: added[key] for key in added if key not in entry}}
     variables = host.shape.environment
-    ours, theirs = entry.get(variables), kept.get(variables)
+    ours, theirs = entry.get(variables), added.get(variables)
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         merged[variables] = {**theirs, **ours}
     return merged
 
 
-def parse_entry(host: Host, values: object) -> FoundEntry | None:
-    """Return an entry of a host's file; None if it has no command and no URL."""
+def parse_entry(host: Host, values: object) -> ParsedEntry | None:
+    """Parse an entry; None without a command or URL."""
     if not isinstance(values, Mapping):
         return None
     url = values.get("url") or values.get("httpUrl")
     if isinstance(url, str):
-        return FoundEntry(url=url)
+        return ParsedEntry(url=url)
     command, arguments = values.get("command"), values.get("args") or []
     words = command if isinstance(command, list) else [command, *arguments]
     if not words or not all(isinstance(word, str) for word in words):
         return None
     found = values.get(host.shape.environment)
-    given = found.items() if isinstance(found, Mapping) else ()
+    pairs = found.items() if isinstance(found, Mapping) else ()
     names = values.get("env_vars") or []
-    return FoundEntry(
+    return ParsedEntry(
         command=tuple(words),
-        environment={str(name): str(value) for name, value in given},
+        environment={str(name): str(value) for name, value in pairs},
         forwarded=tuple(map(str, names)) if isinstance(names, list) else (),
     )
 
@@ -138,5 +123,5 @@ def _render_variables(host: Host, names: Sequence[str]) -> dict[str, Any]:
         return {}
     if host.variable == BY_NAME:
         return {"env_vars": list(names)}
-    given = {name: host.variable.replace("NAME", name) for name in names}
-    return {host.shape.environment: given}
+    references = {name: host.variable.replace("NAME", name) for name in names}
+    return {host.shape.environment: references}

@@ -1,4 +1,4 @@
-"""TOML, edited as a text: one table, with everything else as it was written."""
+"""Edit one table of a TOML file, preserving the rest."""
 
 from collections.abc import Mapping, MutableMapping
 from typing import Any
@@ -7,33 +7,33 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import InlineTable
 
-from skills_mcp.features.hosts.json_comments import UnfitTextError
+from skills_mcp.features.hosts.json_comments import UnparsableTextError
 
 
-def parse(text: str) -> dict[str, Any]:
-    """Return what a text says.
+def parse_toml_text(text: str) -> dict[str, Any]:
+    """Parse a text.
 
     Raises:
         UnfitTextError: It is no TOML.
     """
-    return _read(text).unwrap()
+    return _parse_document(text).unwrap()
 
 
-def insert(text: str, section: str, name: str, values: Mapping[str, object]) -> str:
-    r"""Return the text with the table `[section.name]`.
+def insert_toml_table(text: str, section: str, name: str, values: Mapping[str, object]) -> str:
+    r"""Set the table `[section.name]`.
 
-    >>> insert("a = 1 # b\n", "c", "d", {"e": 2})
+    >>> insert_toml_table("a = 1 # b\n", "c", "d", {"e": 2})
     'a = 1 # b\n\n[c.d]\ne = 2\n'
 
     Raises:
         UnfitTextError: It is no TOML, or `section` is no table.
     """
-    document = _read(text)
+    document = _parse_document(text)
     tables = document.setdefault(section, tomlkit.table(is_super_table=True))
     if not isinstance(tables, MutableMapping):
-        raise UnfitTextError(f"{section} is no table")
+        raise UnparsableTextError(f"{section} is no table")
     if name in tables and isinstance(tables[name], MutableMapping):
-        _update(tables[name], values)
+        _update_table(tables[name], values)
         return tomlkit.dumps(document)
     if isinstance(tables, InlineTable):
         tables[name] = dict(values)
@@ -46,16 +46,16 @@ def insert(text: str, section: str, name: str, values: Mapping[str, object]) -> 
     return tomlkit.dumps(document)
 
 
-def remove(text: str, section: str, name: str) -> str:
-    r"""Return the text without a table, and without its section if that is empty.
+def remove_toml_table(text: str, section: str, name: str) -> str:
+    r"""Delete a table, and its section if empty.
 
-    >>> remove("a = 1 # b\n\n[c.d]\ne = 2\n", "c", "d")
+    >>> remove_toml_table("a = 1 # b\n\n[c.d]\ne = 2\n", "c", "d")
     'a = 1 # b\n'
 
     Raises:
         UnfitTextError: It is no TOML.
     """
-    document = _read(text)
+    document = _parse_document(text)
     tables = document.get(section)
     if not isinstance(tables, MutableMapping) or name not in tables:
         return text
@@ -66,8 +66,8 @@ def remove(text: str, section: str, name: str) -> str:
     return f"{rest.rstrip()}\n" if rest.strip() else ""
 
 
-def _update(table: MutableMapping[str, Any], values: Mapping[str, object]) -> None:
-    """Make a table say the same as the values, and keep its own comments."""
+def _update_table(table: MutableMapping[str, Any], values: Mapping[str, object]) -> None:
+    """Assign values, preserving the table's comments."""
     for key in [key for key in table if key not in values]:
         del table[key]
     for key, value in values.items():
@@ -75,8 +75,8 @@ def _update(table: MutableMapping[str, Any], values: Mapping[str, object]) -> No
             table[key] = value
 
 
-def _read(text: str) -> tomlkit.TOMLDocument:
+def _parse_document(text: str) -> tomlkit.TOMLDocument:
     try:
         return tomlkit.parse(text)
     except TOMLKitError as error:
-        raise UnfitTextError(str(error)) from error
+        raise UnparsableTextError(str(error)) from error

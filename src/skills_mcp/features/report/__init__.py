@@ -1,15 +1,15 @@
-"""What the recorded events say: what agents use, what is missing, what to change."""
+"""Usage reports from recorded events, and suggested changes to skills."""
 
 from skills_mcp.features.report.aggregation import (
     Aggregation,
     CurrentSkills,
     derive_current_skills,
 )
-from skills_mcp.features.report.report_page import render_page
+from skills_mcp.features.report.report_page import render_report_page
 from skills_mcp.features.report.report_text import (
-    Counting,
-    derive_notes,
-    describe_emptiness,
+    RecordingState,
+    derive_report_notes,
+    describe_empty_report,
 )
 from skills_mcp.features.report.usage_report import (
     Span,
@@ -21,16 +21,16 @@ from skills_mcp.features.report.usage_rows import EventFilesError, load_event_fi
 
 __all__ = [
     "Aggregation",
-    "Counting",
     "CurrentSkills",
     "EventFilesError",
+    "RecordingState",
     "Span",
     "UsageReport",
     "derive_current_skills",
-    "derive_notes",
-    "describe_emptiness",
+    "derive_report_notes",
+    "describe_empty_report",
     "load_event_files",
     "parse_since",
-    "render_page",
     "render_report",
+    "render_report_page",
 ]

@@ -1,7 +1,7 @@
-"""Adds events up to a report, one at a time and in any order.  Pure.
+"""Aggregates events into a report, one at a time and in any order.  Pure.
 
-Memory grows with the different tasks, skills, scripts and people, and by one number for
-each event, which detects repetitions; never with the texts of all events.
+Memory grows with the distinct tasks, skills, scripts and people, and by one number per
+event to detect duplicates; never with the texts of all events.
 """
 
 from collections import Counter, defaultdict
@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from skills_mcp.events.heartbeat import is_heartbeat, parse_heartbeat
-from skills_mcp.events.received_event import MOST_NAME, InvalidEventError
+from skills_mcp.events.received_event import MAX_FIELD_LENGTH, InvalidEventError
 from skills_mcp.events.tracker import EventType
 from skills_mcp.features.report.fleet import FleetTally
 from skills_mcp.features.report.main_figures import (
@@ -32,8 +32,8 @@ from skills_mcp.features.report.tallies import (
     Packed,
     RivalryTally,
     ScriptTally,
-    Seen,
     SkillTally,
+    TickRange,
     derive_day,
 )
 from skills_mcp.features.report.usage_report import (
@@ -47,21 +47,21 @@ from skills_mcp.features.report.usage_report import (
     UsageReport,
 )
 from skills_mcp.features.report.usage_rows import (
-    MOST_TEXT,
+    MAX_TEXT_LENGTH,
     UsageRow,
+    clean_line,
     identify,
     parse_row,
     parse_task,
-    tidy,
 )
 from skills_mcp.library import Snapshot
-from skills_mcp.routing.decision import choose, list_answers
+from skills_mcp.routing.decision import answered_candidates, score_and_decide
 from skills_mcp.skills.index import INDEX, ROOT
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentSkills:
-    """The skills that are served now, to compare the record with."""
+    """The served skills, for a comparison with the events."""
 
     skills: tuple[CurrentSkill, ...]
     answer: Answer
@@ -75,13 +75,11 @@ _Part = tuple[str, str]
 
 
 class PackedTally(Protocol):
-    """A tally that can be kept and added to another one."""
+    """A serialisable, mergeable tally."""
 
-    def pack(self) -> Packed:
-        """Return it as values for JSON."""
+    def pack(self) -> Packed: ...
 
-    def merge(self, packed: Packed) -> None:
-        """Add what another one has packed."""
+    def merge(self, packed: Packed) -> None: ...
 
 
 class Aggregation:
@@ -97,7 +95,7 @@ class Aggregation:
         self._parts = BoundedTally(PartTally, ("", ""), _MOST_PARTS)
         self._answers: defaultdict[date, Counter[str]] = defaultdict(Counter)
         self._people: defaultdict[date, set[str]] = defaultdict(set)
-        self._releases = BoundedTally(Seen, OTHERS)
+        self._releases = BoundedTally(TickRange, OTHERS)
         self._refreshes: Counter[bool] = Counter()
         self._fleet_tally = FleetTally()
         self._gap_tally = GapTally()
@@ -117,7 +115,7 @@ class Aggregation:
         }
 
     def add(self, raw: object) -> None:
-        """Count an event; anything that is no event counts as unreadable."""
+        """Count an event; an invalid one counts as unreadable."""
         if is_heartbeat(raw):
             self._add_heartbeat(raw)
             return
@@ -192,36 +190,31 @@ class Aggregation:
         self._counts["dropped"] += row.number("count") or 0
 
     def pack(self) -> tuple[Packed, Packed]:
-        """Return the main figures, and all others, as values for JSON.
-
-        What is packed has to be of one day.
-        """
-        packed = {part: each.totals.pack() for part, each in self._parts.items()}
-        parts = [[*part, each] for part, each in packed.items()]
+        """Serialise one day: the main figures, and all others."""
+        packed = {part: item.totals.pack() for part, item in self._parts.items()}
+        parts = [[*part, item] for part, item in packed.items()]
         totals = TotalsTally()
-        for each in packed.values():
-            totals.merge(each)
+        for item in packed.values():
+            totals.merge(item)
         body = {
             "counts": self._counts,
-            "releases": {name: each.pack() for name, each in self._releases.items()},
+            "releases": {name: item.pack() for name, item in self._releases.items()},
             "refreshes": [self._refreshes[False], self._refreshes[True]],
             **{name: tally.pack() for name, tally in self._tallies().items()},
         }
         return {**totals.pack(), "parts": parts}, body
 
     def pack_unfinished(self) -> Packed:
-        """Return what `reopen` needs beside the other two, as values for JSON."""
+        """Serialise the state `reopen` needs in addition."""
         return self._rivalry_tally.pack_unfinished()
 
-    def reopen(
-        self, day: date, totals: Packed, body: Packed, unfinished: Packed
-    ) -> None:
-        """Take what was packed of a day, so that more events of it can be added."""
+    def reopen(self, day: date, totals: Packed, body: Packed, unfinished: Packed) -> None:
+        """Load a serialised day to continue it with late events."""
         self.merge(day, totals, body)
         self._rivalry_tally.reopen(unfinished)
 
     def merge(self, day: date, totals: Packed, body: Packed) -> None:
-        """Add what was packed of a day of the span."""
+        """Add a serialised day of the span."""
         self._counts.update(body["counts"])
         if totals["answers"]:
             self._answers[day].update(totals["answers"])
@@ -237,22 +230,13 @@ class Aggregation:
             tally.merge(body[name])
 
     def merge_before(self, totals: Packed) -> None:
-        """Add the main figures that were packed of a day of the span before."""
+        """Add the serialised main figures of a day before the span."""
         self._before.merge(totals)
         for commit, group, packed in totals["parts"]:
             self._parts[commit, group].before.merge(packed)
 
-    def bound(
-        self, oldest: datetime, newest: datetime, outside: int, uncounted: int = 0
-    ) -> None:
-        """Say when the first and last event were, and how many are left out.
-
-        Args:
-            oldest: The moment of the first event.
-            newest: The moment of the last event.
-            outside: Events of other days.
-            uncounted: Events of these days, or of those before, that come later.
-        """
+    def bound(self, oldest: datetime, newest: datetime, outside: int, uncounted: int = 0) -> None:
+        """Set the time range of the events, and how many are excluded or not yet counted."""
         self._oldest, self._newest = oldest, newest
         self._counts["outside"] = outside
         self._counts["uncounted"] = uncounted
@@ -267,11 +251,7 @@ class Aggregation:
         }
 
     def derive_sources(self, names: Mapping[str, str]) -> tuple[PartUse, ...]:
-        """Return the main figures of each source, the most used first.
-
-        Args:
-            names: From a commit to the name of its source.
-        """
+        """Main figures of each source, the most used first; `names` by commit."""
         return self._derive_parts(lambda part: names.get(part[0], ""))
 
     def _derive_known_sources(self) -> tuple[PartUse, ...] | None:
@@ -287,26 +267,22 @@ class Aggregation:
         tallies: defaultdict[str, PartTally] = defaultdict(PartTally)
         for part, tally in self._parts.items():
             tallies[name_of(part)].join(tally)
-        span, before = self._shown_span, self._derive_before()
+        span, before = self._covered_span, self._derive_before()
         uses = [tally.derive(name, span, before) for name, tally in tallies.items()]
         return tuple(sorted(uses, key=lambda use: (-use.answers.tasks, use.name)))
 
     @property
-    def _shown_span(self) -> Span:
-        """The part of the span that events reach back to."""
+    def _covered_span(self) -> Span:
+        """The span without the days before the first event."""
         days = self._answers.keys() | self._people.keys()
         return self._span.starting(min(days, default=self._span.last))
 
-    def derive(
-        self, current: CurrentSkills | None, most_gaps: int | None = None
-    ) -> UsageReport:
-        """Return the report.
+    def derive(self, current: CurrentSkills | None, max_gaps: int | None = None) -> UsageReport:
+        """Derive the report.
 
-        Args:
-            current: Adds what today's skills would answer.
-            most_gaps: Unmatched tasks to return; None for all.
+        `current` adds today's answers; None for `max_gaps` reports all unmatched tasks.
         """
-        span = self._shown_span
+        span = self._covered_span
         answer = current.answer if current else None
         answers = count_answers(sum(self._answers.values(), Counter()))
         offered = {skill.path: skill for skill in current.skills} if current else None
@@ -319,7 +295,7 @@ class Aggregation:
             answers=answers,
             before=self._derive_before(),
             periods=self._derive_periods(span) if self._answers or self._people else (),
-            gaps=self._gap_tally.derive(answer, most_gaps),
+            gaps=self._gap_tally.derive(answer, max_gaps),
             unrecorded=self._gap_tally.derive_unrecorded(answers.no_match),
             rivalries=self._rivalry_tally.derive(span, answer),
             skills=self._skill_tally.derive(offered),
@@ -327,9 +303,7 @@ class Aggregation:
             feedback=self._feedback_tally.derive(),
             scripts=self._script_tally.derive(),
             releases=self._derive_releases(),
-            refreshes=Refreshes(
-                count=self._refreshes.total(), failures=self._refreshes[False]
-            ),
+            refreshes=Refreshes(count=self._refreshes.total(), failures=self._refreshes[False]),
             groups=self._derive_groups(),
             sources=self._derive_known_sources(),
             fleet=self._fleet_tally.derive(self._derive_releases()),
@@ -368,33 +342,32 @@ class Aggregation:
         )
 
     def _derive_releases(self) -> tuple[Release, ...]:
-        order = sorted(
-            self._releases.items(), key=lambda item: (item[1].first, item[0])
-        )
+        order = sorted(self._releases.items(), key=lambda item: (item[1].first, item[0]))
         return tuple(
-            Release(commit=commit, first_seen=derive_day(seen.first))
-            for commit, seen in order
+            Release(commit=commit, first_seen=derive_day(seen.first)) for commit, seen in order
         )
 
 
 def derive_current_skills(snapshot: Snapshot) -> CurrentSkills:
-    """Return the skills of a snapshot, and a function that routes a task to them."""
     skills = (
         CurrentSkill(
-            path=tidy(skill.path, MOST_NAME),
-            description=tidy(skill.description, MOST_TEXT),
-            keywords=tuple(tidy(word, MOST_NAME) for word in skill.keywords),
+            path=clean_line(skill.path, MAX_FIELD_LENGTH),
+            description=clean_line(skill.description, MAX_TEXT_LENGTH),
+            keywords=tuple(clean_line(word, MAX_FIELD_LENGTH) for word in skill.keywords),
             is_above_others=_is_above_others(skill.path),
         )
         for skill in snapshot.index
     )
-    return CurrentSkills(tuple(skills), partial(_answer, snapshot))
+    return CurrentSkills(tuple(skills), partial(_answer_paths, snapshot))
 
 
 def _is_above_others(path: str) -> bool:
     return path == ROOT or path.rpartition("/")[2] == INDEX
 
 
-def _answer(snapshot: Snapshot, task: str) -> tuple[str, ...]:
-    decision = choose(snapshot.matcher, task, snapshot.config.matching)
-    return tuple(tidy(each.skill.path, MOST_NAME) for each in list_answers(decision))
+def _answer_paths(snapshot: Snapshot, task: str) -> tuple[str, ...]:
+    decision = score_and_decide(snapshot.matcher, task, snapshot.config.matching)
+    return tuple(
+        clean_line(candidate.skill.path, MAX_FIELD_LENGTH)
+        for candidate in answered_candidates(decision)
+    )

@@ -1,7 +1,6 @@
-"""The report over the events of all machines, which are in a database.
+"""The report over the event database of all machines.
 
-The figures of each day are kept in the database. When events of a day have come since,
-only these are counted.
+The roll-up of each day is stored; later events of a day are added to its roll-up.
 """
 
 import json
@@ -13,10 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 from skills_mcp.events.collector.day_archive import (
-    DayArchive,
-    DayReading,
-    Extent,
-    KeptDay,
+    DayCount,
+    DayRollUp,
+    EventRange,
+    RollUpTable,
 )
 from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.features.report.aggregation import Aggregation, CurrentSkills
@@ -30,93 +29,82 @@ from skills_mcp.features.report.usage_report import (
     Totals,
     UsageReport,
 )
-from skills_mcp.processes.memory import garbage_collector_paused
+from skills_mcp.processes.memory import gc_paused
 
 LAYOUT = "3"
-"""Another one for every change of what a tally counts or how it is packed."""
+"""Changes with every change of a tally or its serialisation."""
 
 EFFECT_DAYS = 14
-"""Before and after a commit: enough for ratings, and few enough to be about it."""
+"""Before and after a commit: enough for ratings, few enough to be about it."""
 
-EVERY = sys.maxsize
-"""Count all events, however long that takes."""
+NO_LIMIT = sys.maxsize
+"""No limit, however long counting takes."""
 
 _FAST = 1  # of zlib: a report waits for it
 
 
 @dataclass(frozen=True, slots=True)
-class PageLimits:
-    """What a report leaves out so that a page is there at once."""
+class ReportLimits:
+    """Limits for a fast page."""
 
-    most_counted: int = EVERY
-    """New events that are counted first; the report says how many others there are."""
-    most_gaps: int | None = None
+    max_counted: int = NO_LIMIT
+    """New events to count; the report has the number of the others."""
+    max_gaps: int | None = None
     """Unmatched tasks; None for all."""
     check_cancelled: Callable[[], None] = lambda: None
-    """Raises between two days if the report is not wanted any more."""
+    """Raises between two days once the request is cancelled."""
 
 
 class UnknownCommitError(Exception):
-    """No event names such a commit, or several; the message names some."""
+    """No commit of the events has this prefix, or several have."""
 
 
 def aggregate_database(
-    store: EventStore, span: Span, limits: "PageLimits | None" = None
+    store: EventStore, span: Span, limits: "ReportLimits | None" = None
 ) -> Aggregation:
-    """Return the sums of a span, as they would be made of the events themselves.
-
-    Blocking; writes the figures of days that have new events.
-
-    Args:
-        store: The events.
-        span: The days.
-        limits: What to leave out; figures without the events of some days say how many
-            these are.
+    """Aggregate a span.  Blocking; stores the roll-ups of days with new events.
 
     Raises:
         EventStoreError: The database cannot be used.
     """
-    kept_to = limits or PageLimits()
-    archive = DayArchive(store, LAYOUT)
+    bounds = limits or ReportLimits()
+    archive = RollUpTable(store, LAYOUT)
     aggregation = Aggregation(span)
     extent = archive.measure()
     if extent is None:
         return aggregation
-    days = _Days(archive, extent, kept_to.most_counted)
+    days = _RenewedRollUps(archive, extent, bounds.max_counted)
     counted = 0
-    for kept in days.load(span):
-        kept_to.check_cancelled()
-        counted += kept.events
-        aggregation.merge(kept.day, _unpack(kept.totals), _unpack(kept.body))
+    for roll_up in days.load(span):
+        bounds.check_cancelled()
+        counted += roll_up.events
+        aggregation.merge(roll_up.day, _unpack(roll_up.totals), _unpack(roll_up.body))
     left = days.left
     if span.before:
-        for kept in days.load(span.before, totals_only=True):
-            aggregation.merge_before(_unpack(kept.totals))
+        for roll_up in days.load(span.before, totals_only=True):
+            aggregation.merge_before(_unpack(roll_up.totals))
     outside = extent.events - counted - left
     aggregation.bound(extent.oldest, extent.newest, max(0, outside), days.left)
     return aggregation
 
 
-def keep_days(store: EventStore) -> Iterator[date]:
-    """Keep the figures of each day with new events, the newest first.  Blocking.
-
-    Yields:
-        Each day that got new figures.
+def roll_up_days(store: EventStore) -> Iterator[date]:
+    """Roll up each day with new events, the newest first; yield it.  Blocking.
 
     Raises:
         EventStoreError: The database cannot be used.
     """
-    archive = DayArchive(store, LAYOUT)
+    archive = RollUpTable(store, LAYOUT)
     extent = archive.measure()
     if extent is None:
         return
     first, last = extent.oldest.date(), extent.newest.date()
     counts = archive.count(first, last)
-    for kept in archive.load(first, last, totals_only=True):
-        if counts.get(kept.day) == kept.events:
-            del counts[kept.day]
+    for roll_up in archive.load(first, last, totals_only=True):
+        if counts.get(roll_up.day) == roll_up.events:
+            del counts[roll_up.day]
     for day in sorted(counts, reverse=True):
-        _make_day(archive, day)
+        _roll_up_day(archive, day)
         yield day
 
 
@@ -125,51 +113,45 @@ def load_report(
     span: Span,
     current: CurrentSkills | None,
     around: str = "",
-    limits: PageLimits | None = None,
+    limits: ReportLimits | None = None,
 ) -> UsageReport:
-    """Return the report over all machines.  Blocking.
+    """The report over all machines.  Blocking.
 
-    Args:
-        store: The events of all machines.
-        span: Its days.
-        current: Today's skills, to compare with.
-        around: The commit whose effect is asked for, or how it begins.
-        limits: What to leave out for a page that a reader waits for.
+    `current` is compared with today's skills; `around` is a commit or its prefix, to
+    report
+    its effect.
 
     Raises:
         EventStoreError: The database cannot be used.
-        UnknownCommitError: `around` is no commit that an event names.
+        UnknownCommitError: No commit of the events is `around`, or several are.
     """
-    with garbage_collector_paused():
-        kept_to = limits or PageLimits()
-        aggregation = aggregate_database(store, span, kept_to)
-        report = aggregation.derive(current, kept_to.most_gaps)
-        return _complete(store, span, around, aggregation, report)
+    with gc_paused():
+        bounds = limits or ReportLimits()
+        aggregation = aggregate_database(store, span, bounds)
+        report = aggregation.derive(current, bounds.max_gaps)
+        return _add_database_figures(store, span, around, aggregation, report)
 
 
-def _complete(
+def _add_database_figures(
     store: EventStore,
     span: Span,
     around: str,
     aggregation: Aggregation,
     report: UsageReport,
 ) -> UsageReport:
-    """Add what only the database knows."""
-    archive = DayArchive(store, LAYOUT)
+    archive = RollUpTable(store, LAYOUT)
     effect = _measure_effect(store, archive, around) if around else None
     names = archive.name_commits((span.before or span).first, span.last)
     since = datetime.now(UTC) - timedelta(days=FLEET_DAYS)
     return replace(
         report,
         sources=aggregation.derive_sources(names),
-        fleet=derive_fleet(store.fleet(since), report.releases),
+        fleet=derive_fleet(store.read_fleet(since), report.releases),
         effect=effect,
     )
 
 
-def _measure_effect(
-    store: EventStore, archive: DayArchive, prefix: str
-) -> CommitEffect:
+def _measure_effect(store: EventStore, archive: RollUpTable, prefix: str) -> CommitEffect:
     found = archive.find_commits(prefix)
     if len(found) != 1:
         raise UnknownCommitError(_describe_commits(prefix, found, archive))
@@ -183,18 +165,16 @@ def _measure_effect(
     before = aggregate_database(store, days_before).derive(None)
     return CommitEffect(
         commit=commit,
-        before=_total(before, is_complete=now.before is not None),
-        after=_total(now, is_complete=True),
+        before=_total_ratings(before, is_complete=now.before is not None),
+        after=_total_ratings(now, is_complete=True),
         skills=_compare_skills(before.feedback, now.feedback),
     )
 
 
-def _describe_commits(
-    prefix: str, found: Mapping[str, datetime], archive: DayArchive
-) -> str:
+def _describe_commits(prefix: str, found: Mapping[str, datetime], archive: RollUpTable) -> str:
     if found:
-        said = f"{len(found)} commits or more begin with {prefix}"
-        return f"{said}: {', '.join(found)}. Write more of the one that you mean."
+        message = f"{len(found)} commits or more begin with {prefix}"
+        return f"{message}: {', '.join(found)}. Write more of the one that you mean."
     newest = archive.find_commits("")
     if not newest:
         return f"No event names the commit {prefix}: no event names any commit."
@@ -204,14 +184,14 @@ def _describe_commits(
     )
 
 
-def _total(report: UsageReport, *, is_complete: bool) -> Totals:
+def _total_ratings(report: UsageReport, *, is_complete: bool) -> Totals:
     return Totals(
         since=report.since,
         until=report.until,
         answers=report.answers,
         people=report.people,
-        useful=sum(each.useful for each in report.feedback),
-        not_useful=sum(each.not_useful for each in report.feedback),
+        useful=sum(feedback.useful for feedback in report.feedback),
+        not_useful=sum(feedback.not_useful for feedback in report.feedback),
         is_complete=is_complete,
     )
 
@@ -229,23 +209,23 @@ def _compare_skills(
         )
         for path in {*old, *new}
     ]
-    return tuple(sorted(effects, key=lambda each: (-_change(each), each.skill)))
+    return tuple(sorted(effects, key=lambda effect: (-_rating_change(effect), effect.skill)))
 
 
 def _add_skills(rows: Sequence[Feedback]) -> defaultdict[str, Counter[str]]:
     added: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for each in rows:
+    for row in rows:
         numbers = {
-            "served": each.served,
-            "useful": each.useful,
-            "not_useful": each.not_useful,
+            "served": row.served,
+            "useful": row.useful,
+            "not_useful": row.not_useful,
         }
-        added[each.skill].update(numbers)
+        added[row.skill].update(numbers)
     return added
 
 
-def _change(effect: SkillEffect) -> float:
-    """Return by how much the share of useful ratings changed."""
+def _rating_change(effect: SkillEffect) -> float:
+    """Difference of the share of useful ratings."""
     shares = [
         useful / (useful + bad)
         for useful, bad in zip(effect.useful, effect.not_useful, strict=True)
@@ -254,76 +234,66 @@ def _change(effect: SkillEffect) -> float:
     return abs(shares[1] - shares[0]) if len(shares) == 2 else 0.0  # noqa: PLR2004
 
 
-class _Days:
-    """The days of a database, as they are now or as far as they are counted.
+class _RenewedRollUps:
+    """Roll-ups of the days of a database, renewed within a budget of events."""
 
-    Args:
-        archive: What is kept of them.
-        extent: From when to when there are events.
-        most_counted: Events that may be counted in all.
-    """
-
-    def __init__(self, archive: DayArchive, extent: Extent, most_counted: int) -> None:
+    def __init__(self, archive: RollUpTable, extent: EventRange, max_counted: int) -> None:
         self._archive = archive
         self._extent = extent
-        self._most_counted = most_counted
+        self._most_counted = max_counted
         self.left = 0
         """Events that are not counted yet."""
 
-    def load(self, span: Span, *, totals_only: bool = False) -> Iterator[KeptDay]:
-        """Yield each day of a span that has events, or has figures of a part."""
+    def load(self, span: Span, *, totals_only: bool = False) -> Iterator[DayRollUp]:
+        """Yield each day of a span with events, or with a partial roll-up."""
         first = max(span.first, self._extent.oldest.date())
         last = min(span.last, self._extent.newest.date())
         if first > last:
             return
         counts = self._archive.count(first, last)
         known = {}
-        for kept in self._archive.load(first, last, totals_only=totals_only):
-            if counts.get(kept.day) == kept.events:
-                del counts[kept.day]
-                yield kept
+        for roll_up in self._archive.load(first, last, totals_only=totals_only):
+            if counts.get(roll_up.day) == roll_up.events:
+                del counts[roll_up.day]
+                yield roll_up
             else:
-                known[kept.day] = kept.events
+                known[roll_up.day] = roll_up.events
         for day in sorted(counts, reverse=True):
-            if found := self._renew(day, counts[day], known.get(day, 0)):
+            if found := self._update(day, counts[day], known.get(day, 0)):
                 yield found
 
-    def _renew(self, day: date, events: int, known: int) -> KeptDay | None:
-        """Return a day with its new events, unless they are too many for now."""
+    def _update(self, day: date, events: int, known: int) -> DayRollUp | None:
+        """Update the roll-up of a day, unless it has too many new events."""
         new = events - known if known < events else events
         if new <= self._most_counted:
             self._most_counted -= new
-            return _make_day(self._archive, day)
+            return _roll_up_day(self._archive, day)
         found = self._archive.find(day) if known < events else None
         self.left += events - (found.events if found else 0)
         return found
 
 
-def _make_day(archive: DayArchive, day: date) -> KeptDay:
-    """Count the events of a day, or those alone that are new, and keep the figures."""
+def _roll_up_day(archive: RollUpTable, day: date) -> DayRollUp:
+    """Count the events of a day, or only the new ones, and store the roll-up."""
     old = archive.find(day)
     made = _continue_day(archive, old) if old else None
     aggregation, reading = made or _count_day(archive, day)
     totals, body = map(_pack, aggregation.pack())
     unfinished = _pack(aggregation.pack_unfinished())
-    kept = KeptDay(
-        day, reading.events, reading.received_until, totals, body, unfinished
-    )
-    archive.save(kept)
-    return kept
+    roll_up = DayRollUp(day, reading.events, reading.received_until, totals, body, unfinished)
+    archive.save(roll_up)
+    return roll_up
 
 
-def _count_day(archive: DayArchive, day: date) -> tuple[Aggregation, DayReading]:
+def _count_day(archive: RollUpTable, day: date) -> tuple[Aggregation, DayCount]:
     aggregation = Aggregation(Span(day, day))
     return aggregation, archive.read(day, aggregation.add)
 
 
-def _continue_day(
-    archive: DayArchive, old: KeptDay
-) -> tuple[Aggregation, DayReading] | None:
-    """Count what is new; None if that and what is kept are not the whole day.
+def _continue_day(archive: RollUpTable, old: DayRollUp) -> tuple[Aggregation, DayCount] | None:
+    """Count the new events; None if the numbers do not add up.
 
-    Then events were deleted, or one was stored after others that were received later.
+    Then events were deleted, or one was stored after others with a later receipt.
     """
     if old.received_until is None or not old.unfinished:
         return None
@@ -331,8 +301,8 @@ def _continue_day(
     packed = map(_unpack, (old.totals, old.body, old.unfinished))
     aggregation.reopen(old.day, *packed)
     reading = archive.read(old.day, aggregation.add, after=old.received_until)
-    is_whole = old.events + reading.read == reading.events
-    return (aggregation, reading) if is_whole else None
+    is_complete = old.events + reading.read == reading.events
+    return (aggregation, reading) if is_complete else None
 
 
 def _pack(packed: Packed) -> bytes:
@@ -340,6 +310,6 @@ def _pack(packed: Packed) -> bytes:
     return zlib.compress(text.encode(), _FAST)
 
 
-def _unpack(kept: bytes) -> Packed:
-    packed: Packed = json.loads(zlib.decompress(kept))
+def _unpack(compressed: bytes) -> Packed:
+    packed: Packed = json.loads(zlib.decompress(compressed))
     return packed

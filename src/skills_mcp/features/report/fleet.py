@@ -1,4 +1,4 @@
-"""What servers serve now, from what they said last about themselves."""
+"""The fleet: versions and commits of servers, from their newest heartbeats."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -14,67 +14,65 @@ from skills_mcp.features.report.usage_report import (
 )
 
 FLEET_DAYS = 7
-"""A server that was not heard from for so long is no longer one."""
+"""A server without a heartbeat for so long has left the fleet."""
 
 
-_MOST_SHOWN_COMMITS, _MOST_SHOWN_VERSIONS = 1_000, 100
-"""The most served; a fleet has a few, and a sender of events may name a million."""
+_MAX_COMMITS, _MAX_VERSIONS = 1_000, 100
+"""The most frequent; a fleet has a few, and a sender may invent a million."""
 
 
 class FleetTally:
-    """Heartbeats from files: the newest of each server, and the commits of all."""
+    """The newest heartbeat of each server, and the commits of all."""
 
     def __init__(self) -> None:
         self._newest: dict[str, Heartbeat] = {}
         self._names: dict[str, str] = {}
 
     def add(self, beat: Heartbeat) -> None:
-        """Take a heartbeat, in any order."""
         known = self._newest.setdefault(beat.server_id, beat)
         if known.happened_at < beat.happened_at:
             self._newest[beat.server_id] = beat
-        for each in beat.sources:
-            if each.commit:
-                self._names[each.commit] = each.repository or each.mount
+        for source in beat.sources:
+            if source.commit:
+                self._names[source.commit] = source.repository or source.mount
 
     @property
     def names(self) -> dict[str, str]:
-        """From each commit that was served to its repository, or else its mount."""
+        """From a commit to its repository, or else its mount."""
         return self._names
 
     def derive(self, releases: Sequence[Release]) -> Fleet | None:
-        """Return the servers of the days up to the newest heartbeat; None if none."""
+        """The fleet in the days up to the newest heartbeat."""
         if not self._newest:
             return None
         newest = max(beat.happened_at for beat in self._newest.values())
         since = newest - timedelta(days=FLEET_DAYS)
-        beats = [each for each in self._newest.values() if each.happened_at >= since]
+        beats = [heartbeat for heartbeat in self._newest.values() if heartbeat.happened_at >= since]
         return derive_fleet(beats, releases)
 
 
 def derive_fleet(beats: Sequence[Heartbeat], releases: Sequence[Release] = ()) -> Fleet:
-    """Return what the servers said last about themselves."""
-    first_seen = {each.commit: each.first_seen for each in releases}
+    first_seen = {entry.commit: entry.first_seen for entry in releases}
     served: defaultdict[tuple[str, str], list[ServedSource]] = defaultdict(list)
     for beat in beats:
-        for each in beat.sources:
-            if each.commit:
-                served[each.repository or each.mount, each.commit].append(each)
+        for entry in beat.sources:
+            if entry.commit:
+                served[entry.repository or entry.mount, entry.commit].append(entry)
     commits = [
         FleetCommit(
             source=source,
             commit=commit,
-            servers=len(each),
-            failing=sum(one.last_error is not None for one in each),
+            servers=len(entry),
+            failing=sum(one.last_error is not None for one in entry),
             oldest_sync_seconds=max(
-                (one.age_seconds for one in each if one.age_seconds is not None),
+                (one.age_seconds for one in entry if one.age_seconds is not None),
                 default=None,
             ),
             first_seen=first_seen.get(commit),
         )
-        for (source, commit), each in served.items()
+        for (source, commit), entry in served.items()
     ]
-    commits = nsmallest(_MOST_SHOWN_COMMITS, commits, lambda each: -each.servers)
+    commits = nsmallest(_MAX_COMMITS, commits, lambda entry: -entry.servers)
     versions = Counter(beat.version for beat in beats)
     return Fleet(
         days=FLEET_DAYS,
@@ -83,7 +81,7 @@ def derive_fleet(beats: Sequence[Heartbeat], releases: Sequence[Release] = ()) -
         versions=tuple(
             FleetVersion(version=version, servers=count)
             for version, count in nsmallest(
-                _MOST_SHOWN_VERSIONS,
+                _MAX_VERSIONS,
                 versions.items(),
                 key=lambda item: (-item[1], item[0]),
             )

@@ -1,8 +1,7 @@
-"""A report as one HTML file without scripts, links to hosts, or anything to load.
+"""A report as one HTML file without scripts, external links or resources.
 
-Charts are drawn by macros of the template, from positions that are computed here. A
-library for charts would bring scripts, fixed colours or a hundred modules for three
-kinds of rectangles.
+Macros of the template draw the charts, from positions computed here. A charting library
+would bring scripts, fixed colours or a hundred modules for three kinds of rectangles.
 """
 
 from collections.abc import Sequence
@@ -12,17 +11,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from skills_mcp.features.report.report_text import (
-    describe_age,
     describe_change,
     describe_commit,
     describe_day,
+    describe_elapsed,
     describe_part_change,
     describe_ratings,
     describe_share,
     describe_unrecorded,
     divide_feedback,
-    pick_gaps,
-    pick_scripts,
+    select_gaps,
+    select_scripts,
 )
 from skills_mcp.features.report.usage_report import (
     Answers,
@@ -36,11 +35,11 @@ from skills_mcp.features.report.usage_report import (
 if TYPE_CHECKING:
     from jinja2 import Template
 
-SHOWN_ROWS = 10
+VISIBLE_ROWS = 10
 """Of a table; the others are folded."""
 
-MOST_ROWS = 200
-"""Of a table with what is folded; the JSON report has all rows."""
+MAX_ROWS = 200
+"""Of a table, folded ones included; the JSON report has all rows."""
 
 _WIDTH = 880.0
 _HEIGHT = 240.0
@@ -50,24 +49,23 @@ _BOTTOM = 26.0  # the days
 _MOST_STEP = 64.0  # a bar as wide as the page says no more than a narrow one
 _GAP = 0.22  # of a step stays free between two bars
 
-_MOST_LABELS = 8  # of days: more would touch each other
+_MAX_LABELS = 8  # of days: more would touch each other
 _MOST_RELEASES = 6  # markers: more would hide the bars
 
 _NICE = (1, 2, 3, 4, 5, 6, 8, 10)  # first digits of round numbers
 
 
-def render_page(report: UsageReport, notes: tuple[str, ...]) -> str:
-    """Return the page; every text in it is escaped by the template library."""
+def render_report_page(report: UsageReport, notes: tuple[str, ...]) -> str:
+    """Render the page; the template library escapes every text."""
     return _load_template("page.html").render(_compose(report, notes))
 
 
 def render_figures(report: UsageReport, notes: tuple[str, ...]) -> str:
-    """Return what stands on the page, for another page; everything is escaped."""
+    """Render the body for another page; every text is escaped."""
     return _load_template("body.html").render(_compose(report, notes))
 
 
 def render_style() -> str:
-    """Return the stylesheet of the figures."""
     return _load_template("page.css").render()
 
 
@@ -87,7 +85,7 @@ def _load_template(name: str) -> "Template":
         "share": describe_share,
         "day": describe_day,
         "short": describe_commit,
-        "age": describe_age,
+        "age": describe_elapsed,
         "ratings": describe_ratings,
         "change": describe_part_change,
     }
@@ -95,44 +93,43 @@ def _load_template(name: str) -> "Template":
 
 
 def _compose(report: UsageReport, notes: tuple[str, ...]) -> dict[str, Any]:
-    starts = [each.start for each in report.periods]
+    starts = [item.start for item in report.periods]
     doubtful, helpful = divide_feedback(report)
     return {
         "report": report,
         "notes": notes,
-        "shown": SHOWN_ROWS,
-        "most": MOST_ROWS,
+        "shown": VISIBLE_ROWS,
+        "most": MAX_ROWS,
         "cards": derive_cards(report),
         "days": Span(report.since, report.until).days,
         "chart": draw_answers(report.periods, report.releases),
         "describe_period": lambda start: describe_period(start, report.period),
-        "gaps": pick_gaps(report),
+        "gaps": select_gaps(report),
         "unrecorded": describe_unrecorded(report),
         "doubtful": doubtful,
         "helpful": helpful,
-        "helpful_skills": len({each.skill for each in helpful}),
-        "scripts": pick_scripts(report),
+        "helpful_skills": len({item.skill for item in helpful}),
+        "scripts": select_scripts(report),
         "spark": lambda days: sparkline(days, starts),
-        "judged": sum(each.useful + each.not_useful for each in report.feedback),
-        "failed": sum(each.failures + each.timeouts for each in report.scripts),
-        "runs": sum(each.runs for each in report.scripts),
+        "judged": sum(item.useful + item.not_useful for item in report.feedback),
+        "failed": sum(item.failures + item.timeouts for item in report.scripts),
+        "runs": sum(item.runs for item in report.scripts),
     }
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A figure at the head of the page, with the section that says more of it."""
+    """A main figure, with the section of its details."""
 
     kind: str
     figure: str
     text: str
     section: str
     change: str
-    """How it changed against the span before; empty if that is not known."""
+    """Against the span before; empty if unknown."""
 
 
 def derive_cards(report: UsageReport) -> tuple[Card, ...]:
-    """Return the main figures, and how each changed."""
     now, before = report.answers, report.before
     old = before.answers if before else Answers(0, 0, 0)
     was = f"{old.tasks:,} before" if before and before.is_complete else ""
@@ -149,25 +146,20 @@ def derive_cards(report: UsageReport) -> tuple[Card, ...]:
             "over-time",
             was,
         ),
-        *(
-            _derive_card(kind, text, section, now, old)
-            for kind, text, section in shares
-        ),
+        *(_derive_card(kind, text, section, now, old) for kind, text, section in shares),
         _derive_rating(report),
     )
 
 
-def _derive_card(
-    kind: str, text: str, section: str, now: Answers, old: Answers
-) -> Card:
+def _derive_card(kind: str, text: str, section: str, now: Answers, old: Answers) -> Card:
     part, before = getattr(now, kind), getattr(old, kind)
     change = describe_change(part, now.tasks, before, old.tasks)
     return Card(kind, describe_share(part, now.tasks), text, section, change)
 
 
 def _derive_rating(report: UsageReport) -> Card:
-    useful = sum(each.useful for each in report.feedback)
-    judged = useful + sum(each.not_useful for each in report.feedback)
+    useful = sum(feedback.useful for feedback in report.feedback)
+    judged = useful + sum(feedback.not_useful for feedback in report.feedback)
     before = report.before
     old = (before.useful, before.useful + before.not_useful) if before else (0, 0)
     text = f"useful, of {judged:,} {'rating' if judged == 1 else 'ratings'}"
@@ -177,7 +169,7 @@ def _derive_rating(report: UsageReport) -> Card:
 
 @dataclass(frozen=True, slots=True)
 class BarPiece:
-    """A coloured part of a bar; `kind` names the colour."""
+    """A coloured segment of a bar; `kind` names the colour."""
 
     kind: str
     y: float
@@ -186,8 +178,6 @@ class BarPiece:
 
 @dataclass(frozen=True, slots=True)
 class ChartBar:
-    """The bar of one period."""
-
     x: float
     width: float
     pieces: tuple[BarPiece, ...]
@@ -196,7 +186,7 @@ class ChartBar:
 
 @dataclass(frozen=True, slots=True)
 class ChartLabel:
-    """A text at a position of an axis, or beside a line."""
+    """A label on an axis or at a line."""
 
     at: float
     text: str
@@ -204,7 +194,7 @@ class ChartLabel:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Bars, axes and lines, in the units of the drawing."""
+    """Bars, axes and lines, in drawing units."""
 
     width: float
     height: float
@@ -218,22 +208,20 @@ class Chart:
     releases: tuple[ChartLabel, ...]
 
 
-def draw_answers(
-    periods: Sequence[PeriodAnswers], releases: Sequence[Release]
-) -> Chart | None:
-    """Return bars of answers over time; None if there is no answer."""
-    highest = max((each.answers.tasks for each in periods), default=0)
+def draw_answers(periods: Sequence[PeriodAnswers], releases: Sequence[Release]) -> Chart | None:
+    """Bars of answers over time; None if there are none."""
+    highest = max((period.answers.tasks for period in periods), default=0)
     if not highest:
         return None
-    ceiling = derive_ceiling(highest)
+    ceiling = derive_axis_maximum(highest)
     step = min((_WIDTH - _LEFT) / len(periods), _MOST_STEP)
     base = _HEIGHT - _BOTTOM
     scale = (base - _TOP) / ceiling
     bars = tuple(
-        _stack(each, _LEFT + (place + _GAP / 2) * step, step * (1 - _GAP), base, scale)
-        for place, each in enumerate(periods)
+        _stack(period, _LEFT + (index + _GAP / 2) * step, step * (1 - _GAP), base, scale)
+        for index, period in enumerate(periods)
     )
-    every = -(-len(periods) // _MOST_LABELS)
+    label_interval = -(-len(periods) // _MAX_LABELS)
     return Chart(
         width=_WIDTH,
         height=_HEIGHT,
@@ -242,42 +230,37 @@ def draw_answers(
         base=base,
         bars=bars,
         levels=tuple(
-            ChartLabel(round(base - level * scale, 1), f"{level:,}")
-            for level in _levels(ceiling)
+            ChartLabel(round(base - level * scale, 1), f"{level:,}") for level in _levels(ceiling)
         ),
         days=tuple(
             ChartLabel(
                 round(bar.x + bar.width / 2, 1),
                 f"{bar.period.start.day} {bar.period.start:%b}",
             )
-            for bar in bars[::every]
+            for bar in bars[::label_interval]
         ),
         releases=_mark_releases(bars, releases),
     )
 
 
-def derive_ceiling(highest: int) -> int:
-    """Return the top of an axis: the next round number.
+def derive_axis_maximum(highest: int) -> int:
+    """Upper end of an axis: the next round number.
 
-    >>> [derive_ceiling(number) for number in (1, 7, 34, 411)]
+    >>> [derive_axis_maximum(number) for number in (1, 7, 34, 411)]
     [1, 8, 40, 500]
     """
     power = int(10 ** (len(str(highest)) - 1))
     return next(nice * power for nice in _NICE if nice * power >= highest)
 
 
-def sparkline(
-    days: Sequence[tuple[date, int]], periods: Sequence[date]
-) -> tuple[float, ...]:
-    """Return the height of a bar for each period, the highest being 1."""
+def sparkline(days: Sequence[tuple[date, int]], periods: Sequence[date]) -> tuple[float, ...]:
+    """Heights of the bars, the highest being 1."""
     counted = dict(days)
     highest = max(counted.values(), default=1)
-    return tuple(round(counted.get(each, 0) / highest, 3) for each in periods)
+    return tuple(round(counted.get(period, 0) / highest, 3) for period in periods)
 
 
-def _stack(
-    period: PeriodAnswers, x: float, width: float, base: float, scale: float
-) -> ChartBar:
+def _stack(period: PeriodAnswers, x: float, width: float, base: float, scale: float) -> ChartBar:
     answers = period.answers
     pieces = []
     for kind in ("served", "ambiguous", "no_match"):
@@ -291,10 +274,8 @@ def _levels(ceiling: int) -> tuple[int, ...]:
     return (0, ceiling // 2, ceiling) if ceiling % 2 == 0 else (0, ceiling)
 
 
-def _mark_releases(
-    bars: Sequence[ChartBar], releases: Sequence[Release]
-) -> tuple[ChartLabel, ...]:
-    """Return the positions of new commits; the first commit is not new."""
+def _mark_releases(bars: Sequence[ChartBar], releases: Sequence[Release]) -> tuple[ChartLabel, ...]:
+    """Positions of new commits; the first commit is not new."""
     new = releases[1:]
     if len(new) > _MOST_RELEASES:
         return ()
@@ -307,7 +288,6 @@ def _mark_releases(
 
 
 def describe_period(start: date, period: Period) -> str:
-    """Return a day, a week or a month in words."""
     match period:
         case "day":
             return f"{start:%a} {start.day} {start:%b %Y}"

@@ -1,7 +1,6 @@
-"""Tallies of tasks, skills, feedback and scripts, commit by commit.  Pure.
+"""Tallies of tasks, skills, feedback and scripts by commit.  Pure.
 
-Each can be packed into values for JSON, and take in what another one has packed: the
-figures of many days are made of those of each day.
+Each can be serialised to JSON values and merged: a span is merged from its days.
 """
 
 from array import array
@@ -28,23 +27,23 @@ from skills_mcp.features.report.usage_report import (
     Unserved,
 )
 from skills_mcp.features.report.usage_rows import (
-    MOST_TEXT,
-    AskedTask,
+    MAX_TEXT_LENGTH,
+    RecordedTask,
     UsageRow,
     parse_task,
 )
 from skills_mcp.routing.tokens import fold, tokenize
 
 OTHERS = "(others)"
-"""Stands for the names that are not counted by themselves."""
+"""Stands for the names beyond the limit."""
 
-MOST_NAMES = 50_000
-"""Different names in one tally, as many as the largest catalogue has skills.
+MAX_NAMES = 50_000
+"""Distinct names in one tally, as many as the largest catalogue has skills.
 
 A sender chooses the names, and a tally of so many takes 100 MB.
 """
 
-_MOST_COMMENTS = 5  # of a skill at a commit: more of them repeat each other
+_MAX_COMMENTS = 5  # of a skill at a commit: more of them repeat each other
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
@@ -55,29 +54,28 @@ _LATEST_TICK = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _TICK
 _BROKEN = 0.5  # of the runs: a script may have a reason to fail less often
 
 Answer = Callable[[str], tuple[str, ...]]
-"""Returns the paths that answer a task now: one skill, several candidates or none."""
+"""Routes a task now: paths of one skill, several candidates or none."""
 
 Pair = tuple[str, str]
 
 Packed = Mapping[str, Any]
-"""The values of a tally, for JSON."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 _MOST_OF_ONE = 100  # names beside one pair or task; a report shows a few
 _MOST_PAIRED = 8  # candidates of an answer; an agent is offered fewer
-_MOST_KEYWORDS = 8  # of a pair: the first of them are those to change
+_MAX_KEYWORDS = 8  # of a pair: the first of them are those to change
 _MOST_TRIED = 200  # tasks that are routed again: lists are shown to 40 rows
 
 
 def derive_tick(moment: datetime) -> int:
-    """Return a moment as microseconds: numbers are packed and compared cheaply."""
+    """Microseconds since the epoch: cheap to pack and compare."""
     return (moment - _EPOCH) // _TICK
 
 
 def derive_day(tick: int) -> date:
-    """Return the day of a tick, in UTC.
+    """The day of a tick, in UTC.
 
     >>> derive_day(derive_tick(datetime(2026, 11, 3, 23, 59, tzinfo=UTC)))
     datetime.date(2026, 11, 3)
@@ -91,65 +89,51 @@ def _find_day(number: int) -> date:
 
 
 class BoundedTally(defaultdict[Key, Value]):
-    """Counts by name; once there are many, new names count as one other name.
+    """Counts by name; beyond `limit` names, new ones count as `others`."""
 
-    Args:
-        make: Makes the counts of a name.
-        others: Stands for the other names.
-        most: How many names have counts of their own.
-    """
-
-    def __init__(
-        self, make: Callable[[], Value], others: Key, most: int = MOST_NAMES
-    ) -> None:
+    def __init__(self, make: Callable[[], Value], others: Key, limit: int = MAX_NAMES) -> None:
         super().__init__(make)
         self._make = make
         self._others = others
-        self._most = most
+        self._most = limit
 
     def __missing__(self, key: Key) -> Value:
-        """Return new counts, or those of the others."""
         key = key if len(self) < self._most else self._others
         return self.setdefault(key, self._make())
 
 
-def add_bounded(
-    counts: Counter[Key], name: Key, count: int = 1, most: int = MOST_NAMES
-) -> None:
-    """Add to the count of a name, unless it is a new one and there are many."""
-    if name in counts or len(counts) < most:
+def add_bounded(counts: Counter[Key], name: Key, count: int = 1, limit: int = MAX_NAMES) -> None:
+    """Add to a count, unless the name is new and the limit is reached."""
+    if name in counts or len(counts) < limit:
         counts[name] += count
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentSkill:
-    """The part of a served skill that a report uses."""
+    """The part of a served skill used by a report."""
 
     path: str
     description: str
     keywords: tuple[str, ...]
     is_above_others: bool = False
-    """Whether it is an index, which reaches agents with the skills below it."""
+    """Whether it is an index, delivered with the skills below it."""
 
 
 @dataclass(slots=True)
-class Seen:
-    """The first and the last tick of some events."""
+class TickRange:
+    """First and last tick of some events."""
 
     first: int = _LATEST_TICK
     last: int = _EARLIEST_TICK
 
     def add(self, moment: datetime) -> None:
-        """Widen the range to a moment."""
         tick = derive_tick(moment)
         self.merge((tick, tick))
 
     def pack(self) -> tuple[int, int]:
-        """Return it as values for JSON."""
         return self.first, self.last
 
     def merge(self, packed: tuple[int, int]) -> None:
-        """Widen the range by a packed one."""
         first, last = packed
         self.first = min(self.first, first)
         self.last = max(self.last, last)
@@ -157,35 +141,28 @@ class Seen:
 
 @dataclass(slots=True)
 class _SkillCounts:
-    """How often a skill was served."""
-
     served: int = 0
     unchanged: int = 0
     picked: int = 0
     files: int = 0
-    seen: Seen = field(default_factory=Seen)
+    seen: TickRange = field(default_factory=TickRange)
 
 
 class SkillTally:
-    """How often each skill was served, or was a candidate."""
-
     def __init__(self) -> None:
         self._used = BoundedTally(_SkillCounts, OTHERS)
         self._candidates: Counter[str] = Counter()
 
     def add_served(self, row: UsageRow) -> None:
-        """Count a served skill."""
         used = self._use(row)
         used.served += 1
         used.unchanged += row.is_set("unchanged")
         used.picked += row.is_set("was_ambiguous")
 
     def add_file(self, row: UsageRow) -> None:
-        """Count a served file of a skill."""
         self._use(row).files += 1
 
     def add_ambiguous(self, row: UsageRow) -> None:
-        """Count the candidates of an ambiguous answer."""
         self._add_candidates(dict.fromkeys(row.texts("candidates"), 1))
 
     def _add_candidates(self, counts: Mapping[str, int]) -> None:
@@ -198,22 +175,20 @@ class SkillTally:
         return used
 
     def pack(self) -> Packed:
-        """Return it as values for JSON."""
         used = [
             [
                 path,
-                each.served,
-                each.unchanged,
-                each.picked,
-                each.files,
-                each.seen.pack(),
+                counts.served,
+                counts.unchanged,
+                counts.picked,
+                counts.files,
+                counts.seen.pack(),
             ]
-            for path, each in self._used.items()
+            for path, counts in self._used.items()
         ]
         return {"used": used, "candidates": self._candidates}
 
     def merge(self, packed: Packed) -> None:
-        """Add what another one has packed."""
         self._add_candidates(packed["candidates"])
         for path, served, unchanged, picked, files, seen in packed["used"]:
             used = self._used[path]
@@ -223,10 +198,7 @@ class SkillTally:
             used.files += files
             used.seen.merge(seen)
 
-    def derive(
-        self, offered: Mapping[str, CurrentSkill] | None
-    ) -> tuple[SkillUse, ...]:
-        """Return the served skills, the most frequent first."""
+    def derive(self, offered: Mapping[str, CurrentSkill] | None) -> tuple[SkillUse, ...]:
         order = sorted(self._used.items(), key=lambda item: (-item[1].served, item[0]))
         return tuple(
             SkillUse(
@@ -244,7 +216,7 @@ class SkillTally:
     def derive_unserved(
         self, offered: Mapping[str, CurrentSkill] | None
     ) -> tuple[Unserved, ...] | None:
-        """Return the skills that were never served, by path; None if none is known."""
+        """Skills without a use, by path; None if no skills are known."""
         if offered is None:
             return None
         served = {path for path, used in self._used.items() if used.served}
@@ -262,27 +234,24 @@ class SkillTally:
 
 @dataclass(slots=True)
 class _FeedbackCounts:
-    """The feedback on a skill at one commit."""
-
     served: int = 0
     useful: int = 0
     not_useful: int = 0
     comments: dict[tuple[bool, str], int] = field(default_factory=dict)
-    """From a comment, and whether it is a complaint, to when it was written last."""
-    seen: Seen = field(default_factory=Seen)
+    """From a comment and its kind to its last tick."""
+    seen: TickRange = field(default_factory=TickRange)
 
     def comment(self, written: Iterable[tuple[bool, str, int]]) -> None:
-        """Add comments, and drop the least important ones if there are too many."""
+        """Add comments, and drop the least important beyond the limit."""
         comments = self.comments
         for is_complaint, text, tick in written:
             key = is_complaint, text
             comments[key] = max(tick, comments.get(key, tick))
-        if len(comments) > _MOST_COMMENTS:
-            kept = self.order()[:_MOST_COMMENTS]
-            self.comments = {key: comments[key] for key in kept}
+        if len(comments) > _MAX_COMMENTS:
+            retained = self.order()[:_MAX_COMMENTS]
+            self.comments = {key: comments[key] for key in retained}
 
     def order(self) -> list[tuple[bool, str]]:
-        """Return the comments: complaints first, the newest first."""
         return sorted(self.comments, key=self._rank, reverse=True)
 
     def _rank(self, key: tuple[bool, str]) -> tuple[bool, int, str]:
@@ -290,22 +259,20 @@ class _FeedbackCounts:
 
 
 class FeedbackTally:
-    """The feedback on skills, commit by commit."""
+    """Feedback on skills, by commit."""
 
     def __init__(self) -> None:
         self._judged = BoundedTally(_FeedbackCounts, (OTHERS, ""))
 
     def add_served(self, row: UsageRow) -> None:
-        """Count a served skill, to which an agent could have given feedback."""
         self._judge(row).served += 1
 
     def add(self, row: UsageRow) -> None:
-        """Count a feedback."""
         judged = self._judge(row)
         is_useful = row.is_set("useful")
         judged.useful += is_useful
         judged.not_useful += not is_useful
-        if text := row.text("comment", MOST_TEXT):
+        if text := row.text("comment", MAX_TEXT_LENGTH):
             judged.comment([(not is_useful, text, derive_tick(row.moment))])
 
     def _judge(self, row: UsageRow) -> _FeedbackCounts:
@@ -314,22 +281,20 @@ class FeedbackTally:
         return judged
 
     def pack(self) -> Packed:
-        """Return it as values for JSON."""
         judged = [
             [
-                *(path, commit, each.served, each.useful, each.not_useful),
+                *(path, commit, counts.served, counts.useful, counts.not_useful),
                 [
                     [is_complaint, text, tick]
-                    for (is_complaint, text), tick in each.comments.items()
+                    for (is_complaint, text), tick in counts.comments.items()
                 ],
-                each.seen.pack(),
+                counts.seen.pack(),
             ]
-            for (path, commit), each in self._judged.items()
+            for (path, commit), counts in self._judged.items()
         ]
         return {"judged": judged}
 
     def merge(self, packed: Packed) -> None:
-        """Add what another one has packed."""
         for path, commit, served, useful, bad, comments, seen in packed["judged"]:
             judged = self._judged[path, commit]
             judged.served += served
@@ -339,7 +304,7 @@ class FeedbackTally:
             judged.comment(comments)
 
     def derive(self) -> tuple[Feedback, ...]:
-        """Return the feedback: most complaints first, and per skill by time."""
+        """Most complaints first, and per skill by time."""
         complaints: Counter[str] = Counter()
         for (path, _), judged in self._judged.items():
             complaints[path] += judged.not_useful
@@ -364,24 +329,21 @@ class FeedbackTally:
 
 @dataclass(slots=True)
 class _RunCounts:
-    """The runs of a script at one commit."""
-
     runs: int = 0
     failures: int = 0
     timeouts: int = 0
     cancelled: int = 0
     durations: "array[int]" = field(default_factory=lambda: array("q"))
-    seen: Seen = field(default_factory=Seen)
+    seen: TickRange = field(default_factory=TickRange)
 
 
 class ScriptTally:
-    """The runs of scripts and commands, commit by commit."""
+    """Runs of scripts and commands, by commit."""
 
     def __init__(self) -> None:
         self._ran = BoundedTally(_RunCounts, (OTHERS, "", ""))
 
     def add(self, row: UsageRow) -> None:
-        """Count a run."""
         ran = self._ran[row.text("skill_path"), row.text("file"), row.commit]
         ran.seen.add(row.moment)
         ran.runs += 1
@@ -395,20 +357,18 @@ class ScriptTally:
             ran.durations.append(duration)
 
     def pack(self) -> Packed:
-        """Return it as values for JSON."""
         ran = [
             [
                 *key,
-                *(each.runs, each.failures, each.timeouts, each.cancelled),
-                list(each.durations),
-                each.seen.pack(),
+                *(counts.runs, counts.failures, counts.timeouts, counts.cancelled),
+                list(counts.durations),
+                counts.seen.pack(),
             ]
-            for key, each in self._ran.items()
+            for key, counts in self._ran.items()
         ]
         return {"ran": ran}
 
     def merge(self, packed: Packed) -> None:
-        """Add what another one has packed."""
         for skill, file, commit, *counts, durations, seen in packed["ran"]:
             ran = self._ran[skill, file, commit]
             runs, failures, timeouts, cancelled = counts
@@ -420,17 +380,15 @@ class ScriptTally:
             ran.seen.merge(seen)
 
     def derive(self) -> tuple[ScriptUse, ...]:
-        """Return the runs: most failures first, and per script in order of time."""
-        order = sorted(
-            self._ran.items(), key=lambda item: (item[0][:2], item[1].seen.first)
-        )
+        """Most failures first, and per script by time."""
+        order = sorted(self._ran.items(), key=lambda item: (item[0][:2], item[1].seen.first))
         uses = [_derive_use(*key, ran) for key, ran in order]
         scripts = [
-            _mark_break(list(each))
-            for _, each in groupby(uses, key=lambda use: (use.skill, use.file))
+            _mark_break(list(runs))
+            for _, runs in groupby(uses, key=lambda use: (use.skill, use.file))
         ]
-        scripts.sort(key=lambda each: -sum(use.failures + use.timeouts for use in each))
-        return tuple(use for each in scripts for use in each)
+        scripts.sort(key=lambda runs: -sum(use.failures + use.timeouts for use in runs))
+        return tuple(use for runs in scripts for use in runs)
 
 
 def _derive_use(skill: str, file: str, commit: str, ran: _RunCounts) -> ScriptUse:
@@ -449,7 +407,7 @@ def _derive_use(skill: str, file: str, commit: str, ran: _RunCounts) -> ScriptUs
 
 
 def _mark_break(uses: list[ScriptUse]) -> list[ScriptUse]:
-    """Mark the commit since which all newer commits fail."""
+    """Mark the first of the newest commits with only failures."""
     broken = len(list(takewhile(_is_broken, reversed(uses))))
     if broken:
         uses[-broken] = replace(uses[-broken], is_broken_since=True)
@@ -462,32 +420,30 @@ def _is_broken(use: ScriptUse) -> bool:
 
 
 @dataclass(slots=True)
-class Newest:
-    """The newest of some texts, which may come in any order."""
+class NewestText:
+    """The newest of texts in any order."""
 
     tick: int = _EARLIEST_TICK
     text: str = ""
 
     def add(self, tick: int, text: str) -> None:
-        """Keep a text if it is newer."""
         self.tick, self.text = max((self.tick, self.text), (tick, text))
 
 
 @dataclass(slots=True)
 class _TaskCounts:
-    """How often a task matched no skill; flat, since there are very many."""
+    """Counts of an unmatched task; flat, since there are very many."""
 
     count: int
     people: Collection[str]
     tick: int
-    """When it was asked last, and how it was worded then."""
+    """Of the newest wording."""
     text: str
     near_tick: int
     near: Sequence[str]
-    """When skills came near last, and which: the same for the same words."""
+    """The last near misses: the same for the same words."""
 
     def merge(self, other: "_TaskCounts") -> None:
-        """Add the counts of the same task."""
         self.count += other.count
         self.people = {*self.people, *other.people}
         newest = max((self.tick, self.text), (other.tick, other.text))
@@ -497,56 +453,55 @@ class _TaskCounts:
 
 
 class GapTally:
-    """Tasks that matched no skill; tasks of the same words count as one."""
+    """Unmatched tasks; tasks of the same words count as one."""
 
     def __init__(self) -> None:
         self._found: dict[str, _TaskCounts] = {}
 
     def add(self, row: UsageRow) -> None:
-        """Count an unmatched task."""
         task = parse_task(row)
         if not task.mark:
             return
         people, tick = {row.person} - {""}, derive_tick(row.moment)
         near = list(row.texts("near"))
         counts = _TaskCounts(1, people, tick, task.text, tick, near)
-        self._add(derive_mark(task), counts)
+        self._add(derive_task_key(task), counts)
 
     def _add(self, mark: str, counts: _TaskCounts) -> None:
-        """Add counts; beyond the bound, a new task counts as one without a text."""
+        """Beyond the limit, a new task counts as one without a text."""
         if known := self._found.get(mark):
             known.merge(counts)
-        elif len(self._found) < MOST_NAMES:
+        elif len(self._found) < MAX_NAMES:
             self._found[mark] = counts
 
     def pack(self) -> Packed:
-        """Return it as values for JSON."""
         found = [
             [
-                *(mark, each.count, sorted(each.people), each.tick, each.text),
-                *(each.near_tick, each.near),
+                *(mark, counts.count, sorted(counts.people), counts.tick, counts.text),
+                *(counts.near_tick, counts.near),
             ]
-            for mark, each in self._found.items()
+            for mark, counts in self._found.items()
         ]
         return {"found": found}
 
     def merge(self, packed: Packed) -> None:
-        """Add what another one has packed."""
         for mark, *counts in packed["found"]:
             self._add(mark, _TaskCounts(*counts))
 
     def derive_unrecorded(self, no_match: int) -> Unrecorded:
-        """Return how many of all unmatched tasks have no text."""
-        hashed = [each.count for each in self._found.values() if not each.text]
-        told = sum(each.count for each in self._found.values()) - sum(hashed)
+        """Unmatched tasks without a text."""
+        hashed = [task.count for task in self._found.values() if not task.text]
+        recorded = sum(task.count for task in self._found.values()) - sum(hashed)
         return Unrecorded(
-            count=no_match - told, different=len(hashed), most=max(hashed, default=0)
+            count=no_match - recorded,
+            different=len(hashed),
+            most=max(hashed, default=0),
         )
 
-    def derive(self, answer: Answer | None, most: int | None = None) -> tuple[Gap, ...]:
-        """Return the unmatched tasks, the most frequent first, and at most so many."""
-        every = self._found.values()
-        order = nsmallest(len(every) if most is None else most, every, _rank)
+    def derive(self, answer: Answer | None, limit: int | None = None) -> tuple[Gap, ...]:
+        """The most frequent first, up to a limit."""
+        tasks = self._found.values()
+        order = nsmallest(len(tasks) if limit is None else limit, tasks, _rank)
         return tuple(
             Gap(
                 task=found.text,
@@ -554,9 +509,9 @@ class GapTally:
                 people=len(found.people),
                 last_seen=derive_day(found.tick),
                 near=tuple(found.near),
-                today=_ask(answer, found.text, place) if answer else None,
+                today=_route(answer, found.text, index) if answer else None,
             )
-            for place, found in enumerate(order)
+            for index, found in enumerate(order)
         )
 
 
@@ -566,7 +521,7 @@ def _rank(found: _TaskCounts) -> tuple[int, str, int]:
 
 @dataclass(slots=True)
 class _AmbiguousTask:
-    """The ambiguous answers to a task of a person on a day, and the skills picked."""
+    """Ambiguous answers to a task of a person on a day, and the picks."""
 
     candidates: Counter[tuple[str, ...]] = field(default_factory=Counter)
     picks: Counter[str] = field(default_factory=Counter)
@@ -574,34 +529,32 @@ class _AmbiguousTask:
 
 @dataclass(slots=True)
 class _PairCounts:
-    """How often two skills were candidates of the same ambiguous answer."""
+    """How often two skills were candidates of the same answer."""
 
     days: Counter[date] = field(default_factory=Counter)
     keywords: Counter[str] = field(default_factory=Counter)
-    newest: Newest = field(default_factory=Newest)
+    newest: NewestText = field(default_factory=NewestText)
 
     def add_keywords(self, counts: Mapping[str, int]) -> None:
-        """Add how often keywords matched both."""
         for word, count in counts.items():
             add_bounded(self.keywords, word, count, _MOST_OF_ONE)
 
 
 class RivalryTally:
-    """Pairs of skills that were candidates of the same ambiguous answers."""
+    """Pairs of candidates of the same ambiguous answers."""
 
     def __init__(self) -> None:
         self._met = BoundedTally(_PairCounts, (OTHERS, OTHERS))
-        self._asked = BoundedTally(_AmbiguousTask, OTHERS)
+        self._ambiguous_tasks = BoundedTally(_AmbiguousTask, OTHERS)
         self._picks = BoundedTally(Counter[str], (OTHERS, OTHERS))
         """Those that were packed."""
 
     def add_ambiguous(self, row: UsageRow) -> None:
-        """Count an ambiguous answer."""
         candidates = row.texts("candidates")[:_MOST_PAIRED]
         task = parse_task(row)
         if task.mark:
-            asked = self._asked[_key(row, task)]
-            add_bounded(asked.candidates, tuple(sorted(candidates)), most=_MOST_OF_ONE)
+            ambiguous = self._ambiguous_tasks[_key(row, task)]
+            add_bounded(ambiguous.candidates, tuple(sorted(candidates)), limit=_MOST_OF_ONE)
         matched = row.lists("matched_keywords")[:_MOST_PAIRED]
         for pair, shared in _pairs(candidates, matched):
             met = self._met[pair]
@@ -610,26 +563,28 @@ class RivalryTally:
             met.newest.add(derive_tick(row.moment), task.text)
 
     def add_pick(self, row: UsageRow) -> None:
-        """Count a skill that an agent picked from several candidates."""
         task = parse_task(row)
         if task.mark:
-            picks = self._asked[_key(row, task)].picks
-            add_bounded(picks, row.text("skill_path"), most=_MOST_OF_ONE)
+            picks = self._ambiguous_tasks[_key(row, task)].picks
+            add_bounded(picks, row.text("skill_path"), limit=_MOST_OF_ONE)
 
     def pack(self) -> Packed:
-        """Return it as values for JSON."""
         picks = self._count_picks()
         met = [
             [
-                *(pair, {day.isoformat(): n for day, n in each.days.items()}),
-                *(each.keywords, each.newest.tick, each.newest.text, picks.get(pair)),
+                *(pair, {day.isoformat(): n for day, n in counts.days.items()}),
+                *(
+                    counts.keywords,
+                    counts.newest.tick,
+                    counts.newest.text,
+                    picks.get(pair),
+                ),
             ]
-            for pair, each in self._met.items()
+            for pair, counts in self._met.items()
         ]
         return {"met": met}
 
     def merge(self, packed: Packed) -> None:
-        """Add what another one has packed."""
         for (first, second), days, keywords, tick, text, picks in packed["met"]:
             pair = first, second
             met = self._met[pair]
@@ -641,47 +596,41 @@ class RivalryTally:
                 add_bounded(self._picks[pair], path, count, _MOST_OF_ONE)
 
     def pack_unfinished(self) -> Packed:
-        """Return the tasks of which picks may come, as values for JSON."""
-        asked = [
-            [key, [[each, n] for each, n in task.candidates.items()], task.picks]
-            for key, task in self._asked.items()
+        """Serialise tasks with picks still to come."""
+        unfinished = [
+            [key, [[pair, n] for pair, n in task.candidates.items()], task.picks]
+            for key, task in self._ambiguous_tasks.items()
         ]
-        return {"asked": asked}
+        return {"asked": unfinished}
 
     def reopen(self, packed: Packed) -> None:
-        """Take what another one has packed twice, so that more picks can be added."""
+        """Load a serialised day to continue it with more picks."""
         self._picks.clear()
         for key, found, picks in packed["asked"]:
-            asked = self._asked[key]
-            asked.candidates.update({tuple(each): n for each, n in found})
-            asked.picks.update(picks)
+            ambiguous = self._ambiguous_tasks[key]
+            ambiguous.candidates.update({tuple(pair): n for pair, n in found})
+            ambiguous.picks.update(picks)
 
     def derive(self, span: Span, answer: Answer | None) -> tuple[Rivalry, ...]:
-        """Return the pairs, the most frequent first."""
         picks = self._count_picks()
-        order = sorted(
-            self._met.items(), key=lambda item: (-item[1].days.total(), item[0])
-        )
+        order = sorted(self._met.items(), key=lambda item: (-item[1].days.total(), item[0]))
         return tuple(
-            _rivalry(pair, met, picks.get(pair), span, _ask(answer, text, place))
-            for place, (pair, met) in enumerate(order)
+            _rivalry(pair, met, picks.get(pair), span, _route(answer, text, index))
+            for index, (pair, met) in enumerate(order)
             for text in [met.newest.text]
         )
 
     def _count_picks(self) -> dict[Pair, Counter[str]]:
-        """Return how often each skill of a pair was picked afterwards."""
         counted: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
         for pair, packed in self._picks.items():
             counted[pair].update(packed)
-        for asked in self._asked.values():
+        for ambiguous in self._ambiguous_tasks.values():
             pairs: Counter[Pair] = Counter()
-            for candidates, count in asked.candidates.items():
+            for candidates, count in ambiguous.candidates.items():
                 for pair in combinations(dict.fromkeys(candidates), 2):
                     pairs[pair] += count
             for pair, count in pairs.items():
-                counted[pair].update(
-                    {path: min(asked.picks[path], count) for path in pair}
-                )
+                counted[pair].update({path: min(ambiguous.picks[path], count) for path in pair})
         return counted
 
 
@@ -700,7 +649,7 @@ def _rivalry(
         skills=pair,
         count=met.days.total(),
         picks=None if picks is None else (picks[pair[0]], picks[pair[1]]),
-        keywords=tuple(KeywordCount(*each) for each in keywords[:_MOST_KEYWORDS]),
+        keywords=tuple(KeywordCount(*keyword) for keyword in keywords[:_MAX_KEYWORDS]),
         days=tuple(sorted(periods.items())),
         last_seen=derive_day(met.newest.tick),
         task=met.newest.text,
@@ -711,29 +660,30 @@ def _rivalry(
 def _pairs(
     candidates: tuple[str, ...], matched: tuple[tuple[str, ...], ...]
 ) -> Iterator[tuple[Pair, set[str]]]:
-    """Yield each pair of candidates, and the keywords by which both matched."""
-    is_told = len(matched) == len(candidates)
-    words = dict(zip(candidates, map(set, matched), strict=True)) if is_told else {}
+    """Each pair of candidates, with their common keywords."""
+    has_keywords = len(matched) == len(candidates)
+    words = dict(zip(candidates, map(set, matched), strict=True)) if has_keywords else {}
     for first, second in combinations(sorted(set(candidates)), 2):
         yield (first, second), words.get(first, set()) & words.get(second, set())
 
 
-def _key(row: UsageRow, task: AskedTask) -> str:
-    """Return a hash for a task of a person; the text would take much memory.
+def _key(row: UsageRow, task: RecordedTask) -> str:
+    """A hash for a task of a person; the text would take much memory.
 
-    A pick follows its answer within minutes, so that the figures of a day depend on the
-    events of that day alone.
+    A pick follows its answer within minutes, so the figures of a day depend on the
+    events of
+    that day alone.
     """
     named = f"{row.moment.date()}\0{row.person}\0{task.mark}"
     return blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def _ask(answer: Answer | None, text: str, place: int) -> tuple[str, ...] | None:
-    return answer(text) if answer and text and place < _MOST_TRIED else None
+def _route(answer: Answer | None, text: str, index: int) -> tuple[str, ...] | None:
+    return answer(text) if answer and text and index < _MOST_TRIED else None
 
 
-def derive_mark(task: AskedTask) -> str:
-    """Return the same mark for tasks of the same words, in any order and form."""
+def derive_task_key(task: RecordedTask) -> str:
+    """A key shared by tasks of the same words, in any order and form."""
     return _words(task.text) if task.text else task.mark
 
 

@@ -1,4 +1,4 @@
-"""The values of a report, for JSON, tables and pages, and the days that it is about.
+"""The data of a report, for JSON, tables and pages, and its span of days.
 
 Days are UTC.
 """
@@ -28,12 +28,11 @@ class Span:
 
     @property
     def days(self) -> int:
-        """The number of days."""
         return (self.last - self.first).days + 1
 
     @property
     def period(self) -> Period:
-        """The unit in which the span is counted: by day, week or month."""
+        """The unit of the charts: day, week or month."""
         if self.days <= _MOST_DAYS:
             return "day"
         return "week" if self.days <= _MOST_WEEKED_DAYS else "month"
@@ -43,27 +42,24 @@ class Span:
         """The span of the same length just before; None before the first year."""
         last = self.first.toordinal() - 1
         first = last - self.days + 1
-        return (
-            Span(date.fromordinal(first), date.fromordinal(last)) if first > 0 else None
-        )
+        return Span(date.fromordinal(first), date.fromordinal(last)) if first > 0 else None
 
     def __contains__(self, day: date) -> bool:
-        """Whether a day is one of the span."""
         return self.first <= day <= self.last
 
     def starting(self, day: date) -> "Span":
-        """Return the part of the span from a day on."""
+        """The part of the span from a day on."""
         return Span(min(max(self.first, day), self.last), self.last)
 
     def periods(self) -> Iterator[date]:
-        """Iterate over the first days of the periods; a week begins on Monday."""
+        """The first days of the periods; a week begins on Monday."""
         start = self.start_of(self.first)
         while start <= self.last:
             yield start
             start = self.start_of(start + timedelta(days=_STEPS[self.period]))
 
     def start_of(self, day: date) -> date:
-        """Return the first day of the period that a day is in."""
+        """The first day of the period of a day."""
         match self.period:
             case "day":
                 return day
@@ -77,7 +73,7 @@ _STEPS: dict[Period, int] = {"day": 1, "week": 7, "month": 31}
 
 
 def parse_since(text: str, last: date) -> date:
-    """Return the first day of a span: a date, or so many days or weeks.
+    """Parse the first day of a span: a date, or a number of days or weeks.
 
     >>> parse_since("30d", date(2026, 11, 30)), parse_since("2026-11-01", date.max)
     (datetime.date(2026, 11, 1), datetime.date(2026, 11, 1))
@@ -101,13 +97,12 @@ class Answers:
     """How tasks were answered."""
 
     served: int
-    """Tasks that were answered with one skill."""
+    """Tasks answered with one skill."""
     ambiguous: int
     no_match: int
 
     @property
     def tasks(self) -> int:
-        """The number of all tasks."""
         return self.served + self.ambiguous + self.no_match
 
 
@@ -120,7 +115,7 @@ class Totals:
     answers: Answers
     people: int
     useful: int
-    """Ratings that call a skill useful."""
+    """Positive ratings of skills."""
     not_useful: int
     is_complete: bool
     """Whether events go back to the first of these days."""
@@ -137,7 +132,7 @@ class PeriodAnswers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A task that matched no skill; tasks of the same words are one."""
+    """An unmatched task; tasks of the same words are one."""
 
     task: str
     """Its newest wording; empty if it was not recorded."""
@@ -145,25 +140,25 @@ class Gap:
     people: int
     last_seen: date
     near: tuple[str, ...]
-    """The skills that came nearest to its newest wording; none if none was near."""
+    """The near misses of its newest wording."""
     today: tuple[str, ...] | None
-    """The skills that would be the answer now; None if the skills are not known."""
+    """The answer now; None if the skills are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unrecorded:
-    """The unmatched tasks whose text was not recorded."""
+    """Unmatched tasks without a recorded text."""
 
     count: int
     different: int
-    """How many different ones there are among those that have a hash."""
+    """Distinct ones among those with a hash."""
     most: int
-    """How often the most frequent of these was asked."""
+    """Count of the most frequent one."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeywordCount:
-    """A keyword, and in how many ambiguous answers both skills matched it."""
+    """A keyword, and the number of ambiguous answers with both skills matching it."""
 
     keyword: str
     count: int
@@ -171,35 +166,35 @@ class KeywordCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rivalry:
-    """Two skills that were candidates of the same ambiguous answers."""
+    """Two candidates of the same ambiguous answers."""
 
     skills: tuple[str, str]
     count: int
     picks: tuple[int, int] | None
-    """How often each was picked afterwards; None if tasks were not recorded."""
+    """Picks of each; None if tasks were not recorded."""
     keywords: tuple[KeywordCount, ...]
-    """The keywords by which both matched, the most frequent first."""
+    """Their common keywords, the most frequent first."""
     days: tuple[tuple[date, int], ...]
-    """The first day of each period with ambiguous answers, and how many it had."""
+    """Ambiguous answers by the first day of the period."""
     last_seen: date
     task: str
     """The newest of these tasks; empty if it was not recorded."""
     is_still: bool | None
-    """Whether that task has both as candidates now; None if that is not known."""
+    """Whether both are candidates now; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillUse:
-    """A skill that was served."""
+    """A served skill."""
 
     skill: str
     served: int
     unchanged: int
-    """How often of these the agent had the text already and got only a reminder."""
+    """Of these, reminders to agents with the text already."""
     picked: int
-    """How often of these the agent picked it from several candidates."""
+    """Of these, picked by the agent from several candidates."""
     files: int
-    """How often a file of it was served."""
+    """Served files of the skill."""
     last_seen: date
     is_offered: bool | None
     """Whether it still exists; None if the skills are not known."""
@@ -207,7 +202,7 @@ class SkillUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unserved:
-    """A skill that exists and was never served."""
+    """A skill without a use."""
 
     skill: str
     description: str
@@ -222,7 +217,7 @@ class Feedback:
 
     skill: str
     commit: str
-    """Empty if the events do not name it."""
+    """Empty if unknown."""
     served: int
     useful: int
     not_useful: int
@@ -251,7 +246,7 @@ class ScriptUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A commit, and the day on which it was first served."""
+    """A commit, and the first day of its use."""
 
     commit: str
     first_seen: date
@@ -259,23 +254,23 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartUse:
-    """The main figures of one group of people, or of one source of skills."""
+    """Main figures of one group of people, or of one source."""
 
     name: str
-    """Of the group, or the repository; empty for events that do not name it."""
+    """The group or repository; empty if unknown."""
     answers: Answers
     people: int
     useful: int
     not_useful: int
     before: Answers | None
-    """The answers of the span of the same length just before, as far as known."""
+    """Answers of the span just before, as far as known."""
     periods: tuple[tuple[date, int], ...]
-    """The first day of each period with tasks, and how many it had."""
+    """Tasks by the first day of the period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshes:
-    """Calls of `refresh_skills`, and how many of them failed."""
+    """Calls of `refresh_skills`, and how many failed."""
 
     count: int
     failures: int
@@ -283,23 +278,22 @@ class Refreshes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCommit:
-    """A commit that servers serve now."""
+    """A commit served now."""
 
     source: str
-    """Its repository."""
     commit: str
     servers: int
     failing: int
-    """How many of these servers could not sync the last time."""
+    """Servers with a failed last sync."""
     oldest_sync_seconds: float | None
-    """The longest time since the last successful sync of one of them."""
+    """The longest time since a successful sync."""
     first_seen: date | None
-    """The day on which it was first used; None if that is not in the report."""
+    """The first day of its use; None if it is not in the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetVersion:
-    """A version of this program, and how many servers run it."""
+    """A version of this program, and the number of its servers."""
 
     version: str
     servers: int
@@ -307,10 +301,10 @@ class FleetVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """What the servers said last about themselves."""
+    """Servers by their newest heartbeats."""
 
     days: int
-    """Servers that were heard from in so many days."""
+    """Maximum age of these heartbeats."""
     servers: int
     commits: tuple[FleetCommit, ...]
     """By source, and the most frequent first."""
@@ -319,7 +313,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillEffect:
-    """How often a skill was served and judged before and after a commit."""
+    """Uses and ratings of a skill before and after a commit."""
 
     skill: str
     served: tuple[int, int]
@@ -329,33 +323,33 @@ class SkillEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitEffect:
-    """What changed with a commit: as many days before its first use as from it on."""
+    """Effect of a commit: as many days before its first use as from it on."""
 
     commit: str
     before: Totals
     after: Totals
     skills: tuple[SkillEffect, ...]
-    """Skills with feedback, those first whose ratings changed most."""
+    """Skills with feedback, the largest changes first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many events were read, and how many of them are in the report."""
+    """How many events were read, and how many are in the report."""
 
     events: int
     """Events in the report."""
     repeated: int
-    """Events that were read again."""
+    """Duplicates."""
     outside: int
-    """Events before or after the days of the report."""
+    """Events before or after the span."""
     unreadable: int
-    """Lines that are no events, or of an unknown type, and unreadable files."""
+    """Invalid lines, unknown types and unreadable files."""
     dropped: int
-    """Events that were lost: too many waited to be sent, or the disk was full."""
+    """Lost events: the spool or the disk was full."""
     untold_tasks: int
-    """Ambiguous and unmatched tasks whose text was not recorded."""
+    """Ambiguous and unmatched tasks without a recorded text."""
     uncounted: int
-    """Events of a database that the server has not counted yet."""
+    """New events in the database, not counted yet."""
     newest: date | None
     """The day of the newest event, in the report or not."""
 
@@ -371,7 +365,7 @@ class UsageReport:
     people: int
     answers: Answers
     before: Totals | None
-    """The span of the same length just before; None if nothing is known of it."""
+    """The span of the same length just before; None if unknown."""
     periods: tuple[PeriodAnswers, ...]
     gaps: tuple[Gap, ...]
     unrecorded: Unrecorded
@@ -384,23 +378,21 @@ class UsageReport:
     releases: tuple[Release, ...]
     refreshes: Refreshes
     groups: tuple[PartUse, ...] | None = None
-    """The most frequent first; None if no event names a group."""
+    """The most frequent first; None without groups."""
     sources: tuple[PartUse, ...] | None = None
-    """The same of sources; None if no server has reported any, as with the fleet."""
+    """The same of sources; None without heartbeats, as with the fleet."""
     fleet: Fleet | None = None
     effect: CommitEffect | None = None
-    """None if no commit was asked for."""
 
 
 def render_report(report: UsageReport) -> dict[str, Any]:
-    """Return a report as values for JSON."""
     rendered: dict[str, Any] = _render(report)
     return rendered
 
 
 def _render(value: Any) -> Any:
     if is_dataclass(value):
-        return {each.name: _render(getattr(value, each.name)) for each in fields(value)}
+        return {item.name: _render(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, tuple):
-        return [_render(each) for each in value]
+        return [_render(item) for item in value]
     return value.isoformat() if isinstance(value, date) else value

@@ -1,7 +1,7 @@
-"""Events as a report takes them: read from files, checked, safe to show.
+"""Events as rows of a report: read from files, validated, safe to display.
 
-Rule: nothing that an event says is believed or shown before it has passed here. An
-agent may have written text that is hostile to a terminal or a page, and a file may hold
+Rule: no data of an event are believed or displayed before they are validated here. An
+agent may have written text hostile to a terminal or a page, and a file may hold
 anything.
 """
 
@@ -14,9 +14,9 @@ from typing import IO, Any, TypeGuard
 
 from skills_mcp.events.privacy import HASH_PREFIX
 from skills_mcp.events.received_event import (
-    MOST_NAME,
+    MAX_FIELD_LENGTH,
     InvalidEventError,
-    check_event,
+    validate_event,
 )
 from skills_mcp.events.spool import split_lines
 from skills_mcp.events.tracker import EventType
@@ -27,12 +27,12 @@ _SUFFIX = ".jsonl"
 _MOST_LINE_BYTES = 4 * 1024 * 1024
 
 UNREADABLE = None
-"""Stands for a line that is not JSON."""
+"""Stands for an invalid line."""
 
-MOST_TEXT = 500
+MAX_TEXT_LENGTH = 500
 """Characters of a task or a comment: enough to understand it."""
 
-_MOST_ITEMS = 20  # of a list; an ambiguous answer names a few candidates
+_MAX_ITEMS = 20  # of a list; an ambiguous answer names a few candidates
 
 _MOST_NUMBER = 1 << 53  # what every reader of JSON has as a whole number
 
@@ -46,36 +46,37 @@ class EventFilesError(Exception):
     """A file of events is missing or cannot be read; the message names it."""
 
 
-def load_event_files(places: Iterable[Path]) -> Iterator[object]:
-    """Iterate over the events of files, and of folders with all below them.
+def load_event_files(paths: Iterable[Path]) -> Iterator[object]:
+    """Iterate over the events of files, and of folders recursively.  Blocking.
 
-    Values that are no events are among them, to be counted. A line holds an event, or
-    a whole request: `{"events": […]}`. Blocking; reads one line at a time.
+    Invalid values are included, to be counted. A line holds an event, or a whole
+    request:
+    `{"events": […]}`.
 
     Raises:
         EventFilesError: A file or folder is missing, or cannot be read.
     """
-    for place in places:
-        for file in _find_files(place):
+    for path in paths:
+        for file in _find_files(path):
             try:
                 with file.open("rb") as opened:
                     yield from _load_lines(opened)
             except OSError as error:
-                raise _refuse(file, error.strerror or "it cannot be read") from error
+                raise _file_error(file, error.strerror or "it cannot be read") from error
 
 
-def _find_files(place: Path) -> list[Path]:
-    if not place.is_dir():
-        return [place]
-    files = sorted(file for file in place.rglob(f"*{_SUFFIX}") if file.is_file())
+def _find_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.rglob(f"*{_SUFFIX}") if file.is_file())
     if not files:
-        raise _refuse(place, f"no file in it ends in {_SUFFIX}")
+        raise _file_error(path, f"no file in it ends in {_SUFFIX}")
     return files
 
 
-def _refuse(place: Path, reason: str) -> EventFilesError:
+def _file_error(path: Path, reason: str) -> EventFilesError:
     return EventFilesError(
-        f"No events can be read from {place}: {reason}. Name a file with one event "
+        f"No events can be read from {path}: {reason}. Name a file with one event "
         f"per line, or a folder of such files that end in {_SUFFIX}."
     )
 
@@ -100,48 +101,44 @@ def _parse_line(line: bytes) -> Iterator[object]:
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """An event whose type and time are valid; its data are checked field by field."""
+    """An event with a valid type and time; its data are checked field by field."""
 
     kind: EventType
     moment: datetime
     person: str
-    """The pseudonym of a person; empty if people are not recorded."""
+    """Pseudonym of a person; empty if people are not recorded."""
     commit: str
-    """The commit that was served; empty if the event does not name it."""
+    """The served commit; empty if unknown."""
     data: Mapping[str, Any]
 
     @property
     def group(self) -> str:
-        """The group whose event it is; empty if none is named."""
         return self.text("group")
 
-    def text(self, name: str, most: int = MOST_NAME) -> str:
-        """Return a text of the data, safe to show; empty if there is none."""
-        return tidy(self.data.get(name), most)
+    def text(self, name: str, limit: int = MAX_FIELD_LENGTH) -> str:
+        """A text safe to display; empty if there is none."""
+        return clean_line(self.data.get(name), limit)
 
     def is_set(self, name: str) -> bool:
-        """Whether a field of the data is true."""
         return self.data.get(name) is True
 
     def number(self, name: str) -> int | None:
-        """Return a whole number of the data, from 0 up."""
+        """A non-negative integer."""
         value = self.data.get(name)
         if not isinstance(value, int) or isinstance(value, bool):
             return None
         return value if 0 <= value <= _MOST_NUMBER else None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return the texts of a list of the data."""
-        return _tidy_all(self.data.get(name))
+        return _clean_lines(self.data.get(name))
 
     def lists(self, name: str) -> tuple[tuple[str, ...], ...]:
-        """Return the texts of a list of lists of the data."""
         value = self.data.get(name)
-        return tuple(map(_tidy_all, value[:_MOST_ITEMS])) if _is_list(value) else ()
+        return tuple(map(_clean_lines, value[:_MAX_ITEMS])) if _is_list(value) else ()
 
 
 @dataclass(frozen=True, slots=True)
-class AskedTask:
+class RecordedTask:
     """The task of an event, as far as it was recorded."""
 
     text: str
@@ -151,15 +148,15 @@ class AskedTask:
 
 
 def parse_row(raw: object) -> UsageRow | None:
-    """Return a checked event; None if it is no event, or of an unknown type."""
+    """Validate an event; None if it is invalid, or of an unknown type."""
     if not isinstance(raw, Mapping):
         return None
     try:
-        checked = check_event(raw)
+        checked = validate_event(raw)
     except InvalidEventError:
         return None
-    person = tidy(raw.get("server_id"), MOST_NAME)
-    commit = tidy(raw.get("content_commit"), MOST_NAME)
+    person = clean_line(raw.get("server_id"), MAX_FIELD_LENGTH)
+    commit = clean_line(raw.get("content_commit"), MAX_FIELD_LENGTH)
     return UsageRow(
         checked.kind,
         checked.moment,
@@ -170,7 +167,7 @@ def parse_row(raw: object) -> UsageRow | None:
 
 
 def identify(raw: object) -> int:
-    """Return a hash that identifies an event: of its `event_id`, or of all of it."""
+    """A hash of the `event_id`, or else of the whole event."""
     name = raw.get("event_id") if isinstance(raw, dict) else None
     if isinstance(name, str) and name:
         return hash(name)
@@ -180,41 +177,38 @@ def identify(raw: object) -> int:
         return hash(type(raw))
 
 
-def parse_task(row: UsageRow) -> AskedTask:
-    """Return the task of an event."""
-    text = row.text("context", MOST_TEXT)
-    return (
-        AskedTask("", text) if text.startswith(HASH_PREFIX) else AskedTask(text, text)
-    )
+def parse_task(row: UsageRow) -> RecordedTask:
+    text = row.text("context", MAX_TEXT_LENGTH)
+    return RecordedTask("", text) if text.startswith(HASH_PREFIX) else RecordedTask(text, text)
 
 
-def tidy(value: object, most: int) -> str:
-    r"""Return a text in one line, without control characters.
+def clean_line(value: object, limit: int) -> str:
+    r"""A text in one line, without control characters.
 
-    >>> tidy("write a\n\x1b[31mskill\u202e", 80)
+    >>> clean_line("write a\n\x1b[31mskill\u202e", 80)
     'write a �[31mskill�'
-    >>> tidy(7, 80)
+    >>> clean_line(7, 80)
     ''
     """
     if not isinstance(value, str):
         return ""
-    cut = value[: most + 1]
+    cut = value[: limit + 1]
     if not cut.isprintable():
-        cut = "".join(map(_show, cut))
+        cut = "".join(map(_visible_character, cut))
     cut = " ".join(cut.split())
-    return cut if len(cut) <= most else f"{cut[: most - 1]}…"
+    return cut if len(cut) <= limit else f"{cut[: limit - 1]}…"
 
 
-def _show(character: str) -> str:
+def _visible_character(character: str) -> str:
     if character.isprintable() or character in _JOINERS:
         return character
     return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
-def _tidy_all(value: object) -> tuple[str, ...]:
+def _clean_lines(value: object) -> tuple[str, ...]:
     if not _is_list(value):
         return ()
-    found = (tidy(each, MOST_NAME) for each in value[:_MOST_ITEMS])
+    found = (clean_line(item, MAX_FIELD_LENGTH) for item in value[:_MAX_ITEMS])
     return tuple(filter(None, found))
 
 

@@ -1,7 +1,7 @@
-"""OpenTelemetry: traces, metrics and logs, sent where the usual variables say.
+"""OpenTelemetry export of traces, metrics and logs, configured by `OTEL_*` variables.
 
-Nothing of it is imported unless they are set, and on standard input and output not
-before the first answer.
+Nothing is imported unless they are set; on standard input and output not before the
+first response.
 """
 
 import logging
@@ -15,10 +15,10 @@ from mcp.server.context import CallNext, HandlerResult
 
 from skills_mcp.about import DISTRIBUTION
 from skills_mcp.server.app import SkillsServer
-from skills_mcp.server.measurements import Condition, Context, Measurements
+from skills_mcp.server.measurements import ContentGauges, Context, Measurements
 
 if TYPE_CHECKING:  # the SDK, which is an extra
-    from skills_mcp.features.telemetry.pipeline import Pipeline
+    from skills_mcp.features.telemetry.pipeline import OtelPipeline
 
 logger = logging.getLogger(__name__)
 
@@ -36,14 +36,14 @@ _CAPTURED = frozenset({"true", "span_only", "span_and_event"})
 Transport = Literal["pipe", "tcp"]
 
 
-def find_telemetry(environment: Mapping[str, str]) -> "Telemetry | None":
-    """Return what the variables ask for; None if that is nothing.
+def configure_telemetry(environment: Mapping[str, str]) -> "Telemetry | None":
+    """Telemetry as configured by the environment; None if disabled.
 
-    What cannot be done is logged once, and the server runs without it.
+    Unusable settings are logged once, and the server runs without telemetry.
     """
     if _read(environment, "OTEL_SDK_DISABLED") == "true":
         return None
-    signals = frozenset(each for each in SIGNALS if _is_wanted(environment, each))
+    signals = frozenset(signal for signal in SIGNALS if _is_enabled(environment, signal))
     if not signals:
         return None
     if not _is_installed():
@@ -53,7 +53,7 @@ def find_telemetry(environment: Mapping[str, str]) -> "Telemetry | None":
             DISTRIBUTION,
         )
         return None
-    return Telemetry(signals, keeps_arguments=_read(environment, _CAPTURE) in _CAPTURED)
+    return Telemetry(signals, capture_arguments=_read(environment, _CAPTURE) in _CAPTURED)
 
 
 def _is_installed() -> bool:
@@ -63,7 +63,7 @@ def _is_installed() -> bool:
         return False
 
 
-def _is_wanted(environment: Mapping[str, str], signal: Signal) -> bool:
+def _is_enabled(environment: Mapping[str, str], signal: Signal) -> bool:
     own = f"OTEL_EXPORTER_OTLP_{signal.upper()}"
     endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"{own}_ENDPOINT")
     if not any(environment.get(name, "").strip() for name in endpoints):
@@ -89,58 +89,56 @@ def _read(environment: Mapping[str, str], name: str) -> str:
 
 
 class Telemetry:
-    """Sends what is measured, from `open` to `close`.
+    """Exports measurements between `open` and `close`.
 
     Args:
-        signals: What is sent.
-        keeps_arguments: Whether spans hold the arguments of tools.
+        capture_arguments: Record tool arguments in spans.
     """
 
-    def __init__(self, signals: frozenset[Signal], *, keeps_arguments: bool) -> None:
+    def __init__(self, signals: frozenset[Signal], *, capture_arguments: bool) -> None:
         self._signals = signals
-        self._keeps_arguments = keeps_arguments
-        self._pipeline: Pipeline | None = None
+        self._capture_arguments = capture_arguments
+        self._pipeline: OtelPipeline | None = None
 
     async def open(
         self,
         server: SkillsServer,
         measurements: Measurements,
-        read_condition: Callable[[], Condition],
+        read_gauges: Callable[[], ContentGauges],
         transport: Transport,
     ) -> None:
-        """Begin to send."""
+        """Start exporting."""
 
-        def begin() -> "Pipeline":
-            from skills_mcp.features.telemetry.pipeline import Pipeline
+        def begin() -> "OtelPipeline":
+            from skills_mcp.features.telemetry.pipeline import OtelPipeline
 
-            pipeline = Pipeline(
+            pipeline = OtelPipeline(
                 self._signals,
                 measurements.tools,
-                keeps_arguments=self._keeps_arguments,
+                capture_arguments=self._capture_arguments,
             )
-            pipeline.begin(measurements, read_condition, transport)
+            pipeline.begin(measurements, read_gauges, transport)
             return pipeline
 
         try:
             self._pipeline = await anyio.to_thread.run_sync(begin)
         except ValueError as error:
             logger.warning(
-                "Nothing is sent to OpenTelemetry: %s. Correct the variables that "
-                "begin with OTEL_",
+                "Nothing is sent to OpenTelemetry: %s. Correct the variables that begin with OTEL_",
                 str(error).rstrip("."),
             )
             return
-        if self._keeps_arguments:
+        if self._capture_arguments:
             # Inside of the span, which is the first.
-            server.middleware.insert(1, self._pipeline.keep_arguments)
+            server.middleware.insert(1, self._pipeline.record_arguments)
 
-    async def open_after_the_first_answer(
+    async def open_after_first_response(
         self,
         server: SkillsServer,
         measurements: Measurements,
-        read_condition: Callable[[], Condition],
+        read_gauges: Callable[[], ContentGauges],
     ) -> None:
-        """Begin to send as soon as a client has its first answer."""
+        """Start exporting after the first response to a client."""
         answered = anyio.Event()
 
         async def note(ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -151,15 +149,15 @@ class Telemetry:
 
         server.middleware.append(note)
         await answered.wait()
-        await self.open(server, measurements, read_condition, "pipe")
+        await self.open(server, measurements, read_gauges, "pipe")
 
     async def close(self) -> None:
-        """Send the rest, within a bounded time."""
+        """Flush, within a bounded time."""
         if self._pipeline is None:
             return
         with anyio.move_on_after(_LAST_EXPORT_SECONDS):
             async with anyio.create_task_group() as tasks:
-                for end in self._pipeline.ends:
+                for end in self._pipeline.shutdown_callbacks:
                     tasks.start_soon(_run_or_abandon, end)
 
 

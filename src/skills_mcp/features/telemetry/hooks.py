@@ -1,12 +1,12 @@
 """The hook of OpenTelemetry: it measures both transports."""
 
-from skills_mcp.features.telemetry import Telemetry, find_telemetry
+from skills_mcp.features.telemetry import Telemetry, configure_telemetry
 from skills_mcp.server.parts import ServerPart, Serving
 
 
 def open_part(serving: Serving) -> ServerPart | None:
     """Open the exporters that the usual variables ask for."""
-    found = find_telemetry(serving.environment)
+    found = configure_telemetry(serving.environment)
     return _Exporters(found, serving) if found else None
 
 
@@ -28,7 +28,7 @@ class _Exporters(ServerPart):
     async def run(self) -> None:
         serving = self._serving
         if serving.transport == "pipe":
-            await self._telemetry.open_after_the_first_answer(
+            await self._telemetry.open_after_first_response(
                 serving.server, serving.measurements, serving.read_condition
             )
 

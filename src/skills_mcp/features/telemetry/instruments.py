@@ -1,4 +1,4 @@
-"""The metrics of OpenTelemetry: the same measurements that Prometheus reads."""
+"""OpenTelemetry metrics: the same measurements as in Prometheus."""
 
 import threading
 import time
@@ -11,12 +11,12 @@ from skills_mcp.features.telemetry import Transport
 from skills_mcp.server.measurements import (
     DURATION_BUCKETS,
     OTHER,
-    Condition,
+    ContentGauges,
     Operation,
     Outcome,
 )
 
-_Describe = Callable[[Condition], Iterable[Observation]]
+_Describe = Callable[[ContentGauges], Iterable[Observation]]
 
 # One export asks for each of them in turn.
 _FRESH_SECONDS = 1.0
@@ -26,16 +26,13 @@ class OtelInstruments:
     """`Instruments` for OpenTelemetry.
 
     Args:
-        meters: Where the measurements go.
-        read_condition: Returns what is served now; blocking, and called on the thread
-            of the exporter.
-        transport: How clients reach the server.
+        read_gauges: Reads the gauges; blocking, called on the exporter's thread.
     """
 
     def __init__(
         self,
         meters: MeterProvider,
-        read_condition: Callable[[], Condition],
+        read_gauges: Callable[[], ContentGauges],
         transport: Transport,
     ) -> None:
         self._transport = transport
@@ -52,20 +49,19 @@ class OtelInstruments:
         self._routing = meter.create_counter(
             "skills.routing", "{task}", "Tasks that were answered, by outcome."
         )
-        latest = _Latest(read_condition)
+        latest = _CachedGauges(read_gauges)
         for name, unit, description, describe in _GAUGES:
             meter.create_observable_gauge(
-                name, [_observing(latest, describe)], unit, description
+                name, [_observe_with(latest, describe)], unit, description
             )
         meter.create_observable_counter(
             "skills.sync.failures",
-            [_observing(latest, _describe_failures)],
+            [_observe_with(latest, _describe_failures)],
             "{sync}",
             "Syncs that have failed.",
         )
 
     def record_operation(self, operation: Operation) -> None:
-        """Add the duration of an operation."""
         attributes = {
             "mcp.method.name": operation.method,
             "mcp.protocol.version": operation.protocol_version,
@@ -80,7 +76,6 @@ class OtelInstruments:
         self._operations.record(operation.seconds, attributes)
 
     def record_session(self, protocol_version: str, seconds: float) -> None:
-        """Add the duration of a session that has ended."""
         attributes = {
             "mcp.protocol.version": protocol_version,
             "network.transport": self._transport,
@@ -88,7 +83,6 @@ class OtelInstruments:
         self._sessions.record(seconds, attributes)
 
     def count_routing(self, outcome: Outcome) -> None:
-        """Count an answer to a task."""
         self._routing.add(1, {"skills.outcome": outcome})
 
 
@@ -101,47 +95,47 @@ _DURATIONS = (
 )
 
 
-class _Latest:
-    """What is served now, read once for all metrics of an export."""
+class _CachedGauges:
+    """Gauges, read once per export."""
 
-    def __init__(self, read_condition: Callable[[], Condition]) -> None:
-        self._read_condition = read_condition
+    def __init__(self, read_gauges: Callable[[], ContentGauges]) -> None:
+        self._read_gauges = read_gauges
         self._guard = threading.Lock()
-        self._read: tuple[float, Condition] | None = None
+        self._read: tuple[float, ContentGauges] | None = None
 
-    def read(self) -> Condition:
+    def read(self) -> ContentGauges:
         with self._guard:
             now = time.monotonic()
             if self._read is None or now - self._read[0] > _FRESH_SECONDS:
-                self._read = (now, self._read_condition())
+                self._read = (now, self._read_gauges())
             return self._read[1]
 
 
-def _observing(
-    latest: _Latest, describe: _Describe
+def _observe_with(
+    latest: _CachedGauges, describe: _Describe
 ) -> Callable[[CallbackOptions], Iterable[Observation]]:
     return lambda _: describe(latest.read())
 
 
-def _describe_ages(condition: Condition) -> Iterable[Observation]:
+def _describe_ages(condition: ContentGauges) -> Iterable[Observation]:
     for source in condition.sources:
         if source.age_seconds is not None:
-            yield Observation(source.age_seconds, {"skills.source": source.place})
+            yield Observation(source.age_seconds, {"skills.source": source.mount})
 
 
-def _describe_commits(condition: Condition) -> Iterable[Observation]:
+def _describe_commits(condition: ContentGauges) -> Iterable[Observation]:
     for source in condition.sources:
         if source.commit is not None:
-            commit = {"skills.source": source.place, "skills.commit": source.commit}
+            commit = {"skills.source": source.mount, "skills.commit": source.commit}
             yield Observation(1, commit)
 
 
-def _describe_failures(condition: Condition) -> Iterable[Observation]:
+def _describe_failures(condition: ContentGauges) -> Iterable[Observation]:
     for source in condition.sources:
-        yield Observation(source.failed_syncs, {"skills.source": source.place})
+        yield Observation(source.failed_syncs, {"skills.source": source.mount})
 
 
-def _describe_problems(condition: Condition) -> Iterable[Observation]:
+def _describe_problems(condition: ContentGauges) -> Iterable[Observation]:
     for level, number in condition.problems.items():
         yield Observation(number, {"skills.level": level})
 

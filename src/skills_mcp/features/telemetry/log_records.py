@@ -1,4 +1,4 @@
-"""The log as OpenTelemetry sends it: the lines of standard error, with their span."""
+"""Log records for OpenTelemetry."""
 
 import logging
 import time
@@ -15,19 +15,14 @@ _SEVERITIES = (
 )
 
 
-class LogRecords(logging.Handler):
-    """Sends each line, without secrets; stack traces stay on standard error.
-
-    Args:
-        provider: Sends them.
-    """
+class OtelLogHandler(logging.Handler):
+    """Log handler that redacts secrets; stack traces stay on standard error."""
 
     def __init__(self, provider: LoggerProvider) -> None:
         super().__init__()
         self._provider = provider
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send a line."""
         attributes = {}
         if record.exc_info and record.exc_info[0]:
             attributes["exception.type"] = record.exc_info[0].__qualname__
@@ -46,6 +41,6 @@ class LogRecords(logging.Handler):
 
 def _derive_severity(level: int) -> SeverityNumber:
     return next(
-        (number for least, number in _SEVERITIES if level >= least),
+        (number for minimum, number in _SEVERITIES if level >= minimum),
         SeverityNumber.DEBUG,
     )

@@ -1,4 +1,4 @@
-"""The way of each signal from this process to the collector."""
+"""Export of traces, metrics and logs over OTLP."""
 
 import json
 import logging
@@ -22,9 +22,13 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from skills_mcp.about import __version__
 from skills_mcp.features.telemetry import Signal, Transport
 from skills_mcp.features.telemetry.instruments import OtelInstruments
-from skills_mcp.features.telemetry.log_records import LogRecords
-from skills_mcp.features.telemetry.spans import ARGUMENTS, DiscreetSpans, mark_outcome
-from skills_mcp.server.measurements import Condition, Context, Measurements
+from skills_mcp.features.telemetry.log_records import OtelLogHandler
+from skills_mcp.features.telemetry.spans import (
+    ARGUMENTS,
+    RedactingSpanExporter,
+    set_span_outcome,
+)
+from skills_mcp.server.measurements import ContentGauges, Context, Measurements
 from skills_mcp.text.redaction import redact
 
 logger = logging.getLogger(__name__)
@@ -37,13 +41,12 @@ _REPEATED_SECONDS = 60 * 60.0  # one line an hour says that a collector is still
 _MAX_ARGUMENT_CHARACTERS = 16_000
 
 
-class Pipeline:
-    """Sends signals over OTLP; the SDK reads the address and all else from variables.
+class OtelPipeline:
+    """OTLP providers and exporters, configured by the SDK from variables.
 
     Args:
-        signals: What is sent.
-        tools: The names of tools that a span may have.
-        keeps_arguments: Whether spans hold the arguments of tools.
+        tools: Tool names allowed in spans.
+        capture_arguments: Record tool arguments in spans.
     """
 
     def __init__(
@@ -51,87 +54,87 @@ class Pipeline:
         signals: frozenset[Signal],
         tools: frozenset[str],
         *,
-        keeps_arguments: bool,
+        capture_arguments: bool,
     ) -> None:
         self._signals = signals
         self._tools = tools
-        self._keeps_arguments = keeps_arguments
-        self.ends: list[Callable[[], object]] = []
+        self._capture_arguments = capture_arguments
+        self.shutdown_callbacks: list[Callable[[], object]] = []
         """What sends the rest of each signal; blocking."""
 
     def begin(
         self,
         measurements: Measurements,
-        read_condition: Callable[[], Condition],
+        read_gauges: Callable[[], ContentGauges],
         transport: Transport,
     ) -> None:
-        """Begin to send.  Once in a process: the tracer of the MCP SDK is global."""
-        _hush()
+        """Start exporting. Once per process: the tracer of the MCP SDK is global."""
+        _limit_sdk_logs()
         resource = Resource.create(_describe_service())
         if "traces" in self._signals:
             self._begin_traces(resource, transport)
-            measurements.watch_outcomes(mark_outcome)
+            measurements.watch_outcomes(set_span_outcome)
         if "metrics" in self._signals:
             meters = self._begin_metrics(resource)
-            measurements.add(OtelInstruments(meters, read_condition, transport))
+            measurements.add(OtelInstruments(meters, read_gauges, transport))
         if "logs" in self._signals:
             self._begin_logs(resource)
 
     def _begin_traces(self, resource: Resource, transport: Transport) -> None:
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        discreet = DiscreetSpans(
+        discreet = RedactingSpanExporter(
             OTLPSpanExporter(),
             self._tools,
             transport,
-            keeps_arguments=self._keeps_arguments,
+            capture_arguments=self._capture_arguments,
         )
         provider.add_span_processor(BatchSpanProcessor(discreet))
         trace.set_tracer_provider(provider)
-        self.ends.append(provider.shutdown)
+        self.shutdown_callbacks.append(provider.shutdown)
 
     def _begin_metrics(self, resource: Resource) -> MeterProvider:
         reader = PeriodicExportingMetricReader(OTLPMetricExporter())
         provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
-        self.ends.append(provider.shutdown)
+        self.shutdown_callbacks.append(provider.shutdown)
         return provider
 
     def _begin_logs(self, resource: Resource) -> None:
         provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
         provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
         # Only our own: the texts of libraries may quote what a client has sent.
-        logging.getLogger("skills_mcp").addHandler(LogRecords(provider))
-        self.ends.append(provider.shutdown)
+        logging.getLogger("skills_mcp").addHandler(OtelLogHandler(provider))
+        self.shutdown_callbacks.append(provider.shutdown)
 
     @staticmethod
-    async def keep_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Add the arguments of a tool to the span of its call."""
+    async def record_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: add the tool arguments to the span."""
         if ctx.method == "tools/call":
-            given = json.dumps((ctx.params or {}).get("arguments"), default=str)
-            text = redact(given)[:_MAX_ARGUMENT_CHARACTERS]
+            arguments = json.dumps((ctx.params or {}).get("arguments"), default=str)
+            text = redact(arguments)[:_MAX_ARGUMENT_CHARACTERS]
             trace.get_current_span().set_attribute(ARGUMENTS, text)
         return await call_next(ctx)
 
 
 def _describe_service() -> dict[str, str]:
-    """Return what the variables do not say of this process."""
-    said = {
+    """Resource attributes missing from the variables."""
+    defaults = {
         "service.name": _SERVICE,
         "service.version": __version__,
         "service.instance.id": str(uuid.uuid4()),
     }
-    given = OTELResourceDetector().detect().attributes
-    return {name: value for name, value in said.items() if name not in given}
+    configured = OTELResourceDetector().detect().attributes
+    return {name: value for name, value in defaults.items() if name not in configured}
 
 
-def _hush() -> None:
-    """Let a collector that is away cost one line an hour."""
+def _limit_sdk_logs() -> None:
+    """Limit the SDK's logs about an unreachable collector to one line an hour."""
     exporters = logging.getLogger("opentelemetry")
     exporters.propagate = False
-    exporters.handlers[:] = [_Hushed()]
+    exporters.handlers[:] = [_RateLimitedHandler()]
 
 
-class _Hushed(logging.Handler):
-    """Repeats what the SDK has to say as a line of ours, and rarely."""
+class _RateLimitedHandler(logging.Handler):
+    """Rate-limited forwarding of the SDK's warnings to our log."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

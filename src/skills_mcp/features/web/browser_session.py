@@ -1,7 +1,7 @@
-"""Who uses a browser: a session that the browser itself keeps, signed by this server.
+"""Browser sessions in signed cookies.
 
-Rule: a session ends by itself, when it was not used for a while and at a fixed time
-after the sign-in, and what the person may see is derived anew for each request.
+Sessions expire when idle, and at a fixed time after sign-in. Access is derived anew for
+each request.
 """
 
 import hmac
@@ -19,45 +19,40 @@ from skills_mcp.skills.access import (
     derive_grants_key,
     find_claims,
 )
-from skills_mcp.skills.principal import READ, SCOPES, Principal, is_name
+from skills_mcp.skills.principal import READ, SCOPES, Principal, is_display_name
 
 _ALGORITHM = "HS256"
 
 _SESSION, _ATTEMPT = "session", "sign-in"
-"""What a signed text is for: one is never taken for the other."""
+"""JWT audiences: a session is never accepted as a sign-in attempt."""
 
 ATTEMPT_SECONDS = 600
-"""How long a person may take to sign in at the provider."""
 
 _MAX_NAME = 100
-"""Of a name that is shown; browsers drop a cookie beyond 4,096 characters."""
+"""Of a displayed name; browsers drop cookies beyond 4,096 characters."""
 
 
 MAX_ENDED = 20_000
-"""How many sessions that were ended here are known: 4 MB, at 200 bytes for each.
+"""Size of the list of revoked sessions: 4 MB, at 200 bytes each.
 
-A person ends one only after a sign-in at the provider, so it takes as many sign-ins to
-have one forgotten."""
+Revocation takes a sign-in at the provider, so flushing the list takes as many sign-ins.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserSession:
-    """A person who has signed in with a browser."""
-
     subject: str
     issuer: str
     name: str
-    """What the pages call the person."""
     scopes: tuple[str, ...]
     claims: Mapping[str, Sequence[str]]
-    """Those that decide what the person may see."""
+    """Claims compared by grants."""
     began_at: int
-    """In seconds since the epoch."""
+    """Seconds since the epoch."""
     seen_at: int
     session_id: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
     def principal(self, grants: Sequence[AccessGrant] | None) -> Principal:
-        """Return the caller that the person is for tools, pages and REST alike."""
         access: Access = derive_access(grants, self.claims)
         return Principal(self.subject, self.issuer, frozenset(self.scopes), access)
 
@@ -68,30 +63,27 @@ def begin_session(
     grants: Sequence[AccessGrant] | None,
     now: float,
 ) -> BrowserSession:
-    """Return the session of a person of whom a provider has said these claims."""
-    given = (claims.get(name) for name in ("name", "preferred_username", "email"))
-    named = (each[:_MAX_NAME] for each in given if isinstance(each, str))
-    name = next(filter(is_name, named), claims["sub"])
+    candidates = (claims.get(name) for name in ("name", "preferred_username", "email"))
+    named = (value[:_MAX_NAME] for value in candidates if isinstance(value, str))
+    name = next(filter(is_display_name, named), claims["sub"])
     return BrowserSession(
         subject=claims["sub"],
         issuer=claims["iss"],
         name=name[:_MAX_NAME],
-        scopes=tuple(each for each in SCOPES if each in {READ, *scopes}),
+        scopes=tuple(value for value in SCOPES if value in {READ, *scopes}),
         claims=find_claims(grants, claims),
         began_at=int(now),
         seen_at=int(now),
     )
 
 
-class SessionSeal:
-    """Signs what browsers keep, and knows its own signature again.
+class SessionSigner:
+    """Signs and verifies cookies.
 
     Args:
-        key: Of all replicas together.
-        hours: How long a session lasts, used or not.
-        idle_minutes: How long it lasts when it is not used.
-        grants: Which claims decide what a person may see.
-        clock: The time, in seconds since the epoch.
+        key: Shared by all replicas.
+        grants: Determine the stored claims.
+        clock: Seconds since the epoch.
     """
 
     def __init__(
@@ -110,14 +102,13 @@ class SessionSeal:
         self._ended: OrderedDict[str, None] = OrderedDict()
         self.clock = clock
 
-    def seal_session(self, session: BrowserSession) -> str:
-        """Return a session as a browser keeps it."""
+    def sign_session(self, session: BrowserSession) -> str:
         values = {
             "sub": session.subject,
             "iss": session.issuer,
             "name": session.name,
             "scopes": list(session.scopes),
-            "claims": {name: list(held) for name, held in session.claims.items()},
+            "claims": {name: list(claim_values) for name, claim_values in session.claims.items()},
             "began": session.began_at,
             "seen": session.seen_at,
             "sid": session.session_id,
@@ -125,8 +116,8 @@ class SessionSeal:
         }
         return self._seal(_SESSION, values, self._ends_at(session))
 
-    def open_session(self, sealed: str) -> BrowserSession | None:
-        """Return the session that a browser has kept; None if it is none, or over."""
+    def verify_session(self, sealed: str) -> BrowserSession | None:
+        """Session from a cookie; None if invalid or expired."""
         values = self._open(_SESSION, sealed)
         if not values or values["grants"] != self._grants_key:
             return None
@@ -145,31 +136,29 @@ class SessionSeal:
         return session if self.clock() < self._ends_at(session) else None
 
     def end(self, session: BrowserSession) -> None:
-        """End a session, however often its cookie was copied or renewed.
+        """Revoke a session, including copies and renewals of its cookie.
 
-        Other replicas do not hear of it: there, a copy lasts as any cookie does.
+        Other replicas are not notified: there, copies stay valid until they expire.
         """
         self._ended[session.session_id] = None
         while len(self._ended) > MAX_ENDED:
             self._ended.popitem(last=False)
 
     def renew(self, session: BrowserSession) -> BrowserSession | None:
-        """Return a session as used now; None if that is not worth a new cookie."""
+        """Session marked as used; None if a new cookie is not worthwhile."""
         now = self.clock()
         if now - session.seen_at < self._idle_seconds / 10:
             return None
         return replace(session, seen_at=int(now))
 
-    def seal_attempt(self, values: Mapping[str, str]) -> str:
-        """Return what a browser keeps while its person is at the provider."""
+    def sign_attempt(self, values: Mapping[str, str]) -> str:
         return self._seal(_ATTEMPT, values, self.clock() + ATTEMPT_SECONDS)
 
-    def open_attempt(self, sealed: str) -> Mapping[str, str] | None:
-        """Return what it has kept; None if it is none, or too old."""
+    def verify_attempt(self, sealed: str) -> Mapping[str, str] | None:
         return self._open(_ATTEMPT, sealed)
 
     def form_token(self, session_id: str) -> str:
-        """Return what each form of a session sends along, so that no other page can."""
+        """CSRF token for forms of a session."""
         return hmac.digest(self._key, f"form\0{session_id}".encode(), "sha256").hex()
 
     def _ends_at(self, session: BrowserSession) -> float:
@@ -181,8 +170,8 @@ class SessionSeal:
     def _seal(self, purpose: str, values: Mapping[str, Any], ends_at: float) -> str:
         import jwt
 
-        said = {**values, "aud": purpose, "exp": int(ends_at)}
-        return jwt.encode(said, self._key, _ALGORITHM)
+        payload = {**values, "aud": purpose, "exp": int(ends_at)}
+        return jwt.encode(payload, self._key, _ALGORITHM)
 
     def _open(self, purpose: str, sealed: str) -> dict[str, Any] | None:
         import jwt

@@ -1,4 +1,4 @@
-"""The catalogue: all skills, found by words and narrowed by facets."""
+"""Catalogue page: search and faceted navigation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from skills_mcp.features.web.page import (
     find_used,
+    get_visible_library,
     is_use_unknown,
-    library_of,
-    render_page,
+    render_template,
 )
 from skills_mcp.library.browsing import (
     FACETS,
@@ -24,7 +24,7 @@ from skills_mcp.library.browsing import (
 _PAGE = 50
 
 _MAX_VALUES = 12
-"""Of one facet; further values are found with words."""
+"""Per facet; further values are found by search."""
 
 _TITLES: Mapping[FacetName, str] = {
     "source": "Source",
@@ -54,7 +54,7 @@ _LABELS: Mapping[tuple[FacetName, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class FacetLink:
-    """A value of a facet, and the page that it leads to."""
+    """A facet value, with the link to toggle it."""
 
     label: str
     count: int
@@ -69,15 +69,15 @@ class FacetGroup:
     title: str
     links: tuple[FacetLink, ...]
     hidden: int
-    """How many values are not shown."""
+    """Number of omitted values."""
 
 
 def show_catalogue(request: Request) -> Response:
-    """Return the catalogue, or the part of it that the address asks for."""
-    library = library_of(request)
+    """Show the catalogue, filtered by the query string."""
+    library = get_visible_library(request)
     query = request.query_params.get("q", "").strip()
-    given = {name: request.query_params.get(name, "") for name in FACETS}
-    chosen = {name: value for name, value in given.items() if value}
+    parameters = {name: request.query_params.get(name, "") for name in FACETS}
+    chosen = {name: value for name, value in parameters.items() if value}
     cursor = request.query_params.get("cursor")
     page = library.browse(
         BrowseRequest(
@@ -89,7 +89,7 @@ def show_catalogue(request: Request) -> Response:
         )
     )
     state: dict[str, str] = {"q": query, **_plain(chosen)}
-    return render_page(
+    return render_template(
         request,
         "catalogue.html",
         page=page,
@@ -107,36 +107,34 @@ def show_catalogue(request: Request) -> Response:
 def _derive_groups(
     page: BrowsedPage, query: str, chosen: Mapping[FacetName, str]
 ) -> tuple[FacetGroup, ...]:
-    """Return the facets that narrow anything."""
+    """Facets with more than one value, or a chosen one."""
     groups = []
     for name, values in page.facets.items():
         if len(values) < 2 and name not in chosen:  # noqa: PLR2004 - one is no choice
             continue
         links = tuple(
             FacetLink(
-                _LABELS.get((name, each.value), each.value),
-                each.count,
-                chosen.get(name) == each.value,
-                _toggle(query, chosen, name, each.value),
+                _LABELS.get((name, facet.value), facet.value),
+                facet.count,
+                chosen.get(name) == facet.value,
+                _toggle(query, chosen, name, facet.value),
             )
-            for each in values
+            for facet in values
         )
-        shown = tuple(
-            link for n, link in enumerate(links) if n < _MAX_VALUES or link.is_chosen
-        )
-        groups.append(FacetGroup(_TITLES[name], shown, len(links) - len(shown)))
+        displayed = tuple(link for n, link in enumerate(links) if n < _MAX_VALUES or link.is_chosen)
+        groups.append(FacetGroup(_TITLES[name], displayed, len(links) - len(displayed)))
     return tuple(groups)
 
 
 def _toggle(
     query: str, chosen: Mapping[FacetName, str], name: FacetName, value: str
 ) -> dict[str, str]:
-    """Return the state of the page after a click on a value."""
+    """Query parameters after a click on a value."""
     state = {"q": query, **_plain(chosen)}
     state[name] = "" if chosen.get(name) == value else value
     return state
 
 
 def _plain(chosen: Mapping[FacetName, str]) -> dict[str, str]:
-    """Return the same for a URL, whose names are any text."""
+    """Widen the keys to any text, for URLs."""
     return dict(chosen.items())

@@ -1,4 +1,4 @@
-"""The pages and REST, and what lets people in to them."""
+"""Web application with its sign-in."""
 
 from functools import partial
 from pathlib import Path
@@ -9,20 +9,18 @@ from skills_mcp.features.web.refused_page import show_notice
 from skills_mcp.features.web.sign_in_choice import choose_sign_in
 from skills_mcp.features.web.sign_in_routes import OpenIdSignIn
 from skills_mcp.features.web.site import create_site
-from skills_mcp.features.web.visitors import Visitors
+from skills_mcp.features.web.visitors import BrowserMiddleware
 from skills_mcp.http.application import WebPart
 from skills_mcp.library import SkillLibrary
 
 
-def open_web(
-    library: SkillLibrary, events: EventStore | None, key_file: Path
-) -> WebPart | None:
-    """Return the pages as the settings have them; None if they are switched off.
+def build_web(library: SkillLibrary, events: EventStore | None, key_file: Path) -> WebPart | None:
+    """Build the pages as configured; None if disabled.
 
     Args:
-        library: What is shown.
-        events: What the report is made of; None if none are kept.
-        key_file: Where the key of cookies is kept if no setting names a file.
+        library: The unrestricted library.
+        events: Data of the report; None if none are kept.
+        key_file: Default file of the cookie key.
 
     Raises:
         ConfigError: The settings of the pages, or of uploads, cannot be used.
@@ -35,4 +33,4 @@ def open_web(
     if sign_in is None:
         return WebPart(site, None)
     takes_tokens = bool(library.config.http.auth.issuer)
-    return WebPart(site, partial(Visitors, sign_in=sign_in, takes_tokens=takes_tokens))
+    return WebPart(site, partial(BrowserMiddleware, sign_in=sign_in, takes_tokens=takes_tokens))

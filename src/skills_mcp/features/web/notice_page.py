@@ -1,4 +1,4 @@
-"""A page with one message and one link, such as that a person is signed out."""
+"""Page with one message and one link, such as after a sign-out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 NOTICE_PATH = "/sign-in/notice"
-"""Where the pages show what is decided in front of them."""
+"""Internal path for notices from middleware."""
 
 _NOTICE_KEY = "skills_mcp.notice"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What the page says."""
+    """Content of a notice."""
 
     title: str
     message: str
@@ -26,21 +26,21 @@ class Notice:
     link_text: str
     status: int = 200
     goes_on: bool = False
-    """Whether the browser follows the link by itself."""
+    """Whether the browser follows the link automatically."""
 
 
-ShowNotice: TypeAlias = Callable[[Request, Notice], Response]
-"""What shows it."""
+NoticeRenderer: TypeAlias = Callable[[Request, Notice], Response]
+"""Renders a notice."""
 
 
-def ask_for_notice(scope: Scope, notice: Notice) -> Scope:
-    """Return a request that the pages answer with a notice, instead of another one."""
+def rewrite_to_notice(scope: Scope, notice: Notice) -> Scope:
+    """Rewrite a request to one for a notice."""
     path = {"path": NOTICE_PATH, "raw_path": NOTICE_PATH.encode(), "method": "GET"}
     return {**scope, **path, _NOTICE_KEY: notice}
 
 
-def notice_route(show: ShowNotice) -> Route:
-    """Return the route that answers these requests, and no other."""
+def notice_route(show: NoticeRenderer) -> Route:
+    """Route for rewritten requests only."""
 
     def answer(request: Request) -> Response:
         notice: Notice | None = request.scope.get(_NOTICE_KEY)

@@ -1,4 +1,4 @@
-"""The OpenAPI document of REST, derived from the types of its replies."""
+"""OpenAPI document, generated from the reply types."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +14,8 @@ from skills_mcp.features.web.rest_replies import (
     SkillListReply,
     UploadReply,
 )
-from skills_mcp.features.web.usage_page import MOST_DAYS
-from skills_mcp.library.browsing import FACETS, MAX_BROWSED
+from skills_mcp.features.web.usage_page import MAX_REPORT_DAYS
+from skills_mcp.library.browsing import FACETS, MAX_PAGE_SIZE
 
 _SERIALISED: JsonSchemaMode = "serialization"
 
@@ -39,8 +39,7 @@ _FACET_MEANINGS = {
 }
 
 
-def derive_document() -> Mapping[str, Any]:
-    """Return the document."""
+def build_openapi_document() -> Mapping[str, Any]:
     kinds = (SkillListReply, PreviewReply, UploadReply, ReportReply, RefusalReply)
     inputs = [(kind, _SERIALISED, TypeAdapter(kind)) for kind in kinds]
     _, schemas = TypeAdapter.json_schemas(
@@ -70,7 +69,7 @@ def derive_document() -> Mapping[str, Any]:
 
 
 def _list_operation() -> Mapping[str, Any]:
-    limit = {"type": "integer", "minimum": 1, "maximum": MAX_BROWSED, "default": 50}
+    limit = {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": 50}
     return {
         "operationId": "listSkills",
         "summary": "List the skills, found by words and narrowed by facets",
@@ -115,7 +114,7 @@ def _file_operation() -> Mapping[str, Any]:
 
 
 def _report_operation() -> Mapping[str, Any]:
-    days = {"type": "integer", "minimum": 1, "maximum": MOST_DAYS, "default": 30}
+    days = {"type": "integer", "minimum": 1, "maximum": MAX_REPORT_DAYS, "default": 30}
     return {
         "operationId": "readReport",
         "summary": "Return what agents asked for, for callers with skills:report",
@@ -158,9 +157,7 @@ def _upload_operation() -> Mapping[str, Any]:
     }
 
 
-def _query(
-    name: str, meaning: str, schema: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def _query(name: str, meaning: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {
         "name": name,
         "in": "query",

@@ -1,7 +1,7 @@
-"""How people sign in with a browser: OpenID Connect, authorization code with PKCE.
+"""OpenID Connect sign-in for browsers: authorization code with PKCE.
 
-Rule: what a provider says of a person is believed only if it comes from the provider
-itself, answers a question that this server has asked, and is signed by its keys.
+Statements about a person are trusted only if they come from the provider itself, answer
+a request of this server, and carry a valid signature.
 """
 
 import hmac
@@ -22,7 +22,7 @@ from skills_mcp.http.access_tokens import (
 )
 from skills_mcp.http.provider_metadata import (
     ProviderUnavailableError,
-    asking,
+    connect_to_provider,
     parse_url,
 )
 from skills_mcp.http.signing_keys import (
@@ -39,12 +39,12 @@ _FORM = {
 
 
 class SignInRefusedError(Exception):
-    """A person does not come in; the message says why, and holds no secret."""
+    """Rejected sign-in; the message has the reason, and no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInAttempt:
-    """What this server asked a provider, to be compared with what comes back."""
+    """State, nonce and PKCE verifier of an authorization request."""
 
     state: str
     nonce: str
@@ -52,7 +52,6 @@ class SignInAttempt:
 
     @classmethod
     def draw(cls) -> "SignInAttempt":
-        """Return an attempt that no page can guess."""
         return cls(
             state=secrets.token_urlsafe(32),
             nonce=secrets.token_urlsafe(32),
@@ -67,20 +66,16 @@ class _IdTokenValidator(TokenValidator):
 
 @dataclass(frozen=True, slots=True)
 class SignedInPerson:
-    """What a provider says of a person who has signed in."""
-
     claims: Claims
     scopes: frozenset[str]
-    """Those of this server that the provider has granted."""
 
 
 class OpenIdClient:
-    """Sends people to their provider and learns who comes back.  Blocking.
+    """Relying party of an OpenID provider. Blocking.
 
     Args:
-        auth: The provider.
-        web: How this server is registered there, and what it asks for.
-        client_secret: Its password there; empty for a public client.
+        web: Client registration and requested scopes.
+        client_secret: Empty for a public client.
     """
 
     def __init__(self, auth: Auth, web: Web, client_secret: str = "") -> None:
@@ -89,7 +84,7 @@ class OpenIdClient:
         self._client_id = web.client_id
         self._client_secret = client_secret
         self._scopes = web.scopes
-        self._metadata = _KnownMetadata(auth.issuer)
+        self._metadata = _MetadataCache(auth.issuer)
         self._validating = Lock()
         self._validator = _IdTokenValidator(
             SigningKeys(auth.issuer),
@@ -100,10 +95,10 @@ class OpenIdClient:
         )
 
     def begin(self, attempt: SignInAttempt, redirect_uri: str) -> str:
-        """Return the URL of the provider where a person signs in.
+        """Authorization URL.
 
         Raises:
-            ProviderUnavailableError: The provider does not say where that is.
+            ProviderUnavailableError: The provider does not name the endpoint.
         """
         from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
         from authlib.oauth2.rfc7636 import create_s256_code_challenge
@@ -128,50 +123,44 @@ class OpenIdClient:
         returned: Mapping[str, str],
         needed: Collection[str] = (),
     ) -> SignedInPerson:
-        """Return who has come back from the provider.
+        """Complete the sign-in after the redirect.
 
-        Args:
-            attempt: The one that this browser was sent away with.
-            redirect_uri: The same as at the beginning.
-            returned: The parameters that the browser brings.
-            needed: Names of claims that decide what the person may see.
+        `returned` has the query parameters of the redirect, `needed` the names of the
+        claims
+        compared by grants: missing ones come from the UserInfo endpoint.
 
         Raises:
-            SignInRefusedError: The person does not come in.
-            ProviderUnavailableError: That cannot be told at the moment.
+            SignInRefusedError: The sign-in is rejected.
+            ProviderUnavailableError: The provider is unavailable at the moment.
         """
-        code = self._check_return(attempt, returned)
+        code = self._check_redirect(attempt, returned)
         tokens = self._exchange(code, attempt.verifier, redirect_uri)
         claims = self._validate(tokens.get("id_token"), attempt.nonce)
         missing = [name for name in needed if name.partition(".")[0] not in claims]
         if missing:
-            claims = {**self._ask_about(claims["sub"], tokens), **claims}
+            claims = {**self._fetch_userinfo(claims["sub"], tokens), **claims}
         granted = parse_scopes(tokens, ("scope",), prefix=self._scope_prefix)
-        asked = {"scope": " ".join(self._scopes)}  # RFC 6749, section 5.1
+        requested = {"scope": " ".join(self._scopes)}  # RFC 6749, section 5.1
         if granted is None:
-            granted = parse_scopes(asked, ("scope",), prefix=self._scope_prefix)
+            granted = parse_scopes(requested, ("scope",), prefix=self._scope_prefix)
         return SignedInPerson(claims, granted or frozenset())
 
     def sign_out_url(self, return_to: str) -> str:
-        """Return where the person's session at the provider ends; empty if nowhere.
-
-        OpenID Connect RP-Initiated Logout 1.0.
-        """
+        """End-session URL (RP-Initiated Logout 1.0); empty if unsupported."""
         try:
             ends_at = self._metadata.load().url("end_session_endpoint")
         except ProviderUnavailableError:
             return ""
-        asked = {"client_id": self._client_id, "post_logout_redirect_uri": return_to}
-        return f"{ends_at}{'&' if '?' in ends_at else '?'}{urlencode(asked)}"
+        parameters = {
+            "client_id": self._client_id,
+            "post_logout_redirect_uri": return_to,
+        }
+        return f"{ends_at}{'&' if '?' in ends_at else '?'}{urlencode(parameters)}"
 
-    def _check_return(self, attempt: SignInAttempt, returned: Mapping[str, str]) -> str:
-        """Return the code that stands for the person."""
-        if not hmac.compare_digest(
-            returned.get("state", "").encode(), attempt.state.encode()
-        ):
-            raise SignInRefusedError(
-                "This sign-in was not begun in this browser, or too long ago."
-            )
+    def _check_redirect(self, attempt: SignInAttempt, returned: Mapping[str, str]) -> str:
+        """Validate the redirect; the authorization code."""
+        if not hmac.compare_digest(returned.get("state", "").encode(), attempt.state.encode()):
+            raise SignInRefusedError("This sign-in was not begun in this browser, or too long ago.")
         if returned.get("iss", self._issuer) != self._issuer:  # RFC 9207
             raise SignInRefusedError("The answer is of another identity provider.")
         if error := returned.get("error"):
@@ -183,10 +172,7 @@ class OpenIdClient:
             raise SignInRefusedError("The identity provider has sent no code.")
         return returned["code"]
 
-    def _exchange(
-        self, code: str, verifier: str, redirect_uri: str
-    ) -> Mapping[str, Any]:
-        """Return the tokens that the provider gives for a code."""
+    def _exchange(self, code: str, verifier: str, redirect_uri: str) -> Mapping[str, Any]:
         from authlib.oauth2.auth import ClientAuth
         from authlib.oauth2.rfc6749.parameters import prepare_token_request
 
@@ -202,7 +188,7 @@ class OpenIdClient:
         address, headers, form = auth.prepare(
             "POST", metadata.url("token_endpoint"), dict(_FORM), form
         )
-        with asking(self._issuer) as documents:
+        with connect_to_provider(self._issuer) as documents:
             answer = documents.post(address, headers, form)
         if not isinstance(answer, Mapping) or "id_token" not in answer:
             error = answer.get("error") if isinstance(answer, Mapping) else None
@@ -214,7 +200,6 @@ class OpenIdClient:
         return answer
 
     def _choose_method(self, metadata: Mapping[str, Any]) -> str:
-        """Return how the client proves who it is."""
         if not self._client_secret:
             return "none"
         known = metadata.get("token_endpoint_auth_methods_supported")
@@ -223,7 +208,7 @@ class OpenIdClient:
         return post if is_post else basic
 
     def _validate(self, token: object, nonce: str) -> Claims:
-        """Return what an ID token says (OpenID Connect Core 1.0, section 3.1.3.7)."""
+        """Validate an ID token (OpenID Connect Core 1.0, section 3.1.3.7)."""
         if not isinstance(token, str):
             raise SignInRefusedError("The ID token cannot be read.")
         try:
@@ -243,22 +228,17 @@ class OpenIdClient:
             raise SignInRefusedError("The ID token is for another client (azp).")
         return claims
 
-    def _ask_about(self, subject: str, tokens: Mapping[str, Any]) -> Claims:
-        """Return what the provider tells besides the ID token.
-
-        Raises:
-            ProviderUnavailableError: It does not answer.
-            SignInRefusedError: It tells of another person.
-        """
+    def _fetch_userinfo(self, subject: str, tokens: Mapping[str, Any]) -> Claims:
+        """Claims from the UserInfo endpoint."""
         metadata, token = self._metadata.load(), tokens.get("access_token")
         if "userinfo_endpoint" not in metadata.values or not isinstance(token, str):
             return {}
-        with asking(self._issuer) as documents:
+        with connect_to_provider(self._issuer) as documents:
             address = metadata.url("userinfo_endpoint")
-            told = documents.read(address, token=token)
-        if not isinstance(told, Mapping) or told.get("sub") != subject:
+            userinfo = documents.read(address, token=token)
+        if not isinstance(userinfo, Mapping) or userinfo.get("sub") != subject:
             raise SignInRefusedError("The identity provider tells of another person.")
-        return told
+        return userinfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,17 +248,10 @@ class _Metadata:
     address: str
 
     def url(self, name: str) -> str:
-        """Return one of its URLs.
-
-        Raises:
-            ProviderUnavailableError: There is none, or not a safe one.
-        """
         return parse_url(self.values, name, self.issuer, self.address)
 
 
-class _KnownMetadata:
-    """What the provider says about itself, asked for now and then."""
-
+class _MetadataCache:
     def __init__(self, issuer: str) -> None:
         self._issuer = issuer
         self._known: _Metadata | None = None
@@ -287,10 +260,10 @@ class _KnownMetadata:
         self._guard = Lock()
 
     def load(self) -> _Metadata:
-        """Return it; if the provider is away, what it has said before.
+        """Cached or refreshed metadata; stale during an outage.
 
         Raises:
-            ProviderUnavailableError: It has said nothing yet.
+            ProviderUnavailableError: Nothing was loaded yet.
         """
         with self._guard:
             if time.monotonic() >= self._due_at:
@@ -301,7 +274,7 @@ class _KnownMetadata:
 
     def _ask(self) -> None:
         try:
-            with asking(self._issuer) as documents:
+            with connect_to_provider(self._issuer) as documents:
                 values, address = documents.read_metadata()
         except ProviderUnavailableError as error:
             self._failure = str(error)

@@ -1,4 +1,4 @@
-"""A page: its template, and what every page shows around its own content."""
+"""Page rendering: templates, layout, shared state, and error responses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,110 +14,109 @@ from starlette.responses import HTMLResponse
 from skills_mcp.about import __version__
 from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.events.collector.skill_counts import CatalogueCounts
-from skills_mcp.features.web.upload_desk import UploadDesk
+from skills_mcp.features.web.upload_desk import UploadQueue
 from skills_mcp.features.web.visitors import VISITOR_KEY, Visitor
 from skills_mcp.library import SkillLibrary
 from skills_mcp.processes.byte_cache import ByteCache
-from skills_mcp.processes.remembered import Remembered
+from skills_mcp.processes.remembered import BackgroundCache
 from skills_mcp.skills.principal import PRINCIPAL_KEY, Principal
 from skills_mcp.text.rendering import describe_age
 
 # Of HTML: some thousand texts, or forty of the slowest to render.
 _MAX_RENDERED_BYTES = 32 * 1024 * 1024
 
-_STRANGER = Visitor(principal=None)
+_ANONYMOUS = Visitor(principal=None)
 
 
 @dataclass(frozen=True, slots=True)
 class NavigationLink:
-    """A link that every page has at its top."""
+    """A link in the page header."""
 
     title: str
     path: str
     needed: str = ""
-    """The scope without which the page refuses; empty if there is none."""
+    """Scope required by the page; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteState:
-    """What all requests to the pages share."""
+    """Shared state of all requests."""
 
     library: SkillLibrary
     navigation: tuple[NavigationLink, ...]
     prefix: str
-    """What stands in front of every path, where a proxy serves other things, too."""
+    """Path prefix behind a proxy with other services."""
     events: EventStore | None
-    """The events of all machines; None if none are kept."""
-    counts: Remembered[CatalogueCounts] | None
-    """How often agents got each skill; None if no events are kept."""
-    desk: UploadDesk | None = None
-    """Where archives come in; None if no skills are added."""
+    """Events of all machines; None if none are kept."""
+    counts: BackgroundCache[CatalogueCounts] | None
+    """Use of each skill; None if no events are kept."""
+    desk: UploadQueue | None = None
+    """Upload queue; None if uploads are off."""
     rendered: ByteCache[tuple[str, bytes], Markup] = field(
         default_factory=lambda: ByteCache(_MAX_RENDERED_BYTES, len, check_cancelled),
         repr=False,
     )
-    """Texts of skills as HTML, by the address of a skill and the digest of a text."""
+    """Rendered skill texts, by address of the skill and digest of the text."""
 
 
-def state_of(request: Request) -> SiteState:
-    """Return what all requests share."""
+def get_site_state(request: Request) -> SiteState:
     state: SiteState = request.app.state.site
     return state
 
 
-def library_of(request: Request) -> SkillLibrary:
-    """Return the skills as the caller of a request sees them.
+def get_visible_library(request: Request) -> SkillLibrary:
+    """Library limited to the caller's visibility.
 
     Raises:
-        KeyError: The request came past the sign-in, which is a defect of this program.
+        KeyError: The request bypassed authentication, a defect of this program.
     """
     principal: Principal = request.scope[PRINCIPAL_KEY]
-    return state_of(request).library.seen_by(principal.access)
+    return get_site_state(request).library.seen_by(principal.access)
 
 
 def find_counts(request: Request) -> CatalogueCounts | None:
-    """Return how often agents got each skill; None as long as that is not known."""
-    counts = state_of(request).counts
-    return counts.look() if counts else None
+    """Cached use of each skill; None while unknown."""
+    counts = get_site_state(request).counts
+    return counts.get_stale() if counts else None
 
 
 def is_use_unknown(request: Request) -> bool:
-    """Whether events are kept, and cannot be counted just now."""
-    counts = state_of(request).counts
-    return counts is not None and counts.look() is None and bool(counts.failure)
+    """Whether events are kept, but could not be counted."""
+    counts = get_site_state(request).counts
+    return counts is not None and counts.get_stale() is None and bool(counts.failure)
 
 
 def find_used(request: Request) -> frozenset[str] | None:
-    """Return the paths of the skills that agents got; None if that is not known."""
+    """Paths of used skills; None while unknown."""
     counts = find_counts(request)
     return counts.used_paths if counts else None
 
 
-def render_page(
+def render_template(
     request: Request, template: str, *, status: int = 200, **content: Any
 ) -> HTMLResponse:
-    """Return a page.
+    """Render a template with the layout.
 
     Args:
-        request: What is answered.
-        template: The file of the template, which extends `layout.html`.
-        status: That of the answer.
-        content: What the template shows; everything is escaped.
+        request: The request to answer.
+        template: Name of a template based on `layout.html`.
+        status: Status code.
+        content: Template variables; autoescaped.
     """
-    html = _open_templates().get_template(template).render(_frame(request) | content)
+    html = (
+        _open_templates().get_template(template).render(_build_layout_variables(request) | content)
+    )
     return HTMLResponse(html, status)
 
 
-def _frame(request: Request) -> dict[str, Any]:
-    """Return what `layout.html` shows."""
-    state = state_of(request)
-    visitor: Visitor = request.scope.get(VISITOR_KEY, _STRANGER)
+def _build_layout_variables(request: Request) -> dict[str, Any]:
+    """Variables of `layout.html`."""
+    state = get_site_state(request)
+    visitor: Visitor = request.scope.get(VISITOR_KEY, _ANONYMOUS)
     principal: Principal | None = request.scope.get(PRINCIPAL_KEY)
     scopes = principal.scopes if principal else frozenset()
     return {
-        "navigation": [
-            each for each in state.navigation if each.needed in {"", *scopes}
-        ],
+        "navigation": [link for link in state.navigation if link.needed in {"", *scopes}],
         "here": request.url.path,
         "root": state.prefix,
         "visitor": visitor,
@@ -136,14 +135,14 @@ def _open_templates() -> Environment:
     )
     templates.filters["query"] = _render_query
     templates.filters["age"] = describe_age
-    templates.filters["title_of"] = derive_title
+    templates.filters["title_of"] = derive_display_name
     templates.filters["stopped"] = end_sentence
     templates.filters["diff_kind"] = _name_diff_line
     return templates
 
 
 def _name_diff_line(line: str) -> str:
-    """Return the class of a line of a unified diff."""
+    """CSS class of a line of a unified diff."""
     if line.startswith(
         ("diff ", "index ", "--- a/", "--- /dev/null", "+++ b/", "+++ /dev/null", "@@")
     ):
@@ -158,14 +157,14 @@ class _Titled(Protocol):
     def name(self) -> str: ...
 
 
-def derive_title(skill: _Titled) -> str:
-    """Return what a page calls a skill: the rules of a folder have no other name."""
+def derive_display_name(skill: _Titled) -> str:
+    """Display name: folder rules are shown by their path."""
     is_plain = skill.name not in {"_index", "_root"}
     return skill.name if is_plain else skill.path
 
 
 def end_sentence(text: str) -> str:
-    """Return a sentence with a full stop, unless it ends with a sign already.
+    """Add a full stop, unless the text ends with punctuation.
 
     >>> end_sentence("save it as UTF-8"), end_sentence("write description: …")
     ('save it as UTF-8.', 'write description: …')
@@ -173,9 +172,9 @@ def end_sentence(text: str) -> str:
     return text if text.endswith((".", "…", "!", "?")) else f"{text}."
 
 
-def _render_query(given: Mapping[str, str | None]) -> str:
-    """Return the query of a URL with those values that are not empty."""
+def _render_query(parameters: Mapping[str, str | None]) -> str:
+    """Build a query string from the non-empty values."""
     from urllib.parse import urlencode
 
-    told = urlencode({name: value for name, value in given.items() if value})
-    return f"?{told}" if told else ""
+    encoded = urlencode({name: value for name, value in parameters.items() if value})
+    return f"?{encoded}" if encoded else ""

@@ -1,6 +1,6 @@
-"""The threads in which pages are made: a few, beside those of the tools of MCP.
+"""Thread pool for pages, separate from the tools' threads.
 
-Rule: a page whose client has gone is not made, and takes no turn from others.
+Rule: a page is not rendered for a disconnected client, and takes no thread from others.
 """
 
 import random
@@ -19,10 +19,10 @@ from starlette.types import Receive
 
 # The threads share one interpreter: more of them make no page sooner, and each takes
 # turns from the event loop, which every call of a tool needs.
-MAX_WORKING = 4
+MAX_PAGE_THREADS = 4
 
-MAX_EXPENSIVE = 2
-"""Of those threads for routes that may read every skill; the others stay free."""
+MAX_EXPENSIVE_THREADS = 2
+"""Threads for expensive routes; the others stay free."""
 
 # As long as a call of MCP waits to be admitted.
 _MAX_WAIT_SECONDS = 10.0
@@ -37,10 +37,10 @@ _Handler = Callable[[Request], Response]
 
 
 class PageThreads:
-    """Runs the handlers of routes that block.
+    """Runs blocking route handlers in threads.
 
     Args:
-        expensive: The paths of routes that may read every skill.
+        expensive: Paths of routes that may read every skill.
         max_wait_seconds: How long a request waits for a thread.
     """
 
@@ -51,12 +51,12 @@ class PageThreads:
     ) -> None:
         self._expensive_paths = expensive
         self._max_wait_seconds = max_wait_seconds
-        self._threads = anyio.CapacityLimiter(MAX_WORKING)
-        self._turns = anyio.Semaphore(MAX_WORKING)
-        self._expensive_turns = anyio.Semaphore(MAX_EXPENSIVE)
+        self._threads = anyio.CapacityLimiter(MAX_PAGE_THREADS)
+        self._turns = anyio.Semaphore(MAX_PAGE_THREADS)
+        self._expensive_turns = anyio.Semaphore(MAX_EXPENSIVE_THREADS)
 
     def bind(self, route: BaseRoute) -> BaseRoute:
-        """Return a route whose handler runs here; one that does not block stays."""
+        """Wrap a blocking handler; async ones are left alone."""
         if not isinstance(route, Route) or iscoroutinefunction(route.endpoint):
             return route
         is_expensive = route.path in self._expensive_paths
@@ -76,40 +76,34 @@ class PageThreads:
 
         return answer
 
-    async def _run(
-        self, handler: _Handler, request: Request, *, is_expensive: bool
-    ) -> Response:
-        async with self._turn(is_expensive=is_expensive):
-            return await anyio.to_thread.run_sync(
-                handler, request, limiter=self._threads
-            )
+    async def _run(self, handler: _Handler, request: Request, *, is_expensive: bool) -> Response:
+        async with self._acquire_thread(is_expensive=is_expensive):
+            return await anyio.to_thread.run_sync(handler, request, limiter=self._threads)
 
     @asynccontextmanager
-    async def _turn(self, *, is_expensive: bool) -> AsyncIterator[None]:
-        """Wait for a thread.
+    async def _acquire_thread(self, *, is_expensive: bool) -> AsyncIterator[None]:
+        """Acquire a thread.
 
         Raises:
-            HTTPException: None is free in time.
+            HTTPException: The wait timed out.
         """
         semaphores = [self._expensive_turns] if is_expensive else []
-        held: list[anyio.Semaphore] = []
+        acquired: list[anyio.Semaphore] = []
         try:
             with anyio.move_on_after(self._max_wait_seconds) as patience:
-                for each in (*semaphores, self._turns):
-                    await each.acquire()
-                    held.append(each)
+                for semaphore in (*semaphores, self._turns):
+                    await semaphore.acquire()
+                    acquired.append(semaphore)
             if patience.cancelled_caught:
                 raise _refuse()
             yield
         finally:
-            for each in held:
-                each.release()
+            for semaphore in acquired:
+                semaphore.release()
 
 
-async def _while_connected(
-    receive: Receive, make: Callable[[], Awaitable[Response]]
-) -> Response:
-    """Return the response, or cancel what makes it as soon as the client has gone."""
+async def _while_connected(receive: Receive, make: Callable[[], Awaitable[Response]]) -> Response:
+    """Run a handler; cancel it on disconnect."""
     response, failure = Response(status_code=_CLIENT_GONE), None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_cancel_when_gone, receive, tasks.cancel_scope)

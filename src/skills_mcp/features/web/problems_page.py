@@ -1,4 +1,4 @@
-"""What is wrong with the content, and what to write instead."""
+"""State of the content: problems with their remedies, and sources."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.features.web.page import library_of, render_page
-from skills_mcp.library.content_problems import FoundProblems
+from skills_mcp.features.web.page import get_visible_library, render_template
+from skills_mcp.library.content_problems import ProblemPage
 from skills_mcp.skills.model import Level
 
-MOST_PROBLEMS = 500
-"""On one page; `skills-mcp tree --problems` lists all."""
+MAX_LISTED_PROBLEMS = 500
+"""Per page; `skills-mcp tree --problems` lists all."""
 
 _TOP = "."
-"""Stands for the top of the tree, where a mount is empty."""
+"""Query value for an empty mount, the top of the tree."""
 
-_LEVELS: Mapping[str, Level] = {each: each for each in get_args(Level)}
+_LEVELS: Mapping[str, Level] = {choice: choice for choice in get_args(Level)}
 
 _LEVEL_TITLES: Mapping[Level, str] = {
     "error": "Errors: not served",
@@ -28,7 +28,7 @@ _LEVEL_TITLES: Mapping[Level, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ProblemFilter:
-    """A link that leaves only some of the problems, or takes that back."""
+    """A link to toggle a filter."""
 
     label: str
     count: int
@@ -37,45 +37,45 @@ class ProblemFilter:
 
 
 def show_problems(request: Request) -> Response:
-    """Return the problems that the address asks for.
+    """Show the problems, filtered by the query string.
 
     Raises:
         InvalidArgumentsError: There is no such level.
     """
-    library = library_of(request)
+    library = get_visible_library(request)
     source = request.query_params.get("source", "")
-    given = request.query_params.get("level", "")
-    if given and given not in _LEVELS:
-        raise InvalidArgumentsError(f"level: is {given!r}. Use error or warning.")
-    level = _LEVELS.get(given)
+    level_name = request.query_params.get("level", "")
+    if level_name and level_name not in _LEVELS:
+        raise InvalidArgumentsError(f"level: is {level_name!r}. Use error or warning.")
+    level = _LEVELS.get(level_name)
     found = library.find_problems(
         mount=source.removeprefix(_TOP) if source else None,
         level=level,
-        most=MOST_PROBLEMS,
+        limit=MAX_LISTED_PROBLEMS,
     )
-    return render_page(
+    return render_template(
         request,
         "problems.html",
         found=found,
-        groups=_derive_filters(found, source, given),
+        groups=_derive_filters(found, source, level_name),
         is_narrowed=bool(source or level),
         is_told=library.sees_everything,
     )
 
 
 def _derive_filters(
-    found: FoundProblems, source: str, level: str
+    found: ProblemPage, source: str, level: str
 ) -> list[tuple[str, list[ProblemFilter]]]:
-    """Return the filters; each keeps what the other has chosen."""
+    """Filter links; each preserves the other filter."""
     levels = [
         ProblemFilter(
             title,
-            found.by_level.get(each, 0),
-            level == each,
-            {"source": source, "level": "" if level == each else each},
+            found.by_level.get(name, 0),
+            level == name,
+            {"source": source, "level": "" if level == name else name},
         )
-        for each, title in _LEVEL_TITLES.items()
-        if found.by_level.get(each) or level == each
+        for name, title in _LEVEL_TITLES.items()
+        if found.by_level.get(name) or level == name
     ]
     mounts = {mount or _TOP: count for mount, count in found.by_mount.items()}
     if source:

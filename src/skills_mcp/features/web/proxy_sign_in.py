@@ -1,6 +1,6 @@
-"""People whom a proxy in front of this server has signed in, and names in a header.
+"""Sign-in by headers of a trusted reverse proxy.
 
-Rule: a header counts only if the connection itself comes from a proxy of the settings.
+Rule: a header counts only if the TCP peer is a configured proxy.
 """
 
 import ipaddress
@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from skills_mcp.config import Grant, TrustedHeader
 from skills_mcp.errors import ConfigError
-from skills_mcp.features.web.browser_session import SessionSeal
+from skills_mcp.features.web.browser_session import SessionSigner
 from skills_mcp.features.web.notice_page import Notice
 from skills_mcp.features.web.visitors import Visitor
 from skills_mcp.skills.access import derive_access
@@ -23,23 +23,23 @@ logger = logging.getLogger(__name__)
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-ISSUER = "trusted-header"
-"""What stands for the identity provider of these people."""
+PROXY_ISSUER = "trusted-header"
+"""Pseudo-issuer of these principals."""
 
 
 class ProxySignIn:
-    """Believes what the proxy says of a person.
+    """Trusts the user headers of a proxy.
 
     Args:
-        rules: Which proxy, and which headers.
-        seal: Makes the tokens of forms.
-        grants: Which callers see which skills; None for all.
+        rules: Proxies and header names.
+        seal: Signs form tokens.
+        grants: Visibility grants; None for all skills.
     """
 
     def __init__(
         self,
         rules: TrustedHeader,
-        seal: SessionSeal,
+        seal: SessionSigner,
         grants: Sequence[Grant] | None,
     ) -> None:
         self._rules = rules
@@ -48,7 +48,7 @@ class ProxySignIn:
         self._proxies = parse_proxies(rules.proxies)
 
     def find(self, scope: Scope) -> Visitor | None:
-        """Return the user that the proxy names; None if it names none or is unknown."""
+        """User named by the proxy; None without one, or from another peer."""
         headers = Headers(scope=scope)
         named = headers.getlist(self._rules.user)
         if len(named) != 1 or not 0 < len(named[0].strip()) <= MAX_NAME_CHARACTERS:
@@ -61,23 +61,23 @@ class ProxySignIn:
             return None
         person = named[0].strip()
         listed = headers.getlist(self._rules.groups) if self._rules.groups else []
-        groups = [each.strip() for line in listed for each in line.split(",")]
+        groups = [group.strip() for line in listed for group in line.split(",")]
         claims = {"sub": person, self._rules.groups_claim: list(filter(None, groups))}
         access = derive_access(self._grants, claims)
         return Visitor(
-            principal=Principal(person, ISSUER, self._find_scopes(headers), access),
+            principal=Principal(person, PROXY_ISSUER, self._find_scopes(headers), access),
             name=person,
-            form_token=self._seal.form_token(f"{ISSUER}\0{person}"),
+            form_token=self._seal.form_token(f"{PROXY_ISSUER}\0{person}"),
         )
 
     def _find_scopes(self, headers: Headers) -> frozenset[str]:
         name = self._rules.scopes
         listed = headers.getlist(name) if name else []
-        named = {each for line in listed for each in line.replace(",", " ").split()}
+        named = {scope for line in listed for scope in line.replace(",", " ").split()}
         return frozenset({READ, *named.intersection(SCOPES)})
 
-    def turn_away(self, scope: Scope) -> Notice:
-        """Say that the proxy has named no user."""
+    def challenge(self, scope: Scope) -> Notice:
+        """Explain the missing user header."""
         del scope
         return Notice(
             title="You are not signed in",
@@ -101,24 +101,24 @@ class ProxySignIn:
         return any(address in network for network in self._proxies)
 
 
-def parse_proxies(given: Sequence[str]) -> tuple[Network, ...]:
-    """Return the networks whose headers are believed.
+def parse_proxies(addresses: Sequence[str]) -> tuple[Network, ...]:
+    """Parse the trusted networks.
 
     Raises:
-        ConfigError: One is no network, or every address there is.
+        ConfigError: One is invalid, or covers all addresses.
     """
     networks = []
-    for each in given:
+    for address in addresses:
         try:
-            network = ipaddress.ip_network(each)
+            network = ipaddress.ip_network(address)
         except ValueError as error:
             raise ConfigError(
-                f"web.trusted_header.proxies has {each!r}, which is no address and no "
+                f"web.trusted_header.proxies has {address!r}, which is no address and no "
                 "network. Write one such as 10.0.0.5 or 10.0.0.0/28."
             ) from error
         if network.prefixlen == 0:
             raise ConfigError(
-                f"web.trusted_header.proxies has {each}, which is every address: then "
+                f"web.trusted_header.proxies has {address}, which is every address: then "
                 "each caller could claim to be anyone. Write the address of your proxy."
             )
         networks.append(network)

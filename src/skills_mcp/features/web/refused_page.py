@@ -1,4 +1,4 @@
-"""What a person or a program is told when a request cannot be answered."""
+"""Error responses: pages for people, JSON for programs."""
 
 import logging
 import random
@@ -26,13 +26,13 @@ from skills_mcp.errors import (
     UploadStoppedError,
 )
 from skills_mcp.features.web.notice_page import Notice
-from skills_mcp.features.web.page import render_page
+from skills_mcp.features.web.page import render_template
 from skills_mcp.library.answers import render_error
 
 logger = logging.getLogger(__name__)
 
 API = "/api"
-"""Below it, programs are answered: in JSON, and an error with its code."""
+"""Path prefix of JSON responses."""
 
 _SKILLS = "/skills/"
 
@@ -89,71 +89,68 @@ _FAILED = (
 
 
 def derive_status(error: SkillsError) -> int:
-    """Return the status of HTTP for an error."""
+    """HTTP status code of an error."""
     found = (status for kind, status in _STATUSES if isinstance(error, kind))
     return next(found, 500)
 
 
-def tell_person(error: SkillsError) -> str:
-    """Return the message of an error with what a person does next, not an agent."""
-    told = render_error(error)["message"]
-    return told.replace(_AGENTS_HINT, "The catalogue shows what there is.")
+def describe_for_person(error: SkillsError) -> str:
+    """Message of an error, with the next step for a person instead of an agent."""
+    message = render_error(error)["message"]
+    return message.replace(_AGENTS_HINT, "The catalogue shows what there is.")
 
 
 def show_notice(request: Request, notice: Notice) -> Response:
-    """Return a page with one message and one link."""
-    return render_page(request, "notice.html", status=notice.status, notice=notice)
+    return render_template(request, "notice.html", status=notice.status, notice=notice)
 
 
-def refuse_skills_error(request: Request, error: Exception) -> Response:
-    """Answer with an error of the library, in the words of the tools."""
+def handle_skills_error(request: Request, error: Exception) -> Response:
+    """Exception handler for library errors, with the tools' messages."""
     if not isinstance(error, SkillsError):
         raise error
     status = derive_status(error)
     if isinstance(error, EventStoreError):
-        answer = _refuse_without_events(request, error, status)
+        answer = _answer_event_store_error(request, error, status)
     elif _is_for_programs(request):
-        told = render_error(error)
-        answer = _answer_program(status, told["code"], told["message"])
+        rendered = render_error(error)
+        answer = _send_json_error(status, rendered["code"], rendered["message"])
     else:
-        answer = _show_refusal(request, status, tell_person(error))
+        answer = _show_error_page(request, status, describe_for_person(error))
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         seconds = random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
         answer.headers["Retry-After"] = str(seconds)
     return answer
 
 
-def _refuse_without_events(
-    request: Request, error: EventStoreError, status: int
-) -> Response:
-    """Answer without the message, which names the host and the database."""
+def _answer_event_store_error(request: Request, error: EventStoreError, status: int) -> Response:
+    """Hide the message: it names the host and the database."""
     logger.error("No events can be shown: %s", error)
     if _is_for_programs(request):
-        return _answer_program(status, EventStoreError.code, _NO_EVENTS)
-    return _show_refusal(request, status, _NO_EVENTS, _NO_EVENTS_TITLE)
+        return _send_json_error(status, EventStoreError.code, _NO_EVENTS)
+    return _show_error_page(request, status, _NO_EVENTS, _NO_EVENTS_TITLE)
 
 
-def refuse_address(request: Request, error: Exception) -> Response:
-    """Answer a request whose address or method is none of ours."""
+def handle_http_error(request: Request, error: Exception) -> Response:
+    """Exception handler for HTTP errors, such as an unknown path or method."""
     if not isinstance(error, HTTPException):
         raise error
     status = error.status_code
     code = _CODES.get(status, "INVALID_REQUEST")
-    said = _NOT_FOUND if status == HTTPStatus.NOT_FOUND else f"{error.detail}."
+    message = _NOT_FOUND if status == HTTPStatus.NOT_FOUND else f"{error.detail}."
     if _is_for_programs(request):
-        answer = _answer_program(status, code, said)
+        answer = _send_json_error(status, code, message)
     else:
         title = _TITLES_OF_ADDRESSES.get(status, "")
-        answer = _show_refusal(request, status, said, title)
+        answer = _show_error_page(request, status, message, title)
     answer.headers.update(error.headers or {})
     return answer
 
 
-def refuse_after_failure(request: Request, _: Exception) -> Response:
-    """Answer where this program has failed; the log has the reason."""
+def handle_internal_error(request: Request, _: Exception) -> Response:
+    """Exception handler for internal errors; the log has the traceback."""
     if _is_for_programs(request):
-        return _answer_program(500, "INTERNAL_ERROR", _FAILED)
-    return _show_refusal(request, 500, _FAILED)
+        return _send_json_error(500, "INTERNAL_ERROR", _FAILED)
+    return _show_error_page(request, 500, _FAILED)
 
 
 def _is_for_programs(request: Request) -> bool:
@@ -161,13 +158,11 @@ def _is_for_programs(request: Request) -> bool:
     return path == API or path.startswith(f"{API}/")
 
 
-def _answer_program(status: int, code: str, message: str) -> Response:
+def _send_json_error(status: int, code: str, message: str) -> Response:
     return JSONResponse({"error": {"code": code, "message": message}}, status)
 
 
-def _show_refusal(
-    request: Request, status: int, message: str, title: str = ""
-) -> Response:
+def _show_error_page(request: Request, status: int, message: str, title: str = "") -> Response:
     link, link_text = "/", "To the catalogue"
     path = request.url.path
     if status == HTTPStatus.NOT_FOUND and path.startswith(_SKILLS):

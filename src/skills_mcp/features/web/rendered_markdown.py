@@ -1,7 +1,4 @@
-"""Markdown of skills as safe HTML: its own HTML is text, and nothing is loaded.
-
-Rule: a link leads to a page of the web, or to a file of the skill; an image is a link.
-"""
+"""Safe HTML from the Markdown of skills."""
 
 from collections.abc import Callable, MutableMapping, Sequence
 from functools import cache
@@ -19,8 +16,10 @@ _DEEPEST = 6  # of headings in HTML
 _LOWER = 2  # a page has a heading of its own, and each of its parts another
 
 MAX_RENDERED_CHARACTERS = 100_000
-"""Of one text. The slowest Markdown takes 15 microseconds a character, so 1.5 s; the
-longest public skill has half of it."""
+"""Per text: the slowest Markdown takes 15 µs a character, so 1.5 s.
+
+The longest public skill has half as many.
+"""
 
 # Of a paragraph, a heading or a cell; a longer one is shown as it is. Rules within one
 # look back over it, and that must not add up.
@@ -29,20 +28,20 @@ _MAX_INLINE_CHARACTERS = 20_000
 _WEB = frozenset({"http", "https"})
 
 FileLink = Callable[[str], str]
-"""Returns the address of a file of the skill, for its path."""
+"""URL of a skill's file, by its path."""
 
 
-def render_markdown(
+def convert_to_html(
     text: str, link: FileLink, check_cancelled: Callable[[], None] = lambda: None
 ) -> Markup:
-    r"""Return a text of a skill as HTML.
+    r"""Render untrusted Markdown as HTML.
 
     Args:
-        text: From a stranger.
-        link: Where files of the skill are shown.
-        check_cancelled: Raises if the result is not wanted any more.
+        text: Untrusted.
+        link: URL of a file of the skill.
+        check_cancelled: Raises to cancel.
 
-    >>> render_markdown("<b>[x](javascript:alert(1))", str)
+    >>> convert_to_html("<b>[x](javascript:alert(1))", str)
     Markup('<p>&lt;b&gt;[x](javascript:alert(1))</p>\n')
     """
     environment: MutableMapping[str, Any] = {"link": link, "check": check_cancelled}
@@ -53,8 +52,8 @@ def render_markdown(
     return Markup(html)  # noqa: S704 - the renderer has escaped it
 
 
-def derive_href(given: str, link: FileLink) -> str:
-    """Return where a link of a skill may lead; empty if it leads nowhere.
+def derive_href(target: str, link: FileLink) -> str:
+    """Sanitise a link target; empty if not allowed.
 
     >>> derive_href("https://acme.com", str), derive_href("docs/a.md#b", str)
     ('https://acme.com', 'docs/a.md')
@@ -62,11 +61,11 @@ def derive_href(given: str, link: FileLink) -> str:
     ['', '', '']
     """
     try:
-        parts = urlsplit(given)
+        parts = urlsplit(target)
     except ValueError:
         return ""
     if parts.scheme in _WEB and parts.netloc:
-        return given
+        return target
     if parts.scheme or parts.netloc or parts.path.startswith("/") or not parts.path:
         return ""
     return link(unquote(parts.path).removeprefix("./"))
@@ -94,7 +93,7 @@ def _parse_inline(state: StateCore) -> None:
 
 
 def _lower_headings(tokens: Sequence[Token]) -> None:
-    """Let headings begin below those of the page, and leave out no level."""
+    """Nest headings below the page's own, without gaps in the levels."""
     above: list[str] = []
     for token in tokens:
         if token.type == "heading_open":
@@ -112,8 +111,8 @@ def _render_link(
     options: OptionsDict,
     environment: MutableMapping[str, Any],
 ) -> str:
-    given = str(tokens[number].attrGet("href") or "")
-    href = derive_href(given, environment["link"])
+    target = str(tokens[number].attrGet("href") or "")
+    href = derive_href(target, environment["link"])
     token = Token("link_open", "a", 1)
     if href:
         token.attrSet("href", href)
@@ -128,13 +127,12 @@ def _render_image(
     __: OptionsDict,
     environment: MutableMapping[str, Any],
 ) -> str:
-    given = str(tokens[number].attrGet("src") or "")
-    shown = escape(f"Image: {tokens[number].content or given}")
-    if href := derive_href(given, environment["link"]):
-        return f'<a href="{escape(href)}" rel="noopener noreferrer">{shown}</a>'
-    return str(shown)
+    target = str(tokens[number].attrGet("src") or "")
+    label = escape(f"Image: {tokens[number].content or target}")
+    if href := derive_href(target, environment["link"]):
+        return f'<a href="{escape(href)}" rel="noopener noreferrer">{label}</a>'
+    return str(label)
 
 
 def quote_path(path: str) -> str:
-    """Return a path for a URL."""
     return quote(path, safe="/")

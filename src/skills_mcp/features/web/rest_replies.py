@@ -1,4 +1,4 @@
-"""The replies of REST.  The OpenAPI document is derived from these types."""
+"""Reply types of the REST API, the source of its OpenAPI document."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -51,9 +51,7 @@ class SkillListReply:
 
     skills: list[SkillSummary]
     total: Annotated[int, Field(description="How many fit, on all pages.")]
-    next: Annotated[
-        str | None, Field(description="The cursor of the next page; null on the last.")
-    ]
+    next: Annotated[str | None, Field(description="The cursor of the next page; null on the last.")]
     facets: dict[str, list[FacetCount]]
 
 
@@ -83,9 +81,7 @@ class ListedFile:
 
     file: str
     size_bytes: int
-    inherited_from: Annotated[
-        str | None, Field(description="The skill above whose file it is.")
-    ]
+    inherited_from: Annotated[str | None, Field(description="The skill above whose file it is.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +138,7 @@ class CheckedProblem:
 class UploadReply:
     """A skill that was added."""
 
-    skill_id: Annotated[
-        str, Field(alias="skillId", description="What its folder is called.")
-    ]
+    skill_id: Annotated[str, Field(alias="skillId", description="What its folder is called.")]
     path: Annotated[str, Field(description="Its place in the tree.")]
     name: str
     description: str
@@ -165,9 +159,7 @@ class UploadReply:
             description="The version before, which is kept; null if it is new.",
         ),
     ]
-    is_active: Annotated[
-        bool, Field(alias="isActive", description="Whether agents get it now.")
-    ]
+    is_active: Annotated[bool, Field(alias="isActive", description="Whether agents get it now.")]
     branch: Annotated[
         str | None,
         Field(description="Where it waits for a review; null if it is in its folder."),
@@ -197,29 +189,31 @@ class RefusalReply:
     error: RefusalDetail
 
 
-def derive_list(page: BrowsedPage) -> SkillListReply:
-    """Return the reply of a list."""
+def build_list_reply(page: BrowsedPage) -> SkillListReply:
     return SkillListReply(
         skills=[
             SkillSummary(
-                path=each.path,
-                name=each.name,
-                description=each.description,
-                format=each.format,
-                source=each.source,
-                area=each.area,
-                owner=each.owner,
-                origin=each.origin,
-                always_apply=each.always_apply,
-                commit=each.commit,
-                problems=each.problems,
+                path=skill.path,
+                name=skill.name,
+                description=skill.description,
+                format=skill.format,
+                source=skill.source,
+                area=skill.area,
+                owner=skill.owner,
+                origin=skill.origin,
+                always_apply=skill.always_apply,
+                commit=skill.commit,
+                problems=skill.problems,
             )
-            for each in page.skills
+            for skill in page.skills
         ],
         total=page.total,
         next=page.next_cursor,
         facets={
-            name: [FacetCount(value=its.value, count=its.count) for its in values]
+            name: [
+                FacetCount(value=facet_value.value, count=facet_value.count)
+                for facet_value in values
+            ]
             for name, values in page.facets.items()
         },
     )
@@ -232,9 +226,8 @@ class ReportReply(UsageReport):
     notes: Annotated[tuple[str, ...], Field(description="What the report lacks.")]
 
 
-def derive_preview(preview: SkillPreview) -> PreviewReply:
-    """Return the reply about one skill."""
-    skill, place = preview.skill, preview.provenance
+def build_preview_reply(preview: SkillPreview) -> PreviewReply:
+    skill, provenance = preview.skill, preview.provenance
     return PreviewReply(
         path=skill.path,
         name=skill.name,
@@ -244,33 +237,35 @@ def derive_preview(preview: SkillPreview) -> PreviewReply:
         origin=skill.scope,
         keywords=list(skill.keywords),
         examples=list(skill.examples),
-        commit=place.commit,
-        source_path=place.path,
+        commit=provenance.commit,
+        source_path=provenance.path,
         digest=preview.digest,
         content=preview.text,
         chain=[
             ChainMember(
-                path=each.path, file=each.file, commit=each.commit, content=each.body
+                path=entry.path,
+                file=entry.file,
+                commit=entry.commit,
+                content=entry.body,
             )
-            for each in preview.sections
+            for entry in preview.sections
         ],
         files=[
             ListedFile(
-                file=each.file,
-                size_bytes=each.size_bytes,
-                inherited_from=None if each.owner == skill.path else each.owner,
+                file=entry.file,
+                size_bytes=entry.size_bytes,
+                inherited_from=None if entry.owner == skill.path else entry.owner,
             )
-            for each in preview.files
+            for entry in preview.files
         ],
         file_inventory=_derive_inventory(skill, preview.format),
-        current_version=place.commit or preview.digest,
+        current_version=provenance.commit or preview.digest,
         is_active=True,
-        also_at=list(preview.other_places),
+        also_at=list(preview.copies),
     )
 
 
-def derive_upload(done: AddedPackage, *, is_served: bool) -> UploadReply:
-    """Return the reply about a skill that was added."""
+def build_upload_reply(done: AddedPackage, *, is_served: bool) -> UploadReply:
     package = done.package
     return UploadReply(
         skill_id=package.name,
@@ -286,24 +281,22 @@ def derive_upload(done: AddedPackage, *, is_served: bool) -> UploadReply:
         review_url=(done.review.url or None) if done.review else None,
         problems=[
             CheckedProblem(
-                file=each.file,
-                line=each.line,
-                level=each.level,
-                rule=each.rule,
-                reason=each.reason,
-                hint=each.hint,
+                file=problem.file,
+                line=problem.line,
+                level=problem.level,
+                rule=problem.rule,
+                reason=problem.reason,
+                hint=problem.hint,
             )
-            for each in package.problems
+            for problem in package.problems
         ],
     )
 
 
 def _derive_inventory(skill: Skill, kind: SkillFormat) -> FileInventory:
     found = skill.inventory
-    scripts = found.script_files if found else [each.file for each in skill.scripts]
-    references = (
-        found.reference_files if found else [each.file for each in skill.assets]
-    )
+    scripts = found.script_files if found else [entry.file for entry in skill.scripts]
+    references = found.reference_files if found else [entry.file for entry in skill.assets]
     return FileInventory(
         has_skill_md=kind == "package",
         has_scripts=bool(scripts),
@@ -313,5 +306,4 @@ def _derive_inventory(skill: Skill, kind: SkillFormat) -> FileInventory:
 
 
 def render_reply(reply: Any) -> bytes:
-    """Return a reply as JSON."""
     return TypeAdapter(type(reply)).dump_json(reply, by_alias=True)

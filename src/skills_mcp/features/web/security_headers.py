@@ -1,4 +1,4 @@
-"""What a browser may do with an answer: load from here alone, and run nothing in it."""
+"""Security headers: same-origin resources, no inline code."""
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -8,7 +8,7 @@ CONTENT_SECURITY_POLICY = (
     "font-src 'self'; connect-src 'self'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'"
 )
-"""No script and no style stands in a page, and nothing comes from another server."""
+"""No inline scripts or styles, and nothing from other origins."""
 
 _HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -21,18 +21,12 @@ _HEADERS = {
 
 
 class SecurityHeaders:
-    """Adds the headers to every answer; one that an answer has already stays.
-
-    Args:
-        app: What answers.
-    """
+    """ASGI middleware; headers already set are preserved."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-
         async def add(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)

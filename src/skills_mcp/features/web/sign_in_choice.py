@@ -1,4 +1,7 @@
-"""Which way people sign in to the pages, as the settings have it."""
+"""Sign-in of people: anonymous, by a trusted reverse proxy, or by OpenID Connect.
+
+Rule: a proxy's header counts only if the TCP peer is a configured proxy.
+"""
 
 import logging
 import os
@@ -11,45 +14,45 @@ from starlette.types import Scope
 from skills_mcp.config import Config, Grant, Http, Web
 from skills_mcp.config.loopback import is_loopback
 from skills_mcp.errors import ConfigError
-from skills_mcp.features.web.browser_session import SessionSeal
-from skills_mcp.features.web.notice_page import Notice, ShowNotice
+from skills_mcp.features.web.browser_session import SessionSigner
+from skills_mcp.features.web.notice_page import Notice, NoticeRenderer
 from skills_mcp.features.web.open_id import OpenIdClient
 from skills_mcp.features.web.proxy_sign_in import ProxySignIn, parse_proxies
-from skills_mcp.features.web.sign_in_routes import CALLBACK, OpenIdSignIn
+from skills_mcp.features.web.sign_in_routes import CALLBACK_PATH, OpenIdSignIn
 from skills_mcp.features.web.visitors import BrowserSignIn, Visitor
 from skills_mcp.files.durable import read_regular
-from skills_mcp.files.kept_key import load_key, read_key
+from skills_mcp.files.kept_key import load_secret_key, read_secret_key
 from skills_mcp.http.anonymous import derive_anonymous_scopes
 from skills_mcp.skills.principal import READ
-from skills_mcp.text.redaction import remember_secret
+from skills_mcp.text.redaction import register_secret
 
 logger = logging.getLogger(__name__)
 
 _MAX_SECRET_BYTES = 4_096
 
 
-class NoSignIn:
-    """Lets each person in, as the server does with programs.
+class AnonymousSignIn:
+    """Anonymous access to the pages, with the permissions of anonymous programs.
 
     Args:
-        seal: Makes the tokens of forms.
-        may_read: Whether callers without sign-in may read.
+        seal: Signs form tokens.
+        may_read: Whether anonymous callers may read.
     """
 
-    def __init__(self, seal: SessionSeal, *, may_read: bool) -> None:
+    def __init__(self, seal: SessionSigner, *, may_read: bool) -> None:
         self._may_read = may_read
         self._visitor = Visitor(principal=None, form_token=seal.form_token(""))
         # Without a cookie there is nothing that another page could use.
         self._program = Visitor(principal=None)
 
     def find(self, scope: Scope) -> Visitor | None:
-        """Return a person without a name; None if there is nothing to see."""
+        """Anonymous visitor; None if anonymous callers may not read."""
         if not self._may_read:
             return None
         return self._program if scope["path"].startswith("/api/") else self._visitor
 
-    def turn_away(self, scope: Scope) -> Notice:
-        """Name the settings: a person has no way to sign in."""
+    def challenge(self, scope: Scope) -> Notice:
+        """Name the settings for a sign-in."""
         del scope
         return Notice(
             title="These pages are closed",
@@ -62,43 +65,39 @@ class NoSignIn:
         )
 
 
-def choose_sign_in(
-    config: Config, key_file: Path, show: ShowNotice
-) -> BrowserSignIn | None:
-    """Return how people sign in; None if there are no pages for them.
+def choose_sign_in(config: Config, key_file: Path, show: NoticeRenderer) -> BrowserSignIn | None:
+    """Sign-in as configured; None without pages for people.
 
     Args:
-        config: The settings, of which `check_sign_in` has checked those of programs.
-        key_file: Where the key of cookies is kept if no setting names a file.
-        show: Shows a message.
+        config: The settings, with those of programs already checked by `check_sign_in`.
+        key_file: Default file of the cookie key.
+        show: Renders a notice.
 
     Raises:
         ConfigError: The settings contradict each other, or a file cannot be used.
     """
-    check_web(config.http, config.web)
+    check_web_settings(config.http, config.web)
     http, web, grants = config.http, config.web, config.access or None
     if not web.enabled:
         return None
     is_proxied = bool(web.trusted_header.user)
     if http.auth.issuer and not web.client_id and not is_proxied:
-        logger.info(
-            "There are no pages for people: set web.client_id to let them sign in"
-        )
+        logger.info("There are no pages for people: set web.client_id to let them sign in")
         return None
     seal = _open_seal(web, grants, key_file)
     if is_proxied:
         return ProxySignIn(web.trusted_header, seal, grants)
     if not web.client_id:
-        return NoSignIn(seal, may_read=READ in derive_anonymous_scopes(config))
+        return AnonymousSignIn(seal, may_read=READ in derive_anonymous_scopes(config))
     client = OpenIdClient(http.auth, web, _load_secret(web.client_secret_file))
     return OpenIdSignIn(client, seal, http, grants, show)
 
 
-def check_web(http: Http, web: Web) -> None:
+def check_web_settings(http: Http, web: Web) -> None:
     """Check the settings of the pages.
 
     Raises:
-        ConfigError: They contradict each other, or would show sessions to others.
+        ConfigError: They contradict each other, or would expose sessions.
     """
     header = web.trusted_header
     parse_proxies(header.proxies)
@@ -111,9 +110,7 @@ def check_web(http: Http, web: Web) -> None:
         ((header.proxies or header.groups) and not header.user, _NO_USER),
         (web.client_id and not _is_private(http), _PLAIN),
         (
-            (web.client_id or header.user)
-            and http.stateless
-            and not web.cookie_key_file,
+            (web.client_id or header.user) and http.stateless and not web.cookie_key_file,
             _NO_KEY,
         ),
     ):
@@ -122,15 +119,15 @@ def check_web(http: Http, web: Web) -> None:
 
 
 def _is_private(http: Http) -> bool:
-    """Whether cookies stay secret on their way to the browser."""
+    """Whether cookies travel encrypted, or only on this machine."""
     if not http.base_url:
         return True  # then the server listens on this machine only
     parts = urlsplit(http.base_url)
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
-def _open_seal(web: Web, grants: Sequence[Grant] | None, key_file: Path) -> SessionSeal:
-    return SessionSeal(
+def _open_seal(web: Web, grants: Sequence[Grant] | None, key_file: Path) -> SessionSigner:
+    return SessionSigner(
         _load_cookie_key(web.cookie_key_file, key_file),
         hours=web.session_hours,
         idle_minutes=web.idle_minutes,
@@ -139,27 +136,27 @@ def _open_seal(web: Web, grants: Sequence[Grant] | None, key_file: Path) -> Sess
 
 
 def _load_cookie_key(setting: str, key_file: Path) -> bytes:
-    """Return the key that signs cookies.
+    """Load the key for cookie signatures.
 
     Raises:
-        ConfigError: The file of the setting has none.
+        ConfigError: The configured file has none.
     """
     if not setting:
-        return load_key(key_file)
+        return load_secret_key(key_file)
     file = _parse_file("web.cookie_key_file", setting)
-    key = _read_or_none(file, read_key)
+    key = _read_or_none(file, read_secret_key)
     if key is None:
         raise ConfigError(
             f"web.cookie_key_file: {file} holds no key. Write what "
             "`openssl rand -hex 32` prints into it, the same for all replicas, and let "
             "the server's user read it."
         )
-    remember_secret(key.hex())
+    register_secret(key.hex())
     return key
 
 
 def _load_secret(setting: str) -> str:
-    """Return the secret of the client; empty if there is none.
+    """Load the client secret; empty for a public client.
 
     Raises:
         ConfigError: The file cannot be used.
@@ -167,7 +164,7 @@ def _load_secret(setting: str) -> str:
     if not setting:
         return ""
     file = _parse_file("web.client_secret_file", setting)
-    raw = _read_or_none(file, lambda each: read_regular(each, _MAX_SECRET_BYTES))
+    raw = _read_or_none(file, lambda path: read_regular(path, _MAX_SECRET_BYTES))
     secret = (raw or b"").decode("utf-8", "replace").strip()
     if not secret or not secret.isascii() or not secret.isprintable():
         raise ConfigError(
@@ -175,17 +172,17 @@ def _load_secret(setting: str) -> str:
             "client secret of your identity provider into it, and let the server's "
             "user read it."
         )
-    remember_secret(secret)
+    register_secret(secret)
     return secret
 
 
-def _parse_file(setting: str, given: str) -> Path:
-    """Return a file of the settings.
+def _parse_file(setting: str, text: str) -> Path:
+    """Parse a path setting.
 
     Raises:
         ConfigError: It is a relative path.
     """
-    file = Path(given).expanduser()
+    file = Path(text).expanduser()
     if file.is_absolute():
         return file
     raise ConfigError(
@@ -226,7 +223,7 @@ _NO_USER = (
 _PLAIN = (
     "web.client_id needs an https:// URL as http.base_url: over plain HTTP others on "
     "the way can take the session of a person. The redirect URI of the client is that "
-    f"URL with {CALLBACK}."
+    f"URL with {CALLBACK_PATH}."
 )
 _NO_KEY = (
     "http.stateless is for several replicas, and each would sign cookies with a key of "

@@ -1,4 +1,4 @@
-"""Sign-in of people at their identity provider, and the end of it."""
+"""OpenID Connect sign-in and sign-out of people."""
 
 import logging
 import re
@@ -18,10 +18,10 @@ from skills_mcp.config import Grant, Http
 from skills_mcp.features.web.browser_session import (
     ATTEMPT_SECONDS,
     BrowserSession,
-    SessionSeal,
+    SessionSigner,
     begin_session,
 )
-from skills_mcp.features.web.notice_page import Notice, ShowNotice
+from skills_mcp.features.web.notice_page import Notice, NoticeRenderer
 from skills_mcp.features.web.open_id import (
     OpenIdClient,
     SignInAttempt,
@@ -39,8 +39,8 @@ from skills_mcp.http.provider_metadata import ProviderUnavailableError
 
 logger = logging.getLogger(__name__)
 
-CALLBACK = f"{SIGN_IN}/callback"
-"""Where the provider sends people back to."""
+CALLBACK_PATH = f"{SIGN_IN}/callback"
+"""Redirect URI path."""
 
 # Browsers drop a cookie beyond 4,096 characters, its name and attributes included.
 _MAX_COOKIE_CHARACTERS = 3_800
@@ -52,29 +52,29 @@ _STATE_DIGITS = 12  # tells the tabs apart in which one person signs in at once
 
 
 class OpenIdSignIn:
-    """Signs people in with OpenID Connect; their browsers keep the sessions.
+    """OpenID Connect sign-in with sessions in signed cookies.
 
     Args:
-        client: Asks the provider.
-        seal: Signs what browsers keep.
+        client: OpenID Connect client.
+        seal: Signs cookies.
         http: The settings.
-        grants: Which callers see which skills; None for all.
-        show: Shows a message.
+        grants: Visibility grants; None for all skills.
+        show: Renders a notice.
     """
 
     def __init__(
         self,
         client: OpenIdClient,
-        seal: SessionSeal,
+        seal: SessionSigner,
         http: Http,
         grants: Sequence[Grant] | None,
-        show: ShowNotice,
+        show: NoticeRenderer,
     ) -> None:
         self._client = client
         self._seal = seal
         self._base_url = http.base_url.rstrip("/")
         self._grants = grants
-        self._needed = sorted({name for each in grants or () for name in each.when})
+        self._needed = sorted({name for grant in grants or () for name in grant.when})
         self._show = show
         self._prefix = urlsplit(http.base_url).path.rstrip("/")
         self._is_secure = urlsplit(http.base_url).scheme == "https"
@@ -84,16 +84,15 @@ class OpenIdSignIn:
 
     @property
     def routes(self) -> list[Route]:
-        """Where people sign in and out."""
         return [
             Route(SIGN_IN, self.begin, methods=["GET"]),
-            Route(CALLBACK, self.finish, methods=["GET"]),
+            Route(CALLBACK_PATH, self.finish, methods=["GET"]),
             Route(SIGN_OUT, self.show_sign_out, methods=["GET"]),
             Route(SIGN_OUT, self.sign_out, methods=["POST"]),
         ]
 
     def find(self, scope: Scope) -> Visitor | None:
-        """Return who has sent a request; None without a session that still lasts."""
+        """Visitor of a valid session, else None."""
         session = self._find_session(Request(scope))
         if session is None:
             return None
@@ -108,10 +107,10 @@ class OpenIdSignIn:
 
     def _find_session(self, request: Request) -> BrowserSession | None:
         sealed = request.cookies.get(self._cookie, "")
-        return self._seal.open_session(sealed) if sealed else None
+        return self._seal.verify_session(sealed) if sealed else None
 
-    def turn_away(self, scope: Scope) -> Response | Notice:
-        """Return the way to the provider, or what a form says that comes too late."""
+    def challenge(self, scope: Scope) -> Response | Notice:
+        """Redirect to the provider; a late form gets a notice."""
         url = self._prefix + derive_sign_in_url(scope, self._prefix)
         if "hx-request" in Headers(scope=scope):
             return Response(status_code=401, headers={"HX-Redirect": url})
@@ -126,8 +125,8 @@ class OpenIdSignIn:
         )
 
     async def begin(self, request: Request) -> Response:
-        """Send a person to the provider."""
-        wanted = parse_local_path(request.query_params.get("next", "/"))
+        """Redirect to the provider's authorization endpoint."""
+        next_path = parse_local_path(request.query_params.get("next", "/"))
         attempt = SignInAttempt.draw()
         try:
             url = await anyio.to_thread.run_sync(
@@ -137,9 +136,9 @@ class OpenIdSignIn:
                 limiter=self._waiting,
             )
         except ProviderUnavailableError as error:
-            return self._say_away(request, error)
+            return self._show_unavailable(request, error)
         answer = RedirectResponse(url, 303, headers={"Cache-Control": "no-store"})
-        sealed = self._seal.seal_attempt({**asdict(attempt), "next": wanted})
+        sealed = self._seal.sign_attempt({**asdict(attempt), "next": next_path})
         answer.set_cookie(
             _name_attempt(attempt.state),
             sealed,
@@ -152,26 +151,25 @@ class OpenIdSignIn:
         return answer
 
     async def finish(self, request: Request) -> Response:
-        """Let a person in whom the provider has sent back."""
+        """Handle the callback: start a session."""
         name = _name_attempt(request.query_params.get("state", ""))
-        kept = self._seal.open_attempt(request.cookies.get(name, "")) or {}
+        attempt_values = self._seal.verify_attempt(request.cookies.get(name, "")) or {}
         try:
-            cookie = self._write(await self._learn(request, kept))
+            cookie = self._write(await self._exchange_code(request, attempt_values))
         except SignInRefusedError as error:
             logger.info("A sign-in was refused: %s", error)
-            answer = self._say_refused(request, str(error))
+            answer = self._show_refusal(request, str(error))
         except ProviderUnavailableError as error:
-            answer = self._say_away(request, error)
+            answer = self._show_unavailable(request, error)
         else:
-            wanted = parse_local_path(kept["next"])
-            answer = RedirectResponse(self._prefix + wanted, 303)
+            next_path = parse_local_path(attempt_values["next"])
+            answer = RedirectResponse(self._prefix + next_path, 303)
             answer.headers.append("Set-Cookie", cookie)
         answer.headers["Cache-Control"] = "no-store"
         answer.delete_cookie(name, path=self._prefix + SIGN_IN)
         return answer
 
     async def show_sign_out(self, request: Request) -> Response:
-        """Say that a person is signed out, if that is so."""
         visitor: Visitor | None = request.scope.get(VISITOR_KEY)
         if visitor:
             return RedirectResponse(f"{self._prefix}/", 303)
@@ -186,16 +184,14 @@ class OpenIdSignIn:
         )
 
     async def sign_out(self, request: Request) -> Response:
-        """End the session here, and at the provider if it offers that."""
+        """End the session, and the provider's session if supported."""
         if VISITOR_KEY not in request.scope:
             return RedirectResponse(self._prefix + SIGN_OUT, 303)
         del request.scope[VISITOR_KEY]  # the page shows no user any more
         if session := self._find_session(request):
             self._seal.end(session)
         back = f"{self._base(request)}{SIGN_OUT}"
-        url = await anyio.to_thread.run_sync(
-            self._client.sign_out_url, back, limiter=self._waiting
-        )
+        url = await anyio.to_thread.run_sync(self._client.sign_out_url, back, limiter=self._waiting)
         # The browser would not follow a form to another host (form-action).
         answer = self._show(
             request,
@@ -209,19 +205,19 @@ class OpenIdSignIn:
                 goes_on=bool(url),
             ),
         )
-        answer.delete_cookie(
-            self._cookie, secure=self._is_secure, httponly=True, samesite="lax"
-        )
+        answer.delete_cookie(self._cookie, secure=self._is_secure, httponly=True, samesite="lax")
         return answer
 
-    async def _learn(self, request: Request, kept: Mapping[str, str]) -> BrowserSession:
-        """Return the session of the person whom the provider has sent back."""
-        if not kept:
-            raise SignInRefusedError(
-                "This sign-in was not begun in this browser, or too long ago."
-            )
+    async def _exchange_code(
+        self, request: Request, attempt_values: Mapping[str, str]
+    ) -> BrowserSession:
+        """Exchange the code for a session."""
+        if not attempt_values:
+            raise SignInRefusedError("This sign-in was not begun in this browser, or too long ago.")
         attempt = SignInAttempt(
-            state=kept["state"], nonce=kept["nonce"], verifier=kept["verifier"]
+            state=attempt_values["state"],
+            nonce=attempt_values["nonce"],
+            verifier=attempt_values["verifier"],
         )
         person = await anyio.to_thread.run_sync(
             self._client.finish,
@@ -231,17 +227,15 @@ class OpenIdSignIn:
             self._needed,
             limiter=self._waiting,
         )
-        return begin_session(
-            person.claims, person.scopes, self._grants, self._seal.clock()
-        )
+        return begin_session(person.claims, person.scopes, self._grants, self._seal.clock())
 
     def _write(self, session: BrowserSession) -> str:
-        """Return the cookie of a session.
+        """Serialise a session as a cookie.
 
         Raises:
-            SignInRefusedError: No browser would keep it.
+            SignInRefusedError: It exceeds the size limit of browsers.
         """
-        sealed = self._seal.seal_session(session)
+        sealed = self._seal.sign_session(session)
         if len(sealed) > _MAX_COOKIE_CHARACTERS:
             raise SignInRefusedError(
                 "You are in more groups than a cookie can hold. Operators: name fewer "
@@ -258,13 +252,13 @@ class OpenIdSignIn:
         return carrier.headers["Set-Cookie"]
 
     def _base(self, request: Request) -> str:
-        """Return the address of this server; it has a setting unless on loopback."""
+        """Base URL; only a server on loopback may lack the setting."""
         return self._base_url or f"http://{request.headers['host']}"
 
     def _callback(self, request: Request) -> str:
-        return f"{self._base(request)}{CALLBACK}"
+        return f"{self._base(request)}{CALLBACK_PATH}"
 
-    def _say_refused(self, request: Request, reason: str) -> Response:
+    def _show_refusal(self, request: Request, reason: str) -> Response:
         return self._show(
             request,
             Notice(
@@ -276,7 +270,7 @@ class OpenIdSignIn:
             ),
         )
 
-    def _say_away(self, request: Request, error: ProviderUnavailableError) -> Response:
+    def _show_unavailable(self, request: Request, error: ProviderUnavailableError) -> Response:
         logger.warning("Users cannot sign in: %s", error)
         return self._show(
             request,
@@ -291,6 +285,5 @@ class OpenIdSignIn:
 
 
 def _name_attempt(state: str) -> str:
-    """Return the name of the cookie of an attempt."""
     known = "".join(re.findall("[0-9A-Za-z]", state[:_STATE_DIGITS]))
     return f"skills_sign_in_{known}"

@@ -1,4 +1,7 @@
-"""The pages and REST as one application, which another one lets callers into."""
+"""ASGI application of the pages and the REST API, with its thread pool and headers.
+
+Rule: a page is not rendered for a disconnected client, and takes no thread from others.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -26,9 +29,9 @@ from skills_mcp.features.web.page import NavigationLink, SiteState
 from skills_mcp.features.web.page_threads import PageThreads
 from skills_mcp.features.web.problems_page import show_problems
 from skills_mcp.features.web.refused_page import (
-    refuse_address,
-    refuse_after_failure,
-    refuse_skills_error,
+    handle_http_error,
+    handle_internal_error,
+    handle_skills_error,
     show_notice,
 )
 from skills_mcp.features.web.rest import rest_routes
@@ -36,12 +39,12 @@ from skills_mcp.features.web.security_headers import SecurityHeaders
 from skills_mcp.features.web.skill_page import show_skill
 from skills_mcp.features.web.sources_page import show_sources
 from skills_mcp.features.web.trial_page import show_trial
-from skills_mcp.features.web.upload_desk import UploadDesk
+from skills_mcp.features.web.upload_desk import UploadQueue
 from skills_mcp.features.web.upload_install import upload_routes
 from skills_mcp.features.web.usage_page import show_report, show_report_style
 from skills_mcp.features.web.well_known import WELL_KNOWN_PATHS, well_known_routes
 from skills_mcp.library import SkillLibrary
-from skills_mcp.processes.remembered import Remembered
+from skills_mcp.processes.remembered import BackgroundCache
 from skills_mcp.skills.principal import REPORT
 
 # A count reads the events of a quarter.
@@ -71,15 +74,16 @@ def create_site(
     sign_in: Sequence[BaseRoute] = (),
     uploads: Uploads | None = None,
 ) -> ASGIApp:
-    """Return the pages.
+    """Build the application.
 
-    Each request has to bring its caller in the scope of ASGI, under `PRINCIPAL_KEY`.
+    The ASGI scope of each request needs its caller under `PRINCIPAL_KEY`.
 
     Args:
-        library: What is shown, and to each caller only what that caller may see.
-        events: What the report is made of; None if none are kept.
-        sign_in: Where people sign in and out.
-        uploads: Takes skills that are added; None if none are.
+        library: The unrestricted library; requests are limited to the caller's
+        visibility.
+        events: Data of the report; None if none are kept.
+        sign_in: Routes for sign-in and sign-out.
+        uploads: Accepts new skills; None if uploads are off.
     """
     added = [*add_routes(), *upload_routes()] if uploads else []
     routes = [*sign_in, *added, *_routes(has_report=events is not None)]
@@ -88,9 +92,9 @@ def create_site(
         routes=[threads.bind(route) for route in routes],
         middleware=[Middleware(SecurityHeaders)],
         exception_handlers={
-            HTTPException: refuse_address,
-            SkillsError: refuse_skills_error,
-            Exception: refuse_after_failure,
+            HTTPException: handle_http_error,
+            SkillsError: handle_skills_error,
+            Exception: handle_internal_error,
         },
     )
     prefix = urlsplit(library.config.http.base_url).path.rstrip("/")
@@ -100,17 +104,17 @@ def create_site(
         prefix,
         events,
         _remember_counts(events),
-        UploadDesk(uploads) if uploads else None,
+        UploadQueue(uploads) if uploads else None,
     )
     return site
 
 
-def _remember_counts(events: EventStore | None) -> Remembered[CatalogueCounts] | None:
+def _remember_counts(
+    events: EventStore | None,
+) -> BackgroundCache[CatalogueCounts] | None:
     if events is None:
         return None
-    return Remembered(
-        lambda: count_skills(events, datetime.now(UTC).date()), _COUNTED_SECONDS
-    )
+    return BackgroundCache(lambda: count_skills(events, datetime.now(UTC).date()), _COUNTED_SECONDS)
 
 
 def _routes(*, has_report: bool) -> list[BaseRoute]:

@@ -1,4 +1,8 @@
-"""The page of a skill: its text and where each part comes from, files, facts."""
+"""Skill page: composed text with origins, files, facts, use.
+
+Rule: Markdown is untrusted. Raw HTML is escaped and nothing is loaded: links lead to
+the web or to files of the skill; images become links.
+"""
 
 from dataclasses import dataclass
 from functools import partial
@@ -11,13 +15,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from skills_mcp.errors import SkillsError
-from skills_mcp.features.web.page import derive_title, library_of, render_page, state_of
+from skills_mcp.features.web.page import (
+    derive_display_name,
+    get_site_state,
+    get_visible_library,
+    render_template,
+)
 from skills_mcp.features.web.rendered_markdown import (
     MAX_RENDERED_CHARACTERS,
+    convert_to_html,
     quote_path,
-    render_markdown,
 )
-from skills_mcp.features.web.rest import derive_type
+from skills_mcp.features.web.rest import derive_media_type
 from skills_mcp.features.web.skill_use import describe_missing_use, find_use
 from skills_mcp.library import SkillLibrary
 from skills_mcp.library.browsing import BrowsedSkill, BrowseRequest
@@ -32,58 +41,57 @@ _VIEWS = {
     "history": "History",
 }
 
-_NEAR = 4  # as many as `get_skill` offers to choose from
+_MAX_SIMILAR = 4  # as many as `get_skill` offers to choose from
 
 _MAX_WORDS = 500  # characters of a description that is looked for
 
 _MAX_LINES = 10_000
-"""With numbers, on one page: each is a row of a table. A skill has some hundred."""
+"""Numbered table rows on one page. A skill has some hundred."""
 
-_MAX_SHOWN_BYTES = 200_000
-"""Of a file on the page; a larger one is a download."""
+_MAX_PREVIEW_BYTES = 200_000
+"""Per file; a larger one is a download."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedSection:
-    """A part of the text, and its HTML or its numbered lines."""
+    """A section of the text, as HTML or numbered lines."""
 
     section: TextSection
     html: Markup | None = None
-    """None for a text that is too long to be rendered."""
+    """None if too long to render."""
     lines: tuple[tuple[int, str], ...] = ()
     left_out: int = 0
-    """How many lines are not shown."""
+    """Number of omitted lines."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShownFile:
-    """A file of the skill, as the page shows it."""
+class FilePreview:
+    """A previewed file."""
 
     file: str
     size_bytes: int
     text: str | None
-    """None for what is not shown."""
+    """None if not displayed."""
     is_image: bool
     reason: str = ""
-    """Why it cannot be read; empty if it can."""
+    """Error message; empty if readable."""
 
 
 def show_skill(request: Request) -> Response:
-    """Return the page of the skill at the path of the address."""
-    library = library_of(request)
+    library = get_visible_library(request)
     preview = library.preview(request.path_params["path"])
-    asked = request.query_params.get("view", "")
-    view = asked if asked in _VIEWS else ""
+    requested = request.query_params.get("view", "")
+    view = requested if requested in _VIEWS else ""
     file = request.query_params.get("file", "")
-    prefix = state_of(request).prefix
-    here = f"{prefix}/skills/{quote_path(preview.skill.path)}"
-    return render_page(
+    prefix = get_site_state(request).prefix
+    address = f"{prefix}/skills/{quote_path(preview.skill.path)}"
+    return render_template(
         request,
         "skill.html",
         preview=preview,
         skill=preview.skill,
-        title=derive_title(preview.skill),
-        address=here,
+        title=derive_display_name(preview.skill),
+        address=address,
         api=f"{prefix}/api/skills/{quote_path(preview.skill.path)}",
         views=_VIEWS,
         view=view,
@@ -92,20 +100,20 @@ def show_skill(request: Request) -> Response:
         page_url=preview.sections[-1].page_url,
         use=find_use(request, preview.skill.path),
         missing_use=describe_missing_use(request),
-        sections=_derive_sections(request, preview, view, here),
-        shown=_read_shown(library, preview.skill, file) if file else None,
-        near=_find_near(library, preview),
+        sections=_derive_sections(request, preview, view, address),
+        shown=_read_file_preview(library, preview.skill, file) if file else None,
+        near=_find_similar(library, preview),
         mcp_url=_derive_mcp_url(request, library),
     )
 
 
 def _derive_sections(
-    request: Request, preview: SkillPreview, view: str, here: str
+    request: Request, preview: SkillPreview, view: str, address: str
 ) -> list[RenderedSection]:
-    """Return the parts of the text; none for a view that has no parts."""
+    """Sections of the text; empty for other views."""
     match view:
         case "":
-            return _render_sections(request, preview, here)
+            return _render_sections(request, preview, address)
         case "origin":
             return _number_sections(preview)
         case _:
@@ -113,72 +121,70 @@ def _derive_sections(
 
 
 def _number_sections(preview: SkillPreview) -> list[RenderedSection]:
-    sections, first, room = [], 1, _MAX_LINES
-    for each in preview.sections:
-        lines = each.body.splitlines()
-        numbered = tuple(islice(enumerate(lines, first), room))
+    sections, first, remaining = [], 1, _MAX_LINES
+    for section in preview.sections:
+        lines = section.body.splitlines()
+        numbered = tuple(islice(enumerate(lines, first), remaining))
         left_out = len(lines) - len(numbered)
-        sections.append(RenderedSection(each, lines=numbered, left_out=left_out))
-        first, room = first + len(lines), room - len(numbered)
+        sections.append(RenderedSection(section, lines=numbered, left_out=left_out))
+        first, remaining = first + len(lines), remaining - len(numbered)
     return sections
 
 
 def _render_sections(
-    request: Request, preview: SkillPreview, here: str
+    request: Request, preview: SkillPreview, address: str
 ) -> list[RenderedSection]:
     return [
-        RenderedSection(each, _find_html(request, each.body, here))
-        for each in preview.sections
+        RenderedSection(section, _find_html(request, section.body, address))
+        for section in preview.sections
     ]
 
 
-def _find_html(request: Request, text: str, here: str) -> Markup | None:
+def _find_html(request: Request, text: str, address: str) -> Markup | None:
     check_cancelled()
     if len(text) > MAX_RENDERED_CHARACTERS:
         return None
-    key = here, sha256(text.encode("utf-8", "surrogatepass")).digest()
-    link = partial(_link_file, here)
-    render = partial(render_markdown, text, link, check_cancelled)
-    return state_of(request).rendered.get(key, render)
+    key = address, sha256(text.encode("utf-8", "surrogatepass")).digest()
+    link = partial(_link_file, address)
+    render = partial(convert_to_html, text, link, check_cancelled)
+    return get_site_state(request).rendered.get(key, render)
 
 
 def _read_raw(library: SkillLibrary, skill: Skill) -> str:
-    """Return the file of a skill, or why it cannot be read."""
+    """Source of a skill, or the error message."""
     try:
         return library.read_raw(skill.path)
     except SkillsError as error:
         return str(error)
 
 
-def _link_file(here: str, file: str) -> str:
-    return f"{here}?file={quote_path(file)}#file"
+def _link_file(address: str, file: str) -> str:
+    return f"{address}?file={quote_path(file)}#file"
 
 
-def _read_shown(library: SkillLibrary, skill: Skill, file: str) -> ShownFile:
+def _read_file_preview(library: SkillLibrary, skill: Skill, file: str) -> FilePreview:
     try:
         content = library.preview_file(skill.path, file)
     except SkillsError as error:
-        return ShownFile(file[:200], 0, None, is_image=False, reason=str(error))
-    kind, is_shown = derive_type(file, content)
+        return FilePreview(file[:200], 0, None, is_image=False, reason=str(error))
+    kind, is_inline = derive_media_type(file, content)
     size = len(content.data)
-    if content.is_binary or size > _MAX_SHOWN_BYTES:
-        is_image = is_shown and kind.startswith("image/")
-        return ShownFile(file, size, None, is_image=is_image)
-    return ShownFile(file, size, content.data.decode(), is_image=False)
+    if content.is_binary or size > _MAX_PREVIEW_BYTES:
+        is_image = is_inline and kind.startswith("image/")
+        return FilePreview(file, size, None, is_image=is_image)
+    return FilePreview(file, size, content.data.decode(), is_image=False)
 
 
-def _find_near(
-    library: SkillLibrary, preview: SkillPreview
-) -> tuple[BrowsedSkill, ...]:
-    """Return the skills that the words of this one find as well: its rivals.
+def _find_similar(library: SkillLibrary, preview: SkillPreview) -> tuple[BrowsedSkill, ...]:
+    """Similar skills by the description, the competitors in routing.
 
-    The rules above it are none: an agent gets them with it.
+    Inherited rules are excluded: an agent gets them with the skill.
     """
-    its = {each.path for each in preview.sections}
+    own_paths = {skill.path for skill in preview.sections}
     words = preview.skill.description[:_MAX_WORDS]
-    request = BrowseRequest(query=words, limit=_NEAR + len(its))
+    request = BrowseRequest(query=words, limit=_MAX_SIMILAR + len(own_paths))
     found = library.browse(request).skills
-    return tuple(each for each in found if each.path not in its)[:_NEAR]
+    return tuple(skill for skill in found if skill.path not in own_paths)[:_MAX_SIMILAR]
 
 
 def _derive_mcp_url(request: Request, library: SkillLibrary) -> str:

@@ -1,4 +1,4 @@
-"""Where the skills come from, how new they are, and what other servers serve."""
+"""Sources page: state of each source, and the commits of other servers."""
 
 import logging
 from dataclasses import dataclass
@@ -10,7 +10,11 @@ from starlette.responses import Response
 
 from skills_mcp.errors import EventStoreError
 from skills_mcp.features.report.usage_report import Fleet
-from skills_mcp.features.web.page import library_of, render_page, state_of
+from skills_mcp.features.web.page import (
+    get_site_state,
+    get_visible_library,
+    render_template,
+)
 from skills_mcp.library import SourceState
 from skills_mcp.library.answers import render_error
 from skills_mcp.text.rendering import describe_age
@@ -19,9 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ShownSource:
-    """A source as the page shows it."""
-
+class SourceSummary:
     place: str
     name: str
     kind: str
@@ -33,44 +35,41 @@ class ShownSource:
 
 
 def show_sources(request: Request) -> Response:
-    """Return the sources of which the caller sees a skill."""
-    library = library_of(request)
+    """Show the sources with a skill visible to the caller."""
+    library = get_visible_library(request)
     now = datetime.now(UTC)
     states = library.states()
     # Other servers may serve sources that the caller does not know of.
-    is_asked = library.sees_everything
-    fleet, is_unknown = _load_fleet(request, now) if is_asked else (None, False)
-    return render_page(
+    may_see_fleet = library.sees_everything
+    fleet, is_unknown = _load_fleet(request, now) if may_see_fleet else (None, False)
+    return render_template(
         request,
         "sources.html",
-        sources=[_compose(each, now) for each in states],
+        sources=[_summarise(state, now) for state in states],
         fleet=fleet,
         is_fleet_unknown=is_unknown,
-        served_here={each.commit for each in states if each.commit},
+        served_here={state.commit for state in states if state.commit},
     )
 
 
 def _load_fleet(request: Request, now: datetime) -> tuple[Fleet | None, bool]:
-    """Return what the servers said last, and whether that cannot be read.
-
-    None if nothing is kept.
-    """
+    """Latest heartbeats of all servers, and whether the query failed."""
     from skills_mcp.features.report.fleet import FLEET_DAYS, derive_fleet
 
-    store = state_of(request).events
+    store = get_site_state(request).events
     if store is None:
         return None, False
     try:
-        return derive_fleet(store.fleet(now - timedelta(days=FLEET_DAYS))), False
+        return derive_fleet(store.read_fleet(now - timedelta(days=FLEET_DAYS))), False
     except EventStoreError as error:
         logger.error("No other servers can be shown: %s", error)  # noqa: TRY400 - no trace
         return None, True
 
 
-def _compose(state: SourceState, now: datetime) -> ShownSource:
-    condition, says = _judge(state)
+def _summarise(state: SourceState, now: datetime) -> SourceSummary:
+    condition, says = _classify(state)
     is_git = state.mode == "git"
-    return ShownSource(
+    return SourceSummary(
         place=f"at {state.mount}" if state.mount else "at the top of the tree",
         # Where a folder is on the disk of the server is not shown.
         name=state.name if is_git else PurePath(state.name).name or state.name,
@@ -82,8 +81,8 @@ def _compose(state: SourceState, now: datetime) -> ShownSource:
     )
 
 
-def _judge(state: SourceState) -> tuple[str, str]:
-    """Return how a source is doing, in one word for the eye and some to read."""
+def _classify(state: SourceState) -> tuple[str, str]:
+    """Classify a source: condition and text."""
     if state.mode == "local":
         return ("bad", "Not available") if state.error else ("good", "Current")
     if not state.commit:
@@ -103,9 +102,7 @@ def _list_facts(state: SourceState, now: datetime) -> list[tuple[str, str]]:
         ("Synced", describe_age(state.age_seconds)),
     ]
     if state.default_branch:
-        facts.append(
-            ("Branch", f"{state.default_branch}, the default, as there is no main")
-        )
+        facts.append(("Branch", f"{state.default_branch}, the default, as there is no main"))
     if state.hold:
         since = now.timestamp() - state.hold.since
         facts.append(("Held", describe_age(since)))
@@ -124,7 +121,7 @@ def _list_facts(state: SourceState, now: datetime) -> list[tuple[str, str]]:
 
 
 def _describe_wait(seconds: float) -> str:
-    """Return when something comes.
+    """Format a time span until an event.
 
     >>> _describe_wait(130), _describe_wait(20)
     ('in 2 minutes', 'within a minute')

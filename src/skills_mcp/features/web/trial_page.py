@@ -1,4 +1,4 @@
-"""*Try a task*: what `get_skill` answers, why, and what would change it."""
+"""*Try a task*: the answer of `get_skill`, its explanation, and remedies."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,47 +7,56 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from skills_mcp.errors import SkillNotFoundError
-from skills_mcp.features.web.page import library_of, render_page
-from skills_mcp.features.web.refused_page import tell_person
-from skills_mcp.routing.decision import Ambiguous, Decision, NoMatch, list_answers
-from skills_mcp.routing.explanation import Explanation, condense, pick_words
+from skills_mcp.features.web.page import get_visible_library, render_template
+from skills_mcp.features.web.refused_page import describe_for_person
+from skills_mcp.routing.decision import (
+    Ambiguous,
+    Decision,
+    NoMatch,
+    answered_candidates,
+)
+from skills_mcp.routing.explanation import (
+    Explanation,
+    heaviest_words,
+    summarize_evidence,
+)
 from skills_mcp.routing.matcher import Candidate, Evidence
-from skills_mcp.routing.remedies import Contender, describe_number
+from skills_mcp.routing.remedies import ExplainedCandidate, format_rounded_down
 
 # Of a pasted ticket; an address of more would be refused on the way.
 _MAX_TASK = 6_000
 
-_PLAIN = ("no ", "ambiguous because ")
-"""How a sentence of `explain` begins that does not begin with a path."""
+_SENTENCE_STARTS = ("no ", "ambiguous because ")
+"""Beginnings of sentences by `explain` that do not start with a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialVerdict:
-    """The answer in words."""
+    """The decision in words."""
 
     kind: str
-    """`match`, `ambiguous` or `no_match`, as the tool calls it."""
+    """`match`, `ambiguous` or `no_match`, as in the tool."""
     title: str
     meaning: str
 
 
 def show_trial(request: Request) -> Response:
-    """Return the form, and the answer for the task in the address."""
+    """Show the form, and the decision for the task in the query string."""
     task = request.query_params.get("task", "").strip()[:_MAX_TASK]
-    asked = request.query_params.get("skill", "").strip()
+    requested = request.query_params.get("skill", "").strip()
     explanation, refusal = None, ""
     if task:
-        library = library_of(request)
+        library = get_visible_library(request)
         try:
-            explanation = library.explain(task, asked or None)
+            explanation = library.explain(task, requested or None)
         except SkillNotFoundError as error:
-            refusal = tell_person(error)
-            explanation = library.explain(task) if asked else None
-    return render_page(
+            refusal = describe_for_person(error)
+            explanation = library.explain(task) if requested else None
+    return render_template(
         request,
         "trial.html",
         task=task,
-        asked=asked,
+        asked=requested,
         refusal=refusal,
         **(_render(explanation) if explanation else {"verdict": None}),
     )
@@ -57,10 +66,10 @@ def _render(explanation: Explanation) -> dict[str, Any]:
     return {
         "verdict": _describe(explanation.decision),
         "answers": _find_answers(explanation.decision),
-        "contenders": [_render_contender(each) for each in explanation.contenders],
-        "words": pick_words(explanation),
+        "contenders": [_render_contender(contender) for contender in explanation.contenders],
+        "words": heaviest_words(explanation),
         "ignored": explanation.ignored,
-        "notes": [_begin(note) for note in explanation.notes],
+        "notes": [_capitalise(note) for note in explanation.notes],
         "algorithm": explanation.algorithm,
     }
 
@@ -84,35 +93,34 @@ def _describe(decision: Decision) -> TrialVerdict:
             return TrialVerdict(
                 "no_match",
                 "No skill fits",
-                "get_skill answers no_match, and names the nearest skills if there "
-                "are any.",
+                "get_skill answers no_match, and names the nearest skills if there are any.",
             )
 
 
 def _find_answers(decision: Decision) -> list[dict[str, Any]]:
-    """Return the skills that the answer names: the best, or the nearest."""
+    """Matched skills, else the nearest ones."""
     near = decision.near if isinstance(decision, NoMatch) else ()
     return [
         {
-            "path": each.skill.path,
-            "description": each.skill.description,
-            "score": describe_number(each.score),
+            "path": candidate.skill.path,
+            "description": candidate.skill.description,
+            "score": format_rounded_down(candidate.score),
         }
-        for each in list_answers(decision) or near
+        for candidate in answered_candidates(decision) or near
     ]
 
 
-def _begin(note: str) -> str:
-    """Return a sentence with a capital, unless it begins with the path of a skill."""
-    return note[:1].upper() + note[1:] if note.startswith(_PLAIN) else note
+def _capitalise(note: str) -> str:
+    """Capitalise a sentence, unless it starts with a path."""
+    return note[:1].upper() + note[1:] if note.startswith(_SENTENCE_STARTS) else note
 
 
-def _render_contender(contender: Contender) -> dict[str, Any]:
+def _render_contender(contender: ExplainedCandidate) -> dict[str, Any]:
     return {
         "path": contender.skill.path,
-        "place": contender.place,
-        "score": describe_number(contender.score),
-        "evidence": [_render_evidence(each) for each in condense(contender.evidence)],
+        "place": contender.rank,
+        "score": format_rounded_down(contender.score),
+        "evidence": [_render_evidence(item) for item in summarize_evidence(contender.evidence)],
     }
 
 

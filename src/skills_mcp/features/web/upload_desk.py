@@ -1,4 +1,4 @@
-"""Where archives come in, and wait for the decision of a person."""
+"""Upload queue: pending archives, and deadlines of blocking work."""
 
 import logging
 import secrets
@@ -18,10 +18,10 @@ from skills_mcp.features.authoring.intake.upload_attempt import UploadAttempt
 from skills_mcp.features.authoring.intake.uploads import (
     AddedPackage,
     Uploader,
-    UploadOffer,
+    UploadPreview,
     Uploads,
 )
-from skills_mcp.files.temporary_folders import temporary_folder
+from skills_mcp.files.temporary_folders import locked_temporary_folder
 
 logger = logging.getLogger(__name__)
 
@@ -36,76 +36,79 @@ _REFRESH_SECONDS = 20.0
 
 Result = TypeVar("Result")
 
-Gone = Callable[[], Awaitable[object]]
-"""Returns when the client has closed its connection."""
+WaitForDisconnect = Callable[[], Awaitable[object]]
+"""Waits for the client to disconnect."""
 
 
 @dataclass(frozen=True, slots=True)
-class SentArchive:
-    """An archive as it was sent."""
+class UploadedArchive:
+    """An uploaded archive."""
 
     owner: str
-    """Who has sent it."""
+    """Identity of the sender."""
     suffix: str
-    """The end of its name, which says what kind it is."""
+    """File extension, for the format."""
     data: bytes = field(repr=False)
 
 
-class UploadDesk:
-    """Where archives come in.
+class UploadQueue:
+    """Receives archives and runs uploads.
 
     Args:
-        uploads: Takes them.
-        clock: Seconds that never go back.
+        uploads: Installs packages.
+        clock: Monotonic clock, in seconds.
     """
 
-    def __init__(
-        self, uploads: Uploads, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, uploads: Uploads, clock: Callable[[], float] = time.monotonic) -> None:
         self.uploads = uploads
         self._clock = clock
-        self._waiting: dict[str, tuple[float, SentArchive]] = {}
+        self._waiting: dict[str, tuple[float, UploadedArchive]] = {}
         self._unpacking = anyio.CapacityLimiter(_MAX_UNPACKING)
 
-    def keep(self, sent: SentArchive) -> str:
-        """Keep an archive until its sender has decided; return what names it."""
-        self._forget_old(len(sent.data))
+    def keep(self, sent: UploadedArchive) -> str:
+        """Store an archive until its sender confirms; return its token."""
+        self._evict_expired(len(sent.data))
         name = secrets.token_urlsafe(16)
         self._waiting[name] = (self._clock(), sent)
         return name
 
-    def find(self, name: str, owner: str) -> SentArchive | None:
-        """Return an archive of a sender; None if it is not kept any more."""
-        self._forget_old(0)
+    def find(self, name: str, owner: str) -> UploadedArchive | None:
+        """Look up a sender's archive; None if expired."""
+        self._evict_expired(0)
         _, sent = self._waiting.get(name, (0.0, None))
         return sent if sent and sent.owner == owner else None
 
     def forget(self, name: str) -> None:
-        """Keep an archive no longer."""
         self._waiting.pop(name, None)
 
     async def look(
-        self, sent: SentArchive, uploader: Uploader, gone: Gone = anyio.sleep_forever
-    ) -> UploadOffer:
-        """Return what an archive holds; its unpacked folder is gone again.
+        self,
+        sent: UploadedArchive,
+        uploader: Uploader,
+        gone: WaitForDisconnect = anyio.sleep_forever,
+    ) -> UploadPreview:
+        """Preview an archive; the temporary folder is already deleted.
 
         Raises:
             SkillsError: It is refused.
         """
 
-        def look(attempt: UploadAttempt) -> UploadOffer:
+        def look(attempt: UploadAttempt) -> UploadPreview:
             with (
                 _written(sent) as archive,
-                self.uploads.looked_at(archive, uploader, attempt) as offer,
+                self.uploads.preview(archive, uploader, attempt) as offer,
             ):
                 return offer
 
         return await self.run(look, gone)
 
     async def take(
-        self, sent: SentArchive, uploader: Uploader, gone: Gone = anyio.sleep_forever
+        self,
+        sent: UploadedArchive,
+        uploader: Uploader,
+        gone: WaitForDisconnect = anyio.sleep_forever,
     ) -> tuple[AddedPackage, bool]:
-        """Add a skill; return what was added, and whether it is served.
+        """Install a skill; return the result, and whether it is served.
 
         Raises:
             SkillsError: It is refused.
@@ -121,9 +124,9 @@ class UploadDesk:
         return done, await self.refresh(done.path, uploader)
 
     async def refresh(self, path: str, uploader: Uploader) -> bool:
-        """Serve what was added; return whether the skill is among what is served.
+        """Refresh the sources; return whether the skill is served.
 
-        It is in its folder already: where the request ends now, that is the answer.
+        It is already in its folder: an aborted request answers False.
         """
         with suppress(get_cancelled_exc_class()):
             with anyio.move_on_after(_REFRESH_SECONDS):
@@ -135,17 +138,18 @@ class UploadDesk:
     async def run(
         self,
         work: Callable[[UploadAttempt], Result],
-        gone: Gone = anyio.sleep_forever,
+        gone: WaitForDisconnect = anyio.sleep_forever,
     ) -> Result:
-        """Return the result of blocking work, which has a deadline.
+        """Run blocking work with a deadline.
 
-        The work is asked to stop when the client is gone, and when this task is
-        cancelled: the server does that as it ends. What is finished by then counts.
+        It is cancelled when the client disconnects, or the server shuts down and
+        cancels this
+        task. Work finished by then counts.
 
         Raises:
-            UploadStoppedError: It was stopped, or there is no room for it.
+            UploadStoppedError: It was cancelled, or the disk is full.
         """
-        running = _Running(work, self._unpacking)
+        running = _UploadTask(work, self._unpacking)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(running.run, gone)
             try:
@@ -156,19 +160,20 @@ class UploadDesk:
                     await running.done.wait()
         return running.result()
 
-    def _forget_old(self, coming_bytes: int) -> None:
+    def _evict_expired(self, coming_bytes: int) -> None:
         oldest = self._clock() - _MAX_WAITING_SECONDS
         for name, (since, _) in tuple(self._waiting.items()):
-            held = sum(len(sent.data) for _, sent in self._waiting.values())
-            if since < oldest or held + coming_bytes > _MAX_WAITING_BYTES:
+            stored_bytes = sum(len(sent.data) for _, sent in self._waiting.values())
+            if since < oldest or stored_bytes + coming_bytes > _MAX_WAITING_BYTES:
                 del self._waiting[name]
 
 
-class _Running(Generic[Result]):
+class _UploadTask(Generic[Result]):
     """Blocking work of one request.
 
     Its thread has a task of its own: the one of the request may be cancelled by the
-    server, which would forget the thread and free its slot.
+    server,
+    which would forget the thread and free its slot.
     """
 
     def __init__(
@@ -181,7 +186,7 @@ class _Running(Generic[Result]):
         self._results: list[Result] = []
         self._error: Exception | None = None
 
-    async def run(self, gone: Gone) -> None:
+    async def run(self, gone: WaitForDisconnect) -> None:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._stop_when, gone)
@@ -201,7 +206,7 @@ class _Running(Generic[Result]):
         except Exception as error:  # noqa: BLE001 - `result` raises it
             self._error = error
 
-    async def _stop_when(self, gone: Gone) -> None:
+    async def _stop_when(self, gone: WaitForDisconnect) -> None:
         await gone()
         self.attempt.stop()
 
@@ -227,8 +232,8 @@ def _explain(error: OSError) -> UploadStoppedError:
 
 
 @contextmanager
-def _written(sent: SentArchive) -> Iterator[Path]:
-    with temporary_folder("skills-mcp-upload-") as folder:
+def _written(sent: UploadedArchive) -> Iterator[Path]:
+    with locked_temporary_folder("skills-mcp-upload-") as folder:
         archive = folder / f"archive{sent.suffix}"
         archive.write_bytes(sent.data)
         yield archive

@@ -1,4 +1,4 @@
-"""What a request to add a skill holds: an archive, and who has sent it."""
+"""Upload requests: archive and sender."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,8 +9,8 @@ from starlette.requests import Request
 
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.features.authoring.intake.uploads import Uploader
-from skills_mcp.features.web.page import library_of
-from skills_mcp.features.web.upload_desk import SentArchive
+from skills_mcp.features.web.page import get_visible_library
+from skills_mcp.features.web.upload_desk import UploadedArchive
 from skills_mcp.features.web.visitors import VISITOR_KEY, Visitor
 from skills_mcp.skills.principal import PRINCIPAL_KEY, UPLOAD, Principal
 
@@ -22,29 +22,29 @@ _KINDS = (".zip", ".tar.gz", ".tgz")
 
 
 def find_uploader(request: Request) -> Uploader:
-    """Return who asks, if that caller may add skills.
+    """Caller of an upload, if permitted.
 
     Raises:
-        HTTPException: The caller may not.
+        HTTPException: The caller may not upload.
     """
     principal: Principal = request.scope[PRINCIPAL_KEY]
     if not principal.may(UPLOAD):
-        raise HTTPException(403, describe_need(principal))
+        raise HTTPException(403, describe_missing_scope(principal))
     visitor: Visitor | None = request.scope.get(VISITOR_KEY)
-    shown = visitor.name if visitor else ""
+    display_name = visitor.name if visitor else ""
     name = principal.subject or "a caller without sign-in"
-    told = f"{shown} ({name})" if shown and shown != name else name
-    return Uploader(told, library_of(request))
+    label = f"{display_name} ({name})" if display_name and display_name != name else name
+    return Uploader(label, get_visible_library(request))
 
 
-def derive_owner(request: Request) -> str:
-    """Return what tells the sender of an archive from all others."""
+def derive_sender_key(request: Request) -> str:
+    """Unique key of a sender."""
     principal: Principal = request.scope[PRINCIPAL_KEY]
     return f"{principal.issuer}\0{principal.subject}"
 
 
-def describe_need(principal: Principal) -> str:
-    """Return what a caller lacks who may not add skills."""
+def describe_missing_scope(principal: Principal) -> str:
+    """Explain the missing permission."""
     if principal.subject:
         return f"Adding skills needs the scope {UPLOAD}: ask your operator for it"
     return (
@@ -54,8 +54,8 @@ def describe_need(principal: Principal) -> str:
     )
 
 
-async def read_archive(form: FormData, owner: str) -> SentArchive:
-    """Return the archive of a form, which is in memory: the request was bounded.
+async def read_archive(form: FormData, owner: str) -> UploadedArchive:
+    """Read the archive of a form into memory, bounded by the request limit.
 
     Raises:
         InvalidArgumentsError: There is none.
@@ -67,21 +67,21 @@ async def read_archive(form: FormData, owner: str) -> SentArchive:
         )
     name = sent.filename.lower()
     suffix = next((kind for kind in _KINDS if name.endswith(kind)), "")
-    return SentArchive(owner, suffix, await sent.read())
+    return UploadedArchive(owner, suffix, await sent.read())
 
 
-async def wait_until_gone(request: Request) -> None:
-    """Return when the client has closed its connection; its body was read."""
+async def wait_for_disconnect(request: Request) -> None:
+    """Wait for the disconnect, after the body was read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 @asynccontextmanager
-async def opened_form(request: Request) -> AsyncIterator[FormData]:
-    """Open the form of a request: it is closed with the block.
+async def parsed_form(request: Request) -> AsyncIterator[FormData]:
+    """Parse the form of a request; closed with the block.
 
     Raises:
-        InvalidArgumentsError: Its charset, which may be any codec, cannot be read.
+        InvalidArgumentsError: Its charset, which may be any codec, cannot be decoded.
     """
     try:
         form = await request.form(max_files=1, max_fields=_MAX_FIELDS)

@@ -1,4 +1,4 @@
-"""`POST /api/skills/upload-install`: a program adds a skill from an archive."""
+"""`POST /api/skills/upload-install`: upload by a program."""
 
 from functools import partial
 
@@ -7,34 +7,32 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from skills_mcp.features.web.page import state_of
-from skills_mcp.features.web.rest_replies import derive_upload, render_reply
+from skills_mcp.features.web.page import get_site_state
+from skills_mcp.features.web.rest_replies import build_upload_reply, render_reply
 from skills_mcp.features.web.upload_form import (
-    derive_owner,
+    derive_sender_key,
     find_uploader,
-    opened_form,
+    parsed_form,
     read_archive,
-    wait_until_gone,
+    wait_for_disconnect,
 )
 
-PATH = "/api/skills/upload-install"
+UPLOAD_INSTALL_PATH = "/api/skills/upload-install"
 
 _CREATED = 201
 
 
 def upload_routes() -> list[Route]:
-    """Return the route of this address."""
-    return [Route(PATH, install_upload, methods=["POST"])]
+    return [Route(UPLOAD_INSTALL_PATH, install_upload, methods=["POST"])]
 
 
 async def install_upload(request: Request) -> Response:
-    """Add the skill of an archive, and say what it is."""
-    uploader, desk = find_uploader(request), state_of(request).desk
+    uploader, desk = find_uploader(request), get_site_state(request).desk
     if desk is None:
         raise HTTPException(404)
-    async with opened_form(request) as form:
-        sent = await read_archive(form, derive_owner(request))
-    gone = partial(wait_until_gone, request)
+    async with parsed_form(request) as form:
+        sent = await read_archive(form, derive_sender_key(request))
+    gone = partial(wait_for_disconnect, request)
     done, is_served = await desk.take(sent, uploader, gone)
-    reply = derive_upload(done, is_served=is_served)
+    reply = build_upload_reply(done, is_served=is_served)
     return Response(render_reply(reply), _CREATED, media_type="application/json")

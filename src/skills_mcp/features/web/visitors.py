@@ -1,7 +1,7 @@
-"""Who looks at the pages: each request of a browser gets its caller, or is turned away.
+"""Authentication and CSRF protection of browser requests.
 
-Rule: pages and REST show a person what MCP shows the same caller, and what changes
-something is only taken from a page of this server.
+Rule: a person sees the same as the same caller over MCP, and a state-changing request
+must come from a page of this server.
 """
 
 import logging
@@ -17,19 +17,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skills_mcp.features.web.notice_page import Notice, ask_for_notice
+from skills_mcp.features.web.notice_page import Notice, rewrite_to_notice
 from skills_mcp.skills.principal import PRINCIPAL_KEY, Principal
 
 logger = logging.getLogger(__name__)
 
 VISITOR_KEY = "skills_mcp.visitor"
-"""Where a request holds its visitor, in the scope of ASGI."""
+"""Key of the visitor in the ASGI scope."""
 
 FORM_FIELD = "form_token"
-"""The hidden field of each form that changes something."""
+"""Hidden CSRF field of forms."""
 
 FORM_HEADER = "x-form-token"
-"""The same for requests that have no form."""
+"""The same as a header, for requests without a form."""
 
 SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 
@@ -39,7 +39,7 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROGRAM_PATHS = ("/.well-known/", "/hooks/")
 
 # They show no skill; without them users could not sign in.
-_OPEN_PATHS = ("/static/", f"{SIGN_IN}/")
+_PUBLIC_PATHS = ("/static/", f"{SIGN_IN}/")
 
 
 _REFUSED_FORM = Notice(
@@ -54,39 +54,39 @@ _REFUSED_FORM = Notice(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
-    """Who uses the pages, as far as the pages show it."""
+    """The user of a browser."""
 
     principal: Principal | None
-    """The caller; None where the server behind tells who that is."""
+    """None if the inner guard authenticates the caller."""
     name: str = ""
-    """What the pages call the person; empty without sign-in."""
+    """Display name; empty without sign-in."""
     form_token: str = ""
-    """What each form that changes something sends along; empty if none has to."""
+    """CSRF token; empty if not required."""
     can_sign_out: bool = False
     cookies: tuple[str, ...] = ()
-    """What the browser has to keep from now on."""
+    """`Set-Cookie` headers for the response."""
 
 
 class BrowserSignIn(Protocol):
-    """A way to learn who uses a browser."""
+    """Authentication method for browsers."""
 
     def find(self, scope: Scope) -> Visitor | None:
-        """Return who has sent a request; None if that is not known."""
+        """Authenticate a request; None for a stranger."""
         ...
 
-    def turn_away(self, scope: Scope) -> Response | Notice:
-        """Return what a person sees who has to sign in first."""
+    def challenge(self, scope: Scope) -> Response | Notice:
+        """Response for an unauthenticated person."""
         ...
 
 
-class Visitors:
-    """Lets people in who use a browser; programs go to the guard for tokens.
+class BrowserMiddleware:
+    """ASGI middleware for browsers; programs are passed on to the token guard.
 
     Args:
-        pages: Answers people.
-        guarded: Answers all others, and everything that is not for browsers.
-        sign_in: Tells who uses a browser.
-        takes_tokens: Whether the guard knows callers by a token.
+        pages: Application for people.
+        guarded: Application behind the token guard, for all other requests.
+        sign_in: Authentication method.
+        takes_tokens: Whether the guard accepts bearer tokens.
     """
 
     def __init__(
@@ -103,29 +103,28 @@ class Visitors:
         self._takes_tokens = takes_tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or turn it away."""
         if not self._is_for_browsers(scope):
             await self._guarded(scope, receive, send)
             return
         visitor = self._sign_in.find(scope)
         if visitor is None:
-            await self._answer_stranger(scope, receive, send)
+            await self._answer_unauthenticated(scope, receive, send)
             return
         if visitor.form_token and scope["method"] not in _SAFE_METHODS:
-            given, receive = await _read_form_token(scope, receive)
+            sent_token, receive = await _read_form_token(scope, receive)
             if not compare_digest(
-                given.encode("utf-8", "replace"), visitor.form_token.encode()
+                sent_token.encode("utf-8", "replace"), visitor.form_token.encode()
             ):
                 logger.info("Refused a form without the token of its page")
-                asked = ask_for_notice(scope, _REFUSED_FORM)
-                await self._pages(asked, receive, send)
+                notice_scope = rewrite_to_notice(scope, _REFUSED_FORM)
+                await self._pages(notice_scope, receive, send)
                 return
         scope[VISITOR_KEY] = visitor
         app = self._guarded
         if visitor.principal:
             scope[PRINCIPAL_KEY] = visitor.principal
             app = self._pages
-        await app(scope, receive, _kept_private(scope, send, visitor.cookies))
+        await app(scope, receive, _send_private(scope, send, visitor.cookies))
 
     def _is_for_browsers(self, scope: Scope) -> bool:
         if scope["type"] != "http":
@@ -135,64 +134,62 @@ class Visitors:
             return False
         return not (self._takes_tokens and _has_token(scope))
 
-    async def _answer_stranger(
-        self, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _answer_unauthenticated(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
-        if path in {SIGN_IN, SIGN_OUT} or path.startswith(_OPEN_PATHS):
+        if path in {SIGN_IN, SIGN_OUT} or path.startswith(_PUBLIC_PATHS):
             await self._pages(scope, receive, send)
             return
         if path.startswith("/api/"):
             await self._guarded(scope, receive, send)  # it says how programs sign in
             return
-        answer = self._sign_in.turn_away(scope)
+        answer = self._sign_in.challenge(scope)
         if isinstance(answer, Notice):
-            await self._pages(ask_for_notice(scope, answer), receive, send)
+            await self._pages(rewrite_to_notice(scope, answer), receive, send)
         else:
             await answer(scope, receive, send)
 
 
 def derive_sign_in_url(scope: Scope, prefix: str = "") -> str:
-    """Return where a person signs in who then comes back to the page of a request.
+    """Sign-in URL with a redirect back to the requested page.
 
     Args:
         scope: The request.
-        prefix: What stands in front of the paths that the browser knows.
+        prefix: Path prefix of the browser's URLs.
     """
     path, query = scope["path"], scope["query_string"].decode("latin-1")
     with suppress(ValueError):  # a client can send any text
-        if given := Headers(scope=scope).get("hx-current-url"):
-            parts = urlsplit(given)  # the page, not the part of it that is asked for
+        if current_url := Headers(scope=scope).get("hx-current-url"):
+            parts = urlsplit(current_url)  # the page, not the part of it that is asked for
             path, query = parts.path.removeprefix(prefix), parts.query
-    wanted = f"{path}?{query}" if query else path
-    return f"{SIGN_IN}?next={quote(wanted, safe='/')}"
+    target = f"{path}?{query}" if query else path
+    return f"{SIGN_IN}?next={quote(target, safe='/')}"
 
 
-def parse_local_path(given: str) -> str:
-    """Return a path of this server; the catalogue, if it is one of another server.
+def parse_local_path(path: str) -> str:
+    """Validate a redirect target; `/` for other origins.
 
     >>> parse_local_path("/skills/ui/react?tab=files"), parse_local_path("//evil.com/")
     ('/skills/ui/react?tab=files', '/')
     """
-    is_plain = given.isprintable() and "\\" not in given and given.isascii()
-    if not is_plain or not given.startswith("/") or given.startswith("//"):
+    is_plain = path.isprintable() and "\\" not in path and path.isascii()
+    if not is_plain or not path.startswith("/") or path.startswith("//"):
         return "/"
-    parts = urlsplit(given)
+    parts = urlsplit(path)
     if parts.scheme or parts.netloc or parts.path.startswith((SIGN_IN, SIGN_OUT)):
         return "/"
-    return given
+    return path
 
 
 def _has_token(scope: Scope) -> bool:
-    """Whether a request brings a bearer token; proxies send other schemes along."""
-    given = Headers(scope=scope).getlist("authorization")
-    return any(each.partition(" ")[0].lower() == "bearer" for each in given)
+    """Whether a request has a bearer token; proxies forward other schemes."""
+    values = Headers(scope=scope).getlist("authorization")
+    return any(value.partition(" ")[0].lower() == "bearer" for value in values)
 
 
 async def _read_form_token(scope: Scope, receive: Receive) -> tuple[str, Receive]:
-    """Return the token of a form, and a way to receive the whole request again."""
-    if given := Headers(scope=scope).get(FORM_HEADER):
-        return given, receive
+    """Read the CSRF token, and make the body readable again."""
+    if header_token := Headers(scope=scope).get(FORM_HEADER):
+        return header_token, receive
     messages: list[Message] = []
     while not messages or messages[-1].get("more_body"):
         messages.append(await receive())  # `BodyBuffer` bounds it
@@ -213,8 +210,8 @@ def _replay(messages: list[Message], receive: Receive) -> Receive:
     return again
 
 
-def _kept_private(scope: Scope, send: Send, cookies: tuple[str, ...]) -> Send:
-    """Return what keeps an answer out of shared caches, and cookies in the browser."""
+def _send_private(scope: Scope, send: Send, cookies: tuple[str, ...]) -> Send:
+    """Disable shared caches, and set cookies."""
 
     async def keep(message: Message) -> None:
         if message["type"] == "http.response.start":

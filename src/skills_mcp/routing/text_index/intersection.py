@@ -5,42 +5,39 @@ from numpy.typing import NDArray
 
 from skills_mcp.routing.text_index.inverted_index import Documents, Postings
 
-Held = tuple[Documents, NDArray[np.uint16]]
-"""Documents by number, in order, and their shares."""
+DocumentImpacts = tuple[Documents, NDArray[np.uint16]]
+"""Documents in order, and their impacts."""
 
 # A relative that many hold counts where a skill says what it is about. In a long text
 # it is chance, and to follow it there would take most of the time.
 _SHORT_FIELDS = np.uint8(7)
-_MANY = 1000
+_MANY_DOCUMENTS = 1000
 
 
-def intersect(postings: Postings, terms: tuple[int, ...]) -> Held:
-    """Return who holds all of some terms, and the smallest share."""
+def intersect(postings: Postings, terms: tuple[int, ...]) -> DocumentImpacts:
+    """Intersect postings; of each document the smallest impact."""
     first, *others = sorted(terms, key=postings.count)
-    documents, shares = _select(postings, first)
+    documents, shares = _read_postings(postings, first)
     for term in others:
-        its, their = _select(postings, term)
-        is_both = _contain(its, documents)
+        other_documents, other_shares = _read_postings(postings, term)
+        is_both = _is_member(other_documents, documents)
         documents, shares = documents[is_both], shares[is_both]
-        shares = np.minimum(shares, their[its.searchsorted(documents)])
+        shares = np.minimum(shares, other_shares[other_documents.searchsorted(documents)])
     return documents, shares
 
 
-def _select(postings: Postings, term: int) -> Held:
+def _read_postings(postings: Postings, term: int) -> DocumentImpacts:
     documents, shares, fields = postings.holders(term)
-    if len(documents) <= _MANY:
+    if len(documents) <= _MANY_DOCUMENTS:
         return documents, shares
     [short] = (fields & _SHORT_FIELDS).nonzero()
     return documents[short], shares[short]
 
 
-def _contain(
-    documents: Documents, wanted: NDArray[np.unsignedinteger]
-) -> NDArray[np.bool_]:
-    """Return which of the wanted are among documents, which are in order."""
+def _is_member(documents: Documents, candidates: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
     if not len(documents):
-        return np.zeros(len(wanted), np.bool_)
+        return np.zeros(len(candidates), np.bool_)
     # Numbers of another type would make a copy of all documents, again and again.
-    places = documents.searchsorted(wanted.astype(documents.dtype, copy=False))
-    found: NDArray[np.bool_] = documents.take(places, mode="clip") == wanted
+    positions = documents.searchsorted(candidates.astype(documents.dtype, copy=False))
+    found: NDArray[np.bool_] = documents.take(positions, mode="clip") == candidates
     return found

@@ -1,4 +1,13 @@
-"""Rows of different lengths in one array: how an index keeps what it knows."""
+"""The inverted index of the ranked algorithm, in arrays.
+
+An index is built in one pass, and written to files as it is. It is the same for the
+same documents, whether their words were read or taken from another index.
+
+It holds a vocabulary, the terms of each document in their order, and for each term its
+postings: documents, fields, and the impact on each document (BM25F). An impact depends
+on the document alone: lengths are compared with fixed ones, not with averages. So a
+query only adds up stored numbers.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,67 +19,51 @@ from numpy.typing import NDArray
 
 _Number = TypeVar("_Number", bound=np.integer)
 
-_VALUES_AT_ONCE = 2**16  # they and what numpy makes of them fit into a cache
+_VALUES_PER_BATCH = 2**16  # they and what numpy makes of them fit into a cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ragged:
-    """Rows of numbers; never changes."""
+class RaggedArray:
+    """Rows of different lengths in one array. Immutable."""
 
     values: NDArray[np.unsignedinteger]
-    """All rows, one behind the other."""
     ends: NDArray[np.int64]
-    """Where each row begins, and where the last ends."""
+    """Row offsets: the start of each row, and the end of the last."""
 
     def __post_init__(self) -> None:
-        """Refuse ends that would lead outside of the values.
-
-        Raises:
-            ValueError: They do not fit together; a file is damaged.
-        """
-        check(self.values.ndim == self.ends.ndim == 1, "an array has rows of its own")
-        check(self.ends.dtype == np.int64, "ends are of another type")
-        check(len(self.ends) > 0 and self.ends[0] == 0, "the first row is cut")
-        check(self.ends[-1] == len(self.values), "the last row is cut")
-        check(bool((self.ends[1:] >= self.ends[:-1]).all()), "a row ends too early")
+        """Validate; a damaged file is a ValueError."""
+        require_consistent(self.values.ndim == self.ends.ndim == 1, "an array has rows of its own")
+        require_consistent(self.ends.dtype == np.int64, "ends are of another type")
+        require_consistent(len(self.ends) > 0 and self.ends[0] == 0, "the first row is cut")
+        require_consistent(self.ends[-1] == len(self.values), "the last row is cut")
+        require_consistent(bool((self.ends[1:] >= self.ends[:-1]).all()), "a row ends too early")
 
     def __len__(self) -> int:
         return len(self.ends) - 1
 
     @classmethod
-    def of(cls, rows: Sequence[bytes]) -> "Ragged":
-        """Return rows of bytes."""
+    def of(cls, rows: Sequence[bytes]) -> "RaggedArray":
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        return cls(np.frombuffer(b"".join(rows), np.uint8), ends_of(lengths))
+        return cls(np.frombuffer(b"".join(rows), np.uint8), row_offsets(lengths))
 
     @classmethod
-    def join(cls, parts: Sequence["Ragged"]) -> "Ragged":
-        """Return the rows of all parts, of which there is at least one."""
+    def join(cls, parts: Sequence["RaggedArray"]) -> "RaggedArray":
         shifts = np.cumsum([0, *(len(part.values) for part in parts)])
-        ends = [
-            part.ends[1:] + shift for part, shift in zip(parts, shifts, strict=False)
-        ]
+        ends = [part.ends[1:] + shift for part, shift in zip(parts, shifts, strict=False)]
         values = np.concatenate([part.values for part in parts])
         return cls(values, np.concatenate([np.zeros(1, np.int64), *ends]))
 
     def row(self, number: int) -> NDArray[np.unsignedinteger]:
-        """Return one row."""
         return self.values[self.ends[number] : self.ends[number + 1]]
 
-    def arrange(self, others: "Ragged", order: NDArray[np.integer]) -> "Ragged":
-        """Return rows of this and of others in a new order.
-
-        Args:
-            others: Rows of the same kind.
-            order: For each row of the result its number; the others begin where
-                these end. Cheap if most rows keep their neighbours.
-        """
+    def arrange(self, others: "RaggedArray", order: NDArray[np.integer]) -> "RaggedArray":
+        """Select rows of both in a new order; `others` continue the row numbers."""
         lengths = np.concatenate((np.diff(self.ends), np.diff(others.ends)))
-        return Ragged(_join(self, others, order), ends_of(lengths[order]))
+        return RaggedArray(_gather_rows(self, others, order), row_offsets(lengths[order]))
 
 
-def _join(
-    first: Ragged, second: Ragged, order: NDArray[np.integer]
+def _gather_rows(
+    first: RaggedArray, second: RaggedArray, order: NDArray[np.integer]
 ) -> NDArray[np.unsignedinteger]:
     is_cut = (np.diff(order) != 1) | (order[1:] == len(first))
     cuts = [0, *(np.flatnonzero(is_cut) + 1).tolist(), len(order)]
@@ -84,10 +77,10 @@ def _join(
     return np.concatenate(parts)
 
 
-def ends_of(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return where rows of these lengths begin, and where the last ends.
+def row_offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Compute row offsets from row lengths.
 
-    >>> ends_of(np.array([2, 0, 3])).tolist()
+    >>> row_offsets(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]
     """
     ends = np.zeros(len(lengths) + 1, np.int64)
@@ -95,12 +88,10 @@ def ends_of(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
     return ends
 
 
-def expand(
-    starts: NDArray[np.integer], sizes: NDArray[np.integer]
-) -> NDArray[np.int64]:
-    """Return the places of many stretches, one behind the other.
+def expand_ranges(starts: NDArray[np.integer], sizes: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Concatenate ranges, each of a start and a size.
 
-    >>> expand(np.array([7, 2]), np.array([2, 3])).tolist()
+    >>> expand_ranges(np.array([7, 2]), np.array([2, 3])).tolist()
     [7, 8, 2, 3, 4]
     """
     shifts = np.cumsum(sizes, dtype=np.int64)
@@ -108,17 +99,17 @@ def expand(
     # In place: a text of a million characters has half a million words.
     np.subtract(sizes, shifts, out=shifts)
     shifts += starts
-    places = np.repeat(shifts, sizes)
-    places += np.arange(total)
-    return places
+    positions = np.repeat(shifts, sizes)
+    positions += np.arange(total)
+    return positions
 
 
-def drop_repeated(values: NDArray[_Number]) -> NDArray[_Number]:
-    """Return each value once, sorted.
+def unique_sorted(values: NDArray[_Number]) -> NDArray[_Number]:
+    """Sort and remove duplicates.
 
     As `np.unique` does, but that one imports `numpy.ma`: a first answer would wait.
 
-    >>> drop_repeated(np.array([7, 2, 7])).tolist()
+    >>> unique_sorted(np.array([7, 2, 7])).tolist()
     [2, 7]
     """
     ordered = np.sort(values)
@@ -127,22 +118,22 @@ def drop_repeated(values: NDArray[_Number]) -> NDArray[_Number]:
     return ordered[is_first]
 
 
-def translate(
+def map_values(
     values: NDArray[np.unsignedinteger], table: NDArray[np.integer]
 ) -> NDArray[np.uint32]:
-    """Return what the table has for each value; in stretches, for the memory's sake."""
+    """Map values by a table; in chunks, to bound the memory."""
     translated = np.empty(len(values), np.uint32)
-    for start in range(0, len(values), _VALUES_AT_ONCE):
-        some = slice(start, start + _VALUES_AT_ONCE)
+    for start in range(0, len(values), _VALUES_PER_BATCH):
+        some = slice(start, start + _VALUES_PER_BATCH)
         translated[some] = table[values[some]]
     return translated
 
 
-def check(is_right: bool, complaint: str) -> None:  # noqa: FBT001 - reads as a sentence
-    """Raise if arrays do not fit together.
+def require_consistent(is_consistent: bool, complaint: str) -> None:  # noqa: FBT001 - reads as a sentence
+    """Raise if arrays are inconsistent.
 
     Raises:
         ValueError: With the complaint.
     """
-    if not is_right:
+    if not is_consistent:
         raise ValueError(f"This is no index: {complaint}.")

@@ -1,4 +1,4 @@
-"""Which tier confines a run: the strongest that works here and the operator wants."""
+"""Choice of the tier."""
 
 import importlib.util
 import os
@@ -15,22 +15,21 @@ from skills_mcp.config import Scripts
 from skills_mcp.config.values import SandboxDemand
 from skills_mcp.errors import RunnerNotFoundError, SandboxUnavailableError
 from skills_mcp.scripts.execution import (
-    HOLDING,
+    CONFINING_TIERS,
     Grants,
     PreparedCommand,
     ProcessLimits,
     SandboxName,
 )
 from skills_mcp.scripts.sandbox import programs
-from skills_mcp.scripts.sandbox.seatbelt import SANDBOX_EXEC, derive_seatbelt
+from skills_mcp.scripts.sandbox.seatbelt import SANDBOX_EXEC, derive_seatbelt_prefix
 from skills_mcp.scripts.sandbox.tiers import (
     BUBBLEWRAP,
-    derive_landlock,
-    prepare_bubblewrap,
+    derive_landlock_prefix,
+    prepare_bubblewrap_prefix,
 )
 
 Tier = Callable[[Grants], tuple[str, ...]]
-"""Returns the words that stand before those of a command."""
 
 _PROBE_SECONDS = 20  # a hundred times what the slowest tier takes on a busy machine
 _PROBE = 'read -r _ < "$1" && ! read -r _ < "$2" && echo held'
@@ -39,36 +38,27 @@ _MAX_FAULT_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which tier a run would get, and why not a stronger one."""
+    """Selected tier, with the faults of stronger ones."""
 
     name: SandboxName
     missing: tuple[str, ...] = ()
-    """Why each stronger tier does not work, in a few words each."""
     refusal: str = ""
-    """Why no script runs: the operator requires a tier that holds. Else empty."""
+    """Reason for refusing every run: a required sandbox is missing. Else empty."""
 
     @property
     def confines(self) -> bool:
-        """Whether it keeps a run away from what it was not granted."""
-        return self.name in HOLDING
+        return self.name in CONFINING_TIERS
 
 
 class Sandbox:
-    """The sandbox of this machine, probed once, with the first run.  Thread-safe."""
+    """Sandbox of this machine, probed once, with the first run.  Thread-safe."""
 
     def __init__(
         self,
         home: Path,
         search_path: str,
-        offered: Sequence[SandboxName] = HOLDING,
+        offered: Sequence[SandboxName] = CONFINING_TIERS,
     ) -> None:
-        """Store what the probes need.
-
-        Args:
-            home: The user's home; never opened as a whole.
-            search_path: Where `bwrap` is looked for, as in PATH.
-            offered: The tiers to probe.
-        """
         self._home = home
         self._search_path = search_path
         self._offered = offered
@@ -77,45 +67,36 @@ class Sandbox:
         self._tiers: dict[SandboxName, Tier] = {}
 
     def choose(self, demand: SandboxDemand) -> Choice:
-        """Return the tier that runs get.  Blocking, the first time.
+        """Tier of the runs.  Blocking, the first time.
 
         Raises:
-            SandboxUnavailableError: `demand` is `required`, and no tier works here;
-                or the files of a probe cannot be written.
+            SandboxUnavailableError: `demand` is `required`, and no tier works here; or
+            the
+                files of a probe cannot be written.
         """
         if demand == "off":
             return Choice("none")
-        with self._lock, _refusing():
+        with self._lock, _translate_file_errors():
             self._best = best = self._best or self._probe()
         if demand == "required" and not best.confines:
             raise SandboxUnavailableError(
                 "This machine has no sandbox that works, and the operator requires "
-                f"one (scripts.sandbox). {_explain(best)} With best_effort, scripts "
+                f"one (scripts.sandbox). {_explain_faults(best)} With best_effort, scripts "
                 "run and are not confined."
             )
         return best
 
-    def wrap(
-        self, command: PreparedCommand, grants: Grants, rules: Scripts
-    ) -> PreparedCommand:
-        """Return the command inside the sandbox, with its limits.  Blocking.
-
-        The program is looked for in the PATH of the command's own environment.
-
-        Args:
-            command: The command without a sandbox and without limits.
-            grants: What it may reach.
-            rules: The operator's tier, limits and further readable paths.
+    def wrap(self, command: PreparedCommand, grants: Grants, rules: Scripts) -> PreparedCommand:
+        """Add sandbox and limits to a command, resolved in its own PATH.  Blocking.
 
         Raises:
-            SandboxUnavailableError: The operator requires a sandbox that holds, and
-                none works here; or its files cannot be written.
-            RunnerNotFoundError: The program is not installed, or names an
-                interpreter that is not.
+            SandboxUnavailableError: A required sandbox does not work here, or its files
+                cannot be written.
+            RunnerNotFoundError: The program or its interpreter is not installed.
         """
         search_path = command.environment.get("PATH", "")
-        program = programs.require_program(command.words[0], search_path)
-        if fault := programs.find_start_fault(program, search_path):
+        program = programs.require_executable(command.words[0], search_path)
+        if fault := programs.find_shebang_fault(program, search_path):
             raise RunnerNotFoundError(
                 f"{command.words[0]!r} cannot be started: {fault}. The operator can "
                 "repair it, or configure another program."
@@ -126,17 +107,17 @@ class Sandbox:
             return replace(command, words=words, sandbox="none", limits=None)
         if choice.confines:
             own = programs.find_program_folders(program, search_path, self._home)
-            named = (expand_home(path, self._home) for path in rules.readable)
+            named = (expand_home_folder(path, self._home) for path in rules.readable)
             existing = (path.resolve() for path in named if path.exists())
             grants = replace(
                 grants,
                 readable=(*grants.readable, *own, *existing),
                 home_bytes=rules.max_file_bytes,
             )
-            with _refusing():
+            with _translate_file_errors():
                 words = (*self._tiers[choice.name](grants), *words)
             readable = (*grants.readable, *grants.writable)
-            search_path = programs.keep_readable(search_path, readable)
+            search_path = programs.filter_search_path(search_path, readable)
         return replace(
             command,
             words=words,
@@ -150,7 +131,7 @@ class Sandbox:
         for name, tier in self._find_tiers():
             if name not in self._offered:
                 continue
-            fault = find_fault(tier) if tier else "it is not installed"
+            fault = probe_tier(tier) if tier else "it is not installed"
             if tier and not fault:
                 self._tiers[name] = tier
                 return Choice(name, tuple(missing))
@@ -160,17 +141,16 @@ class Sandbox:
 
     def _find_tiers(self) -> Iterator[tuple[SandboxName, Tier | None]]:
         if SANDBOX_EXEC.exists():  # then the kernel has nothing else
-            yield "seatbelt", derive_seatbelt
+            yield "seatbelt", derive_seatbelt_prefix
             return
-        bwrap = programs.find_program(BUBBLEWRAP, self._search_path)
-        found = partial(prepare_bubblewrap, bwrap) if bwrap else None
+        bwrap = programs.find_executable(BUBBLEWRAP, self._search_path)
+        found = partial(prepare_bubblewrap_prefix, bwrap) if bwrap else None
         yield "bubblewrap", found
         # Only where a kernel has it is there a descriptor that does nothing but name.
-        yield "landlock", derive_landlock if hasattr(os, "O_PATH") else None
+        yield "landlock", derive_landlock_prefix if hasattr(os, "O_PATH") else None
 
 
-def _explain(best: Choice) -> str:
-    """Return why no tier holds here, and what to do about it."""
+def _explain_faults(best: Choice) -> str:
     faults = f"{'; '.join(best.missing)}. " if best.missing else ""
     if SANDBOX_EXEC.exists():
         return (
@@ -183,8 +163,7 @@ def _explain(best: Choice) -> str:
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
-    """Refuse a run for which the files of the sandbox cannot be written."""
+def _translate_file_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -202,21 +181,21 @@ def _derive_limits(rules: Scripts) -> ProcessLimits:
     )
 
 
-def expand_home(path: str, home: Path) -> Path:
-    """Return a path that an operator has written, with `~` for the home.
+def expand_home_folder(path: str, home: Path) -> Path:
+    """Expand `~` in an operator's path.
 
-    >>> str(expand_home("~/src", Path("/home/ada")))
+    >>> str(expand_home_folder("~/src", Path("/home/ada")))
     '/home/ada/src'
     """
     first, _, rest = path.partition("/")
     return home / rest if first == "~" else Path(path)
 
 
-def find_fault(tier: Tier) -> str:
-    """Return why a tier does not work on this machine, or "".  Blocking.
+def probe_tier(tier: Tier) -> str:
+    """Probe a tier by running it once; the fault, or "".  Blocking.
 
-    The tier is run once.  It has to let a granted file be read and keep another one
-    away: a program that is called bwrap and only starts its arguments does not pass.
+    It must allow a granted file and deny another: a program called bwrap and merely
+    starting its arguments does not pass.
     """
     with tempfile.TemporaryDirectory(prefix="skills-mcp-probe-") as name:
         folder = Path(name).resolve()

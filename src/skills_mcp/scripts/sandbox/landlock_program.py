@@ -1,9 +1,10 @@
-"""A program that confines itself with Landlock and seccomp, then runs its arguments.
+"""Program confining itself with Landlock and seccomp, then executing its arguments.
 
     python -I -S landlock_program.py '{"readable": [], …}' -- /bin/program argument …
 
 It imports nothing of this package, because it is started for each run.  If a step
 fails, no program is run, and the exit code is 125.
+
 Source: landlock(7) and seccomp(2); the numbers are those of the kernel's headers.
 """
 
@@ -18,10 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 FAILED = 125
-"""The exit code of env, timeout and docker when they fail themselves."""
+"""Exit code of env, timeout and docker for their own failures."""
 
 OLDEST_ABI = 3
-"""Linux 6.2. Before it, any file could be emptied that the account may write."""
+"""Linux 6.2. Before it, any file writable by the account could be truncated."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_SECCOMP = 22
@@ -29,7 +30,7 @@ _PR_CAPBSET_DROP = 24
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # on every architecture
 
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, list a folder
-_OF_A_FILE = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14  # … write, truncate; no device's ioctl
+_FILE_RIGHTS = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14  # … write, truncate; no device's ioctl
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _IOCTL_DEVICE = 1 << 15
 _FS_BITS = {3: 15, 4: 15, 5: 16}  # how many rights there are; 16 in all that follow
@@ -40,21 +41,21 @@ _TCP_ABI, _SCOPED_ABI = 4, 6
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(arguments: Sequence[str]) -> NoReturn:
-    """Confine this process, and become the program.
+def run_confined(arguments: Sequence[str]) -> NoReturn:
+    """Confine this process, and execute the program.
 
     Raises:
         OSError: This system cannot confine it, or there is no such program.
     """
-    orders, separator, *words = arguments
+    encoded_grants, separator, *words = arguments
     if separator != "--" or not words:
         raise OSError(errno.EINVAL, "no program")
-    grants = json.loads(orders)
+    grants = json.loads(encoded_grants)
     for capability in range(64):  # only root has any; no more than bubblewrap leaves
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-    restrict(grants)
-    filter_calls(has_network=grants["network"])
+    restrict_paths(grants)
+    install_call_filter(has_network=grants["network"])
     # Git fails on a settings file that exists and may not be read: no tier opens
     # /etc/gitconfig.
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
@@ -62,8 +63,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     os.execv(words[0], words)  # noqa: S606 - there is no shell on purpose
 
 
-def restrict(grants: Mapping[str, Any]) -> None:
-    """Give up, for good, the right to reach any other places than those."""
+def restrict_paths(grants: Mapping[str, Any]) -> None:
+    """Irrevocably drop access to all other paths."""
     abi = _call(_CREATE_RULESET, None, 0, 1)
     if abi < OLDEST_ABI:
         raise OSError(errno.ENOSYS, f"Landlock {OLDEST_ABI} is needed, here is {abi}")
@@ -75,38 +76,32 @@ def restrict(grants: Mapping[str, Any]) -> None:
         attributes += struct.pack("Q", _SCOPED)
     ruleset = _call(_CREATE_RULESET, attributes, len(attributes), 0)
     for path in grants["readable"]:
-        _allow(ruleset, path, _READ & handled)
+        _allow_path(ruleset, path, _READ & handled)
     for path in grants["writable"]:
-        _allow(ruleset, path, handled & ~_MAKE_DEVICES & ~_IOCTL_DEVICE)
+        _allow_path(ruleset, path, handled & ~_MAKE_DEVICES & ~_IOCTL_DEVICE)
     _call(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
 
-def _allow(ruleset: int, path: str, rights: int) -> None:
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+def _allow_path(ruleset: int, path: str, rights: int) -> None:
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        if not stat.S_ISDIR(os.fstat(place).st_mode):
-            rights &= _OF_A_FILE
-        _call(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, place), 0)
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _FILE_RIGHTS
+        _call(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, descriptor), 0)
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 class _Calls(NamedTuple):
-    """The numbers of a machine's system calls."""
-
     architecture: int
-    """AUDIT_ARCH."""
     inspected: tuple[int, ...]
-    """Those of `_INSPECTED`, in its order."""
     shared: tuple[int, ...]
-    """System V and POSIX messages, semaphores and shared memory."""
     outside: tuple[int, ...]
-    """On other processes, and on files that Landlock does not keep away."""
+    """On other processes, and on files not covered by Landlock."""
     attributes: tuple[int, ...]
-    """Extended attributes of files, for which Landlock has no right."""
+    """Extended attributes of files: Landlock has no right for them."""
     refused: tuple[int, ...]
-    """Needed by no run."""
 
 
 # Landlock does not cover UDP, sockets with a path, tracing, shared memory, or what is
@@ -118,7 +113,7 @@ _INSPECTED = (
     *("prlimit", "sched_setaffinity", "sched_setscheduler", "sched_setparam"),
     *("sched_setattr", "migrate_pages", "move_pages"),
 )
-_OF_A_PROCESS = _INSPECTED[7:]
+_PROCESS_CALLS = _INSPECTED[7:]
 """Their first argument is a process; 0 is the caller."""
 
 _MACHINES = {
@@ -167,130 +162,123 @@ _ALLOW = 0x7FFF0000
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # places in seccomp_data
 
 
-def filter_calls(*, has_network: bool) -> None:
-    """Refuse the system calls that would get around Landlock."""
-    code = compose_filter(
-        os.uname().machine, has_network=has_network, has_namespaces=False
-    )
+def install_call_filter(*, has_network: bool) -> None:
+    code = compose_call_filter(os.uname().machine, has_network=has_network, has_namespaces=False)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HP", len(code) // 8, ctypes.addressof(buffer))
     _check(_libc.prctl(_PR_SET_SECCOMP, 2, program, 0, 0), "seccomp")
 
 
-def compose_filter(machine: str, *, has_network: bool, has_namespaces: bool) -> bytes:
-    """Return the instructions of a filter, 8 bytes each.
+def compose_call_filter(machine: str, *, has_network: bool, has_namespaces: bool) -> bytes:
+    """BPF instructions of the seccomp filter, 8 bytes each.
 
     A filter does not see the path of a socket, so it cannot tell a socket of the run
-    from one that leads to a program of the user. With a network there are therefore no
-    Unix sockets but pairs; without one, a run can listen and connect to nothing.
-    Sockets of no other kind exist: those of virtual machines (AF_VSOCK) lead out of
-    each namespace.
-
-    Args:
-        machine: As in uname(2).
-        has_network: Whether the run may open connections.
-        has_namespaces: Whether it has processes, memory, messages and a network of its
-            own, so that it cannot reach those of others.
+    from
+    one of another program of the user. With a network there are therefore no Unix
+    sockets
+    but pairs; without one, a run can listen and connect to nothing. Other socket
+    families
+    do not exist: those of virtual machines (AF_VSOCK) leave each namespace.
 
     Raises:
-        NotImplementedError: The numbers of this machine's calls are not known.
+        NotImplementedError: The call numbers of this architecture are unknown.
     """
     if machine not in _MACHINES:
         raise NotImplementedError(f"no filter of system calls for {machine}")
-    steps = _compose(machine, has_network=has_network, has_namespaces=has_namespaces)
+    steps = _compose_instructions(machine, has_network=has_network, has_namespaces=has_namespaces)
     return b"".join(steps)
 
 
-def _compose(
+def _compose_instructions(
     machine: str, *, has_network: bool, has_namespaces: bool
 ) -> Iterator[bytes]:
     known = _MACHINES[machine]
     calls = dict(zip(_INSPECTED, known.inspected, strict=True))
-    yield _step(_LOAD, _ARCHITECTURE)
+    yield _instruction(_LOAD, _ARCHITECTURE)
     yield from _refuse_unless((known.architecture,), errno.ENOSYS)
-    yield _step(_LOAD, _NUMBER)
+    yield _instruction(_LOAD, _NUMBER)
     yield from _refuse_if(_AT_LEAST, _X32, errno.ENOSYS)
     yield from _refuse_if(_EQUAL, calls["clone3"], errno.ENOSYS)  # libc takes clone
     for number in known.refused:
         yield from _refuse_if(_EQUAL, number, errno.EPERM)
-    yield from _inspect(calls["clone"], _first_has(_CLONE_NEWUSER))
+    yield from _inspect_call(calls["clone"], _first_has(_CLONE_NEWUSER))
     if not has_namespaces:
-        yield from _keep_to_itself(known, calls)
+        yield from _isolate_process(known, calls)
     if not has_network:
         yield from _refuse_if(_EQUAL, calls["connect"], errno.EACCES)
     families = _INTERNET if has_network else (_AF_UNIX,)
     if has_namespaces:  # without a network, theirs leads nowhere
         families = tuple(sorted({*families, *_INTERNET}))
     streams = (*_first_is_one_of((_AF_UNIX,), errno.EACCES), *_second_is_stream())
-    yield from _inspect(calls["socketpair"], streams)
-    yield from _inspect(calls["socket"], _is_socket_of(families))
-    yield _step(_RETURN, _ALLOW)
+    yield from _inspect_call(calls["socketpair"], streams)
+    yield from _inspect_call(calls["socket"], _is_socket_of(families))
+    yield _instruction(_RETURN, _ALLOW)
 
 
-def _keep_to_itself(known: _Calls, calls: Mapping[str, int]) -> Iterator[bytes]:
-    """Yield steps that refuse what acts on other processes and on their files."""
+def _isolate_process(known: _Calls, calls: Mapping[str, int]) -> Iterator[bytes]:
+    """Refuse calls on other processes and their files."""
     for number in (*known.shared, *known.outside):
         yield from _refuse_if(_EQUAL, number, errno.EPERM)
     for number in known.attributes:  # programs that copy files go on without them
         yield from _refuse_if(_EQUAL, number, errno.EOPNOTSUPP)
-    for name in _OF_A_PROCESS:
-        yield from _inspect(calls[name], _first_is_one_of((0,), errno.EPERM))
+    for name in _PROCESS_CALLS:
+        yield from _inspect_call(calls[name], _first_is_one_of((0,), errno.EPERM))
     kinds = {"setpriority": _PRIO_PROCESS, "ioprio_set": _IOPRIO_WHO_PROCESS}
     for name, process in kinds.items():
-        itself = (_step(_LOAD, _SECOND), *_refuse_unless((0,), errno.EPERM))
+        itself = (_instruction(_LOAD, _SECOND), *_refuse_unless((0,), errno.EPERM))
         first = _first_is_one_of((process,), errno.EPERM)
-        yield from _inspect(calls[name], (*first, *itself))
+        yield from _inspect_call(calls[name], (*first, *itself))
 
 
 def _is_socket_of(families: tuple[int, ...]) -> tuple[bytes, ...]:
-    """Return steps that refuse other families, and Unix sockets but streams.
+    """Refuse other families, and Unix sockets but streams.
 
     A datagram can be sent to a path without a connection.
     """
     unix = _second_is_stream()
-    skip = _step(_EQUAL, _AF_UNIX, 0, len(unix))
+    skip = _instruction(_EQUAL, _AF_UNIX, 0, len(unix))
     return (*_first_is_one_of(families, errno.EACCES), skip, *unix)
 
 
 def _first_has(bit: int) -> tuple[bytes, ...]:
-    return (_step(_LOAD, _FIRST), *_refuse_if(_ANY_BIT, bit, errno.EPERM))
+    return (_instruction(_LOAD, _FIRST), *_refuse_if(_ANY_BIT, bit, errno.EPERM))
 
 
 def _first_is_one_of(values: tuple[int, ...], code: int) -> tuple[bytes, ...]:
-    return (_step(_LOAD, _FIRST), *_refuse_unless(values, code))
+    return (_instruction(_LOAD, _FIRST), *_refuse_unless(values, code))
 
 
 def _second_is_stream() -> tuple[bytes, ...]:
-    masked = (_step(_LOAD, _SECOND), _step(_MASK, _SOCK_TYPE))
+    masked = (_instruction(_LOAD, _SECOND), _instruction(_MASK, _SOCK_TYPE))
     return (*masked, *_refuse_unless((_SOCK_STREAM,), errno.EACCES))
 
 
-def _inspect(number: int, steps: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """Return steps that inspect the arguments of one call, and skip other calls."""
-    steps = (*steps, _step(_RETURN, _ALLOW))
-    return (_step(_EQUAL, number, 0, len(steps)), *steps)
+def _inspect_call(number: int, steps: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Inspect the arguments of one call; skip other calls."""
+    steps = (*steps, _instruction(_RETURN, _ALLOW))
+    return (_instruction(_EQUAL, number, 0, len(steps)), *steps)
 
 
 def _refuse_if(test: int, value: int, code: int) -> tuple[bytes, ...]:
-    return (_step(test, value, 0, 1), _step(_RETURN, 0x00050000 | code))
+    return (_instruction(test, value, 0, 1), _instruction(_RETURN, 0x00050000 | code))
 
 
 def _refuse_unless(values: tuple[int, ...], code: int) -> tuple[bytes, ...]:
-    refusal = _step(_RETURN, 0x00050000 | code)
+    refusal = _instruction(_RETURN, 0x00050000 | code)
     # The first that is equal jumps over those that follow and over the refusal.
-    places = enumerate(values)
-    tests = [_step(_EQUAL, value, len(values) - n) for n, value in places]
+    numbered = enumerate(values)
+    tests = [_instruction(_EQUAL, value, len(values) - n) for n, value in numbered]
     return (*tests, refusal)
 
 
-def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("HBBI", code, if_true, if_false, value)
 
 
 def _call(number: int, *arguments: int | bytes | None) -> int:
     # A plain int would be passed with 32 bits, and the kernel reads 64.
-    given = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    return _check(_libc.syscall(ctypes.c_long(number), *given), "Landlock")
+    parameters = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    return _check(_libc.syscall(ctypes.c_long(number), *parameters), "Landlock")
 
 
 def _check(result: int, what: str) -> int:
@@ -302,7 +290,7 @@ def _check(result: int, what: str) -> int:
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1:])
+        run_confined(sys.argv[1:])
     except (OSError, ValueError, KeyError, NotImplementedError) as problem:
         sys.stderr.write(f"[skills-mcp] sandbox: {problem}\n")
     sys.exit(FAILED)

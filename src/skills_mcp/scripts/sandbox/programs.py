@@ -1,8 +1,17 @@
-"""Which files a program needs to start: the system's, its own, and its interpreter.
+"""Sandbox of a run: bubblewrap, Landlock, Seatbelt, plain limits, or none.
 
-Rule: a home is never opened as a whole.  People keep interpreters there (pyenv, nvm,
-uv, virtual environments), so of the folder around a program only those parts are
-opened in which such tools keep programs and libraries.
+Every tier is a command prefix, so the runner is independent of tiers.  The strongest
+working tier is found by running each once.  A tier breaking later is an error, never a
+silent step down to a weaker one.
+
+Bubblewrap gives a run namespaces for files, processes, users and the network; a seccomp
+filter removes resources outside of namespaces: kernel keyrings, sockets of virtual
+machines, and sockets in visible folders.  Source: bwrap(1); versions before 0.8 lack
+`--disable-userns`, so their probe fails.  Landlock needs no privilege, and no namespace
+forbidden by a container.  Seatbelt is macOS's `sandbox-exec`.
+
+Rule: a home is never granted as a whole.  People keep interpreters there (pyenv, nvm,
+uv, virtual environments), so only known parts of an installation prefix are granted.
 """
 
 import os
@@ -12,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from skills_mcp.errors import RunnerNotFoundError
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import abbreviate_value
 
 _SYSTEM_FOLDERS = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
@@ -25,7 +34,6 @@ _SYSTEM_FOLDERS = (
     *("/opt/homebrew/libexec", "/opt/homebrew/share", "/opt/homebrew/include"),
     *("/opt/homebrew/opt", "/opt/homebrew/Cellar", "/opt/homebrew/Frameworks"),
 )
-"""Where distributions keep programs and their libraries."""
 
 _SYSTEM_SETTINGS = (
     # The loader, and which of several programs a name means.
@@ -39,7 +47,7 @@ _SYSTEM_SETTINGS = (
     *("os-release", "mime.types", "magic", "terminfo", "fonts", "perl"),
     "java-*-openjdk",  # a part of the program, which only Debian keeps here
 )
-"""The part of /etc that holds neither keys nor passwords."""
+"""Parts of /etc without keys and passwords."""
 
 _PROGRAM_PARTS = (
     *("bin", "sbin", "lib", "lib32", "lib64", "libexec", "include", "share", "ssl"),
@@ -50,7 +58,7 @@ _PROGRAM_PARTS = (
     # A framework of macOS: its library, and the program that a Python starts as.
     *("Python", "Resources"),
 )
-"""What is opened of the folder above `bin`: never the folder itself."""
+"""Granted parts of an installation prefix: never the prefix itself."""
 
 _PROGRAM_FOLDERS = ("bin", "sbin", "shims", "Scripts")
 _SHARED_FOLDERS = (".local", ".config", ".cache")  # of a home: all programs use them
@@ -61,12 +69,10 @@ _BY_ENV = re.compile(r"\S*/env(?:[ \t]+-S)?[ \t]+(?P<name>[^\s=-][^\s=]*)(?:\s|$
 
 
 def find_system_folders() -> Iterator[Path]:
-    """Yield the folders of the system that exist; some may be links."""
     return (folder for folder in map(Path, _SYSTEM_FOLDERS) if folder.exists())
 
 
 def find_system_files() -> Iterator[Path]:
-    """Yield the files and folders of /etc that programs read and that exist."""
     etc = Path("/etc")
     return (f for name in _SYSTEM_SETTINGS for f in etc.glob(name) if f.exists())
 
@@ -75,19 +81,18 @@ def _is_in_system(path: Path) -> bool:
     return any(path.is_relative_to(folder) for folder in _SYSTEM_FOLDERS)
 
 
-def find_program(name: str, search_path: str) -> Path | None:
-    """Return the absolute path of a program, links included."""
+def find_executable(name: str, search_path: str) -> Path | None:
     found = shutil.which(name, path=search_path)
     return Path(os.path.abspath(found)) if found else None  # noqa: PTH100 - links stay
 
 
-def require_program(name: str, search_path: str) -> Path:
-    """Return the absolute path of a program, links included.
+def require_executable(name: str, search_path: str) -> Path:
+    """Absolute path of a program, links not resolved.
 
     Raises:
         RunnerNotFoundError: No program in `search_path` has this name.
     """
-    found = find_program(name, search_path)
+    found = find_executable(name, search_path)
     if found is None:
         raise RunnerNotFoundError(
             f"{name!r} is not installed on this machine, or not in PATH. The operator "
@@ -96,40 +101,30 @@ def require_program(name: str, search_path: str) -> Path:
     return found
 
 
-def find_start_fault(program: Path, search_path: str) -> str:
-    """Return why the first line of a program keeps it from starting, or "".
-
-    Without this the system says "No such file" about a program that exists, and inside
-    a sandbox it says so in the sandbox's words.
-
-    Args:
-        program: Its absolute path.
-        search_path: Where `env` looks.
-    """
+def find_shebang_fault(program: Path, search_path: str) -> str:
+    """Fault in a shebang line, or ""; the system blames the wrong file."""
     line = _read_interpreter_line(program)
     if line is None:
         return ""
     if line.endswith("\r"):
         return "its first line ends with CR LF, as on Windows"
     by_env = _BY_ENV.match(line)
-    if by_env and find_program(by_env["name"], search_path) is None:
-        return f"its first line names {shorten(by_env['name'])}, which is not in PATH"
+    if by_env and find_executable(by_env["name"], search_path) is None:
+        return f"its first line names {abbreviate_value(by_env['name'])}, which is not in PATH"
     interpreter = (line.split(maxsplit=1) or [""])[0]
     if not Path(interpreter).is_file():
-        return f"its first line names {shorten(interpreter)}, which is not there"
+        return f"its first line names {abbreviate_value(interpreter)}, which is not there"
     return ""
 
 
 def _find_interpreter(program: Path, search_path: str) -> Path | None:
-    """Return the program that the first line of a script names, if it exists."""
     line = _read_interpreter_line(program) or ""
     by_env = _BY_ENV.match(line)
     words = [by_env["name"]] if by_env else line.split(maxsplit=1)
-    return find_program(words[0], search_path) if words else None
+    return find_executable(words[0], search_path) if words else None
 
 
 def _read_interpreter_line(program: Path) -> str | None:
-    """Return what follows `#!` in the first line of a script."""
     try:
         with program.open("rb") as handle:
             line, _, _ = handle.read(_MAX_FIRST_LINE_BYTES).partition(b"\n")
@@ -141,22 +136,15 @@ def _read_interpreter_line(program: Path) -> str | None:
 
 
 def find_program_folders(program: Path, search_path: str, home: Path) -> Iterator[Path]:
-    """Yield what has to be readable, outside of the system, to start a program.
-
-    Args:
-        program: Its absolute path.
-        search_path: Where the interpreter is looked for that its first line names.
-        home: The user's home.
-    """
+    """Paths outside of the system needed to start a program."""
     interpreter = _find_interpreter(program, search_path)
     for path in filter(None, (program, interpreter)):
-        for step in _follow(path):
+        for step in _follow_links(path):
             if not _is_in_system(step):
-                yield from _find_parts(step, home)
+                yield from _find_installation(step, home)
 
 
-def _follow(path: Path) -> Iterator[Path]:
-    """Yield a path and what it is a link to, link by link."""
+def _follow_links(path: Path) -> Iterator[Path]:
     yield path
     for _ in range(_MAX_LINKS):
         if not path.is_symlink():
@@ -166,8 +154,7 @@ def _follow(path: Path) -> Iterator[Path]:
     yield Path(os.path.realpath(path))
 
 
-def _find_parts(program: Path, home: Path) -> Iterator[Path]:
-    """Yield the parts of what was installed together with a program."""
+def _find_installation(program: Path, home: Path) -> Iterator[Path]:
     top = program.parent.parent
     real = top.resolve()  # a home may be a link, and is given without
     is_shared = home.is_relative_to(real) or real in map(home.joinpath, _SHARED_FOLDERS)
@@ -177,16 +164,8 @@ def _find_parts(program: Path, home: Path) -> Iterator[Path]:
         yield from (top / part for part in _PROGRAM_PARTS if (top / part).exists())
 
 
-def keep_readable(search_path: str, readable: Sequence[Path]) -> str:
-    """Return the folders of a PATH of which a run can read at least a part.
-
-    Landlock lets a run find a program that it may not start, and then nothing looks
-    for the next one of that name.
-
-    Args:
-        search_path: As in PATH.
-        readable: What can be read besides the system.
-    """
+def filter_search_path(search_path: str, readable: Sequence[Path]) -> str:
+    """Entries of a PATH readable in part: Landlock stops at unstartable programs."""
     folders = search_path.split(os.pathsep)
     return os.pathsep.join(f for f in folders if _is_readable(f, readable))
 
@@ -194,8 +173,6 @@ def keep_readable(search_path: str, readable: Sequence[Path]) -> str:
 def _is_readable(folder: str, readable: Sequence[Path]) -> bool:
     path, real = Path(folder), Path(os.path.realpath(folder))
     return _is_in_system(real) or any(
-        path.is_relative_to(place)
-        or real.is_relative_to(place)
-        or place.is_relative_to(path)
-        for place in readable
+        path.is_relative_to(granted) or real.is_relative_to(granted) or granted.is_relative_to(path)
+        for granted in readable
     )

@@ -1,13 +1,4 @@
-"""The profile of Seatbelt, the sandbox of macOS, and the words before a command.
-
-`sandbox-exec` is a part of macOS.  It gives up everything that a profile does not
-allow, and becomes the command; every child keeps the profile.
-
-Rule: no path is a part of the profile.  Each is a parameter (`-DNAME=path`), so no
-character in a name can end a rule.  The kernel compares paths without links, and of two
-rules the last one holds.
-Source: sandbox-exec(1), and Apple's own profiles in /System/Library/Sandbox/Profiles.
-"""
+"""Seatbelt tier."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -17,13 +8,13 @@ from skills_mcp.scripts.execution import Grants
 from skills_mcp.scripts.sandbox.programs import find_system_files, find_system_folders
 
 SANDBOX_EXEC = Path("/usr/bin/sandbox-exec")
-"""Never looked for in PATH, where anyone could put another one."""
+"""Never resolved in PATH, open to replacement."""
 
-_HOME = "HOME"
+_HOME_PARAMETER = "HOME"
 
 # The services of launchd that start programs, hold keys or read settings stay closed:
 # one of them would do outside what is forbidden inside.
-_BASE = """\
+_BASE_PROFILE = """\
 (version 1)
 (deny default)
 (deny process-info*)
@@ -74,7 +65,7 @@ _BASE = """\
 (allow file-read* (subpath "/private/var/db/timezone"))
 """
 
-_NETWORK = """
+_NETWORK_RULES = """
 ; Addresses of the internet, their names and certificates. The keychain stays closed.
 (allow network-outbound (remote ip))
 (allow network-inbound (local ip))
@@ -93,66 +84,65 @@ _NETWORK = """
 """
 
 # A second name of a file would lie where writing is allowed.
-_LAST = "\n(deny file-link)\n"
+_FINAL_RULES = "\n(deny file-link)\n"
 
 
-def derive_seatbelt(grants: Grants) -> tuple[str, ...]:
-    """Return the words that stand before those of a command."""
-    system = _without_links((*find_system_folders(), *find_system_files()))
-    readable = _without_links(grants.readable)
-    writable = _without_links(grants.writable)
-    places = {
-        **_name("SYSTEM", system),
-        **_name("READABLE", readable),
-        **_name("WRITABLE", writable),
-        _HOME: os.path.realpath(grants.home),
+def derive_seatbelt_prefix(grants: Grants) -> tuple[str, ...]:
+    system = _resolve_all((*find_system_folders(), *find_system_files()))
+    readable = _resolve_all(grants.readable)
+    writable = _resolve_all(grants.writable)
+    parameters = {
+        **_name_parameters("SYSTEM", system),
+        **_name_parameters("READABLE", readable),
+        **_name_parameters("WRITABLE", writable),
+        _HOME_PARAMETER: os.path.realpath(grants.home),
     }
-    given = (f"-D{name}={path}" for name, path in places.items())
-    profile = compose_profile(places, has_network=grants.network)
-    return (str(SANDBOX_EXEC), "-p", profile, *given, "--")
+    definitions = (f"-D{name}={path}" for name, path in parameters.items())
+    profile = compose_seatbelt_profile(parameters, has_network=grants.network)
+    return (str(SANDBOX_EXEC), "-p", profile, *definitions, "--")
 
 
-def compose_profile(places: dict[str, str], *, has_network: bool) -> str:
-    """Return the text of a profile, in which the places have their names only.
+def compose_seatbelt_profile(paths: dict[str, str], *, has_network: bool) -> str:
+    """Seatbelt profile of a run.
 
-    Args:
-        places: Paths by the names of their parameters, as `derive_seatbelt` has them.
-        has_network: Whether there is a network.
+    No path is a part of the profile.  Each is a parameter (`-DNAME=path`), so no
+    character
+    in a name can end a rule.  The kernel compares paths without links, and the last
+    matching rule wins.  Source: Apple's own profiles in
+    /System/Library/Sandbox/Profiles.
     """
-    rules = "\n".join(_compose_rules(places))
-    return f"{_BASE}{_NETWORK if has_network else ''}\n{rules}\n{_LAST}"
+    rules = "\n".join(_compose_rules(paths))
+    return f"{_BASE_PROFILE}{_NETWORK_RULES if has_network else ''}\n{rules}\n{_FINAL_RULES}"
 
 
-def _compose_rules(places: dict[str, str]) -> Iterator[str]:
-    """Yield the rules for the places, the deciding ones last."""
-    readable = [name for name in places if name.startswith(("SYSTEM", "READABLE"))]
-    writable = [name for name in places if name.startswith("WRITABLE")]
+def _compose_rules(paths: dict[str, str]) -> Iterator[str]:
+    readable = [name for name in paths if name.startswith(("SYSTEM", "READABLE"))]
+    writable = [name for name in paths if name.startswith("WRITABLE")]
     for name in readable:
-        yield f"(allow file-read* {_below(name)})"
+        yield f"(allow file-read* {_subpath_filter(name)})"
     for name in writable:
-        yield f"(allow file-read* file-write* {_below(name)})"
+        yield f"(allow file-read* file-write* {_subpath_filter(name)})"
     for inner in readable:
         # What is granted for reading stays as it is in a folder to write into.
-        if any(_is_below(places[inner], places[outer]) for outer in writable):
-            yield f"(deny file-write* {_below(inner)})"
-    yield f"(allow file-read* file-write* {_below(_HOME)})"
+        if any(_is_inside(paths[inner], paths[outer]) for outer in writable):
+            yield f"(deny file-write* {_subpath_filter(inner)})"
+    yield f"(allow file-read* file-write* {_subpath_filter(_HOME_PARAMETER)})"
     # The only sockets with a path.
-    yield f"(allow network-bind (local unix-socket {_below(_HOME)}))"
-    yield f"(allow network-outbound (remote unix-socket {_below(_HOME)}))"
+    yield f"(allow network-bind (local unix-socket {_subpath_filter(_HOME_PARAMETER)}))"
+    yield f"(allow network-outbound (remote unix-socket {_subpath_filter(_HOME_PARAMETER)}))"
 
 
-def _below(name: str) -> str:
-    """Return the filter of a file, or of a folder and all that lies in it."""
+def _subpath_filter(name: str) -> str:
     return f'(subpath (param "{name}"))'
 
 
-def _is_below(path: str, folder: str) -> bool:
+def _is_inside(path: str, folder: str) -> bool:
     return Path(path).is_relative_to(folder)
 
 
-def _without_links(paths: Iterable[Path]) -> list[str]:
+def _resolve_all(paths: Iterable[Path]) -> list[str]:
     return list(dict.fromkeys(os.path.realpath(path) for path in paths))
 
 
-def _name(kind: str, paths: list[str]) -> dict[str, str]:
+def _name_parameters(kind: str, paths: list[str]) -> dict[str, str]:
     return {f"{kind}_{number}": path for number, path in enumerate(paths)}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, WordEvidence
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, TermWeight
 from skills_mcp.skills.model import Skill
 
 _IGNORED = frozenset({"the", "to", "a"})
@@ -18,29 +18,29 @@ class PlainMatcher:
     def __init__(self, *skills: Skill) -> None:
         self.skills = sorted(skills, key=lambda skill: skill.path)
 
-    def rate(self, context: str, *, within: Mask = None) -> float:
-        best = self.score(context, most=1, within=within)
+    def quick_score(self, context: str, *, within: Mask = None) -> float:
+        best = self.score(context, limit=1, within=within)
         return float(best[0].score) if best else 0.0
 
     def score(
         self,
         context: str,
         *,
-        least: Fraction | None = None,
-        most: int | None = None,
+        min_score: Fraction | None = None,
+        limit: int | None = None,
         within: Mask = None,
     ) -> tuple[Candidate, ...]:
         allowed = [True] * len(self.skills) if within is None else within.tolist()
         pairs = zip(self.skills, allowed, strict=True)
         found = [self._candidate(context, skill) for skill, is_in in pairs if is_in]
-        kept = [c for c in found if c.matched_keywords and c.score >= (least or 0)]
+        kept = [c for c in found if c.matched_keywords and c.score >= (min_score or 0)]
         kept.sort(key=lambda each: (-each.score, each.skill.path))
-        return tuple(kept[:most])
+        return tuple(kept[:limit])
 
-    def weigh(self, context: str) -> tuple[WordEvidence, ...]:
+    def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
         words = _words(context)
         return tuple(
-            WordEvidence(
+            TermWeight(
                 typed=word,
                 term=word,
                 weight=1 / len(words),
@@ -78,13 +78,9 @@ class TextMatcher(PlainMatcher):
         super().__init__(*skills)
         self._where = where
 
-    def explain(
-        self, context: str, skill: Skill, *, within: Mask = None
-    ) -> tuple[Evidence, ...]:
+    def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
         return tuple(
-            Evidence(
-                word=each.word, where=self._where, found=each.found, worth=each.worth
-            )
+            Evidence(word=each.word, where=self._where, found=each.found, worth=each.worth)
             for each in super().explain(context, skill, within=within)
         )
 

@@ -5,11 +5,11 @@ import pytest
 
 from skills_mcp.config import Matching
 from skills_mcp.features.authoring.evaluation.outcomes import (
-    Change,
+    AnswerChange,
     Outcome,
-    compare,
-    give_reason,
-    measure,
+    diff_outcomes,
+    evaluate_prompts,
+    explain_failure,
     score_outcomes,
 )
 from skills_mcp.features.authoring.evaluation.prompts import Prompt
@@ -17,7 +17,7 @@ from skills_mcp.routing.decision import Ambiguous
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
-from skills_mcp.skills.scoping import Scoping
+from skills_mcp.skills.scoping import SkillFilter
 from tests.features.authoring.evaluation.matching import PlainMatcher, TextMatcher
 from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill
@@ -35,7 +35,7 @@ def prompt(query: str, *expect: str, **fields: Any) -> Prompt:
 
 def try_out(*prompts: Prompt, skills: tuple[Skill, ...] = SKILLS) -> list[Outcome]:
     matcher = PlainMatcher(*skills)
-    return list(measure(prompts, matcher, MATCHING, SkillIndex(skills)))
+    return list(evaluate_prompts(prompts, matcher, MATCHING, SkillIndex(skills)))
 
 
 def test_a_prompt_gets_the_answer_of_get_skill_and_the_order_behind_it() -> None:
@@ -43,10 +43,8 @@ def test_a_prompt_gets_the_answer_of_get_skill_and_the_order_behind_it() -> None
 
     assert isinstance(outcome.decision, Candidate)
     assert outcome.answers == ("ui/auth",)
-    assert [c.skill.path for c in outcome.ranked] == [
-        *("ui/auth", "ui/forms", "api/errors")
-    ]
-    assert outcome.place == 1
+    assert [c.skill.path for c in outcome.ranked] == [*("ui/auth", "ui/forms", "api/errors")]
+    assert outcome.rank == 1
     assert outcome.seconds > 0
 
 
@@ -56,8 +54,8 @@ def test_the_order_goes_below_the_lowest_score_of_an_answer() -> None:
     [outcome] = try_out(prompt("x", "rare"), skills=(*SKILLS, rare))
 
     assert outcome.answers == ()
-    assert outcome.place == 1
-    assert outcome.shown == ("rare",)
+    assert outcome.rank == 1
+    assert outcome.listed == ("rare",)
     scores = score_outcomes([outcome])
     assert (scores.kept, scores.in_answer, scores.shown) == (0, 1, 1)
 
@@ -97,13 +95,13 @@ def test_a_prompt_that_may_be_ambiguous_passes_strictly() -> None:
 @pytest.mark.parametrize(
     "scoping, found",
     [
-        (Scoping("ui"), ["ui/auth", "ui/forms"]),
-        (Scoping("ui/forms"), ["ui/forms"]),
-        (Scoping(category="web"), ["ui/auth"]),
+        (SkillFilter("ui"), ["ui/auth", "ui/forms"]),
+        (SkillFilter("ui/forms"), ["ui/forms"]),
+        (SkillFilter(category="web"), ["ui/auth"]),
     ],
 )
 def test_only_the_part_that_a_prompt_names_is_looked_at(
-    scoping: Scoping, found: list[str]
+    scoping: SkillFilter, found: list[str]
 ) -> None:
     [outcome] = try_out(prompt("login react error", "ui/auth", scoping=scoping))
 
@@ -113,7 +111,7 @@ def test_only_the_part_that_a_prompt_names_is_looked_at(
 def test_it_says_how_far_it_is() -> None:
     told: list[tuple[int, int]] = []
 
-    measure(
+    evaluate_prompts(
         [prompt("react")] * 2,
         PlainMatcher(AUTH),
         MATCHING,
@@ -169,8 +167,7 @@ def test_the_slowest_of_a_hundred_is_beyond_the_ninety_ninth() -> None:
     [outcome] = try_out(prompt("react"))
     times = [*range(1, 100), 5000]
     outcomes = [
-        Outcome(outcome.prompt, outcome.decision, outcome.ranked, ms / 1000)
-        for ms in times
+        Outcome(outcome.prompt, outcome.decision, outcome.ranked, ms / 1000) for ms in times
     ]
 
     scores = score_outcomes(outcomes)
@@ -185,9 +182,9 @@ def test_prompts_whose_skills_are_others_now_are_changes() -> None:
     before = try_out(*prompts)
     after = try_out(*prompts, skills=(*SKILLS, moved))
 
-    assert list(compare(before, before)) == []
-    assert list(compare(before, after)) == [
-        Change(
+    assert list(diff_outcomes(before, before)) == []
+    assert list(diff_outcomes(before, after)) == [
+        AnswerChange(
             "login react",
             before=("ui/auth",),
             after=("ui/auth", "ui/login", "ui/forms"),
@@ -202,7 +199,7 @@ def test_another_order_of_candidates_is_no_change() -> None:
     after = Outcome(before.prompt, Ambiguous(before.ranked[::-1]), before.ranked, 0)
 
     assert before.answers == tuple(reversed(after.answers))
-    assert list(compare([before], [after])) == []
+    assert list(diff_outcomes([before], [after])) == []
 
 
 def reason(
@@ -213,16 +210,14 @@ def reason(
 ) -> str:
     matcher = matcher or PlainMatcher(*skills)
     index = SkillIndex(matcher.skills)
-    [outcome] = measure([prompt(query, *expect)], matcher, MATCHING, index)
-    return give_reason(outcome, matcher, MATCHING, index)
+    [outcome] = evaluate_prompts([prompt(query, *expect)], matcher, MATCHING, index)
+    return explain_failure(outcome, matcher, MATCHING, index)
 
 
 def test_a_skill_that_is_behind_says_how_far_and_by_which_word() -> None:
     said = reason("login react", "api/errors")
 
-    assert said == (
-        "in place 3, 0.8 behind; its best word is 'login', by the keyword 'login'"
-    )
+    assert said == ("in place 3, 0.8 behind; its best word is 'login', by the keyword 'login'")
 
 
 def test_a_word_that_stands_only_in_the_body_is_named() -> None:
@@ -272,10 +267,10 @@ def test_an_ambiguous_answer_is_wrong_only_where_that_is_wanted() -> None:
 
 
 def test_a_skill_outside_of_the_part_says_so() -> None:
-    scoping = Scoping("ui")
+    scoping = SkillFilter("ui")
     [outcome] = try_out(prompt("login", "api/errors", scoping=scoping))
 
-    said = give_reason(outcome, PlainMatcher(*SKILLS), MATCHING, SkillIndex(SKILLS))
+    said = explain_failure(outcome, PlainMatcher(*SKILLS), MATCHING, SkillIndex(SKILLS))
 
     assert said == "api/errors is outside of the part that the prompt names"
 
@@ -286,9 +281,9 @@ def test_an_answer_says_what_speaks_for_it_among_the_skills_of_the_part() -> Non
         make_skill("ui/auth", description="login login"),
     )
     index, matcher = SkillIndex(skills), ranked_matcher(skills)
-    found = measure([prompt("login", scoping=Scoping("ui"))], matcher, MATCHING, index)
+    found = evaluate_prompts([prompt("login", scoping=SkillFilter("ui"))], matcher, MATCHING, index)
 
-    said = give_reason(found[0], matcher, MATCHING, index)
+    said = explain_failure(found[0], matcher, MATCHING, index)
 
     assert "its best word 'login' is in its description" in said
 
@@ -296,23 +291,21 @@ def test_an_answer_says_what_speaks_for_it_among_the_skills_of_the_part() -> Non
 def test_an_answer_without_any_word_says_so() -> None:
     matcher = MeaningMatcher(*SKILLS)
     index = SkillIndex(matcher.skills)
-    [outcome] = measure([prompt("form")], matcher, MATCHING, index)
+    [outcome] = evaluate_prompts([prompt("form")], matcher, MATCHING, index)
 
-    assert "by none of its words" in give_reason(outcome, matcher, MATCHING, index)
+    assert "by none of its words" in explain_failure(outcome, matcher, MATCHING, index)
 
 
 class MeaningMatcher(PlainMatcher):
     """The same, but no word is the reason."""
 
-    def explain(
-        self, context: str, skill: Skill, *, within: Mask = None
-    ) -> tuple[Evidence, ...]:
+    def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
         found = super().explain(context, skill, within=within)
         return tuple(replace(each, word="", where="embedding") for each in found)
 
 
 def test_a_part_that_an_older_state_lacks_answers_nothing_there() -> None:
-    [outcome] = try_out(prompt("login", "ui/auth", scoping=Scoping("new")))
+    [outcome] = try_out(prompt("login", "ui/auth", scoping=SkillFilter("new")))
 
     assert outcome.answers == ()
     assert outcome.ranked == ()

@@ -10,11 +10,11 @@ from skills_mcp.features.authoring.evaluation.prompts import (
     PromptsError,
     check_prompts,
     collect_examples,
-    find_missing,
+    describe_missing_skill,
     load_prompts,
 )
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.scoping import Scoping
+from skills_mcp.skills.scoping import SkillFilter
 from tests.support import make_skill, write
 
 INDEX = SkillIndex(
@@ -62,7 +62,7 @@ def test_a_prompt_may_expect_no_skill(tmp_path: Path, expect: Any) -> None:
 def test_a_prompt_may_say_where_to_look(tmp_path: Path) -> None:
     [prompt] = load(tmp_path, line(within="ui", category="Web"))
 
-    assert prompt.scoping == Scoping("ui", "Web")
+    assert prompt.scoping == SkillFilter("ui", "Web")
 
 
 @pytest.mark.parametrize("name", ["p.yaml", "p.YML"])
@@ -111,9 +111,7 @@ def test_other_keys_are_for_other_programs(tmp_path: Path) -> None:
         ("[" * 100_000, "is not JSON"),
     ],
 )
-def test_what_is_wrong_with_a_line_is_said(
-    tmp_path: Path, text: str, said: str
-) -> None:
+def test_what_is_wrong_with_a_line_is_said(tmp_path: Path, text: str, said: str) -> None:
     [found] = findings(tmp_path, f"\n{text}")
 
     assert found.startswith("p.jsonl:2: ")
@@ -123,9 +121,7 @@ def test_what_is_wrong_with_a_line_is_said(
 def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     found = findings(tmp_path, f"{{\n{line()}\n{{}}\n")
 
-    assert [each.split(" ")[0] for each in found] == [
-        *("p.jsonl:1:", "p.jsonl:3:", "p.jsonl:3:")
-    ]
+    assert [each.split(" ")[0] for each in found] == [*("p.jsonl:1:", "p.jsonl:3:", "p.jsonl:3:")]
 
 
 def test_the_message_of_many_findings_ends(tmp_path: Path) -> None:
@@ -178,8 +174,8 @@ def test_prompts_that_name_skills_of_the_content_pass() -> None:
     known = (
         prompt("ui/react/auth"),
         prompt(),
-        prompt("api/errors", scoping=Scoping("/api/")),
-        prompt("ui/react/auth", scoping=Scoping("ui/react/auth", "Web")),
+        prompt("api/errors", scoping=SkillFilter("/api/")),
+        prompt("ui/react/auth", scoping=SkillFilter("ui/react/auth", "Web")),
     )
 
     check_prompts(known, INDEX)
@@ -188,13 +184,11 @@ def test_prompts_that_name_skills_of_the_content_pass() -> None:
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        (prompt(scoping=Scoping("ap")), "There is no skill below 'ap'"),
-        (prompt(scoping=Scoping(category="wep")), "no skill of the category 'wep'"),
+        (prompt(scoping=SkillFilter("ap")), "There is no skill below 'ap'"),
+        (prompt(scoping=SkillFilter(category="wep")), "no skill of the category 'wep'"),
     ],
 )
-def test_a_prompt_that_looks_where_no_skill_is_is_refused(
-    wrong: Prompt, said: str
-) -> None:
+def test_a_prompt_that_looks_where_no_skill_is_is_refused(wrong: Prompt, said: str) -> None:
     with pytest.raises(PromptsError, match=r"p\.jsonl:1: ") as caught:
         check_prompts((wrong, prompt("api/errors")), INDEX)
 
@@ -215,7 +209,7 @@ def test_a_prompt_that_looks_where_no_skill_is_is_refused(
     ],
 )
 def test_a_skill_that_does_not_exist_is_named(wrong: Prompt, said: str) -> None:
-    found = find_missing(wrong, INDEX)
+    found = describe_missing_skill(wrong, INDEX)
 
     assert said in found
     assert bool(said) == bool(found)

@@ -63,9 +63,7 @@ def write_header(path: Path, data: bytes, kind: bytes = tarfile.XHDTYPE) -> Path
     header = tarfile.TarInfo("header")
     header.type, header.size = kind, len(data)
     block = header.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % 512)
-    path.write_bytes(
-        gzip.compress(block + gzip.decompress(write_tar(path).read_bytes()))
-    )
+    path.write_bytes(gzip.compress(block + gzip.decompress(write_tar(path).read_bytes())))
     return path
 
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import PackageRefusedError
-from skills_mcp.features.authoring.intake.offer import offered
+from skills_mcp.features.authoring.intake.offer import unpacked_package
 from skills_mcp.files import archive as limits
-from skills_mcp.files.entry_names import require_distinct
+from skills_mcp.files.entry_names import require_distinct_entries
 from tests.features.authoring.intake.archives import (
     GOOD,
     special,
@@ -40,7 +40,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def refusal(path: Path) -> str:
     """Return why an archive is refused."""
-    with pytest.raises(PackageRefusedError) as caught, offered(path):
+    with pytest.raises(PackageRefusedError) as caught, unpacked_package(path):
         pass
     return str(caught.value)
 
@@ -53,7 +53,7 @@ def test_a_package_is_at_the_top_or_in_one_folder(
     files = {prefix + name: text for name, text in GOOD.items()}
     write = write_zip if kind == "zip" else write_tar
 
-    with offered(write(tmp_path / f"a.{kind}", files)) as package:
+    with unpacked_package(write(tmp_path / f"a.{kind}", files)) as package:
         assert package.name == "pdf"
         assert package.description == "Fill in PDF forms."
         assert [path for path, _ in package.files] == ["SKILL.md", "scripts/fill.py"]
@@ -66,7 +66,7 @@ def test_a_package_is_at_the_top_or_in_one_folder(
 def test_findings_of_validation_are_shown(tmp_path: Path) -> None:
     text = package_text(version="1", body="[x](gone.md)")
 
-    with offered(write_zip(tmp_path / "a.zip", {"SKILL.md": text})) as package:
+    with unpacked_package(write_zip(tmp_path / "a.zip", {"SKILL.md": text})) as package:
         found = {(each.file, each.rule) for each in package.problems}
 
     assert {("SKILL.md", "unknown-key"), ("SKILL.md", "link-broken")} <= found
@@ -82,7 +82,7 @@ def test_what_macos_adds_is_left_out(tmp_path: Path) -> None:
     files = {f"pdf/{name}": text for name, text in GOOD.items()}
     junk = {"__MACOSX/pdf/._SKILL.md": "x", "pdf/.DS_Store": "x"}
 
-    with offered(write_zip(tmp_path / "a.zip", files | junk)) as package:
+    with unpacked_package(write_zip(tmp_path / "a.zip", files | junk)) as package:
         assert [path for path, _ in package.files] == ["SKILL.md", "scripts/fill.py"]
 
 
@@ -160,9 +160,7 @@ def test_an_entry_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     "mode, reason",
     [(stat.S_IFLNK, "symbolic link"), (stat.S_IFCHR, "device"), (stat.S_IFIFO, "dev")],
 )
-def test_special_files_of_a_zip_are_refused(
-    tmp_path: Path, mode: int, reason: str
-) -> None:
+def test_special_files_of_a_zip_are_refused(tmp_path: Path, mode: int, reason: str) -> None:
     entry = zipfile.ZipInfo("odd")
     entry.external_attr = (mode | 0o644) << 16
 
@@ -180,27 +178,21 @@ def test_special_files_of_a_zip_are_refused(
         (tarfile.GNUTYPE_SPARSE, "damaged"),
     ],
 )
-def test_special_files_of_a_tar_are_refused(
-    tmp_path: Path, kind: bytes, reason: str
-) -> None:
+def test_special_files_of_a_tar_are_refused(tmp_path: Path, kind: bytes, reason: str) -> None:
     path = write_tar(tmp_path / "a.tar.gz", GOOD, special(kind, link="SKILL.md"))
 
     assert reason in refusal(path) or "device" in refusal(path)
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, b"X", b"L", b"K"])
-def test_a_long_header_is_refused_before_it_is_parsed(
-    tmp_path: Path, kind: bytes
-) -> None:
+def test_a_long_header_is_refused_before_it_is_parsed(tmp_path: Path, kind: bytes) -> None:
     path = write_header(tmp_path / "a.tgz", b"1" * 4_000_000, kind)
 
     assert "a header of more than 4,096 bytes" in refusal(path)
 
 
 def test_a_header_of_a_sparse_file_is_refused(tmp_path: Path) -> None:
-    path = write_header(
-        tmp_path / "a.tgz", b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
-    )
+    path = write_header(tmp_path / "a.tgz", b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n")
 
     assert "holds a sparse file" in refusal(path)
 
@@ -210,9 +202,9 @@ def test_long_names_and_attributes_of_a_desktop_are_taken(tmp_path: Path) -> Non
     path = write_tar(tmp_path / "a.tgz", {**GOOD, f"{deep}/a.txt": "x"})
     record = b"2027 SCHILY.xattr.com.apple.quarantine=" + b"q" * 1_987 + b"\n"
 
-    with offered(path) as package:
+    with unpacked_package(path) as package:
         assert (f"{deep}/a.txt", 1) in package.files
-    with offered(write_header(path, record)) as package:
+    with unpacked_package(write_header(path, record)) as package:
         assert package.name == "pdf"
 
 
@@ -244,7 +236,7 @@ def test_each_folder_of_an_archive_is_checked_once() -> None:
     folder = "/".join("abcdefgh" * 4)
     numbers: list[int] = []
 
-    require_distinct([f"{folder}/{n}" for n in range(2_000)], [folder], numbers.append)
+    require_distinct_entries([f"{folder}/{n}" for n in range(2_000)], [folder], numbers.append)
 
     assert numbers == [*range(1, 2_000 + 32 + 1)]
 
@@ -265,7 +257,7 @@ def test_an_archive_may_have_a_comment(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "a") as archive:
         archive.comment = b"c" * 40  # the commit, as forges write it
 
-    with offered(path) as package:
+    with unpacked_package(path) as package:
         assert package.name == "pdf"
 
 
@@ -279,7 +271,7 @@ def test_totals_are_bounded(tmp_path: Path) -> None:
             with (
                 pytest.raises(PackageRefusedError, match=reason),
                 TemporaryDirectory() as scratch,
-                limits.opened_archive(path, Path(scratch), most),
+                limits.open_archive(path, Path(scratch), most),
             ):
                 pass
 
@@ -359,9 +351,7 @@ def test_a_name_that_lies_about_the_format_is_refused(tmp_path: Path) -> None:
         ({"SKILL.md": "---\nname: pdf\n---\nDo it."}, "description"),
     ],
 )
-def test_what_is_no_skill_is_refused(
-    tmp_path: Path, files: dict[str, str], reason: str
-) -> None:
+def test_what_is_no_skill_is_refused(tmp_path: Path, files: dict[str, str], reason: str) -> None:
     assert reason in refusal(write_zip(tmp_path / "a.zip", files))
 
 
@@ -382,6 +372,6 @@ def test_a_changed_archive_is_taken_as_it_was_or_refused(
         raw = bytearray(gzip.compress(raw))
     path.write_bytes(raw)
 
-    with suppress(PackageRefusedError), offered(path) as package:
+    with suppress(PackageRefusedError), unpacked_package(path) as package:
         inside = package.folder.resolve()
         assert all(each.is_file() or each.is_dir() for each in inside.rglob("*"))

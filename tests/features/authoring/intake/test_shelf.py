@@ -12,8 +12,8 @@ import pytest
 
 from skills_mcp.errors import PackageNotAddedError
 from skills_mcp.features.authoring.intake import shelf as intake_shelf
-from skills_mcp.features.authoring.intake.shelf import SkillShelf
-from skills_mcp.features.authoring.validation import validate
+from skills_mcp.features.authoring.intake.shelf import VersionStore
+from skills_mcp.features.authoring.validation import validate_paths
 from skills_mcp.features.authoring.validation.skill_tree import load_tree
 from tests.packages import contents, write_package
 from tests.support import PATIENCE_SECONDS
@@ -34,10 +34,8 @@ def target(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_version_before_is_kept_and_can_be_restored(
-    tmp_path: Path, target: Path
-) -> None:
-    shelf = SkillShelf(target)
+def test_the_version_before_is_kept_and_can_be_restored(tmp_path: Path, target: Path) -> None:
+    shelf = VersionStore(target)
 
     assert shelf.put(version(tmp_path, "one"), "pdf", NOON) is None
     replaced = shelf.put(version(tmp_path, "two"), "pdf", NOON + timedelta(hours=1))
@@ -51,18 +49,18 @@ def test_the_version_before_is_kept_and_can_be_restored(
 
 
 def test_earlier_versions_are_not_served(tmp_path: Path, target: Path) -> None:
-    shelf = SkillShelf(target)
+    shelf = VersionStore(target)
     for n in range(3):
         shelf.put(version(tmp_path, f"v{n}"), "pdf", NOON + timedelta(hours=n))
 
     tree = load_tree(target.parent)
 
     assert [skill.path for skill in tree.skills] == [target / "pdf"]
-    assert validate(target).problems == ()
+    assert validate_paths(target).problems == ()
 
 
 def test_only_so_many_versions_are_kept(tmp_path: Path, target: Path) -> None:
-    shelf = SkillShelf(target, kept=2)
+    shelf = VersionStore(target, retained=2)
     for n in range(5):
         shelf.put(version(tmp_path, f"v{n}"), "pdf", NOON + timedelta(hours=n))
 
@@ -70,7 +68,7 @@ def test_only_so_many_versions_are_kept(tmp_path: Path, target: Path) -> None:
 
 
 def test_versions_of_one_second_do_not_meet(tmp_path: Path, target: Path) -> None:
-    shelf = SkillShelf(target)
+    shelf = VersionStore(target)
     for n in range(3):
         shelf.put(version(tmp_path, f"v{n}"), "pdf", NOON)
 
@@ -80,16 +78,14 @@ def test_versions_of_one_second_do_not_meet(tmp_path: Path, target: Path) -> Non
 @pytest.mark.parametrize("name", ["pdf", "../pdf", "/", "..", "a/b", ""])
 def test_a_name_that_is_not_listed_makes_nothing(target: Path, name: str) -> None:
     with pytest.raises(PackageNotAddedError, match="No earlier version"):
-        SkillShelf(target).restore(name, None, NOON)
+        VersionStore(target).restore(name, None, NOON)
 
     assert list(target.iterdir()) == []
 
 
 @pytest.mark.parametrize("wanted", ["../../..", "", "20260212-143000/.", "/"])
-def test_a_version_that_is_not_listed_is_refused(
-    tmp_path: Path, target: Path, wanted: str
-) -> None:
-    shelf = SkillShelf(target)
+def test_a_version_that_is_not_listed_is_refused(tmp_path: Path, target: Path, wanted: str) -> None:
+    shelf = VersionStore(target)
     shelf.put(version(tmp_path, "one"), "pdf", NOON)
     shelf.put(version(tmp_path, "two"), "pdf", NOON + timedelta(hours=1))
     before = sorted(target.rglob("*"))
@@ -101,11 +97,9 @@ def test_a_version_that_is_not_listed_is_refused(
 
 
 @pytest.mark.parametrize("name", ["../pdf", "/", "..", "a/b", "", ".skills-mcp"])
-def test_a_package_is_put_under_one_name_alone(
-    tmp_path: Path, target: Path, name: str
-) -> None:
+def test_a_package_is_put_under_one_name_alone(tmp_path: Path, target: Path, name: str) -> None:
     with pytest.raises(PackageNotAddedError, match="can be no name"):
-        SkillShelf(target).put(version(tmp_path, "one"), name, NOON)
+        VersionStore(target).put(version(tmp_path, "one"), name, NOON)
 
     assert list(target.iterdir()) == []
 
@@ -120,7 +114,7 @@ def test_versions_behind_a_link_are_neither_listed_nor_restored(
     (versions / "pdf").symlink_to(elsewhere)
     (versions / "old").mkdir()
     (versions / "old/20260212-143000").symlink_to(elsewhere)
-    shelf = SkillShelf(target)
+    shelf = VersionStore(target)
 
     assert shelf.names() == ()
     for name in ("pdf", "old"):
@@ -134,7 +128,7 @@ def test_a_refused_place_keeps_no_copy(tmp_path: Path, target: Path) -> None:
     (target / "pdf").symlink_to(tmp_path)
 
     with pytest.raises(PackageNotAddedError):
-        SkillShelf(target).put(version(tmp_path, "one"), "pdf", NOON)
+        VersionStore(target).put(version(tmp_path, "one"), "pdf", NOON)
 
     assert not (target / ".skills-mcp").exists()
 
@@ -142,7 +136,7 @@ def test_a_refused_place_keeps_no_copy(tmp_path: Path, target: Path) -> None:
 def test_a_failed_exchange_keeps_no_copy(
     tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf = SkillShelf(target)
+    shelf = VersionStore(target)
     shelf.put(version(tmp_path, "one"), "pdf", NOON)
     monkeypatch.setattr(intake_shelf, "_call_exchange", lambda *_: errno.EIO)
 
@@ -157,16 +151,14 @@ def test_a_link_in_the_place_is_not_replaced(tmp_path: Path, target: Path) -> No
     (target / "pdf").symlink_to(tmp_path)
 
     with pytest.raises(PackageNotAddedError, match="is a link"):
-        SkillShelf(target).put(version(tmp_path, "one"), "pdf", NOON)
+        VersionStore(target).put(version(tmp_path, "one"), "pdf", NOON)
 
 
-def test_a_folder_of_nearly_this_name_is_not_joined(
-    tmp_path: Path, target: Path
-) -> None:
+def test_a_folder_of_nearly_this_name_is_not_joined(tmp_path: Path, target: Path) -> None:
     (target / "PDF").mkdir()
 
     with pytest.raises(PackageNotAddedError, match="same name but for case"):
-        SkillShelf(target).put(version(tmp_path, "one"), "pdf", NOON)
+        VersionStore(target).put(version(tmp_path, "one"), "pdf", NOON)
 
 
 PUT_FOR_EVER = """
@@ -190,7 +182,7 @@ def test_a_reader_never_sees_a_mix_and_a_kill_leaves_one_of_both(
 ) -> None:
     both = [version(tmp_path, "one"), version(tmp_path, "two")]
     whole = [contents(each) for each in both]
-    SkillShelf(target).put(both[0], "pdf", NOON)
+    VersionStore(target).put(both[0], "pdf", NOON)
 
     for round_ in range(6):
         command = [sys.executable, "-c", PUT_FOR_EVER, str(target), *map(str, both)]
@@ -205,7 +197,7 @@ def test_a_reader_never_sees_a_mix_and_a_kill_leaves_one_of_both(
             writer.wait(PATIENCE_SECONDS)
         assert contents(target / "pdf") in whole
 
-    SkillShelf(target).put(both[1], "pdf", NOON)
+    VersionStore(target).put(both[1], "pdf", NOON)
     versions = target / ".skills-mcp" / "versions" / "pdf"
     assert all(contents(each) in whole for each in versions.iterdir())
     assert all(each.name[0].isdigit() for each in versions.iterdir())
@@ -237,7 +229,7 @@ def test_a_kill_before_any_rename_leaves_a_whole_version(
     tmp_path: Path, target: Path, renames: int
 ) -> None:
     both = [version(tmp_path, "one"), version(tmp_path, "two")]
-    SkillShelf(target).put(both[0], "pdf", NOON)
+    VersionStore(target).put(both[0], "pdf", NOON)
 
     command = [sys.executable, "-c", PUT_AND_DIE]
     command += [str(target), str(both[1]), str(renames)]
@@ -246,7 +238,7 @@ def test_a_kill_before_any_rename_leaves_a_whole_version(
     assert done.returncode == (-signal.SIGKILL if renames < 2 else 0)
     expected = both[0] if renames == 0 else both[1]
     assert contents(target / "pdf") == contents(expected)
-    SkillShelf(target).put(both[1], "pdf", NOON)  # repairs what the kill has left
+    VersionStore(target).put(both[1], "pdf", NOON)  # repairs what the kill has left
     kept = target / ".skills-mcp" / "versions" / "pdf"
     assert contents(both[0]) in [contents(each) for each in kept.iterdir()]
     assert all(each.name[0].isdigit() for each in kept.iterdir())

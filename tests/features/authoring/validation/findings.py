@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from skills_mcp.features.authoring.validation import validate
+from skills_mcp.features.authoring.validation import validate_paths
 from skills_mcp.features.authoring.validation.markdown import parse_markdown
 from skills_mcp.features.authoring.validation.package_standard import check_package
 from skills_mcp.features.authoring.validation.rules import RuleFinding
@@ -32,4 +32,4 @@ def said(*paths: Path) -> list[tuple[str, int, str]]:
 
 
 def problems(*paths: Path) -> tuple[Problem, ...]:
-    return validate(*paths).problems
+    return validate_paths(*paths).problems

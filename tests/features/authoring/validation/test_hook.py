@@ -22,9 +22,7 @@ def hook() -> dict[str, Any]:
     return dict(hook)
 
 
-def run(
-    hook: dict[str, Any], folder: Path, *files: str
-) -> "subprocess.CompletedProcess[str]":
+def run(hook: dict[str, Any], folder: Path, *files: str) -> "subprocess.CompletedProcess[str]":
     """Run the hook's entry as pre-commit does: at the top, with file names."""
     scripts = os.fspath(Path(sys.executable).parent)
     path = os.pathsep.join((scripts, os.environ["PATH"]))
@@ -64,9 +62,7 @@ def test_the_hook_gets_skills_and_no_other_markdown(
     assert bool(re.search(hook["files"], file)) is is_checked
 
 
-def test_the_entry_checks_the_files_of_a_commit(
-    hook: dict[str, Any], tmp_path: Path
-) -> None:
+def test_the_entry_checks_the_files_of_a_commit(hook: dict[str, Any], tmp_path: Path) -> None:
     git("init", "-q", cwd=tmp_path)
     write_package(tmp_path, "skills/good")
     write_package(tmp_path, "skills/bad", version="1")

@@ -104,9 +104,7 @@ def test_a_wrong_link_is_found_however_it_is_written(tmp_path: Path, link: str) 
         (r"[a](C:\\x.md)", "link-absolute"),
     ],
 )
-def test_a_link_that_fails_elsewhere_is_a_warning(
-    tmp_path: Path, body: str, rule: str
-) -> None:
+def test_a_link_that_fails_elsewhere_is_a_warning(tmp_path: Path, body: str, rule: str) -> None:
     write_package(tmp_path / "skills", "word")
     write_package(tmp_path / "skills", "pdf", FILES, body=f"One.\n\nTwo {body}")
 
@@ -142,12 +140,8 @@ def test_links_of_a_reference_begin_at_the_file_or_at_the_package(
     assert said(tmp_path / "pdf") == [("forms.md", 4, "link-broken")]
 
 
-@pytest.mark.parametrize(
-    "file", ["assets/page.md", "templates/page.md", "references/TEMPLATE.md"]
-)
-def test_links_of_a_template_are_for_what_is_made_of_it(
-    tmp_path: Path, file: str
-) -> None:
+@pytest.mark.parametrize("file", ["assets/page.md", "templates/page.md", "references/TEMPLATE.md"])
+def test_links_of_a_template_are_for_what_is_made_of_it(tmp_path: Path, file: str) -> None:
     write_package(tmp_path, "pdf", {file: "[a](gone.md)"})
 
     assert said(tmp_path / "pdf") == []
@@ -162,9 +156,7 @@ def test_rule_files_may_link_to_each_other_and_to_their_own_files(
     write_skill(tmp_path, "ui/_index.md", keywords=["ui"])
     write_skill(tmp_path, "ui/react/_index.md", keywords=["react"])
     write_skill(tmp_path, "ui/react/forms.md", keywords=["forms"], body="[e](gone.md)")
-    write_skill(
-        tmp_path, "ui/react/auth.md", keywords=["auth"], body=body, assets=assets
-    )
+    write_skill(tmp_path, "ui/react/auth.md", keywords=["auth"], body=body, assets=assets)
     write(tmp_path / "ui/react/auth/assets/x.txt")
 
     assert said(tmp_path) == [("forms.md", 7, "link-broken")]
@@ -178,12 +170,8 @@ def test_lines_are_those_of_the_file_also_after_line_breaks() -> None:
     assert found == [("x", 6), ("y", 7), ("z", 10)]
 
 
-@pytest.mark.parametrize(
-    "text", [b"x" * 262_144 + b"[a](gone.md)", b"[" * 5_000 + b"[a](gone.md)"]
-)
-def test_a_text_that_takes_too_long_to_parse_is_left_alone(
-    tmp_path: Path, text: bytes
-) -> None:
+@pytest.mark.parametrize("text", [b"x" * 262_144 + b"[a](gone.md)", b"[" * 5_000 + b"[a](gone.md)"])
+def test_a_text_that_takes_too_long_to_parse_is_left_alone(tmp_path: Path, text: bytes) -> None:
     markdown = parse_markdown(text)
 
     assert list(check_links(markdown, LinkContext(tmp_path, "", (".",)))) == []

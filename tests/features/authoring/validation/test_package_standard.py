@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.features.authoring.validation.package_standard import derive_name
-from skills_mcp.features.authoring.validation.rules import LEVELS
+from skills_mcp.features.authoring.validation.rules import RULE_LEVELS
 from tests.features.authoring.validation.findings import HEAD, findings, of_head
 
 DESCRIPTION = "description: Fill in PDF forms."
@@ -113,9 +113,7 @@ def test_a_field_of_the_wrong_kind_is_an_error_that_says_what_to_write(
         ("user-invocable: true", "Claude Code"),
     ],
 )
-def test_an_unknown_key_is_an_error_that_says_where_it_belongs(
-    line: str, hint: str
-) -> None:
+def test_an_unknown_key_is_an_error_that_says_where_it_belongs(line: str, hint: str) -> None:
     [finding] = of_head(HEAD + line)
 
     assert (finding.rule, finding.line) == ("unknown-key", 4)
@@ -212,9 +210,7 @@ def test_every_name_that_is_suggested_is_allowed(text: str) -> None:
     name = derive_name(text)
 
     if name not in {"", "null"}:  # the reader takes null for nothing, also in quotes
-        assert (
-            findings(f"---\nname: '{name}'\n{DESCRIPTION}\n---\nx", folder=name) == []
-        )
+        assert findings(f"---\nname: '{name}'\n{DESCRIPTION}\n---\nx", folder=name) == []
 
 
 @pytest.mark.parametrize(
@@ -229,9 +225,7 @@ def test_every_name_that_is_suggested_is_allowed(text: str) -> None:
         ("{a: b}", "a map", "version: …"),
     ],
 )
-def test_a_value_that_is_no_text_is_named_in_its_line(
-    value: str, kind: str, hint: str
-) -> None:
+def test_a_value_that_is_no_text_is_named_in_its_line(value: str, kind: str, hint: str) -> None:
     block = f"{HEAD}metadata:\n  author: Ada\n  version: {value}"
 
     [finding] = of_head(block)
@@ -270,7 +264,7 @@ def test_the_extension_of_skillhub_is_only_a_warning() -> None:
     [finding] = of_head(block)
 
     assert (finding.rule, finding.line) == ("metadata-skillhub", 5)
-    assert LEVELS[finding.rule] == "warning"
+    assert RULE_LEVELS[finding.rule] == "warning"
 
 
 def test_a_text_called_skillhub_is_as_good_as_any() -> None:

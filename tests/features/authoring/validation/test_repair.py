@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.validation import repair, validate
+from skills_mcp.features.authoring.validation import fix_findings, validate_paths
 from tests.support import write, write_skill
 
 LONG = "Fill in a PDF form. Use it when a form has fields to be filled in."
@@ -17,9 +17,9 @@ def package(tmp_path: Path, head: str, *, name: str = "SKILL.md") -> Path:
 
 def mend(folder: Path) -> list[str]:
     """Repair a folder, and return the rules that are left."""
-    repair(validate(folder).problems)
-    left = validate(folder).problems
-    assert repair(left) == ()  # a second time finds nothing to do
+    fix_findings(validate_paths(folder).problems)
+    left = validate_paths(folder).problems
+    assert fix_findings(left) == ()  # a second time finds nothing to do
     return [problem.rule for problem in left]
 
 
@@ -46,9 +46,7 @@ def mend(folder: Path) -> list[str]:
          'name: pdf-forms\nmetadata:\n    priority: "5"\n    a: b'),
     ],
 )  # fmt: skip
-def test_the_frontmatter_of_a_package_is_repaired(
-    tmp_path: Path, before: str, after: str
-) -> None:
+def test_the_frontmatter_of_a_package_is_repaired(tmp_path: Path, before: str, after: str) -> None:
     file = package(tmp_path, f"{before}\ndescription: {LONG}")
 
     left = mend(tmp_path / "skills")

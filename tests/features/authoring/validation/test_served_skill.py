@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.validation import served_skill, validate
+from skills_mcp.features.authoring.validation import served_skill, validate_paths
 from tests.features.authoring.validation.findings import problems, said
 from tests.packages import write_package
 from tests.support import write, write_skill
@@ -85,9 +85,7 @@ def test_a_skill_that_is_one_of_the_candidates_is_found(tmp_path: Path) -> None:
 
 def test_a_skill_that_its_description_finds_is_found(tmp_path: Path) -> None:
     write_skill(tmp_path, "short.md", keywords=["pdf"])
-    write_skill(
-        tmp_path, "long.md", keywords=["pdf", "forms"], description="Fill in forms"
-    )
+    write_skill(tmp_path, "long.md", keywords=["pdf", "forms"], description="Fill in forms")
 
     assert "never-found" not in [rule for _, _, rule in said(tmp_path)]
 
@@ -138,11 +136,7 @@ def test_a_keyword_that_no_task_can_match_is_said_by_the_reader(tmp_path: Path) 
 def entry_findings(root: Path, entry: str) -> list[tuple[str, str, int]]:
     folder = write_package(root, "pdf", PROGRAM_FILES, metadata={"entry": entry})
 
-    return [
-        (p.rule, p.level, p.line)
-        for p in problems(folder)
-        if p.rule.startswith("entry")
-    ]
+    return [(p.rule, p.level, p.line) for p in problems(folder) if p.rule.startswith("entry")]
 
 
 @pytest.mark.parametrize(
@@ -161,9 +155,7 @@ def test_an_entry_that_can_run_is_fine(tmp_path: Path, entry: str) -> None:
 
 
 @pytest.mark.parametrize("entry", ["./run.sh", "/bin/cat x", "'' run", "a\\\\b"])
-def test_an_entry_begins_with_the_bare_name_of_a_program(
-    tmp_path: Path, entry: str
-) -> None:
+def test_an_entry_begins_with_the_bare_name_of_a_program(tmp_path: Path, entry: str) -> None:
     assert entry_findings(tmp_path, entry) == [("entry-program", "warning", 4)]
 
 
@@ -191,9 +183,7 @@ def test_undeclared_files_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["README.md", ".gitkeep"])
-def test_what_people_and_tools_leave_there_needs_no_declaration(
-    tmp_path: Path, name: str
-) -> None:
+def test_what_people_and_tools_leave_there_needs_no_declaration(tmp_path: Path, name: str) -> None:
     write_skill(tmp_path, "auth.md", assets=ASSETS)
     write(tmp_path / "auth/assets/a.txt")
     write(tmp_path / "auth" / name)
@@ -228,7 +218,7 @@ def test_a_text_that_grew_with_what_it_inherits_is_too_long(tmp_path: Path) -> N
     write_skill(tmp_path, "ui/auth.md", keywords=["auth"], body="z" * 20_000)
     write_skill(tmp_path, "ui/alone.md", keywords=["solo"], inherit=False)
 
-    [problem] = validate(tmp_path).problems
+    [problem] = validate_paths(tmp_path).problems
 
     assert problem.rule == "composed-length"
     assert Path(problem.file).name == "auth.md"

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.validation.skill_tree import find_target
+from skills_mcp.features.authoring.validation.skill_tree import find_validation_target
 from tests.packages import write_package
 from tests.support import write, write_skill
 
 
 def place(path: Path, top: Path) -> tuple[str, str]:
     """Return top and focus, relative to a folder of the test."""
-    found = find_target(path)
+    found = find_validation_target(path)
     return tuple(each.relative_to(top).as_posix() for each in (found.top, found.focus))  # type: ignore[return-value]
 
 
@@ -58,7 +58,7 @@ def test_without_anything_beside_it_the_folder_of_skills_is_the_top(
     path = tmp_path / ".agents/skills/pdf/SKILL.md"
 
     assert place(path, tmp_path) == (".agents/skills", ".agents/skills/pdf")
-    assert find_target(path).subfolder == ".", "nothing below it is another top"
+    assert find_validation_target(path).subfolder == ".", "nothing below it is another top"
 
 
 def test_a_folder_of_any_name_with_rules_for_everything_is_a_top(

@@ -26,9 +26,7 @@ def test_line_ends_of_dos_are_no_finding() -> None:
         ("---\n---\n", "has a frontmatter without `key: value` lines"),
     ],
 )
-def test_a_frontmatter_begins_at_the_first_byte_and_ends(
-    text: str, reason: str
-) -> None:
+def test_a_frontmatter_begins_at_the_first_byte_and_ends(text: str, reason: str) -> None:
     [finding] = findings(text)
 
     assert finding.rule == "frontmatter"

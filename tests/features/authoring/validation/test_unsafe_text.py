@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.features.authoring.validation.unsafe_text import (
-    ALLOWED,
-    MAX_FINDINGS,
+    ALLOW_SECRET,
+    MAX_TEXT_FINDINGS,
     check_body,
     check_text,
-    find_controls,
-    find_hidden,
+    report_control_characters,
+    report_hidden_characters,
 )
 from skills_mcp.text.redaction import redact
 from soak.input.samples import CLEAN, CONTROLS, HIDDEN, MIXED, SECRETS
@@ -22,9 +22,7 @@ TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore")
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("around", ["{}", "One\n\n{}\n", "Use `{}` for it.\n", "> {}"])
-def test_a_secret_is_one_finding_that_does_not_repeat_it(
-    secret: str, around: str
-) -> None:
+def test_a_secret_is_one_finding_that_does_not_repeat_it(secret: str, around: str) -> None:
     text = around.format(secret)
 
     [finding] = check_text(text)
@@ -69,7 +67,7 @@ def test_a_word_that_is_not_spelt_as_it_looks_is_found(word: str) -> None:
 
 
 def test_many_of_one_kind_are_one_finding() -> None:
-    [finding] = find_controls("\x1b[1ma\x1b[0m\n\x1b[2m")
+    [finding] = report_control_characters("\x1b[1ma\x1b[0m\n\x1b[2m")
 
     assert finding.reason == "has 3 control characters: U+001B ESCAPE"
 
@@ -77,7 +75,7 @@ def test_many_of_one_kind_are_one_finding() -> None:
 def test_a_line_can_be_marked_as_no_secret() -> None:
     first, second = list(SECRETS.values())[:2]
 
-    found = check_text(f"A {first} <!-- {ALLOWED} -->\nB {second}\n")
+    found = check_text(f"A {first} <!-- {ALLOW_SECRET} -->\nB {second}\n")
 
     assert [finding.line for finding in found] == [2]
 
@@ -85,7 +83,7 @@ def test_a_line_can_be_marked_as_no_secret() -> None:
 def test_a_file_of_nothing_but_secrets_does_not_drown_the_others() -> None:
     text = "\n".join([*SECRETS.values()] * 3)
 
-    assert len(list(check_text(text))) == MAX_FINDINGS
+    assert len(list(check_text(text))) == MAX_TEXT_FINDINGS
 
 
 def test_a_forged_header_is_found_with_its_line_in_the_file() -> None:
@@ -106,7 +104,7 @@ PIECES = (
 
 ENDS = {
     "\u0430a ": "\u0451",
-    f"{next(iter(SECRETS.values()))} ": ALLOWED,
+    f"{next(iter(SECRETS.values()))} ": ALLOW_SECRET,
     "\u0301\u0316": "=== a",
     "=== a\u0301\u0316": "===",
 }
@@ -118,8 +116,8 @@ def test_a_long_text_is_looked_through_in_linear_time(piece: str) -> None:
     end = ENDS.get(piece, "")
     text = f"{end if '=' in end else ''}{piece * (200_000 // len(piece))}{end}"
 
-    assert len(list(check_text(text))) <= 5 * MAX_FINDINGS
-    assert len(list(check_body(text, 1))) <= MAX_FINDINGS
+    assert len(list(check_text(text))) <= 5 * MAX_TEXT_FINDINGS
+    assert len(list(check_body(text, 1))) <= MAX_TEXT_FINDINGS
 
 
 @pytest.mark.parametrize(
@@ -152,7 +150,7 @@ def test_a_long_text_is_looked_through_in_linear_time(piece: str) -> None:
     ],
 )
 def test_a_hidden_character_is_named(text: str, name: str) -> None:
-    [finding] = find_hidden(f"One\nTwo {text}\n")
+    [finding] = report_hidden_characters(f"One\nTwo {text}\n")
 
     assert finding.rule == "hidden-character"
     assert finding.line == 2
@@ -160,7 +158,7 @@ def test_a_hidden_character_is_named(text: str, name: str) -> None:
 
 
 def test_a_text_in_tags_is_one_finding() -> None:
-    [finding] = find_hidden(f"Fine.\n{TAGS}")
+    [finding] = report_hidden_characters(f"Fine.\n{TAGS}")
 
     assert finding.line == 2
     assert finding.reason.startswith("has 6 hidden characters: U+E0000 to U+E007F")
@@ -169,7 +167,7 @@ def test_a_text_in_tags_is_one_finding() -> None:
 def test_bytes_in_selectors_are_one_finding() -> None:
     data = "".join(chr(0xE0100 + byte) for byte in range(200))
 
-    [finding] = find_hidden(f"\N{GRINNING FACE}{data}")
+    [finding] = report_hidden_characters(f"\N{GRINNING FACE}{data}")
 
     assert finding.reason.startswith("has 200 hidden characters: U+E0100")
 
@@ -178,11 +176,11 @@ def test_bytes_in_selectors_are_one_finding() -> None:
 def test_nothing_hidden_is_overlooked(text: str) -> None:
     real = text.encode().decode("unicode_escape") if "\\u" in text else text
 
-    assert list(find_hidden(real))
+    assert list(report_hidden_characters(real))
 
 
 def test_many_of_one_kind_are_counted() -> None:
-    [finding] = find_hidden("a\u200bb\nc\u200bd")
+    [finding] = report_hidden_characters("a\u200bb\nc\u200bd")
 
     assert finding.line == 1
     assert "2 hidden characters" in finding.reason
@@ -209,11 +207,11 @@ def test_many_of_one_kind_are_counted() -> None:
     ],
 )
 def test_what_a_language_or_an_emoji_needs_is_no_finding(text: str) -> None:
-    assert list(find_hidden(text)) == []
+    assert list(report_hidden_characters(text)) == []
 
 
 @given(st.text(alphabet=st.sampled_from("a\u200b\u200d\ufe0f\U000e0041\U0001f3f4\n")))
 def test_any_text_ends_in_findings(text: str) -> None:
-    for finding in find_hidden(text):
+    for finding in report_hidden_characters(text):
         assert 1 <= finding.line <= text.count("\n") + 1
         assert finding.reason.isprintable()

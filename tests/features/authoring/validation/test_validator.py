@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.validation import LEVELS, validate
+from skills_mcp.features.authoring.validation import RULE_LEVELS, validate_paths
 from soak.input.samples import SECRETS
 from tests.features.authoring.validation.findings import problems, said
 from tests.packages import package_text, write_package
@@ -16,7 +16,7 @@ BROKEN_PACKAGES = PROJECT / "fixtures" / "broken-packages"
 
 
 def test_the_sample_content_has_one_gap_and_one_word_too_often() -> None:
-    validation = validate(SKILLS_CONTENT)
+    validation = validate_paths(SKILLS_CONTENT)
 
     found = {(Path(p.file).name, p.rule) for p in validation.problems}
     assert found == {
@@ -32,9 +32,7 @@ def test_every_broken_rule_file_is_found(folder: Path) -> None:
     assert problems(folder)
 
 
-@pytest.mark.parametrize(
-    "folder", sorted(BROKEN_PACKAGES.iterdir()), ids=lambda path: path.name
-)
+@pytest.mark.parametrize("folder", sorted(BROKEN_PACKAGES.iterdir()), ids=lambda path: path.name)
 def test_what_had_to_be_repaired_in_a_package_is_an_error(folder: Path) -> None:
     found = problems(folder)
 
@@ -89,7 +87,7 @@ def test_a_file_is_judged_with_the_tree_around_it(tmp_path: Path) -> None:
     write_skill(tmp_path, "two.md", keywords=["login", "two"])
 
     assert said(tmp_path / "one.md") == [("one.md", 3, "keyword-shared")]
-    assert validate(tmp_path / "one.md").skill_count == 1
+    assert validate_paths(tmp_path / "one.md").skill_count == 1
 
 
 def test_a_rule_file_stands_for_its_folder_and_a_main_file_for_its_package(
@@ -107,7 +105,7 @@ def test_of_a_reference_only_the_reference_is_judged(tmp_path: Path) -> None:
     files = {"references/a.md": "[x](gone.md)", "references/b.md": "[x](gone.md)"}
     write_package(tmp_path, "skills/pdf", files, version="1")
 
-    validation = validate(tmp_path / "skills/pdf/references/a.md")
+    validation = validate_paths(tmp_path / "skills/pdf/references/a.md")
 
     assert [Path(p.file).name for p in validation.problems] == ["a.md"]
     assert validation.skill_count == 1
@@ -117,7 +115,7 @@ def test_a_package_inside_another_one_is_judged_alone(tmp_path: Path) -> None:
     write_package(tmp_path, "skills/outer", version="1")
     write_package(tmp_path, "skills/outer/inner", author="Ada")
 
-    validation = validate(tmp_path / "skills/outer/inner")
+    validation = validate_paths(tmp_path / "skills/outer/inner")
 
     assert ["author" in p.reason for p in validation.problems] == [True]
     assert validation.skill_count == 1
@@ -129,7 +127,7 @@ def test_many_paths_of_one_tree_are_one_check(tmp_path: Path) -> None:
         write_package(tmp_path, folder, version="1")
     seen: list[tuple[int, int]] = []
 
-    validation = validate(
+    validation = validate_paths(
         *(tmp_path / folder / "SKILL.md" for folder in folders[:3]),
         tmp_path / folders[0],
         on_progress=lambda done, total: seen.append((done, total)),
@@ -143,7 +141,7 @@ def test_paths_of_several_trees_are_checked_together(tmp_path: Path) -> None:
     for tree in ("one", "two"):
         write_package(tmp_path, f"{tree}/skills/pdf", version="1")
 
-    validation = validate(tmp_path / "one", tmp_path / "two/skills/pdf/SKILL.md")
+    validation = validate_paths(tmp_path / "one", tmp_path / "two/skills/pdf/SKILL.md")
 
     assert (validation.skill_count, validation.error_count) == (2, 2)
 
@@ -256,14 +254,14 @@ def test_a_skill_that_is_not_offered_is_checked_too(tmp_path: Path) -> None:
     write(tmp_path / "config.yaml", "visibility: {deny: [pdf]}")
     write_package(tmp_path, "skills/pdf", version="1")
 
-    validation = validate(tmp_path)
+    validation = validate_paths(tmp_path)
 
     assert [p.rule for p in validation.problems] == ["unknown-key"]
     assert validation.skill_count == 0
 
 
 def test_every_level_is_one_of_two() -> None:
-    assert set(LEVELS.values()) == {"error", "warning"}
+    assert set(RULE_LEVELS.values()) == {"error", "warning"}
 
 
 def write_tree(root: Path, *files: str) -> None:

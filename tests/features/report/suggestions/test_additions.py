@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.features.report.suggestions.additions import (
-    KEYWORD_PLACES,
+    KEYWORD_KEYS,
     UnsafeAdditionError,
     _Addition,
     _check,
     add_example,
     add_keywords,
 )
-from skills_mcp.skills.frontmatter import parse_skill
+from skills_mcp.skills.frontmatter import parse_rule_file
 from skills_mcp.skills.package import parse_package
 
 BODY = "# Rules\n\n---\nkeywords: [none]\n"
@@ -55,7 +55,7 @@ def test_a_keyword_joins_those_of_a_rule_file(before: str, after: str) -> None:
     new = add_keywords(old, ["sso"], is_package=False)
 
     assert head_of(new) == f"description: One\n{after}"
-    skill, problems = parse_skill(new.decode(), file="a.md", directory=None)
+    skill, problems = parse_rule_file(new.decode(), file="a.md", directory=None)
     assert skill
     assert skill.keywords[-1] == "sso"
     assert not problems
@@ -80,9 +80,7 @@ def test_a_keyword_joins_those_of_a_rule_file(before: str, after: str) -> None:
          "name: a\nmetadata:\n  triggers:\n    keywords: [b, sso]"),
     ],
 )  # fmt: skip
-def test_a_keyword_of_a_package_goes_where_its_author_has_them(
-    before: str, after: str
-) -> None:
+def test_a_keyword_of_a_package_goes_where_its_author_has_them(before: str, after: str) -> None:
     old = file(f"description: One\n{before}")
 
     new = add_keywords(old, ["sso"], is_package=True)
@@ -112,14 +110,12 @@ def test_an_example_joins_those_of_a_rule_file(before: str, after: str) -> None:
     new = add_example(old, "add: a # sign, please", is_package=False)
 
     assert head_of(new) == f"description: One\n{after}"
-    skill, _ = parse_skill(new.decode(), file="a.md", directory=None)
+    skill, _ = parse_rule_file(new.decode(), file="a.md", directory=None)
     assert skill
     assert skill.examples[-1] == "add: a # sign, please"
 
 
-@pytest.mark.parametrize(
-    "task", ["no", "null", "- a", "%x", "@a: b", "{a", "'", "a\\n"]
-)
+@pytest.mark.parametrize("task", ["no", "null", "- a", "%x", "@a: b", "{a", "'", "a\\n"])
 def test_the_metadata_of_a_package_gets_examples_as_one_text(task: str) -> None:
     old = file("name: a\ndescription: One\nmetadata:\n  owner: web")
     try:
@@ -160,21 +156,17 @@ def test_what_is_not_understood_is_left_to_a_person(head: str, reason: str) -> N
         ("metadata: {owner: web}", "no mapping with a key per line"),
     ],
 )
-def test_an_example_that_could_change_others_is_left_to_a_person(
-    head: str, reason: str
-) -> None:
+def test_an_example_that_could_change_others_is_left_to_a_person(head: str, reason: str) -> None:
     with pytest.raises(UnsafeAdditionError, match=reason):
         add_example(file(f"description: One\n{head}"), "two", is_package=True)
 
 
 def test_an_addition_that_would_change_another_field_is_refused() -> None:
     before = {"metadata": {"owner": "web", "keywords": "a"}}
-    added = _Addition("keywords", "sso", KEYWORD_PLACES, is_package=True)
+    added = _Addition("keywords", "sso", KEYWORD_KEYS, is_package=True)
 
     with pytest.raises(UnsafeAdditionError, match="only a person"):
-        _check(
-            before, "metadata: {keywords: 'a, sso'}", ("metadata", "keywords"), added
-        )
+        _check(before, "metadata: {keywords: 'a, sso'}", ("metadata", "keywords"), added)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +211,7 @@ _VALUE = st.recursive(
 def heads(draw: st.DrawFn) -> str:
     """Draw a frontmatter as a program writes it, in one of several styles."""
     fields: dict[str, Any] = draw(st.dictionaries(_TEXT, _VALUE, max_size=4))
-    place = draw(st.sampled_from([*KEYWORD_PLACES, ("examples",), ("description",)]))
+    place = draw(st.sampled_from([*KEYWORD_KEYS, ("examples",), ("description",)]))
     value: Any = draw(_VALUE)
     for key in reversed(place):
         value = {key: value}

@@ -8,12 +8,12 @@ import pytest
 from skills_mcp.features.authoring.evaluation import Prompt, collect_examples
 from skills_mcp.features.report.suggestions import improvement as improvement_module
 from skills_mcp.features.report.suggestions.improvement import (
+    AcceptedAddition,
     Improvement,
-    KeptAddition,
     TaskAddition,
     WordAddition,
-    improve,
     rate_outcome,
+    try_additions,
 )
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
@@ -38,7 +38,7 @@ def run(
     library = open_library(folder)
     own = collect_examples(library.snapshot.index)
     with library.edited_copy() as copy:
-        return improve(copy, (*own, *prompts), additions, lambda _: tasks)
+        return try_additions(copy, (*own, *prompts), additions, lambda _: tasks)
 
 
 def rates(improvement: Improvement) -> list[tuple[int, int]]:
@@ -49,7 +49,7 @@ def rates(improvement: Improvement) -> list[tuple[int, int]]:
 def is_same_as_served(folder: Path, improvement: Improvement) -> bool:
     """Whether the program answers so if the new texts are really in the files."""
     for each in improvement.texts:
-        write(folder / each.place.file, each.new)
+        write(folder / each.editable.file, each.new)
     library: SkillLibrary = open_library(folder)
     now = run(folder, [], *(outcome.prompt for outcome in improvement.before))
     assert library.snapshot.problems == ()
@@ -72,8 +72,8 @@ def test_a_keyword_that_settles_a_task_is_kept(rivals: Path) -> None:
     done = run(rivals, [words("web", "kiosk")], *asked)
 
     gains = tuple(each.query for each in asked)
-    assert done.kept == (KeptAddition(words("web", "kiosk"), gains),)
-    assert done.dropped == ()
+    assert done.accepted == (AcceptedAddition(words("web", "kiosk"), gains),)
+    assert done.rejected == ()
     assert rates(done) == [(1, 2), (1, 2)]
     [text] = done.texts
     assert text.diff.startswith(b"diff --git a/web.md b/web.md\n")
@@ -89,9 +89,9 @@ def test_a_keyword_that_takes_a_skill_from_an_example_is_dropped(rivals: Path) -
 
     done = run(rivals, [words("web", "kiosk")], prompt("auth at the kiosk", "web"))
 
-    [dropped] = done.dropped
+    [dropped] = done.rejected
     assert (dropped.reason, dropped.detail) == ("harm", "a login")
-    assert (done.kept, done.texts) == ((), ())
+    assert (done.accepted, done.texts) == ((), ())
     assert rates(done) == [(2, 2), (1, 1)]
 
 
@@ -102,7 +102,7 @@ def test_a_keyword_that_draws_a_task_away_from_another_skill_is_dropped(
 
     done = run(rivals, [words("web", "kiosk")], mine, other)
 
-    assert [each.reason for each in done.dropped] == ["harm"]
+    assert [each.reason for each in done.rejected] == ["harm"]
 
 
 def test_a_task_that_a_skill_does_not_help_with_may_not_find_it(rivals: Path) -> None:
@@ -111,13 +111,13 @@ def test_a_task_that_a_skill_does_not_help_with_may_not_find_it(rivals: Path) ->
 
     done = run(rivals, [words("web", "kiosk")], mine, bad)
 
-    assert [each.reason for each in done.dropped] == ["harm"]
+    assert [each.reason for each in done.rejected] == ["harm"]
 
 
 def test_a_keyword_that_changes_nothing_is_dropped(rivals: Path) -> None:
     done = run(rivals, [words("web", "kiosk")], prompt("a login", "web"))
 
-    assert [each.reason for each in done.dropped] == ["no-gain"]
+    assert [each.reason for each in done.rejected] == ["no-gain"]
 
 
 def test_words_that_help_only_together_are_kept_together(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_words_that_help_only_together_are_kept_together(tmp_path: Path) -> None
         prompt("auth with a badge at the kiosk", "web"),
     )
 
-    assert [each.addition for each in done.kept] == [words("web", "kiosk", "badge")]
-    assert done.dropped == ()
+    assert [each.addition for each in done.accepted] == [words("web", "kiosk", "badge")]
+    assert done.rejected == ()
 
 
 def test_a_task_that_is_settled_already_needs_no_other_word(rivals: Path) -> None:
@@ -140,19 +140,17 @@ def test_a_task_that_is_settled_already_needs_no_other_word(rivals: Path) -> Non
 
     done = run(rivals, [words("web", "kiosk"), words("web", "badge")], asked)
 
-    assert [each.addition for each in done.kept] == [words("web", "kiosk")]
-    assert [each.reason for each in done.dropped] == ["no-gain"]
+    assert [each.addition for each in done.accepted] == [words("web", "kiosk")]
+    assert [each.reason for each in done.rejected] == ["no-gain"]
 
 
 def test_additions_to_several_skills_are_judged_together(rivals: Path) -> None:
     additions = [words("web", "kiosk"), words("api", "badge")]
 
-    done = run(
-        rivals, additions, prompt("auth at a kiosk", "web"), prompt("auth badge", "api")
-    )
+    done = run(rivals, additions, prompt("auth at a kiosk", "web"), prompt("auth badge", "api"))
 
-    assert [each.addition for each in done.kept] == additions
-    assert [each.place.file for each in done.texts] == ["api.md", "web.md"]
+    assert [each.addition for each in done.accepted] == additions
+    assert [each.editable.file for each in done.texts] == ["api.md", "web.md"]
     assert rates(done) == [(1, 2), (1, 2)]
     assert is_same_as_served(rivals, done)
 
@@ -163,7 +161,7 @@ def test_an_example_is_added_where_its_skill_is_the_answer(rivals: Path) -> None
 
     done = run(rivals, [], *asked, tasks=tasks)
 
-    assert [each.addition for each in done.kept] == tasks[:1]
+    assert [each.addition for each in done.accepted] == tasks[:1]
     assert b"+examples:\n+  - a login\n" in done.texts[0].diff
 
 
@@ -173,7 +171,7 @@ def test_a_skill_gets_a_few_examples_at_once(rivals: Path) -> None:
 
     done = run(rivals, [], *asked, tasks=tasks)
 
-    assert [each.addition for each in done.kept] == tasks[:3]
+    assert [each.addition for each in done.accepted] == tasks[:3]
     [text] = done.texts
     assert text.diff.count(b"\n+  - a login ") == 3
 
@@ -189,8 +187,11 @@ def test_a_skill_that_examples_would_break_gets_none_and_keeps_its_keyword(
 
     done = run(rivals, [words("web", "kiosk")], *asked, tasks=tasks)
 
-    assert [each.addition for each in done.kept] == [words("web", "kiosk"), tasks[1]]
-    [dropped] = done.dropped
+    assert [each.addition for each in done.accepted] == [
+        words("web", "kiosk"),
+        tasks[1],
+    ]
+    [dropped] = done.rejected
     assert (dropped.addition, dropped.reason) == (tasks[0], "unsafe")
     assert is_same_as_served(rivals, done)
 
@@ -206,7 +207,7 @@ def test_a_head_that_cannot_be_edited_safely_is_left_out_with_the_reason(
 
     done = run(tmp_path, [words("web", "kiosk")], prompt("auth of a kiosk", "web"))
 
-    [dropped] = done.dropped
+    [dropped] = done.rejected
     assert (dropped.reason, dropped.detail) == (
         "unsafe",
         "it has keywords twice in one place",
@@ -224,7 +225,7 @@ def test_a_package_is_improved_by_its_metadata(tmp_path: Path) -> None:
 
     done = run(tmp_path, [words("tax-forms", "stamp")], *asked)
 
-    assert len(done.kept) == 1
+    assert len(done.accepted) == 1
     assert b"+metadata:\n+  keywords: stamp\n" in done.texts[0].diff
     assert is_same_as_served(tmp_path, done)
 
@@ -237,13 +238,13 @@ def test_only_so_many_are_tried_and_the_others_are_named(
 
     done = run(rivals, additions, prompt("auth at the kiosk", "web"))
 
-    assert [each.addition for each in done.kept] == additions[:1]
-    [dropped] = done.dropped
+    assert [each.addition for each in done.accepted] == additions[:1]
+    [dropped] = done.rejected
     assert (dropped.addition, dropped.reason) == (additions[1], "limit")
 
 
 def test_without_an_addition_nothing_is_tried(rivals: Path) -> None:
     done = run(rivals, [], prompt("a login", "web"))
 
-    assert (done.kept, done.dropped, done.texts) == ((), (), ())
+    assert (done.accepted, done.rejected, done.texts) == ((), (), ())
     assert done.before == done.after

@@ -85,9 +85,7 @@ def test_a_word_of_two_tasks_is_suggested_in_its_most_common_form(
         ("a kiosk at the gate", "kiosk beside a door", "examples of another have it"),
     ],
 )
-def test_a_word_is_not_suggested_if(
-    snapshot: Snapshot, first: str, second: str, why: str
-) -> None:
+def test_a_word_is_not_suggested_if(snapshot: Snapshot, first: str, second: str, why: str) -> None:
     assert not suggest(snapshot, known(first, "auth"), known(second, "auth")), why
 
 

@@ -63,9 +63,7 @@ def test_bad_feedback_of_the_same_session_says_that_it_was_wrong(
     hours: float,
     is_right: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    record = derive(
-        picked(TASK, "a", hour=9), judged("a", useful=False, day=3, hour=9 + hours)
-    )
+    record = derive(picked(TASK, "a", hour=9), judged("a", useful=False, day=3, hour=9 + hours))
 
     [known] = record.tasks
     assert ("a" in known.right, known.wrong) == (is_right, () if is_right else ("a",))
@@ -94,9 +92,7 @@ def test_feedback_is_about_what_was_handed_out_last() -> None:
 
 
 def test_a_single_answer_that_helped_is_right_but_no_evidence() -> None:
-    record = derive(
-        served("a", 3, context=TASK, hour=9), judged("a", useful=True, day=3, hour=10)
-    )
+    record = derive(served("a", 3, context=TASK, hour=9), judged("a", useful=True, day=3, hour=10))
 
     assert record.tasks[0].right["a"].picks == 0
     assert record.answered == ()
@@ -124,9 +120,7 @@ def test_a_task_is_the_same_in_any_order_of_its_words() -> None:
 
 
 def test_the_skill_that_was_picked_most_often_is_the_first() -> None:
-    record = derive(
-        picked(TASK, "a", 3), *(picked(TASK, "b", day) for day in (3, 4, 5))
-    )
+    record = derive(picked(TASK, "a", 3), *(picked(TASK, "b", day) for day in (3, 4, 5)))
 
     assert [*record.tasks[0].right] == ["b", "a"]
 

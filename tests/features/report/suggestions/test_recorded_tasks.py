@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.features.report.suggestions.improvement import (
-    KeptAddition,
+    AcceptedAddition,
     WordAddition,
 )
 from skills_mcp.features.report.suggestions.missing_words import MissingWord
@@ -19,11 +19,11 @@ from skills_mcp.features.report.suggestions.picks import (
 from skills_mcp.features.report.suggestions.recorded_tasks import (
     collect_answered,
     collect_known,
+    derive_origin,
     find_example_tasks,
-    origin_of,
 )
 from skills_mcp.library import Snapshot
-from skills_mcp.text.redaction import HIDDEN
+from skills_mcp.text.redaction import REDACTED
 from tests.support import open_library, write_skill
 
 EXAMPLE = "a login page"
@@ -47,9 +47,7 @@ def known(task: str, *wrong: str, **right: int) -> KnownTask:
 
 
 def record(*tasks: KnownTask, answered: tuple[AnsweredTask, ...] = ()) -> PickRecord:
-    return PickRecord(
-        tasks=tasks, answered=answered, picks=0, unreadable=0, rivalries=()
-    )
+    return PickRecord(tasks=tasks, answered=answered, picks=0, unreadable=0, rivalries=())
 
 
 def test_what_an_author_says_of_a_task_counts_more_than_picks(
@@ -58,7 +56,7 @@ def test_what_an_author_says_of_a_task_counts_more_than_picks(
     found = collect_known(snapshot.index, record(known(EXAMPLE, api=9)))
 
     assert [(each.query, each.expect) for each in found] == [(EXAMPLE, ("web",))]
-    assert origin_of(found[0]) == "library"
+    assert derive_origin(found[0]) == "library"
 
 
 def test_a_skill_that_is_picked_a_quarter_as_often_is_right_as_well(
@@ -69,7 +67,7 @@ def test_a_skill_that_is_picked_a_quarter_as_often_is_right_as_well(
     _, one, two = collect_known(snapshot.index, record(*tasks))
 
     assert (one.is_ambiguous, two.is_ambiguous) == (False, True)
-    assert origin_of(one) == "picked"
+    assert derive_origin(one) == "picked"
 
 
 def test_a_task_is_left_out_if_none_of_its_skills_is_served(
@@ -88,7 +86,7 @@ def test_only_what_has_its_answer_now_can_lose_it(snapshot: Snapshot) -> None:
     found = collect_answered(snapshot, record(answered=answered))
 
     assert [each.query for each in found] == ["the login"]
-    assert origin_of(found[0]) == "answered"
+    assert derive_origin(found[0]) == "answered"
 
 
 def test_examples_show_a_new_word_or_are_frequent(snapshot: Snapshot) -> None:
@@ -101,17 +99,15 @@ def test_examples_show_a_new_word_or_are_frequent(snapshot: Snapshot) -> None:
         MissingWord("web", word, (task.task,), counts())
         for word, task in zip(("kiosk", "badge"), tasks, strict=False)
     ]
-    kept = [KeptAddition(WordAddition("web", ("kiosk",)), ())]
+    kept = [AcceptedAddition(WordAddition("web", ("kiosk",)), ())]
 
     found = find_example_tasks(snapshot.index, record(*tasks), words, kept)
 
     assert [each.task for each in found] == ["auth at the kiosk", "auth of visitors"]
 
 
-@pytest.mark.parametrize("task", [EXAMPLE, "auth " * 41, f"auth with {HIDDEN}"])
-def test_what_is_known_long_or_private_is_no_example(
-    snapshot: Snapshot, task: str
-) -> None:
+@pytest.mark.parametrize("task", [EXAMPLE, "auth " * 41, f"auth with {REDACTED}"])
+def test_what_is_known_long_or_private_is_no_example(snapshot: Snapshot, task: str) -> None:
     tasks = record(known(task, web=5))
 
     assert [*find_example_tasks(snapshot.index, tasks, [], [])] == []

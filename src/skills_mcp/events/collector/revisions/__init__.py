@@ -1,1 +1,1 @@
-"""How the tables of events were made and changed, one file for each time."""
+"""Alembic migrations of the event database."""

@@ -1,17 +1,16 @@
-"""How alembic finds the connection on which a revision runs."""
+"""The Alembic environment."""
 
 from alembic import context
 
 from skills_mcp.events.collector.event_tables import metadata
 
 
-def run_revisions() -> None:
-    """Run the revisions that alembic has chosen."""
-    given = context.config.attributes
+def run_migrations() -> None:
+    attributes = context.config.attributes
     context.configure(
-        connection=given["connection"],
+        connection=attributes["connection"],
         target_metadata=metadata,
-        version_table=given["version_table"],
+        version_table=attributes["version_table"],
         transactional_ddl=True,  # also of SQLite: `open_engine` begins transactions
     )
     with context.begin_transaction():
@@ -19,4 +18,4 @@ def run_revisions() -> None:
 
 
 if hasattr(context, "config"):  # alembic runs this module, others only import it
-    run_revisions()
+    run_migrations()

@@ -1,12 +1,12 @@
-"""Whether tasks find the right skills: the author's regression test of routing."""
+"""Routing regression tests: outcome of each prompt, reason of a failure, and scores."""
 
 from skills_mcp.features.authoring.evaluation.outcomes import (
-    Change,
+    AnswerChange,
     Outcome,
-    Scores,
-    compare,
-    give_reason,
-    measure_snapshot,
+    RoutingScores,
+    diff_outcomes,
+    evaluate_snapshot,
+    explain_failure,
     score_outcomes,
 )
 from skills_mcp.features.authoring.evaluation.prompts import (
@@ -24,20 +24,20 @@ from skills_mcp.features.authoring.evaluation.skill_evals import (
 )
 
 __all__ = [
-    "Change",
+    "AnswerChange",
     "Outcome",
     "Prompt",
     "PromptFinding",
     "PromptsError",
-    "Scores",
+    "RoutingScores",
     "check_prompts",
     "collect_evals",
     "collect_examples",
-    "compare",
-    "give_reason",
+    "diff_outcomes",
+    "evaluate_snapshot",
+    "explain_failure",
     "load_prompts",
     "load_tasks",
-    "measure_snapshot",
     "resolve_names",
     "score_outcomes",
 ]

@@ -1,6 +1,10 @@
-"""Prompts with the skills that should answer them, from a file or from the skills.
+"""Test prompts with expected skills, from prompt files, examples and eval files.
 
-Rule: the author of a file sees everything that is wrong with it at once.
+Rule: errors are collected, so an author sees all of a file's errors in one run.
+
+Eval files are those of skill-creator and other programs, in the folder of a skill:
+`evals/evals.json` holds tasks for a skill; `trigger_eval.json` tasks to trigger it, and
+near ones not to. Other keys, such as the expected output, are not about routing.
 """
 
 import json
@@ -14,9 +18,9 @@ from typing import Any
 
 from skills_mcp.errors import SkillDisabledError, SkillNotFoundError
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
-from skills_mcp.text.rendering import shorten
-from skills_mcp.text.safe_yaml import YamlError, parse_values
+from skills_mcp.skills.scoping import NO_FILTER, SkillFilter, compute_filter_mask
+from skills_mcp.text.rendering import abbreviate_value
+from skills_mcp.text.safe_yaml import YamlError, parse_yaml
 
 _YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 _KEYS = ("query", "expect", "avoid", "ambiguous", "within", "category")
@@ -24,33 +28,30 @@ _KEYS = ("query", "expect", "avoid", "ambiguous", "within", "category")
 # The first entry says how far all of them are indented.
 _YAML_ENTRY = re.compile(r"^( *)-(?:\s|$)")
 
-_ENOUGH_ALIKE = 0.8  # of 1: `expects` and `ambigous` are slips, `tags` is not
-_MOST_FINDINGS = 50
+_MIN_SIMILARITY = 0.8  # of 1: `expects` and `ambigous` are slips, `tags` is not
+_MAX_FINDINGS = 50
 
-_LONGEST = 100  # a longer path is no slip, and takes long to compare
-_FEW = 3
+_MAX_PATH_CHARACTERS = 100  # a longer path is no slip, and takes long to compare
+_MAX_SUGGESTIONS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A task in a user's words, and which answers to it are right."""
+    """A task in a user's words, with its acceptable answers."""
 
     query: str
     expect: tuple[str, ...]
-    """The paths of the skills that serve it; none if no skill should."""
     avoid: tuple[str, ...] = ()
-    """The paths of skills that must not be the answer; others may be."""
     is_ambiguous: bool = False
-    """Whether an answer that lists the right skill among others is as good."""
-    scoping: Scoping = EVERYWHERE
-    """The part of the skills that it is about."""
+    """Whether an ambiguous answer with an expected candidate is correct."""
+    scoping: SkillFilter = NO_FILTER
     origin: str
-    """The file and line: `prompts.jsonl:3`, or the file of a skill."""
+    """File and line, such as `prompts.jsonl:3`, or the file of a skill."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptFinding:
-    """Why a prompt, or a whole file of them, cannot be used."""
+    """An error in a prompt or a prompt file."""
 
     origin: str
     reason: str
@@ -60,20 +61,20 @@ class PromptFinding:
 
 
 class PromptsError(ValueError):
-    """Prompts that cannot be used; the message has a line for each reason."""
+    """Invalid prompts; one line of the message per finding."""
 
     def __init__(self, findings: Iterable[PromptFinding]) -> None:
         self.findings = tuple(findings)
-        lines = list(map(str, self.findings[:_MOST_FINDINGS]))
+        lines = list(map(str, self.findings[:_MAX_FINDINGS]))
         more = len(self.findings) - len(lines)
         super().__init__("\n".join([*lines, *([f"and {more} more"] if more else [])]))
 
 
 def load_prompts(file: Path) -> tuple[Prompt, ...]:
-    """Read a file of prompts: YAML by its name, and JSON Lines by any other.
+    """Load a prompt file: YAML by its suffix, else JSON Lines.
 
     Raises:
-        PromptsError: Naming every line that is wrong.
+        PromptsError: Lists all invalid lines.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
@@ -87,7 +88,7 @@ def load_prompts(file: Path) -> tuple[Prompt, ...]:
 
 
 def collect_examples(index: SkillIndex) -> tuple[Prompt, ...]:
-    """Return the `examples` in the frontmatter of the skills as prompts."""
+    """Collect the `examples` of frontmatters as prompts."""
     return tuple(
         Prompt(query=query, expect=(skill.path,), origin=skill.file)
         for skill in index
@@ -96,68 +97,66 @@ def collect_examples(index: SkillIndex) -> tuple[Prompt, ...]:
 
 
 def parse_entries(entries: Iterable[tuple[str, Any]]) -> tuple[Prompt, ...]:
-    """Return a prompt for each value; each value comes with its origin.
+    """Parse `(origin, value)` pairs.
 
     Raises:
-        PromptsError: Naming every value that is wrong.
+        PromptsError: Lists all invalid values.
     """
     prompts: list[Prompt] = []
     findings: list[PromptFinding] = []
     for origin, value in entries:
-        wrong = (
-            [value] if isinstance(value, PromptFinding) else list(_check(value, origin))
-        )
+        wrong = [value] if isinstance(value, PromptFinding) else list(_check(value, origin))
         findings += wrong
         if not wrong:
-            prompts.append(_prompt(value, origin))
+            prompts.append(_build_prompt(value, origin))
     if findings:
         raise PromptsError(findings)
     return tuple(prompts)
 
 
 def check_prompts(prompts: Iterable[Prompt], index: SkillIndex) -> None:
-    """Check that the parts and the skills to avoid, which prompts name, exist.
+    """Check the existence of scopes and avoided skills.
 
     Raises:
-        PromptsError: Naming each that does not, and what there is instead.
+        PromptsError: Lists each missing one with suggestions.
     """
-    empty = cache(lambda scoping: _find_empty(scoping, index))
+    empty = cache(lambda scoping: _explain_empty_scope(scoping, index))
     findings = []
     for prompt in prompts:
-        missing = (_advise(p, index) for p in prompt.avoid if index.get(p) is None)
+        missing = (_suggest_paths(p, index) for p in prompt.avoid if index.get(p) is None)
         reasons = (empty(prompt.scoping), *missing)
-        findings += [PromptFinding(prompt.origin, each) for each in reasons if each]
+        findings += [PromptFinding(prompt.origin, reason) for reason in reasons if reason]
     if findings:
         raise PromptsError(findings)
 
 
-def find_missing(prompt: Prompt, index: SkillIndex) -> str:
-    """Say which expected skill does not exist; empty if at least one does.
+def describe_missing_skill(prompt: Prompt, index: SkillIndex) -> str:
+    """Describe a missing expected skill; empty if at least one exists.
 
     A typing error or a moved skill fails only its own prompt.
     """
     if not prompt.expect or any(index.get(path) for path in prompt.expect):
         return ""
-    return _advise(prompt.expect[0], index)
+    return _suggest_paths(prompt.expect[0], index)
 
 
-def _advise(path: str, index: SkillIndex) -> str:
-    """Say why there is no skill at a path, and which one the author may mean."""
+def _suggest_paths(path: str, index: SkillIndex) -> str:
+    """Explain a missing path, with the nearest paths."""
     error = index.not_found(path)
     if isinstance(error, SkillDisabledError):
         return str(error)
     paths = [row.path for row in index.listed]
     last = path.rsplit("/", 1)[-1]
-    named = [each for each in paths if each.rsplit("/", 1)[-1] == last]
-    similar = named or get_close_matches(path[:_LONGEST], paths)
-    hint = f": did you mean {' or '.join(similar[:_FEW])}?" if similar else ""
-    return f"there is no skill {shorten(path)}{hint}"
+    named = [candidate for candidate in paths if candidate.rsplit("/", 1)[-1] == last]
+    similar = named or get_close_matches(path[:_MAX_PATH_CHARACTERS], paths)
+    hint = f": did you mean {' or '.join(similar[:_MAX_SUGGESTIONS])}?" if similar else ""
+    return f"there is no skill {abbreviate_value(path)}{hint}"
 
 
-def _find_empty(scoping: Scoping, index: SkillIndex) -> str:
-    """Say why a part has no skill; empty if it has one."""
+def _explain_empty_scope(scoping: SkillFilter, index: SkillIndex) -> str:
+    """Explain an empty scope; empty if the scope has skills."""
     try:
-        narrow(index, scoping)
+        compute_filter_mask(index, scoping)
     except SkillNotFoundError as error:
         return str(error)
     return ""
@@ -181,7 +180,7 @@ def _parse_lines(text: str, name: str) -> Iterator[tuple[str, Any]]:
 
 def _parse_yaml(text: str, name: str) -> Iterator[tuple[str, Any]]:
     try:
-        values = parse_values(text)
+        values = parse_yaml(text)
     except YamlError as error:
         hint = "" if "line" in str(error) else "; a JSON Lines file has no size limit"
         yield name, PromptFinding(name, f"is not YAML that can be read: {error}{hint}")
@@ -192,15 +191,14 @@ def _parse_yaml(text: str, name: str) -> Iterator[tuple[str, Any]]:
             PromptFinding(name, "is not a list: write - query: … / expect: path"),
         )
         return
-    lines = _find_entries(text)
+    lines = _find_item_lines(text)
     for number, value in enumerate(values):
         is_known = len(lines) == len(values)
-        place = f":{lines[number]}" if is_known else f", entry {number + 1}"
-        yield f"{name}{place}", value
+        position = f":{lines[number]}" if is_known else f", entry {number + 1}"
+        yield f"{name}{position}", value
 
 
-def _find_entries(text: str) -> list[int]:
-    """Return the lines in which the entries of the outermost list begin."""
+def _find_item_lines(text: str) -> list[int]:
     found = [
         (len(match[1]), number)
         for number, line in enumerate(text.split("\n"), 1)
@@ -210,49 +208,47 @@ def _find_entries(text: str) -> list[int]:
 
 
 def _check(value: Any, origin: str) -> Iterator[PromptFinding]:
-    """Iterate over what is wrong with one entry."""
     if not isinstance(value, dict):
-        yield PromptFinding(origin, f"is not a mapping, but {shorten(value)}")
+        yield PromptFinding(origin, f"is not a mapping, but {abbreviate_value(value)}")
         return
-    yield from (PromptFinding(origin, reason) for reason in _reasons(value))
+    yield from (PromptFinding(origin, reason) for reason in _find_errors(value))
 
 
-def _reasons(value: Mapping[str, Any]) -> Iterator[str]:
+def _find_errors(value: Mapping[str, Any]) -> Iterator[str]:
     if not _is_text(value.get("query")):
         yield "query is missing: write the task as a user would"
     yield from _check_answers(value)
     if not isinstance(value.get("ambiguous", False), bool):
-        yield f"ambiguous must be true or false, not {shorten(value['ambiguous'])}"
+        yield f"ambiguous must be true or false, not {abbreviate_value(value['ambiguous'])}"
     for key in ("within", "category"):
         if value.get(key) is not None and not _is_text(value[key]):
-            yield f"{key} must be a text, not {shorten(value[key])}"
+            yield f"{key} must be a text, not {abbreviate_value(value[key])}"
     for key in value:
         if key not in _KEYS:
-            alike = get_close_matches(str(key), _KEYS, n=1, cutoff=_ENOUGH_ALIKE)
-            yield from (f"{shorten(key)} is unknown: did you mean {a}?" for a in alike)
+            alike = get_close_matches(str(key), _KEYS, n=1, cutoff=_MIN_SIMILARITY)
+            yield from (f"{abbreviate_value(key)} is unknown: did you mean {a}?" for a in alike)
 
 
 def _check_answers(value: Mapping[str, Any]) -> Iterator[str]:
-    """Iterate over what is wrong with the skills that are right, or must not be."""
     expected, avoided = _as_list(value.get("expect")), _as_list(value.get("avoid"))
     if "expect" not in value and not avoided:
         yield "expect is missing: write a path, a list of paths, or null for no skill"
     elif not all(map(_is_text, expected)):
-        wrong = shorten(value["expect"])
+        wrong = abbreviate_value(value["expect"])
         yield f"expect must be a path, a list of paths or null, not {wrong}"
     elif value.get("ambiguous") is True and not expected:
         yield "ambiguous has no meaning where no skill is expected: delete it"
     if not all(map(_is_text, avoided)):
-        yield f"avoid must be a path or a list of paths, not {shorten(value['avoid'])}"
+        yield f"avoid must be a path or a list of paths, not {abbreviate_value(value['avoid'])}"
 
 
-def _prompt(value: Mapping[str, Any], origin: str) -> Prompt:
+def _build_prompt(value: Mapping[str, Any], origin: str) -> Prompt:
     return Prompt(
         query=value["query"].strip(),
         expect=tuple(path.strip() for path in _as_list(value.get("expect"))),
         avoid=tuple(path.strip() for path in _as_list(value.get("avoid"))),
         is_ambiguous=value.get("ambiguous", False),
-        scoping=Scoping(value.get("within") or "", value.get("category") or ""),
+        scoping=SkillFilter(value.get("within") or "", value.get("category") or ""),
         origin=origin,
     )
 

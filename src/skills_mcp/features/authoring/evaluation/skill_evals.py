@@ -1,8 +1,7 @@
-"""Tasks in the files that skill-creator and other programs write beside a skill.
+"""Eval files of skill-creator and other programs, in the folder of a skill.
 
-`evals/evals.json` holds tasks that a skill is for, and `trigger_eval.json` tasks that
-should find it, and near ones that should not. What else is in them, such as the
-expected output, is about the agent's work and not about routing.
+`evals/evals.json` holds tasks for a skill; `trigger_eval.json` tasks to trigger it, and
+near ones not to. Other keys, such as the expected output, are not about routing.
 """
 
 import json
@@ -21,10 +20,10 @@ from skills_mcp.features.authoring.evaluation.prompts import (
 from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import abbreviate_value
 
 _FOLDERS = frozenset({".", "evals"})
-_NAMES = frozenset(
+_FILE_NAMES = frozenset(
     {"evals.json", "trigger_eval.json", "trigger_evals.json", "trigger-eval.json"}
     | {"trigger-evals.json", "eval_set.json", "trigger_eval_set.json"}
 )
@@ -35,23 +34,23 @@ _SHAPE = 'a list of {"query": …, "should_trigger": true}, or {"evals": [{"prom
 
 
 def load_tasks(file: Path) -> tuple[Prompt, ...]:
-    """Read a file of prompts, or one of such tasks: then a skill has only its name.
+    """Load a prompt file or an eval file; eval files refer to skills by name only.
 
     Raises:
-        PromptsError: Naming everything that is wrong.
+        PromptsError: Lists all invalid entries.
     """
     data = _load_evals(file) if file.suffix.lower() == ".json" else None
     if data is None:
         return load_prompts(file)
     found = [*parse_evals(data, _find_skill_name(data, file), file.name)]
-    findings = [each for each in found if isinstance(each, PromptFinding)]
+    findings = [entry for entry in found if isinstance(entry, PromptFinding)]
     if findings:
         raise PromptsError(findings)
-    return tuple(each for each in found if isinstance(each, Prompt))
+    return tuple(entry for entry in found if isinstance(entry, Prompt))
 
 
 def _load_evals(file: Path) -> Any:
-    """Return the document if it has the shape; JSON Lines and others have not."""
+    """Parse an eval file; None for JSON Lines and other formats."""
     try:
         data = json.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError):
@@ -62,16 +61,13 @@ def _load_evals(file: Path) -> Any:
 def collect_evals(
     index: SkillIndex,
 ) -> tuple[tuple[Prompt, ...], tuple[PromptFinding, ...]]:
-    """Return the tasks of all packages, and what could not be read as such.
-
-    Reads the files of the packages.
-    """
+    """Collect the eval tasks of all packages, with unreadable entries.  Reads files."""
     prompts: list[Prompt] = []
     findings: list[PromptFinding] = []
     for skill in index:
         for file in filter(_is_evals, skill.files):
             origin = str(PurePosixPath(skill.file).parent / file)
-            for found in _read(skill, file, origin):
+            for found in _read_evals(skill, file, origin):
                 if isinstance(found, PromptFinding):
                     findings.append(found)
                 else:
@@ -80,11 +76,11 @@ def collect_evals(
 
 
 def _is_evals(file: str) -> bool:
-    place = PurePosixPath(file)
-    return place.name in _NAMES and str(place.parent) in _FOLDERS
+    path = PurePosixPath(file)
+    return path.name in _FILE_NAMES and str(path.parent) in _FOLDERS
 
 
-def _read(skill: Skill, file: str, origin: str) -> Iterator[Prompt | PromptFinding]:
+def _read_evals(skill: Skill, file: str, origin: str) -> Iterator[Prompt | PromptFinding]:
     if skill.location is None:
         return
     try:
@@ -97,14 +93,13 @@ def _read(skill: Skill, file: str, origin: str) -> Iterator[Prompt | PromptFindi
 
 
 def _has_tasks(data: Any) -> bool:
-    """Whether a JSON document has the shape of such a file."""
     return isinstance(data, list) or (
         isinstance(data, dict) and isinstance(data.get(_ENTRIES), list)
     )
 
 
 def _find_skill_name(data: Any, file: Path) -> str:
-    """Return the name of the skill that a file is about: it says so, or lies in it."""
+    """Name of the evaluated skill: its `skill_name`, else its folder."""
     named = data.get("skill_name") if isinstance(data, dict) else None
     folder = file.absolute().parent
     package = folder.parent if folder.name == _ENTRIES else folder
@@ -112,13 +107,7 @@ def _find_skill_name(data: Any, file: Path) -> str:
 
 
 def parse_evals(data: Any, skill: str, origin: str) -> Iterator[Prompt | PromptFinding]:
-    """Iterate over the tasks of a file.
-
-    Args:
-        data: The JSON document.
-        skill: The path or the name of the skill that the tasks are about.
-        origin: The file.
-    """
+    """Parse the tasks of an eval file about one skill."""
     if not _has_tasks(data):
         yield PromptFinding(origin, f"has no list of tasks: write {_SHAPE}")
         return
@@ -132,10 +121,10 @@ def _parse_entry(entry: Any, skill: str, origin: str) -> Prompt | PromptFinding:
     texts = [fields[key] for key in _TASK_KEYS if isinstance(fields.get(key), str)]
     query = next((text.strip() for text in texts if text.strip()), "")
     if not query:
-        return PromptFinding(origin, f"has no query or prompt, but {shorten(entry)}")
+        return PromptFinding(origin, f"has no query or prompt, but {abbreviate_value(entry)}")
     should = fields.get("should_trigger", True)
     if not isinstance(should, bool):
-        reason = f"should_trigger must be true or false, not {shorten(should)}"
+        reason = f"should_trigger must be true or false, not {abbreviate_value(should)}"
         return PromptFinding(origin, reason)
     if should:
         return Prompt(query=query, expect=(skill,), origin=origin)
@@ -143,7 +132,7 @@ def _parse_entry(entry: Any, skill: str, origin: str) -> Prompt | PromptFinding:
 
 
 def resolve_names(prompts: tuple[Prompt, ...], index: SkillIndex) -> tuple[Prompt, ...]:
-    """Return the prompts with a path where they have a name that only one skill has."""
+    """Replace unambiguous skill names by paths."""
     paths: dict[str, list[str]] = {}
     for skill in index:
         paths.setdefault(skill.name, []).append(skill.path)

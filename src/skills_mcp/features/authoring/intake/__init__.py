@@ -1,1 +1,1 @@
-"""How a package comes into a folder of skills: read, looked at, put in place."""
+"""Uploads of packages: unpack, validate, install."""

@@ -1,4 +1,4 @@
-"""A package as it is shown before it is taken: name, description, files, findings."""
+"""Preview of an uploaded package: name, description, files, findings."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,96 +8,92 @@ from pathlib import Path
 
 from skills_mcp.errors import ConfigError, ContentError, PackageRefusedError
 from skills_mcp.features.authoring.intake.upload_attempt import UNLIMITED, UploadAttempt
-from skills_mcp.features.authoring.validation import validate
+from skills_mcp.features.authoring.validation import validate_paths
 from skills_mcp.features.authoring.validation.markdown import read_bytes
 from skills_mcp.features.authoring.validation.rules import enumerate_shortly
-from skills_mcp.files.archive import opened_archive, unpack
+from skills_mcp.files.archive import open_archive, unpack_archive
 from skills_mcp.files.paths import is_path_component
-from skills_mcp.files.temporary_folders import temporary_folder
+from skills_mcp.files.temporary_folders import locked_temporary_folder
 from skills_mcp.skills.model import Problem, Skill, Stamp
-from skills_mcp.skills.package import derive_slug, is_main, parse_package
-from skills_mcp.text.rendering import shorten
+from skills_mcp.skills.package import derive_slug, is_skill_md, parse_package
+from skills_mcp.text.rendering import abbreviate_value
 
-_NEEDED = frozenset({"name", "description"})
-"""Rules without which a package is not taken: agents choose by these two."""
+_MANDATORY_RULES = frozenset({"name", "description"})
+"""Mandatory rules: agents choose a skill by these two fields."""
 
 _MAX_NAME = 64  # as the Agent Skills standard has it
 
 
 @dataclass(frozen=True, slots=True)
-class OfferedPackage:
-    """A package that was unpacked, in a private folder."""
+class UnpackedPackage:
+    """A package unpacked into a temporary folder."""
 
     name: str
-    """What the folder will be called."""
     description: str
     skill: Skill
-    """As a server reads it; its path is where it lay in the archive."""
+    """As a server parses it; its path is the one in the archive."""
     files: tuple[tuple[str, int], ...]
-    """Every path with its size in bytes, in order."""
+    """`(path, bytes)` of all files, sorted."""
     problems: tuple[Problem, ...]
-    """What validation found; files are relative to the package."""
     digest: str
-    """The SHA-256 of the archive, in hexadecimal."""
+    """SHA-256 of the archive, in hexadecimal."""
     folder: Path
-    """Where it lies until the block ends."""
+    """Temporary folder, deleted at the end of the block."""
 
 
 @contextmanager
-def offered(
+def unpacked_package(
     archive: Path, attempt: UploadAttempt = UNLIMITED
-) -> Iterator[OfferedPackage]:
-    """Unpack an archive into a private folder, and yield what it holds.  Blocking.
+) -> Iterator[UnpackedPackage]:
+    """Unpack and validate an archive in a temporary folder.  Blocking.
 
     Raises:
         PackageRefusedError: The archive is unsafe, damaged, or holds no skill.
-        UploadStoppedError: The attempt is over.
+        UploadStoppedError: The deadline has passed.
     """
-    with temporary_folder("skills-mcp-add-") as scratch:
+    with locked_temporary_folder("skills-mcp-add-") as scratch:
         # In a folder of its own: it gets the name of the package, which may be any.
         unpacked = scratch / "package" / "unpacked"
         unpacked.mkdir(parents=True)
-        with opened_archive(archive, scratch) as files:
-            top = _find_top([file.path for file in files])
-            wanted = [file for file in files if file.path.startswith(top)]
-            unpack(wanted, top, unpacked, attempt.check)
-        sizes = {file.path.removeprefix(top): file.size_bytes for file in wanted}
-        digest = read_digest(archive)
-        yield _look(unpacked, top.strip("/"), digest, sizes, attempt)
+        with open_archive(archive, scratch) as files:
+            top = _find_prefix([file.path for file in files])
+            selected = [file for file in files if file.path.startswith(top)]
+            unpack_archive(selected, top, unpacked, attempt.check)
+        sizes = {file.path.removeprefix(top): file.size_bytes for file in selected}
+        digest = hash_archive(archive)
+        yield _inspect(unpacked, top.strip("/"), digest, sizes, attempt)
 
 
-def _look(
+def _inspect(
     unpacked: Path,
     called: str,
     digest: str,
     sizes: Mapping[str, int],
     attempt: UploadAttempt,
-) -> OfferedPackage:
-    main = next(each.name for each in unpacked.iterdir() if is_main(each.name))
+) -> UnpackedPackage:
+    main = next(item.name for item in unpacked.iterdir() if is_skill_md(item.name))
     skill = _read_skill(unpacked, main, called, sizes)
     name = derive_slug(skill.name)
     if len(name) > _MAX_NAME or not is_path_component(name):
         raise PackageRefusedError(
-            f"The name {shorten(skill.name)} can be no folder. Choose a short name of "
+            f"The name {abbreviate_value(skill.name)} can be no folder. Choose a short name of "
             "letters, digits and hyphens"
         )
     folder = unpacked.rename(unpacked.parent / name)
     problems = tuple(
-        replace(each, file=Path(each.file).relative_to(folder).as_posix())
-        for each in _check(folder, attempt)
+        replace(item, file=Path(item.file).relative_to(folder).as_posix())
+        for item in _check(folder, attempt)
     )
-    missing = [p for p in problems if p.rule in _NEEDED and p.level == "error"]
+    missing = [p for p in problems if p.rule in _MANDATORY_RULES and p.level == "error"]
     if missing:
         raise PackageRefusedError(f"{main} {missing[0].reason}: {missing[0].hint}")
     listed = tuple(sorted(sizes.items()))
-    return OfferedPackage(
-        name, skill.description, skill, listed, problems, digest, folder
-    )
+    return UnpackedPackage(name, skill.description, skill, listed, problems, digest, folder)
 
 
 def _check(folder: Path, attempt: UploadAttempt) -> Sequence[Problem]:
     try:
-        return validate(folder, on_file=attempt.check).problems
+        return validate_paths(folder, on_file=attempt.check).problems
     except (ConfigError, ContentError) as error:  # it speaks of the whole content
         raise PackageRefusedError(
             "Its config.yaml has settings that are not valid. No skill needs that "
@@ -105,9 +101,7 @@ def _check(folder: Path, attempt: UploadAttempt) -> Sequence[Problem]:
         ) from error
 
 
-def _read_skill(
-    folder: Path, main: str, called: str, sizes: Mapping[str, int]
-) -> Skill:
+def _read_skill(folder: Path, main: str, called: str, sizes: Mapping[str, int]) -> Skill:
     raw = read_bytes(folder, main)
     if raw is None:
         raise PackageRefusedError(f"{main} is too large to be read. Shorten it")
@@ -116,14 +110,14 @@ def _read_skill(
     stamps = {file: Stamp(size, 0, 0) for file, size in sorted(sizes.items())}
     skill, problems = parse_package(text, file=main, path=path, files=stamps)
     if skill is None:
-        said = f"{problems[0].reason}: {problems[0].hint}" if problems else "is empty"
-        raise PackageRefusedError(f"{main} {said}")
+        reason = f"{problems[0].reason}: {problems[0].hint}" if problems else "is empty"
+        raise PackageRefusedError(f"{main} {reason}")
     return skill
 
 
-def _find_top(paths: Sequence[str]) -> str:
-    """Return what stands before every file of the package: nothing, or its folder."""
-    mains = [path for path in paths if is_main(path.rpartition("/")[2])]
+def _find_prefix(paths: Sequence[str]) -> str:
+    """Common prefix of a package's files: empty, or its one top folder."""
+    mains = [path for path in paths if is_skill_md(path.rpartition("/")[2])]
     if any("/" not in path for path in mains):
         return ""
     tops = {path.partition("/")[0] for path in paths}
@@ -136,7 +130,7 @@ def _find_top(paths: Sequence[str]) -> str:
     )
 
 
-def read_digest(archive: Path) -> str:
-    """Return the SHA-256 of an archive, in hexadecimal.  Blocking."""
+def hash_archive(archive: Path) -> str:
+    """Hash an archive with SHA-256, in hexadecimal.  Blocking."""
     with archive.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()

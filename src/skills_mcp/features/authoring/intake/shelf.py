@@ -1,9 +1,14 @@
-"""A folder of skills into which packages are put, and their earlier versions.
+"""Version store of a folder of skills, and the access check of its paths.
 
-Rule 1: a reader sees the old version or the new one. The new one is written and synced
-beside the skills, and the two change places in one call of the system.
-Rule 2: a name and a version that are restored are compared with what is listed, and a
-path is joined only then. Nothing is made before everything is checked.
+Rule 1: updates are atomic. A new version is written and synced in a staging folder, and
+one system call swaps the folders.
+
+Rule 2: a name and version to restore are matched against the listed ones before any
+path is joined. Nothing is created before all checks.
+
+Rule 3: grants decide on each folder of an archive, existing or not. Hidden skills below
+a replaced folder are carried over; if that is impossible, the upload is refused with
+the message for a hidden name, so that existence does not leak.
 """
 
 import ctypes
@@ -20,14 +25,13 @@ from pathlib import Path
 from skills_mcp.errors import PackageNotAddedError
 from skills_mcp.features.authoring.intake.upload_attempt import UNLIMITED, UploadAttempt
 from skills_mcp.features.authoring.intake.upload_sight import FolderContent, FolderMerge
-from skills_mcp.files.durable import NEW_PREFIX, delete, sync_folder
-from skills_mcp.files.locks import LifeSigns, acquire_lock, showing_life
+from skills_mcp.files.durable import NEW_PREFIX, delete_tree, fsync_folder
+from skills_mcp.files.locks import StaleLockDetector, acquire_lock, lock_heartbeat
 from skills_mcp.files.paths import fold_name, is_path_component
-from skills_mcp.skills.homes import EARLIER
-from skills_mcp.text.rendering import shorten
+from skills_mcp.skills.homes import BACKUP_FOLDER
+from skills_mcp.text.rendering import abbreviate_value
 
-DEFAULT_KEPT = 10
-"""How many earlier versions of a skill are kept."""
+RETAINED_VERSIONS = 10
 
 _STAMP = "%Y%m%d-%H%M%S"
 _READY = "ready-"
@@ -37,135 +41,123 @@ _AT_FDCWD = -100
 _NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
 
 
-Decide = Callable[[FolderContent, FolderContent], FolderMerge]
-"""Says how a package, the second, takes the place of a folder; it may refuse."""
+MergePolicy = Callable[[FolderContent, FolderContent], FolderMerge]
+"""Merge policy: `(installed, uploaded)` to a merge; it may refuse."""
 
 
 def replace_all(_standing: FolderContent, _coming: FolderContent) -> FolderMerge:
-    """Let a package take the place of everything that is there."""
     return FolderMerge()
 
 
-class SkillShelf:
-    """A folder of skills.  Blocking.
+class VersionStore:
+    """Version store for a folder of skills.  Blocking.
 
-    A version is named by when its folder was put in place, or last changed by hand.
+    A version is named by its installation time, or that of its last manual edit.
 
     Args:
-        folder: The folder, which exists.
-        kept: How many earlier versions of each skill are kept.
-        called: What messages call the folder; empty for its path.
-        attempt: Ends what is not in place yet.
+        folder: The folder; it must exist.
+        retained: Previous versions to retain per skill.
+        called: Display name in messages; empty for the path of the folder.
+        attempt: Cancels the staging of a version.
     """
 
     def __init__(
         self,
         folder: Path,
-        kept: int = DEFAULT_KEPT,
+        retained: int = RETAINED_VERSIONS,
         called: str = "",
         attempt: UploadAttempt = UNLIMITED,
     ) -> None:
         self._folder = folder
-        self._home = folder / EARLIER
+        self._home = folder / BACKUP_FOLDER
         self._versions = self._home / "versions"
-        self._kept = kept
+        self._retained = retained
         self._called = called or str(folder)
         self._attempt = attempt
 
     def put(
-        self, package: Path, name: str, now: datetime, decide: Decide = replace_all
+        self, package: Path, name: str, now: datetime, decide: MergePolicy = replace_all
     ) -> str | None:
-        """Put a copy of a package in place; return the version it replaces, if any.
+        """Install a copy of a package; return the replaced version, if any.
 
         Raises:
-            PackageNotAddedError: There is no room or no permission.
+            PackageNotAddedError: The disk is full or permission is denied.
         """
-        self._require_place(name)
-        with self._changing(name) as versions:
-            return self._put(package, name, now, versions, decide)
+        self._require_free_name(name)
+        with self._lock_versions(name) as versions:
+            return self._install(package, name, now, versions, decide)
 
     def restore(
         self,
         name: str,
         version: str | None,
         now: datetime,
-        decide: Decide = replace_all,
+        decide: MergePolicy = replace_all,
     ) -> str:
-        """Put an earlier version in place again, and return which one it was.
-
-        Args:
-            name: The name of the skill's folder, one of `names`.
-            version: One of `versions`; None for the newest.
-            now: The time, which becomes the name of what is put in place.
-            decide: What of the version and of the folder there is after it.
+        """Reinstall a previous version, by default the newest, and return its name.
 
         Raises:
-            PackageNotAddedError: No such version is kept, or it cannot be put there.
+            PackageNotAddedError: There is no such version, or it cannot be installed.
         """
         self._require_version(name, version)
-        self._require_place(name)
-        with self._changing(name) as versions:
-            wanted = self._require_version(name, version)
-            self._put(versions / wanted, name, now, versions, decide)
-        return wanted
+        self._require_free_name(name)
+        with self._lock_versions(name) as versions:
+            resolved = self._require_version(name, version)
+            self._install(versions / resolved, name, now, versions, decide)
+        return resolved
 
     def look(self, name: str) -> FolderContent:
-        """Return what stands in the place of a skill; nothing if there is none."""
-        self._require_place(name)
+        """List the installed files of a skill; empty if there is none."""
+        self._require_free_name(name)
         return FolderContent.of(self._folder / name)
 
-    def look_at(self, name: str, version: str) -> FolderContent:
-        """Return what an earlier version holds.
+    def read_version(self, name: str, version: str) -> FolderContent:
+        """List the files of a previous version.
 
         Raises:
-            PackageNotAddedError: No such version is kept.
+            PackageNotAddedError: There is no such version.
         """
-        return FolderContent.of(
-            self._versions / name / self._require_version(name, version)
-        )
+        return FolderContent.of(self._versions / name / self._require_version(name, version))
 
     def versions(self, name: str) -> tuple[str, ...]:
-        """Return the earlier versions of a skill that are kept, the newest first."""
-        return self._read_versions(name) if name in self._listed() else ()
+        """Previous versions of a skill, newest first."""
+        return self._read_versions(name) if name in self._list_names() else ()
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of the skills of which earlier versions are kept."""
-        return tuple(n for n in sorted(self._listed()) if self._read_versions(n))
+        return tuple(n for n in sorted(self._list_names()) if self._read_versions(n))
 
-    def _listed(self) -> frozenset[str]:
+    def _list_names(self) -> frozenset[str]:
         return _list_folders(self._versions)
 
     def _read_versions(self, name: str) -> tuple[str, ...]:
-        """Return the versions of a name that is listed."""
         found = _list_folders(self._versions / name)
         return tuple(sorted((n for n in found if n[:1].isdigit()), reverse=True))
 
     def _require_version(self, name: str, version: str | None) -> str:
-        """Return a version that is kept: this one, or the newest."""
         known = self.versions(name)
         if not known:
             raise PackageNotAddedError(
-                f"No earlier version of {shorten(name)} is kept in {self._called}"
+                f"No earlier version of {abbreviate_value(name)} is kept in {self._called}"
             )
-        wanted = known[0] if version is None else version
-        if wanted not in known:
+        requested = known[0] if version is None else version
+        if requested not in known:
             raise PackageNotAddedError(
-                f"{shorten(name)} has no earlier version {shorten(wanted)}. "
+                f"{abbreviate_value(name)} has no earlier version {abbreviate_value(requested)}. "
                 f"Kept in {self._called}: {', '.join(known)}"
             )
-        return wanted
+        return requested
 
     @contextmanager
-    def _changing(self, name: str) -> Iterator[Path]:
-        """Yield the folder of a skill's versions, repaired, while no other changes."""
+    def _lock_versions(self, name: str) -> Iterator[Path]:
+        """Lock and repair the versions folder of a skill."""
         try:
             path = self._home / "lock"
             timeout = min(_LOCK_SECONDS, self._attempt.left_seconds)
-            lock = acquire_lock(path, timeout_seconds=timeout, wait=LifeSigns(path))
-            with lock, showing_life(lock):
+            lock = acquire_lock(path, timeout_seconds=timeout, wait=StaleLockDetector(path))
+            with lock, lock_heartbeat(lock):
                 versions = self._versions / name
                 versions.mkdir(parents=True, exist_ok=True)
-                _repair(versions)
+                _recover(versions)
                 yield versions
         except BlockingIOError as error:
             raise PackageNotAddedError(
@@ -174,64 +166,67 @@ class SkillShelf:
             ) from error
         except OSError as error:
             raise PackageNotAddedError(
-                f"Nothing can be written to {self._called}: {_explain(error)}. Check "
+                f"Nothing can be written to {self._called}: {_describe_error(error)}. Check "
                 "its permissions and the room on its disk; the skill that was there "
                 "still is"
             ) from error
 
-    def _put(
-        self, package: Path, name: str, now: datetime, versions: Path, decide: Decide
+    def _install(
+        self,
+        package: Path,
+        name: str,
+        now: datetime,
+        versions: Path,
+        decide: MergePolicy,
     ) -> str | None:
-        place = self._folder / name
+        target = self._folder / name
         merge = decide(self.look(name), coming := FolderContent.of(package))
         sources = {
             **dict.fromkeys(coming.files - merge.left_out, package),
-            **dict.fromkeys(merge.carried, place),
+            **dict.fromkeys(merge.carried, target),
         }
-        ready = _write_beside(sources, versions, now, self._attempt.check)
-        is_first = not os.path.lexists(place)
+        ready = _stage_files(sources, versions, now, self._attempt.check)
+        is_first = not os.path.lexists(target)
         try:
             if is_first:
-                ready.rename(place)
+                ready.rename(target)
             else:
-                _exchange(ready, place)
+                _swap_folders(ready, target)
         except BaseException:
-            delete(ready)
+            delete_tree(ready)
             raise
-        sync_folder(self._folder)
+        fsync_folder(self._folder)
         if is_first:
             return None
         if merge.is_new:  # all that was there is carried over
-            delete(ready)
+            delete_tree(ready)
             return None
-        version = _keep(ready, versions)
-        for old in self.versions(name)[self._kept :]:
-            delete(versions / old)
+        version = _archive_version(ready, versions)
+        for old in self.versions(name)[self._retained :]:
+            delete_tree(versions / old)
         return version
 
-    def _require_place(self, name: str) -> None:
-        obstacle = self.find_obstacle(name)
+    def _require_free_name(self, name: str) -> None:
+        obstacle = self.find_conflict(name)
         if obstacle:
             raise PackageNotAddedError(obstacle)
 
-    def find_obstacle(self, name: str) -> str:
-        """Return why no skill of this name can be put in place; empty if one can."""
-        if not is_path_component(name) or name == EARLIER:
-            return f"{shorten(name)} can be no name of a skill. Choose another one"
-        place = self._folder / name
-        if place.is_symlink() or (place.exists() and not place.is_dir()):
+    def find_conflict(self, name: str) -> str:
+        """Explain why a name cannot be installed; empty if it can."""
+        if not is_path_component(name) or name == BACKUP_FOLDER:
+            return f"{abbreviate_value(name)} can be no name of a skill. Choose another one"
+        target = self._folder / name
+        if target.is_symlink() or (target.exists() and not target.is_dir()):
             return (
                 f"{name} in {self._called} is a link or a file, not the folder of a "
                 "skill. Move it away, and add the package again"
             )
-        if any(
-            map(Path.is_symlink, (self._home, self._versions, self._versions / name))
-        ):
+        if any(map(Path.is_symlink, (self._home, self._versions, self._versions / name))):
             return (
                 f"The earlier versions of {name} in {self._called} are behind a link. "
-                f"Put a folder in its place, in {EARLIER}"
+                f"Put a folder in its place, in {BACKUP_FOLDER}"
             )
-        for other in self._names():
+        for other in self._list_existing():
             if fold_name(other) == fold_name(name) and other != name:
                 return (
                     f"{other} in {self._called} has the same name but for case or "
@@ -239,52 +234,44 @@ class SkillShelf:
                 )
         return ""
 
-    def _names(self) -> tuple[str, ...]:
+    def _list_existing(self) -> tuple[str, ...]:
         try:
-            return tuple(each.name for each in self._folder.iterdir())
+            return tuple(entry.name for entry in self._folder.iterdir())
         except OSError as error:
             raise PackageNotAddedError(
-                f"Nothing can be put into {self._called}: {_explain(error)}. Check "
+                f"Nothing can be put into {self._called}: {_describe_error(error)}. Check "
                 "that it exists, and its permissions"
             ) from error
 
 
 def name_version(moment: datetime) -> str:
-    """Return what a version is called that was put in place at a time of UTC."""
     return moment.strftime(_STAMP)
 
 
 def _list_folders(folder: Path) -> frozenset[str]:
-    """Return the names of the folders in a folder, without links; none if it is one."""
+    """Names of subfolders; symbolic links are skipped, also `folder` itself."""
     try:
         if folder.is_symlink():
             return frozenset()
         with os.scandir(folder) as found:
-            folders = (each for each in found if each.is_dir(follow_symlinks=False))
-            return frozenset(each.name for each in folders)
+            folders = (entry for entry in found if entry.is_dir(follow_symlinks=False))
+            return frozenset(entry.name for entry in folders)
     except OSError:
         return frozenset()
 
 
-def _explain(error: OSError) -> str:
-    """Return what the system says; that of a copied tree would name every path."""
+def _describe_error(error: OSError) -> str:
+    """Error text; the one of a copied tree would list all its paths."""
     return error.strerror or "not every file can be copied"
 
 
-def _write_beside(
+def _stage_files(
     sources: Mapping[str, Path],
     versions: Path,
     now: datetime,
     check: Callable[[], None],
 ) -> Path:
-    """Copy files to where they can be renamed from as one folder, and sync them.
-
-    Args:
-        sources: The folder in which each file lies, by its path in there.
-        versions: Where the new folder is made.
-        now: Its time.
-        check: Called before each file; it may end the work.
-    """
+    """Copy and fsync files into a staging folder; `check` may raise to cancel."""
     staging = versions / f"{NEW_PREFIX}{os.urandom(8).hex()}"
     try:
         staging.mkdir()
@@ -295,19 +282,19 @@ def _write_beside(
             for file in files:
                 check()
                 _sync_file(Path(folder, file))
-            sync_folder(Path(folder))
+            fsync_folder(Path(folder))
         os.utime(staging, (now.timestamp(), now.timestamp()))
         ready = versions / f"{_READY}{os.urandom(8).hex()}"
         staging.rename(ready)
-        sync_folder(versions)
+        fsync_folder(versions)
     except BaseException:
-        delete(staging)
+        delete_tree(staging)
         raise
     return ready
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file or a link; nothing else is a part of a skill, and a pipe blocks."""
+    """Copy a file or link; other types are skipped, as a pipe would block."""
     mode = source.lstat().st_mode
     if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -322,25 +309,24 @@ def _sync_file(path: Path) -> None:
             os.fsync(handle.fileno())
 
 
-def _exchange(ready: Path, place: Path) -> None:
-    """Let two folders change places; where the system cannot, one after the other."""
-    code = _call_exchange(os.fsencode(ready), os.fsencode(place))
+def _swap_folders(ready: Path, target: Path) -> None:
+    """Swap two folders atomically; by two renames if the system cannot."""
+    code = _swap_atomically(os.fsencode(ready), os.fsencode(target))
     if not code:
         return
     if code not in _NO_EXCHANGE:
         raise OSError(code, os.strerror(code))
-    aside = ready.with_name(f"{ready.name}-old")
-    place.rename(aside)
+    displaced = ready.with_name(f"{ready.name}-old")
+    target.rename(displaced)
     try:
-        ready.rename(place)
+        ready.rename(target)
     except OSError:
-        aside.rename(place)
+        displaced.rename(target)
         raise
-    aside.rename(ready)
+    displaced.rename(ready)
 
 
-def _call_exchange(first: bytes, second: bytes) -> int:
-    """Return 0, or the number of the error."""
+def _swap_atomically(first: bytes, second: bytes) -> int:
     if sys.platform == "win32":
         return errno.ENOSYS
     library = ctypes.CDLL(None, use_errno=True)
@@ -354,21 +340,20 @@ def _call_exchange(first: bytes, second: bytes) -> int:
     return ctypes.get_errno() if done else 0
 
 
-def _keep(folder: Path, versions: Path) -> str:
-    """Name a folder by its time, and return that name."""
+def _archive_version(folder: Path, versions: Path) -> str:
     moment = datetime.fromtimestamp(folder.lstat().st_mtime, UTC)
     while (versions / name_version(moment)).exists():
         moment += timedelta(seconds=1)
     version = name_version(moment)
     folder.rename(versions / version)
-    sync_folder(versions)
+    fsync_folder(versions)
     return version
 
 
-def _repair(versions: Path) -> None:
-    """Finish what a killed program has left: complete folders become versions."""
-    for each in sorted(versions.iterdir()):
-        if each.name.startswith(NEW_PREFIX):
-            delete(each)
-        elif each.name.startswith(_READY):
-            _keep(each, versions)
+def _recover(versions: Path) -> None:
+    """Recover from a crash: complete staging folders become versions."""
+    for folder in sorted(versions.iterdir()):
+        if folder.name.startswith(NEW_PREFIX):
+            delete_tree(folder)
+        elif folder.name.startswith(_READY):
+            _archive_version(folder, versions)

@@ -1,4 +1,4 @@
-"""One attempt to add a skill: it ends by a deadline, or when it is stopped."""
+"""Deadline and cancellation of one upload."""
 
 import threading
 import time
@@ -7,16 +7,11 @@ from collections.abc import Callable
 from skills_mcp.errors import UploadStoppedError
 
 MAX_UPLOAD_SECONDS = 50.0
-"""How long an attempt may take: proxies give up after 60 s, and usual ones take one."""
+"""Below the 60 s time-out of proxies; a usual upload takes one second."""
 
 
 class UploadAttempt:
-    """The right to go on, which blocking work asks for between two steps.
-
-    Args:
-        seconds: How long it lasts from `begin` on.
-        clock: Seconds that never go back.
-    """
+    """Cancellation token with a deadline, polled by blocking work."""
 
     def __init__(
         self,
@@ -29,25 +24,25 @@ class UploadAttempt:
         self._stopped = threading.Event()
 
     def begin(self) -> None:
-        """Start the time; called by the thread that does the work."""
+        """Restart the time-out; called by the worker thread."""
         self._ends_at = self._clock() + self._seconds
 
     def stop(self) -> None:
-        """End the work at its next step; called by any thread."""
+        """Cancel at the next check; thread-safe."""
         self._stopped.set()
 
     @property
     def left_seconds(self) -> float:
-        """How long it lasts still; zero if it is over."""
+        """Time to the deadline, at least zero."""
         if self._stopped.is_set():
             return 0.0
         return max(0.0, self._ends_at - self._clock())
 
     def check(self) -> None:
-        """Ask whether to go on.
+        """Check for cancellation.
 
         Raises:
-            UploadStoppedError: The time is up, or the attempt was stopped.
+            UploadStoppedError: The deadline has passed, or the attempt was cancelled.
         """
         if self._stopped.is_set():
             raise UploadStoppedError(
@@ -63,4 +58,4 @@ class UploadAttempt:
 
 
 UNLIMITED = UploadAttempt(float("inf"))
-"""The attempt of a person at the command line, who ends it with Ctrl-C."""
+"""For the command line: Ctrl-C cancels it."""

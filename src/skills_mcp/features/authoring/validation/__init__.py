@@ -1,22 +1,25 @@
-"""What an author should repair before a skill is served."""
+"""Validation of skills, before they are served."""
 
-from skills_mcp.features.authoring.validation.repair import Repair, repair
+from skills_mcp.features.authoring.validation.repair import FixedFile, fix_findings
 from skills_mcp.features.authoring.validation.rule_choice import (
-    RuleChoice,
+    RuleSelection,
     UnknownRuleError,
-    choose_rules,
+    select_rules,
 )
-from skills_mcp.features.authoring.validation.rules import LEVELS, RULES
-from skills_mcp.features.authoring.validation.validator import Validation, validate
+from skills_mcp.features.authoring.validation.rules import RULE_LEVELS, RULES
+from skills_mcp.features.authoring.validation.validator import (
+    Validation,
+    validate_paths,
+)
 
 __all__ = [
-    "LEVELS",
     "RULES",
-    "Repair",
-    "RuleChoice",
+    "RULE_LEVELS",
+    "FixedFile",
+    "RuleSelection",
     "UnknownRuleError",
     "Validation",
-    "choose_rules",
-    "repair",
-    "validate",
+    "fix_findings",
+    "select_rules",
+    "validate_paths",
 ]

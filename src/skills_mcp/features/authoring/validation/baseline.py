@@ -1,8 +1,4 @@
-"""Findings that are known already, in a file beside the content.
-
-Rule: an entry stands for a finding at any line of its file, so that an edit above
-it does not make it new. Neither lines nor other numbers count.
-"""
+"""Baseline of known findings."""
 
 import json
 import os
@@ -14,22 +10,20 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
-from skills_mcp.files.durable import replacing
+from skills_mcp.files.durable import atomic_write
 from skills_mcp.skills.model import Problem
 
 _VERSION = 1
 _NUMBER = re.compile(r"\d[\d,.]*")
 _SHARED_MODE = 0o666  # less what the process masks out, as any file of a work tree
-_HOW = "write it again with --write-baseline"
+_REMEDY = "write it again with --write-baseline"
 
 
 class BaselineError(ValueError):
-    """The file cannot be used; the message says why, and what to do."""
+    """Unusable baseline; the message has the reason and the remedy."""
 
 
 class KnownFinding(NamedTuple):
-    """What a finding is recognised by."""
-
     file: str
     """Relative to the folder of the baseline, with forward slashes."""
     rule: str
@@ -37,36 +31,33 @@ class KnownFinding(NamedTuple):
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What two findings that are the same have in common."""
+        """Equality key, with numbers masked."""
         return self.file, self.rule, _NUMBER.sub("0", self.reason)
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """The findings of a run beside those that are known."""
+class BaselineComparison:
+    """The findings of a run against the baseline."""
 
     new: tuple[Problem, ...]
     known_count: int
     gone: tuple[KnownFinding, ...]
-    """Known findings that do not occur any more, each as often as it is missing."""
+    """Entries without a finding, once per missing occurrence."""
 
 
-def compare_with(
+def compare_baseline(
     file: Path, known: Sequence[KnownFinding], problems: Iterable[Problem]
-) -> Comparison:
-    """Tell known findings from new ones.
+) -> BaselineComparison:
+    """Split findings into known and new ones.
 
-    Args:
-        file: The baseline.
-        known: Its entries, without those of files and rules that were not checked.
-        problems: All findings of this run, with absolute paths.
+    `known` holds only the entries for checked files and rules.
     """
     left = Counter(entry.identity for entry in known)
     new: list[Problem] = []
     total = 0
     for problem in problems:
         total += 1
-        identity = _recognise(file, problem).identity
+        identity = _to_entry(file, problem).identity
         if left[identity]:
             left[identity] -= 1
         else:
@@ -76,31 +67,31 @@ def compare_with(
         if left[entry.identity]:
             left[entry.identity] -= 1
             gone.append(entry)
-    return Comparison(tuple(new), total - len(new), tuple(gone))
+    return BaselineComparison(tuple(new), total - len(new), tuple(gone))
 
 
 def load_baseline(file: Path) -> tuple[KnownFinding, ...]:
-    """Read the known findings.
+    """Load the known findings.
 
     Raises:
-        BaselineError: There is no such file, or it is no baseline.
+        BaselineError: The file is missing or invalid.
     """
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        reason = f"{file} does not exist: {_HOW}"
+        reason = f"{file} does not exist: {_REMEDY}"
         raise BaselineError(reason) from error
     except OSError as error:
         raise BaselineError(f"{file} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise BaselineError(f"{file} is not JSON: {_HOW}") from error
+        raise BaselineError(f"{file} is not JSON: {_REMEDY}") from error
     try:
         if data["version"] != _VERSION:
-            reason = f"{file} has version {data['version']!r}, not {_VERSION}: {_HOW}"
+            reason = f"{file} has version {data['version']!r}, not {_VERSION}: {_REMEDY}"
             raise BaselineError(reason)
-        return tuple(e for each in data["findings"] for e in _parse(each))
+        return tuple(e for entry in data["findings"] for e in _parse(entry))
     except (KeyError, TypeError) as error:
-        raise BaselineError(f"{file} is no baseline of validate: {_HOW}") from error
+        raise BaselineError(f"{file} is no baseline of validate: {_REMEDY}") from error
 
 
 def _parse(entry: Any) -> list[KnownFinding]:
@@ -111,61 +102,48 @@ def _parse(entry: Any) -> list[KnownFinding]:
 
 
 def write_baseline(
-    file: Path, kept: Iterable[KnownFinding], problems: Iterable[Problem]
+    file: Path, unchecked: Iterable[KnownFinding], problems: Iterable[Problem]
 ) -> int:
-    """Replace the file; one line for each finding, so that its changes can be read.
-
-    Args:
-        file: The baseline, in a folder that exists.
-        kept: Entries of files that were not checked.
-        problems: The findings of this run.
-
-    Returns:
-        How many findings it holds.
+    """Replace the file, one line per finding for readable diffs; return their number.
 
     Raises:
-        OSError: It cannot be written; the old file is as it was.
+        OSError: It cannot be written; the old file is unchanged.
     """
-    found = (_recognise(file, problem) for problem in problems)
-    counts = Counter((*kept, *found))
+    found = (_to_entry(file, problem) for problem in problems)
+    counts = Counter((*unchecked, *found))
     lines = [_render(entry, count) for entry, count in sorted(counts.items())]
     body = ",\n".join(lines)
     text = f'{{\n"version": {_VERSION},\n"findings": [\n{body}\n]\n}}\n'
-    with replacing(file, _SHARED_MODE) as handle:
+    with atomic_write(file, _SHARED_MODE) as handle:
         handle.write(text.encode("utf-8"))
     return counts.total()
 
 
 def _render(entry: KnownFinding, count: int) -> str:
-    shown: dict[str, Any] = entry._asdict()
+    values: dict[str, Any] = entry._asdict()
     if count > 1:
-        shown["count"] = count
+        values["count"] = count
     # A name that is no Unicode stays what it is.
-    is_text = shown["file"].isprintable()
-    return json.dumps(shown, ensure_ascii=not is_text)
+    is_text = values["file"].isprintable()
+    return json.dumps(values, ensure_ascii=not is_text)
 
 
-def find_file(baseline: Path, entry: KnownFinding) -> Path:
-    """Return the absolute path of the file that an entry is about."""
+def resolve_entry_path(baseline: Path, entry: KnownFinding) -> Path:
+    """Absolute path of an entry's file."""
     return Path(os.path.normpath(baseline.absolute().parent / entry.file))
 
 
 def derive_fingerprint(problem: Problem, folder: Path) -> str:
-    """Return what stays the same for a finding while lines above it change.
-
-    Args:
-        problem: With an absolute path.
-        folder: What its path is taken relative to.
-    """
-    known = _recognise(folder / "baseline", problem)
+    """Hash of a finding, stable under edits above it."""
+    known = _to_entry(folder / "baseline", problem)
     return sha256(json.dumps(known.identity).encode()).hexdigest()
 
 
-def _recognise(baseline: Path, problem: Problem) -> KnownFinding:
+def _to_entry(baseline: Path, problem: Problem) -> KnownFinding:
     file = Path(problem.file)
     folder = baseline.absolute().parent
     try:
-        place = os.path.relpath(file, folder)
+        relative = os.path.relpath(file, folder)
     except ValueError:  # on another drive of Windows
-        place = str(file)
-    return KnownFinding(PurePath(place).as_posix(), problem.rule, problem.reason)
+        relative = str(file)
+    return KnownFinding(PurePath(relative).as_posix(), problem.rule, problem.reason)

@@ -1,7 +1,7 @@
-"""A Markdown file as an author sees it: its lines, its frontmatter, body and links.
+"""Markdown source: lines, frontmatter, body, links, and unsafe text.
 
-A Markdown parser finds the links, because a pattern would find text in code, too: in
-fences within lists, in spans of several backticks, in HTML comments.
+Links come from a Markdown parser: a pattern would match text in code, too, such as
+fences within lists, spans of several backticks, and HTML comments.
 """
 
 import posixpath
@@ -22,7 +22,7 @@ from skills_mcp.features.authoring.frontmatter_text import FRONTMATTER
 from skills_mcp.features.authoring.validation.rules import RuleFinding
 from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import abbreviate_value
 
 _MARKDOWN = ".md"
 
@@ -32,16 +32,12 @@ class Markdown:
     """A Markdown file, split at its frontmatter."""
 
     text: str
-    """The whole file."""
     frontmatter: str
-    """The text between the first two lines of `---`."""
     body: str
-    """The text below the frontmatter."""
     first_line: int
-    """The line in which the body begins, from 1."""
 
     def line(self, *keys: str) -> int:
-        """Return the line of the first of these keys in the frontmatter, from 1."""
+        """Line of the first of these keys in the frontmatter, from 1."""
         last = self.first_line - 1
         lines = self.text.split("\n", last)[:last]
         numbers = {line.partition(":")[0]: n for n, line in enumerate(lines, 1)}
@@ -49,7 +45,7 @@ class Markdown:
 
 
 def read_bytes(root: Path, file: str) -> bytes | None:
-    """Read a file below `root`; None if it is too large or cannot be read."""
+    """Read a file below `root`; None if too large or unreadable."""
     try:
         with open_inside(root, tuple(file.split("/"))) as handle:
             raw = handle.read(MAX_SKILL_BYTES + 1)
@@ -59,9 +55,9 @@ def read_bytes(root: Path, file: str) -> bytes | None:
 
 
 def read_text(root: Path, file: str) -> str | None:
-    """Read a file below `root`; None if it is no text, too large, or unreadable.
+    """Read a text file below `root`; None if binary, too large or unreadable.
 
-    The suffix does not matter: an SVG image is a text that a model can read.
+    The suffix does not matter: an SVG image is text for a model.
     """
     raw = read_bytes(root, file)
     if raw is None or (b"\0" in raw and not file.endswith(_MARKDOWN)):
@@ -75,7 +71,7 @@ def read_text(root: Path, file: str) -> str | None:
 
 
 def parse_markdown(raw: bytes) -> Markdown:
-    r"""Split a file at its frontmatter, if it has one.
+    r"""Split a file at its frontmatter, if any.
 
     >>> parse_markdown(b"---\nname: a\n---\nRules.").first_line
     4
@@ -89,57 +85,47 @@ def parse_markdown(raw: bytes) -> Markdown:
 
 
 MAX_CHARACTERS = 256 * 1024
-"""Longer than nearly all real texts; a parser's worst case grows with the square."""
+"""Above nearly all real texts; the parser is quadratic in the worst case."""
 
 MAX_BRACKETS = 5_000
-"""Twenty times as many as in any text known; the parser keeps some objects for each."""
+"""Twenty times any known text; the parser allocates some objects per bracket."""
 
-MAX_FINDINGS = 100
-"""Of one text: more wrong links than these have one cause."""
+MAX_LINK_FINDINGS = 100
+"""Per text: more broken links have one cause."""
 
 _BREAKS = frozenset({"softbreak", "hardbreak"})
-_ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+:|//|#|\?|$", re.IGNORECASE)
+_NOT_LOCAL = re.compile(r"[a-z][a-z0-9+.-]+:|//|#|\?|$", re.IGNORECASE)
 # A link that does not lead to another site at first sight, or a definition of one.
-_MAY_BE_LOCAL = re.compile(
-    r"\](?::|\(\s*+<?+(?![a-z][a-z0-9+.-]+:|//|#|\?))", re.IGNORECASE
-)
+_MAY_BE_LOCAL = re.compile(r"\](?::|\(\s*+<?+(?![a-z][a-z0-9+.-]+:|//|#|\?))", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"/(?!/)|~/|[a-z]:[\\/]", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"[<>{}$*|]|\.\.\.|…")
 
 
 class Link(NamedTuple):
-    """The target of a link, and its line, from 1."""
-
     target: str
     line: int
 
 
 @dataclass(frozen=True, slots=True)
 class LinkContext:
-    """Where the links of a file begin, and where they may lead."""
+    """Base folders and limits for the links of a file."""
 
     home: Path
-    """Where the content begins; nothing outside it is looked at."""
+    """Root of the content; nothing outside is read."""
     package: str
-    """The folder that a package is installed with, relative to `home`; empty for all.
-
-    A link that leads out of it breaks where the package is installed alone.
-    """
+    """Folder of the package; a link out of it breaks in a separate installation."""
     bases: tuple[str, ...]
-    """The folders that a link may begin at, relative to `home`."""
+    """Possible base folders of a link, relative to `home`."""
     files: Collection[str] = ()
-    """The skill's files, for suggestions."""
 
 
 class _Parser(MarkdownIt):
-    """A parser that leaves link targets as they are written."""
-
     def normalizeLink(self, url: str) -> str:  # noqa: N802 - the parser's own name
         return url
 
 
 def find_links(markdown: Markdown) -> Iterator[Link]:
-    """Iterate over the links and images of a body, without those in code."""
+    """Find links and images in a body, except in code."""
     text = markdown.body
     if "](" not in text and "]:" not in text:
         return
@@ -149,19 +135,19 @@ def find_links(markdown: Markdown) -> Iterator[Link]:
 
 
 def check_links(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:
-    """Check every link that leads to a file.  Looks which files exist."""
+    """Check links to files.  Tests for their existence."""
     text = markdown.body
     if len(text) > MAX_CHARACTERS or text.count("[") > MAX_BRACKETS:
         return
-    yield from islice(_check_all(markdown, context), MAX_FINDINGS)
+    yield from islice(_check_links(markdown, context), MAX_LINK_FINDINGS)
 
 
-def _check_all(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:
+def _check_links(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:
     if not _MAY_BE_LOCAL.search(markdown.body):
         return  # most texts: to parse them takes longest of all
     for target, line in find_links(markdown):
-        if not _ELSEWHERE.match(target) and not _PLACEHOLDER.search(target):
-            yield from _check(target, line, context)
+        if not _NOT_LOCAL.match(target) and not _PLACEHOLDER.search(target):
+            yield from _check_link(target, line, context)
 
 
 @cache
@@ -180,31 +166,31 @@ def _inline(tokens: list[Token], line: int) -> Iterator[Link]:
             yield Link(str(target), line)
 
 
-def _check(target: str, line: int, context: LinkContext) -> Iterator[RuleFinding]:
-    shown = shorten(target)
+def _check_link(target: str, line: int, context: LinkContext) -> Iterator[RuleFinding]:
+    quoted = abbreviate_value(target)
     if _ABSOLUTE.match(target):
-        reason = f"links to {shown}, an absolute path"
+        reason = f"links to {quoted}, an absolute path"
         hint = "write a path relative to the file, or a whole URL"
         yield RuleFinding("link-absolute", reason, hint, line)
         return
     path = unquote(re.split("[#?]", target, maxsplit=1)[0])
-    places = [posixpath.normpath(f"{base}/{path}") for base in context.bases]
-    there = [p for p in places if _leads_out(p, "") or _exists(context.home / p)]
-    if any(not _leads_out(place, context.package) for place in there):
+    candidates = [posixpath.normpath(f"{base}/{path}") for base in context.bases]
+    existing = [p for p in candidates if _is_outside(p, "") or _exists(context.home / p)]
+    if any(not _is_outside(candidate, context.package) for candidate in existing):
         return
-    if there:
-        reason = f"links to {shown}, which is outside of the package"
+    if existing:
+        reason = f"links to {quoted}, which is outside of the package"
         hint = "copy the file into the package, which may be installed alone"
         yield RuleFinding("link-outside", reason, hint, line)
         return
-    reason = f"links to {shown}, which does not exist"
-    yield RuleFinding("link-broken", reason, _advise(path, places, context), line)
+    reason = f"links to {quoted}, which does not exist"
+    yield RuleFinding("link-broken", reason, _suggest_target(path, candidates, context), line)
 
 
-def _leads_out(place: str, package: str) -> bool:
-    if place == ".." or place.startswith(("../", "/")):
+def _is_outside(path: str, package: str) -> bool:
+    if path == ".." or path.startswith(("../", "/")):
         return True
-    return bool(package) and not f"{place}/".startswith(f"{package}/")
+    return bool(package) and not f"{path}/".startswith(f"{package}/")
 
 
 def _exists(path: Path) -> bool:
@@ -214,10 +200,10 @@ def _exists(path: Path) -> bool:
         return False  # a name that no file can have
 
 
-def _advise(path: str, places: Sequence[str], context: LinkContext) -> str:
+def _suggest_target(path: str, candidates: Sequence[str], context: LinkContext) -> str:
     name = posixpath.basename(path.rstrip("/"))
     guess = next((f for f in context.files if posixpath.basename(f) == name), None)
-    if any(_exists(context.home / f"{place}.md") for place in places):
+    if any(_exists(context.home / f"{candidate}.md") for candidate in candidates):
         guess = f"{path.rstrip('/')}.md"
     if guess:
         return f"did you mean {guess}?"

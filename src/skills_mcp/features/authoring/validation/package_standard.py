@@ -1,4 +1,4 @@
-"""Whether the frontmatter and body of a package keep to the Agent Skills standard."""
+"""Conformance of a package with the Agent Skills standard."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,13 +11,13 @@ from skills_mcp.features.authoring.validation.rules import (
     enumerate_shortly,
 )
 from skills_mcp.features.authoring.validation.strict_reading import (
-    Frontmatter,
-    PackageReading,
+    ParsedFrontmatter,
+    ParsedPackage,
 )
-from skills_mcp.skills.document import mapping_of, text_of, words_of
-from skills_mcp.skills.package import MAIN
-from skills_mcp.text.rendering import shorten
-from skills_mcp.text.unicode import normalize
+from skills_mcp.skills.document import get_mapping, get_text, get_words
+from skills_mcp.skills.package import SKILL_MD
+from skills_mcp.text.rendering import abbreviate_value
+from skills_mcp.text.unicode import normalize_unicode
 
 MAX_LINES = 500  # of a body; the standard recommends it
 MAX_NAME = 64
@@ -32,24 +32,23 @@ FIELDS = (
     "metadata",
     "allowed-tools",
 )
-"""What the standard allows at the top of a frontmatter."""
 
-_SHOWN = 3  # words of a list, as an example
-_LONGEST_EXAMPLE = 200
+_MAX_EXAMPLE_WORDS = 3  # words of a list, as an example
+_MAX_EXAMPLE_CHARACTERS = 200
 
 _FOREIGN = re.compile("[^a-z0-9-]")
 _SEPARATORS = re.compile("[^a-z0-9]+")
 
-OURS = frozenset(
+SERVER_KEYS = frozenset(
     {"keywords", "tags", "category", "inherit", "priority", "entry"} | {"alwaysApply"}
 )
-"""Keys of this server, which mean the same below `metadata`."""
+"""Keys of this server, with the same meaning below `metadata`."""
 
-_CLAUDE = frozenset(
+_CLAUDE_KEYS = frozenset(
     {"agent", "argument-hint", "context", "disable-model-invocation", "hooks"}
     | {"model", "user-invocable", "when_to_use"}
 )
-"""Keys that Claude Code reads at the top: below `metadata` they have no effect."""
+"""Top-level keys of Claude Code: no effect below `metadata`."""
 
 # Tools may have patterns with commas of their own: Bash(git add:*, git commit:*)
 _TOOL = re.compile(r"(?:[^\s,(]|\([^)]*\))+")
@@ -60,7 +59,6 @@ _EXTENSION = "skillhub"
 
 _EXAMPLES = "examples"
 _ONE_ON_EACH_LINE = "examples: | and each task on a line of its own"
-"""How to write a list of tasks as one text; the standard allows only texts there."""
 
 _KINDS: tuple[tuple[type, str], ...] = (
     (str, ""),
@@ -73,20 +71,14 @@ _KINDS: tuple[tuple[type, str], ...] = (
 )
 
 
-def check_package(
-    reading: PackageReading, main: str, folder: str | None
-) -> Iterator[RuleFinding]:
-    """Compare a package with the Agent Skills specification.
+def check_package(reading: ParsedPackage, main: str, folder: str | None) -> Iterator[RuleFinding]:
+    """Check a package against the Agent Skills specification.
 
-    Args:
-        reading: Its main file.
-        main: The name of that file.
-        folder: The name of its folder; None if the author does not choose it, as
-            with the top of a repository.
+    `folder` is None if the author does not choose its name, as for a repository root.
     """
-    if main != MAIN:
+    if main != SKILL_MD:
         reason = f"is called {main}, which some programs do not look for"
-        yield RuleFinding("main-file", reason, f"rename it to {MAIN}")
+        yield RuleFinding("main-file", reason, f"rename it to {SKILL_MD}")
     yield from reading.findings
     if reading.frontmatter is not None:
         yield from _check_name(reading.frontmatter, folder)
@@ -106,9 +98,9 @@ def _check_body(body: str) -> Iterator[RuleFinding]:
         yield RuleFinding("body-length", reason, hint)
 
 
-def _check_name(frontmatter: Frontmatter, folder: str | None) -> Iterator[RuleFinding]:
+def _check_name(frontmatter: ParsedFrontmatter, folder: str | None) -> Iterator[RuleFinding]:
     line = frontmatter.line("name")
-    name = normalize("NFKC", text_of(frontmatter.texts, "name"))
+    name = normalize_unicode("NFKC", get_text(frontmatter.texts, "name"))
     suggestion = derive_name(name or folder or "")
     if not name:
         kind = _name_kind(frontmatter.values.get("name"))
@@ -119,7 +111,7 @@ def _check_name(frontmatter: Frontmatter, folder: str | None) -> Iterator[RuleFi
     if kind := _name_kind(frontmatter.values.get("name")):
         hint = _write_as_text("name", frontmatter.values["name"], name)
         yield RuleFinding("name", f"has a name that is {kind}, not a text", hint, line)
-    folder = folder and normalize("NFKC", folder)
+    folder = folder and normalize_unicode("NFKC", folder)
     misspelt = tuple(_check_spelling(name, _advise_on_name(suggestion, folder), line))
     yield from misspelt
     if folder and not misspelt:  # else the hint names the folder already
@@ -127,12 +119,12 @@ def _check_name(frontmatter: Frontmatter, folder: str | None) -> Iterator[RuleFi
 
 
 def derive_name(text: str) -> str:
-    """Return the nearest name that the standard allows; it may be empty.
+    """Nearest legal name; may be empty.
 
     >>> derive_name("Créer des PDF_Files")
     'creer-des-pdf-files'
     """
-    plain = normalize("NFKD", text).encode("ascii", "ignore").decode()
+    plain = normalize_unicode("NFKD", text).encode("ascii", "ignore").decode()
     return _SEPARATORS.sub("-", plain.lower()).strip("-")[:MAX_NAME].rstrip("-")
 
 
@@ -141,8 +133,8 @@ def _check_spelling(name: str, hint: str, line: int) -> Iterator[RuleFinding]:
         reason = f"has a name of {len(name)} characters; {MAX_NAME} are allowed"
         yield RuleFinding("name-length", reason, hint, line)
     if foreign := dict.fromkeys(_FOREIGN.findall(name)):
-        shown = enumerate_shortly(foreign)
-        reason = f"has a name with characters other than a-z, 0-9 and hyphens: {shown}"
+        quoted = enumerate_shortly(foreign)
+        reason = f"has a name with characters other than a-z, 0-9 and hyphens: {quoted}"
         yield RuleFinding("name-characters", reason, hint, line)
     if name != name.strip("-") or "--" in name:
         reason = "has a name with a hyphen at an end, or two in a row"
@@ -168,7 +160,7 @@ def _compare_with_folder(name: str, folder: str, line: int) -> Iterator[RuleFind
     yield RuleFinding("name-is-folder", reason, hint, line)
 
 
-def _check_fields(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
+def _check_fields(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
     yield from _check_description(frontmatter)
     yield from _check_texts(frontmatter)
     yield from _check_allowed_tools(frontmatter)
@@ -176,11 +168,11 @@ def _check_fields(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
     yield from _check_keys(frontmatter)
 
 
-def _check_description(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
+def _check_description(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
     line = frontmatter.line("description")
     value = frontmatter.values.get("description")
     kind = _name_kind(value)
-    text = text_of(frontmatter.texts, "description")
+    text = get_text(frontmatter.texts, "description")
     if not text and kind in {"", "empty"}:
         hint = "write what the skill does and when to use it: description: …"
         yield RuleFinding("description", "has no description", hint, line)
@@ -196,8 +188,7 @@ def _check_description(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
         yield RuleFinding("description-length", reason, hint, line)
 
 
-def _check_texts(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
-    """Check the fields that must be texts of any content."""
+def _check_texts(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
     for key in ("license", "compatibility"):
         if key not in frontmatter.values:
             continue
@@ -211,12 +202,10 @@ def _check_texts(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
         reason = f"has compatibility of {length:,} characters; "
         reason += f"1 to {MAX_COMPATIBILITY} are allowed"
         hint = "say in one sentence what the skill needs, or delete the field"
-        yield RuleFinding(
-            "compatibility", reason, hint, frontmatter.line("compatibility")
-        )
+        yield RuleFinding("compatibility", reason, hint, frontmatter.line("compatibility"))
 
 
-def _check_allowed_tools(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
+def _check_allowed_tools(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
     key = "allowed-tools"
     if key not in frontmatter.values:
         return
@@ -233,7 +222,7 @@ def _check_allowed_tools(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
 
 
 def split_tools(text: str) -> list[str]:
-    """Return the tools of a text, between spaces or commas.
+    """Split a list of tools at spaces or commas.
 
     >>> split_tools("Read, Bash(git add:*, git commit:*)")
     ['Read', 'Bash(git add:*, git commit:*)']
@@ -241,7 +230,7 @@ def split_tools(text: str) -> list[str]:
     return _TOOL.findall(text)
 
 
-def _check_keys(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
+def _check_keys(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
     for key in frontmatter.texts:
         if key not in FIELDS:
             reason = f"has the key {key!r}, which the standard does not define"
@@ -253,35 +242,36 @@ def _check_keys(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
             )
 
 
-def _advise_on_key(frontmatter: Frontmatter, key: str) -> str:
+def _advise_on_key(frontmatter: ParsedFrontmatter, key: str) -> str:
     guess = get_close_matches(key, FIELDS, n=1, cutoff=0.8)
     if guess:
         return f"did you mean {guess[0]}?"
-    if key in _CLAUDE:
+    if key in _CLAUDE_KEYS:
         return "keep it only if all users of the skill use Claude Code, which reads it"
     moved = f"move it below metadata: {_as_metadata(frontmatter, key)}"
     if key == "triggers":
         return f"move them below metadata: {_as_metadata(frontmatter, key, 'keywords')}"
     if key == _EXAMPLES:
         return f"move them below metadata: {_ONE_ON_EACH_LINE}"
-    if key in OURS:
+    if key in SERVER_KEYS:
         return f"{moved}; it means the same there"
     return f"{moved}; allowed at the top are {', '.join(FIELDS)}"
 
 
-def _as_metadata(frontmatter: Frontmatter, key: str, name: str = "") -> str:
-    """Show how a value is written as a text; `metadata` may hold nothing else."""
+def _as_metadata(frontmatter: ParsedFrontmatter, key: str, name: str = "") -> str:
+    """Example of a value as text, the only type in `metadata`."""
     name = name or key
     value = frontmatter.values.get(key)
-    words = words_of(frontmatter.texts, key)
+    words = get_words(frontmatter.texts, key)
     if isinstance(value, list) and words:
-        return f"{name}: {', '.join(words[:_SHOWN])}{', …' * (len(words) > _SHOWN)}"
+        more = ", …" if len(words) > _MAX_EXAMPLE_WORDS else ""
+        return f"{name}: {', '.join(words[:_MAX_EXAMPLE_WORDS])}{more}"
     if value is None or isinstance(value, str | list | dict):
         return f"{name}: …"
     return f'{name}: "{frontmatter.texts[key]}"'
 
 
-def _check_metadata(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
+def _check_metadata(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
     if _METADATA not in frontmatter.values:
         return
     values = frontmatter.values[_METADATA]
@@ -291,31 +281,27 @@ def _check_metadata(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
         hint = f"write {_METADATA}: and below it author: …, or delete it"
         yield RuleFinding("metadata", reason, hint, frontmatter.line(_METADATA))
         return
-    written = mapping_of(frontmatter.texts, _METADATA)
+    written = get_mapping(frontmatter.texts, _METADATA)
     for name, value in values.items():
         key = str(name)
         if key == _EXTENSION and isinstance(value, dict):
-            yield _extension(frontmatter)
+            yield _report_extension(frontmatter)
         elif kind := _name_kind(value):
             reason = f"has {_METADATA}.{key}, which is {kind}; "
             reason += "the standard allows only texts"
             hint = _advise_on_metadata(key, value, written)
-            yield RuleFinding(
-                "metadata-value", reason, hint, frontmatter.line(_METADATA, key)
-            )
+            yield RuleFinding("metadata-value", reason, hint, frontmatter.line(_METADATA, key))
 
 
-def _extension(frontmatter: Frontmatter) -> RuleFinding:
-    """Report the map of SkillHub: this server reads it, other programs refuse it."""
+def _report_extension(frontmatter: ParsedFrontmatter) -> RuleFinding:
+    """Finding for the SkillHub map: this server reads it, other programs refuse it."""
     reason = f"has {_METADATA}.{_EXTENSION}, a map that only some programs read"
     hint = f"write texts right below {_METADATA}: category: … and tags: one, two"
-    return RuleFinding(
-        "metadata-skillhub", reason, hint, frontmatter.line(_METADATA, _EXTENSION)
-    )
+    return RuleFinding("metadata-skillhub", reason, hint, frontmatter.line(_METADATA, _EXTENSION))
 
 
 def _advise_on_metadata(key: str, value: Any, written: Mapping[str, Any]) -> str:
-    if key == "triggers" and (words := words_of(mapping_of(written, key), "keywords")):
+    if key == "triggers" and (words := get_words(get_mapping(written, key), "keywords")):
         return f"write one text: keywords: {', '.join(words[:3])}, …"
     if key == _EXAMPLES and isinstance(value, list):
         return f"write one text: {_ONE_ON_EACH_LINE}"
@@ -323,7 +309,7 @@ def _advise_on_metadata(key: str, value: Any, written: Mapping[str, Any]) -> str
 
 
 def _name_kind(value: Any) -> str:
-    """Return what a value is, in words; empty if it is a text.
+    """Type of a value in words; empty for text.
 
     >>> [_name_kind(value) for value in ("a", True, 1.5, [], None)]
     ['', 'true or false', 'a number', 'a list', 'empty']
@@ -335,31 +321,26 @@ def _name_kind(value: Any) -> str:
 
 
 def _write_as_text(key: str, value: Any, written: Any, *, separator: str = ", ") -> str:
-    """Return a hint what to write so that a value is a text.
-
-    Args:
-        key: The key of the value.
-        value: As YAML reads it.
-        written: The same, with every scalar as it was written.
-        separator: Joins the words of a list.
-    """
+    """Hint for the conversion of a value to text; `written` has unparsed scalars."""
     match value:
         case None:
             return f"write a text for {key}, or delete it"
         case list() if isinstance(written, list) and _is_flat(written):
-            return f"write one text: {key}: {_cut(separator.join(written))}"
+            return f"write one text: {key}: {_truncate(separator.join(written))}"
         case list() | dict():
             return f"write one text: {key}: …"
         case _:
-            return f'put it in quotation marks: {key}: "{_cut(str(written))}"'
+            return f'put it in quotation marks: {key}: "{_truncate(str(written))}"'
 
 
 def _is_flat(items: list[Any]) -> bool:
     return all(isinstance(item, str) for item in items)
 
 
-def _cut(text: str) -> str:
-    plain = shorten(text)[1:-1] if not text.isprintable() else text
+def _truncate(text: str) -> str:
+    plain = abbreviate_value(text)[1:-1] if not text.isprintable() else text
     return (
-        plain if len(plain) <= _LONGEST_EXAMPLE else f"{plain[: _LONGEST_EXAMPLE - 1]}…"
+        plain
+        if len(plain) <= _MAX_EXAMPLE_CHARACTERS
+        else f"{plain[: _MAX_EXAMPLE_CHARACTERS - 1]}…"
     )

@@ -1,6 +1,6 @@
-"""What a skill declares about others: which it needs, which are related, who owns it.
+"""Declared relations: required and related skills, and the owner.
 
-Nothing is served by these fields but the owner, so a mistake is found only here.
+Only the owner is served, so no other check finds a mistake here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,9 +13,9 @@ from skills_mcp.features.authoring.validation.rules import (
     enumerate_shortly,
 )
 from skills_mcp.routing.tokens import fold
-from skills_mcp.skills.document import mapping_of, words_of
+from skills_mcp.skills.document import get_mapping, get_words
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.text.safe_yaml import YamlError, parse_texts
+from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
 
 _RELATIONS = ("requires", "related")
 _OWNER = "owner"
@@ -23,28 +23,26 @@ _METADATA = "metadata"
 
 
 class RelationChecker:
-    """Checks the relations of skills to the others of an index."""
+    """Checks relations to other skills of an index."""
 
     def __init__(self, index: SkillIndex) -> None:
         named = (name for skill in index for name in (skill.path, skill.name))
         self._names = {fold(name): name for name in named}
 
     def check(self, markdown: Markdown) -> Iterator[RuleFinding]:
-        """Yield relations to skills that do not exist, and an owner that is no text."""
-        fields = _parse(markdown.frontmatter)
-        below = mapping_of(fields, _METADATA)
+        """Yield unknown skills in relations, and an owner of another type than text."""
+        fields = _parse_relations(markdown.frontmatter)
+        below = get_mapping(fields, _METADATA)
         for key in _RELATIONS:
-            words = words_of(fields, key) or words_of(below, key)
+            words = get_words(fields, key) or get_words(below, key)
             line = markdown.line(key, _METADATA)
             yield from self._check_relation(key, words, line)
-        if any(isinstance(each.get(_OWNER), list | dict) for each in (fields, below)):
+        if any(isinstance(mapping.get(_OWNER), list | dict) for mapping in (fields, below)):
             reason = "has an owner that is not a text, so it has none"
             hint = "name one team or person: owner: team-web"
             yield RuleFinding("owner-type", reason, hint, markdown.line(_OWNER))
 
-    def _check_relation(
-        self, key: str, words: tuple[str, ...], line: int
-    ) -> Iterator[RuleFinding]:
+    def _check_relation(self, key: str, words: tuple[str, ...], line: int) -> Iterator[RuleFinding]:
         unknown = [word for word in words if fold(word.strip("/")) not in self._names]
         nearest = [*self._find_nearest(unknown)]
         is_used = len(unknown) < len(words) or nearest or any("/" in w for w in unknown)
@@ -62,11 +60,11 @@ class RelationChecker:
                 yield self._names[name]
 
 
-def _parse(block: str) -> Mapping[str, Any]:
+def _parse_relations(block: str) -> Mapping[str, Any]:
     if not any(key in block for key in (*_RELATIONS, _OWNER)):
         return {}  # as nearly every skill
     try:
-        fields = parse_texts(block).value
+        fields = parse_yaml_strings(block).value
     except YamlError:
         return {}
     return fields if isinstance(fields, dict) else {}

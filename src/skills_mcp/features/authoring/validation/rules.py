@@ -1,7 +1,10 @@
-"""The rules that validation adds to what reading reports, and their levels.
+"""Rules of validation, their levels and selection, and the baseline of known findings.
 
-`error`: a file breaks the Agent Skills standard, or is not served.
-`warning`: it is served, and would be better otherwise.
+`error`: the file violates the Agent Skills standard, or is not served.
+`warning`: it is served, but could be better.
+
+Rule: a baseline ignores line and other numbers, so an edit above a finding does not
+make it new.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,10 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from skills_mcp.skills.model import Problem, printable
-from skills_mcp.text.rendering import shorten
+from skills_mcp.skills.model import Problem, escape_unprintable
+from skills_mcp.text.rendering import abbreviate_value
 
-LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
+RULE_LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
     {
         "encoding": "error",
         "frontmatter": "error",
@@ -59,7 +62,7 @@ LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
 
 RULES = frozenset(
     {
-        *LEVELS,
+        *RULE_LEVELS,
         *("config", "depth", "execution", "file-missing", "file-name", "file-outside"),
         *("file-size", "folder-name", "hidden-skill", "installed-folder", "keywords"),
         *("keyword-unmatchable", "limit", "link", "manifest", "name-collision"),
@@ -71,33 +74,31 @@ RULES = frozenset(
         *("examples-entry", "examples-type", "alwaysApply-type"),
     }
 )
-"""Every rule: those above, and those of the reader, which sets their levels itself."""
+"""All rules; those of the reader set their own level."""
 
-_SHOWN = 3
+_MAX_LISTED_NAMES = 3
 
 
 class RuleFinding(NamedTuple):
-    """What is wrong in a file, whose name the caller adds."""
+    """A finding, without its file."""
 
     rule: str
     reason: str
     hint: str
-    """What to write instead."""
     line: int = 1
 
     def at(self, file: Path) -> Problem:
-        """Return the problem of that file."""
-        reason, hint = printable(self.reason), printable(self.hint)
-        level = LEVELS[self.rule]
+        reason, hint = escape_unprintable(self.reason), escape_unprintable(self.hint)
+        level = RULE_LEVELS[self.rule]
         return Problem(str(file), reason, hint, level, rule=self.rule, line=self.line)
 
 
 def enumerate_shortly(names: Iterable[object]) -> str:
-    """Return the first few of many names.
+    """Join the first few names.
 
     >>> enumerate_shortly(["a", "b", "c", "d", "e"])
     "'a', 'b', 'c' and 2 more"
     """
-    shown = [shorten(name) for name in names]
-    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-    return ", ".join(shown[:_SHOWN]) + more
+    quoted = [abbreviate_value(name) for name in names]
+    more = f" and {len(quoted) - _MAX_LISTED_NAMES} more" if len(quoted) > _MAX_LISTED_NAMES else ""
+    return ", ".join(quoted[:_MAX_LISTED_NAMES]) + more

@@ -1,4 +1,4 @@
-"""Whether a served skill can be found and used: keywords, length, entry and files."""
+"""Checks of a served skill: keywords, length, entry and files."""
 
 import os
 from collections import defaultdict
@@ -12,34 +12,29 @@ from skills_mcp.features.authoring.validation.rules import (
     enumerate_shortly,
 )
 from skills_mcp.library import Snapshot
-from skills_mcp.routing.decision import choose, list_answers
+from skills_mcp.routing.decision import answered_candidates, score_and_decide
 from skills_mcp.routing.tokens import fold
 from skills_mcp.skills.index import INDEX, ROOT, SkillIndex, derive_parent_path
 from skills_mcp.skills.inheritance import compose
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.package import has_program_suffix
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import abbreviate_value
 
 MAX_SKILLS = 3000
-"""Each skill is tried against all others: the time grows with the square of it."""
+"""Limit of the quadratic check: each skill is routed against all others."""
 
 MAX_COMPOSED = 100_000
-"""Characters: about 25,000 tokens, which every single answer would cost."""
+"""Characters: about 25,000 tokens, the cost of one answer."""
 
-_SHOWN = 3
+_MAX_JOINED = 3
 _MAX_LISTED = 1000
-_MARKDOWN = ".md"
-_LEFT_BY_TOOLS = frozenset({"__pycache__", "node_modules"})
+_MARKDOWN_SUFFIX = ".md"
+_BUILD_ARTEFACTS = frozenset({"__pycache__", "node_modules"})
 _KEYWORDS = ("keywords", "tags", "triggers", "metadata")
 
 
 class ServedSkillChecker:
-    """Checks the served skills of one snapshot, one by one.
-
-    Args:
-        snapshot: Holds all skills of the tree.
-        reported: Files with a finding of the server, which is not repeated.
-    """
+    """Checks served skills; files in `reported` are not reported again."""
 
     def __init__(self, snapshot: Snapshot, reported: Collection[Path]) -> None:
         self._snapshot = snapshot
@@ -48,7 +43,6 @@ class ServedSkillChecker:
         self._relations = RelationChecker(snapshot.index)
 
     def check(self, skill: Skill, markdown: Markdown) -> Iterator[RuleFinding]:
-        """Yield what is wrong with a skill; `markdown` is its main file."""
         index = self._snapshot.index
         yield from self._keywords.check(skill, markdown.line(*_KEYWORDS))
         if len(index) <= MAX_SKILLS:
@@ -63,10 +57,9 @@ class ServedSkillChecker:
 
 
 class _SharedKeywords:
-    """Which skills of a folder declare the same keyword.
+    """Keywords declared by several skills of a folder.
 
-    A keyword that the folder's own rules declare as well names what the folder is
-    about; its skills may share it.
+    A keyword also declared by the folder's own rules is its topic, and may be shared.
     """
 
     def __init__(self, index: SkillIndex) -> None:
@@ -95,19 +88,17 @@ class _SharedKeywords:
                 yield f"{keyword!r} ({_join(others)})"
 
 
-def _check_findable(
-    snapshot: Snapshot, skill: Skill, line: int
-) -> Iterator[RuleFinding]:
-    """Try the tasks that a skill should win if it can win any.
+def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[RuleFinding]:
+    """Route the tasks a skill should win if it can win any.
 
-    Rules for whole folders are left out: they reach agents with the skills below.
+    Rules for entire folders are exempt: agents get them with the skills below.
     """
     if skill.path == ROOT or skill.path.rsplit("/", 1)[-1] == INDEX:
         return
     winners: dict[str, None] = {}
     for task in _own_tasks(skill):
-        decision = choose(snapshot.matcher, task, snapshot.config.matching)
-        paths = [each.skill.path for each in list_answers(decision)]
+        decision = score_and_decide(snapshot.matcher, task, snapshot.config.matching)
+        paths = [answer.skill.path for answer in answered_candidates(decision)]
         if skill.path in paths:
             return
         winners |= dict.fromkeys(paths[:1])
@@ -121,17 +112,15 @@ def _check_findable(
 
 
 def _own_tasks(skill: Skill) -> Iterable[str]:
-    """Return the tasks that the skill should win, the quickest to try first."""
     return filter(None, (skill.name, skill.description, " ".join(skill.keywords)))
 
 
 def _join(parts: Sequence[str]) -> str:
-    more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-    return ", ".join(parts[:_SHOWN]) + more
+    more = f" and {len(parts) - _MAX_JOINED} more" if len(parts) > _MAX_JOINED else ""
+    return ", ".join(parts[:_MAX_JOINED]) + more
 
 
 def _check_length(index: SkillIndex, skill: Skill) -> Iterator[RuleFinding]:
-    """Check how much text an agent gets with the skill."""
     length = len(compose(index, skill))
     if length > MAX_COMPOSED:
         chain = index.lineage(skill) if skill.inherit else (skill,)
@@ -142,12 +131,11 @@ def _check_length(index: SkillIndex, skill: Skill) -> Iterator[RuleFinding]:
 
 
 def _check_entry(skill: Skill, line: int) -> Iterator[RuleFinding]:
-    """Check the entry command of a package: its program, and the files it names."""
     if not skill.entry:
         return
     program, *words = skill.entry
     if not program or set(program) & set("/\\"):
-        reason = f"has an entry that begins with {shorten(program)}, not with a program"
+        reason = f"has an entry that begins with {abbreviate_value(program)}, not with a program"
         hint = "begin it with the bare name of a program: entry: bash scripts/run.sh"
         yield RuleFinding("entry-program", reason, hint, line)
     files = (word for word in words if has_program_suffix(word) and word[0] != "-")
@@ -159,10 +147,8 @@ def _check_entry(skill: Skill, line: int) -> Iterator[RuleFinding]:
         yield RuleFinding("entry-file", reason, hint, line)
 
 
-def _check_undeclared(
-    skill: Skill, line: int, reported: Collection[Path]
-) -> Iterator[RuleFinding]:
-    """Check the folder that belongs to a rule file.  Lists it."""
+def _check_undeclared(skill: Skill, line: int, reported: Collection[Path]) -> Iterator[RuleFinding]:
+    """Check a rule file's folder for undeclared files.  Lists it."""
     if skill.directory is None:
         return
     declared = {entry.file for entry in skill.entries()}
@@ -179,7 +165,7 @@ def _check_undeclared(
 
 
 def _list_files(directory: Path) -> list[str]:
-    """Return the files in a folder, without those that are for people or tools."""
+    """List the files in a folder, without notices and build artefacts."""
     listed: list[str] = []
     for folder, folders, files in os.walk(directory):
         folders[:] = sorted(name for name in folders if _is_content(name))
@@ -191,5 +177,5 @@ def _list_files(directory: Path) -> list[str]:
 
 
 def _is_content(name: str) -> bool:
-    is_notice = name.endswith(_MARKDOWN) and name.removesuffix(_MARKDOWN).isupper()
-    return not (name.startswith(".") or name in _LEFT_BY_TOOLS or is_notice)
+    is_notice = name.endswith(_MARKDOWN_SUFFIX) and name.removesuffix(_MARKDOWN_SUFFIX).isupper()
+    return not (name.startswith(".") or name in _BUILD_ARTEFACTS or is_notice)

@@ -1,4 +1,4 @@
-"""A `SKILL.md` taken apart as strictly as the Agent Skills standard asks."""
+"""Strict parsing of `SKILL.md`, as in the Agent Skills standard."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from skills_mcp.features.authoring.validation.markdown import Markdown
-from skills_mcp.features.authoring.validation.rules import LEVELS, RuleFinding
-from skills_mcp.skills.document import decode, parse_document
+from skills_mcp.features.authoring.validation.rules import RULE_LEVELS, RuleFinding
+from skills_mcp.skills.document import decode_markdown, parse_document
 from skills_mcp.skills.model import ProblemList
-from skills_mcp.text.safe_yaml import YamlError, parse_values
+from skills_mcp.text.safe_yaml import YamlError, parse_yaml
 
 _RULER = "---"
 _FRONTMATTER = "frontmatter"
@@ -19,79 +19,69 @@ _EXAMPLE = "begin the file with --- / name: … / description: … / ---"
 
 
 @dataclass(frozen=True, slots=True)
-class Frontmatter:
-    """The fields of a frontmatter, as far as they can be read."""
+class ParsedFrontmatter:
+    """Parsed frontmatter fields."""
 
     texts: Mapping[str, Any]
-    """The fields, with every scalar as the text that was written."""
+    """The fields with unparsed scalars."""
     values: Mapping[str, Any]
-    """The fields with YAML's types; as in `texts` where YAML cannot be read."""
+    """The fields with YAML types; as in `texts` if YAML is invalid."""
     lines: Mapping[str, int]
-    """The lines of the top-level keys, from 1."""
     source: tuple[str, ...]
-    """The lines of the file."""
 
     def line(self, key: str, inner: str = "") -> int:
-        """Return the line of a key, or of one in the mapping below it."""
+        """Line of a key, or of a nested key."""
         line = self.lines.get(key, 1)
         if not inner:
             return line
-        wanted = re.compile(rf"\s+[\"']?{re.escape(inner)}[\"']?\s*:")
+        pattern = re.compile(rf"\s+[\"']?{re.escape(inner)}[\"']?\s*:")
         below = enumerate(self.source[line:], line + 1)
-        return next((n for n, text in below if wanted.match(text)), line)
+        return next((n for n, text in below if pattern.match(text)), line)
 
 
 @dataclass(frozen=True, slots=True)
-class PackageReading:
-    """A `SKILL.md` taken apart, and what was wrong with its form."""
-
+class ParsedPackage:
     findings: tuple[RuleFinding, ...]
-    frontmatter: Frontmatter | None = None
+    frontmatter: ParsedFrontmatter | None = None
     body: str | None = None
 
 
-def parse_strictly(raw: bytes, markdown: Markdown) -> PackageReading:
-    """Take a `SKILL.md` apart; what the server would have to repair is a finding.
+def parse_strictly(raw: bytes, markdown: Markdown) -> ParsedPackage:
+    """Parse a `SKILL.md`; each leniency of the server is a finding.
 
-    Fields and body are those that the lenient reader of the server finds, so that an
-    author sees at once what else is wrong.
-
-    Args:
-        raw: The whole file.
-        markdown: The same file, split.
+    Fields and body come from the lenient parser, so other findings show in the same
+    run.
     """
     report = ProblemList("")
-    text = decode(raw, report, lenient=False)
+    text = decode_markdown(raw, report, lenient=False)
     if text is None:
-        return PackageReading(tuple(_strict(report)))
+        return ParsedPackage(tuple(_select_findings(report)))
     document = parse_document(text, report, lenient=False)
-    findings = tuple(_strict(report))
+    findings = tuple(_select_findings(report))
     if document is None:
         report = ProblemList("")
         document = parse_document(text, report, lenient=True)
     if document is None or not document.fields:
-        return PackageReading(findings)
+        return ParsedPackage(findings)
     others = (found for found in findings if found.rule not in _NOT_FOUND)
     findings = (*_check_beginning(text), *others)  # a frontmatter was found later on
     texts = document.fields
     typed = _parse_types(markdown.frontmatter)
     values = {key: typed.get(key, text) for key, text in texts.items()}
     lines = tuple(markdown.text.split("\n"))
-    return PackageReading(
-        findings, Frontmatter(texts, values, report.lines, lines), document.body
+    return ParsedPackage(
+        findings, ParsedFrontmatter(texts, values, report.lines, lines), document.body
     )
 
 
-def _strict(report: ProblemList) -> Iterator[RuleFinding]:
-    """Iterate over the reader's problems that break the standard."""
+def _select_findings(report: ProblemList) -> Iterator[RuleFinding]:
     for problem in report.problems:
-        if problem.rule in LEVELS:
+        if problem.rule in RULE_LEVELS:
             hint = _EXAMPLE if "keywords" in problem.hint else problem.hint
             yield RuleFinding(problem.rule, problem.reason, hint, problem.line)
 
 
 def _check_beginning(text: str) -> Iterator[RuleFinding]:
-    """Check that the frontmatter begins at the first byte of the file."""
     rest = text.removeprefix(_BYTE_ORDER_MARK)
     if rest != text:
         reason = "begins with a byte order mark, so programs miss its frontmatter"
@@ -103,9 +93,8 @@ def _check_beginning(text: str) -> Iterator[RuleFinding]:
 
 
 def _parse_types(block: str) -> Mapping[str, Any]:
-    """Return the fields with YAML's types; none if YAML cannot be read."""
     try:
-        values = parse_values(block)
+        values = parse_yaml(block)
     except YamlError:  # such as a date that does not exist
         return {}
     is_map = isinstance(values, dict)

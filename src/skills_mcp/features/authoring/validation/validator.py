@@ -1,4 +1,8 @@
-"""Every finding about some paths, in the order of files and lines."""
+"""Validation of skills before they are served: all findings, sorted by file and line.
+
+A skill is checked as served, too: keywords, relations, length, entry and files. Of the
+relations only the owner is served, so no other check finds a mistake there.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -17,17 +21,17 @@ from skills_mcp.features.authoring.validation.markdown import (
 )
 from skills_mcp.features.authoring.validation.package_standard import check_package
 from skills_mcp.features.authoring.validation.rule_choice import (
-    EVERY_RULE,
-    RuleChoice,
+    ALL_RULES,
+    RuleSelection,
     UnknownRuleError,
 )
 from skills_mcp.features.authoring.validation.rules import RuleFinding
 from skills_mcp.features.authoring.validation.served_skill import ServedSkillChecker
 from skills_mcp.features.authoring.validation.skill_tree import (
     AuthoredSkill,
-    Focus,
+    PathFilter,
     SkillTree,
-    find_target,
+    find_validation_target,
     is_repository,
     load_tree,
 )
@@ -35,7 +39,7 @@ from skills_mcp.features.authoring.validation.strict_reading import parse_strict
 from skills_mcp.features.authoring.validation.unsafe_text import check_body, check_text
 from skills_mcp.skills.index import INDEX
 from skills_mcp.skills.model import Problem
-from skills_mcp.skills.package import classify
+from skills_mcp.skills.package import classify_file
 from skills_mcp.skills.walk import Package
 
 _MARKDOWN = ".md"
@@ -44,73 +48,63 @@ _SETTINGS = "config.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """All findings, and the number of skills that were checked."""
-
     problems: tuple[Problem, ...]
-    """In the order of files and lines; `file` is an absolute path."""
+    """Sorted by file and line; `file` is an absolute path."""
     skill_count: int
-    """How many of the skills in the paths are served."""
-    focus: Focus
-    """The files and folders that were checked."""
+    focus: PathFilter
     baselines: tuple[Path, ...] = ()
-    """The files of known findings that the settings of the content name."""
+    """Baseline files named in the content's settings."""
 
     @property
     def error_count(self) -> int:
-        """How many findings break the standard or keep a file from being served."""
+        """Violations of the standard, and files not served."""
         return sum(problem.level == "error" for problem in self.problems)
 
     @property
     def warning_count(self) -> int:
-        """How many findings are advice."""
         return len(self.problems) - self.error_count
 
 
-def validate(
+def validate_paths(
     *paths: Path,
-    choice: RuleChoice = EVERY_RULE,
+    choice: RuleSelection = ALL_RULES,
     on_progress: OnProgress = ignore_progress,
     on_file: Callable[[], None] = lambda: None,
 ) -> Validation:
-    """Check content repositories, folders of skills, packages, or single files.
+    """Validate repositories, folders of skills, packages, or single files.
 
-    Every path is checked with the tree around it, because the tree decides which tasks
-    find a skill and what it inherits. A tree is read once, however many of the paths
-    are in it. Nothing outside the trees is read, and nothing is written.
-
-    Args:
-        paths: They have to exist.
-        choice: The rules that count, on top of what the content's settings say.
-        on_progress: Called before each skill.
-        on_file: Called before each file of a skill; what it raises ends the work.
+    Each path is checked in its tree, as the tree decides routing and inheritance. A
+    tree is
+    read once for all its paths. Nothing outside is read; nothing is written. `on_file`
+    is
+    called before each file of a skill, and may raise to cancel.
 
     Raises:
-        ConfigError: The settings of the content name a rule that does not exist.
+        ConfigError: The settings of the content name an unknown rule.
     """
     targets: dict[tuple[Path, str], list[Path]] = defaultdict(list)
-    for target in map(find_target, paths):
+    for target in map(find_validation_target, paths):
         targets[target.top, target.subfolder].append(target.focus)
     problems: set[Problem] = set()
     served: set[Path] = set()
     baselines: dict[Path, None] = {}
-    for (top, subfolder), asked in targets.items():
+    for (top, subfolder), requested in targets.items():
         tree = load_tree(top, subfolder)
-        chosen = _choose(tree, choice)
-        skills = _select(tree, asked)
+        chosen = _combine_rules(tree, choice)
+        skills = _select_skills(tree, requested)
         checker = _SkillChecker(tree, on_file)
-        found = [*_check_tree(checker, tree, skills, Focus(asked), on_progress)]
-        found += _find_folders_without_skills(skills, asked)
-        problems.update(problem for problem in found if chosen.takes(problem.rule))
+        found = [*_check_tree(checker, tree, skills, PathFilter(requested), on_progress)]
+        found += _find_folders_without_skills(skills, requested)
+        problems.update(problem for problem in found if chosen.reports(problem.rule))
         served.update(skill.file for skill in skills if skill.served)
         named = tree.snapshot.config.validation.baseline
         baselines |= {_find_settings(tree).parent / named: None} if named else {}
     ordered = sorted(problems, key=lambda p: (p.file, p.line, p.rule, p.reason))
-    focus = Focus(path for asked in targets.values() for path in asked)
+    focus = PathFilter(path for requested in targets.values() for path in requested)
     return Validation(tuple(ordered), len(served), focus, tuple(baselines))
 
 
-def _choose(tree: SkillTree, choice: RuleChoice) -> RuleChoice:
-    """Return the rules that count for a tree: the settings say it, and the author."""
+def _combine_rules(tree: SkillTree, choice: RuleSelection) -> RuleSelection:
     settings = tree.snapshot.config.validation
     try:
         return choice.within(settings.select, settings.ignore)
@@ -120,18 +114,17 @@ def _choose(tree: SkillTree, choice: RuleChoice) -> RuleChoice:
 
 
 def _find_settings(tree: SkillTree) -> Path:
-    """Return the settings of the content: beside the skills, or at the top."""
+    """Path of the content's settings: in the first skill root, else at the top."""
     folders = (*(home.directory for home in tree.homes[:1]), tree.top)
-    places = [folder / _SETTINGS for folder in folders]
-    return next((place for place in places if place.is_file()), places[-1])
+    candidates = [folder / _SETTINGS for folder in folders]
+    return next((candidate for candidate in candidates if candidate.is_file()), candidates[-1])
 
 
-def _select(tree: SkillTree, asked: Iterable[Path]) -> list[AuthoredSkill]:
-    """Return the skills in the paths, and those that a path is a part of."""
-    focus = Focus(asked)
+def _select_skills(tree: SkillTree, requested: Iterable[Path]) -> list[AuthoredSkill]:
+    focus = PathFilter(requested)
     skills = {skill.path: skill for skill in tree.skills}
     selected = {path for path in skills if focus.covers(path)}
-    for path in asked:
+    for path in requested:
         owner = next((p for p in (path, *path.parents) if p in skills), None)
         selected |= {owner} if owner else set()
     return [skill for path, skill in skills.items() if path in selected]
@@ -141,7 +134,7 @@ def _check_tree(
     checker: "_SkillChecker",
     tree: SkillTree,
     skills: Sequence[AuthoredSkill],
-    focus: Focus,
+    focus: PathFilter,
     on_progress: OnProgress,
 ) -> Iterator[Problem]:
     found: list[Problem] = []
@@ -154,21 +147,18 @@ def _check_tree(
     for problem in (*found, *read):
         if focus.covers(Path(problem.file)):
             yield problem
-    for folder in _find_gaps(tree):
-        if focus.surrounds(folder):
-            yield _describe_gap().at(folder)
+    for folder in _find_missing_indexes(tree):
+        if focus.covers_children_of(folder):
+            yield _describe_missing_index().at(folder)
 
 
 class _SkillChecker:
-    """Checks the skills of one tree, one by one."""
-
     def __init__(self, tree: SkillTree, on_file: Callable[[], None]) -> None:
         self._on_file = on_file
         reported = {Path(problem.file) for problem in tree.problems()}
         self._served = ServedSkillChecker(tree.snapshot, reported)
 
     def check(self, skill: AuthoredSkill) -> Iterator[Problem]:
-        """Read a skill's Markdown files, and yield what is wrong."""
         raw = read_bytes(skill.home, skill.found.file)
         is_unserved = skill.served is None and not skill.is_package
         if raw is None or is_unserved:
@@ -190,7 +180,7 @@ class _SkillChecker:
             reading = parse_strictly(raw, markdown)
             strict = check_package(reading, skill.found.main, _folder_name(skill))
             # The reader reports control characters without naming them.
-            yield from (each for each in strict if each.rule not in reported)
+            yield from (violation for violation in strict if violation.rule not in reported)
         yield from found
         yield from check_body(markdown.body, markdown.first_line)
         yield from check_links(markdown, _link_context(skill))
@@ -203,7 +193,6 @@ def _folder_name(skill: AuthoredSkill) -> str | None:
 
 
 def _check_other(skill: AuthoredSkill, file: str) -> Iterator[RuleFinding]:
-    """Check a text that agents read after the main one."""
     text = read_text(skill.resources, file)
     if text is None:
         return
@@ -215,7 +204,6 @@ def _check_other(skill: AuthoredSkill, file: str) -> Iterator[RuleFinding]:
 
 
 def _other_files(skill: AuthoredSkill) -> Iterator[str]:
-    """Iterate over the files that agents can ask for."""
     files: Iterable[str] = skill.served.files if skill.served else ()
     main = ""
     if isinstance(skill.found, Package):
@@ -224,33 +212,31 @@ def _other_files(skill: AuthoredSkill) -> Iterator[str]:
 
 
 def _is_reference(file: str) -> bool:
-    """Whether its links are for the skill; those of a template are for its copy."""
+    """Whether its links are the skill's; those of a template are for its copy."""
     is_template = "template" in PurePosixPath(file).name.casefold()
-    return classify(file) == "reference" and not is_template
+    return classify_file(file) == "reference" and not is_template
 
 
 def _link_context(skill: AuthoredSkill, below: str = ".") -> LinkContext:
-    """Return where the links of a file begin, and where they may lead.
+    """Bases and limits of a file's links.
 
-    In a package they begin at its folder, as the standard has it, or at that of the
-    file, as every editor has it. A rule file may link to the whole tree, and the files
-    that it declares lie in a folder of its own.
+    In a package they start at its folder (the standard) or the file's own (all
+    editors); a
+    rule file may link to the entire tree.
     """
     found = skill.found
     if isinstance(found, Package):
         bases = (f"{found.folder or '.'}/{below}", found.folder or ".")
         return LinkContext(skill.home, found.folder, bases, found.files)
-    place = PurePosixPath(found.file)
-    bases = (place.parent.as_posix(), place.with_suffix("").as_posix())
+    path = PurePosixPath(found.file)
+    bases = (path.parent.as_posix(), path.with_suffix("").as_posix())
     return LinkContext(skill.home, "", bases)
 
 
-def _find_gaps(tree: SkillTree) -> Iterator[Path]:
+def _find_missing_indexes(tree: SkillTree) -> Iterator[Path]:
     for home in tree.homes:
         rules = [
-            skill
-            for skill in tree.skills
-            if skill.home == home.directory and not skill.is_package
+            skill for skill in tree.skills if skill.home == home.directory and not skill.is_package
         ]
         files = [skill.found.file for skill in rules]
         served = [skill.found.file for skill in rules if skill.served]
@@ -258,41 +244,33 @@ def _find_gaps(tree: SkillTree) -> Iterator[Path]:
             yield home.directory / folder
 
 
-def _folders_without_index(
-    files: Collection[str], served: Iterable[str]
-) -> Iterator[str]:
-    """Iterate over folders with skills and without an index of their own.
-
-    That is a gap only where the folders above or beside it have one.
-
-    Args:
-        files: Every rule file, relative to where the skills begin.
-        served: Those of them that are served as skills.
-    """
+def _folders_without_index(files: Collection[str], served: Iterable[str]) -> Iterator[str]:
+    """Find folders without an index, where a parent or sibling folder has one."""
     name = f"{INDEX}{_MARKDOWN}"
     indexed = {PurePosixPath(f).parent for f in files if PurePosixPath(f).name == name}
     indexed.discard(PurePosixPath())  # nothing inherits from an index at the top
-    beside = {folder.parent for folder in indexed}
+    parents = {folder.parent for folder in indexed}
     for folder in sorted({PurePosixPath(file).parent for file in served}):
         is_above = not indexed.isdisjoint(folder.parents)
         is_known = folder in indexed or folder == PurePosixPath()
-        if not is_known and (is_above or folder.parent in beside):
+        if not is_known and (is_above or folder.parent in parents):
             yield str(folder)
 
 
-def _describe_gap() -> RuleFinding:
+def _describe_missing_index() -> RuleFinding:
     reason = f"has skills but no {INDEX}{_MARKDOWN}, unlike the folders around it"
     hint = f"add {INDEX}{_MARKDOWN} with the rules for all skills in it"
     return RuleFinding("missing-index", reason, hint)
 
 
 def _find_folders_without_skills(
-    skills: Iterable[AuthoredSkill], asked: Iterable[Path]
+    skills: Iterable[AuthoredSkill], requested: Iterable[Path]
 ) -> Iterator[Problem]:
-    """Report folders that were named and hold no skill."""
-    places = {skill.path for skill in skills if not skill.is_notice}
-    around = {above for place in places for above in (place, *place.parents)}
-    for path in asked:
-        if path.is_dir() and path not in around and places.isdisjoint(path.parents):
+    skill_paths = {skill.path for skill in skills if not skill.is_notice}
+    around = {
+        above for path_of_skill in skill_paths for above in (path_of_skill, *path_of_skill.parents)
+    }
+    for path in requested:
+        if path.is_dir() and path not in around and skill_paths.isdisjoint(path.parents):
             hint = "name a folder that holds Markdown with a frontmatter, or SKILL.md"
             yield RuleFinding("no-skills", "has no skills", hint).at(path)

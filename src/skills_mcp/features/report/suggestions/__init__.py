@@ -1,6 +1,8 @@
-"""What agents picked suggests to change in skills, and what that does to all tasks.
+"""Suggested changes to skills from agents' picks, and their effect on all tasks.
 
-The walk: `PickTally` learns from events which skills are right, `derive_missing_words`
-names the words that these skills lack, `improve` keeps those that help on a copy of
-the content, and the `Review` has what is kept, why, and as a patch.
+`PickTally` learns the right skills from events, `derive_missing_words` names the words
+these skills lack, `try_additions` accepts the helpful ones on a copy of the content,
+and
+`SuggestionReview`
+has the result, its evidence and a patch.
 """

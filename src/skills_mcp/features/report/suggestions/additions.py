@@ -1,7 +1,11 @@
-"""Adds keywords and example tasks to the frontmatter of a skill, and changes no more.
+"""Additions to skills.
 
-Rule: an addition is a piece of text that is put in at one place. What an author wrote
-stays to the byte: comments, quotes, order and line ends.
+Keywords and example tasks, tried, accepted and written as patches.
+
+Rules: an addition inserts text at one position of the frontmatter; everything else
+stays
+byte for byte. It is judged by the answers of the same matcher over all tasks with known
+skills, never by an estimate.
 """
 
 import json
@@ -13,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from skills_mcp.features.authoring.frontmatter_text import (
     FRONTMATTER,
     compose_fields,
-    end_of,
-    is_below,
-    spell,
+    dump_scalar,
+    find_end,
+    is_block_value,
 )
-from skills_mcp.skills.document import examples_of, mapping_of, words_of
+from skills_mcp.skills.document import get_examples, get_mapping, get_words
 from skills_mcp.skills.model import ProblemList
-from skills_mcp.text.safe_yaml import YamlError, parse_texts
+from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
 
 if TYPE_CHECKING:
     from yaml import MappingNode, Node, ScalarNode, SequenceNode
@@ -28,7 +32,7 @@ _METADATA = "metadata"
 _KEYWORDS = "keywords"
 _EXAMPLES = "examples"
 
-KEYWORD_PLACES = (
+KEYWORD_KEYS = (
     (_KEYWORDS,),
     ("tags",),
     ("triggers",),
@@ -37,9 +41,9 @@ KEYWORD_PLACES = (
     (_METADATA, "skillhub", "tags"),
     (_METADATA, "triggers", _KEYWORDS),
 )
-"""Where a package may have its keywords, in the order in which they are read."""
+"""Keys of keywords in a package, in order of precedence."""
 
-_EXAMPLE_PLACES = ((_EXAMPLES,), (_METADATA, _EXAMPLES))
+_EXAMPLE_KEYS = ((_EXAMPLES,), (_METADATA, _EXAMPLES))
 
 _BYTE_ORDER_MARK = "\ufeff"
 _INDENT = "  "
@@ -48,17 +52,16 @@ _LITERAL = "|"
 # What is the same in a list, in quotes and without them.
 _PLAIN_WORD = re.compile(r"\w(?:[\w.+#-]*[\w+#])?")
 
-_Place = tuple[str, ...]
+_KeyPath = tuple[str, ...]
 _Insertion = tuple[int, str]
-"""Where a text is put in, and the text."""
 
 
 class UnsafeAdditionError(ValueError):
-    """A frontmatter cannot be added to without a person; the message says why."""
+    """The frontmatter needs a person to edit it; the message says why."""
 
 
 def add_keywords(raw: bytes, words: Sequence[str], *, is_package: bool) -> bytes:
-    """Return the text of a skill with more keywords, where its author has them.
+    """Add keywords to the text of a skill, next to existing ones.
 
     A package without any gets them below `metadata`.
 
@@ -67,45 +70,42 @@ def add_keywords(raw: bytes, words: Sequence[str], *, is_package: bool) -> bytes
     """
     if not all(map(_PLAIN_WORD.fullmatch, words)):
         raise UnsafeAdditionError("a keyword has characters that YAML may misread")
-    places = KEYWORD_PLACES if is_package else KEYWORD_PLACES[:1]
+    keys = KEYWORD_KEYS if is_package else KEYWORD_KEYS[:1]
     for word in words:
-        raw = _add(raw, _Addition(_KEYWORDS, word, places, is_package))
+        raw = _add(raw, _Addition(_KEYWORDS, word, keys, is_package))
     return raw
 
 
 def add_example(raw: bytes, task: str, *, is_package: bool) -> bytes:
-    """Return the text of a skill with one more example task.
+    """Add an example task to the text of a skill.
 
-    Args:
-        raw: The whole file.
-        task: In one line, without control characters.
-        is_package: Whether the standard of packages holds, by which `metadata` has
-            nothing but texts.
+    `task` is one line without control characters. With `is_package` the Agent Skills
+    standard
+    applies: `metadata` has only texts.
 
     Raises:
         UnsafeAdditionError: It cannot be added safely.
     """
-    places = _EXAMPLE_PLACES if is_package else _EXAMPLE_PLACES[:1]
-    return _add(raw, _Addition(_EXAMPLES, task, places, is_package))
+    keys = _EXAMPLE_KEYS if is_package else _EXAMPLE_KEYS[:1]
+    return _add(raw, _Addition(_EXAMPLES, task, keys, is_package))
 
 
 @dataclass(frozen=True, slots=True)
 class _Addition:
-    """One item more of a list in the frontmatter."""
+    """A new item of a list in the frontmatter."""
 
     key: str
     item: str
-    places: tuple[_Place, ...]
+    keys: tuple[_KeyPath, ...]
     is_package: bool
 
-    def read(self, fields: Mapping[str, Any], place: _Place) -> tuple[str, ...]:
-        """Return the items that stand at a place, as skills are read."""
-        *folders, last = place
+    def read(self, fields: Mapping[str, Any], key: _KeyPath) -> tuple[str, ...]:
+        *folders, last = key
         for folder in folders:
-            fields = mapping_of(fields, folder)
+            fields = get_mapping(fields, folder)
         if self.key == _EXAMPLES:
-            return examples_of(fields.get(last), ProblemList(""))
-        return words_of(fields, last)
+            return get_examples(fields.get(last), ProblemList(""))
+        return get_words(fields, last)
 
 
 def _add(raw: bytes, addition: _Addition) -> bytes:
@@ -120,127 +120,121 @@ def _add(raw: bytes, addition: _Addition) -> bytes:
     found = FRONTMATTER.match(lines, start)
     if found is None:
         raise UnsafeAdditionError("no frontmatter begins in its first line")
-    place, new = _insert(found[1], addition)
-    place += found.start(1)
-    whole = lines[:place] + new + lines[place:]
-    return (whole.replace("\n", "\r\n") if "\r\n" in text else whole).encode("utf-8")
+    position, new = _insert(found[1], addition)
+    position += found.start(1)
+    edited = lines[:position] + new + lines[position:]
+    return (edited.replace("\n", "\r\n") if "\r\n" in text else edited).encode("utf-8")
 
 
 def _insert(block: str, addition: _Addition) -> _Insertion:
     root = compose_fields(block)
     if root is None:
         raise UnsafeAdditionError("its frontmatter is not YAML with a key on each line")
-    before = parse_texts(block)
+    before = parse_yaml_strings(block)
     if before.repeated:
         raise UnsafeAdditionError(f"it has {before.repeated[0]} twice in one place")
-    place = next(
-        (each for each in addition.places if _find(root, each) is not None), None
+    key = next(
+        (candidate for candidate in addition.keys if _find(root, candidate) is not None),
+        None,
     )
     position, new = (
-        _begin(block, root, addition)
-        if place is None
-        else _append(block, root, place, addition)
+        _begin(block, root, addition) if key is None else _append(block, root, key, addition)
     )
-    _check(before.value, block[:position] + new + block[position:], place, addition)
+    _check(before.value, block[:position] + new + block[position:], key, addition)
     return position, new
 
 
 def _check(
-    before: Mapping[str, Any], block: str, place: _Place | None, addition: _Addition
+    before: Mapping[str, Any], block: str, key: _KeyPath | None, addition: _Addition
 ) -> None:
-    """Refuse what does not read as the fields before and one item more."""
+    """Refuse any difference but the new item."""
     try:
-        after = parse_texts(block).value
+        after = parse_yaml_strings(block).value
     except YamlError:
         after = {}
-    place = place or _new_place(addition)
-    wanted = (*addition.read(before, place), addition.item)
-    if addition.read(after, place) != wanted or _others(before, place) != _others(
-        after, place
-    ):
+    key = key or _new_key(addition)
+    expected = (*addition.read(before, key), addition.item)
+    if addition.read(after, key) != expected or _others(before, key) != _others(after, key):
         raise UnsafeAdditionError(
-            f"{'.'.join(place)} is written in a way that only a person should change"
+            f"{'.'.join(key)} is written in a way that only a person should change"
         )
 
 
-def _others(fields: Mapping[str, Any], place: _Place) -> dict[str, Any]:
-    """Return the fields without what stands at a place."""
-    first, *rest = place
+def _others(fields: Mapping[str, Any], key: _KeyPath) -> dict[str, Any]:
+    """The fields without one key."""
+    first, *rest = key
     left = dict(fields)
     value = left.pop(first, None)
-    if rest and isinstance(value, dict) and (kept := _others(value, tuple(rest))):
-        left[first] = kept
+    if rest and isinstance(value, dict) and (remaining := _others(value, tuple(rest))):
+        left[first] = remaining
     return left
 
 
-def _new_place(addition: _Addition) -> _Place:
+def _new_key(addition: _Addition) -> _KeyPath:
     return (_METADATA, addition.key) if addition.is_package else (addition.key,)
 
 
-def _find(node: "Node | None", place: _Place) -> "Node | None":
-    """Return the value at a place."""
+def _find(node: "Node | None", path: _KeyPath) -> "Node | None":
     from yaml import MappingNode
 
-    for key in place:
+    for key in path:
         if not isinstance(node, MappingNode):
             return None
-        values = {each.value: value for each, value in node.value}
+        values = {name.value: value for name, value in node.value}
         node = values.get(key)
     return node
 
 
 def _begin(block: str, root: "MappingNode", addition: _Addition) -> _Insertion:
-    """Return the key with its first item."""
+    """A new key with its first item."""
     if not addition.is_package:
-        lines = f"{addition.key}:\n{_INDENT}- {spell(addition.item)}\n"
+        lines = f"{addition.key}:\n{_INDENT}- {dump_scalar(addition.item)}\n"
         return _end_of_line(block, len(block), lines)
     metadata = _find(root, (_METADATA,))
     if metadata is None:
         lines = f"{_METADATA}:\n{_field(addition, _INDENT)}"
         return _end_of_line(block, len(block), lines)
-    if not is_below(metadata):
+    if not is_block_value(metadata):
         raise UnsafeAdditionError("metadata is no mapping with a key per line")
     indent = " " * metadata.start_mark.column
-    return _end_of_line(block, end_of(metadata), _field(addition, indent))
+    return _end_of_line(block, find_end(metadata), _field(addition, indent))
 
 
 def _field(addition: _Addition, indent: str) -> str:
-    """Return a key of `metadata`, whose value has to be a text."""
+    """A key of `metadata`; its value has to be a text."""
     if addition.key == _EXAMPLES:
         return f"{indent}{_EXAMPLES}: {_LITERAL}\n{indent}{_INDENT}{addition.item}\n"
-    return f"{indent}{addition.key}: {spell(addition.item)}\n"
+    return f"{indent}{addition.key}: {dump_scalar(addition.item)}\n"
 
 
-def _append(
-    block: str, root: "MappingNode", place: _Place, addition: _Addition
-) -> _Insertion:
-    """Return one item more, in the way in which the others are written."""
+def _append(block: str, root: "MappingNode", key: _KeyPath, addition: _Addition) -> _Insertion:
+    """A new item, in the style of the others."""
     from yaml import ScalarNode, SequenceNode
 
-    node = _find(root, place)
+    node = _find(root, key)
     if isinstance(node, SequenceNode):
         return _append_item(block, node, addition)
     if isinstance(node, ScalarNode) and node.value.strip():
         return _append_text(block, node, addition)
-    raise UnsafeAdditionError(f"{'.'.join(place)} is neither a list nor a text")
+    raise UnsafeAdditionError(f"{'.'.join(key)} is neither a list nor a text")
 
 
 def _append_item(block: str, node: "SequenceNode", addition: _Addition) -> _Insertion:
-    if is_below(node):
-        item = _quote_like(node, addition.item) or spell(addition.item)
+    if is_block_value(node):
+        item = _quote_like(node, addition.item) or dump_scalar(addition.item)
         line = f"{' ' * node.start_mark.column}- {item}\n"
-        return _end_of_line(block, end_of(node), line)
+        return _end_of_line(block, find_end(node), line)
     quoted = json.dumps(addition.item, ensure_ascii=False)
     plain = addition.item if _is_plain(addition.item) else quoted
     item = _quote_like(node, addition.item) or plain
     if node.value:
-        return end_of(node.value[-1]), f", {item}"
+        return find_end(node.value[-1]), f", {item}"
     return node.start_mark.index + 1, item
 
 
 def _quote_like(node: "SequenceNode", item: str) -> str:
-    """Return an item in the quotes that all others have; empty if they have none."""
-    styles = {getattr(each, "style", None) for each in node.value}
+    """Quote an item like the others, if these agree."""
+    styles = {getattr(sibling, "style", None) for sibling in node.value}
     if styles == {'"'}:
         return json.dumps(item, ensure_ascii=False)
     return "'{}'".format(item.replace("'", "''")) if styles == {"'"} else ""
@@ -250,22 +244,21 @@ def _append_text(block: str, node: "ScalarNode", addition: _Addition) -> _Insert
     if addition.key == _EXAMPLES:
         if node.style != _LITERAL:
             raise UnsafeAdditionError("its examples are no list, and no text with |")
-        written = block[: end_of(node)].rstrip()
+        written = block[: find_end(node)].rstrip()
         last = written[written.rindex("\n") + 1 :]
         indent = last[: len(last) - len(last.lstrip())]
         return _end_of_line(block, len(written), f"{indent}{addition.item}\n")
     if node.style in {"'", '"'}:
-        return end_of(node) - 1, f", {addition.item}"
-    return len(block[: end_of(node)].rstrip()), f", {addition.item}"
+        return find_end(node) - 1, f", {addition.item}"
+    return len(block[: find_end(node)].rstrip()), f", {addition.item}"
 
 
 def _is_plain(item: str) -> bool:
-    """Whether an item needs no quotes in a list between brackets."""
-    return bool(_PLAIN_WORD.fullmatch(item)) and spell(item) == item
+    """Whether an item needs no quotes in a flow sequence."""
+    return bool(_PLAIN_WORD.fullmatch(item)) and dump_scalar(item) == item
 
 
 def _end_of_line(block: str, position: int, lines: str) -> _Insertion:
-    """Return whole lines behind the one in which something ends."""
     if position == 0 or block[position - 1] == "\n":
         return position, lines
     end = block.find("\n", position)

@@ -1,8 +1,4 @@
-"""Words that skills lack, by the tasks that agents picked them for.  Pure.
-
-A word is named only with evidence: two different tasks at least, for which the
-skill is known to be right, and fewer of them for any other skill.
-"""
+"""Words missing in skills, from the tasks agents picked them for.  Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,33 +9,33 @@ from skills_mcp.features.report.suggestions.picks import (
     PickCounts,
     join_counts,
 )
-from skills_mcp.routing.lexicon import names_technology, weight_of
-from skills_mcp.routing.matcher import Matcher, WordEvidence
+from skills_mcp.routing.lexicon import common_word_weight, is_technology_name
+from skills_mcp.routing.matcher import Matcher, TermWeight
 from skills_mcp.routing.tokens import fold
-from skills_mcp.routing.words import derive_words, split_text, stem
+from skills_mcp.routing.words import analyze_token, split_raw_tokens, stem
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
 
-LEAST_TASKS = 2
-"""Different tasks with a word: one may be about anything."""
+MIN_TASKS = 2
+"""Different tasks with a word: a single one may be about anything."""
 
-MOST_HELD = 0.1
-"""The share of all skills that a word may speak for; a commoner one tells less."""
+MAX_DOCUMENT_SHARE = 0.1
+"""Maximum share of all skills with a word; a commoner one tells less."""
 
-_FEW_HOLDERS = 2
-"""So many skills may hold a word also where there are few skills."""
+_MIN_DOCUMENTS = 2
+"""Always allowed, even among few skills."""
 
-_SHORTEST = 3
+_MIN_LENGTH = 3
 """Characters of a word: shorter ones match only as a whole, and are often initials."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingWord:
-    """A word that a skill lacks, and the tasks that say so."""
+    """A word missing in a skill, with the tasks as evidence."""
 
     skill: str
     word: str
-    """As most of the tasks have it."""
+    """The most frequent form."""
     tasks: tuple[str, ...]
     counts: PickCounts
     """The picks of all these tasks."""
@@ -51,80 +47,79 @@ def derive_missing_words(
     index: SkillIndex,
     matcher: Matcher,
 ) -> tuple[MissingWord, ...]:
-    """Return the words that skills lack, those with most evidence first.
+    """Words missing in skills, those with most evidence first.
 
-    Args:
-        tasks: What agents have shown to be right.
-        unsettled: The tasks that one right skill does not answer now.
-        index: The skills that are served.
-        matcher: Weighs the words of a task as routing does.
+    Evidence for a word: at least two different tasks for which the skill is known to be
+    right, and fewer for any other skill. `unsettled` are the tasks with one right skill
+    and
+    another answer now; the matcher weighs the words of a task as routing does.
     """
-    most = max(_FEW_HOLDERS, round(MOST_HELD * len(index)))
-    words = {each.task: _find_words(each.task, matcher, most) for each in tasks}
+    max_skills = max(_MIN_DOCUMENTS, round(MAX_DOCUMENT_SHARE * len(index)))
+    words = {known.task: _find_words(known.task, matcher, max_skills) for known in tasks}
     owned = _count_owned(tasks, words, index)
-    held: dict[str, frozenset[str]] = {}
+    skill_terms: dict[str, frozenset[str]] = {}
     found: defaultdict[tuple[str, str], list[KnownTask]] = defaultdict(list)
     for task in tasks:
         for path in _find_picked(task):
             skill = index.get(path)
             if skill is None:
                 continue
-            if path not in held:
-                held[path] = _find_terms(skill)
-            for term in words[task.task].keys() - held[path]:
+            if path not in skill_terms:
+                skill_terms[path] = _find_terms(skill)
+            for term in words[task.task].keys() - skill_terms[path]:
                 found[path, term].append(task)
     suggestions = [
-        _suggest(path, [words[each.task][term] for each in its], its)
-        for (path, term), its in found.items()
-        if len(its) >= LEAST_TASKS
-        and any(each.task in unsettled for each in its)
+        _suggest(path, [words[known.task][term] for known in evidence], evidence)
+        for (path, term), evidence in found.items()
+        if len(evidence) >= MIN_TASKS
+        and any(known.task in unsettled for known in evidence)
         and _is_owner(path, owned[term])
     ]
-    return tuple(sorted(suggestions, key=_rank))
+    return tuple(sorted(suggestions, key=_word_rank))
 
 
-def _suggest(
-    skill: str, forms: Iterable[str], tasks: Sequence[KnownTask]
-) -> MissingWord:
-    """Return the suggestion, with the form of the word that most tasks have."""
+def _suggest(skill: str, forms: Iterable[str], tasks: Sequence[KnownTask]) -> MissingWord:
     counted = Counter(forms)
     word = min(counted, key=lambda form: (-counted[form], len(form), form))
-    counts = join_counts([each.right[skill] for each in tasks])
-    return MissingWord(skill, word, tuple(each.task for each in tasks), counts)
+    counts = join_counts([task.right[skill] for task in tasks])
+    return MissingWord(skill, word, tuple(task.task for task in tasks), counts)
 
 
-def _rank(each: MissingWord) -> tuple[int, int, str, str]:
-    return -len(each.tasks), -each.counts.picks, each.skill, each.word
+def _word_rank(word: MissingWord) -> tuple[int, int, str, str]:
+    return -len(word.tasks), -word.counts.picks, word.skill, word.word
 
 
 def _find_picked(task: KnownTask) -> Iterator[str]:
-    """Iterate over the skills that were picked for a task."""
     return (path for path, counts in task.right.items() if counts.picks)
 
 
-def _find_words(task: str, matcher: Matcher, most: int) -> dict[str, str]:
-    """Return the words of a task that say what it is about, by their stems."""
-    weighed = matcher.weigh(task)
-    return {stem(each.typed): each.typed for each in weighed if _tells(each, most)}
+def _find_words(task: str, matcher: Matcher, max_skills: int) -> dict[str, str]:
+    """The distinctive words of a task, by stem."""
+    weighed = matcher.weigh_terms(task)
+    return {
+        stem(evidence.typed): evidence.typed
+        for evidence in weighed
+        if _is_distinctive(evidence, max_skills)
+    }
 
 
-def _tells(word: WordEvidence, most: int) -> bool:
-    """Whether a word can tell skills apart, and is no name that many tasks have."""
+def _is_distinctive(word: TermWeight, max_skills: int) -> bool:
+    """Whether a word tells skills apart, and is no frequent name."""
     typed = word.typed
     return (
-        len(typed) >= _SHORTEST
+        len(typed) >= _MIN_LENGTH
         and typed.isalpha()
-        and word.skills <= most
-        and weight_of(stem(typed)) == 1
-        and not names_technology(typed)
+        and word.skills <= max_skills
+        and common_word_weight(stem(typed)) == 1
+        and not is_technology_name(typed)
     )
 
 
 def _find_terms(skill: Skill) -> frozenset[str]:
-    """Return the stems of what a skill says of itself."""
-    said = " ".join((skill.path, skill.name, skill.description, *skill.keywords))
-    pieces = (piece.decode() for piece in split_text(fold(said).replace("-", " ")))
-    return frozenset(word.term for piece in pieces for word in derive_words(piece))
+    """Stems of the path, name, description and keywords."""
+    text = " ".join((skill.path, skill.name, skill.description, *skill.keywords))
+    pieces = (piece.decode() for piece in split_raw_tokens(fold(text).replace("-", " ")))
+    return frozenset(word.term for piece in pieces for word in analyze_token(piece))
 
 
 def _count_owned(
@@ -132,20 +127,20 @@ def _count_owned(
     words: Mapping[str, Mapping[str, str]],
     index: SkillIndex,
 ) -> defaultdict[str, Counter[str]]:
-    """Count for each word the tasks of each skill that have it, its examples, too."""
+    """For each word, count the tasks and examples of each skill."""
     owned: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for task in tasks:
         for term in words[task.task]:
             owned[term].update(_find_picked(task))
     for skill in index:
         for example in skill.examples:
-            for piece in split_text(fold(example)):
-                for word in derive_words(piece.decode()):
+            for piece in split_raw_tokens(fold(example)):
+                for word in analyze_token(piece.decode()):
                     owned[word.term][skill.path] += 1
     return owned
 
 
 def _is_owner(path: str, counts: Counter[str]) -> bool:
-    """Whether more tasks with a word are this skill's than any other's."""
+    """Whether most tasks with a word are this skill's."""
     others = max((n for other, n in counts.items() if other != path), default=0)
     return counts[path] > others

@@ -1,4 +1,4 @@
-"""Changed texts as a patch for each source, in the form that `git apply` reads."""
+"""Changed texts as one patch per source, in `git apply` format."""
 
 import difflib
 from collections import defaultdict
@@ -14,52 +14,46 @@ _FIRST_PRINTABLE, _DELETE = 0x20, 0x7F
 
 @dataclass(frozen=True, slots=True)
 class ChangedText:
-    """The text of a skill before and after."""
-
-    place: EditableText
+    editable: EditableText
     new: bytes
 
     @property
     def diff(self) -> bytes:
-        """The change as `git apply` reads it."""
-        return compose_diff(self.place.file, self.place.raw, self.new)
+        return compose_diff(self.editable.file, self.editable.raw, self.new)
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """What changes in one source: `git apply` works in one repository."""
+    """Changes in one source: `git apply` works in one repository."""
 
     source: SkillSource
     diff: bytes
 
     @property
     def name(self) -> str:
-        """What `--source` takes: the place in the tree, or else the address."""
+        """The value of `--source`: the mount, or else the address."""
         return self.source.mount or self.source.name
 
     @property
     def where(self) -> str:
-        """Where `git apply` has to run."""
+        """The directory for `git apply`."""
         if self.source.mode == "local":
             return f"in {self.source.top}"
         return f"at the top of a clone of {self.source.name}"
 
 
 def compose_patches(texts: Iterable[ChangedText]) -> tuple[Patch, ...]:
-    """Return a patch for each source that has changes, in the order of the texts."""
+    """Group changed texts by source, in their order."""
     diffs: defaultdict[SkillSource, bytes] = defaultdict(bytes)
-    for each in texts:
-        diffs[each.place.source] += each.diff
+    for text in texts:
+        diffs[text.editable.source] += text.diff
     return tuple(Patch(source, diff) for source, diff in diffs.items())
 
 
 def compose_diff(file: str, old: bytes, new: bytes) -> bytes:
-    r"""Return how a file changes; empty if it does not.
+    r"""A unified diff with a Git header; empty without a change.
 
-    Args:
-        file: Its path from the top of the repository, with forward slashes.
-        old: What it holds.
-        new: What it will hold.
+    `file` is relative to the top of the repository, with forward slashes.
 
     >>> print(compose_diff("a.md", b"one\n", b"one\ntwo\n").decode())
     diff --git a/a.md b/a.md
@@ -70,23 +64,21 @@ def compose_diff(file: str, old: bytes, new: bytes) -> bytes:
     +two
     <BLANKLINE>
     """
-    before, after = _name(f"a/{file}"), _name(f"b/{file}")
+    before, after = _quote_path(f"a/{file}"), _quote_path(f"b/{file}")
     lines = difflib.diff_bytes(
         difflib.unified_diff,
-        _split(old),
-        _split(new),
+        _split_lines(old),
+        _split_lines(new),
         # A tab ends a name that has a space in it.
         f"{before}\t".encode() if " " in before else before.encode(),
         f"{after}\t".encode() if " " in after else after.encode(),
     )
-    hunks = b"".join(
-        line if line.endswith(b"\n") else line + _NO_NEWLINE for line in lines
-    )
+    hunks = b"".join(line if line.endswith(b"\n") else line + _NO_NEWLINE for line in lines)
     return f"diff --git {before} {after}\n".encode() + hunks if hunks else b""
 
 
-def _split(raw: bytes) -> list[bytes]:
-    """Return the lines as Git has them: they end at a line feed and nowhere else."""
+def _split_lines(raw: bytes) -> list[bytes]:
+    """Lines as in Git: they end at a line feed and nowhere else."""
     return [*_lines(raw)]
 
 
@@ -97,8 +89,8 @@ def _lines(raw: bytes) -> Iterator[bytes]:
         yield last
 
 
-def _name(path: str) -> str:
-    """Return a path as Git spells it: in quotes if it could end too early."""
+def _quote_path(path: str) -> str:
+    """Quote a path as Git does."""
     if not any(_is_special(character) for character in path):
         return path
     return f'"{"".join(map(_escape, path))}"'

@@ -1,4 +1,10 @@
-"""Recorded tasks as prompts whose answers are compared, and as example tasks."""
+"""The review of suggestions: recorded tasks, evidence, effect and patches.
+
+`PickTally` learns the right skills from events, `derive_missing_words` names the words
+these skills lack, `try_additions` accepts the helpful ones on a copy of the content,
+and
+`SuggestionReview` has the result.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -9,10 +15,10 @@ from skills_mcp.features.authoring.evaluation import (
     Prompt,
     collect_evals,
     collect_examples,
-    measure_snapshot,
+    evaluate_snapshot,
 )
 from skills_mcp.features.report.suggestions.improvement import (
-    KeptAddition,
+    AcceptedAddition,
     TaskAddition,
     WordAddition,
 )
@@ -20,35 +26,34 @@ from skills_mcp.features.report.suggestions.missing_words import MissingWord
 from skills_mcp.features.report.suggestions.picks import KnownTask, PickRecord
 from skills_mcp.library import Snapshot
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.text.redaction import HIDDEN
+from skills_mcp.text.redaction import REDACTED
 
-MOST_RECORDED = 500
-"""Recorded tasks that are routed again with each addition; those with most picks."""
+MAX_RECORDED = 500
+"""Recorded tasks to route with each addition; those with most picks."""
 
-_MOST_CHARACTERS = 200
-"""Of an example task: a longer one is a page that was pasted."""
+_MAX_EXAMPLE_LENGTH = 200
+"""Of an example task: a longer one is a pasted page."""
 
-_OFTEN = 2
-"""Picks of one task that make it an example by itself."""
+_FREQUENT_PICKS = 2
+"""Picks of one task to make it an example by itself."""
 
 _BOTH_RIGHT = 4
-"""A skill that is picked a quarter as often as another is right as well."""
+"""A skill picked a quarter as often as another is right as well."""
 
-Origin = Literal["library", "picked", "answered"]
-"""Where a task is from: a skill's own, known by picks, or answered by one skill."""
+TaskOrigin = Literal["library", "picked", "answered"]
+"""Origin of a task: a skill's own, known by picks, or answered by one skill."""
 
 
-def origin_of(prompt: Prompt) -> Origin:
-    """Return where a prompt is from; that of a skill is its file."""
+def derive_origin(prompt: Prompt) -> TaskOrigin:
     if prompt.origin == "picked":
         return "picked"
     return "answered" if prompt.origin == "answered" else "library"
 
 
 def collect_known(index: SkillIndex, record: PickRecord) -> tuple[Prompt, ...]:
-    """Return the tasks with a known answer: of the skills, and recorded ones.
+    """Tasks with a known answer: those of skills, and recorded ones.
 
-    What an author says of a task counts more than what agents have picked.
+    The author's answer counts more than agents' picks.
     """
     evals, _ = collect_evals(index)
     own = tuple(dict.fromkeys((*collect_examples(index), *evals)))
@@ -58,11 +63,11 @@ def collect_known(index: SkillIndex, record: PickRecord) -> tuple[Prompt, ...]:
         for task in record.tasks
         if task.task not in queries and (prompt := _derive_prompt(task, index))
     )
-    return (*own, *islice(picked, MOST_RECORDED))
+    return (*own, *islice(picked, MAX_RECORDED))
 
 
 def _derive_prompt(task: KnownTask, index: SkillIndex) -> Prompt | None:
-    """Return a recorded task as a prompt; None if its skills are not served now."""
+    """None if its skills are not served now."""
     right = [path for path in task.right if index.get(path)]
     wrong = tuple(path for path in task.wrong if index.get(path))
     if not right and not wrong:
@@ -72,25 +77,26 @@ def _derive_prompt(task: KnownTask, index: SkillIndex) -> Prompt | None:
         query=task.task,
         expect=tuple(right),
         avoid=wrong,
-        is_ambiguous=any(each * _BOTH_RIGHT > picks[0] for each in picks[1:]),
+        is_ambiguous=any(pick * _BOTH_RIGHT > picks[0] for pick in picks[1:]),
         origin="picked",
     )
 
 
 def collect_answered(snapshot: Snapshot, record: PickRecord) -> tuple[Prompt, ...]:
-    """Return tasks that one skill answered without a complaint, and answers now.
+    """Tasks with one answer, no complaint, and the same answer now.
 
-    They say nothing about what is missing, but an addition may not take their skill.
+    They are no evidence for a missing word, but an addition must not change their
+    answer.
     """
     prompts = [
-        Prompt(query=each.task, expect=(each.skill,), origin="answered")
-        for each in record.answered[:MOST_RECORDED]
+        Prompt(query=answered.task, expect=(answered.skill,), origin="answered")
+        for answered in record.answered[:MAX_RECORDED]
     ]
-    outcomes = measure_snapshot(prompts, snapshot)
-    return tuple(each.prompt for each in outcomes if not is_open(each))
+    outcomes = evaluate_snapshot(prompts, snapshot)
+    return tuple(answered.prompt for answered in outcomes if not is_unanswered(answered))
 
 
-def is_open(outcome: Outcome) -> bool:
+def is_unanswered(outcome: Outcome) -> bool:
     """Whether one right skill is not the answer."""
     return not outcome.is_right(is_strict=True)
 
@@ -99,35 +105,35 @@ def find_example_tasks(
     index: SkillIndex,
     record: PickRecord,
     words: Sequence[MissingWord],
-    kept: Sequence[KeptAddition],
+    accepted: Sequence[AcceptedAddition],
 ) -> Iterator[TaskAddition]:
-    """Iterate over tasks that show what a word is for, and frequent ones."""
-    shown = set(_find_shown(words, kept))
+    """Tasks with the new keywords, and frequent ones."""
+    illustrated = set(_find_illustrated(words, accepted))
     known = {example for skill in index for example in skill.examples}
     for task in record.tasks:
         path = next(iter(task.right), "")
         if not index.get(path) or task.task in known or not _is_fit(task.task):
             continue
-        is_frequent = task.right[path].picks >= _OFTEN
-        if is_frequent or (path, task.task) in shown:
+        is_frequent = task.right[path].picks >= _FREQUENT_PICKS
+        if is_frequent or (path, task.task) in illustrated:
             yield TaskAddition(path, task.task)
 
 
-def _find_shown(
-    words: Iterable[MissingWord], kept: Iterable[KeptAddition]
+def _find_illustrated(
+    words: Iterable[MissingWord], accepted: Iterable[AcceptedAddition]
 ) -> Iterator[tuple[str, str]]:
-    """Iterate over skills and the tasks that speak for their new keywords."""
+    """Skills and the tasks with their new keywords."""
     added = {
-        (each.addition.skill, word)
-        for each in kept
-        if isinstance(each.addition, WordAddition)
-        for word in each.addition.words
+        (item.addition.skill, word)
+        for item in accepted
+        if isinstance(item.addition, WordAddition)
+        for word in item.addition.words
     }
-    for each in words:
-        if (each.skill, each.word) in added:
-            yield from ((each.skill, task) for task in each.tasks)
+    for item in words:
+        if (item.skill, item.word) in added:
+            yield from ((item.skill, task) for task in item.tasks)
 
 
 def _is_fit(task: str) -> bool:
-    """Whether a task can stand in a skill: it is short, and tells nothing private."""
-    return len(task) <= _MOST_CHARACTERS and HIDDEN not in task
+    """Whether a task can be an example: short, and without personal data."""
+    return len(task) <= _MAX_EXAMPLE_LENGTH and REDACTED not in task

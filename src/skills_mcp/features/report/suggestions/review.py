@@ -1,4 +1,4 @@
-"""What is suggested, the evidence for it and its effect: all that a reviewer reads."""
+"""The review of suggestions: evidence, effect and patches."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from skills_mcp.features.authoring import OnProgress, ignore_progress
-from skills_mcp.features.authoring.evaluation import Outcome, measure_snapshot
+from skills_mcp.features.authoring.evaluation import Outcome, evaluate_snapshot
 from skills_mcp.features.report.suggestions.improvement import (
     Addition,
     Improvement,
     TaskAddition,
     WordAddition,
-    improve,
     rate_outcome,
+    try_additions,
 )
 from skills_mcp.features.report.suggestions.missing_words import (
     MissingWord,
@@ -26,19 +26,19 @@ from skills_mcp.features.report.suggestions.picks import (
     join_counts,
 )
 from skills_mcp.features.report.suggestions.recorded_tasks import (
-    MOST_RECORDED,
-    Origin,
+    MAX_RECORDED,
+    TaskOrigin,
     collect_answered,
     collect_known,
+    derive_origin,
     find_example_tasks,
-    is_open,
-    origin_of,
+    is_unanswered,
 )
 from skills_mcp.features.report.usage_report import Rivalry
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.model import printable
-from skills_mcp.text.rendering import name_some, plural
+from skills_mcp.skills.model import escape_unprintable
+from skills_mcp.text.rendering import count_noun, join_names
 
 _LISTED, _RIGHT = 1, 2  # of `rate_outcome`
 _MOST_NAMED = 5  # skills in one note
@@ -48,12 +48,12 @@ SET_CONTEXT = (
     "ANALYTICS_CONTEXT=redacted on each machine; tasks that are recorded already "
     "do not change."
 )
-"""Advice where tasks are recorded as hashes, or not at all."""
+"""Advice for tasks recorded as hashes, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatchEffect:
-    """How many tasks get the right skill, and how many a list that has it."""
+    """Numbers of tasks with the right skill, and with it in a list."""
 
     tasks: int
     right_before: int
@@ -63,34 +63,33 @@ class PatchEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
-    """What is suggested, with all that speaks for and against it."""
+class SuggestionReview:
+    """Suggestions with the evidence for and against them."""
 
     record: PickRecord
     algorithm: str
     """Of the skills: `keyword` or `ranked`."""
     words: Mapping[tuple[str, str], MissingWord]
-    """What speaks for a word, by the skill and the word."""
+    """Evidence by skill and word."""
     improvement: Improvement
     patches: tuple[Patch, ...]
-    """One for each source that has changes."""
+    """One for each changed source."""
     unserved: Mapping[str, int]
-    """The tasks whose right skills are not served now, by the first of them."""
+    """Tasks of right skills not served now, by the first of these."""
 
     @property
     def changes(self) -> tuple[tuple[Outcome, Outcome], ...]:
-        """The answers before and after of the tasks whose answer changes."""
+        """Changed answers, before and after."""
         pairs = zip(self.improvement.before, self.improvement.after, strict=True)
         return tuple(p for p in pairs if set(p[0].answers) != set(p[1].answers))
 
     @property
     def pairs(self) -> tuple[Rivalry, ...]:
-        """The pairs of skills that may still compete."""
+        """Pairs of skills still competing."""
         return tuple(e for e in self.record.rivalries if e.is_still is not False)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the suggestions lack, and what to set."""
         return (
             *_describe_record(self.record),
             *_describe_limits(self.record),
@@ -99,14 +98,13 @@ class Review:
         )
 
     def find_tasks(self, addition: Addition) -> tuple[str, ...]:
-        """Return the tasks that speak for an addition; of an example, itself."""
+        """The evidence for an addition; of an example, itself."""
         if isinstance(addition, TaskAddition):
             return (addition.task,)
         found = (self.words[addition.skill, word] for word in addition.words)
-        return tuple(dict.fromkeys(task for each in found for task in each.tasks))
+        return tuple(dict.fromkeys(task for missing in found for task in missing.tasks))
 
     def count_picks(self, addition: Addition) -> PickCounts:
-        """Count the picks that speak for an addition."""
         tasks = set(self.find_tasks(addition))
         return join_counts(
             [
@@ -116,10 +114,10 @@ class Review:
             ]
         )
 
-    def measure_effect(self, origin: Origin) -> PatchEffect:
-        """Return what the patches do to the tasks of one origin."""
+    def measure_effect(self, origin: TaskOrigin) -> PatchEffect:
+        """Effect of the patches on the tasks of one origin."""
         old, new = (
-            Counter(rate_outcome(o) for o in outcomes if origin_of(o.prompt) == origin)
+            Counter(rate_outcome(o) for o in outcomes if derive_origin(o.prompt) == origin)
             for outcomes in (self.improvement.before, self.improvement.after)
         )
         return PatchEffect(
@@ -135,13 +133,10 @@ def suggest(
     library: SkillLibrary,
     record: PickRecord,
     on_progress: OnProgress = ignore_progress,
-) -> Review:
-    """Suggest what to add to the skills that a library serves.  Blocking.
+) -> SuggestionReview:
+    """Suggest additions to the served skills.  Blocking.
 
-    Args:
-        library: Serves the skills; vectors that are wanted are there.
-        record: What agents picked.
-        on_progress: Called after each addition that was tried.
+    The library has loaded its vectors; `on_progress` is called after each trial.
 
     Raises:
         SyncError: The content cannot be copied.
@@ -150,24 +145,22 @@ def suggest(
         snapshot = copy.served
         index, matcher = snapshot.index, snapshot.matcher
         known = collect_known(index, record)
-        outcomes = measure_snapshot(known, snapshot)
+        outcomes = evaluate_snapshot(known, snapshot)
         unsettled = {
-            each.prompt.query
-            for each in outcomes
-            if each.prompt.expect and is_open(each)
+            item.prompt.query for item in outcomes if item.prompt.expect and is_unanswered(item)
         }
         words = derive_missing_words(record.tasks, unsettled, index, matcher)
-        improvement = improve(
+        improvement = try_additions(
             copy,
             (*known, *collect_answered(snapshot, record)),
-            [WordAddition(each.skill, (each.word,)) for each in words],
+            [WordAddition(item.skill, (item.word,)) for item in words],
             partial(find_example_tasks, index, record, words),
             on_progress,
         )
-    return Review(
+    return SuggestionReview(
         record=record,
         algorithm=matcher.algorithm,
-        words={(each.skill, each.word): each for each in words},
+        words={(item.skill, item.word): item for item in words},
         improvement=improvement,
         patches=compose_patches(improvement.texts),
         unserved=_count_unserved(record, index),
@@ -191,7 +184,7 @@ def _describe_record(record: PickRecord) -> Iterator[str]:
         )
     if record.unreadable:
         yield (
-            f"{record.unreadable:,} of {plural(record.picks, 'pick')} cannot be read: "
+            f"{record.unreadable:,} of {count_noun(record.picks, 'pick')} cannot be read: "
             f"only a hash of the task was recorded, or nothing. {SET_CONTEXT}"
         )
 
@@ -202,25 +195,25 @@ def _describe_limits(record: PickRecord) -> Iterator[str]:
         "that one skill answered": record.answered,
     }
     for kind, tasks in kinds.items():
-        if len(tasks) > MOST_RECORDED:
+        if len(tasks) > MAX_RECORDED:
             yield (
-                f"Of {len(tasks):,} recorded tasks {kind}, the {MOST_RECORDED} most "
+                f"Of {len(tasks):,} recorded tasks {kind}, the {MAX_RECORDED} most "
                 "frequent ones are tried."
             )
 
 
 def _describe_unserved(unserved: Mapping[str, int]) -> Iterator[str]:
     if unserved:
-        names = name_some(sorted(map(printable, unserved)), _MOST_NAMED)
+        names = join_names(sorted(map(escape_unprintable, unserved)), _MOST_NAMED)
         yield (
-            f"Left out: {plural(sum(unserved.values()), 'task')} whose right skill is "
+            f"Left out: {count_noun(sum(unserved.values()), 'task')} whose right skill is "
             f"not served now: {names}. If its file cannot be read, skills-mcp tree "
             "--problems says why."
         )
 
 
-def _describe_doubts(review: Review) -> Iterator[str]:
-    if review.improvement.kept and not review.measure_effect("library").tasks:
+def _describe_doubts(review: SuggestionReview) -> Iterator[str]:
+    if review.improvement.accepted and not review.measure_effect("library").tasks:
         yield (
             "No skill has an example task, so only recorded tasks say whether an "
             "answer gets worse. Look at the diff with that in mind."

@@ -1,4 +1,4 @@
-"""A review as programs read it: what `skills-mcp report --suggest --json` prints."""
+"""A review as JSON, for `skills-mcp report --suggest --json`."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -6,28 +6,24 @@ from typing import Any, get_args
 
 from skills_mcp.features.authoring.evaluation import Outcome
 from skills_mcp.features.report.suggestions.improvement import (
+    AcceptedAddition,
     Addition,
-    DroppedAddition,
-    KeptAddition,
+    RejectedAddition,
     WordAddition,
 )
 from skills_mcp.features.report.suggestions.patch import Patch
-from skills_mcp.features.report.suggestions.recorded_tasks import Origin, origin_of
-from skills_mcp.features.report.suggestions.review import Review
+from skills_mcp.features.report.suggestions.recorded_tasks import (
+    TaskOrigin,
+    derive_origin,
+)
+from skills_mcp.features.report.suggestions.review import SuggestionReview
 from skills_mcp.features.report.usage_report import Rivalry, Span
 
 
 def render_review(
-    review: Review, span: Span, patches: Iterable[Patch], notes: Sequence[str]
+    review: SuggestionReview, span: Span, patches: Iterable[Patch], notes: Sequence[str]
 ) -> dict[str, Any]:
-    """Return a review as one object.
-
-    Args:
-        review: What is suggested.
-        span: The days of its events.
-        patches: Those that are asked for.
-        notes: What the suggestions lack, and what to set.
-    """
+    """A review as one JSON object, with the requested patches."""
     improvement, record = review.improvement, review.record
     return {
         "since": span.first.isoformat(),
@@ -35,26 +31,29 @@ def render_review(
         "algorithm": review.algorithm,
         "picks": record.picks,
         "unreadable": record.unreadable,
-        "suggestions": [_render_kept(each, review) for each in improvement.kept],
-        "left_out": [_render_dropped(each, review) for each in improvement.dropped],
-        "effect": {o: asdict(review.measure_effect(o)) for o in get_args(Origin)},
-        "changes": [_render_change(*each) for each in review.changes],
-        "pairs": [_render_pair(each) for each in review.pairs],
-        "sources": [_render_patch(each) for each in patches],
+        "suggestions": [_render_accepted(item, review) for item in improvement.accepted],
+        "left_out": [_render_rejected(item, review) for item in improvement.rejected],
+        "effect": {o: asdict(review.measure_effect(o)) for o in get_args(TaskOrigin)},
+        "changes": [_render_change(*item) for item in review.changes],
+        "pairs": [_render_pair(item) for item in review.pairs],
+        "sources": [_render_patch(item) for item in patches],
         "notes": list(notes),
     }
 
 
-def _render_kept(kept: KeptAddition, review: Review) -> dict[str, Any]:
-    return {**_render_addition(kept.addition, review), "better": list(kept.gains)}
+def _render_accepted(addition: AcceptedAddition, review: SuggestionReview) -> dict[str, Any]:
+    return {
+        **_render_addition(addition.addition, review),
+        "better": list(addition.gains),
+    }
 
 
-def _render_dropped(dropped: DroppedAddition, review: Review) -> dict[str, Any]:
+def _render_rejected(dropped: RejectedAddition, review: SuggestionReview) -> dict[str, Any]:
     shared = _render_addition(dropped.addition, review)
     return {**shared, "reason": dropped.reason, "detail": dropped.detail}
 
 
-def _render_addition(addition: Addition, review: Review) -> dict[str, Any]:
+def _render_addition(addition: Addition, review: SuggestionReview) -> dict[str, Any]:
     words = addition.words if isinstance(addition, WordAddition) else ()
     counts = review.count_picks(addition)
     return {
@@ -75,7 +74,7 @@ def _render_change(old: Outcome, new: Outcome) -> dict[str, Any]:
         "avoid": list(new.prompt.avoid),
         "before": list(old.answers),
         "after": list(new.answers),
-        "origin": origin_of(new.prompt),
+        "origin": derive_origin(new.prompt),
     }
 
 

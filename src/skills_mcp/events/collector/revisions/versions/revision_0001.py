@@ -1,4 +1,4 @@
-"""The tables of events and heartbeats."""
+"""Create the tables of events and heartbeats."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,7 +12,6 @@ _MOMENT = sa.DateTime(timezone=True)
 
 
 def upgrade() -> None:
-    """Make the tables."""
     op.create_table(
         "events",
         sa.Column("event_id", sa.String(200), primary_key=True),

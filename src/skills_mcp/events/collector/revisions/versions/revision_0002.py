@@ -1,4 +1,4 @@
-"""The table of figures by day."""
+"""Create the table of daily roll-ups."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,6 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Make the table."""
     op.create_table(
         "kept_days",
         sa.Column("day", sa.Date, primary_key=True),

@@ -1,4 +1,4 @@
-"""What a day needs that gets more events after its figures were kept."""
+"""Add columns to continue a roll-up with late events."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Add the columns; those of other versions leave them empty."""
+    """Add the columns; earlier versions leave them empty."""
     for column in (
         sa.Column("received_until", sa.DateTime(timezone=True)),
         sa.Column("unfinished", sa.LargeBinary),

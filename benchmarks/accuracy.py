@@ -29,10 +29,10 @@ from benchmarks.meanings import opening_minilm
 from benchmarks.minilm_server import find_absent
 from benchmarks.task_sets import SOURCES, TASKS, find_skills, place_expected
 from skills_mcp.config import Matching
-from skills_mcp.features.authoring.evaluation.outcomes import RANK_CUTOFF, Outcome
-from skills_mcp.features.authoring.evaluation.prompts import Prompt
-from skills_mcp.features.embeddings.embedder import Embedder
-from skills_mcp.routing import lexicon, ranked, rerank, spelling, task
+from skills_mcp.features.authoring.evaluation import RANK_CUTOFF, Outcome
+from skills_mcp.features.authoring.prompts import Prompt
+from skills_mcp.features.embeddings import Embedder
+from skills_mcp.routing import inverted_index, lexicon, query, ranked_matcher, scoring
 from skills_mcp.routing.decision import (
     Decision,
     NoMatch,
@@ -41,10 +41,9 @@ from skills_mcp.routing.decision import (
     score_and_decide,
     tie_break_ranks,
 )
+from skills_mcp.routing.inverted_index import SCORED_FIELDS, TextIndex
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
-from skills_mcp.routing.text_index import inverted_index
-from skills_mcp.routing.text_index.inverted_index import SCORED_FIELDS, TextIndex
+from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
 from skills_mcp.skills.model import Skill, SkillPath
 
 Kind = str
@@ -257,23 +256,23 @@ def _without_opening() -> np.ndarray[Any, Any]:
 
 
 PARTS: Mapping[str, Sequence[tuple[object, str, object]]] = {
-    "thesaurus": [(lexicon, "find_thesaurus", lambda _: lexicon.Thesaurus(()))],
-    "ordinary words": [(lexicon, "weight_of", lambda _: 1.0)],
-    "technologies": [(lexicon, "names_technology", lambda _: False)],
-    "typing errors": [(spelling, "_correct", lambda *_: {})],
+    "thesaurus": [(lexicon, "build_thesaurus", lambda _: lexicon.Thesaurus(()))],
+    "ordinary words": [(lexicon, "common_word_weight", lambda _: 1.0)],
+    "technologies": [(lexicon, "is_technology_name", lambda _: False)],
+    "typing errors": [(query, "_correct_typos", lambda *_: {})],
     "one word or two": [
-        (spelling, "_join", lambda *_: ()),
-        (spelling, "_split", lambda *_: {}),
+        (query, "_join_compounds", lambda *_: ()),
+        (query, "_split_compounds", lambda *_: {}),
     ],
-    "words in mixed case": [(task, "keep_known", lambda piece, _: piece)],
+    "words in mixed case": [(query, "lower_known_words", lambda piece, _: piece)],
     "other languages": [
-        (task, "find_function_words", lambda _: frozenset()),
-        (task, "is_unspaced", lambda _: False),
+        (query, "find_function_words", lambda _: frozenset()),
+        (query, "is_unsegmented", lambda _: False),
     ],
-    "refusals": [(ranked, "drop_exclusions", lambda description: description)],
-    "opening": [(inverted_index, "WEIGHTS", _without_opening())],
-    "name": [(rerank, "NAME_WEIGHT", 0.0)],
-    "nearness": [(rerank, "NEARNESS_WEIGHT", 0.0)],
+    "refusals": [(ranked_matcher, "drop_exclusions", lambda description: description)],
+    "opening": [(inverted_index, "FIELD_WEIGHTS", _without_opening())],
+    "name": [(scoring, "NAME_WEIGHT", 0.0)],
+    "nearness": [(scoring, "PROXIMITY_WEIGHT", 0.0)],
 }
 """What can be left out, to see what it is worth: names of modules and their values."""
 

@@ -24,7 +24,7 @@ from skills_mcp.content.source import (
     accept_any_commit,
 )
 from skills_mcp.snapshots.current import CurrentSnapshot
-from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
+from skills_mcp.snapshots.skill_snapshot import Snapshot, take_snapshot
 
 _GIT = {
     "GIT_AUTHOR_NAME": "Ada",

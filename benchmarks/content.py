@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import overload
 
-from skills_mcp.routing.tokens import STOP_WORDS
-from skills_mcp.skills.homes import SkillRoot
+from skills_mcp.routing.tokenizer import STOP_WORDS
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.snapshots.records import decode_skill, encode_skill
+from skills_mcp.skills.source_layout import SkillRoot
+from skills_mcp.snapshots.skill_records import decode_skill, encode_skill
 
 BODY_CHARACTERS = 4_000
 DESCRIPTION_CHARACTERS = 200  # the median of 65,000 public skills

@@ -17,9 +17,9 @@ from benchmarks.figures import SKILLS, Measured, Results
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import score_and_decide
-from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
-from skills_mcp.routing.text_index.inverted_index import TextIndex
-from skills_mcp.routing.tokens import tokenize
+from skills_mcp.routing.inverted_index import TextIndex
+from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
+from skills_mcp.routing.tokenizer import tokenize
 from skills_mcp.skills.model import Skill
 
 _HITS = 3

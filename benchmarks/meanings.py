@@ -13,15 +13,14 @@ from benchmarks.report import print_table
 from benchmarks.routing import percentiles
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Embedding, Matching
-from skills_mcp.features.embeddings import open_embedder
+from skills_mcp.features.embeddings import Embedder, open_embedder
 from skills_mcp.features.embeddings.client import (
     EmbeddingClient,
     derive_embedding_provider,
 )
-from skills_mcp.features.embeddings.embedder import Embedder
 from skills_mcp.routing.decision import score_and_decide
-from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
-from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.routing.inverted_index import TextIndex
+from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
 
 # With a shorter one, words alone would answer in a slow moment, and be measured.
 _TIMEOUT_SECONDS = 60.0

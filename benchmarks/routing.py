@@ -11,12 +11,16 @@ from benchmarks.figures import KINDS, LONG_SKILLS, SIZES, Measured, Results
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import score_and_decide
-from skills_mcp.routing.keyword_index import KeywordIndex, is_short, normalize_keyword
-from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.routing.inverted_index import TextIndex
+from skills_mcp.routing.keyword_matcher import (
+    KeywordIndex,
+    KeywordMatcher,
+    is_short,
+    normalize_keyword,
+)
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
-from skills_mcp.routing.text_index.inverted_index import TextIndex
-from skills_mcp.routing.tokens import tokenize
+from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
+from skills_mcp.routing.tokenizer import tokenize
 from skills_mcp.skills.model import Skill
 
 _LOOPED_AT_ONCE = 400_000

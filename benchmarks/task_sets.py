@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from skills_mcp.bootstrap import Options, build
 from skills_mcp.skills.model import Skill
-from skills_mcp.snapshots.snapshot import Snapshot
+from skills_mcp.snapshots.skill_snapshot import Snapshot
 
 TASKS = Path(__file__).parent / "tasks"
 FETCHED = Path(__file__).parents[1] / ".task-sets"

@@ -22,7 +22,7 @@ from skills_mcp.errors import SkillsError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.skills.model import Problem, Skill
-from skills_mcp.snapshots.snapshot import Snapshot
+from skills_mcp.snapshots.skill_snapshot import Snapshot
 
 _KIBIBYTES = 1024
 

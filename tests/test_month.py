@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from demo.month import DAYS, LAST_DAY, simulate, write_month
-from skills_mcp.events.outbox import LocalEvents
+from skills_mcp.events.spool import LocalEvents
 from tests.support import PROJECT
 
 

@@ -23,7 +23,7 @@ from pydantic import Field
 import skills_mcp
 from frameworks import content
 from skills_mcp.adk import ServedSkillRegistry
-from skills_mcp.skills.legal_names import to_standard_name
+from skills_mcp.skills.model import to_standard_name
 
 AUTH = to_standard_name("ui/react/auth")
 

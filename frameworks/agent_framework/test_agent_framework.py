@@ -22,7 +22,7 @@ from agent_framework import (
 import skills_mcp
 from frameworks import content
 from skills_mcp.agent_framework import ServedSkillsSource
-from skills_mcp.skills.legal_names import to_standard_name
+from skills_mcp.skills.model import to_standard_name
 
 AUTH = to_standard_name("ui/react/auth")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import anyio
 
 from skills_mcp.config import Analytics
-from skills_mcp.events.outbox import LocalEvents, Outbox
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.publisher import Publisher
+from skills_mcp.events.spool import LocalEvents, Outbox
 from skills_mcp.events.tracker import Tracker
 from soak.events.receivers import Answer, Receiver, receiving
 from soak.scenario import Figure, Scale, Scenario

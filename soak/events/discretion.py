@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 
 from skills_mcp.config import Analytics
-from skills_mcp.events.outbox import Outbox
 from skills_mcp.events.publisher import Publisher
+from skills_mcp.events.spool import Outbox
 from soak.events.receivers import receiving
 from soak.scenario import Figure, Scale, Scenario
 from soak.stdio import home_variables, started

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from math import isqrt
 from pathlib import Path
 
+from skills_mcp.features.authoring.markdown import ALLOW_SECRET
 from skills_mcp.features.authoring.validation import validate_paths
-from skills_mcp.features.authoring.validation.unsafe_text import ALLOW_SECRET
 from soak.bounded import Cost, measure
 from soak.scenario import Figure, Scale, Scenario
 from tests.skills.contents import load_skills

@@ -22,9 +22,8 @@ with atheris.instrument_imports(
     from skills_mcp.files.opening import OPENERS, has_openat2, open_inside
     from skills_mcp.files.paths import find_composed_name, parse_relative
     from skills_mcp.skills.document import decode_markdown
-    from skills_mcp.skills.frontmatter import parse_rule_file
     from skills_mcp.skills.model import ProblemList, SkillPath
-    from skills_mcp.skills.package import parse_package
+    from skills_mcp.skills.skill_parser import parse_package, parse_rule_file
 
 _CANARY = b"canary"
 _USABLE = [each for name, each in OPENERS.items() if name != "openat2" or has_openat2()]

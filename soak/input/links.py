@@ -7,10 +7,9 @@ from pathlib import Path
 
 from skills_mcp.errors import FileError
 from skills_mcp.files.opening import OPENERS, Opener, has_openat2, open_inside
-from skills_mcp.skills.assets import read_skill_file
-from skills_mcp.skills.file_tree import FolderTree
-from skills_mcp.skills.homes import RelativeRoot
-from skills_mcp.skills.walk import Package, RootWalk, WalkLimits
+from skills_mcp.skills.skill_discovery import Package, RootWalk, WalkLimits
+from skills_mcp.skills.skill_files import read_skill_file
+from skills_mcp.skills.source_layout import FolderTree, RelativeRoot
 from soak.input.swapper import swapping
 from soak.scenario import Figure, Scale, Scenario
 from tests.skills.contents import load_skills

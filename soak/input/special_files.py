@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from skills_mcp.errors import FileError
-from skills_mcp.skills.assets import (
+from skills_mcp.skills.model import Skill
+from skills_mcp.skills.skill_files import (
     LineRange,
     copy_skill_files,
     find_skill_files,
@@ -17,7 +18,6 @@ from skills_mcp.skills.assets import (
     read_line_range,
     read_skill_file,
 )
-from skills_mcp.skills.model import Skill
 from soak.bounded import measure
 from soak.scenario import Figure, Scale, Scenario
 from tests.skills.contents import load_skills

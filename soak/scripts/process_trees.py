@@ -21,7 +21,7 @@ import anyio
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.execution import SandboxName, ScriptResult
 from skills_mcp.scripts.policy import ScriptRequest
-from skills_mcp.scripts.script_environment import ScriptEnvironment
+from skills_mcp.scripts.prepared_runs import ScriptEnvironment
 from soak.scenario import Figure, Scale, Scenario, Unavailable
 from tests.support import open_library, write, write_skill
 

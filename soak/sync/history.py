@@ -12,7 +12,7 @@ from skills_mcp.errors import (
     RemoteMissingError,
     SyncError,
 )
-from skills_mcp.skills.homes import Selection
+from skills_mcp.skills.source_layout import Selection
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.mirror import Mirror, mirrored, read_files, sync
 from tests.content.git_server import GitServer, answer

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import SyncPolicy
 from skills_mcp.errors import ConfigError
-from skills_mcp.skills.homes import DEFAULT_SELECTION
+from skills_mcp.skills.source_layout import DEFAULT_SELECTION
 from soak.scenario import Figure, Scale, Scenario
 from soak.stdio import home_variables
 from soak.sync.mirror import Mirror, sync

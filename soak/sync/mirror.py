@@ -9,8 +9,7 @@ from pathlib import Path
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Checkout, Freshness, accept_any_commit
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import Checkout, Freshness, SyncPolicy, accept_any_commit
 from skills_mcp.errors import SyncError
 from tests.content.git_server import GitServer, serving
 from tests.support import Upstream, git, skill_text

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
-from skills_mcp.content.store.snapshot_store import CommitStore
+from skills_mcp.content.commit_store import CommitStore
 from skills_mcp.errors import SyncError
-from skills_mcp.events.outbox import LocalEvents
+from skills_mcp.events.spool import LocalEvents
 from skills_mcp.files.durable import delete_tree
 from soak.scenario import Figure, Scale, Scenario
 from soak.stdio import started

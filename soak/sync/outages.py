@@ -65,7 +65,7 @@ _IMPATIENT = """
 import sys, time
 from pathlib import Path
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import SyncPolicy
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Freshness, accept_all
 from skills_mcp.errors import SyncError

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from skills_mcp.config.values import Verify
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.sync_policy import Signers
+from skills_mcp.content.source import Signers
 from skills_mcp.errors import SignatureError
 from soak.scenario import Figure, Scale, Scenario, Unavailable
 from soak.sync.mirror import Mirror, sync

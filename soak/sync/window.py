@@ -17,8 +17,7 @@ from typing import Any
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Checkout, Freshness, accept_any_commit
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import Checkout, Freshness, SyncPolicy, accept_any_commit
 from skills_mcp.errors import SyncError
 from soak.sync.numbered import TornError, check_files
 

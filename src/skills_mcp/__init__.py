@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from skills_mcp.about import DISTRIBUTION, __version__
 
 if TYPE_CHECKING:
-    from skills_mcp.api.in_process import Skills, SyncSkills
-    from skills_mcp.api.open_skills import Place, open, open_sync  # noqa: A004 - on purpose
+    from skills_mcp.api.in_process import Place, Skills, SyncSkills, open, open_sync  # noqa: A004 - on purpose
     from skills_mcp.errors import (
         AmbiguousNameError,
         ConfigError,
@@ -55,8 +54,6 @@ if TYPE_CHECKING:
         Reason,
         SearchResult,
     )
-    from skills_mcp.skills.assets import FileContent, FilePart
-    from skills_mcp.skills.examples import Example, FittingExample, LoadedExamples
     from skills_mcp.skills.inheritance import Inherited
     from skills_mcp.skills.model import (
         Argument,
@@ -71,11 +68,12 @@ if TYPE_CHECKING:
         SkillPath,
         Stamp,
     )
-    from skills_mcp.skills.tree import TreeNode
+    from skills_mcp.skills.skill_examples import Example, FittingExample, LoadedExamples
+    from skills_mcp.skills.skill_files import FileContent, FilePart
+    from skills_mcp.skills.tree_node import TreeNode
 
 _HOMES = {
-    "api.open_skills": ("Place", "open", "open_sync"),
-    "api.in_process": ("Skills", "SyncSkills"),
+    "api.in_process": ("Place", "Skills", "SyncSkills", "open", "open_sync"),
     "library": (
         "FoundFiles",
         "Hold",
@@ -97,8 +95,8 @@ _HOMES = {
     "routing.decision": ("Ambiguous", "NoMatch"),
     "routing.matcher": ("Candidate",),
     "routing.search": ("Hit", "Reason", "SearchResult"),
-    "skills.assets": ("FileContent", "FilePart"),
-    "skills.examples": ("Example", "FittingExample", "LoadedExamples"),
+    "skills.skill_files": ("FileContent", "FilePart"),
+    "skills.skill_examples": ("Example", "FittingExample", "LoadedExamples"),
     "skills.inheritance": ("Inherited",),
     "skills.model": (
         "Argument",
@@ -113,7 +111,7 @@ _HOMES = {
         "SkillPath",
         "Stamp",
     ),
-    "skills.tree": ("TreeNode",),
+    "skills.tree_node": ("TreeNode",),
     "errors": (
         "AmbiguousNameError",
         "ConfigError",

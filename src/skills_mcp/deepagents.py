@@ -6,7 +6,7 @@ require_extra("deepagents", "deepagents")
 
 from skills_mcp.features.frameworks.skills_backend import (  # noqa: E402 - says what is missing first
     SkillsBackend,
+    SkillsReload,
 )
-from skills_mcp.features.frameworks.skills_reload import SkillsReload  # noqa: E402
 
 __all__ = ["SkillsBackend", "SkillsReload"]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 import skills_mcp
-from skills_mcp.api.open_skills import derive_mounted_sources
+from skills_mcp.api.in_process import derive_mounted_sources
 from skills_mcp.errors import AmbiguousNameError
 from tests.packages import write_package
 

@@ -14,8 +14,13 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import ContentSource, Freshness, accept_any_commit
-from skills_mcp.content.sync_policy import Signers, SyncPolicy
+from skills_mcp.content.source import (
+    ContentSource,
+    Freshness,
+    Signers,
+    SyncPolicy,
+    accept_any_commit,
+)
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.library.answers import Match
 from tests.content.git_server import serving

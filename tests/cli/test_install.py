@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skills_mcp import DISTRIBUTION, __version__
-from skills_mcp.features.hosts import json_comments
+from skills_mcp.features.hosts import config_edits
 from skills_mcp.features.hosts.host import HOSTS, Host
 from tests.cli.conftest import Run
 from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, write
@@ -62,7 +62,7 @@ def read_entries(file: Path, host: str) -> dict[str, Any]:
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    return json_comments.parse_json_text(text)
+    return config_edits.parse_json_text(text)
 
 
 @every_host

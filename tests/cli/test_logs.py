@@ -89,9 +89,9 @@ def test_strangers_cannot_flood_the_log(log: Log) -> None:
     configure_logging("info", secrets=())
 
     for number in range(500):
-        say("skills_mcp.http.sign_in", 0, "Refused a token: %d", number)
-    say("skills_mcp.http.addresses", 1, "Refused a request")
-    say("skills_mcp.http.sign_in", 61, "Refused a token: %d", 500)
+        say("skills_mcp.http.authentication", 0, "Refused a token: %d", number)
+    say("skills_mcp.http.allowed_hosts", 1, "Refused a request")
+    say("skills_mcp.http.authentication", 61, "Refused a token: %d", 500)
 
     lines = log().splitlines()
     assert len(lines) == 60 + 1 + 1
@@ -103,6 +103,6 @@ def test_what_an_operator_has_to_know_is_always_logged(log: Log) -> None:
     configure_logging("info", secrets=())
 
     for number in range(100):
-        say("skills_mcp.features.authoring.intake.uploads", 0, "%d has added it", number)
+        say("skills_mcp.features.authoring.uploads", 0, "%d has added it", number)
 
     assert len(log().splitlines()) == 100

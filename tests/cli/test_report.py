@@ -12,8 +12,8 @@ import pytest
 
 from demo.month import DAYS, LAST_DAY, simulate, write_lines, write_month
 from skills_mcp.events.collector.event_store import open_event_store
-from skills_mcp.events.outbox import ARCHIVE
 from skills_mcp.events.received_event import parse_received
+from skills_mcp.events.spool import ARCHIVE
 from tests.cli.conftest import Run
 from tests.features.report.happenings import missed, served, torn
 from tests.support import SKILLS_CONTENT, write

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skills_mcp.config.loopback import is_loopback
+from skills_mcp.config.values import is_loopback
 
 
 @pytest.mark.parametrize(

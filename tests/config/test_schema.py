@@ -9,7 +9,7 @@ import pytest
 from skills_mcp.config import (
     load_file,
 )
-from skills_mcp.config.schema import json_schema
+from skills_mcp.config.sections import json_schema
 from skills_mcp.errors import ConfigError
 from tests.config.places import EXAMPLE, SCHEMA, operator
 

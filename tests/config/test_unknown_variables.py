@@ -2,8 +2,7 @@
 
 import pytest
 
-from skills_mcp.config.unknown_variables import find_unknown_variables
-from skills_mcp.config.variables import VARIABLES
+from skills_mcp.config.variables import VARIABLES, find_unknown_variables
 from tests.docs.pages import CONFIGURATION, code, section, table
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.commit_store import CommitStore
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Checkout, Content, ContentPart, Freshness, Mount
-from skills_mcp.content.store.snapshot_store import CommitStore
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import Checkout, Content, ContentPart, Freshness, Mount, SyncPolicy
 from skills_mcp.errors import HistoryRewrittenError, RemoteMissingError, SyncError
 from tests.content.git_server import serving
 from tests.support import Upstream, git, running_python, sync, wait_for, write
@@ -23,8 +22,8 @@ import sys
 import time
 from pathlib import Path
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.sync_policy import SyncPolicy
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import SyncPolicy
+from skills_mcp.content.source import SyncPolicy
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Freshness, accept_all
 source = RemoteBranch(Remote(sys.argv[1], "main"), Path(sys.argv[2]), SyncPolicy())

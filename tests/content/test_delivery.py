@@ -13,8 +13,7 @@ import pytest
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Checkout, Freshness, accept_any_commit
-from skills_mcp.content.sync_policy import Signers, SyncPolicy
+from skills_mcp.content.source import Checkout, Freshness, Signers, SyncPolicy, accept_any_commit
 from skills_mcp.errors import (
     AccessRefusedError,
     HistoryRewrittenError,
@@ -23,8 +22,8 @@ from skills_mcp.errors import (
     SyncError,
     UnreadableContentError,
 )
-from skills_mcp.skills.homes import DEFAULT_SELECTION, Selection
 from skills_mcp.skills.model import Stamp
+from skills_mcp.skills.source_layout import DEFAULT_SELECTION, Selection
 from tests.content.git_server import GitServer, answer, serving
 from tests.support import Upstream, git, mounted, sync, write
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.disk import translate_disk_errors
+from skills_mcp.content.source import translate_disk_errors
 from skills_mcp.errors import SyncError
 
 

@@ -22,9 +22,9 @@ from skills_mcp.content.source import (
     Mount,
     SourceState,
     SyncAttempt,
+    SyncPolicy,
     accept_any_commit,
 )
-from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import AccessRefusedError, SyncError
 from tests.content.sources import FakeSource, MeetingSource, checkout_of
 from tests.support import PATIENCE_SECONDS, Upstream, mounted, write

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skills_mcp.content.progress import Progress
+from skills_mcp.content.source import Progress
 
 
 def test_every_item_counts_when_it_is_done() -> None:

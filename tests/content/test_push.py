@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.git.remote import Push, Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.push import Push
 from skills_mcp.content.source import Mount
 
 ADDRESSES = (

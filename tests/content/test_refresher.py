@@ -21,9 +21,9 @@ from skills_mcp.content.source import (
     Freshness,
     Mount,
     SyncAttempt,
+    SyncPolicy,
     accept_any_commit,
 )
-from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import (
     ConfigError,
     ContentUnavailableError,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.content.released_archive import Archive, ReleasedArchive, is_fetchable
-from skills_mcp.content.sync_policy import Signers, SyncPolicy
+from skills_mcp.content.source import Signers, SyncPolicy
 from skills_mcp.errors import LimitExceededError, SignatureError, SyncError
 from tests.features.authoring.intake.archives import special, write_tar, write_zip
 from tests.support import open_library, skill_text, sync, write

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from skills_mcp.content.watching import watch_folders
+from skills_mcp.content.refresher import watch_folders
 from tests.support import PATIENCE_SECONDS, until, write
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +100,7 @@ _WITHOUT_DESCRIPTORS = """
 import anyio, os, resource, sys
 from pathlib import Path
 import watchfiles
-from skills_mcp.content.watching import watch_folders
+from skills_mcp.content.refresher import watch_folders
 
 async def main():
     await anyio.to_thread.run_sync(int)

@@ -94,8 +94,8 @@ def _package() -> griffe.Object | griffe.Alias:
 
 # A row of a table that is no part of the API.
 _INTERNAL = {
-    "skills_mcp.skills.tree.TreeNode.number",
-    "skills_mcp.skills.tree.TreeNode.every",
+    "skills_mcp.skills.tree_node.TreeNode.number",
+    "skills_mcp.skills.tree_node.TreeNode.every",
 }
 
 

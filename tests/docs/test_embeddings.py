@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from skills_mcp.config import Embedding
-from skills_mcp.features.embeddings.fused import (
+from skills_mcp.features.embeddings.hybrid_matcher import (
     _HALF_SCORE_SIMILARITY,
     MILLION,
     fuse_scores,

@@ -14,11 +14,10 @@ import pytest
 from skills_mcp.config import Analytics
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import SyncPolicy
 from skills_mcp.events.heartbeat import parse_heartbeat
-from skills_mcp.events.outbox import Outbox
 from skills_mcp.events.publisher import Publisher
-from skills_mcp.events.spool import Spool
+from skills_mcp.events.spool import Outbox, Spool
 from skills_mcp.events.tracker import EventType
 from tests.clients import connected
 from tests.docs.pages import DOCS, REFERENCE, block, blocks, code, prose, section, table

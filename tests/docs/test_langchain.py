@@ -3,12 +3,12 @@
 import inspect
 import re
 
-from skills_mcp.features.frameworks.skill_capability import build_skill_capability
 from skills_mcp.features.frameworks.skill_toolkit import (
     ENTRY_TOOL,
     EXTRA_TOOLS,
     TOOLS,
     SkillToolkit,
+    build_skill_capability,
 )
 from tests.docs.pages import DOCS, NOTHING, section, table
 

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from skills_mcp.http.health import Reason
 from skills_mcp.http.metrics import ROUTES, Metrics
+from skills_mcp.http.operations_port import Reason
 from skills_mcp.server.measurements import (
     OUTCOMES,
     ContentGauges,

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from skills_mcp.features import telemetry
 from skills_mcp.features.telemetry.instruments import OtelInstruments
-from skills_mcp.features.telemetry.spans import RedactingSpanExporter
+from skills_mcp.features.telemetry.pipeline import RedactingSpanExporter
 from skills_mcp.server.measurements import ContentGauges, Operation, SourceGauges
 from tests.docs.pages import DOCS, code, codes, section, table
 

@@ -11,17 +11,17 @@ import yaml
 from skills_mcp import __version__
 from skills_mcp.config import Layer, Refresh, Settings
 from skills_mcp.content import refresher
-from skills_mcp.content.git import failures
+from skills_mcp.content.git import diagnostics as failures
 from skills_mcp.content.git.remote import DEFAULT_BRANCH
 from skills_mcp.content.source import LONGEST_PAUSE_SECONDS
 from skills_mcp.events.publisher import INTERVAL_SECONDS
-from skills_mcp.features.embeddings import fused
+from skills_mcp.features.embeddings import hybrid_matcher as fused
 from skills_mcp.library.skill_library import MAX_LISTED_FILES
-from skills_mcp.routing import excerpt
-from skills_mcp.routing.excerpt import MAX_UNCUT_CHARACTERS as _WHOLE
+from skills_mcp.routing import decision as excerpt
+from skills_mcp.routing.decision import MAX_UNCUT_CHARACTERS as _WHOLE
 from skills_mcp.scripts.script_runner import TIMEOUT_EXIT_CODE
-from skills_mcp.server import app, arguments
-from skills_mcp.skills import discovery, document, walk
+from skills_mcp.server import app, tools
+from skills_mcp.skills import document, skill_discovery
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 from tests.docs.pages import (
     CONFIGURATION,
@@ -118,8 +118,8 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
 @pytest.mark.parametrize(
     "page, words",
     [
-        ("reference/tools.md", f"longer than {arguments._MAX_TEXT:,} characters"),
-        ("reference/tools.md", f"may have {arguments._MAX_TASK:,}"),
+        ("reference/tools.md", f"longer than {tools._MAX_TEXT:,} characters"),
+        ("reference/tools.md", f"may have {tools._MAX_TASK:,}"),
         (
             "explanation/routing.md",
             f"more than {_WHOLE['ranked']:,} characters, {_WHOLE['keyword']:,} with",
@@ -140,9 +140,9 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
         ("how-to/embeddings.md", f"up to {fused._MAX_TASK_CHARACTERS:,} characters"),
         ("reference/tools.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
         ("reference/tools-core.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
-        ("reference/skill-format.md", f"{discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),
+        ("reference/skill-format.md", f"{skill_discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),
         ("reference/skill-format.md", f"{MAX_YAML_CHARACTERS:,} characters"),
-        ("reference/skill-format.md", f"more than {walk.MAX_DEPTH} levels"),
+        ("reference/skill-format.md", f"more than {skill_discovery.MAX_DEPTH} levels"),
         ("reference/skill-format.md", f"-1000 to {document._MAX_PRIORITY} |"),
         ("reference/configuration.md", f"`SKILLS_BRANCH` | `{DEFAULT_BRANCH}` |"),
         ("reference/events.md", f"sends every {INTERVAL_SECONDS:.0f} seconds"),
@@ -150,8 +150,8 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
             "explanation/features.md",
             f"`load_skill` with up to {MAX_LISTED_FILES} files",
         ),
-        ("explanation/features.md", f"may ask for at most {arguments._MAX_HITS} |"),
-        ("explanation/security.md", f"{walk.MAX_DEPTH} levels, and a size for each"),
+        ("explanation/features.md", f"may ask for at most {tools._MAX_HITS} |"),
+        ("explanation/security.md", f"{skill_discovery.MAX_DEPTH} levels, and a size for each"),
         ("explanation/sync.md", f"within {refresher._RECENT_SECONDS:.0f} seconds"),
         (
             "explanation/sync.md",

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing import lexicon, ranked, rerank, search, shares, task
+from skills_mcp.routing import inverted_index, lexicon, query, scoring, search
+from skills_mcp.routing.analyzer import analyze_token, split_raw_tokens, stem
 from skills_mcp.routing.decision import (
     LISTED_SHARE,
     NO_MATCH_ODDS,
@@ -18,14 +19,12 @@ from skills_mcp.routing.decision import (
     apply_thresholds,
     estimate_probabilities,
 )
+from skills_mcp.routing.inverted_index import TextIndex
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.routing.ranked import to_indexed_document
-from skills_mcp.routing.shares import PostingsLookup, compute_coverage
-from skills_mcp.routing.task import QueryParser
-from skills_mcp.routing.text_index import inverted_index
-from skills_mcp.routing.text_index.inverted_index import TextIndex
-from skills_mcp.routing.tokens import FILLER
-from skills_mcp.routing.words import analyze_token, split_raw_tokens, stem
+from skills_mcp.routing.query import QueryParser
+from skills_mcp.routing.ranked_matcher import _SCORE_UNIT, to_indexed_document
+from skills_mcp.routing.scoring import PostingsLookup, compute_coverage
+from skills_mcp.routing.tokenizer import FILLER
 from skills_mcp.skills.model import Skill
 from skills_mcp.snapshots.index_cache import _RETENTION_SECONDS
 from tests.docs.pages import (
@@ -84,20 +83,20 @@ def test_the_weights_and_lengths_are_those_of_the_program() -> None:
 def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
     length, name, near = (
         inverted_index.BM25_B,
-        rerank.NAME_WEIGHT,
-        rerank.PROXIMITY_WEIGHT,
+        scoring.NAME_WEIGHT,
+        scoring.PROXIMITY_WEIGHT,
     )
     text = formulas().replace("\N{MULTIPLICATION SIGN}", "*")
 
     assert f"({1 - length} + {length} * length / usual length)" in text
     assert f"frequency / (frequency + {inverted_index.BM25_K1})" in text
-    assert f"* ordinary) ^ {task._IDF_EXPONENT}" in text
+    assert f"* ordinary) ^ {query._IDF_EXPONENT}" in text
     assert f"(explained * (1 + {name} * name²) + {near} * nearness)" in text
-    assert f"nearness) / {rerank.TOTAL_WEIGHT}\n" in text
-    least = f"{1 / rerank._MIN_MISSING_FACTOR:.0f}"
-    assert f"fit² / min({least}, e^({rerank._MISSING_DECAY} * missing))" in text
-    usual = f"(text / {rerank._REFERENCE_POSTINGS:,})^{rerank._SIZE_EXPONENT}"
-    assert f"= {rerank._HALF_SCORE_EVIDENCE} * {usual}" in text
+    assert f"nearness) / {scoring.TOTAL_WEIGHT}\n" in text
+    least = f"{1 / scoring._MIN_MISSING_FACTOR:.0f}"
+    assert f"fit² / min({least}, e^({scoring._MISSING_DECAY} * missing))" in text
+    usual = f"(text / {scoring._REFERENCE_POSTINGS:,})^{scoring._SIZE_EXPONENT}"
+    assert f"= {scoring._HALF_SCORE_EVIDENCE} * {usual}" in text
     assert f"(score / (1 - score))^{ODDS_EXPONENT}\n" in text
     assert f"odds / ({NO_MATCH_ODDS} + sum" in text
 
@@ -105,15 +104,15 @@ def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        f"the {rerank.RERANK_LIMIT} best",
+        f"the {scoring.RERANK_LIMIT} best",
         f"the first {inverted_index.OPENING_LENGTH} words of the body",
-        f"keeps {task._FOREIGN_WEIGHT} of its worth",
-        f"more than {task._MIN_FOREIGN_SHARE} of these words",
-        f"the {task._MAX_TERMS} terms that say most are read",
-        f"of these {shares._MAX_SEARCHED_TERMS} are looked for",
-        f"1/{rerank._PROXIMITY_WINDOW} if they are",
-        f"all together, and {rerank._MIN_POSTINGS} at least",
-        f"to a {'million' if ranked._SCORE_UNIT == 10**6 else '?'}th",
+        f"keeps {query._FOREIGN_WEIGHT} of its worth",
+        f"more than {query._MIN_FOREIGN_SHARE} of these words",
+        f"the {query._MAX_TERMS} terms that say most are read",
+        f"of these {scoring._MAX_SEARCHED_TERMS} are looked for",
+        f"1/{scoring._PROXIMITY_WINDOW} if they are",
+        f"all together, and {scoring._MIN_POSTINGS} at least",
+        f"to a {'million' if _SCORE_UNIT == 10**6 else '?'}th",
         f"for {_RETENTION_SECONDS / 24 / 60 / 60:.0f} days",
     ],
 )
@@ -132,8 +131,8 @@ def test_the_chances_of_the_text_are_those_of_the_program() -> None:
 
 
 def test_pairs_of_a_task_reach_as_far_as_the_text_says() -> None:
-    assert task._PAIR_WINDOW == 2
-    assert "neighbours in the task, or have one between them" in prose(ROUTING)
+    assert query._PAIR_WINDOW == 2
+    assert "neighbours in the query, or have one between them" in prose(ROUTING)
 
 
 def test_ordinary_words_keep_what_the_text_says() -> None:
@@ -190,9 +189,9 @@ def fit_rows(skills: list[Skill], context: str) -> Rows:
     read = QueryParser(index).read(context)
     every = np.arange(len(skills))
     explained = compute_coverage(read, PostingsLookup(index).find(read), len(index))
-    named = rerank.name_coverage(index, read, every)
-    near = rerank.term_proximity(index, read, every).scores
-    fit = rerank.combine_features(explained, named, near)
+    named = scoring.name_coverage(index, read, every)
+    near = scoring.term_proximity(index, read, every).scores
+    fit = scoring.combine_features(explained, named, near)
     numbers = {str(skill.path): number for number, skill in enumerate(skills)}
     return [
         {
@@ -225,18 +224,18 @@ def ranking(skills: list[Skill], context: str) -> tuple[Candidate, ...]:
 
 
 def test_the_example_has_the_real_numbers() -> None:
-    skills, [task, *others], [words, fits, *scores] = example()
+    skills, [query, *others], [words, fits, *scores] = example()
 
-    assert words == word_rows(skills, task)
-    assert fits == fit_rows(skills, task)
+    assert words == word_rows(skills, query)
+    assert fits == fit_rows(skills, query)
     assert scores == [score_rows(skills, other) for other in others]
     assert scores
 
 
 def test_the_example_has_the_real_answer() -> None:
     text = section(ROUTING, "### A ranked example")
-    skills, [task, *_], _ = example()
-    best, second = ranking(skills, task)
+    skills, [query, *_], _ = example()
+    best, second = ranking(skills, query)
 
     decision = apply_thresholds((best, second), Matching(), "ranked")
 
@@ -247,10 +246,10 @@ def test_the_example_has_the_real_answer() -> None:
     strict = apply_thresholds((best, second), Matching(ambiguity_threshold=float(less)), "ranked")
     assert answered_candidates(strict) == (best, second)
     needed = (
-        rerank._HALF_SCORE_EVIDENCE
-        * (rerank._MIN_POSTINGS / rerank._REFERENCE_POSTINGS) ** rerank._SIZE_EXPONENT
+        scoring._HALF_SCORE_EVIDENCE
+        * (scoring._MIN_POSTINGS / scoring._REFERENCE_POSTINGS) ** scoring._SIZE_EXPONENT
     )
-    assert f"counts as {rerank._MIN_POSTINGS} terms" in text
+    assert f"counts as {scoring._MIN_POSTINGS} terms" in text
     assert f"`needed` is {shown(needed)}" in text
 
 

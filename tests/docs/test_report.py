@@ -11,17 +11,17 @@ from click.testing import CliRunner
 from demo.month import LAST_DAY, simulate, write_lines
 from skills_mcp.cli import program
 from skills_mcp.features.report import usage_report
-from skills_mcp.features.report.suggestions.improvement import (
+from skills_mcp.features.report.pick_evidence import (
+    MAX_DOCUMENT_SHARE,
+    MIN_TASKS,
+    SESSION_HOURS,
+)
+from skills_mcp.features.report.skill_additions import (
     MAX_ADDED_EXAMPLES,
     MAX_TRIALS,
     MAX_WORDS_TOGETHER,
 )
-from skills_mcp.features.report.suggestions.missing_words import (
-    MAX_DOCUMENT_SHARE,
-    MIN_TASKS,
-)
-from skills_mcp.features.report.suggestions.picks import SESSION_HOURS
-from skills_mcp.features.report.suggestions.recorded_tasks import MAX_RECORDED
+from skills_mcp.features.report.suggestion_review import MAX_RECORDED
 from tests.docs.pages import DOCS, REFERENCE, blocks, code, section, table
 from tests.features.report.happenings import served, torn
 from tests.support import PROJECT, SKILLS_CONTENT, write

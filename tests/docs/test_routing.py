@@ -5,10 +5,10 @@ import re
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing import tokens
+from skills_mcp.routing import tokenizer as tokens
 from skills_mcp.routing.decision import Ambiguous, apply_thresholds
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.routing.tokens import tokenize
+from skills_mcp.routing.tokenizer import tokenize
 from tests.docs.pages import DOCS, block, code, codes, prose, section, table, tables
 from tests.routing.matchers import keyword_matcher
 from tests.skills.contents import load_skills

@@ -10,8 +10,8 @@ import yaml
 
 from skills_mcp.config import Layer, Settings
 from skills_mcp.http.access_tokens import MAX_CHARACTERS
-from skills_mcp.http.sign_in import check_sign_in
-from skills_mcp.skills.principal import (
+from skills_mcp.http.authentication import check_sign_in
+from skills_mcp.skills.access import (
     EVENTS,
     FEEDBACK,
     READ,

@@ -8,25 +8,18 @@ from typing import Any
 import pytest
 import yaml
 
-from skills_mcp.skills import (
-    discovery,
-    document,
-    frontmatter,
-    homes,
-    model,
-    package,
-    walk,
-)
-from skills_mcp.skills.frontmatter import derive_rule_path, parse_rule_file
-from skills_mcp.skills.index import derive_parent_path
+from skills_mcp.skills import document, model, skill_discovery, skill_parser, source_layout
 from skills_mcp.skills.model import Problem, Skill, SkillPath
-from skills_mcp.skills.package import (
+from skills_mcp.skills.skill_index import derive_parent_path
+from skills_mcp.skills.skill_parser import (
     SKILL_MD,
     classify_file,
+    derive_rule_path,
     derive_slug,
     parse_package,
+    parse_rule_file,
 )
-from skills_mcp.snapshots import collection, snapshot
+from skills_mcp.snapshots import loaded_skills, skill_snapshot
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 from tests.docs.pages import (
     NOTHING,
@@ -45,17 +38,17 @@ from tests.support import BROKEN, PROJECT
 
 FORMAT = REFERENCE / "skill-format.md"
 MODULES = (
-    collection,
-    discovery,
+    loaded_skills,
+    skill_discovery,
     document,
-    frontmatter,
-    homes,
-    package,
-    snapshot,
-    walk,
+    skill_parser,
+    source_layout,
+    skill_parser,
+    skill_snapshot,
+    skill_discovery,
 )
 REASON = re.compile(r"(?:has|is|names|declares|cannot|…[,;]) \S")
-REFUSED = (walk._NOT_PRINTABLE, walk._UNSAFE, walk._COLLISION)
+REFUSED = (skill_discovery._NOT_PRINTABLE, skill_discovery._UNSAFE, skill_discovery._COLLISION)
 
 
 def read_package(text: str, path: str = "pdf") -> tuple[Skill | None, Any]:
@@ -89,7 +82,7 @@ def test_every_rule_has_its_name_in_the_table_and_no_other() -> None:
     call = r"(?:\.(?:fail|warn)\(\s*|rule ?= ?|_without_fields\()"
     named = re.findall(rf'{call}f?"([^"]+)"', source)
 
-    named += [walk._OUTSIDE, *(rule for _, _, rule in REFUSED)]
+    named += [skill_discovery._OUTSIDE, *(rule for _, _, rule in REFUSED)]
     documented = {code(row["Rule"]) for row in problem_rows()}
 
     assert documented == {re.sub(r"\{.*?\}", "…", name) for name in named}
@@ -122,7 +115,7 @@ def test_every_defect_of_the_fixtures_has_its_row() -> None:
 
 
 def test_every_field_of_a_rule_file_is_documented_and_no_other() -> None:
-    source = inspect.getsource(frontmatter) + "".join(
+    source = inspect.getsource(skill_parser) + "".join(
         map(inspect.getsource, (document.get_priority, document.get_always_apply))
     )
     source += 'text_of(fields, "owner")' * ("owner_of(fields)" in source)
@@ -273,7 +266,7 @@ def test_the_first_place_of_the_table_counts(field: str, written: list[object]) 
 
 
 def test_no_other_place_is_read() -> None:
-    source = inspect.getsource(package)
+    source = inspect.getsource(skill_parser)
     keyword_places = re.findall(r"words_of\(", source)
     category_places = re.findall(r'text_of\(.*, "category"\)', source)
 
@@ -313,11 +306,11 @@ def test_files_are_classified_as_documented() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        f"{discovery.MAX_SKILL_BYTES:,} bytes, UTF-8",
+        f"{skill_discovery.MAX_SKILL_BYTES:,} bytes, UTF-8",
         f"{MAX_YAML_CHARACTERS:,} characters, 32 levels, 10,000 values",
         f"{document._MAX_PREAMBLE:,} characters |",
-        f"more than {walk.MAX_DEPTH} levels",
-        f"| {walk.MAX_DEPTH} levels |",
+        f"more than {skill_discovery.MAX_DEPTH} levels",
+        f"| {skill_discovery.MAX_DEPTH} levels |",
         f"-1000 to {document._MAX_PRIORITY} |",
         f"{model._MAX_WARNINGS}, each of {model._MAX_REASON_CHARACTERS} characters",
     ],
@@ -333,4 +326,4 @@ def test_what_is_skipped_is_listed() -> None:
         if line.startswith("What tools leave behind")
     ]
 
-    assert set(codes(line)) == homes.IGNORED_NAMES
+    assert set(codes(line)) == source_layout.IGNORED_NAMES

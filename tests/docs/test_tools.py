@@ -19,16 +19,15 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
-from skills_mcp.features.embeddings import fused
+from skills_mcp.features.embeddings import hybrid_matcher as fused
 from skills_mcp.library import skill_library
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.routing import explanation, keywords, ranked
-from skills_mcp.server import arguments, package_tools, replies
+from skills_mcp.routing import answer_explanation, keyword_matcher, ranked_matcher
+from skills_mcp.server import package_tools, replies, tools
 from skills_mcp.server.app import select_tools
-from skills_mcp.server.arguments import input_schema
-from skills_mcp.server.core_tools import CORE_TOOLS
-from skills_mcp.skills import assets
-from skills_mcp.skills import examples as skill_examples
+from skills_mcp.server.tools import CORE_TOOLS, input_schema
+from skills_mcp.skills import skill_examples
+from skills_mcp.skills import skill_files as assets
 from tests.clients import TOOLS, connected
 from tests.docs.pages import (
     CORE_TOOLS_PAGE,
@@ -151,10 +150,10 @@ def test_each_tool_set_has_the_documented_tools() -> None:
     "words",
     [
         f"at most {skill_library.MAX_LISTED_FILES} files",
-        f"1 to {arguments._MAX_HITS}; without it `search.limit`",
+        f"1 to {tools._MAX_HITS}; without it `search.limit`",
         f"`search.limit`, which is {Search().limit}",
-        f"1 to {arguments._MAX_LINES:,}; without it {package_tools._DEFAULT_LINES} if",
-        f"Its arguments, at most {arguments._MAX_ARGS} |",
+        f"1 to {tools._MAX_LINES:,}; without it {package_tools._DEFAULT_LINES} if",
+        f"Its tools, at most {tools._MAX_ARGS} |",
         f"at most `files.max_bytes`, which is {Files().max_bytes // 1024} KiB",
         f"How many, 1 to {skill_library.MAX_EXAMPLES}; without it 3, and what is",
         f"more than {skill_library.MAX_LISTED_FILES} files, of which the first",
@@ -170,11 +169,11 @@ def test_limits_in_the_text_are_those_of_the_program(words: str) -> None:
 def test_every_kind_of_evidence_is_documented_and_no_other() -> None:
     rows = table(section(CORE_TOOLS_PAGE, "### An explanation"))
     documented = {name for r in rows if "`where`" in r for name in codes(r["`where`"])}
-    modules = (keywords, ranked, explanation, fused)
+    modules = (keyword_matcher, ranked_matcher, answer_explanation, fused)
     source = "".join(map(inspect.getsource, modules))
     named = re.findall(r'where(?:=|, shown = |: str = )"(\w+)"', source)
 
-    assert documented == {*named, *ranked._FIELD_NAMES}
+    assert documented == {*named, *ranked_matcher._FIELD_NAMES}
 
 
 # The comparison with SkillHub

@@ -6,30 +6,18 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from skills_mcp.features.authoring.validation import (
-    RULE_LEVELS,
-    RULES,
-    markdown,
-    served_skill,
-)
-from skills_mcp.features.authoring.validation.package_standard import (
+from skills_mcp.features.authoring import markdown, validation
+from skills_mcp.features.authoring.package_standard import (
     FIELDS,
     MAX_COMPATIBILITY,
     MAX_DESCRIPTION,
     MAX_LINES,
     MAX_NAME,
 )
-from skills_mcp.skills import (
-    discovery,
-    document,
-    frontmatter,
-    homes,
-    package,
-    walk,
-)
-from skills_mcp.skills.discovery import MAX_SKILL_BYTES
-from skills_mcp.skills.walk import MAX_DEPTH
-from skills_mcp.snapshots import collection, snapshot
+from skills_mcp.features.authoring.validation import RULE_LEVELS, RULES
+from skills_mcp.skills import document, skill_discovery, skill_parser, source_layout
+from skills_mcp.skills.skill_discovery import MAX_DEPTH, MAX_SKILL_BYTES
+from skills_mcp.snapshots import loaded_skills, skill_snapshot
 from tests.cli.conftest import Run, run
 from tests.docs.pages import DOCS, REFERENCE, blocks, code, codes, prose, table
 from tests.docs.test_tutorial import normalised, run_page, steps
@@ -38,16 +26,16 @@ from tests.support import write
 PAGE = REFERENCE / "validation.md"
 GUIDE = DOCS / "how-to" / "check-skills.md"
 READERS = (
-    collection,
-    discovery,
+    loaded_skills,
+    skill_discovery,
     document,
-    frontmatter,
-    homes,
-    package,
-    snapshot,
-    walk,
+    skill_parser,
+    source_layout,
+    skill_parser,
+    skill_snapshot,
+    skill_discovery,
 )
-REFUSED = (walk._NOT_PRINTABLE, walk._UNSAFE, walk._COLLISION)
+REFUSED = (skill_discovery._NOT_PRINTABLE, skill_discovery._UNSAFE, skill_discovery._COLLISION)
 
 __all__ = ["run"]
 
@@ -68,7 +56,7 @@ def rules_of_the_reader() -> Iterator[str]:
                 texts = (n for n in (*first, *named) if not isinstance(n, ast.Name))
                 yield from map(text_of, texts)
     yield from (rule for _, _, rule in REFUSED)
-    yield from (walk._OUTSIDE, "plugin-not-picked")
+    yield from (skill_discovery._OUTSIDE, "plugin-not-picked")
 
 
 def text_of(node: ast.expr) -> str:
@@ -114,8 +102,8 @@ def test_numbers_are_those_of_the_program() -> None:
         f"1 to {MAX_COMPATIBILITY} characters",
         f"more than {MAX_LINES} lines",
         f"more than {markdown.MAX_CHARACTERS:,} characters",
-        f"more than {served_skill.MAX_COMPOSED:,} characters",
-        f"more than {served_skill.MAX_SKILLS:,} skills",
+        f"more than {validation.MAX_COMPOSED:,} characters",
+        f"more than {validation.MAX_SKILLS:,} skills",
         f"larger than {MAX_SKILL_BYTES:,} bytes",
         f"deeper than {MAX_DEPTH} folders",
     ):

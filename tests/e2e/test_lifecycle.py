@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.events.outbox import LocalEvents
+from skills_mcp.events.spool import LocalEvents
 from tests.clients import HangingRemote, Lifeline, ServerProcess
 from tests.e2e.conftest import Start
 from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, wait_for, write, write_skill

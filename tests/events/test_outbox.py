@@ -9,16 +9,22 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.events import outbox as outbox_module
-from skills_mcp.events.outbox import EventArchive, LocalEvents, Outbox
-from skills_mcp.events.spool import EventLine, Segment, parse_event_line
+from skills_mcp.events import spool as outbox_module
+from skills_mcp.events.spool import (
+    EventArchive,
+    EventLine,
+    LocalEvents,
+    Outbox,
+    Segment,
+    parse_event_line,
+)
 from skills_mcp.files.locks import acquire_lock
 from tests.support import run_python, running_python, spooled, write
 
 SETTLE_ON_A_SMALL_DISK = """
 import logging, resource, sys
 from pathlib import Path
-from skills_mcp.events.outbox import Outbox
+from skills_mcp.events.spool import Outbox
 outbox = Outbox(Path(sys.argv[1]))
 segment = next(outbox.spool.take())
 logging.disable()  # standard error may be a file, and a larger one
@@ -171,7 +177,7 @@ def test_a_full_disk_keeps_what_is_still_to_be_sent(outbox: Outbox, ours: Path) 
 APPEND_TO_LEDGER = """
 import sys
 from pathlib import Path
-from skills_mcp.events.outbox import Ledger
+from skills_mcp.events.spool import Ledger
 from skills_mcp.events.spool import parse_line
 ledger = Ledger(Path(sys.argv[1]), max_bytes=1 << 20, max_file_bytes=4096)
 sys.stdin.readline()
@@ -317,7 +323,7 @@ def test_a_disk_that_does_not_take_it_is_told(tmp_path: Path) -> None:
 MOVE = """
 import sys
 from pathlib import Path
-from skills_mcp.events.outbox import Outbox
+from skills_mcp.events.spool import Outbox
 outbox = Outbox(Path(sys.argv[1]))
 for number in range(300):
     outbox.spool.append('{"event_id": "%d", "n": %d}' % (number, number))

@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from skills_mcp.config import Analytics
-from skills_mcp.events.outbox import LocalEvents, Outbox
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.publisher import (
     INTERVAL_SECONDS,
@@ -23,7 +22,7 @@ from skills_mcp.events.publisher import (
     is_safe_endpoint,
     split_batches,
 )
-from skills_mcp.events.spool import EventLine, Spool, parse_event_line
+from skills_mcp.events.spool import EventLine, LocalEvents, Outbox, Spool, parse_event_line
 from skills_mcp.events.tracker import Tracker
 from tests.support import running_python, spooled, until, write
 
@@ -31,7 +30,7 @@ PUBLISH = """
 import sys
 from pathlib import Path
 import anyio
-from skills_mcp.events.outbox import Outbox
+from skills_mcp.events.spool import Outbox
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.config import Analytics
 rules = Analytics(enabled=True, endpoint=sys.argv[2])

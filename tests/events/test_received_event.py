@@ -17,7 +17,7 @@ from skills_mcp.events.received_event import (
     ReceivedEvent,
     parse_received,
 )
-from skills_mcp.features.report.usage_rows import parse_row
+from skills_mcp.features.report.event_rows import parse_row
 from tests.features.report.happenings import missed, served
 
 

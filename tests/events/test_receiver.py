@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.events import receiver
-from skills_mcp.events.receiver import (
+from skills_mcp.events import publisher as receiver
+from skills_mcp.events.publisher import (
     DeliveryResult,
     DeliveryStatus,
     SharedBackoff,

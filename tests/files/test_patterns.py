@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from skills_mcp.files.patterns import compile_patterns, count_wildcards, matches_any
+from skills_mcp.files.paths import compile_patterns, count_wildcards, matches_any
 
 PARTS = [*"ab/!-^\\]", "*", "?", "**/", "[", "[ab]", "[!a]", "[a-b]", "[]a]", "[b-a]"]
 PATTERNS = st.lists(st.sampled_from(PARTS), max_size=7).map("".join)

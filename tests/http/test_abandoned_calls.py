@@ -12,7 +12,7 @@ import pytest
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from skills_mcp.config import Http
-from skills_mcp.http.application import create_application
+from skills_mcp.http.http_server import create_application
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import create_server
 from tests.http.listening import listening

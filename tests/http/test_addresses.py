@@ -4,7 +4,7 @@ from starlette.responses import PlainTextResponse
 
 from skills_mcp.config import Http
 from skills_mcp.errors import ConfigError
-from skills_mcp.http.addresses import AllowedAddresses, with_address_check
+from skills_mcp.http.allowed_hosts import AllowedAddresses, with_address_check
 
 Headers = list[tuple[str, str]]
 

@@ -17,15 +17,14 @@ from skills_mcp.config import Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.features.web import build_web
-from skills_mcp.http.anonymous import derive_anonymous_scopes
-from skills_mcp.http.application import create_application
-from skills_mcp.http.event_intake import open_events_endpoint
+from skills_mcp.http.authentication import check_sign_in, derive_anonymous_scopes
+from skills_mcp.http.events_endpoint import open_events_endpoint
+from skills_mcp.http.http_server import create_application
 from skills_mcp.http.metrics import Metrics
-from skills_mcp.http.sign_in import check_sign_in
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.server.measurements import ContentGauges
-from skills_mcp.skills.principal import (
+from skills_mcp.skills.access import (
     EVENTS,
     FEEDBACK,
     READ,

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
 from skills_mcp.http import connections
-from skills_mcp.http.body_buffer import BodyBufferMiddleware
+from skills_mcp.http.admission import BodyBufferMiddleware
 from skills_mcp.http.connections import create_connection_class, raise_open_files_limit
 from tests.support import PATIENCE_SECONDS
 

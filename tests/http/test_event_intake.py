@@ -16,15 +16,14 @@ from starlette.types import ASGIApp
 from skills_mcp.config import Analytics, Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
-from skills_mcp.events.outbox import Outbox
-from skills_mcp.events.publisher import Publisher
-from skills_mcp.events.receiver import DeliveryStatus, classify_response
-from skills_mcp.http.body_buffer import BodyBufferMiddleware
-from skills_mcp.http.event_intake import MAX_EVENTS, open_events_endpoint
+from skills_mcp.events.publisher import DeliveryStatus, Publisher, classify_response
+from skills_mcp.events.spool import Outbox
+from skills_mcp.http.admission import BodyBufferMiddleware
+from skills_mcp.http.authentication import require_sign_in
+from skills_mcp.http.events_endpoint import MAX_EVENTS, open_events_endpoint
 from skills_mcp.http.metrics import Metrics
-from skills_mcp.http.sign_in import require_sign_in
 from skills_mcp.server.measurements import ContentGauges
-from skills_mcp.skills.principal import EVENTS
+from skills_mcp.skills.access import EVENTS
 from tests.features.report.happenings import missed, served
 from tests.http.listening import listening
 from tests.http_server import served as serving

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Analytics
-from skills_mcp.events.publisher import Publisher
-from skills_mcp.events.receiver import SharedBackoff
-from skills_mcp.http.event_quota import _MAX_SENDERS, EventQuota
-from skills_mcp.skills.principal import EVENTS
+from skills_mcp.events.publisher import Publisher, SharedBackoff
+from skills_mcp.http.events_endpoint import _MAX_SENDERS, EventQuota
+from skills_mcp.skills.access import EVENTS
 from tests.features.report.happenings import missed
 from tests.http.test_event_intake import (
     NOWHERE,

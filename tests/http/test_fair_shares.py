@@ -3,7 +3,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.http.fair_shares import FairShares
+from skills_mcp.http.admission import FairShares
 
 CAPACITY = 6
 

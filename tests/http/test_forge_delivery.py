@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.http.forge_delivery import (
+from skills_mcp.http.webhook_endpoint import (
     WebhookDelivery,
     has_signature,
     parse_push,

@@ -11,7 +11,7 @@ from pydantic import AnyHttpUrl
 from starlette.responses import PlainTextResponse
 
 from skills_mcp.config import Http
-from skills_mcp.http.addresses import AllowedAddresses, with_address_check
+from skills_mcp.http.allowed_hosts import AllowedAddresses, with_address_check
 from skills_mcp.http.protected_resource import (
     WELL_KNOWN,
     ProtectedResource,

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from skills_mcp.errors import ConfigError
-from skills_mcp.http.serving import open_listener
+from skills_mcp.http.http_server import open_listener
 from tests.http_server import HttpServer, served
 from tests.support import PATIENCE_SECONDS
 
@@ -59,7 +59,7 @@ def test_it_does_not_start_without_knowing_its_name() -> None:
 
 _FAILING = """
 import anyio
-from skills_mcp.http.serving import serve_http
+from skills_mcp.http.http_server import serve_http
 from skills_mcp.server.parts import Serving, open_parts
 from skills_mcp.server.app import create_server
 from tests.support import SKILLS_CONTENT, open_library
@@ -107,7 +107,7 @@ import sys
 from pathlib import Path
 import anyio
 from skills_mcp.library import SkillLibrary
-from skills_mcp.http.serving import serve_http
+from skills_mcp.http.http_server import serve_http
 from skills_mcp.server.parts import Serving, open_parts
 from skills_mcp.server.app import create_server
 from tests.support import SKILLS_CONTENT, open_library

@@ -9,8 +9,8 @@ from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from skills_mcp.config import Config, Http
+from skills_mcp.http.authentication import require_sign_in
 from skills_mcp.http.sessions import SessionLimitMiddleware
-from skills_mcp.http.sign_in import require_sign_in
 from tests.http.listening import listening
 from tests.issuer import AUDIENCE, Issuer, running_issuer
 

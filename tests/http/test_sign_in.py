@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from skills_mcp.config import Config, Grant, Http
 from skills_mcp.errors import ConfigError
 from skills_mcp.http import signing_keys
+from skills_mcp.http.authentication import check_sign_in, require_sign_in
 from skills_mcp.http.protected_resource import WELL_KNOWN
-from skills_mcp.http.sign_in import check_sign_in, require_sign_in
-from skills_mcp.skills.principal import (
+from skills_mcp.skills.access import (
     FEEDBACK,
     PRINCIPAL_KEY,
     READ,

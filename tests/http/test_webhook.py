@@ -14,9 +14,8 @@ from starlette.responses import PlainTextResponse
 
 from skills_mcp.config import Http
 from skills_mcp.errors import ConfigError
-from skills_mcp.http.body_buffer import BodyBufferMiddleware
-from skills_mcp.http.webhook import WEBHOOK_PATH, Webhook, open_webhook
-from skills_mcp.http.webhook_secrets import WebhookSecrets
+from skills_mcp.http.admission import BodyBufferMiddleware
+from skills_mcp.http.webhook_endpoint import WEBHOOK_PATH, Webhook, WebhookSecrets, open_webhook
 from skills_mcp.library import Push
 from tests.http.forge import (
     GITHUB_MERGE,
@@ -280,7 +279,7 @@ async def test_only_post_and_only_this_path_are_its_own(file: Path) -> None:
 async def test_what_was_seen_is_forgotten_after_many_others(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skills_mcp.http.webhook._MAX_SEEN", 3)
+    monkeypatch.setattr("skills_mcp.http.webhook_endpoint._MAX_SEEN", 3)
     async with hooked(file) as served:
         for number in (1, 2, 3, 4):
             await served.push(number)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.errors import ConfigError
-from skills_mcp.http.webhook_secrets import WebhookSecrets
+from skills_mcp.http.webhook_endpoint import WebhookSecrets
 from skills_mcp.text.redaction import redact
 from tests.http.forge import OTHER_SECRET, SECRET, SIGNING_SECRET
 

@@ -17,8 +17,8 @@ from skills_mcp.library.answers import (
     derive_provenance,
 )
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Asset, Scope, Script, Skill, Stamp
+from skills_mcp.skills.skill_index import SkillIndex
 from tests.support import make_skill
 
 

@@ -15,8 +15,8 @@ from skills_mcp.library.catalog import (
     render_skills_context,
     select_for_prompt,
 )
-from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Asset, Script, Skill, Stamp
+from skills_mcp.skills.skill_index import SkillIndex
 from tests.support import make_skill
 
 Render = Callable[[SkillCatalog], str]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.library.content_problems import filter_problems
+from skills_mcp.library.source_health import filter_problems
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.model import Problem
 from tests.support import open_library, skill_text, write

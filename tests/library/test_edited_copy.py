@@ -13,10 +13,10 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
-from skills_mcp.features.embeddings.fused import HybridMatcher
+from skills_mcp.features.embeddings.hybrid_matcher import HybridMatcher
 from skills_mcp.library import SkillLibrary, UneditableError
-from skills_mcp.skills.homes import Selection
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.source_layout import Selection
 from tests.features.embeddings import embedding_server
 from tests.packages import package_text, write_package
 from tests.repositories.test_layouts import look

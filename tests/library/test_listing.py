@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.library.listing import MAX_DESCRIPTION, Listing, compose_listing
-from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.skills.tree import TreeNode, build_tree, find_node, render_node
+from skills_mcp.skills.skill_index import SkillIndex
+from skills_mcp.skills.tree_node import TreeNode, build_tree, find_node, render_node
 from tests.support import make_skill
 
 # The least that a setting allows, without what else is in a reply.

@@ -25,15 +25,12 @@ from skills_mcp.content.source import Mount
 from skills_mcp.events.spool import Spool
 from skills_mcp.library.catalog import RENDERERS
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server.known_clients import ReplyRules, use_reply_rules
 from skills_mcp.server.replies import reply_or_error
-from skills_mcp.server.reply_blocks import render_tool_result
-from skills_mcp.server.resources import INDEX_URI, Resources
-from skills_mcp.server.skills_extension import SkillsExtension
-from skills_mcp.skills.access import EVERYTHING, Access
+from skills_mcp.server.reply_rendering import ReplyRules, render_tool_result, use_reply_rules
+from skills_mcp.server.resources import INDEX_URI, Resources, SkillsExtension
+from skills_mcp.skills.access import EVERYTHING, OPERATOR, PRINCIPAL_KEY, Access
 from skills_mcp.skills.model import SkillPath
-from skills_mcp.skills.principal import OPERATOR, PRINCIPAL_KEY
-from skills_mcp.snapshots.changes import SkillChanges
+from skills_mcp.snapshots.skill_snapshot import SkillChanges
 from tests.clients import TOOLS
 from tests.packages import package_text
 from tests.support import (

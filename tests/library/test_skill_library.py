@@ -29,7 +29,7 @@ from skills_mcp.library.answers import Match
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.scripts.policy import ScriptRequest
-from skills_mcp.skills.scoping import SkillFilter
+from skills_mcp.skills.skill_index import SkillFilter
 from tests.support import (
     Upstream,
     mounted,

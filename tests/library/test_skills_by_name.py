@@ -30,8 +30,8 @@ from skills_mcp.library.answers import ReadFile
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.search import SearchResult
 from skills_mcp.scripts.policy import CommandRequest
-from skills_mcp.skills.assets import LineRange
-from skills_mcp.skills.scoping import SkillFilter
+from skills_mcp.skills.skill_files import LineRange
+from skills_mcp.skills.skill_index import SkillFilter
 from tests.packages import (
     PDF_FILES,
     PNG,

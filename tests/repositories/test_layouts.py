@@ -18,7 +18,7 @@ from skills_mcp.config import Settings
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.skills.model import Problem, Skill, SkillPath
-from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
+from skills_mcp.snapshots.skill_snapshot import Snapshot, take_snapshot
 from tests.support import mounted, sync_all
 
 pytestmark = pytest.mark.skipif(

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from skills_mcp.routing.task import Query, QueryParser
-from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
+from skills_mcp.routing.inverted_index import IndexedDocument, TextIndex
+from skills_mcp.routing.query import Query, QueryParser
 
 WORDS = ("ant", "bat", "cat", "k8s", "kubernetes", "x1", "x2", "x3", "x4", "x5")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)

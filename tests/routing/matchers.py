@@ -5,11 +5,10 @@ from fractions import Fraction
 from typing import Any
 
 from skills_mcp.routing.decision import tie_break_ranks
-from skills_mcp.routing.keyword_index import KeywordIndex
-from skills_mcp.routing.keywords import KeywordMatcher
-from skills_mcp.routing.names import NameIndex
-from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
-from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.routing.inverted_index import TextIndex
+from skills_mcp.routing.keyword_matcher import KeywordIndex, KeywordMatcher
+from skills_mcp.routing.name_index import NameIndex
+from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
 from skills_mcp.skills.model import Skill
 from tests.support import make_skill
 

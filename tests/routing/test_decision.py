@@ -23,10 +23,10 @@ from skills_mcp.routing.decision import (
     tie_break_ranks,
     to_exact_fraction,
 )
-from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.routing.keyword_matcher import KeywordMatcher
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.skills.index import derive_parent_path
 from skills_mcp.skills.model import SkillPath
+from skills_mcp.skills.skill_index import derive_parent_path
 from tests.features.authoring.evaluation.matching import PlainMatcher
 from tests.routing.matchers import keyword_matcher, ranked_matcher
 from tests.support import make_skill

@@ -7,23 +7,21 @@ import numpy as np
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing import task
+from skills_mcp.routing import query as task
+from skills_mcp.routing.analyzer import Word
+from skills_mcp.routing.answer_explanation import explain_decision, render_explanation
 from skills_mcp.routing.decision import (
+    MAX_UNCUT_CHARACTERS,
     answered_candidates,
+    join_frequent_terms,
     score_and_decide,
     score_picked_skill,
-)
-from skills_mcp.routing.excerpt import (
-    MAX_UNCUT_CHARACTERS,
-    join_frequent_terms,
     select_relevant_part,
     take_ends,
 )
-from skills_mcp.routing.explanation import explain_decision, render_explanation
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
-from skills_mcp.routing.names import NameIndex
+from skills_mcp.routing.name_index import NameIndex
 from skills_mcp.routing.search import search_skills
-from skills_mcp.routing.words import Word
 from skills_mcp.skills.model import Skill
 from tests.features.authoring.evaluation.matching import PlainMatcher
 from tests.routing.matchers import keyword_matcher, ranked_matcher

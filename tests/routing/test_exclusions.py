@@ -1,6 +1,6 @@
 import pytest
 
-from skills_mcp.routing.exclusions import drop_exclusions
+from skills_mcp.routing.ranked_matcher import drop_exclusions
 
 
 @pytest.mark.parametrize(

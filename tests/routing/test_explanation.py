@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.explanation import (
+from skills_mcp.routing.answer_explanation import (
+    ExplainedCandidate,
     Explanation,
     explain_decision,
     heaviest_words,
@@ -12,7 +13,6 @@ from skills_mcp.routing.explanation import (
     summarize_evidence,
 )
 from skills_mcp.routing.matcher import Evidence, Mask, Matcher
-from skills_mcp.routing.remedies import ExplainedCandidate
 from skills_mcp.skills.model import Skill
 from tests.features.authoring.evaluation.matching import PlainMatcher
 from tests.routing.matchers import ranked_matcher

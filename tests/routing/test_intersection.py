@@ -1,7 +1,6 @@
 """Which documents hold several terms at once."""
 
-from skills_mcp.routing.text_index.intersection import intersect
-from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
+from skills_mcp.routing.inverted_index import IndexedDocument, TextIndex, intersect
 
 
 def test_a_phrase_is_held_by_who_holds_all_of_its_words() -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.keyword_index import KeywordIndex
-from skills_mcp.routing.tokens import fold, tokenize
-from skills_mcp.skills.index import derive_parent_path
+from skills_mcp.routing.keyword_matcher import KeywordIndex
+from skills_mcp.routing.tokenizer import fold, tokenize
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.skill_index import derive_parent_path
 from tests.routing.matchers import keyword_matcher
 from tests.support import make_skill
 

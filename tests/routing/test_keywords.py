@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import apply_thresholds
-from skills_mcp.routing.keyword_index import KeywordIndex
-from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.routing.keyword_matcher import KeywordIndex, KeywordMatcher
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.routing.tokens import fold, tokenize
+from skills_mcp.routing.tokenizer import fold, tokenize
 from skills_mcp.skills.model import Skill
 from tests.routing.matchers import keyword_matcher
 from tests.support import make_skill

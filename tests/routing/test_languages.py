@@ -1,6 +1,6 @@
 import pytest
 
-from skills_mcp.routing.languages import find_function_words
+from skills_mcp.routing.query import find_function_words
 
 
 @pytest.mark.parametrize(

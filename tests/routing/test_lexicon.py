@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 
 from skills_mcp.routing import lexicon
+from skills_mcp.routing.analyzer import analyze_token, stem
 from skills_mcp.routing.lexicon import (
     Synonym,
     SynonymGroup,
     build_thesaurus,
     common_word_weight,
 )
-from skills_mcp.routing.words import analyze_token, stem
 
 _PACKAGE = resources.files("skills_mcp.routing")
 _SYNONYMS = (_PACKAGE / "synonyms.txt").read_text(encoding="utf-8")

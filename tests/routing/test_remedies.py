@@ -4,20 +4,21 @@ from fractions import Fraction
 import pytest
 
 from skills_mcp.config import Matching
+from skills_mcp.routing.answer_explanation import (
+    ExplainedCandidate,
+    Explanation,
+    ScoredDecision,
+    explain_decision,
+    format_rounded_down,
+    suggest_changes,
+)
 from skills_mcp.routing.decision import (
     Ambiguous,
     NoMatch,
     answered_candidates,
     score_and_decide,
 )
-from skills_mcp.routing.explanation import Explanation, explain_decision
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.routing.remedies import (
-    ExplainedCandidate,
-    ScoredDecision,
-    format_rounded_down,
-    suggest_changes,
-)
 from skills_mcp.skills.model import Skill
 from tests.features.authoring.evaluation.matching import PlainMatcher, TextMatcher
 from tests.routing.matchers import ranked_matcher

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from skills_mcp.routing.inverted_index import IndexedDocument
 from skills_mcp.routing.lexicon import build_thesaurus
-from skills_mcp.routing.rerank import (
+from skills_mcp.routing.scoring import (
     EvidenceWeight,
     combine_features,
     name_coverage,
     term_proximity,
 )
-from skills_mcp.routing.text_index.inverted_index import IndexedDocument
 from tests.routing.documents import DOCUMENTS, TEXTS, read
 
 # Two of them stand for each other: k8s and kubernetes.

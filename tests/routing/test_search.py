@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.routing.inverted_index import TextIndex
 from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
@@ -19,10 +20,9 @@ from skills_mcp.routing.matcher import (
     Matcher,
     TermWeight,
 )
-from skills_mcp.routing.names import NameIndex
-from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
+from skills_mcp.routing.name_index import NameIndex
+from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
 from skills_mcp.routing.search import SearchResult, search_skills
-from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Scope, Skill
 from tests.support import make_skill
 

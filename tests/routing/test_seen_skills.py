@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.embeddings.fused import (
+from skills_mcp.features.embeddings.hybrid_matcher import (
     HybridMatcher,
     QueryEmbedder,
     VectorIndex,
 )
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.names import NameIndex
+from skills_mcp.routing.name_index import NameIndex
 from skills_mcp.routing.search import search_skills
-from skills_mcp.routing.seen_skills import VisibleSkills
+from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Skill
 from tests.features.embeddings.embedding_server import vector_of
 from tests.routing.matchers import keyword_matcher, ranked_matcher

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.files.arrays import DamagedTextError
-from skills_mcp.routing.text_index.ragged import RaggedArray, row_offsets
-from skills_mcp.routing.text_index.sequences import (
+from skills_mcp.routing.inverted_index import (
     FIELD_COUNT,
     MAX_FIELD_TERMS,
     LeadingTerms,
+    RaggedArray,
     TermSequences,
+    row_offsets,
 )
 
 ROW = st.lists(st.integers(0, 99), max_size=4)

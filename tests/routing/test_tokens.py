@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.tokens import ENGLISH, FRENCH, STOP_WORDS, fold, tokenize
+from skills_mcp.routing.tokenizer import ENGLISH, FRENCH, STOP_WORDS, fold, tokenize
 
 
 @pytest.mark.spec("5.1")

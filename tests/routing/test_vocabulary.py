@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.text_index.ragged import RaggedArray
-from skills_mcp.routing.text_index.vocabulary import Vocabulary
+from skills_mcp.routing.inverted_index import RaggedArray, Vocabulary
 
 TERMS = st.lists(st.text("abcé0認", min_size=1, max_size=7), unique=True).map(sorted)
 ASKED = st.lists(st.text("abc", min_size=5, max_size=6), unique=True)

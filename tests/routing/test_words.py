@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.tokens import FILLER, STOP_WORDS, tokenize
-from skills_mcp.routing.words import (
+from skills_mcp.routing.analyzer import (
     Word,
     analyze_token,
     lower_known_words,
     split_raw_tokens,
     stem,
 )
+from skills_mcp.routing.tokenizer import FILLER, STOP_WORDS, tokenize
 
 
 def words(text: str) -> list[Word]:

@@ -32,16 +32,16 @@ from skills_mcp.errors import (
 )
 from skills_mcp.files.temporary_folders import remove_stale_folders
 from skills_mcp.scripts.policy import ScriptRequest
-from skills_mcp.scripts.preparation import (
+from skills_mcp.scripts.prepared_runs import (
     MAX_SCRIPT_BYTES,
     PermittedScript,
     PreparedRun,
+    ScriptEnvironment,
     make_private_folder,
     permit_script,
     prepare_script_run,
 )
-from skills_mcp.scripts.script_environment import ScriptEnvironment
-from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.skill_index import SkillIndex
 from tests.skills.contents import load_skills
 from tests.support import write, write_skill
 

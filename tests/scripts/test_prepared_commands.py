@@ -29,11 +29,14 @@ from skills_mcp.scripts.execution import (
     ScriptResult,
 )
 from skills_mcp.scripts.policy import CommandRequest
-from skills_mcp.scripts.preparation import derive_command_line, prepare_command_run
-from skills_mcp.scripts.script_environment import ScriptEnvironment
+from skills_mcp.scripts.prepared_runs import (
+    ScriptEnvironment,
+    derive_command_line,
+    prepare_command_run,
+)
 from skills_mcp.scripts.script_runner import ScriptRunner
-from skills_mcp.skills.assets import MAX_COPY_BYTES
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.skill_files import MAX_COPY_BYTES
 from tests.packages import PDF_FILES, contents, write_package, write_pdf
 from tests.skills.contents import load_skills
 from tests.support import PATIENCE_SECONDS, make_skill, write

@@ -8,7 +8,7 @@ import pytest
 
 from skills_mcp.config import Scripts
 from skills_mcp.errors import FolderNotAllowedError, InvalidArgumentsError
-from skills_mcp.scripts.script_environment import ScriptEnvironment
+from skills_mcp.scripts.prepared_runs import ScriptEnvironment
 
 HERE = Scripts()
 

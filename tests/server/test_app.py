@@ -23,7 +23,7 @@ from skills_mcp.server.app import (
     progress_reports,
     select_tools,
 )
-from skills_mcp.server.toolspec import ToolSpec
+from skills_mcp.server.tools import ToolSpec
 from tests.clients import ERAS, TOOLS, Lifeline, Reports, SlowSource, ask, connected
 from tests.packages import write_pdf
 from tests.support import (

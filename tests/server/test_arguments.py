@@ -5,7 +5,7 @@ from jsonschema import Draft202012Validator
 
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server.arguments import (
+from skills_mcp.server.tools import (
     Arguments,
     GetAsset,
     GetSkill,

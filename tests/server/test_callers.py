@@ -15,16 +15,16 @@ from starlette.requests import Request
 
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
-from skills_mcp.skills.access import Access
-from skills_mcp.skills.legal_names import to_standard_name
-from skills_mcp.skills.principal import (
+from skills_mcp.skills.access import (
     FEEDBACK,
     OPERATOR,
     PRINCIPAL_KEY,
     READ,
     REFRESH,
+    Access,
     Principal,
 )
+from skills_mcp.skills.model import to_standard_name
 from tests.clients import ask, ask_extension, list_published
 from tests.support import open_library, until, write_skill
 

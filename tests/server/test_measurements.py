@@ -12,8 +12,8 @@ from skills_mcp.config import Analytics
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.errors import SyncError
-from skills_mcp.events.outbox import Outbox
 from skills_mcp.events.publisher import Publisher
+from skills_mcp.events.spool import Outbox
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.server.measurements import (

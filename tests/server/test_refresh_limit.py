@@ -10,9 +10,13 @@ from mcp import Client
 from starlette.requests import Request
 
 from skills_mcp.errors import RefreshLimitError
-from skills_mcp.server.callers import derive_network, identify_client
-from skills_mcp.server.refresh_limit import RefreshRateLimit, derive_bucket
-from skills_mcp.skills.principal import OPERATOR, PRINCIPAL_KEY
+from skills_mcp.server.callers import (
+    RefreshRateLimit,
+    derive_bucket,
+    derive_network,
+    identify_client,
+)
+from skills_mcp.skills.access import OPERATOR, PRINCIPAL_KEY
 from tests.clients import ERAS
 from tests.http_server import served
 

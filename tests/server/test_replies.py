@@ -31,10 +31,8 @@ from skills_mcp.routing.decision import Ambiguous
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.server import replies
-from skills_mcp.server.known_clients import ReplyRules
 from skills_mcp.server.replies import Reply, derive_protocol_error, reply_or_error
-from skills_mcp.server.reply_blocks import render_tool_result
-from skills_mcp.skills.assets import FileContent
+from skills_mcp.server.reply_rendering import ReplyRules, render_tool_result
 from skills_mcp.skills.inheritance import Inherited
 from skills_mcp.skills.model import (
     Argument,
@@ -44,7 +42,8 @@ from skills_mcp.skills.model import (
     Skill,
     SkillPath,
 )
-from skills_mcp.snapshots.changes import Refreshed, SkillChanges
+from skills_mcp.skills.skill_files import FileContent
+from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges
 from tests.clients import ERAS, ask, connected
 from tests.support import make_skill
 

@@ -14,7 +14,7 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.events.spool import Spool
-from skills_mcp.library.published_skills import PublishedNames
+from skills_mcp.library.skill_folder import PublishedNames
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server import app
 from skills_mcp.server.app import create_server
@@ -24,7 +24,7 @@ from skills_mcp.server.resources import (
     derive_uri,
     find_resource,
 )
-from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.skill_index import SkillIndex
 from tests.clients import SlowSource, ask, connected
 from tests.content.sources import checkout_of
 from tests.packages import PNG, write_package, write_pdf

@@ -10,7 +10,7 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import BlobResourceContents, TextResourceContents
 
-from skills_mcp.library import published_skills
+from skills_mcp.library import skill_folder as published_skills
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server import resources
 from skills_mcp.server.resources import EXTENSION, INDEX_URI

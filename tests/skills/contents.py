@@ -16,13 +16,18 @@ from skills_mcp.content.source import (
     Mount,
     Surveyed,
 )
-from skills_mcp.skills.file_tree import FolderTree
-from skills_mcp.skills.homes import RelativeRoot, Selection, SkillRoot, find_layout
 from skills_mcp.skills.model import Problem, Scope, Skill
-from skills_mcp.skills.walk import RootWalk, WalkLimits
-from skills_mcp.snapshots.collection import classify_walk, read_skill_root
-from skills_mcp.snapshots.skill_table import SkillTable
-from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
+from skills_mcp.skills.skill_discovery import RootWalk, WalkLimits
+from skills_mcp.skills.source_layout import (
+    FolderTree,
+    RelativeRoot,
+    Selection,
+    SkillRoot,
+    find_layout,
+)
+from skills_mcp.snapshots.loaded_skills import classify_walk, read_skill_root
+from skills_mcp.snapshots.skill_records import SkillTable
+from skills_mcp.snapshots.skill_snapshot import Snapshot, take_snapshot
 
 
 class FixedSource(LocalFolder):

@@ -16,7 +16,7 @@ from skills_mcp.skills.access import (
     derive_access,
     parse_scope,
 )
-from skills_mcp.skills.visibility import is_enabled
+from skills_mcp.skills.skill_index import is_enabled
 from tests.support import make_skill
 
 SKILLS = (

@@ -19,7 +19,8 @@ from skills_mcp.errors import (
     InvalidPathError,
     MissingFileError,
 )
-from skills_mcp.skills.assets import (
+from skills_mcp.skills.model import Skill, Stamp
+from skills_mcp.skills.skill_files import (
     FilePart,
     LineRange,
     _copy,
@@ -33,7 +34,6 @@ from skills_mcp.skills.assets import (
     read_line_range,
     read_skill_file,
 )
-from skills_mcp.skills.model import Skill, Stamp
 from tests.skills.contents import take
 from tests.support import make_skill, write
 

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 import pytest
 
 from skills_mcp.errors import MissingFileError
-from skills_mcp.skills.assets import read_skill_file
+from skills_mcp.skills.skill_files import read_skill_file
 from tests.skills.contents import take
 from tests.support import BROKEN
 

@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import MissingFileError, UndeclaredFileError
-from skills_mcp.skills.assets import read_skill_file
-from skills_mcp.skills.discovery import (
+from skills_mcp.skills.skill_discovery import (
     MAX_SKILL_BYTES,
 )
-from skills_mcp.skills.homes import SkillRoot
+from skills_mcp.skills.skill_files import read_skill_file
+from skills_mcp.skills.source_layout import SkillRoot
 from tests.skills.contents import homes_of, load_skills
 from tests.support import SKILLS_CONTENT, open_library, skill_text, write, write_skill
 

@@ -13,9 +13,8 @@ from skills_mcp.skills.document import (
     get_examples,
     parse_document,
 )
-from skills_mcp.skills.frontmatter import parse_rule_file
 from skills_mcp.skills.model import Problem, ProblemList, Skill, SkillPath
-from skills_mcp.skills.package import parse_package
+from skills_mcp.skills.skill_parser import parse_package, parse_rule_file
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 from tests.packages import package_text
 from tests.support import skill_text

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.tokens import tokenize
-from skills_mcp.skills.examples import (
+from skills_mcp.routing.tokenizer import tokenize
+from skills_mcp.skills.model import Skill, Stamp
+from skills_mcp.skills.skill_examples import (
     Example,
     FittingExample,
     examples_from_tasks,
@@ -17,7 +18,6 @@ from skills_mcp.skills.examples import (
     read_examples,
     truncate_examples,
 )
-from skills_mcp.skills.model import Skill, Stamp
 from tests.packages import PNG
 from tests.support import make_skill, write
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.skills.file_tree import MAX_READ_BYTES, FolderTree, has_folder
 from skills_mcp.skills.model import Stamp
+from skills_mcp.skills.source_layout import MAX_READ_BYTES, FolderTree, has_folder
 from tests.support import write
 
 

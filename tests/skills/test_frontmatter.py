@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.files.paths import parse_relative
-from skills_mcp.skills.frontmatter import derive_rule_path, parse_rule_file
 from skills_mcp.skills.model import Argument, Asset, Problem, Script, Skill
+from skills_mcp.skills.skill_parser import derive_rule_path, parse_rule_file
 from tests.support import skill_text
 
 FOLDER = Path("nowhere")

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.content.git.tree_listing import CommitTree, TreeEntry
-from skills_mcp.skills.file_tree import FileTree, FolderTree
-from skills_mcp.skills.homes import MARKETPLACE_MANIFEST, Layout, Selection, find_layout
+from skills_mcp.content.git.object_store import CommitTree, TreeEntry
+from skills_mcp.skills.source_layout import (
+    MARKETPLACE_MANIFEST,
+    FileTree,
+    FolderTree,
+    Layout,
+    Selection,
+    find_layout,
+)
 from tests.support import write
 
 PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\n"

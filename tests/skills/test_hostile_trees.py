@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.errors import LimitExceededError
-from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.skill_index import SkillIndex
 from tests.skills.contents import homes_of, load_skills, part_of, take
 from tests.support import make_skill, skill_text, write, write_skill
 

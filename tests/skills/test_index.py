@@ -14,8 +14,8 @@ from skills_mcp.errors import (
     SkillDisabledError,
     SkillNotFoundError,
 )
-from skills_mcp.skills.index import SkillIndex, derive_parent_path
 from skills_mcp.skills.model import SkillPath
+from skills_mcp.skills.skill_index import SkillIndex, derive_parent_path
 from tests.support import make_skill
 
 NAMES = st.sampled_from(["_root", "_index", "ui", "api", "react", "a", "b"])

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import (
     compose,
     escape_headers,
@@ -19,6 +18,7 @@ from skills_mcp.skills.inheritance import (
     section_title,
 )
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
+from skills_mcp.skills.skill_index import SkillIndex
 from tests.support import make_skill
 
 

@@ -10,7 +10,7 @@ import pytest
 from skills_mcp.errors import LfsPointerError
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.policy import CommandRequest, ScriptRequest
-from skills_mcp.skills.assets import MAX_LFS_POINTER_BYTES, LineRange, is_lfs_pointer
+from skills_mcp.skills.skill_files import MAX_LFS_POINTER_BYTES, LineRange, is_lfs_pointer
 from tests.packages import write_package
 from tests.support import open_library, write, write_skill
 

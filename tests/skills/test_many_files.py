@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.skills.assets import read_head
-from skills_mcp.skills.discovery import MAX_SKILL_BYTES
+from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
+from skills_mcp.skills.skill_files import read_head
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 from tests.skills.contents import take
 from tests.support import write, write_skill

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import (
     LocatedEntry,
     find_in_lineage,
@@ -20,6 +19,7 @@ from skills_mcp.skills.model import (
     Script,
     escape_unprintable,
 )
+from skills_mcp.skills.skill_index import SkillIndex
 from tests.support import make_skill
 
 ASSET = Asset("x.sh", "as a text", "other")

@@ -17,7 +17,7 @@ from skills_mcp.skills.model import (
     SkillPath,
     Stamp,
 )
-from skills_mcp.skills.package import (
+from skills_mcp.skills.skill_parser import (
     classify_file,
     derive_description,
     derive_slug,

@@ -4,8 +4,7 @@ import pytest
 
 from skills_mcp.config import Visibility
 from skills_mcp.errors import SkillNotFoundError
-from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.scoping import NO_FILTER, SkillFilter, compute_filter_mask
+from skills_mcp.skills.skill_index import NO_FILTER, SkillFilter, SkillIndex, compute_filter_mask
 from tests.support import make_skill
 
 INDEX = SkillIndex(

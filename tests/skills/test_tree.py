@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Visibility
-from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Asset, Script
-from skills_mcp.skills.tree import TreeNode, build_tree, find_node, render_node
+from skills_mcp.skills.skill_index import SkillIndex
+from skills_mcp.skills.tree_node import TreeNode, build_tree, find_node, render_node
 from tests.support import make_skill
 
 

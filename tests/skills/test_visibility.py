@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from skills_mcp.config import Visibility
 from skills_mcp.errors import SkillDisabledError, SkillNotFoundError
-from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import compose, find_in_lineage, inherited_assets
 from skills_mcp.skills.model import Asset, Skill
-from skills_mcp.skills.visibility import is_denied, is_enabled, normalize_pattern
+from skills_mcp.skills.skill_index import SkillIndex, is_denied, is_enabled, normalize_pattern
 from tests.support import make_skill
 
 SKILLS = (

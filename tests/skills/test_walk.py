@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import LimitExceededError
-from skills_mcp.skills.file_tree import FolderListing, FolderTree
-from skills_mcp.skills.homes import DEFAULT_SELECTION, RelativeRoot, Selection
 from skills_mcp.skills.model import Problem
-from skills_mcp.skills.walk import (
+from skills_mcp.skills.skill_discovery import (
     MAX_DEPTH,
     Package,
     RootWalk,
@@ -24,6 +22,13 @@ from skills_mcp.skills.walk import (
     SourceWalk,
     WalkLimits,
     WalkResult,
+)
+from skills_mcp.skills.source_layout import (
+    DEFAULT_SELECTION,
+    FolderListing,
+    FolderTree,
+    RelativeRoot,
+    Selection,
 )
 from tests.skills.contents import load_skills
 from tests.support import skill_text, write, write_skill

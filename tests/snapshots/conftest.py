@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.skills import discovery
+from skills_mcp.skills import skill_discovery as discovery
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import pytest
 from skills_mcp.config import Settings
 from skills_mcp.content.source import Checkout, Content, ContentPart, Mount
 from skills_mcp.skills.model import EXPORTED_TIMES_NS, SkillPath
-from skills_mcp.snapshots.changes import (
+from skills_mcp.snapshots.skill_snapshot import (
     OfferedSkills,
     SkillChanges,
     derive_changes,
     is_listing_changed,
+    take_snapshot,
 )
-from skills_mcp.snapshots.snapshot import take_snapshot
 from tests.content.sources import FakeSource, checkout_of
 from tests.packages import write_package
 from tests.support import open_library, sha256_of, write, write_skill

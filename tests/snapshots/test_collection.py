@@ -23,10 +23,10 @@ from skills_mcp.content.source import (
     Mount,
 )
 from skills_mcp.skills.model import EXPORTED_TIMES_NS, Problem
-from skills_mcp.skills.walk import RootWalk
-from skills_mcp.snapshots.collection import KeyedProblem, LoadedSkills, read_sources
-from skills_mcp.snapshots.skill_table import SkillTable
-from skills_mcp.snapshots.snapshot import take_snapshot
+from skills_mcp.skills.skill_discovery import RootWalk
+from skills_mcp.snapshots.loaded_skills import KeyedProblem, LoadedSkills, read_sources
+from skills_mcp.snapshots.skill_records import SkillTable
+from skills_mcp.snapshots.skill_snapshot import take_snapshot
 from tests.content.sources import FakeSource
 from tests.support import Upstream, skill_text, sync, write, write_skill
 

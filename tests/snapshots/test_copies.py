@@ -10,7 +10,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Content, ContentPart, Mount
 from skills_mcp.skills.model import SkillPath
-from skills_mcp.snapshots.snapshot import Snapshot
+from skills_mcp.snapshots.skill_snapshot import Snapshot
 from tests.skills.contents import take
 from tests.support import Upstream, skill_text, sync, write
 

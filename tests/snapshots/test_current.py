@@ -11,9 +11,8 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.progress import Progress
-from skills_mcp.content.source import ContentSource, Mount
-from skills_mcp.skills.file_tree import FolderListing, FolderTree
+from skills_mcp.content.source import ContentSource, Mount, Progress
+from skills_mcp.skills.source_layout import FolderListing, FolderTree
 from skills_mcp.snapshots.current import CurrentSnapshot
 from tests.packages import package_text, write_package
 from tests.support import Upstream, open_library

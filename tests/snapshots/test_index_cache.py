@@ -22,7 +22,7 @@ from skills_mcp.snapshots import index_cache
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.index_cache import IndexCache
 from skills_mcp.snapshots.indexes import IndexState
-from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
+from skills_mcp.snapshots.skill_snapshot import Snapshot, take_snapshot
 from tests.support import PATIENCE_SECONDS, mounted, write
 
 SETTINGS = Settings((Layer("test", {"toolsets": ["core", "packages"]}),))

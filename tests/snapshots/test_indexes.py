@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skills_mcp.config import Layer, Settings
 from skills_mcp.content.source import Content
-from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
+from skills_mcp.snapshots.skill_snapshot import Snapshot, take_snapshot
 from tests.skills.contents import part_of
 from tests.support import skill_text, write
 

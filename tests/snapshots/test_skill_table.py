@@ -8,9 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.skills.discovery import read_skill
-from skills_mcp.skills.file_tree import FolderTree
-from skills_mcp.skills.homes import RelativeRoot, SkillRoot
 from skills_mcp.skills.model import (
     Argument,
     Asset,
@@ -20,9 +17,9 @@ from skills_mcp.skills.model import (
     Skill,
     Stamp,
 )
-from skills_mcp.skills.walk import RootWalk, WalkLimits
-from skills_mcp.snapshots.records import NO_KEY, RECORD_KEY_BYTES, ContentRecord
-from skills_mcp.snapshots.skill_table import SkillTable
+from skills_mcp.skills.skill_discovery import RootWalk, WalkLimits, read_skill
+from skills_mcp.skills.source_layout import FolderTree, RelativeRoot, SkillRoot
+from skills_mcp.snapshots.skill_records import NO_KEY, RECORD_KEY_BYTES, ContentRecord, SkillTable
 from tests.support import SKILLS_CONTENT, make_skill
 
 STAMP = Stamp(5, 2**62, 7)

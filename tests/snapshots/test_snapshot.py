@@ -12,13 +12,13 @@ import pytest
 from skills_mcp.config import Config, Settings
 from skills_mcp.content.source import Content, SurveyedPart
 from skills_mcp.errors import SkillDisabledError
-from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.routing.keyword_matcher import KeywordMatcher
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.ranked import RankedMatcher
-from skills_mcp.skills.homes import DEFAULT_SELECTION, RelativeRoot
+from skills_mcp.routing.ranked_matcher import RankedMatcher
 from skills_mcp.skills.inheritance import compose
 from skills_mcp.skills.model import Problem
-from skills_mcp.snapshots.snapshot import Snapshot, log_changes, take_snapshot
+from skills_mcp.skills.source_layout import DEFAULT_SELECTION, RelativeRoot
+from skills_mcp.snapshots.skill_snapshot import Snapshot, log_changes, take_snapshot
 from tests.skills.contents import part_of, take
 from tests.support import write, write_skill
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from skills_mcp.skills.access import EVERYTHING, Access
-from skills_mcp.skills.scoping import NO_FILTER, SkillFilter
-from skills_mcp.snapshots.snapshot import Snapshot
-from skills_mcp.snapshots.views import MAX_GRANT_VIEWS, MAX_SCOPE_VIEWS
+from skills_mcp.skills.skill_index import NO_FILTER, SkillFilter
+from skills_mcp.snapshots.skill_snapshot import MAX_GRANT_VIEWS, MAX_SCOPE_VIEWS, Snapshot
 from tests.packages import write_package
 from tests.skills.contents import part_of, take
 from tests.support import write_skill

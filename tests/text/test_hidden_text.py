@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.text.hidden_text import find_hidden_characters, strip_hidden
+from skills_mcp.text.unicode import find_hidden_characters, strip_hidden
 from soak.input.samples import CLEAN, HIDDEN
 
 _PRIVATE_USE = "\uf09b"  # the icon of a font

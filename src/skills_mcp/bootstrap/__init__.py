@@ -4,15 +4,18 @@ Rule: only this package chooses implementations.
 """
 
 import logging
+import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from skills_mcp.bootstrap.fleet_reports import open_heartbeat_timer
-from skills_mcp.bootstrap.mounting import (
+from skills_mcp.about import __version__
+from skills_mcp.bootstrap.source_mounts import (
     SingleSource,
     choose_mounts,
     find_url_secret,
@@ -27,16 +30,23 @@ from skills_mcp.config import (
     load_file,
     parse_environment,
 )
-from skills_mcp.config.unknown_variables import find_unknown_variables
 from skills_mcp.config.values import AlgorithmSetting
+from skills_mcp.config.variables import find_unknown_variables
 from skills_mcp.errors import ConfigError, SyncError
-from skills_mcp.events.outbox import LocalEvents, Outbox
+from skills_mcp.events.heartbeat import (
+    Heartbeat,
+    HeartbeatTimer,
+    ServedSource,
+    Transport,
+)
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.publisher import Publisher
+from skills_mcp.events.received_event import MAX_FIELD_LENGTH
+from skills_mcp.events.spool import LocalEvents, Outbox
 from skills_mcp.events.tracker import Tracker
 from skills_mcp.files.durable import read_regular
 from skills_mcp.hooks import load_hooks
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import SkillLibrary, SourceState
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.embedding import Embedder
 from skills_mcp.text.redaction import register_secret
@@ -44,6 +54,78 @@ from skills_mcp.text.redaction import register_secret
 if TYPE_CHECKING:
     from skills_mcp.events.collector.event_store import EventStore
     from skills_mcp.library.runs import Runs
+
+
+_MINUTE_SECONDS = 60.0
+
+
+def open_heartbeat_timer(
+    library: SkillLibrary,
+    home: Path,
+    environment: Mapping[str, str],
+    transport: Transport,
+) -> HeartbeatTimer | None:
+    """Schedule the heartbeats of a library; None if `DO_NOT_TRACK` forbids them."""
+    if is_tracking_refused(environment):
+        return None
+    privacy = Privacy(home / "analytics.key", environment)
+    return HeartbeatTimer(
+        partial(read_heartbeat, library, privacy, transport),
+        lambda: library.config.refresh.interval_minutes * _MINUTE_SECONDS,
+    )
+
+
+def read_heartbeat(
+    library: SkillLibrary, privacy: Privacy, transport: Transport
+) -> Heartbeat | None:
+    """The current heartbeat; None before the first content.  Blocking.
+
+    It has commits and sync states, and nothing of a person, of a path or of a task.
+    """
+    if not library.is_ready:
+        return None
+    states = library.states()
+    # Servers of one machine with the same sources are one of the fleet.
+    served = (f"{state.mount}={state.name}" for state in states)
+    distinction = "\0".join((platform.node(), transport, *served))
+    return Heartbeat(
+        server_id=privacy.server_pseudonym(library.config.analytics, distinction),
+        happened_at=datetime.now(UTC),
+        version=__version__,
+        transport=transport,
+        sources=tuple(map(_describe_source, states)),
+    )
+
+
+def _describe_source(state: SourceState) -> ServedSource:
+    return ServedSource(
+        mount=state.mount[:MAX_FIELD_LENGTH],
+        repository=derive_repository(state.name) if state.mode == "git" else "",
+        commit=state.commit,
+        age_seconds=state.age_seconds,
+        last_error=state.error.code if state.error else None,
+    )
+
+
+def derive_repository(name: str) -> str:
+    """Host and path of a repository, without credentials.
+
+    >>> derive_repository("https://ada:1234@git.example.com/team/skills.git (main)")
+    'git.example.com/team/skills'
+    >>> derive_repository("file:///home/ada/skills")
+    ''
+    """
+    address = name.split(maxsplit=1)[0] if name else ""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError:
+        return ""
+    if not host or parts.scheme == "file":
+        return ""
+    path = parts.path.removesuffix("/").removesuffix(".git")
+    return f"{host}{path}"[:MAX_FIELD_LENGTH] if path.isprintable() else host
+
 
 logger = logging.getLogger(__name__)
 
@@ -145,8 +227,8 @@ def open_event_backend(application: Application, environment: Mapping[str, str])
     library = application.library
     if not library.config.events.enabled:
         return EventBackend(application.publisher, None)
+    from skills_mcp.events.collector.database_publisher import DatabasePublisher
     from skills_mcp.events.collector.event_store import open_event_store
-    from skills_mcp.events.collector.own_events import DatabasePublisher
 
     events = library.config.events
     home = find_home(environment)
@@ -166,7 +248,7 @@ def _open_runs(tracker: Tracker, home: Path, environment: Mapping[str, str]) -> 
     """Wire the script runner; its modules are imported for the first script."""
     from skills_mcp.library.runs import Runs
     from skills_mcp.scripts.audit import AuditFile
-    from skills_mcp.scripts.script_environment import ScriptEnvironment
+    from skills_mcp.scripts.prepared_runs import ScriptEnvironment
     from skills_mcp.scripts.script_runner import ScriptRunner
 
     audit = AuditFile(home / "audit.jsonl")
@@ -188,7 +270,7 @@ def opened_baseline(
     if not options.skills_dir:
         yield _sync_baseline(options, environment, ref)
         return
-    from skills_mcp.content.store.exported_files import exported_revision
+    from skills_mcp.content.exported_files import exported_revision
 
     with exported_revision(Path(options.skills_dir).expanduser(), ref) as folder:
         yield _load_folder(options, environment, folder)

@@ -49,9 +49,8 @@ from skills_mcp.processes.memory import (
     gc_frozen,
     limit_malloc_arenas,
 )
-from skills_mcp.skills.index import SCOPES
 from skills_mcp.skills.model import Scope
-from skills_mcp.skills.scoping import SkillFilter
+from skills_mcp.skills.skill_index import SCOPES, SkillFilter
 
 if TYPE_CHECKING:
     from skills_mcp.cli.completion import Shell
@@ -152,8 +151,8 @@ def _build_for(wire: "Wire", *, is_typed_at: bool, **values: Any) -> Application
                 raise
             import anyio
 
+            from skills_mcp.server.app import create_unconfigured_server
             from skills_mcp.server.stdio import serve_unconfigured
-            from skills_mcp.server.unconfigured import create_unconfigured_server
 
             print_error(error)
             server = create_unconfigured_server(error)

@@ -11,8 +11,8 @@ import click
 
 from skills_mcp.cli.terminal import print_json, render_problem
 from skills_mcp.errors import PackageNotAddedError
-from skills_mcp.features.authoring.intake.offer import UnpackedPackage, unpacked_package
-from skills_mcp.features.authoring.intake.shelf import VersionStore
+from skills_mcp.features.authoring.package_archive import UnpackedPackage, unpacked_package
+from skills_mcp.features.authoring.version_store import VersionStore
 from skills_mcp.skills.model import escape_unprintable
 
 _SHOWN_FILES = 40

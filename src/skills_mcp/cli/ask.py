@@ -111,9 +111,8 @@ def print_found(application: Application, request: SearchOptions) -> None:
 def _call(application: Application, tool: str, arguments: Mapping[str, Any]) -> "Reply":
     import anyio
 
-    from skills_mcp.server.arguments import parse_arguments
-    from skills_mcp.server.core_tools import CORE_TOOLS
     from skills_mcp.server.package_tools import PACKAGE_TOOLS
+    from skills_mcp.server.tools import CORE_TOOLS, parse_arguments
 
     sync_and_load(application)
     application.library.wait_for_vectors()

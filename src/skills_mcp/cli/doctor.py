@@ -19,17 +19,17 @@ from skills_mcp.features.hosts.client_checks import (
     check_entries,
     find_host_entries,
 )
-from skills_mcp.features.hosts.finding import CheckResult
-from skills_mcp.features.hosts.host import find_project
-from skills_mcp.features.hosts.machine_checks import (
+from skills_mcp.features.hosts.doctor_checks import (
+    CheckResult,
     check_cache,
     check_disk,
     check_sandbox,
+    check_sources,
     check_variables,
     check_versions,
 )
+from skills_mcp.features.hosts.host import find_project
 from skills_mcp.features.hosts.native_folders import check_native_folders
-from skills_mcp.features.hosts.source_checks import check_sources
 
 _FOUND = 1
 

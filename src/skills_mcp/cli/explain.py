@@ -10,6 +10,14 @@ from rich.table import Table
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.sync import sync_and_load
 from skills_mcp.cli.terminal import open_console, print_json
+from skills_mcp.routing.answer_explanation import (
+    ExplainedCandidate,
+    Explanation,
+    format_rounded_down,
+    heaviest_words,
+    render_explanation,
+    summarize_evidence,
+)
 from skills_mcp.routing.decision import (
     Ambiguous,
     Decision,
@@ -17,15 +25,8 @@ from skills_mcp.routing.decision import (
     answered_candidates,
     decision_kind,
 )
-from skills_mcp.routing.explanation import (
-    Explanation,
-    heaviest_words,
-    render_explanation,
-    summarize_evidence,
-)
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.routing.remedies import ExplainedCandidate, format_rounded_down
-from skills_mcp.skills.scoping import SkillFilter
+from skills_mcp.skills.skill_index import SkillFilter
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from skills_mcp.about import DISTRIBUTION, __version__
-from skills_mcp.features.authoring.validation.baseline import derive_fingerprint
+from skills_mcp.features.authoring.rules import derive_fingerprint
 from skills_mcp.skills.model import Problem, escape_unprintable
 
 _SARIF_SCHEMA = (

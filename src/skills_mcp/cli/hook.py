@@ -7,8 +7,8 @@ from typing import Any
 from skills_mcp.bootstrap import build
 from skills_mcp.cli.options import read_options
 from skills_mcp.errors import SkillsError
-from skills_mcp.features.hosts.hint import find_hint
 from skills_mcp.features.hosts.prompt_hook import print_hint, read_prompt
+from skills_mcp.features.hosts.prompt_socket import find_hint
 
 logger = logging.getLogger(__name__)
 

@@ -20,21 +20,17 @@ from skills_mcp.features.hosts.host_names import HostName, HostScope, PluginHost
 from skills_mcp.features.hosts.installation import (
     HostChange,
     HostFile,
-    plan_installation,
-    plan_removal,
-    render_snippet,
-)
-from skills_mcp.features.hosts.plugin import (
     Plugin,
-    list_install_commands,
-    render_plugin,
-    write_plugin,
-)
-from skills_mcp.features.hosts.server_entry import (
     RemoteServer,
     Server,
     StartedServer,
     find_forwarded_variables,
+    list_install_commands,
+    plan_installation,
+    plan_removal,
+    render_plugin,
+    render_snippet,
+    write_plugin,
 )
 
 _PROGRAM = "skills-mcp"

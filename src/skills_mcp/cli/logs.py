@@ -36,7 +36,7 @@ class _OneLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
-        name = record.name.removeprefix("skills_mcp.").partition(".")[0]
+        name = record.name.removeprefix("skills_mcp.").removeprefix("features.").partition(".")[0]
         message = " ".join(_CONTROLS.sub(" ", record.getMessage()).split())
         line = f"{moment:%Y-%m-%dT%H:%M:%SZ} {record.levelname} {name}: {message}"
         if record.exc_info:

@@ -22,8 +22,8 @@ from skills_mcp.bootstrap import (
 from skills_mcp.cli.failures import print_failure_object
 from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
 from skills_mcp.cli.verb import GENERAL, OVER_HTTP, WHERE, SectionOption
-from skills_mcp.config.unknown_variables import find_unknown_variables
 from skills_mcp.config.values import AlgorithmSetting
+from skills_mcp.config.variables import find_unknown_variables
 from skills_mcp.errors import (
     ConfigError,
     ContentError,
@@ -37,7 +37,7 @@ from skills_mcp.features.hosts.host_names import (
     PluginHost,
 )
 from skills_mcp.files.paths import parse_relative
-from skills_mcp.skills.homes import TOP_SUBFOLDER, Selection
+from skills_mcp.skills.source_layout import TOP_SUBFOLDER, Selection
 from skills_mcp.text.rendering import abbreviate_value
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from skills_mcp.about import __version__
 from skills_mcp.bootstrap import Options, build, find_home
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import ConfigError
-from skills_mcp.features.hosts.finding import CheckResult
-from skills_mcp.features.hosts.machine_checks import (
+from skills_mcp.features.hosts.doctor_checks import (
+    CheckResult,
     check_cache,
+    check_content,
     check_disk,
     check_sandbox,
     check_variables,
 )
-from skills_mcp.features.hosts.source_checks import check_content
 from skills_mcp.library import SourceState, render_state
 
 _HOUR = 3600.0

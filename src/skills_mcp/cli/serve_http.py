@@ -34,7 +34,7 @@ def run_http(
     """
     with readable_errors():
         _require_extra(command)
-        from skills_mcp.http.serving import serve_http
+        from skills_mcp.http.http_server import serve_http
         from skills_mcp.server.app import create_server
         from skills_mcp.server.parts import Serving, open_parts
 

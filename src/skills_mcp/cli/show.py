@@ -17,7 +17,7 @@ from skills_mcp.skills.inheritance import section_title
 from skills_mcp.skills.model import escape_unprintable
 
 if TYPE_CHECKING:
-    from skills_mcp.library.preview import SkillPreview, TextSection
+    from skills_mcp.library.browsing import SkillPreview, TextSection
 
 _SHORT_COMMIT = 7
 

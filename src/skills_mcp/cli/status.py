@@ -13,7 +13,7 @@ import click
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.config import Scripts, is_tracking_refused
-from skills_mcp.config.unknown_variables import find_unknown_variables
+from skills_mcp.config.variables import find_unknown_variables
 from skills_mcp.library import Choice, SourceState, render_state
 from skills_mcp.text.rendering import describe_age
 

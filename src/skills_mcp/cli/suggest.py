@@ -24,29 +24,29 @@ from skills_mcp.config import Analytics
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.features.authoring.evaluation import Outcome
 from skills_mcp.features.report import EventFilesError, Span, derive_current_skills
+from skills_mcp.features.report.pick_evidence import (
+    MIN_TASKS,
+    PICK_KINDS,
+    PickTally,
+    join_counts,
+)
 from skills_mcp.features.report.report_text import HOW_TO_RECORD
-from skills_mcp.features.report.suggestions.improvement import (
+from skills_mcp.features.report.skill_additions import (
     AcceptedAddition,
     Addition,
+    Patch,
     RejectedAddition,
     RejectionReason,
     TaskAddition,
     WordAddition,
 )
-from skills_mcp.features.report.suggestions.missing_words import MIN_TASKS
-from skills_mcp.features.report.suggestions.patch import Patch
-from skills_mcp.features.report.suggestions.picks import (
-    PICK_KINDS,
-    PickTally,
-    join_counts,
-)
-from skills_mcp.features.report.suggestions.recorded_tasks import TaskOrigin
-from skills_mcp.features.report.suggestions.review import (
+from skills_mcp.features.report.suggestion_review import (
     SET_CONTEXT,
     SuggestionReview,
+    TaskOrigin,
+    render_review,
     suggest,
 )
-from skills_mcp.features.report.suggestions.review_json import render_review
 from skills_mcp.skills.model import escape_unprintable
 from skills_mcp.text.rendering import count_noun
 

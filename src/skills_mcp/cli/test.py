@@ -32,9 +32,9 @@ from skills_mcp.features.authoring.evaluation import (
     score_outcomes,
 )
 from skills_mcp.library import Snapshot
+from skills_mcp.routing.answer_explanation import format_rounded_down
 from skills_mcp.routing.decision import answered_candidates, decision_kind
-from skills_mcp.routing.remedies import format_rounded_down
-from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.skill_index import SkillIndex
 
 _FAILED_EXIT = 1
 _USAGE_EXIT = 2

@@ -16,7 +16,7 @@ from skills_mcp.cli.sync import sync_and_load
 from skills_mcp.cli.terminal import print_json, print_paged, render_problem
 from skills_mcp.library import Snapshot, SourceState
 from skills_mcp.skills.model import Problem
-from skills_mcp.skills.tree import (
+from skills_mcp.skills.tree_node import (
     TreeNode,
     filter_tree,
     prune_tree,

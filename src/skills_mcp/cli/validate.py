@@ -18,6 +18,15 @@ from skills_mcp.cli.finding_formats import (
     render_sarif,
 )
 from skills_mcp.cli.terminal import print_json, progress_bar, render_problem
+from skills_mcp.features.authoring.rules import (
+    BaselineComparison,
+    BaselineError,
+    KnownFinding,
+    compare_baseline,
+    load_baseline,
+    resolve_entry_path,
+    write_baseline,
+)
 from skills_mcp.features.authoring.validation import (
     FixedFile,
     RuleSelection,
@@ -26,15 +35,6 @@ from skills_mcp.features.authoring.validation import (
     fix_findings,
     select_rules,
     validate_paths,
-)
-from skills_mcp.features.authoring.validation.baseline import (
-    BaselineComparison,
-    BaselineError,
-    KnownFinding,
-    compare_baseline,
-    load_baseline,
-    resolve_entry_path,
-    write_baseline,
 )
 from skills_mcp.skills.model import Problem, escape_unprintable
 

@@ -1,5 +1,6 @@
 """Types of settings: bounds, patterns, and their descriptions."""
 
+import ipaddress
 import re
 import shlex
 from pathlib import PurePath
@@ -175,3 +176,14 @@ CommandLine = Annotated[str, AfterValidator(_require_words)]
 MountPath = Annotated[str, AfterValidator(_require_relative), Field(json_schema_extra=_PATH)]
 Sha256 = Annotated[str, Field(pattern=_SHA256)]
 Subfolder = Annotated[str, AfterValidator(_require_inside), Field(json_schema_extra=_PATH)]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address, without a port, is a loopback one."""
+    bare = host.removeprefix("[").removesuffix("]")
+    if bare.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(bare).is_loopback
+    except ValueError:
+        return False

@@ -13,30 +13,32 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from skills_mcp.content.disk import translate_disk_errors
-from skills_mcp.content.git.remote import DEFAULT_BRANCH, Remote
-from skills_mcp.content.push import Push
+from skills_mcp.content.git.remote import DEFAULT_BRANCH, Push, Remote
 from skills_mcp.content.source import (
     Checkout,
     CommitCheck,
     Freshness,
     Hold,
     SyncAttempt,
+    SyncPolicy,
     accept_any_commit,
+    translate_disk_errors,
 )
-from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SignatureError, SyncError
 from skills_mcp.processes.retry import is_backing_off
-from skills_mcp.skills.homes import DEFAULT_SELECTION, Selection
+from skills_mcp.skills.source_layout import DEFAULT_SELECTION, Selection
 from skills_mcp.text.rendering import abbreviate_value
 
 if TYPE_CHECKING:  # more modules than the first answer may wait for
-    from skills_mcp.content.delivery import CommitSync
-    from skills_mcp.content.git.history import CommitHistory, PastCommit
+    from skills_mcp.content.commit_store import CommitStore, PublishedCommit
+    from skills_mcp.content.commit_sync import CommitSync
     from skills_mcp.content.git.proposal import FolderChange, Proposal
-    from skills_mcp.content.git.repository import GitRepository, RemoteStatus
-    from skills_mcp.content.store.pointer import PublishedCommit
-    from skills_mcp.content.store.snapshot_store import CommitStore
+    from skills_mcp.content.git.repository import (
+        CommitHistory,
+        GitRepository,
+        PastCommit,
+        RemoteStatus,
+    )
 
 logger = logging.getLogger(__name__)
 
@@ -64,10 +66,9 @@ class _Components:
 
     @classmethod
     def open(cls, directory: Path, remote: Remote, policy: SyncPolicy) -> "_Components":
-        from skills_mcp.content.delivery import CommitSync
-        from skills_mcp.content.git.history import CommitHistory
-        from skills_mcp.content.git.repository import GitRepository
-        from skills_mcp.content.store.snapshot_store import CommitStore
+        from skills_mcp.content.commit_store import CommitStore
+        from skills_mcp.content.commit_sync import CommitSync
+        from skills_mcp.content.git.repository import CommitHistory, GitRepository
 
         store = CommitStore(directory)
         repository = GitRepository(store.objects, remote, policy)
@@ -345,7 +346,7 @@ class RemoteBranch:
         self._parts.repository.git.close()
 
     def _delete_unused_stores(self) -> None:
-        from skills_mcp.content.store.snapshot_store import delete_unused_stores
+        from skills_mcp.content.commit_store import delete_unused_stores
 
         delete_unused_stores(self._directory.parent, time.time())
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from skills_mcp.content.source import Checkout, Mount
 from skills_mcp.errors import SyncError
-from skills_mcp.skills.homes import TOP_SUBFOLDER, Selection
+from skills_mcp.skills.source_layout import TOP_SUBFOLDER, Selection
 
 FOLDER = ".agents/skills"
 MARKERS = (".git", ".jj", ".codelia")

@@ -17,9 +17,8 @@ from math import inf, nextafter
 from pathlib import Path
 
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Push
 from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.progress import Progress
-from skills_mcp.content.push import Push
 from skills_mcp.content.source import (
     Checkout,
     CommitCheck,
@@ -30,6 +29,7 @@ from skills_mcp.content.source import (
     Freshness,
     Mode,
     Mount,
+    Progress,
     SourceState,
     SyncAttempt,
     derive_last_error,

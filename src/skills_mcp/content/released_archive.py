@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from skills_mcp.config.loopback import is_loopback
+from skills_mcp.config.values import is_loopback
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.git.import_stream import render_commit, render_inline_file
+from skills_mcp.content.git.fast_import import render_commit, render_inline_file
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Checkout, CommitCheck, Freshness
-from skills_mcp.content.sync_policy import Signers, SyncPolicy
+from skills_mcp.content.source import Checkout, CommitCheck, Freshness, Signers, SyncPolicy
 from skills_mcp.errors import (
     LimitExceededError,
     PackageRefusedError,

@@ -1,17 +1,21 @@
 """Sources of content: their contract, policy, state, progress and back-off."""
 
+import errno
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
+from skills_mcp.config import Limits
+from skills_mcp.config.values import Verify
 from skills_mcp.errors import AccessRefusedError, SyncError
 from skills_mcp.processes.retry import derive_backoff
-from skills_mcp.skills.homes import DEFAULT_SELECTION, RelativeRoot, Selection
 from skills_mcp.skills.model import Problem, Scope
+from skills_mcp.skills.source_layout import DEFAULT_SELECTION, RelativeRoot, Selection
 
 Mode = Literal["local", "git"]
 """Kind of source: a folder on this machine, or a Git repository."""
@@ -334,3 +338,103 @@ def derive_longest_pause(interval_seconds: float | None) -> float:
     (60.0, 900.0)
     """
     return min(interval_seconds or LONGEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+
+
+_LIMITS = Limits.model_construct()  # without building what checks values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signers:
+    allowed: Path
+    """File in the format of `ssh-keygen`: a name and a public key on each line."""
+    revoked: Path | None = None
+    verify: Verify = "commit"
+    """Objects with a required signature: commit, tag, or both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncPolicy:
+    """Limits and checks of one repository.  The defaults are those of `Config`."""
+
+    selections: tuple[Selection, ...] = (DEFAULT_SELECTION,)
+    max_files: int = _LIMITS.max_files
+    max_file_bytes: int = _LIMITS.max_file_bytes
+    max_total_bytes: int = _LIMITS.max_total_bytes
+    """The limit of all exported files together."""
+    max_download_bytes: int = _LIMITS.max_download_bytes
+    """The limit of a fetch, as Git stores it."""
+    timeout_seconds: float = 120.0
+    """The limit of one sync, from taking the lock to the new pointer."""
+    allow_non_fast_forward: bool = True
+    signers: Signers | None = None
+    is_offline: bool = False
+
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(slots=True)
+class Progress:
+    """Current step of one thread; readable from any thread.
+
+    >>> str(Progress("Reading skills", done=12_400, total=20_000))
+    'Reading skills 12,400 of 20,000'
+    """
+
+    step: str = ""
+    """Empty if idle."""
+    done: int = 0
+    total: int = 0
+    """0 if unknown."""
+
+    def begin(self, step: str, total: int = 0) -> None:
+        self.done, self.total, self.step = 0, total, step
+
+    def end(self) -> None:
+        self.begin("")
+
+    def track(self, step: str, items: Iterable[_Item], total: int = 0) -> Iterator[_Item]:
+        self.begin(step, total)
+        for item in items:
+            yield item
+            self.done += 1
+
+    def __str__(self) -> str:
+        if not self.step or not (self.done or self.total):
+            return self.step
+        of = f" of {self.total:,}" if self.total else ""
+        return f"{self.step} {self.done:,}{of}"
+
+
+_ADVICE = {
+    errno.ENOSPC: "the disk is full: make room",
+    errno.EDQUOT: "your quota is used up: make room",
+    errno.EFBIG: "files may not become that large here: raise the limit (ulimit -f)",
+    errno.EROFS: "the disk is read-only: set SKILLS_MCP_HOME to a folder on another",
+    errno.EACCES: "the folder belongs to another user, or its permissions are wrong: "
+    "repair them, or set SKILLS_MCP_HOME to a folder of your own",
+    errno.EMFILE: "this process has too many open files: raise the limit (ulimit -n)",
+    errno.ENFILE: "this machine has too many open files: end other programs",
+    errno.EIO: "the disk is failing: check it, or set SKILLS_MCP_HOME to another",
+    errno.EEXIST: "something else stands in its place: delete that",
+    errno.ENOTDIR: "a file stands where a folder belongs: delete that",
+    errno.ENAMETOOLONG: "the path is too long: set SKILLS_MCP_HOME to a shorter one",
+}
+_ADVICE[errno.EPERM] = _ADVICE[errno.EACCES]
+_OTHER_ADVICE = "something is wrong with it: check the disk and the permissions"
+
+
+@contextmanager
+def translate_disk_errors(directory: Path) -> Iterator[None]:
+    """Translate `OSError` into `SyncError` with advice.
+
+    Raises:
+        SyncError: For any `OSError` in the block.
+    """
+    try:
+        yield
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, _OTHER_ADVICE)
+        raise SyncError(
+            f"the cache {directory} cannot be written, as {advice}. The system said: {error}"
+        ) from error

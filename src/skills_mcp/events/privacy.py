@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skills_mcp.config import Analytics
-from skills_mcp.files.kept_key import load_secret_key
+from skills_mcp.files.durable import load_secret_key
 from skills_mcp.text.redaction import REDACTED, redact, redact_registered
 
 HASH_PREFIX = "hmac-sha256:"

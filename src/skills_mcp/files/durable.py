@@ -6,6 +6,7 @@ owner, and a reader sees either the old content or the new, even after a power c
 
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -219,3 +220,57 @@ def _grant_owner_access_below(directory: Path) -> None:
 
 def _random_name() -> str:
     return os.urandom(16).hex()
+
+
+SECRET_KEY_BYTES = 32
+"""Length of a SHA-256 digest, as RFC 2104 recommends."""
+
+
+def load_secret_key(path: Path) -> bytes:
+    """Key of this installation, generated once by concurrent processes.
+
+    Without a readable and writable file it lasts as long as the process: derived values
+    differ between processes, and are no easier to guess.
+    """
+    with suppress(OSError):
+        if found := read_secret_key(path):
+            return found
+    key = secrets.token_bytes(SECRET_KEY_BYTES)
+    try:
+        return _store_key(path, key)
+    except OSError:
+        return key
+
+
+def read_secret_key(path: Path) -> bytes | None:
+    try:
+        handle = open_regular(path)
+    except FileNotFoundError:
+        return None
+    if handle is None:
+        return None
+    with handle:
+        text = handle.read(SECRET_KEY_BYTES * 2).decode("ascii", "replace")
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        return None
+    return key if len(key) == SECRET_KEY_BYTES else None
+
+
+def _store_key(path: Path, key: bytes) -> bytes:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        with open_private(new, is_new=True) as handle:
+            append_line(handle, key.hex().encode("ascii"))
+            os.fsync(handle.fileno())
+        try:
+            os.link(new, path)  # unlike a rename, it never replaces another key
+        except FileExistsError:
+            if existing := read_secret_key(path):
+                return existing
+            new.replace(path)  # the file is damaged, or not ours
+    finally:
+        new.unlink(missing_ok=True)
+    return key

@@ -5,8 +5,11 @@ Nothing here reads the disk; `files.opening` does, without following links.
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from fnmatch import translate
 from functools import lru_cache
+from itertools import groupby
+from threading import Lock
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.text.unicode import BLANK_CHARACTERS
@@ -147,3 +150,238 @@ def _is_ambiguous(part: str) -> bool:
         or any(unicodedata.category(c) in _FORBIDDEN_CATEGORIES for c in part)
         or len(part.encode("utf-8")) > _MAX_PART_BYTES
     )
+
+
+_ANY_FOLDERS = "**/"
+
+_STAR, _FOLDERS = "*", "**/"
+"""The gaps of a pattern: any text; any folders, or none."""
+
+# Of one automaton. The grants of an organisation need some hundred states; where more
+# are needed than this takes, the matches are only slower.
+_MAX_TABLE_BYTES = 1 << 20
+
+# A state with one way out of it, without its positions.
+_STATE_BYTES = 500
+
+# Each with an automaton: those of the settings, and those of the last calls.
+_MAX_COMPILED = 32
+
+# To look for each of them takes less time than the automaton, which few paths reach.
+_MAX_LITERALS = 8
+
+
+def matches_any(path: str, *patterns: str) -> bool:
+    """Match a whole path in any Unicode composition; `**/` is any folders or none.
+
+    >>> [matches_any(path, "**/*.md") for path in ("a.md", "b/c/a.md", "a.txt")]
+    [True, True, False]
+    """
+    return _compile(patterns)(path)
+
+
+def compile_patterns(patterns: Iterable[str]) -> Callable[[str], bool]:
+    fits_any = _Automaton(map(_normalize_nfc, patterns)).fits
+    return lambda path: fits_any(_normalize_nfc(path))
+
+
+def count_wildcards(pattern: str) -> int:
+    """Number of wildcards and character classes in a pattern.
+
+    >>> count_wildcards("**/ui-?/[ab]*")
+    4
+    """
+    parts = _merge_wildcards(_tokenize(_normalize_nfc(pattern)))
+    return sum(not _is_literal(part) for part in parts)
+
+
+_compile = lru_cache(maxsize=_MAX_COMPILED)(compile_patterns)
+
+
+def _normalize_nfc(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+class _State(dict[str, "_State"]):
+    __slots__ = ("_automaton", "accepts", "is_final", "positions")
+
+    def __init__(
+        self,
+        automaton: "_Automaton",
+        positions: int,
+        *,
+        accepts: bool,
+        is_final: bool,
+    ) -> None:
+        super().__init__()
+        self._automaton = automaton
+        self.positions = positions
+        self.accepts = accepts
+        self.is_final = is_final
+        """Whether no further character changes `accepts`."""
+
+    def __missing__(self, character: str) -> "_State":
+        return self._automaton.advance(self, character)
+
+
+class _Automaton:
+    """Lazy DFA of several patterns in composed form.  Thread-safe.
+
+    Rule: matching takes time linear in the path, and memory linear in the patterns.
+
+    Each position in a pattern is a bit of a nondeterministic automaton (Thompson,
+    "Regular
+    Expression Search Algorithm", 1968). Its sets of positions become states of a
+    deterministic one on demand, in a table cleared when full, as in RE2 (Cox, "Regular
+    Expression Matching in the Wild", 2010).
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._lock = Lock()
+        self._states: dict[int, _State] = {}
+        self._transitions = 0
+        # Sets of positions: where a pattern begins and ends, where a gap repeats, and
+        # where one may be left out.
+        self._begin = self._end = self._repeated = self._optional = 0
+        # The positions whose character is any, one certain, or of a class.
+        self._any = 0
+        self._characters: dict[str, int] = {}
+        self._classes: dict[str, int] = {}
+        position, literals = 0, []
+        for pattern in patterns:
+            parts = [*_merge_wildcards(_tokenize(pattern))]
+            position = self._add_pattern(parts, position)
+            literals.append(_longest_literal(parts))
+        is_few = len(literals) <= _MAX_LITERALS and all(literals)
+        self._literals = literals if is_few else [""]
+        self._tests = [
+            (re.compile(translate(pattern_class)).match, positions)
+            for pattern_class, positions in self._classes.items()
+        ]
+        state_bytes = _STATE_BYTES + position // 8
+        self._max_transitions = _MAX_TABLE_BYTES // state_bytes + 1
+        self._start = self._open(self._epsilon_closure(self._begin))
+
+    def fits(self, path: str) -> bool:
+        for literal in self._literals:
+            if literal in path:
+                break
+        else:
+            return False
+        state = self._start
+        for character in path:
+            if state.is_final:
+                break
+            state = state[character]
+        return state.accepts
+
+    def advance(self, state: _State, character: str) -> _State:
+        positions = state.positions
+        consumed = positions & self._find_consuming(character)
+        following = self._epsilon_closure(consumed << 1 | positions & self._repeated)
+        with self._lock:
+            if self._transitions >= self._max_transitions:
+                self._clear_table()
+            self._transitions += 1
+            state[character] = self._open(following)
+            return state[character]
+
+    def _add_pattern(self, parts: Iterable[str], position: int) -> int:
+        self._begin |= 1 << position
+        for part in parts:
+            if part == _STAR:
+                self._repeated |= 1 << position
+                continue
+            if part == _FOLDERS:
+                # Straight on, or through a position that takes all up to a slash.
+                self._optional |= 1 << position
+                position += 1
+                self._repeated |= 1 << position
+                self._take("/", 1 << position)
+            elif part == "?":
+                self._any |= 1 << position
+            elif len(part) > 1:
+                self._classes[part] = self._classes.get(part, 0) | 1 << position
+            else:
+                self._take(part, 1 << position)
+            position += 1
+        self._end |= 1 << position
+        return position + 1
+
+    def _take(self, character: str, position: int) -> None:
+        self._characters[character] = self._characters.get(character, 0) | position
+
+    def _epsilon_closure(self, positions: int) -> int:
+        optional = positions & self._optional
+        return positions | optional << 1 | optional << 2
+
+    def _find_consuming(self, character: str) -> int:
+        found = self._any | self._characters.get(character, 0)
+        for is_of_class, positions in self._tests:
+            if is_of_class(character):
+                found |= positions
+        return found
+
+    def _open(self, positions: int) -> _State:
+        state = self._states.get(positions)
+        if state is None:
+            ends = positions & self._end
+            state = self._states[positions] = _State(
+                self,
+                positions,
+                accepts=ends != 0,
+                is_final=positions == 0 or ends & self._repeated != 0,
+            )
+        return state
+
+    def _clear_table(self) -> None:
+        """Clear the table; running matches continue from their states."""
+        for state in self._states.values():
+            state.clear()  # or only the garbage collector would free them
+        self._states.clear()
+        self._transitions = 0
+        self._start = self._open(self._start.positions)
+
+
+def _tokenize(pattern: str) -> Iterator[str]:
+    position = 0
+    while position < len(pattern):
+        part = pattern[position]
+        if pattern.startswith(_FOLDERS, position):
+            part = _FOLDERS
+        elif part == "[":
+            part = pattern[position : _find_class_end(pattern, position)]
+        yield part
+        position += len(part)
+
+
+def _find_class_end(pattern: str, position: int) -> int:
+    first = position + 1
+    first += pattern.startswith("!", first)
+    # A bracket that stands first is one of the characters.
+    closing = pattern.find("]", first + 1)
+    return closing + 1 or position + 1
+
+
+def _merge_wildcards(parts: Iterable[str]) -> Iterator[str]:
+    """Merge adjacent wildcards: any text includes any folders."""
+    gap = ""
+    for part in parts:
+        if part in {_STAR, _FOLDERS}:
+            gap = part if gap != _STAR else gap
+            continue
+        if gap:
+            yield gap
+        gap = ""
+        yield part
+    if gap:
+        yield gap
+
+
+def _longest_literal(parts: Iterable[str]) -> str:
+    runs = groupby(parts, _is_literal)
+    return max(("".join(run) for is_text, run in runs if is_text), key=len, default="")
+
+
+def _is_literal(part: str) -> bool:
+    return len(part) == 1 and part not in "*?"

@@ -6,22 +6,120 @@ Admitted requests are answered. Others are rejected at once, or after a short wa
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Generic, TypeVar
 
 import anyio
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.config import Http
-from skills_mcp.http.closing import run_until
-from skills_mcp.http.fair_shares import FairShares
+from skills_mcp.http.error_responses import busy_response, draw_retry_seconds, error_response
+from skills_mcp.http.graceful_shutdown import run_until
 from skills_mcp.http.protected_resource import MCP_PATH
-from skills_mcp.http.refusals import busy_response
 from skills_mcp.server.callers import identify_client
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+@dataclass(slots=True)
+class _Holding(Generic[Item]):
+    """Items of one client, least recently used first."""
+
+    unused: dict[Item, None] = field(default_factory=dict)
+    """Never used since they were added."""
+    used: dict[Item, None] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.unused) + len(self.used)
+
+    def __iter__(self) -> Iterator[Item]:
+        yield from self.unused
+        yield from self.used
+
+
+class FairShares(Generic[Item]):
+    """Bounded set of items with owners, in max-min fair shares.
+
+    Clients may use idle capacity. At the limit, the client with the most items loses
+    one to
+    a client with fewer (Bertsekas and Gallager, Data Networks, 6.5.2).
+
+    Args:
+        is_idle: Whether an item can be evicted.
+        evicts_own: Whether the client with the most items evicts its own; otherwise it
+        gets
+            no more.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        is_idle: Callable[[Item], bool] = lambda _: True,
+        *,
+        evicts_own: bool = True,
+    ) -> None:
+        self.capacity = capacity
+        self._is_idle = is_idle
+        self._evicts_own = evicts_own
+        self._holdings: dict[Hashable, _Holding[Item]] = {}
+        self._owners: dict[Item, Hashable] = {}
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self) >= self.capacity
+
+    def add(self, item: Item, client: Hashable) -> None:
+        """Add an item, even beyond the capacity: `evict` makes room first."""
+        self._owners[item] = client
+        self._holdings.setdefault(client, _Holding()).unused[item] = None
+
+    def use(self, item: Item, client: Hashable) -> None:
+        """Mark an item as most recently used; the client becomes its owner."""
+        if item in self._owners:
+            self.remove(item)
+            self._owners[item] = client
+            self._holdings.setdefault(client, _Holding()).used[item] = None
+
+    def remove(self, item: Item) -> None:
+        if item not in self._owners:
+            return
+        client = self._owners.pop(item)
+        holding = self._holdings[client]
+        holding.unused.pop(item, None)
+        holding.used.pop(item, None)
+        if not holding:
+            del self._holdings[client]
+
+    def evict(self, client: Hashable) -> Item | None:
+        """Evict an item of the client with the most: never used ones first, then LRU.
+
+        Returns:
+            The item; None if no other client has more, and none of its own is idle.
+        """
+        own = len(self._holdings.get(client, ()))
+        largest_first = sorted(
+            self._holdings, key=lambda owner: len(self._holdings[owner]), reverse=True
+        )
+        for other in largest_first:
+            if other == client and not self._evicts_own:
+                return None
+            if other != client and len(self._holdings[other]) <= own:
+                continue
+            item = next(filter(self._is_idle, self._holdings[other]), None)
+            if item is not None:
+                self.remove(item)
+                return item
+        return None
+
 
 # Longer than a burst of a thousand calls takes, and shorter than any client waits.
 _MAX_WAIT_SECONDS = 10.0
@@ -273,3 +371,135 @@ def _release_on_response(slot: Slot, send: Send) -> Send:
         await send(message)
 
     return leave
+
+
+# A request that opens a stream has a few headers and names; its body stays in memory.
+_MAX_STREAM_BODY_BYTES = 65_536
+
+_MEMORY_SHARE = 4  # of the memory, one client has at most a quarter
+
+_CLOSE = {"Connection": "close"}
+
+# Too many requests, unavailable, insufficient storage: it may succeed later.
+_RETRYABLE = frozenset({429, 503, 507})
+
+
+class BodyBufferMiddleware:
+    """Middleware that reads the complete body before the request is handled.
+
+    So slow senders do not block others. Each client has a bounded share of the memory
+    for
+    bodies.
+    """
+
+    def __init__(self, app: ASGIApp, *, http: Http) -> None:
+        self._app = app
+        self._http = http
+        self._body_bytes: Counter[Hashable] = Counter()
+        self._total_max_bytes = http.max_concurrent_requests * http.max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        is_small = opens_stream(scope)
+        body = _Body(_MAX_STREAM_BODY_BYTES if is_small else self._http.max_body_bytes)
+        trusted = self._http.trust_proxy_headers
+        client = identify_client(scope, trust_proxy_headers=trusted)
+        try:
+            refusal = await self._read(body, headers, receive, client)
+            if not body.is_abandoned:
+                answer = refusal or self._app
+                replayed = body.replayed_before(receive)
+                await answer(scope, replayed, _with_retry_after(send))
+        finally:
+            self._release_body(body, client)
+
+    async def _read(
+        self, body: "_Body", headers: Headers, receive: Receive, client: Hashable
+    ) -> Response | None:
+        """Read the complete body; a response if it is rejected."""
+        declared = headers.get("content-length", "")
+        if declared.isdecimal() and int(declared[:20]) > body.max_bytes:
+            return _too_large(body.max_bytes)
+        with anyio.move_on_after(self._http.request_timeout_seconds) as timeout:
+            while not body.is_complete:
+                self._body_bytes[client] += body.add(await receive())
+                if body.is_abandoned:
+                    return None
+                if len(body.content) > body.max_bytes:
+                    return _too_large(body.max_bytes)
+                if self._is_out_of_memory(client):
+                    return busy_response()
+        return _too_slow() if timeout.cancelled_caught else None
+
+    def _is_out_of_memory(self, client: Hashable) -> bool:
+        share = max(self._total_max_bytes // _MEMORY_SHARE, self._http.max_body_bytes)
+        return self._body_bytes[client] > share or self._body_bytes.total() > self._total_max_bytes
+
+    def _release_body(self, body: "_Body", client: Hashable) -> None:
+        self._body_bytes[client] -= len(body.content)
+        if not self._body_bytes[client]:
+            del self._body_bytes[client]
+
+
+@dataclass(slots=True)
+class _Body:
+    """Partially received body."""
+
+    max_bytes: int
+    content: bytes = b""
+    is_complete: bool = False
+    is_abandoned: bool = False
+
+    def add(self, message: Message) -> int:
+        if message["type"] != "http.request":
+            self.is_abandoned = True
+            return 0
+        chunk = message.get("body", b"")
+        # Most bodies come as one part, which is not copied.
+        self.content = self.content + chunk if self.content else chunk
+        self.is_complete = not message.get("more_body", False)
+        return len(chunk)
+
+    def replayed_before(self, receive: Receive) -> Receive:
+        is_read = False
+
+        async def replay() -> Message:
+            nonlocal is_read
+            if is_read:
+                return await receive()
+            is_read = True
+            return {"type": "http.request", "body": self.content, "more_body": False}
+
+        return replay
+
+
+def _with_retry_after(send: Send) -> Send:
+    """Add `Retry-After` to retryable errors."""
+
+    async def complete(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] in _RETRYABLE:
+            headers = MutableHeaders(raw=message["headers"])
+            headers.setdefault("Retry-After", str(draw_retry_seconds()))
+        await send(message)
+
+    return complete
+
+
+def _too_large(max_bytes: int) -> Response:
+    return error_response(
+        413,
+        "REQUEST_TOO_LARGE",
+        f"The request is larger than {max_bytes:,} bytes. Send a shorter one.",
+    )
+
+
+def _too_slow() -> Response:
+    return error_response(
+        408,
+        "REQUEST_TOO_SLOW",
+        "The request did not arrive in time. Send it again.",
+        _CLOSE,  # its rest may still come
+    )

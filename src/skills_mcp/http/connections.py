@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skills_mcp.config import Http
-from skills_mcp.http.fair_shares import FairShares
-from skills_mcp.http.refusals import error_response
+from skills_mcp.http.admission import FairShares
+from skills_mcp.http.error_responses import error_response
 from skills_mcp.server.callers import derive_network, identify_client
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
-from skills_mcp.http.refusals import error_response
-from skills_mcp.skills.principal import SCOPES
+from skills_mcp.http.error_responses import error_response
+from skills_mcp.skills.access import SCOPES
 
 MCP_PATH = "/mcp"
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from skills_mcp.config.loopback import is_loopback
+from skills_mcp.config.values import is_loopback
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for it
     import httpx

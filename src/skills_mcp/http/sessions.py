@@ -15,9 +15,9 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skills_mcp.http.fair_shares import FairShares
+from skills_mcp.http.admission import FairShares
+from skills_mcp.http.error_responses import error_response
 from skills_mcp.http.protected_resource import MCP_PATH
-from skills_mcp.http.refusals import error_response
 from skills_mcp.server.callers import identify_client
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ Rule: higher layers import from here, not from `content`, `snapshots` or `script
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from skills_mcp.content.push import Push
+from skills_mcp.content.git.remote import Push
 from skills_mcp.content.source import Hold, Mode, SourceState
 from skills_mcp.library.answers import (
     FoundFiles,
@@ -28,11 +28,10 @@ from skills_mcp.library.skill_library import (
     MAX_LISTED_FILES,
     SkillLibrary,
 )
-from skills_mcp.snapshots.changes import Refreshed, SkillChanges
-from skills_mcp.snapshots.snapshot import Snapshot
+from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapshot
 
 if TYPE_CHECKING:
-    from skills_mcp.library.edited_copy import (
+    from skills_mcp.library.source_edits import (
         EditableText,
         SkillSource,
         UneditableError,
@@ -45,14 +44,14 @@ if TYPE_CHECKING:
 _LATE = {
     "Choice": "scripts.sandbox",
     "CommandRequest": "scripts.policy",
-    "EditableText": "library.edited_copy",
-    "WorkingCopy": "library.edited_copy",
+    "EditableText": "library.source_edits",
+    "WorkingCopy": "library.source_edits",
     "EntryRequest": "scripts.policy",
     "SandboxName": "scripts.execution",
     "ScriptRequest": "scripts.policy",
     "ScriptResult": "scripts.execution",
-    "SkillSource": "library.edited_copy",
-    "UneditableError": "library.edited_copy",
+    "SkillSource": "library.source_edits",
+    "UneditableError": "library.source_edits",
 }
 """Names imported on first use, by module: the first answer needs none."""
 

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 from skills_mcp.content.source import Content, ContentPart, ContentSource, SourceState
 from skills_mcp.errors import SkillsError
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.skills.assets import FileContent, FilePart
-from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import (
     Inherited,
     compose,
@@ -27,12 +25,14 @@ from skills_mcp.skills.inheritance import (
     inherited_scripts,
 )
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
+from skills_mcp.skills.skill_files import FileContent, FilePart
+from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.text.redaction import redact
 from skills_mcp.text.rendering import render_time, truncate_text
 
 if TYPE_CHECKING:
     from skills_mcp.scripts.execution import ScriptResult
-    from skills_mcp.skills.examples import LoadedExamples
+    from skills_mcp.skills.skill_examples import LoadedExamples
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from skills_mcp.config.sections import Visibility
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import derive_commit_url, derive_page_url
+from skills_mcp.content.git.repository import PastCommit
 from skills_mcp.content.source import Content, ContentPart
-from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.library.answers import derive_file_provenance
+from skills_mcp.errors import FileTooLargeError, InvalidArgumentsError, MissingFileError, SyncError
+from skills_mcp.files.opening import open_inside
+from skills_mcp.library.answers import (
+    Provenance,
+    compose_instructions,
+    derive_digest,
+    derive_file_provenance,
+    derive_provenance,
+    find_source,
+)
 from skills_mcp.routing.search import search_skills
-from skills_mcp.skills.homes import SkillRoot
+from skills_mcp.skills.inheritance import compose, escape_headers, find_owners
 from skills_mcp.skills.model import Scope, Skill, SkillPath
-from skills_mcp.skills.package import is_skill_md
-from skills_mcp.skills.scoping import NO_FILTER
-from skills_mcp.snapshots.snapshot import Snapshot
+from skills_mcp.skills.skill_index import NO_FILTER, SkillPatterns
+from skills_mcp.skills.skill_parser import is_skill_md
+from skills_mcp.skills.source_layout import SkillRoot
+from skills_mcp.snapshots.skill_snapshot import Snapshot
 
 SkillFormat = Literal["package", "rule"]
 
@@ -292,3 +305,177 @@ def _decode_cursor(cursor: str) -> tuple[str, str, int | str]:
             raise InvalidArgumentsError(
                 "cursor: is none that was given. Leave it out to begin anew."
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSection:
+    path: SkillPath
+    file: str
+    commit: str | None
+    body: str = field(repr=False)
+    """The agent's text, without the section header."""
+    is_own: bool
+    page_url: str = ""
+    """Page at the forge; empty if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewFile:
+    file: str
+    size_bytes: int
+    owner: SkillPath
+    """The skill itself or an ancestor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillPreview:
+    skill: Skill
+    format: SkillFormat
+    sections: tuple[TextSection, ...]
+    """From the most general rule to the skill's own text."""
+    text: str = field(repr=False)
+    """Equal to `load_skill`: without a header if nothing is inherited."""
+    guidance: str = field(repr=False)
+    """Equal to `get_skill`."""
+    files: tuple[PreviewFile, ...]
+    digest: str
+    provenance: Provenance
+    copies: tuple[SkillPath, ...]
+    audience: tuple[Mapping[str, Sequence[str]], ...] | None
+    """Required claims of each matching grant; None without grants."""
+
+
+def compose_preview(snapshot: Snapshot, skill: Skill) -> SkillPreview:
+    index, content = snapshot.index, snapshot.content
+    chain = index.lineage(skill) if skill.inherit else (skill,)
+    owners = find_owners(index, skill)
+    return SkillPreview(
+        skill=skill,
+        format=derive_skill_format(skill.file),
+        sections=tuple(_render_section(snapshot, member, skill) for member in chain),
+        text=compose_instructions(index, skill),
+        guidance=compose(index, skill),
+        files=tuple(
+            PreviewFile(file, owner.files[file].size_bytes, owner.path)
+            for file, owner in sorted(owners.items())
+        ),
+        digest=derive_digest(index, skill),
+        provenance=derive_provenance(content, index, skill),
+        copies=index.other_places(skill.path),
+        audience=_find_audience(snapshot, skill),
+    )
+
+
+def _find_audience(
+    snapshot: Snapshot, skill: Skill
+) -> tuple[Mapping[str, Sequence[str]], ...] | None:
+    grants = snapshot.config.access
+    if not grants:
+        return None
+    fitting = (
+        grant
+        for grant in grants
+        if SkillPatterns(grant.allow).fit(skill) and not SkillPatterns(grant.deny).fit(skill)
+    )
+    return tuple(grant.when for grant in fitting)
+
+
+def _render_section(snapshot: Snapshot, member: Skill, skill: Skill) -> TextSection:
+    provenance = derive_file_provenance(snapshot.content, member)
+    return TextSection(
+        path=member.path,
+        file=provenance.path,
+        commit=provenance.commit,
+        body=escape_headers(member.body),
+        is_own=member.path == skill.path,
+        page_url=_derive_page_url(snapshot, member, provenance),
+    )
+
+
+def _derive_page_url(snapshot: Snapshot, skill: Skill, provenance: Provenance) -> str:
+    source = find_source(snapshot.content, skill)
+    if provenance.commit is None or not isinstance(source, RemoteBranch):
+        return ""
+    forges = snapshot.config.web.forges
+    return derive_page_url(source.url, provenance.commit, provenance.path, forges)
+
+
+def read_markdown(skill: Skill, *, max_bytes: int) -> str:
+    """Read the Markdown file of a skill as written.  Blocking.
+
+    Raises:
+        MissingFileError: It has been deleted.
+        FileTooLargeError: It exceeds `max_bytes`.
+    """
+    if skill.root is None or skill.location is None:
+        raise MissingFileError(f"{skill.file} is not there any more")
+    parts = skill.location.relative_to(skill.root).parts
+    with open_inside(skill.root, parts) as handle:
+        data = handle.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise FileTooLargeError(f"{skill.file} has more than {max_bytes:,} bytes")
+    return data.decode("utf-8", "replace")
+
+
+_MAX_FILES = 500  # of a skill: each is an argument of Git
+
+
+@dataclass(frozen=True, slots=True)
+class SkillChange:
+    """Commit changing a skill or an inherited rule."""
+
+    past: PastCommit
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkillHistory:
+    changes: tuple[SkillChange, ...] = ()
+    searched_commits: int = 0
+    reason: str = ""
+
+
+def read_history(snapshot: Snapshot, skill: Skill, *, sees_everything: bool) -> SkillHistory:
+    """Commits changing the composed text or files of a skill.  Blocking.
+
+    An older version may have had a name or path hidden by the operator: so this
+    requires
+    access to every skill.
+    """
+    if not sees_everything or snapshot.config.visibility != Visibility():
+        return SkillHistory(
+            reason="The history is shown where no skill is hidden: an older version "
+            "may have had a name by which it was."
+        )
+    limit = snapshot.config.web.history
+    source = find_source(snapshot.content, skill)
+    commit = derive_file_provenance(snapshot.content, skill).commit
+    if not isinstance(source, RemoteBranch) or commit is None:
+        reason = "This skill lies in a folder. Git keeps a history; a folder has none."
+        return SkillHistory(reason=reason)
+    if not limit:
+        return SkillHistory(reason="The operator has switched it off (web.history: 0).")
+    try:
+        found = source.read_history(commit, _find_files(snapshot, skill, source), limit)
+    except SyncError as error:
+        reason = f"There is no history now: {error}"
+        return SkillHistory(searched_commits=limit, reason=reason)
+    forges = snapshot.config.web.forges
+    return SkillHistory(
+        tuple(
+            SkillChange(past, derive_commit_url(source.url, past.commit, forges)) for past in found
+        ),
+        limit,
+    )
+
+
+def _find_files(snapshot: Snapshot, skill: Skill, source: RemoteBranch) -> tuple[str, ...]:
+    content, index = snapshot.content, snapshot.index
+    chain = index.lineage(skill) if skill.inherit else (skill,)
+    rules = [
+        derive_file_provenance(content, member).path
+        for member in chain
+        if find_source(content, member) is source
+    ]
+    own = [derive_file_provenance(content, skill, file).path for file in skill.files]
+    return tuple(dict.fromkeys([*rules, *own]))[:_MAX_FILES]

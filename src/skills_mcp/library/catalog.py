@@ -16,8 +16,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from skills_mcp.config import Catalog as Limits
 from skills_mcp.errors import SkillsError
-from skills_mcp.skills.index import INDEX, ROOT, SCOPES, SkillIndex
 from skills_mcp.skills.model import Scope, Skill
+from skills_mcp.skills.skill_index import INDEX, ROOT, SCOPES, SkillIndex
 from skills_mcp.text.unicode import HIDING_CHARACTERS
 
 CatalogStyle = Literal["skills_context", "available_skills", "lines"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.skills.tree import (
+from skills_mcp.skills.tree_node import (
     TreeNode,
     find_node,
     find_node_names,

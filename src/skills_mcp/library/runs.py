@@ -26,17 +26,17 @@ from skills_mcp.scripts.policy import (
     require_allowed_command,
     require_commands_enabled,
 )
-from skills_mcp.scripts.preparation import (
+from skills_mcp.scripts.prepared_runs import (
     PreparedRun,
+    ScriptEnvironment,
     permit_script,
     prepare_command_run,
     prepare_script_run,
 )
 from skills_mcp.scripts.sandbox import Choice
-from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.model import Skill
-from skills_mcp.snapshots.snapshot import Snapshot
+from skills_mcp.snapshots.skill_snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,9 @@ from weakref import WeakKeyDictionary
 
 from skills_mcp.config import Config
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Push
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.progress import Progress
-from skills_mcp.content.push import Push
-from skills_mcp.content.source import ContentSource, Mount, SourceState
+from skills_mcp.content.source import ContentSource, Mount, Progress, SourceState
 from skills_mcp.errors import (
     ConfigError,
     InvalidArgumentsError,
@@ -56,9 +55,11 @@ from skills_mcp.routing.decision import (
 )
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import SearchResult, search_skills
-from skills_mcp.routing.tokens import tokenize
+from skills_mcp.routing.tokenizer import tokenize
 from skills_mcp.skills.access import EVERYTHING, Access
-from skills_mcp.skills.assets import (
+from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
+from skills_mcp.skills.model import Asset, Level, Scope, Skill, SkillPath
+from skills_mcp.skills.skill_files import (
     FileContent,
     FilePart,
     LineRange,
@@ -67,37 +68,35 @@ from skills_mcp.skills.assets import (
     read_line_range,
     read_skill_file,
 )
-from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
-from skills_mcp.skills.model import Asset, Level, Scope, Skill, SkillPath
-from skills_mcp.skills.scoping import NO_FILTER, SkillFilter
-from skills_mcp.skills.tree import TreeNode, find_node
-from skills_mcp.snapshots.changes import Refreshed, SkillChanges, derive_changes
+from skills_mcp.skills.skill_index import NO_FILTER, SkillFilter, SkillIndex
+from skills_mcp.skills.tree_node import TreeNode, find_node
 from skills_mcp.snapshots.current import CurrentSnapshot
-from skills_mcp.snapshots.snapshot import Snapshot
+from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapshot, derive_changes
 from skills_mcp.text.rendering import join_names
 
 if TYPE_CHECKING:  # imported when they are used, after the first answer
-    from skills_mcp.library.browsing import BrowsedPage, BrowseRequest, FacetIndex
+    from skills_mcp.library.browsing import (
+        BrowsedPage,
+        BrowseRequest,
+        FacetIndex,
+        SkillHistory,
+        SkillPreview,
+    )
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
-    from skills_mcp.library.content_problems import ProblemPage
-    from skills_mcp.library.edited_copy import WorkingCopy
-    from skills_mcp.library.preview import SkillPreview
-    from skills_mcp.library.published_skills import PublishedNames, PublishedSkills
     from skills_mcp.library.runs import Runs
-    from skills_mcp.library.skill_folder import SkillFolder
-    from skills_mcp.library.skill_history import SkillHistory
-    from skills_mcp.library.skill_target import (
+    from skills_mcp.library.skill_folder import PublishedNames, PublishedSkills, SkillFolder
+    from skills_mcp.library.source_edits import (
         SkillReview,
         SkillSuggestion,
         SkillTarget,
+        WorkingCopy,
     )
-    from skills_mcp.library.source_check import SourceCheck
-    from skills_mcp.routing.explanation import Explanation
+    from skills_mcp.library.source_health import ProblemPage, SourceCheck
+    from skills_mcp.routing.answer_explanation import Explanation
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
-    from skills_mcp.skills.examples import Example
-    from skills_mcp.skills.visibility import SkillRow
+    from skills_mcp.skills.skill_examples import Example
+    from skills_mcp.skills.skill_index import SkillRow
 
 logger = logging.getLogger(__name__)
 
@@ -210,7 +209,7 @@ class SkillLibrary:
 
         None for a limited caller: they name files. Blocking.
         """
-        from skills_mcp.library.content_problems import filter_problems
+        from skills_mcp.library.source_health import filter_problems
 
         mounted = [(state.mount, state.name) for state in self.states()]
         may_see = self._access.is_unlimited and self.is_ready
@@ -226,7 +225,7 @@ class SkillLibrary:
         return self._current.stored_states()
 
     def check_sources(self) -> "tuple[SourceCheck, ...]":
-        from skills_mcp.library.source_check import check_source
+        from skills_mcp.library.source_health import check_source
 
         is_offline = self.config.sync.offline
         mounts = self._mounts.mounts
@@ -234,7 +233,7 @@ class SkillLibrary:
 
     @contextmanager
     def edited_copy(self) -> "Iterator[WorkingCopy]":
-        from skills_mcp.library.edited_copy import WorkingCopy
+        from skills_mcp.library.source_edits import WorkingCopy
 
         with TemporaryDirectory(prefix="skills-mcp-") as folder:
             take = self._current.take_unserved
@@ -295,7 +294,7 @@ class SkillLibrary:
         Raises:
             ConfigError: There is no such source, or `upload.mode` does not fit it.
         """
-        from skills_mcp.library.skill_target import require_upload_target
+        from skills_mcp.library.source_edits import require_upload_target
 
         require_upload_target(self._find_mount(mount), self.config.upload.mode)
 
@@ -306,7 +305,7 @@ class SkillLibrary:
             ConfigError: There is no such source.
             SyncError: It is a repository, not yet fetched.
         """
-        from skills_mcp.library.skill_target import find_skill_target
+        from skills_mcp.library.source_edits import find_skill_target
 
         return find_skill_target(self._find_mount(mount))
 
@@ -318,7 +317,7 @@ class SkillLibrary:
             remedy.
         """
         from skills_mcp.content.git.proposal import FolderChange
-        from skills_mcp.library.skill_target import SkillReview
+        from skills_mcp.library.source_edits import SkillReview
 
         if target.repository is None:
             raise ValueError(f"{target.folder} belongs to no repository")
@@ -653,7 +652,7 @@ class SkillLibrary:
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
         """
-        from skills_mcp.library.preview import compose_preview
+        from skills_mcp.library.browsing import compose_preview
 
         snapshot = self.snapshot
         return compose_preview(snapshot, snapshot.index.resolve(name))
@@ -664,7 +663,7 @@ class SkillLibrary:
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
         """
-        from skills_mcp.library.skill_history import read_history
+        from skills_mcp.library.browsing import read_history
 
         snapshot = self.snapshot
         skill = snapshot.index.resolve(name)
@@ -677,7 +676,7 @@ class SkillLibrary:
             SkillsError: No, several or a hidden skill; see the subclass.
             FileError: The file is gone or too large; see the subclass.
         """
-        from skills_mcp.library.preview import read_markdown
+        from skills_mcp.library.browsing import read_markdown
 
         snapshot = self.snapshot
         limit = snapshot.config.assets.max_size_bytes
@@ -765,7 +764,7 @@ class SkillLibrary:
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
         """
-        from skills_mcp.skills.examples import (
+        from skills_mcp.skills.skill_examples import (
             LoadedExamples,
             examples_from_tasks,
             rank_examples,
@@ -982,7 +981,7 @@ class SkillLibrary:
         return loaded
 
     def _publish_snapshot(self, snapshot: Snapshot) -> "PublishedSkills":
-        from skills_mcp.library.published_skills import PublishedNames, PublishedSkills
+        from skills_mcp.library.skill_folder import PublishedNames, PublishedSkills
 
         known = self._names.get(snapshot.index)
         if known is None:
@@ -1006,7 +1005,7 @@ class SkillLibrary:
 def _explain(
     snapshot: Snapshot, context: str, skill_path: str | None, scoping: SkillFilter
 ) -> "Explanation":
-    from skills_mcp.routing.explanation import explain_decision
+    from skills_mcp.routing.answer_explanation import explain_decision
 
     explained = snapshot.index.require(skill_path) if skill_path else None
     return explain_decision(

@@ -13,8 +13,8 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-from skills_mcp.routing.tokens import fold
-from skills_mcp.routing.words import split_raw_token, split_raw_tokens, stem
+from skills_mcp.routing.analyzer import split_raw_token, split_raw_tokens, stem
+from skills_mcp.routing.tokenizer import fold
 
 Relation: TypeAlias = Literal["same", "near", "leads"]
 StemPhrase: TypeAlias = tuple[str, ...]

@@ -6,12 +6,11 @@ from fractions import Fraction
 from heapq import nsmallest
 from typing import Literal
 
-from skills_mcp.routing.decision import to_exact_fraction
-from skills_mcp.routing.excerpt import select_relevant_part
+from skills_mcp.routing.decision import select_relevant_part, to_exact_fraction
 from skills_mcp.routing.matcher import Candidate, Mask, Matcher
-from skills_mcp.routing.names import NameIndex, normalize_name, strip_mention
-from skills_mcp.skills.index import SCOPES
+from skills_mcp.routing.name_index import NameIndex, normalize_name, strip_mention
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.skill_index import SCOPES
 
 Reason = Literal["exact_path", "exact_name", "prefix", "token_overlap"]
 """Why a hit ranks here, in order of precedence."""

@@ -30,7 +30,7 @@ from skills_mcp.errors import (
 )
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from skills_mcp.scripts.execution import PreparedCommand, ScriptResult
-from skills_mcp.scripts.sandbox.programs import require_executable
+from skills_mcp.scripts.sandbox import require_executable
 
 _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 

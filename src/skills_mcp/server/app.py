@@ -4,11 +4,13 @@ Tool descriptions and instructions cost context in each session: the description
 below 6 KB together, the instructions below 2 KB.
 """
 
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import anyio
@@ -22,24 +24,24 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
     InputRequiredResult,
     ListToolsResult,
     PaginatedRequestParams,
     PromptsCapability,
     ServerCapabilities,
 )
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from skills_mcp.about import __version__
+from skills_mcp.about import NOTHING_TO_SERVE, __version__
 from skills_mcp.config import Config
-from skills_mcp.errors import NotConfirmedError
+from skills_mcp.config.values import ConfirmDemand
+from skills_mcp.errors import ConfigError, NotConfirmedError
 from skills_mcp.library import SkillLibrary
-from skills_mcp.server.arguments import NOT_AN_OBJECT, parse_arguments
-from skills_mcp.server.callers import caller_of
-from skills_mcp.server.completion import PathCompletion
-from skills_mcp.server.core_tools import CORE_TOOLS
-from skills_mcp.server.known_clients import derive_rules, use_reply_rules
-from skills_mcp.server.notices import ListChangeNotifier
-from skills_mcp.server.refresh_limit import RefreshRateLimit, derive_bucket
+from skills_mcp.server.callers import RefreshRateLimit, caller_of, derive_bucket
+from skills_mcp.server.notifications import ListChangeNotifier
 from skills_mcp.server.replies import (
     Reply,
     error_reply,
@@ -48,11 +50,16 @@ from skills_mcp.server.replies import (
     with_available_tools,
     with_core_skills,
 )
-from skills_mcp.server.reply_blocks import render_tool_result
-from skills_mcp.server.resources import Resources
-from skills_mcp.server.skill_prompt import SkillPrompt
-from skills_mcp.server.skills_extension import SkillsExtension
-from skills_mcp.server.toolspec import ToolSpec
+from skills_mcp.server.reply_rendering import (
+    ReplyRules,
+    derive_rules,
+    render_tool_result,
+    use_reply_rules,
+)
+from skills_mcp.server.resources import Resources, SkillsExtension
+from skills_mcp.server.skill_prompt import PathCompletion, SkillPrompt
+from skills_mcp.server.tools import CORE_TOOLS, NOT_AN_OBJECT, ToolSpec, parse_arguments
+from skills_mcp.text.rendering import abbreviate_value
 
 _Context = ServerRequestContext[Any, Any]
 
@@ -241,7 +248,6 @@ class _Tools:
         demand = library.config.scripts.confirm
         if not spec.runs_code or demand == "never":
             return None
-        from skills_mcp.server.confirmation import confirm_run
 
         return await confirm_run(context, params, demand)
 
@@ -478,3 +484,104 @@ def _core_skills_sentence(paths: Sequence[str], tool: str, max_bytes: int) -> st
         if len(text.encode()) <= max_bytes:
             return text
     return ""
+
+
+_KEY = "run"
+
+_NO_FIELDS = {"type": "object", "properties": {}}
+"""Accept or decline is the whole answer."""
+
+_MAX_VALUE_CHARACTERS = 2_000  # characters of a value that are shown
+
+_CANNOT_ASK = (
+    "scripts.confirm is always, and this client cannot ask its user. Use a client that "
+    "supports elicitation; the operator can set scripts.confirm to if_possible."
+)
+_NOT_ALLOWED = "The user did not allow this run. Ask the user how to go on."
+
+
+async def confirm_run(
+    ctx: _Context, params: CallToolRequestParams, demand: ConfirmDemand
+) -> InputRequiredResult | None:
+    """Question still to be answered; None: the program may run.
+
+    Since 2026-07-28 the question is the result of the call, and the client repeats the
+    call
+    with the answer. Earlier clients receive an elicitation request.
+
+    Raises:
+        NotConfirmedError: The user declined, or cannot be asked.
+    """
+    if demand == "never":
+        return None
+    if not _supports_elicitation(ctx):
+        if demand == "always":
+            raise NotConfirmedError(_CANNOT_ASK)
+        return None
+    form = ElicitRequestFormParams(message=_compose_question(params), requested_schema=_NO_FIELDS)
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        # An answer counts for the run that it was asked for.
+        state = _derive_state(params)
+        answer = (params.input_responses or {}).get(_KEY)
+        if not isinstance(answer, ElicitResult) or params.request_state != state:
+            question = ElicitRequest(params=form)
+            return InputRequiredResult(input_requests={_KEY: question}, request_state=state)
+    else:
+        answer = await ctx.session.elicit_form(form.message, form.requested_schema, ctx.request_id)
+    if answer.action != "accept":
+        raise NotConfirmedError(_NOT_ALLOWED)
+    return None
+
+
+def _supports_elicitation(ctx: _Context) -> bool:
+    capabilities = ctx.session.client_capabilities
+    if capabilities is None or capabilities.elicitation is None:
+        return False
+    # A client that names no mode has the one that there was first.
+    return capabilities.elicitation.form is not None or capabilities.elicitation.url is None
+
+
+def _compose_question(params: CallToolRequestParams) -> str:
+    arguments = params.arguments or {}
+    lines = [f"Run this on your machine? ({params.name})"]
+    for name, value in arguments.items():
+        text = json.dumps(value, ensure_ascii=False)
+        cut = f"{text[:_MAX_VALUE_CHARACTERS]} … ({len(text):,} characters)"
+        lines.append(
+            f"{abbreviate_value(name)}: {text if len(text) <= _MAX_VALUE_CHARACTERS else cut}"
+        )
+    return "\n".join(lines)
+
+
+def _derive_state(params: CallToolRequestParams) -> str:
+    call = json.dumps([params.name, params.arguments], sort_keys=True)
+    return sha256(call.encode()).hexdigest()
+
+
+_PLAIN_RULES = ReplyRules("json", 10_000)
+
+_RESTART_HINT = "Then restart this MCP server in your agent, or the agent."
+
+
+def create_unconfigured_server(error: ConfigError) -> Server[Any]:
+    """Create a server that answers each call with a configuration error.
+
+    Hosts show no reason for a server that exits, so this one stays until its client
+    leaves.
+    """
+    config_error = ConfigError(f"{error} {_RESTART_HINT}")
+
+    async def list_tools(_context: _Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=[spec.advertise() for spec in CORE_TOOLS])
+
+    async def call_tool(_context: _Context, _: CallToolRequestParams) -> CallToolResult:
+        return render_tool_result(error_reply(config_error), _PLAIN_RULES)
+
+    return Server(
+        "skills-mcp",
+        version=__version__,
+        title="Skills of this organisation",
+        instructions=f"{NOTHING_TO_SERVE}; tell the user why. {config_error}",
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )

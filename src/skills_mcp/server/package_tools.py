@@ -21,16 +21,6 @@ from skills_mcp.library import (
     sha256_of,
 )
 from skills_mcp.routing.search import Hit, SearchResult
-from skills_mcp.server.arguments import (
-    FindSkillFiles,
-    LoadSkill,
-    LoadSkillExamples,
-    ReadSkillFile,
-    RunSkillCommand,
-    RunSkillEntry,
-    SearchSkills,
-)
-from skills_mcp.server.known_clients import current_rules
 from skills_mcp.server.replies import (
     INVENTORY_LISTS,
     Reply,
@@ -39,15 +29,23 @@ from skills_mcp.server.replies import (
     render_provenance,
     unchanged_text,
 )
-from skills_mcp.server.toolspec import (
+from skills_mcp.server.reply_rendering import current_rules
+from skills_mcp.server.tools import (
     LARGE_RESULT,
     ONLY_READS,
     RUNS_ANYTHING,
+    FindSkillFiles,
+    LoadSkill,
+    LoadSkillExamples,
+    ReadSkillFile,
+    RunSkillCommand,
+    RunSkillEntry,
+    SearchSkills,
     ToolSpec,
 )
-from skills_mcp.skills.assets import LineRange
-from skills_mcp.skills.examples import FittingExample
-from skills_mcp.skills.scoping import SkillFilter
+from skills_mcp.skills.skill_examples import FittingExample
+from skills_mcp.skills.skill_files import LineRange
+from skills_mcp.skills.skill_index import SkillFilter
 
 _DEFAULT_LINES = 200  # 003
 _DEFAULT_EXAMPLES = 3  # 003

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,12 +41,44 @@ from skills_mcp.library import (
 from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.server.offered_names import replace_unavailable_tools
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
 from skills_mcp.text.rendering import abbreviate_value, render_time, truncate_text
 
 if TYPE_CHECKING:
-    from skills_mcp.routing.explanation import Explanation
+    from skills_mcp.routing.answer_explanation import Explanation
+
+
+# Where a tool is not offered, the one that comes nearest is named.
+_EQUIVALENTS = {
+    "list_skills": "search_skills",
+    "search_skills": "list_skills",
+    "get_skill": "load_skill",
+    "load_skill": "get_skill",
+    "get_asset": "read_skill_file",
+    "read_skill_file": "get_asset",
+    "find_skill_files": "get_skill",
+}
+
+_NAME = re.compile(r"\b(?:" + "|".join(_EQUIVALENTS) + r")\b")
+_REPETITION = re.compile(r"\b(\w+) or \1\b")
+
+
+def replace_unavailable_tools(message: str, available: Collection[str]) -> str:
+    """Replace names of unavailable tools by their nearest equivalent.
+
+    Lower layers name one tool per operation, regardless of tool sets and caller.
+
+    >>> replace_unavailable_tools("list_skills or search_skills shows all.",
+    {"list_skills"})
+    'list_skills shows all.'
+    """
+
+    def name(found: re.Match[str]) -> str:
+        tool = found[0]
+        return tool if tool in available else _EQUIVALENTS[tool]
+
+    return _REPETITION.sub(r"\1", _NAME.sub(name, message))
+
 
 MAX_LISTED_CHANGES = 50
 """Maximum length of each list in a refresh; a first sync may bring thousands."""
@@ -170,7 +203,7 @@ def match(found: Match) -> Reply:
 
 
 def with_explanation(reply: Reply, explanation: "Explanation") -> Reply:
-    from skills_mcp.routing.explanation import render_explanation
+    from skills_mcp.routing.answer_explanation import render_explanation
 
     data = {**reply.data, "explanation": render_explanation(explanation)}
     return replace(reply, data=data)

@@ -5,15 +5,16 @@ narrow the result, never widen it.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.files.patterns import count_wildcards
-from skills_mcp.skills.visibility import SkillPatterns, SkillRow, normalize_pattern
+from skills_mcp.files.paths import count_wildcards
+from skills_mcp.skills.skill_index import SkillPatterns, SkillRow, normalize_pattern
 
 MAX_SCOPE_PATTERNS = 32
 """Per request; headers are short, and each pattern is tried on every skill."""
@@ -234,3 +235,48 @@ def _find(claims: Mapping[str, Any], name: str) -> object:
 @lru_cache(maxsize=_MAX_COMPILED)
 def _compile(patterns: tuple[str, ...]) -> SkillPatterns:
     return SkillPatterns(patterns)
+
+
+READ = "skills:read"
+REFRESH = "skills:refresh"
+FEEDBACK = "skills:feedback"
+REPORT = "skills:report"
+EVENTS = "skills:events"
+UPLOAD = "skills:upload"
+
+SCOPES = (READ, REFRESH, FEEDBACK, REPORT, EVENTS, UPLOAD)
+
+MAX_NAME_CHARACTERS = 255
+"""Limit of `sub` (OpenID Connect Core 1.0, section 2)."""
+
+# Control characters and line ends forge lines of a log; surrogates cannot be encoded.
+_UNFIT_FOR_A_NAME = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+PRINCIPAL_KEY = "skills_mcp.principal"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Authenticated or anonymous caller, with scopes and access."""
+
+    subject: str
+    """Claim `sub`; empty without sign-in."""
+    issuer: str
+    scopes: frozenset[str]
+    access: Access
+
+    def may(self, scope: str) -> bool:
+        return scope in self.scopes
+
+
+OPERATOR = Principal("", "", frozenset(SCOPES) - {EVENTS, UPLOAD}, EVERYTHING)
+"""Caller on standard input: the person who started the server."""
+
+
+def is_display_name(value: object) -> TypeGuard[str]:
+    """Whether a claim is usable as the name of a person or program."""
+    return (
+        isinstance(value, str)
+        and 0 < len(value.strip()) <= len(value) <= MAX_NAME_CHARACTERS
+        and not _UNFIT_FOR_A_NAME.search(value)
+    )

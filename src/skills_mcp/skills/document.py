@@ -17,9 +17,8 @@ from functools import cache
 from textwrap import dedent
 from typing import Any
 
-from skills_mcp.skills.assets import LFS_HINT, is_lfs_pointer
 from skills_mcp.skills.model import ProblemList
-from skills_mcp.text.hidden_text import strip_hidden
+from skills_mcp.skills.skill_files import LFS_HINT, is_lfs_pointer
 from skills_mcp.text.rendering import abbreviate_value
 from skills_mcp.text.safe_yaml import (
     MAX_YAML_CHARACTERS,
@@ -27,6 +26,7 @@ from skills_mcp.text.safe_yaml import (
     YamlError,
     parse_yaml_strings,
 )
+from skills_mcp.text.unicode import strip_hidden
 
 # What steers a terminal.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

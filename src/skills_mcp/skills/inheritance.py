@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 from unicodedata import category
 
 from skills_mcp.files.paths import find_composed_name
-from skills_mcp.skills.index import INDEX, ROOT, SkillIndex
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath, escape_unprintable
+from skills_mcp.skills.skill_index import INDEX, ROOT, SkillIndex
 from skills_mcp.text.unicode import BLANK_CHARACTERS, normalize_unicode
 
 InheritableEntry = TypeVar("InheritableEntry", Asset, Script)

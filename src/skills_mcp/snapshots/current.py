@@ -33,30 +33,28 @@ from skills_mcp.errors import (
 )
 from skills_mcp.processes.memory import trim_heap
 from skills_mcp.skills.access import EVERYTHING, Access
-from skills_mcp.skills.file_tree import FolderTree
-from skills_mcp.skills.walk import SourceWalk, WalkLimits, count_outside_packages
-from skills_mcp.snapshots.changes import (
+from skills_mcp.skills.skill_discovery import SourceWalk, WalkLimits, count_outside_packages
+from skills_mcp.skills.source_layout import FolderTree
+from skills_mcp.snapshots.embedding import Embedder
+from skills_mcp.snapshots.skill_snapshot import (
     Refreshed,
     SkillChanges,
+    Snapshot,
     derive_changes,
     derive_refreshed,
-    is_listing_changed,
-)
-from skills_mcp.snapshots.embedding import Embedder
-from skills_mcp.snapshots.snapshot import (
-    Snapshot,
     find_new_errors,
     inspect_commit,
+    is_listing_changed,
     load_config,
     log_changes,
     take_snapshot,
 )
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
-    from skills_mcp.snapshots.collection import LoadedSkills
     from skills_mcp.snapshots.index_cache import IndexCache
     from skills_mcp.snapshots.indexes import IndexState
-    from skills_mcp.snapshots.skill_table import SkillTable
+    from skills_mcp.snapshots.loaded_skills import LoadedSkills
+    from skills_mcp.snapshots.skill_records import SkillTable
 
 logger = logging.getLogger(__name__)
 

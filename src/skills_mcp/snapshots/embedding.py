@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.seen_skills import VisibleSkills
+from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Skill
 
 

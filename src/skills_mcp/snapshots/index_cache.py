@@ -35,15 +35,15 @@ from skills_mcp.files.arrays import (
     write_arrays,
 )
 from skills_mcp.files.locks import StaleLockDetector, acquire_lock, lock_heartbeat
-from skills_mcp.routing.keyword_index import KeywordIndex
-from skills_mcp.routing.ranked import to_indexed_document
-from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
-from skills_mcp.routing.words import STEMMER_VERSION
-from skills_mcp.skills.homes import Selection
+from skills_mcp.routing.analyzer import STEMMER_VERSION
+from skills_mcp.routing.inverted_index import IndexedDocument, TextIndex
+from skills_mcp.routing.keyword_matcher import KeywordIndex
+from skills_mcp.routing.ranked_matcher import to_indexed_document
 from skills_mcp.skills.model import Problem
-from skills_mcp.snapshots.collection import KeyedProblem, LoadedSkills, SourceOrigin
+from skills_mcp.skills.source_layout import Selection
 from skills_mcp.snapshots.indexes import IndexState
-from skills_mcp.snapshots.skill_table import Rebuild, SkillTable
+from skills_mcp.snapshots.loaded_skills import KeyedProblem, LoadedSkills, SourceOrigin
+from skills_mcp.snapshots.skill_records import Rebuild, SkillTable
 
 logger = logging.getLogger(__name__)
 

@@ -13,21 +13,20 @@ from threading import RLock
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.content.progress import Progress
+from skills_mcp.content.source import Progress
 from skills_mcp.routing.decision import tie_break_ranks
-from skills_mcp.routing.keyword_index import KeywordIndex
-from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.routing.inverted_index import IndexedDocument, TextIndex
+from skills_mcp.routing.keyword_matcher import KeywordIndex, KeywordMatcher
 from skills_mcp.routing.matcher import Mask
-from skills_mcp.routing.names import NameIndex
-from skills_mcp.routing.ranked import RankedMatcher, SkillText, to_indexed_document
-from skills_mcp.routing.seen_skills import VisibleSkills
-from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
-from skills_mcp.skills.homes import SkillRoot
-from skills_mcp.skills.index import SkillIndex
+from skills_mcp.routing.name_index import NameIndex
+from skills_mcp.routing.ranked_matcher import RankedMatcher, SkillText, to_indexed_document
+from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.skills.tree import TreeNode, build_tree
-from skills_mcp.snapshots.collection import LoadedSkills
-from skills_mcp.snapshots.records import NO_KEY
+from skills_mcp.skills.skill_index import SkillIndex
+from skills_mcp.skills.source_layout import SkillRoot
+from skills_mcp.skills.tree_node import TreeNode, build_tree
+from skills_mcp.snapshots.loaded_skills import LoadedSkills
+from skills_mcp.snapshots.skill_records import NO_KEY
 
 _LABEL_BYTES = 8  # they guard nothing: two that are equal by chance cost a notice
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import FetchResult, GitRepository
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import SyncPolicy
 from skills_mcp.errors import SyncError
 
 

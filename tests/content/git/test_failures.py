@@ -4,16 +4,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from skills_mcp.content.git.failures import (
+from skills_mcp.content.git.diagnostics import (
     Advice,
     DamagedStoreError,
     RefMissingError,
+    Transcript,
     compose_error,
     find_advice,
     render_reason,
 )
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.transcript import Transcript
 from skills_mcp.errors import (
     AccessRefusedError,
     LimitExceededError,

@@ -3,7 +3,7 @@
 import pytest
 
 from skills_mcp.config.values import ForgeKind
-from skills_mcp.content.git.forge import derive_page_url
+from skills_mcp.content.git.remote import derive_page_url
 
 FILE = "skills/ui/über uns.md"
 ENCODED = "skills/ui/%C3%BCber%20uns.md"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.git.git_environment import (
+from skills_mcp.content.git.command import (
+    Git,
     RemoteAccess,
     build_environment,
     filter_settings,
@@ -17,9 +18,8 @@ from skills_mcp.content.git.git_environment import (
     read_token,
     render_settings,
 )
-from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import SyncPolicy
 from skills_mcp.errors import AccessRefusedError
 from skills_mcp.text.redaction import redact
 from tests.content.git.git_store import GitStore
@@ -371,7 +371,7 @@ def test_the_shown_form_of_an_access_has_no_header_of_the_users() -> None:
 def test_git_is_started_without_the_modules_of_gitpython() -> None:
     code = """
 import sys
-from skills_mcp.content.git.git_environment import load_starter
+from skills_mcp.content.git.command import load_starter
 
 load_starter()
 print("git" in sys.modules)

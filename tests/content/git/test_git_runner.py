@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.git import git_environment, git_runner
-from skills_mcp.content.git.failures import DamagedStoreError
-from skills_mcp.content.git.git_runner import Git
+from skills_mcp.content.git import command
+from skills_mcp.content.git.command import Git
+from skills_mcp.content.git.diagnostics import DamagedStoreError
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import SyncPolicy
 from skills_mcp.errors import LimitExceededError, SyncError
 from tests.content.git.git_store import GitStore
 from tests.content.git_server import (
@@ -322,11 +322,9 @@ def test_a_transfer_that_moves_is_not_cut_off_but_one_that_has_stopped(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = [
-        each for each in git_environment.SETTINGS if not each.startswith("http.lowSpeedTime")
-    ]
+    settings = [each for each in command.SETTINGS if not each.startswith("http.lowSpeedTime")]
     quickly = (*settings, "http.lowSpeedTime=1")
-    monkeypatch.setattr(git_runner, "SETTINGS", quickly)
+    monkeypatch.setattr(command, "SETTINGS", quickly)
     commit = upstream.commit({"a.md": "A"})
 
     with serving(tmp_path) as server:
@@ -517,7 +515,7 @@ def test_the_git_of_a_killed_server_ends_with_it_and_the_lock_is_free(
     code = """
 import fcntl, sys
 from pathlib import Path
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import SyncPolicy
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
 lock = open(sys.argv[2], "wb")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.git.failures import DamagedStoreError
+from skills_mcp.content.git.diagnostics import DamagedStoreError
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import SyncPolicy
 from skills_mcp.errors import (
     LimitExceededError,
     SyncError,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.git.failures import DamagedStoreError
+from skills_mcp.content.git.diagnostics import DamagedStoreError
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import FetchResult
 from skills_mcp.errors import (

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from skills_mcp.config.values import Verify
-from skills_mcp.content.git.git_runner import CommandOutput, Git
+from skills_mcp.content.git.command import CommandOutput, Git
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.signatures import check_signers, verify_signature
-from skills_mcp.content.sync_policy import Signers, SyncPolicy
+from skills_mcp.content.source import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from tests.support import GIT_IDENTITY, git, write

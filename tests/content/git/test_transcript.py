@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from skills_mcp.content.git.transcript import Response, Transcript
+from skills_mcp.content.git.diagnostics import Response, Transcript
 
 NOW = datetime(2026, 11, 22, 7, 25, 0, tzinfo=UTC)
 TRACE = "07:25:55.771882 http.c:684              "

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.git.failures import DamagedStoreError
-from skills_mcp.content.git.tree_listing import (
+from skills_mcp.content.git.diagnostics import DamagedStoreError
+from skills_mcp.content.git.object_store import (
     CommitTree,
     TreeListing,
     parse_listing,
     select_served,
 )
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import SyncPolicy
 from skills_mcp.errors import LimitExceededError
-from skills_mcp.skills.homes import DEFAULT_SELECTION
 from skills_mcp.skills.model import Problem, escape_unprintable
+from skills_mcp.skills.source_layout import DEFAULT_SELECTION
 from tests.support import GIT_IDENTITY, Upstream, git, write
 
 BLOB = "b" * 40

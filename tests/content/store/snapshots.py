@@ -3,9 +3,8 @@
 import os
 from pathlib import Path
 
+from skills_mcp.content.commit_store import CommitStore, PublishedCommit
 from skills_mcp.content.source import Checkout, Surveyed
-from skills_mcp.content.store.pointer import PublishedCommit
-from skills_mcp.content.store.snapshot_store import CommitStore
 from tests.support import write
 
 ONE, TWO, THREE, FOUR = "1" * 40, "2" * 40, "3" * 40, "4" * 40
@@ -14,7 +13,7 @@ ONE, TWO, THREE, FOUR = "1" * 40, "2" * 40, "3" * 40, "4" * 40
 OTHER_PROCESS = """
 import sys
 from pathlib import Path
-from skills_mcp.content.store.snapshot_store import SnapshotStore
+from skills_mcp.content.commit_store import SnapshotStore
 store = SnapshotStore(Path(sys.argv[1]))
 """
 

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.git.failures import DamagedStoreError
-from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.repository import GitRepository
-from skills_mcp.content.git.tree_listing import TreeEntry, TreeListing
-from skills_mcp.content.store.exported_files import (
+from skills_mcp.content.exported_files import (
     export_files,
     exported_revision,
     flush_to_disk,
     repair_files,
 )
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.git.diagnostics import DamagedStoreError
+from skills_mcp.content.git.object_store import TreeEntry, TreeListing
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.git.repository import GitRepository
+from skills_mcp.content.source import SyncPolicy
 from skills_mcp.errors import SyncError
 from skills_mcp.skills.model import EXPORTED_TIMES_NS
 from tests.packages import contents

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.store.leases import acquire_lease, exclusive_lease
-from skills_mcp.content.store.pointer import PublishedCommit
-from skills_mcp.content.store.snapshot_store import CommitStore
+from skills_mcp.content.commit_store import (
+    CommitStore,
+    PublishedCommit,
+    acquire_lease,
+    exclusive_lease,
+)
 from tests.content.store.snapshots import (
     COLLECT,
     ONE,
@@ -192,9 +195,9 @@ if sys.argv[1] != "again":
     again = ["-c", sys.orig_argv[2], "again", *sys.argv[1:]]
     os.execv(sys.executable, [sys.executable, *again])
 from pathlib import Path
-from skills_mcp.content.store.leases import held_alone, take
-from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshot_store import SnapshotStore
+from skills_mcp.content.commit_store import held_alone, take
+from skills_mcp.content.commit_store import Current
+from skills_mcp.content.commit_store import SnapshotStore
 from skills_mcp.errors import SyncError
 store = SnapshotStore(Path(sys.argv[2]))
 def publish(commit):
@@ -252,9 +255,9 @@ def test_a_cache_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from skills_mcp.content.store.leases import held_alone, take
-from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshot_store import SnapshotStore
+from skills_mcp.content.commit_store import held_alone, take
+from skills_mcp.content.commit_store import Current
+from skills_mcp.content.commit_store import SnapshotStore
 from skills_mcp.errors import SyncError
 os.chdir(sys.argv[1])
 SnapshotStore(Path("store")).open_current()  # imports what it needs
@@ -351,7 +354,7 @@ def test_with_too_many_open_files_nothing_counts_as_deleted(
     printed = run_python(
         f"""{OTHER_PROCESS}
 import errno, os, resource
-from skills_mcp.content.store import leases
+from skills_mcp.content import commit_store as leases
 from skills_mcp.errors import SyncError
 store.open_current()
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.content.source import Hold, SyncAttempt
-from skills_mcp.content.store.pointer import (
+from skills_mcp.content.commit_store import (
     PublishedCommit,
     compose_attempt,
     compose_pointer,
@@ -15,6 +14,7 @@ from skills_mcp.content.store.pointer import (
     parse_pointer,
     parse_surveyed,
 )
+from skills_mcp.content.source import Hold, SyncAttempt
 
 ONE, TWO, THREE = "1" * 40, "2" * 40, "3" * 64
 

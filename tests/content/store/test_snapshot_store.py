@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.content import commit_store as snapshot_store
+from skills_mcp.content.commit_store import CommitStore, PublishedCommit
 from skills_mcp.content.source import Hold, Surveyed, SurveyedPart, SyncAttempt
-from skills_mcp.content.store import snapshot_store
-from skills_mcp.content.store.pointer import PublishedCommit
-from skills_mcp.content.store.snapshot_store import CommitStore
 from skills_mcp.errors import SyncError
-from skills_mcp.skills.homes import RelativeRoot, Selection
 from skills_mcp.skills.model import Problem
+from skills_mcp.skills.source_layout import RelativeRoot, Selection
 from tests.content.store.snapshots import (
     FOUR,
     ONE,
@@ -520,7 +519,7 @@ def test_a_writer_that_is_killed_leaves_one_whole_commit_and_no_lock(
     publish(store, ONE)
     code = f"""{OTHER_PROCESS}
 import os, signal
-from skills_mcp.content.store.pointer import Current
+from skills_mcp.content.commit_store import Current
 two = "{TWO}"
 def write(folder):
     (folder / "a.md").write_text(two)
@@ -568,7 +567,7 @@ def test_a_disk_that_refuses_a_call_costs_nothing_that_is_published(
 ) -> None:
     publish(store, ONE)
     code = f"""{OTHER_PROCESS}
-from skills_mcp.content.store.pointer import Current
+from skills_mcp.content.commit_store import Current
 from skills_mcp.errors import SyncError
 try:
     with store.exclusive(timeout_seconds=20):
@@ -600,7 +599,7 @@ except SyncError as error:
 @needs_strace
 def test_nothing_gets_its_name_before_it_is_on_the_disk(store: CommitStore, tmp_path: Path) -> None:
     code = f"""{OTHER_PROCESS}
-from skills_mcp.content.store.pointer import Current
+from skills_mcp.content.commit_store import Current
 with store.exclusive(timeout_seconds=20):
     store.stage("{ONE}", lambda folder: {{}})
     store.publish(Current("{ONE}", 1.0))
@@ -703,7 +702,7 @@ def test_a_writer_that_was_stopped_is_named_and_not_waited_for(
 
 
 OVERTAKEN = f"""{OTHER_PROCESS}
-from skills_mcp.content.store.pointer import Current
+from skills_mcp.content.commit_store import Current
 with store.exclusive(timeout_seconds=20):
     print("writing", flush=True)
     sys.stdin.readline()

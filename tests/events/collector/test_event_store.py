@@ -18,10 +18,10 @@ from skills_mcp.events.collector.event_store import (
     StoreResult,
     open_event_store,
 )
-from skills_mcp.events.collector.event_tables import events
+from skills_mcp.events.collector.schema import events
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import ReceivedEvent, parse_received
-from skills_mcp.features.report.usage_rows import parse_row
+from skills_mcp.features.report.event_rows import parse_row
 from tests.features.report.happenings import event, judged, missed, served, torn
 
 NOW = datetime.now(UTC).replace(microsecond=0)

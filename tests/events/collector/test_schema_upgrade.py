@@ -11,10 +11,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from skills_mcp.events.collector import schema_upgrade
+from skills_mcp.events.collector import schema as schema_upgrade
 from skills_mcp.events.collector.event_store import EventStore, open_engine
-from skills_mcp.events.collector.event_tables import metadata
-from skills_mcp.events.collector.schema_upgrade import migrate_schema
+from skills_mcp.events.collector.schema import metadata, migrate_schema
 from skills_mcp.events.received_event import parse_received
 from tests.features.report.happenings import missed
 

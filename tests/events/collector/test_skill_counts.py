@@ -1,8 +1,8 @@
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from skills_mcp.events.collector.event_queries import WEEKS, count_skills
 from skills_mcp.events.collector.event_store import EventStore
-from skills_mcp.events.collector.skill_counts import WEEKS, count_skills
 from skills_mcp.events.received_event import parse_received
 from tests.features.report.happenings import judged, missed, served
 

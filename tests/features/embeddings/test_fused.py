@@ -15,7 +15,7 @@ from skills_mcp.features.embeddings.client import (
     Vector,
     parse_vectors,
 )
-from skills_mcp.features.embeddings.fused import (
+from skills_mcp.features.embeddings.hybrid_matcher import (
     _CACHED_QUERIES,
     MILLION,
     PAUSE_SECONDS,
@@ -26,11 +26,11 @@ from skills_mcp.features.embeddings.fused import (
     find_nearest_neighbors,
     fuse_scores,
 )
-from skills_mcp.features.embeddings.skill_vectors import compose_embedded_text
+from skills_mcp.features.embeddings.skill_embeddings import compose_embedded_text
 from skills_mcp.routing.decision import score_and_decide
+from skills_mcp.routing.inverted_index import TextIndex
 from skills_mcp.routing.matcher import Candidate, Evidence, Matcher
-from skills_mcp.routing.ranked import RankedMatcher, to_indexed_document
-from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
 from skills_mcp.skills.model import Skill, SkillPath
 from tests.features.embeddings.embedding_server import (
     example_skills,

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from skills_mcp.features.embeddings.client import EmbeddingClient
-from skills_mcp.features.embeddings.fused import QueryEmbedder
-from skills_mcp.features.embeddings.skill_vectors import (
+from skills_mcp.features.embeddings.hybrid_matcher import QueryEmbedder
+from skills_mcp.features.embeddings.skill_embeddings import (
     MAX_BODY_CHARACTERS,
     SkillVectors,
+    VectorStore,
     compose_embedded_text,
 )
-from skills_mcp.features.embeddings.vector_store import VectorStore
-from skills_mcp.routing.seen_skills import VisibleSkills
+from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Skill
 from tests.features.embeddings.embedding_server import (
     KEY,

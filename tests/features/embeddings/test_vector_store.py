@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from skills_mcp.features.embeddings.client import Matrix
-from skills_mcp.features.embeddings.vector_store import VectorStore
+from skills_mcp.features.embeddings.skill_embeddings import VectorStore
 from tests.support import run_python, running_python
 
 
@@ -214,7 +214,7 @@ def test_forgetting_deletes_the_files_of_this_space_only(tmp_path: Path) -> None
 HOLD = """
 import sys
 from pathlib import Path
-from skills_mcp.features.embeddings.vector_store import VectorStore
+from skills_mcp.features.embeddings.skill_embeddings import VectorStore
 with VectorStore(Path(sys.argv[1]), "space").exclusive(lambda _: True) as is_held:
     print(is_held, flush=True)
     sys.stdin.read()
@@ -270,7 +270,7 @@ READ = """
 import sys
 from pathlib import Path
 from hashlib import sha256
-from skills_mcp.features.embeddings.vector_store import VectorStore
+from skills_mcp.features.embeddings.skill_embeddings import VectorStore
 matrix = VectorStore(Path(sys.argv[1]), "space").load([sha256(b"a").digest()])
 print(matrix.shape)
 """

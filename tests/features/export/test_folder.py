@@ -31,7 +31,7 @@ from skills_mcp.features.export import (
 )
 from skills_mcp.features.export.folder import ExportReport
 from skills_mcp.features.export.layout import WELL_KNOWN_INDEX
-from skills_mcp.skills.legal_names import to_standard_name
+from skills_mcp.skills.model import to_standard_name
 from tests.packages import write_package
 from tests.support import SKILLS_CONTENT, open_library, write, write_skill
 

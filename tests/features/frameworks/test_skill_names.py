@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 import skills_mcp
 from skills_mcp.errors import SkillNotFoundError
 from skills_mcp.features.frameworks.skill_names import SkillNameCache, name_skills
-from skills_mcp.skills import legal_names
-from skills_mcp.skills.legal_names import is_standard_name, to_standard_name
-from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills import model as legal_names
+from skills_mcp.skills.model import Skill, SkillPath, is_standard_name, to_standard_name
 from tests.packages import write_package
 from tests.support import make_skill, write_skill
 

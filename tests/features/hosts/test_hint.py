@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.hosts.hint import MAX_HINT_CHARACTERS, compose_hint
+from skills_mcp.features.hosts.prompt_socket import MAX_HINT_CHARACTERS, compose_hint
 
 skills = st.lists(st.tuples(st.text(min_size=1, max_size=400), st.text(max_size=2000)), max_size=6)
 

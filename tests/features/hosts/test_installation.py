@@ -8,10 +8,10 @@ from skills_mcp.errors import HostFileError
 from skills_mcp.features.hosts.host import find_host
 from skills_mcp.features.hosts.installation import (
     HostFile,
+    RemoteServer,
     plan_installation,
     plan_removal,
 )
-from skills_mcp.features.hosts.server_entry import RemoteServer
 from tests.support import write
 
 SERVER = RemoteServer("https://skills.acme.com/mcp")

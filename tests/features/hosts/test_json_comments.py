@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.hosts.json_comments import (
+from skills_mcp.features.hosts.config_edits import (
     UnparsableTextError,
     insert_json_member,
     parse_json_text,

@@ -4,8 +4,8 @@ import tomllib
 
 import pytest
 
-from skills_mcp.features.hosts.json_comments import UnparsableTextError
-from skills_mcp.features.hosts.toml_tables import (
+from skills_mcp.features.hosts.config_edits import (
+    UnparsableTextError,
     insert_toml_table,
     parse_toml_text,
     remove_toml_table,

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from skills_mcp.features.report import Aggregation, CurrentSkills, Span, UsageReport
-from skills_mcp.features.report.usage_rows import UsageRow, parse_row
+from skills_mcp.features.report.event_rows import UsageRow, parse_row
 
 FIRST, LAST = date(2026, 11, 1), date(2026, 11, 30)
 SPAN = Span(FIRST, LAST)

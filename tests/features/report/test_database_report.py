@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.events.collector import event_tables as database
-from skills_mcp.events.collector.day_archive import RollUpTable
-from skills_mcp.events.collector.event_store import EventStore, open_event_store
-from skills_mcp.events.collector.upkeep import run_steps
+from skills_mcp.events.collector import schema as database
+from skills_mcp.events.collector.event_queries import RollUpTable
+from skills_mcp.events.collector.event_store import EventStore, open_event_store, run_steps
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import parse_received
 from skills_mcp.features.report import Span
-from skills_mcp.features.report.aggregation import Aggregation
+from skills_mcp.features.report.aggregation import Aggregation, derive_fleet
 from skills_mcp.features.report.database_report import (
     LAYOUT,
     ReportLimits,
@@ -27,7 +26,6 @@ from skills_mcp.features.report.database_report import (
     load_report,
     roll_up_days,
 )
-from skills_mcp.features.report.fleet import derive_fleet
 from skills_mcp.features.report.usage_report import Answers, Release
 from tests.features.report.happenings import (
     NEW,

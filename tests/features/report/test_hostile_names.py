@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.events.collector import event_store, skill_counts
+from skills_mcp.events.collector import event_queries, event_store
+from skills_mcp.events.collector.event_queries import count_skills
 from skills_mcp.events.collector.event_store import open_event_store
-from skills_mcp.events.collector.skill_counts import count_skills
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import parse_received
 from skills_mcp.features.report import Aggregation, Span
-from skills_mcp.features.report.fleet import derive_fleet
-from skills_mcp.features.report.main_figures import TotalsTally
-from skills_mcp.features.report.tallies import (
+from skills_mcp.features.report.aggregation import (
     MAX_NAMES,
     OTHERS,
     BoundedTally,
     SkillTally,
+    TotalsTally,
     add_bounded,
+    derive_fleet,
 )
 from tests.features.report.happenings import (
     SPAN,
@@ -43,8 +43,8 @@ def few_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds that a test reaches at once."""
     monkeypatch.setattr(BoundedTally.__init__, "__defaults__", (FEW,))
     monkeypatch.setattr(add_bounded, "__defaults__", (1, FEW))
-    monkeypatch.setattr("skills_mcp.features.report.tallies.MAX_NAMES", FEW)
-    monkeypatch.setattr("skills_mcp.features.report.main_figures.MAX_NAMES", FEW)
+    monkeypatch.setattr("skills_mcp.features.report.aggregation.MAX_NAMES", FEW)
+    monkeypatch.setattr("skills_mcp.features.report.aggregation.MAX_NAMES", FEW)
     monkeypatch.setattr("skills_mcp.features.report.aggregation._MOST_PARTS", FEW)
 
 
@@ -124,7 +124,7 @@ def test_a_tally_adds_no_name_beyond_its_bound() -> None:
 
 
 def test_the_names_of_people_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skills_mcp.features.report.main_figures.MAX_NAMES", FEW)
+    monkeypatch.setattr("skills_mcp.features.report.aggregation.MAX_NAMES", FEW)
     tally = TotalsTally()
     for number in range(200):
         tally.add(row(event("refresh", person=f"person-{number}")))
@@ -135,7 +135,7 @@ def test_the_names_of_people_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_counts_of_the_pages_keep_the_most_frequent_paths(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(skill_counts, "MOST_SKILLS", 3)
+    monkeypatch.setattr(event_queries, "MOST_SKILLS", 3)
     paths = [*("x" * 300 + str(number) for number in range(5)), *["a", "b"] * 4]
     store = open_event_store(address, tmp_path)
     store.store([parse_received({**served(p), "timestamp": NOW.isoformat()}) for p in paths])

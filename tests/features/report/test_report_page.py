@@ -21,6 +21,8 @@ from skills_mcp.features.report import (
     parse_since,
     render_report_page,
 )
+from skills_mcp.features.report.aggregation import CurrentSkill
+from skills_mcp.features.report.event_rows import clean_line
 from skills_mcp.features.report.report_page import (
     MAX_ROWS,
     VISIBLE_ROWS,
@@ -32,14 +34,12 @@ from skills_mcp.features.report.report_page import (
     sparkline,
 )
 from skills_mcp.features.report.report_text import divide_feedback
-from skills_mcp.features.report.tallies import CurrentSkill
 from skills_mcp.features.report.usage_report import (
     Answers,
     Period,
     PeriodAnswers,
     Release,
 )
-from skills_mcp.features.report.usage_rows import clean_line
 from tests.features.report.happenings import (
     aggregate,
     event,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.events.received_event import MAX_FIELD_LENGTH
-from skills_mcp.features.report import usage_rows
-from skills_mcp.features.report.usage_rows import (
+from skills_mcp.features.report import event_rows as usage_rows
+from skills_mcp.features.report.event_rows import (
     MAX_TEXT_LENGTH,
     UNREADABLE,
     EventFilesError,

@@ -9,7 +9,7 @@ from opentelemetry.sdk._logs.export import (
     SimpleLogRecordProcessor,
 )
 
-from skills_mcp.features.telemetry.log_records import OtelLogHandler
+from skills_mcp.features.telemetry.pipeline import OtelLogHandler
 from skills_mcp.text.redaction import register_secret
 
 

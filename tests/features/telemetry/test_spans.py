@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, Tracer
 from opentelemetry.trace.status import Status, StatusCode
 
-from skills_mcp.features.telemetry.spans import RedactingSpanExporter
+from skills_mcp.features.telemetry.pipeline import RedactingSpanExporter
 
 TEXT = "the salary of Ada"
 

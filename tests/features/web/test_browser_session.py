@@ -15,7 +15,7 @@ from skills_mcp.features.web.browser_session import (
     SessionSigner,
     begin_session,
 )
-from skills_mcp.skills.principal import FEEDBACK, READ, REFRESH
+from skills_mcp.skills.access import FEEDBACK, READ, REFRESH
 from tests.issuer import Clock, unsigned
 
 KEY = bytes(range(32))

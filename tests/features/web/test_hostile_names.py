@@ -17,10 +17,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.cli import program
-from skills_mcp.features.authoring.intake.shelf import VersionStore
+from skills_mcp.features.authoring.version_store import VersionStore
 from skills_mcp.library import SkillLibrary
-from skills_mcp.server.known_clients import ReplyRules, use_reply_rules
 from skills_mcp.server.replies import reply_or_error
+from skills_mcp.server.reply_rendering import ReplyRules, use_reply_rules
 from tests.clients import TOOLS
 from tests.features.authoring.intake.archives import GOOD, write_tar, write_zip
 from tests.features.web.uploading import INSTALL, open_site

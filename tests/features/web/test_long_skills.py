@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skills_mcp.features.web import skill_page
-from skills_mcp.features.web.rendered_markdown import (
+from skills_mcp.features.web.skill_page import (
     MAX_RENDERED_CHARACTERS,
     convert_to_html,
 )

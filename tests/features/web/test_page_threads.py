@@ -19,12 +19,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from skills_mcp.features.web import build_web
-from skills_mcp.features.web.page_threads import (
+from skills_mcp.features.web.site import (
     MAX_EXPENSIVE_THREADS,
     MAX_PAGE_THREADS,
     PageThreads,
 )
-from skills_mcp.http.application import create_application
+from skills_mcp.http.http_server import create_application
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import create_server
 from tests.http.listening import listening

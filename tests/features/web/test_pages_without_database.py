@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.features.web import create_site
 from skills_mcp.library import SkillLibrary
-from skills_mcp.skills.principal import OPERATOR
+from skills_mcp.skills.access import OPERATOR
 from tests.features.web.test_rest import let_in
 from tests.support import SKILLS_CONTENT, open_library, wait_for, write
 

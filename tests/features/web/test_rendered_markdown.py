@@ -3,7 +3,7 @@ from itertools import count
 
 import pytest
 
-from skills_mcp.features.web.rendered_markdown import convert_to_html
+from skills_mcp.features.web.skill_page import convert_to_html
 
 
 @pytest.mark.parametrize(

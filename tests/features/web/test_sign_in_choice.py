@@ -10,10 +10,13 @@ import pytest
 
 from skills_mcp.config import Config
 from skills_mcp.errors import ConfigError
-from skills_mcp.features.web.proxy_sign_in import ProxySignIn
-from skills_mcp.features.web.sign_in_choice import AnonymousSignIn, choose_sign_in
-from skills_mcp.features.web.sign_in_routes import OpenIdSignIn
-from skills_mcp.features.web.visitors import BrowserSignIn
+from skills_mcp.features.web.browser import BrowserSignIn
+from skills_mcp.features.web.browser_sign_in import (
+    AnonymousSignIn,
+    OpenIdSignIn,
+    ProxySignIn,
+    choose_sign_in,
+)
 from tests.features.web.visiting import show
 from tests.support import write
 

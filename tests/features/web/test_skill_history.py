@@ -11,7 +11,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Freshness, accept_any_commit
 from skills_mcp.library import SkillLibrary
-from skills_mcp.library.skill_history import SkillHistory
+from skills_mcp.library.browsing import SkillHistory
 from skills_mcp.skills.access import derive_access
 from tests.features.web.conftest import (
     Scheme,

@@ -8,12 +8,11 @@ from playwright.sync_api import Browser, expect
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Mount
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import Mount, SyncPolicy
 from skills_mcp.errors import ConfigError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import Access
-from skills_mcp.skills.homes import Selection
+from skills_mcp.skills.source_layout import Selection
 from tests.content.git_server import serving
 from tests.features.authoring.intake.archives import GOOD, write_zip
 from tests.features.web.conftest import find_barriers, measure_overflow, opened_site

@@ -13,7 +13,7 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.errors import ConfigError
-from skills_mcp.features.authoring.intake.shelf import VersionStore
+from skills_mcp.features.authoring.version_store import VersionStore
 from skills_mcp.library import SkillLibrary
 from tests.features.authoring.intake.archives import (
     GOOD,

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from skills_mcp.features.export import LockedSettings, export_skills
-from skills_mcp.features.export.layout import WELL_KNOWN_INDEX
-from skills_mcp.features.export.packaged_skill import package_skill
+from skills_mcp.features.export.layout import WELL_KNOWN_INDEX, package_skill
 from skills_mcp.features.web import well_known
-from skills_mcp.library.published_skills import PublishedSkills
+from skills_mcp.library.skill_folder import PublishedSkills
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.model import SkillPath
 from tests.features.web.test_rest import ask_in_turn, ask_site

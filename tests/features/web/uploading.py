@@ -9,12 +9,11 @@ import httpx
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Config, Http
-from skills_mcp.features.authoring.intake.uploads import open_uploads
+from skills_mcp.features.authoring.uploads import open_uploads
 from skills_mcp.features.web import create_site
-from skills_mcp.http.sign_in import require_sign_in
+from skills_mcp.http.authentication import require_sign_in
 from skills_mcp.library import SkillLibrary
-from skills_mcp.skills.access import EVERYTHING, Access
-from skills_mcp.skills.principal import PRINCIPAL_KEY, READ, UPLOAD, Principal
+from skills_mcp.skills.access import EVERYTHING, PRINCIPAL_KEY, READ, UPLOAD, Access, Principal
 
 INSTALL = "/api/skills/upload-install"
 

@@ -13,18 +13,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from skills_mcp.config import Auth, Config, Grant, Http, Web
-from skills_mcp.features.web.browser_session import SessionSigner
-from skills_mcp.features.web.notice_page import Notice, notice_route
-from skills_mcp.features.web.open_id import OpenIdClient
-from skills_mcp.features.web.sign_in_routes import OpenIdSignIn
-from skills_mcp.features.web.visitors import (
+from skills_mcp.features.web.browser import (
     VISITOR_KEY,
     BrowserMiddleware,
     BrowserSignIn,
+    Notice,
     Visitor,
+    notice_route,
 )
-from skills_mcp.http.sign_in import require_sign_in
-from skills_mcp.skills.principal import PRINCIPAL_KEY, Principal
+from skills_mcp.features.web.browser_session import SessionSigner
+from skills_mcp.features.web.browser_sign_in import OpenIdSignIn
+from skills_mcp.features.web.open_id import OpenIdClient
+from skills_mcp.http.authentication import require_sign_in
+from skills_mcp.skills.access import PRINCIPAL_KEY, Principal
 from tests.http.listening import listening
 from tests.issuer import Clock, Issuer
 

@@ -23,8 +23,8 @@ from skills_mcp.scripts.execution import (
     PreparedCommand,
     ProcessLimits,
 )
+from skills_mcp.scripts.landlock_program import OLDEST_ABI
 from skills_mcp.scripts.sandbox import Sandbox
-from skills_mcp.scripts.sandbox.landlock_program import OLDEST_ABI
 from tests.support import write
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a sandbox of Linux")

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.scripts.execution import Grants
-from skills_mcp.scripts.sandbox.choice import probe_tier
-from skills_mcp.scripts.sandbox.landlock_program import compose_call_filter
-from skills_mcp.scripts.sandbox.tiers import derive_landlock_prefix
+from skills_mcp.scripts.landlock_program import compose_call_filter
+from skills_mcp.scripts.sandbox import derive_landlock_prefix, probe_tier
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or bool(probe_tier(derive_landlock_prefix)),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.scripts.sandbox.programs import (
+from skills_mcp.scripts.sandbox import (
     filter_search_path,
     find_executable,
     find_program_folders,

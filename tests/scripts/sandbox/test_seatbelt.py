@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.scripts.execution import Grants
-from skills_mcp.scripts.sandbox.choice import probe_tier
-from skills_mcp.scripts.sandbox.seatbelt import (
+from skills_mcp.scripts.sandbox import (
     SANDBOX_EXEC,
     compose_seatbelt_profile,
     derive_seatbelt_prefix,
+    probe_tier,
 )
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="its paths are POSIX")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.scripts.execution import Grants
-from skills_mcp.scripts.sandbox.tiers import (
+from skills_mcp.scripts.sandbox import (
     derive_bubblewrap_prefix,
     prepare_bubblewrap_prefix,
 )

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from skills_mcp.content.git.git_environment import RemoteAccess
-from skills_mcp.content.git.git_runner import Git
-from skills_mcp.content.git.import_stream import (
+from skills_mcp.content.git.command import Git, RemoteAccess
+from skills_mcp.content.git.fast_import import (
     quote_c_style,
     render_blob_file,
     render_commit,
     render_inline_file,
 )
+from skills_mcp.content.git.object_store import TreeEntry, parse_listing
 from skills_mcp.content.git.remote import Remote, is_ref_name
-from skills_mcp.content.git.tree_listing import TreeEntry, parse_listing
-from skills_mcp.content.source import ShutdownError
-from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.content.source import ShutdownError, SyncPolicy
 from skills_mcp.errors import SyncError
 from skills_mcp.files.temporary_folders import locked_temporary_folder
 from skills_mcp.text.redaction import redact

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from skills_mcp.config.loopback import is_loopback
+from skills_mcp.config.values import ForgeKind, is_loopback
 from skills_mcp.errors import ConfigError
 from skills_mcp.text.redaction import REDACTED, redact, register_secret
 from skills_mcp.text.rendering import abbreviate_value
@@ -242,3 +242,181 @@ def _parse_ref_name(kind: str, name: str) -> str:
             "~ ^ : ? * [ \\"
         )
     return name
+
+
+_PAGES: Mapping[ForgeKind, str] = {
+    "github": "{repository}/blob/{commit}/{path}",
+    "gitlab": "{repository}/-/blob/{commit}/{path}",
+    "gitea": "{repository}/src/commit/{commit}/{path}",
+    "bitbucket": "{repository}/src/{commit}/{path}",
+    "azure": "{repository}?path=/{path}&version=GC{commit}",
+}
+
+_COMMITS: Mapping[ForgeKind, str] = {
+    "github": "{repository}/commit/{commit}",
+    "gitlab": "{repository}/-/commit/{commit}",
+    "gitea": "{repository}/commit/{commit}",
+    "bitbucket": "{repository}/commits/{commit}",
+    "azure": "{repository}/commit/{commit}",
+}
+
+_REVIEWS: Mapping[ForgeKind, str] = {
+    "github": "{repository}/compare/{base}...{branch}?expand=1",
+    "gitlab": "{repository}/-/merge_requests/new?merge_request%5Bsource_branch%5D={branch}",
+    "gitea": "{repository}/compare/{base}...{branch}",
+    "bitbucket": "{repository}/pull-requests/new?source={branch}",
+    "azure": "{repository}/pullrequestcreate?sourceRef={branch}",
+}
+
+_HOSTS: Mapping[str, ForgeKind] = {
+    "bitbucket.org": "bitbucket",
+    "codeberg.org": "gitea",
+    "dev.azure.com": "azure",
+    "gitea.com": "gitea",
+    "github.com": "github",
+    "gitlab.com": "gitlab",
+}
+
+# An own server is often called like its program: gitlab.acme.com.
+_FIRST_NAMES: Mapping[str, ForgeKind] = {
+    "codeberg": "gitea",
+    "forgejo": "gitea",
+    "gitea": "gitea",
+    "github": "github",
+    "gitlab": "gitlab",
+}
+
+_SHORT_SSH = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>[^/].*)")
+
+
+def derive_page_url(
+    remote_url: str, commit: str, path: str, forges: Mapping[str, ForgeKind]
+) -> str:
+    """Derive the URL of a file's page; empty for an unknown forge.
+
+    >>> derive_page_url("git@github.com:acme/skills.git", "c0ffee", "a b.md", {})
+    'https://github.com/acme/skills/blob/c0ffee/a%20b.md'
+    """
+    if not commit:
+        return ""
+    return _format_url(_PAGES, remote_url, forges, commit=commit, path=path)
+
+
+def derive_commit_url(remote_url: str, commit: str, forges: Mapping[str, ForgeKind]) -> str:
+    """Derive the URL of a commit's page; empty for an unknown forge.
+
+    >>> derive_commit_url("https://gitlab.com/acme/skills.git", "c0ffee", {})
+    'https://gitlab.com/acme/skills/-/commit/c0ffee'
+    """
+    return _format_url(_COMMITS, remote_url, forges, commit=commit)
+
+
+def derive_review_url(
+    remote_url: str, base: str, branch: str, forges: Mapping[str, ForgeKind]
+) -> str:
+    """Derive the URL for opening a review of a branch; empty for an unknown forge.
+
+    >>> derive_review_url("git@github.com:acme/skills.git", "main", "add/pdf", {})
+    'https://github.com/acme/skills/compare/main...add/pdf?expand=1'
+    """
+    return _format_url(_REVIEWS, remote_url, forges, base=base, branch=branch)
+
+
+def _format_url(
+    pages: Mapping[ForgeKind, str],
+    remote_url: str,
+    forges: Mapping[str, ForgeKind],
+    **parts: str,
+) -> str:
+    scheme, host, repository_path = _split(remote_url)
+    name = host.partition(":")[0].lower()
+    kind = forges.get(name) or _HOSTS.get(name) or _FIRST_NAMES.get(name.partition(".")[0])
+    if not (kind and repository_path):
+        return ""
+    page = pages[kind].format(
+        repository=quote(repository_path.strip("/").removesuffix(".git"), safe="/~%"),
+        **{part: quote(value) for part, value in parts.items()},
+    )
+    return f"{scheme}://{host}/{page}"
+
+
+def _split(remote_url: str) -> tuple[str, str, str]:
+    if "://" not in remote_url:
+        found = _SHORT_SSH.fullmatch(remote_url)
+        return ("https", found["host"], found["path"]) if found else ("", "", "")
+    parts = urlsplit(remote_url)
+    if parts.scheme in {"http", "https"}:
+        return parts.scheme, parts.netloc.rpartition("@")[2], parts.path
+    if parts.scheme == "ssh":  # its port is not that of the pages
+        return "https", parts.hostname or "", parts.path
+    return "", "", ""
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A pushed branch or tag of a repository; unknown fields are empty."""
+
+    addresses: tuple[str, ...] = ()
+    ref: str = ""
+    """Such as `refs/heads/main`."""
+    default_branch: str = ""
+
+    def may_move(self, remote: Remote) -> bool:
+        """Whether a fetch of this remote could bring something new.
+
+        >>> push = Push(("https://git.acme.com/a/skills",), "refs/heads/main")
+        >>> push.may_move(Remote("git@git.acme.com:a/skills.git", "main"))
+        True
+        >>> push.may_move(Remote("git@git.acme.com:a/other.git", "main"))
+        False
+        """
+        if remote.commit:
+            return False  # a commit never becomes another
+        return self._is_of_repository(remote.url) and self._is_of_branch(remote)
+
+    def _is_of_repository(self, url: str) -> bool:
+        """Compare within one host: a mirror or an alias has another one."""
+        followed = _parse_location(url)
+        if followed is None:
+            return True
+        host, path = followed
+        pushed = {
+            location[1]
+            for location in map(_parse_location, self.addresses)
+            if location and location[0] == host
+        }
+        return not pushed or path in pushed
+
+    def _is_of_branch(self, remote: Remote) -> bool:
+        if not self.ref:
+            return True
+        if remote.is_named and remote.requested_ref.startswith("refs/"):
+            return self.ref == remote.requested_ref
+        if not self.default_branch:
+            return True
+        return self.ref in {
+            f"refs/heads/{DEFAULT_BRANCH}",
+            f"refs/heads/{self.default_branch}",
+        }
+
+
+def _parse_location(address: str) -> tuple[str, str] | None:
+    """Parse host and path of a repository; None for this machine.
+
+    >>> _parse_location("https://ada@Git.acme.com:8443/Platform/skills.git/")
+    ('git.acme.com', 'platform/skills')
+    >>> _parse_location("git@git.acme.com:platform/skills.git")
+    ('git.acme.com', 'platform/skills')
+    """
+    try:
+        scheme, parts = Remote(address, "").scheme, urlsplit(address)
+    except ValueError:
+        return None
+    if scheme == "file":
+        return None
+    host, path = parts.hostname or "", parts.path
+    if "://" not in address:  # git@host:path
+        host, _, path = address.partition(":")
+        host = host.rpartition("@")[2]
+    path = unquote(path).strip("/").removesuffix(".git")
+    return host.casefold(), path.casefold()

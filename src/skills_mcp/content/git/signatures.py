@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from skills_mcp.content.git.failures import NO_PROGRAM, render_reason
-from skills_mcp.content.git.git_runner import CommandOutput, Git
-from skills_mcp.content.sync_policy import Signers
+from skills_mcp.content.git.command import CommandOutput, Git
+from skills_mcp.content.git.diagnostics import NO_PROGRAM, render_reason
+from skills_mcp.content.source import Signers
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
 
 _TIMEOUT_SECONDS = 30.0

@@ -4,17 +4,23 @@ Rule: `store` commits before it returns; repeated events are recognised by their
 """
 
 import logging
+import random
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import anyio
+import anyio.to_thread
 from sqlalchemy import (
+    URL,
     ColumnElement,
     Connection,
     Engine,
@@ -25,28 +31,168 @@ from sqlalchemy import (
     delete,
     event,
     func,
+    make_url,
     or_,
     select,
     tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
+from skills_mcp.about import DISTRIBUTION
 from skills_mcp.errors import ConfigError, EventStoreError, EventStoreFullError
-from skills_mcp.events.collector.database_address import (
-    display_database_url,
-    parse_database_url,
-)
-from skills_mcp.events.collector.disk_reserve import DiskReserve, read_free_bytes
-from skills_mcp.events.collector.event_tables import events, heartbeats, roll_ups
-from skills_mcp.events.collector.schema_upgrade import migrate_schema
+from skills_mcp.events.collector.schema import events, heartbeats, migrate_schema, roll_ups
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import ReceivedEvent
 from skills_mcp.files.durable import open_private
-from skills_mcp.text.redaction import redact_registered
+from skills_mcp.text.redaction import redact_registered, register_secret
 from skills_mcp.text.rendering import render_time
 
+_POSTGRESQL = "postgresql+psycopg"
+
+_DRIVERS = {
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+    "postgresql": _POSTGRESQL,
+    "postgres": _POSTGRESQL,
+    _POSTGRESQL: _POSTGRESQL,
+}
+
+DEFAULT_FILE = "events.db"
+
+
+def parse_database_url(database: str, home: Path) -> URL:
+    """Parse a database URL; an empty text is the default file in `home`.
+
+    Its password is registered as a secret, so that logs and messages never show it.
+
+    Raises:
+        ConfigError: The URL is invalid, or its database is not supported.
+    """
+    if not database:
+        return URL.create("sqlite", database=str(home / DEFAULT_FILE))
+    try:
+        url = make_url(database)
+    except (ArgumentError, ValueError):
+        raise ConfigError(_describe_fault("is no URL of a database")) from None
+    if url.password:
+        register_secret(url.password)
+    driver = _DRIVERS.get(url.drivername)
+    if driver is None:
+        raise ConfigError(_describe_fault("names a database that is not supported"))
+    if driver == "sqlite":
+        return _parse_sqlite_url(url)
+    if find_spec("psycopg") is None:
+        raise ConfigError(
+            "events.database names PostgreSQL, which needs psycopg, and that is not "
+            f"installed: pip install '{DISTRIBUTION}[http,postgres]'"
+        )
+    return url.set(drivername=driver)
+
+
+def _parse_sqlite_url(url: URL) -> URL:
+    if url.host or not url.database or url.database == ":memory:":
+        raise ConfigError(
+            _describe_fault("names no file; an absolute path has four slashes in a row")
+        )
+    file = Path(url.database).expanduser().absolute()
+    return url.set(drivername="sqlite", database=str(file))
+
+
+def _describe_fault(fault: str) -> str:
+    return (
+        f"events.database {fault}. Write sqlite:////var/lib/skills/events.db or "
+        "postgresql+psycopg://USER@HOST/DATABASE."
+    )
+
+
+def display_database_url(url: URL) -> str:
+    """Render a database URL without its secrets.
+
+    >>> display_database_url(make_url("postgresql+psycopg://me:pw@db/events?sslkey=k"))
+    'postgresql at db, database events'
+    >>> display_database_url(make_url("sqlite:////srv/events.db"))
+    '/srv/events.db'
+    """
+    if url.get_backend_name() == "sqlite":
+        return url.database or ""
+    host = url.host or url.query.get("host") or "its default host"
+    port = f":{url.port}" if url.port else ""
+    return f"{url.get_backend_name()} at {host}{port}, database {url.database}"
+
+
 logger = logging.getLogger(__name__)
+
+# The fastest flood that was measured writes 15 MB in that time, and in the write-ahead
+# log as much again; the default reserve is a thousand.
+_FRESH_SECONDS = 1.0
+
+
+def read_free_bytes(folder: Path) -> int:
+    """Free bytes for this user on the disk of a folder.
+
+    Raises:
+        OSError: There is no such folder.
+    """
+    return shutil.disk_usage(folder).free
+
+
+class DiskReserve:
+    """Checks free disk space, reserved for content, at most once a second.
+
+    Below the reserve, `free_space` is called before a second measurement.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        reserve_bytes: int,
+        *,
+        free_space: Callable[[], None] = lambda: None,
+        read_free_bytes: Callable[[Path], int] = read_free_bytes,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._folder = folder
+        self._reserve_bytes = reserve_bytes
+        self._free_space = free_space
+        self._read_free_bytes = read_free_bytes
+        self._clock = clock
+        self._measuring = threading.Lock()
+        self._measured_at = float("-inf")
+        self._has_space = True
+
+    def has_space(self) -> bool:
+        """Whether more may be written.  Blocking.
+
+        Raises:
+            OSError: The disk cannot be measured.
+        """
+        if not self._measuring.acquire(blocking=False):
+            return self._has_space  # another thread measures it
+        try:
+            if self._clock() - self._measured_at >= _FRESH_SECONDS:
+                self._measure()
+                self._measured_at = self._clock()
+            return self._has_space
+        finally:
+            self._measuring.release()
+
+    def _measure(self) -> None:
+        free = self._read_free_bytes(self._folder)
+        if free < self._reserve_bytes:
+            self._free_space()
+            free = self._read_free_bytes(self._folder)
+        had_space, self._has_space = self._has_space, free >= self._reserve_bytes
+        if had_space and not self._has_space:
+            logger.error(
+                "The disk of %s has %d bytes left, fewer than events.reserve_bytes "
+                "(%d): events are refused and stay with their senders. Make room, or "
+                "set events.retention_days lower and rewrite the file with VACUUM",
+                *(self._folder, free, self._reserve_bytes),
+            )
+        if self._has_space and not had_space:
+            logger.warning("The disk of %s has room again for events", self._folder)
+
 
 # A sender waits for 5 seconds; the database has answered or failed by then.
 _CONNECT_SECONDS = 3
@@ -492,3 +638,67 @@ def _to_heartbeat(row: RowMapping) -> Heartbeat:
 
 def _start_of(day: date) -> datetime:
     return datetime.combine(day, time.min, UTC)
+
+
+# A day is the finest step of the retention.
+_MAINTENANCE_SECONDS = 60 * 60.0
+
+# Replicas that were started together do not delete together.
+_JITTER = 0.2
+
+# Between two short transactions, so that what is being stored goes first.
+_STEP_PAUSE_SECONDS = 0.05
+
+_FIRST_RETRY_SECONDS = 30.0
+
+
+async def repeat_hourly(
+    open_steps: Callable[[], Iterator[object]],
+    pause_seconds: float = _STEP_PAUSE_SECONDS,
+) -> None:
+    """Run maintenance of the database each hour until cancelled.
+
+    Args:
+        open_steps: Opens the steps of a round; each is short, and blocks.
+        pause_seconds: Between two steps.
+    """
+    while True:
+        seconds = _MAINTENANCE_SECONDS
+        try:
+            await run_steps(open_steps, pause_seconds)
+        except EventStoreError as error:
+            logger.error("Events cannot be stored now: %s", error)  # noqa: TRY400
+            seconds = _FIRST_RETRY_SECONDS
+        except Exception:
+            logger.exception("The upkeep of the database of events has failed")
+        await anyio.sleep(seconds * (1 + random.random() * _JITTER))  # noqa: S311
+
+
+async def run_steps(
+    open_steps: Callable[[], Iterator[object]],
+    pause_seconds: float = _STEP_PAUSE_SECONDS,
+) -> None:
+    """Run one round on worker threads, with a pause after each step.
+
+    Raises:
+        EventStoreError: The database cannot be used.
+    """
+    steps = await anyio.to_thread.run_sync(open_steps)
+    while True:
+        if await anyio.to_thread.run_sync(next, steps, None) is None:
+            return
+        await anyio.sleep(pause_seconds)
+
+
+def prune_events(store: EventStore, retention_days: Callable[[], int]) -> Iterator[int]:
+    """Delete what is older than the retention, some rows with each step.
+
+    Raises:
+        EventStoreError: The database cannot be used.
+    """
+    total, days = 0, retention_days()
+    while count := store.prune(days):
+        total += count
+        yield count
+    if total:
+        logger.info("Events older than the retention were deleted: %d", total)

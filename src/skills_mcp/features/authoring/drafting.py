@@ -8,11 +8,10 @@ from typing import Literal
 from skills_mcp.errors import InvalidPathError, SkillNotWrittenError
 from skills_mcp.files.durable import fsync_folder
 from skills_mcp.files.paths import fold_name, parse_relative
-from skills_mcp.skills.file_tree import FolderTree
-from skills_mcp.skills.homes import Selection, find_layout
-from skills_mcp.skills.index import INDEX, ROOT
-from skills_mcp.skills.legal_names import hyphenate, is_standard_name
-from skills_mcp.skills.package import SKILL_MD, is_skill_md
+from skills_mcp.skills.model import hyphenate, is_standard_name
+from skills_mcp.skills.skill_index import INDEX, ROOT
+from skills_mcp.skills.skill_parser import SKILL_MD, is_skill_md
+from skills_mcp.skills.source_layout import FolderTree, Selection, find_layout
 
 DraftKind = Literal["rule", "package"]
 

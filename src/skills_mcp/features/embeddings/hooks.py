@@ -1,5 +1,5 @@
 """The hook of embeddings."""
 
-from skills_mcp.features.embeddings.embedder import open_embedder
+from skills_mcp.features.embeddings import open_embedder
 
 __all__ = ["open_embedder"]

@@ -1,19 +1,22 @@
 """Export skills as folders for hosts without a server."""
 
 from skills_mcp.features.export.folder import (
+    Difference,
     ExportReport,
     discard_progress,
     export_skills,
     plan_export,
+    verify_folder,
 )
-from skills_mcp.features.export.format import FORMATS, FolderFormat, detect_format
-from skills_mcp.features.export.lock import (
+from skills_mcp.features.export.layout import (
     EXPORT_LOCK_FILE,
+    FORMATS,
     ExportLock,
+    FolderFormat,
     LockedSettings,
+    detect_format,
     read_lock,
 )
-from skills_mcp.features.export.verification import Difference, verify_folder
 
 __all__ = [
     "EXPORT_LOCK_FILE",

@@ -14,18 +14,19 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from skills_mcp.errors import ExportError
-from skills_mcp.features.export.layout import choose_layout
-from skills_mcp.features.export.lock import (
+from skills_mcp.features.export.layout import (
+    EXPORT_LOCK_FILE,
     ExportLock,
     LockedSettings,
     LockedSkill,
     LockedSource,
+    choose_layout,
+    package_skills,
     read_lock,
 )
-from skills_mcp.features.export.packaged_skill import package_skills
 from skills_mcp.files.durable import NEW_PREFIX
 from skills_mcp.library import SkillLibrary
 
@@ -281,3 +282,50 @@ def list_package_files(folder: Path, names: Iterable[str]) -> Iterator[str]:
             folders.sort()
             inside = Path(root).relative_to(folder).as_posix()
             yield from (f"{inside}/{file}" for file in sorted(files))
+
+
+DifferenceKind = Literal["edited", "missing", "added", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    kind: DifferenceKind
+    file: str
+    """Relative path; the lock itself after an interrupted export."""
+
+
+def verify_folder(folder: Path) -> tuple[ExportLock, tuple[Difference, ...]]:
+    """Compare a folder with its lock, read-only.
+
+    Folders next to the packages are ignored.
+
+    Raises:
+        ExportError: The folder has no lock, or an invalid one.
+    """
+    lock = read_lock(folder)
+    if lock is None:
+        raise ExportError(
+            f"{folder} has no {EXPORT_LOCK_FILE}. Name a folder that skills-mcp export has written."
+        )
+    try:
+        return lock, tuple(_find_differences(folder, lock))
+    except OSError as error:
+        location = error.filename or folder
+        raise ExportError(
+            f"{location} cannot be read: {error.strerror}. Check its permissions."
+        ) from error
+
+
+def _find_differences(folder: Path, lock: ExportLock) -> Iterator[Difference]:
+    if lock.pending:
+        yield Difference("interrupted", EXPORT_LOCK_FILE)
+    expected = lock.list_files()
+    for file, digest in expected.items():
+        found = hash_regular_file(folder, file)
+        if found is None:
+            yield Difference("missing", file)
+        elif found != digest:
+            yield Difference("edited", file)
+    for file in list_package_files(folder, lock.skills):
+        if file not in expected:
+            yield Difference("added", file)

@@ -13,14 +13,232 @@ import io
 import json
 import tarfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
 
-from skills_mcp.features.export.packaged_skill import PackagedSkill
-from skills_mcp.library.skill_folder import SKILL_FILE
-from skills_mcp.skills.legal_names import hyphenate
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from skills_mcp.errors import ExportError, FileError, InvalidPathError
+from skills_mcp.files.durable import atomic_write, read_regular
+from skills_mcp.files.paths import parse_relative
+from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_folder import (
+    MAX_DESCRIPTION,
+    SKILL_FILE,
+    PublishedSkills,
+    render_skill_file,
+)
+from skills_mcp.skills.model import SkillPath, hyphenate
+from skills_mcp.skills.source_layout import EXPORT_LOCK
+from skills_mcp.text.rendering import abbreviate_value
+
+FolderFormat = Literal[
+    "claude", "agents", "gemini", "copilot", "plain", "marketplace", "well-known"
+]
+
+FORMATS: tuple[FolderFormat, ...] = get_args(FolderFormat)
+
+# Where each host looks, in a project and in the home of a person.
+_FOLDERS: dict[str, FolderFormat] = {
+    ".claude": "claude",
+    ".agents": "agents",
+    ".gemini": "gemini",
+    ".github": "copilot",
+    ".copilot": "copilot",
+}
+
+CLAUDE_FORMATS: tuple[FolderFormat, ...] = ("claude", "marketplace")
+
+CLAUDE_KEYS = frozenset(
+    {"agent", "argument-hint", "context", "disable-model-invocation", "hooks"}
+    | {"model", "user-invocable", "when_to_use"}
+)
+"""Non-standard frontmatter keys of Claude Code; others refuse them."""
+
+
+def detect_format(folder: Path) -> FolderFormat:
+    """Detect the format by the names of a folder and its parent.
+
+    >>> detect_format(Path("web/.claude/skills")), detect_format(Path("out"))
+    ('claude', 'plain')
+    """
+    names = (folder.absolute().name, folder.absolute().parent.name)
+    return next((_FOLDERS[name] for name in names if name in _FOLDERS), "plain")
+
+
+EXPORT_LOCK_FILE = EXPORT_LOCK
+
+_VERSION = 1
+_MAX_BYTES = 256 * 1024 * 1024  # 100,000 skills have some 30 MB
+_MODE = 0o644
+
+
+class _FrozenModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LockedSource(_FrozenModel):
+    mount: str
+    name: str
+    """Address of the repository; of a folder only its last name."""
+    commit: str | None
+    signer: str | None
+
+
+class LockedSkill(_FrozenModel):
+    path: str
+    files: Mapping[str, str]
+    """SHA-256 in hexadecimal, by path in the package."""
+
+
+class LockedSettings(_FrozenModel):
+    format: str
+    raw: bool
+    select: Sequence[str]
+
+
+class ExportLock(_FrozenModel):
+    """Sources and digests of an exported folder."""
+
+    version: int = _VERSION
+    sources: Sequence[LockedSource]
+    settings: LockedSettings
+    skills: Mapping[str, LockedSkill]
+    files: Mapping[str, str] = {}
+    """Digests of files outside packages, such as an index."""
+    pending: Mapping[str, str] = {}
+    """Files about to be written, for recovery after a crash."""
+
+    def list_files(self) -> Mapping[str, str]:
+        """Map all files to their digests, relative to the folder."""
+        of_skills = {
+            f"{folder}/{file}": digest
+            for folder, skill in self.skills.items()
+            for file, digest in skill.files.items()
+        }
+        return {**of_skills, **self.files}
+
+    def render(self) -> str:
+        """Serialise as JSON with sorted keys, one line per skill."""
+        data = self.model_dump(mode="json")
+        parts = [
+            f'"{key}": {_render_rows(data[key])}'
+            for key in sorted(data)
+            if data[key] or key not in {"files", "pending"}
+        ]
+        return "{\n" + ",\n".join(parts) + "\n}\n"
+
+    def write(self, folder: Path) -> None:
+        """Write the lock atomically.
+
+        Raises:
+            OSError: The disk is full or permission is denied; the old lock is
+            unchanged.
+        """
+        with atomic_write(folder / EXPORT_LOCK_FILE, _MODE) as handle:
+            handle.write(self.render().encode())
+
+
+def _render_rows(value: Any) -> str:
+    if not isinstance(value, dict):
+        return _dump_json(value)
+    rows = (f"  {_dump_json(key)}: {_dump_json(value[key])}" for key in sorted(value))
+    return "{\n" + ",\n".join(rows) + "\n}"
+
+
+def _dump_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _require_inside(folder: Path, name: str) -> None:
+    """Refuse path traversal: others may have written the lock."""
+    try:
+        is_inside = "/".join(parse_relative(name)) == name
+    except InvalidPathError:
+        is_inside = False
+    if not is_inside:
+        raise ExportError(
+            f"{folder / EXPORT_LOCK_FILE} names {abbreviate_value(name)}, which is no path in "
+            f"the folder. "
+            "Restore it from Git."
+        )
+
+
+def read_lock(folder: Path) -> ExportLock | None:
+    """Load the lock of a folder; None if missing.
+
+    Raises:
+        ExportError: It is invalid.
+    """
+    if not (folder / EXPORT_LOCK_FILE).exists():
+        return None
+    raw = read_regular(folder / EXPORT_LOCK_FILE, _MAX_BYTES)
+    try:
+        data: dict[str, Any] = json.loads(raw or b"")
+        lock = ExportLock.model_validate(data)
+    except (ValueError, ValidationError) as error:
+        raise ExportError(
+            f"{folder / EXPORT_LOCK_FILE} cannot be read. Restore it from Git, or delete it: then "
+            "files that are here are kept."
+        ) from error
+    for name in (*lock.list_files(), *lock.pending):
+        _require_inside(folder, name)
+    if lock.version != _VERSION:
+        raise ExportError(
+            f"{folder / EXPORT_LOCK_FILE} was written by a newer skills-mcp. Install that version."
+        )
+    return lock
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedSkill:
+    name: str
+    """Unique, and legal in the standard; also the name of the folder."""
+    path: SkillPath
+    description: str
+    files: Mapping[str, bytes] = field(repr=False)
+    remarks: tuple[str, ...] = ()
+    """Truncations and omissions, for the user."""
+
+
+def package_skills(library: SkillLibrary, settings: LockedSettings) -> Iterator[PackagedSkill]:
+    """Package the visible skills, sorted by path.
+
+    Inherited rules get no package: their text is prepended to each skill below them.
+    """
+    published = library.publish()
+    for path in published.names.published:
+        yield package_skill(published, path, settings)
+
+
+def package_skill(
+    published: PublishedSkills,
+    path: SkillPath,
+    settings: LockedSettings,
+) -> PackagedSkill:
+    """Package one published skill.  Blocking."""
+    skill = published.snapshot.index.require(path)
+    folder = published.open_folder(skill)
+    remarks = []
+    if len(skill.description.strip()) > MAX_DESCRIPTION:
+        remarks.append(f"its description was cut to {MAX_DESCRIPTION:,} characters")
+    name, description = published.summarize(path)
+    text = skill.body if settings.raw else folder.compose()
+    extra_keys = CLAUDE_KEYS if settings.format in CLAUDE_FORMATS else ()
+    main = render_skill_file(skill, name, text, folder.read_fields(), extra_keys=extra_keys)
+    files = {SKILL_FILE: main.encode()}
+    for file in sorted(folder.files):
+        if settings.raw and file not in skill.files:
+            continue
+        try:
+            files.setdefault(file, folder.read(file).data)
+        except FileError as error:
+            remarks.append(f"{file} was left out: {error}")
+    return PackagedSkill(name, path, description, files, tuple(remarks))
+
 
 WELL_KNOWN_FOLDER = ".well-known/agent-skills"
 WELL_KNOWN_INDEX = f"{WELL_KNOWN_FOLDER}/index.json"

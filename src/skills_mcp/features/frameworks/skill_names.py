@@ -7,8 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skills_mcp.errors import SkillNotFoundError
-from skills_mcp.skills.legal_names import hyphenate, map_standard_names
-from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills.model import Skill, SkillPath, hyphenate, map_standard_names
 from skills_mcp.text.rendering import abbreviate_value
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from skills_mcp.errors import SkillsError
 from skills_mcp.features.frameworks.skill_names import SkillNameCache
 from skills_mcp.library.answers import render_error
 from skills_mcp.library.skill_folder import SkillFolder
-from skills_mcp.skills.legal_names import to_standard_name
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Skill, to_standard_name
 from skills_mcp.text.rendering import truncate_text
 
 _MAX_DESCRIPTION = 1024  # ADK refuses a longer one

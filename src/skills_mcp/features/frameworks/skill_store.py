@@ -15,8 +15,7 @@ from haystack.tools import SkillToolset
 from haystack.tools.from_function import create_tool_from_function
 from haystack.utils import Secret
 
-from skills_mcp.api.in_process import Skills, SyncSkills
-from skills_mcp.api.open_skills import open_sync
+from skills_mcp.api.in_process import Skills, SyncSkills, open_sync
 from skills_mcp.errors import SkillNotFoundError, UndeclaredFileError
 from skills_mcp.features.frameworks.skill_names import SkillNameCache
 from skills_mcp.skills.model import Skill

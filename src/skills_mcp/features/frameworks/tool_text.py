@@ -22,9 +22,9 @@ from skills_mcp.library.catalog import CatalogEntry, SkillCatalog, render_catalo
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import SearchResult
-from skills_mcp.skills.examples import FittingExample
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.skills.package import is_skill_md
+from skills_mcp.skills.skill_examples import FittingExample
+from skills_mcp.skills.skill_parser import is_skill_md
 from skills_mcp.text.rendering import truncate_text
 
 _TRUNCATED = "(Truncated)"

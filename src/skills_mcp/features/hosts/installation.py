@@ -4,28 +4,155 @@ Rule: a person sees each change before it is written, and a file modified since 
 not written.
 """
 
+import hashlib
 import json
 import os
+import re
+import shlex
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
+from skills_mcp.about import __version__
 from skills_mcp.errors import HostFileError
-from skills_mcp.features.hosts import json_comments, toml_tables
-from skills_mcp.features.hosts.host import Host
-from skills_mcp.features.hosts.host_names import HostScope
-from skills_mcp.features.hosts.json_comments import UnparsableTextError
-from skills_mcp.features.hosts.server_entry import (
-    ParsedEntry,
-    Server,
-    merge_entry,
-    parse_entry,
-    render_entry,
+from skills_mcp.features.hosts.config_edits import (
+    UnparsableTextError,
+    insert_json_member,
+    insert_toml_table,
+    is_empty_json,
+    parse_json_text,
+    parse_toml_text,
+    remove_json_member,
+    remove_toml_table,
 )
+from skills_mcp.features.hosts.host import BY_NAME, Host, find_host
+from skills_mcp.features.hosts.host_names import HostScope, PluginHost
+from skills_mcp.features.hosts.prompt_hook import EVENTS
 from skills_mcp.files.durable import PRIVATE_MODE, atomic_write
+
+_PROGRAM_NAME = re.compile(r"skills[-_]mcp")
+
+_CREDENTIALS = ("GITHUB_TOKEN", "SSH_AUTH_SOCK")
+
+_FORWARDED = (
+    *_CREDENTIALS,
+    *("SKILLS_MCP_TOKEN_FILE", "SKILLS_MCP_HOME", "ANALYTICS_ENDPOINT"),
+    *("ANALYTICS_TOKEN", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"),
+    *("https_proxy", "http_proxy", "no_proxy"),
+)
+"""Variables a server may need and no option can replace."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedServer:
+    command: Sequence[str]
+    variables: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteServer:
+    url: str
+
+
+Server = StartedServer | RemoteServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedEntry:
+    """An entry parsed from a host's file."""
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Its variables, with unexpanded references."""
+    forwarded: tuple[str, ...] = ()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it starts this program; any URL may."""
+        return bool(self.url) or any(map(_PROGRAM_NAME.search, self.command))
+
+
+def find_forwarded_variables(environment: Mapping[str, str], *, is_shared: bool) -> tuple[str, ...]:
+    """Select the set variables to forward; a shared entry omits the proxies."""
+    names = _CREDENTIALS if is_shared else _FORWARDED
+    return tuple(name for name in names if environment.get(name))
+
+
+def render_entry(host: Host, server: Server) -> dict[str, Any]:
+    """Render an entry with a host's keys.
+
+    >>> from skills_mcp.hosts.host import find_host
+    >>> render_entry(find_host("cursor"), RemoteServer("https://skills.acme.com/mcp"))
+    {'url': 'https://skills.acme.com/mcp'}
+    """
+    shape = host.shape
+    if isinstance(server, RemoteServer):
+        trailing = {} if host.is_toml else shape.trailing
+        return {**shape.remote, "url": server.url, **trailing}
+    program, *arguments = server.command
+    words: dict[str, Any] = {"command": program, "args": arguments}
+    if shape.is_one_list:
+        words = {"command": [program, *arguments]}
+    return {
+        **shape.started,
+        **words,
+        **_render_variables(host, server.variables),
+        **shape.trailing,
+    }
+
+
+def merge_entry(host: Host, known: object, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep a person's additions to an entry, such as a time-out.
+
+    Command, URL and variables come from `entry`.
+    """
+    if not isinstance(known, Mapping):
+        return dict(entry)
+    replaced = {"type", "command", "args", "url", "httpUrl", "env_vars"}
+    added = {key: value for key, value in known.items() if key not in replaced}
+    merged = {**entry, **{key: added[key] for key in added if key not in entry}}
+    variables = host.shape.environment
+    ours, theirs = entry.get(variables), added.get(variables)
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        merged[variables] = {**theirs, **ours}
+    return merged
+
+
+def parse_entry(host: Host, values: object) -> ParsedEntry | None:
+    """Parse an entry; None without a command or URL."""
+    if not isinstance(values, Mapping):
+        return None
+    url = values.get("url") or values.get("httpUrl")
+    if isinstance(url, str):
+        return ParsedEntry(url=url)
+    command, arguments = values.get("command"), values.get("args") or []
+    words = command if isinstance(command, list) else [command, *arguments]
+    if not words or not all(isinstance(word, str) for word in words):
+        return None
+    found = values.get(host.shape.environment)
+    pairs = found.items() if isinstance(found, Mapping) else ()
+    names = values.get("env_vars") or []
+    return ParsedEntry(
+        command=tuple(words),
+        environment={str(name): str(value) for name, value in pairs},
+        forwarded=tuple(map(str, names)) if isinstance(names, list) else (),
+    )
+
+
+def _render_variables(host: Host, names: Sequence[str]) -> dict[str, Any]:
+    if not names or not host.variable:
+        return {}
+    if host.variable == BY_NAME:
+        return {"env_vars": list(names)}
+    references = {name: host.variable.replace("NAME", name) for name in names}
+    return {host.shape.environment: references}
+
 
 _SHARED_MODE = 0o644  # a file of a project is for all who work in it
 
@@ -162,16 +289,16 @@ def plan_removal(file: HostFile, name: str) -> HostChange:
     _require_ours(file, name, known)
     section = file.host.section
     if file.host.is_toml:
-        after = toml_tables.remove_toml_table(before, section, name)
+        after = remove_toml_table(before, section, name)
         return HostChange(file, before, after if after.strip() else None)
-    after = json_comments.remove_json_member(before, [section, name])
-    return HostChange(file, before, None if json_comments.is_empty_json(after) else after)
+    after = remove_json_member(before, [section, name])
+    return HostChange(file, before, None if is_empty_json(after) else after)
 
 
 def render_snippet(host: Host, name: str, server: Server) -> str:
     entry = render_entry(host, server)
     if host.is_toml:
-        return toml_tables.insert_toml_table("", host.section, name, entry)
+        return insert_toml_table("", host.section, name, entry)
     nested = {host.section: {name: entry}}
     return f"{json.dumps(nested, indent=2, ensure_ascii=False)}\n"
 
@@ -180,8 +307,8 @@ def _insert(file: HostFile, text: str, name: str, entry: Mapping[str, Any]) -> s
     section = file.host.section
     try:
         if file.host.is_toml:
-            return toml_tables.insert_toml_table(text, section, name, entry)
-        return json_comments.insert_json_member(text, [section, name], entry)
+            return insert_toml_table(text, section, name, entry)
+        return insert_json_member(text, [section, name], entry)
     except UnparsableTextError as error:
         raise _unparsable(file, error) from error
 
@@ -196,7 +323,7 @@ def _find_servers(file: HostFile, text: str) -> Mapping[str, Any]:
 
 def _parse(file: HostFile, text: str) -> dict[str, Any]:
     try:
-        parse = toml_tables.parse_toml_text if file.host.is_toml else json_comments.parse_json_text
+        parse = parse_toml_text if file.host.is_toml else parse_json_text
         return parse(text)
     except UnparsableTextError as error:
         raise _unparsable(file, error) from error
@@ -221,3 +348,195 @@ def _unparsable(file: HostFile, reason: object) -> HostFileError:
         f"{file.path} cannot be edited, as {file.host.title} would not read it either: "
         f"{reason}. Repair it, and try again"
     )
+
+
+MARKETPLACE = "skills-mcp"
+
+_DESCRIPTION = "The engineering rules of your organisation, for each task"
+_COMMAND = "Work by the rules of your organisation for a task"
+
+_HOOK_SECONDS = 10
+"""For a first prompt without a running server; later ones take 0.1 s."""
+
+_PLUGIN_MODE = 0o644
+_DIGEST_DIGITS = 8
+
+_PROMPT = """\
+Find the rules of this organisation for the task below, and follow them.
+
+1. Call the MCP tool `get_skill` with the task as `context`.
+2. If the reply is ambiguous, choose the candidate that fits, and call it again with the
+   `skill_path` of that one.
+3. If no skill matches, say so, and go on without one.
+4. Fetch the files that the skill names with `get_asset`, as you need them.
+
+The task: {task}
+"""
+
+_MANIFESTS: Mapping[PluginHost, str] = {
+    "claude-code": ".claude-plugin/plugin.json",
+    "gemini": "gemini-extension.json",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    name: str
+    server: Server
+
+    @property
+    def version(self) -> str:
+        """Program version with a digest of the configuration.
+
+        Hosts cache a plugin until its version changes.
+        """
+        digest = hashlib.sha256(repr((self.name, self.server)).encode()).hexdigest()
+        return f"{__version__}+{digest[:_DIGEST_DIGITS]}"
+
+    def compose_hook(self, host: PluginHost) -> str:
+        """Command of the prompt hook; empty for a remote server."""
+        if not isinstance(self.server, StartedServer):
+            return ""
+        words = list(self.server.command)
+        position = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
+        if words[position : position + 2] == ["-m", "skills_mcp"]:
+            position += 2
+        return shlex.join([*words[:position], "hook", host, *words[position:]])
+
+
+def render_plugin(plugin: Plugin, host: PluginHost) -> dict[str, str]:
+    render = _render_for_claude if host == "claude-code" else _render_for_gemini
+    return {
+        name: content if isinstance(content, str) else _dump(content)
+        for name, content in render(plugin)
+    }
+
+
+def write_plugin(
+    folder: Path, host: PluginHost, files: Mapping[str, str], *, may_replace: bool
+) -> None:
+    """Write a plugin into a folder, created if missing.
+
+    The folder may be new, empty, or hold an earlier version; only `may_replace`
+    overwrites
+    modified files.
+
+    Raises:
+        HostFileError: The folder holds something else, or cannot be written.
+    """
+    try:
+        changed = list(_find_changed(folder, host, files))
+        if changed and not may_replace:
+            raise HostFileError(
+                f"{folder} has other versions of {', '.join(changed)}, so nothing was "
+                "written. Call it again with --yes to replace them"
+            )
+        for name, content in files.items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(file, _PLUGIN_MODE) as handle:
+                handle.write(content.encode("utf-8"))
+        for name in _find_obsolete(folder, files):
+            (folder / name).unlink()
+    except OSError as error:
+        raise HostFileError(f"{folder} cannot be written: {error}") from error
+
+
+def _find_changed(folder: Path, host: PluginHost, files: Mapping[str, str]) -> Iterator[str]:
+    """Yield existing files with another content; raises if the folder is no plugin."""
+    is_used = folder.exists() and any(folder.iterdir())
+    if is_used and not (folder / _MANIFESTS[host]).is_file():
+        raise HostFileError(
+            f"{folder} holds other files. Name a folder that is new or empty with --to"
+        )
+    for name, content in files.items():
+        with suppress(FileNotFoundError):
+            if (folder / name).read_text("utf-8", "replace") != content:
+                yield name
+
+
+def _find_obsolete(folder: Path, files: Mapping[str, str]) -> Iterator[str]:
+    hook = "hooks/hooks.json"
+    if hook not in files and (folder / hook).is_file():
+        yield hook
+
+
+def _render_for_claude(plugin: Plugin) -> Iterator[tuple[str, Any]]:
+    about = {"name": plugin.name, "version": plugin.version}
+    about |= {"description": _DESCRIPTION}
+    owner = {"name": MARKETPLACE}
+    yield _MANIFESTS["claude-code"], {**about, "author": owner}
+    yield (
+        ".claude-plugin/marketplace.json",
+        {
+            "name": MARKETPLACE,
+            "owner": owner,
+            "metadata": {"description": _DESCRIPTION},
+            "plugins": [{**about, "source": "./"}],
+        },
+    )
+    yield ".mcp.json", _render_servers(plugin, "claude-code")
+    if command := plugin.compose_hook("claude-code"):
+        hook = {"type": "command", "command": command, "timeout": _HOOK_SECONDS}
+        yield "hooks/hooks.json", _render_hooks("claude-code", hook)
+    head = f"description: {_COMMAND}\nargument-hint: TASK\n"
+    text = _PROMPT.format(task="$ARGUMENTS")
+    yield "commands/skill.md", f"---\n{head}---\n\n{text}"
+
+
+def _render_for_gemini(plugin: Plugin) -> Iterator[tuple[str, Any]]:
+    manifest: dict[str, Any] = {
+        "name": plugin.name,
+        "version": plugin.version,
+        "description": _DESCRIPTION,
+        **_render_servers(plugin, "gemini"),
+    }
+    if isinstance(plugin.server, StartedServer):
+        # An extension gets no variable that its settings do not name.
+        settings = [_render_setting(name) for name in plugin.server.variables]
+        manifest |= {"settings": settings} if settings else {}
+    yield _MANIFESTS["gemini"], manifest
+    if command := plugin.compose_hook("gemini"):
+        hook = {
+            "name": plugin.name,
+            "type": "command",
+            "command": command,
+            "timeout": _HOOK_SECONDS * 1000,
+        }
+        yield "hooks/hooks.json", _render_hooks("gemini", hook)
+    text = _PROMPT.format(task="{{args}}")
+    head = f"description = {json.dumps(_COMMAND)}\n"
+    yield "commands/skill.toml", f'{head}prompt = """\n{text}"""\n'
+
+
+def _render_servers(plugin: Plugin, host: PluginHost) -> dict[str, Any]:
+    entry = render_entry(find_host(host), plugin.server)
+    return {"mcpServers": {plugin.name: entry}}
+
+
+def _render_hooks(host: PluginHost, hook: Mapping[str, object]) -> dict[str, Any]:
+    return {"hooks": {EVENTS[host]: [{"hooks": [hook]}]}}
+
+
+def _render_setting(variable: str) -> dict[str, object]:
+    return {
+        "name": variable,
+        "description": f"The variable {variable} of the skills server",
+        "envVar": variable,
+        "sensitive": variable.endswith("TOKEN"),
+    }
+
+
+def _dump(content: object) -> str:
+    return f"{json.dumps(content, indent=2, ensure_ascii=False)}\n"
+
+
+def list_install_commands(host: PluginHost, name: str, folder: Path) -> Sequence[str]:
+    """Commands to install a plugin in its host."""
+    quoted = shlex.quote(str(folder))
+    if host == "gemini":
+        return [f"gemini extensions install {quoted}"]
+    return [
+        f"claude plugin marketplace add {quoted}",
+        f"claude plugin install {name}@{MARKETPLACE}",
+    ]

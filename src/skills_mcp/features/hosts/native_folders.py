@@ -6,9 +6,9 @@ A host with both such a folder and the server shows its model every skill twice.
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from skills_mcp.features.hosts.finding import CheckResult
+from skills_mcp.features.hosts.doctor_checks import CheckResult
 from skills_mcp.features.hosts.host_names import HostName
-from skills_mcp.skills.homes import EXPORT_LOCK
+from skills_mcp.skills.source_layout import EXPORT_LOCK
 
 _HOSTS_BY_FOLDER: Mapping[str, tuple[HostName, ...]] = {
     ".claude/skills": ("claude-code", "opencode", "copilot", "vscode", "cursor"),

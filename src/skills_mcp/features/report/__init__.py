@@ -5,6 +5,7 @@ from skills_mcp.features.report.aggregation import (
     CurrentSkills,
     derive_current_skills,
 )
+from skills_mcp.features.report.event_rows import EventFilesError, load_event_files
 from skills_mcp.features.report.report_page import render_report_page
 from skills_mcp.features.report.report_text import (
     RecordingState,
@@ -17,7 +18,6 @@ from skills_mcp.features.report.usage_report import (
     parse_since,
     render_report,
 )
-from skills_mcp.features.report.usage_rows import EventFilesError, load_event_files
 
 __all__ = [
     "Aggregation",

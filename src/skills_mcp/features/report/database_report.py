@@ -11,16 +11,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
-from skills_mcp.events.collector.day_archive import (
+from skills_mcp.events.collector.event_queries import (
     DayCount,
     DayRollUp,
     EventRange,
     RollUpTable,
 )
 from skills_mcp.events.collector.event_store import EventStore
-from skills_mcp.features.report.aggregation import Aggregation, CurrentSkills
-from skills_mcp.features.report.fleet import FLEET_DAYS, derive_fleet
-from skills_mcp.features.report.tallies import Packed
+from skills_mcp.features.report.aggregation import (
+    FLEET_DAYS,
+    Aggregation,
+    CurrentSkills,
+    Packed,
+    derive_fleet,
+)
 from skills_mcp.features.report.usage_report import (
     CommitEffect,
     Feedback,

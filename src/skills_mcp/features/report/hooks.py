@@ -16,7 +16,7 @@ class _RollUp(ServerPart):
 
     async def run(self) -> None:
         """Roll up days with new events until cancelled."""
-        from skills_mcp.events.collector.upkeep import repeat_hourly
+        from skills_mcp.events.collector.event_store import repeat_hourly
         from skills_mcp.features.report.database_report import roll_up_days
 
         if self._store:

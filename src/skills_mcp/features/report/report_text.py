@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from itertools import groupby
 from typing import Literal, TypeVar
 
+from skills_mcp.features.report.event_rows import clean_line
 from skills_mcp.features.report.usage_report import (
     Answers,
     Feedback,
@@ -16,7 +17,6 @@ from skills_mcp.features.report.usage_report import (
     ScriptUse,
     UsageReport,
 )
-from skills_mcp.features.report.usage_rows import clean_line
 from skills_mcp.text.rendering import count_noun
 
 _MOST_COMMITS = 4  # of a skill: whether the last change helped shows in two

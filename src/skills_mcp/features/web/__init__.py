@@ -12,7 +12,6 @@ Rule: no inline scripts or styles: all are in `static/`. Pages work without Java
 htmx only saves full page loads.
 """
 
-from skills_mcp.features.web.entrance import build_web
-from skills_mcp.features.web.site import create_site
+from skills_mcp.features.web.site import build_web, create_site
 
 __all__ = ["build_web", "create_site"]

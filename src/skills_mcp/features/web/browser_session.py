@@ -13,13 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skills_mcp.skills.access import (
+    READ,
+    SCOPES,
     Access,
     AccessGrant,
+    Principal,
     derive_access,
     derive_grants_key,
     find_claims,
+    is_display_name,
 )
-from skills_mcp.skills.principal import READ, SCOPES, Principal, is_display_name
 
 _ALGORITHM = "HS256"
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from skills_mcp.server.parts import Serving
 
 if TYPE_CHECKING:  # Starlette: stdio starts without it
-    from skills_mcp.http.application import WebPart
+    from skills_mcp.http.http_server import WebPart
 
 
 def open_part(serving: Serving) -> "WebPart | None":

@@ -3,49 +3,204 @@
 Rule: a page is not rendered for a disconnected client, and takes no thread from others.
 """
 
-from collections.abc import Sequence
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
+from inspect import iscoroutinefunction
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import anyio
+import anyio.to_thread
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.errors import SkillsError
-from skills_mcp.events.collector.event_store import EventStore
-from skills_mcp.events.collector.skill_counts import (
+from skills_mcp.events.collector.event_queries import (
     CatalogueCounts,
     count_skills,
 )
-from skills_mcp.features.authoring.intake.uploads import Uploads
-from skills_mcp.features.web.add_page import add_routes
+from skills_mcp.events.collector.event_store import EventStore
+from skills_mcp.features.authoring.uploads import Uploads, open_uploads
+from skills_mcp.features.web.browser import BrowserMiddleware, notice_route
+from skills_mcp.features.web.browser_sign_in import OpenIdSignIn, choose_sign_in
+from skills_mcp.features.web.caches import BackgroundCache
 from skills_mcp.features.web.catalogue_page import show_catalogue
-from skills_mcp.features.web.notice_page import notice_route
-from skills_mcp.features.web.page import NavigationLink, SiteState
-from skills_mcp.features.web.page_threads import PageThreads
-from skills_mcp.features.web.problems_page import show_problems
-from skills_mcp.features.web.refused_page import (
+from skills_mcp.features.web.content_pages import show_problems, show_sources
+from skills_mcp.features.web.page import (
+    NavigationLink,
+    SiteState,
     handle_http_error,
     handle_internal_error,
     handle_skills_error,
     show_notice,
 )
 from skills_mcp.features.web.rest import rest_routes
-from skills_mcp.features.web.security_headers import SecurityHeaders
 from skills_mcp.features.web.skill_page import show_skill
-from skills_mcp.features.web.sources_page import show_sources
 from skills_mcp.features.web.trial_page import show_trial
-from skills_mcp.features.web.upload_desk import UploadQueue
-from skills_mcp.features.web.upload_install import upload_routes
+from skills_mcp.features.web.upload_page import add_routes, upload_routes
+from skills_mcp.features.web.upload_queue import UploadQueue
 from skills_mcp.features.web.usage_page import show_report, show_report_style
 from skills_mcp.features.web.well_known import WELL_KNOWN_PATHS, well_known_routes
+from skills_mcp.http.http_server import WebPart
 from skills_mcp.library import SkillLibrary
-from skills_mcp.processes.remembered import BackgroundCache
-from skills_mcp.skills.principal import REPORT
+from skills_mcp.skills.access import REPORT
+
+# The threads share one interpreter: more of them make no page sooner, and each takes
+# turns from the event loop, which every call of a tool needs.
+MAX_PAGE_THREADS = 4
+
+MAX_EXPENSIVE_THREADS = 2
+"""Threads for expensive routes; the others stay free."""
+
+# As long as a call of MCP waits to be admitted.
+_MAX_WAIT_SECONDS = 10.0
+
+# Clients that were refused together do not come back together.
+_RETRY_AFTER_SECONDS = (5, 15)
+
+# No client reads it; nginx counts such requests with the same number.
+_CLIENT_GONE = 499
+
+_Handler = Callable[[Request], Response]
+
+
+class PageThreads:
+    """Runs blocking route handlers in threads.
+
+    Args:
+        expensive: Paths of routes that may read every skill.
+        max_wait_seconds: How long a request waits for a thread.
+    """
+
+    def __init__(
+        self,
+        expensive: frozenset[str] = frozenset(),
+        max_wait_seconds: float = _MAX_WAIT_SECONDS,
+    ) -> None:
+        self._expensive_paths = expensive
+        self._max_wait_seconds = max_wait_seconds
+        self._threads = anyio.CapacityLimiter(MAX_PAGE_THREADS)
+        self._turns = anyio.Semaphore(MAX_PAGE_THREADS)
+        self._expensive_turns = anyio.Semaphore(MAX_EXPENSIVE_THREADS)
+
+    def bind(self, route: BaseRoute) -> BaseRoute:
+        """Wrap a blocking handler; async ones are left alone."""
+        if not isinstance(route, Route) or iscoroutinefunction(route.endpoint):
+            return route
+        is_expensive = route.path in self._expensive_paths
+        return Route(
+            route.path,
+            self._wrap(route.endpoint, is_expensive=is_expensive),
+            methods=[*(route.methods or ())],
+            name=route.name,
+        )
+
+    def _wrap(
+        self, handler: _Handler, *, is_expensive: bool
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            make = partial(self._run, handler, request, is_expensive=is_expensive)
+            return await _while_connected(request.receive, make)
+
+        return answer
+
+    async def _run(self, handler: _Handler, request: Request, *, is_expensive: bool) -> Response:
+        async with self._acquire_thread(is_expensive=is_expensive):
+            return await anyio.to_thread.run_sync(handler, request, limiter=self._threads)
+
+    @asynccontextmanager
+    async def _acquire_thread(self, *, is_expensive: bool) -> AsyncIterator[None]:
+        """Acquire a thread.
+
+        Raises:
+            HTTPException: The wait timed out.
+        """
+        semaphores = [self._expensive_turns] if is_expensive else []
+        acquired: list[anyio.Semaphore] = []
+        try:
+            with anyio.move_on_after(self._max_wait_seconds) as patience:
+                for semaphore in (*semaphores, self._turns):
+                    await semaphore.acquire()
+                    acquired.append(semaphore)
+            if patience.cancelled_caught:
+                raise _refuse()
+            yield
+        finally:
+            for semaphore in acquired:
+                semaphore.release()
+
+
+async def _while_connected(receive: Receive, make: Callable[[], Awaitable[Response]]) -> Response:
+    """Run a handler; cancel it on disconnect."""
+    response, failure = Response(status_code=_CLIENT_GONE), None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_cancel_when_gone, receive, tasks.cancel_scope)
+        try:
+            response = await make()
+        except Exception as error:  # noqa: BLE001 - raised again, but in no group
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure:
+        raise failure
+    return response
+
+
+async def _cancel_when_gone(receive: Receive, making: anyio.CancelScope) -> None:
+    # The handlers here read no body.
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    making.cancel()
+
+
+def _refuse() -> HTTPException:
+    seconds = random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
+    detail = f"The server is busy. Try again in {seconds} s"
+    return HTTPException(503, detail, {"Retry-After": str(seconds)})
+
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "font-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+"""No inline scripts or styles, and nothing from other origins."""
+
+_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # without any, forms would be sent by `null`
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class SecurityHeaders:
+    """ASGI middleware; headers already set are preserved."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def add(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, add if scope["type"] == "http" else send)
+
 
 # A count reads the events of a quarter.
 _COUNTED_SECONDS = 5 * 60.0
@@ -144,3 +299,25 @@ def _find_navigation(routes: list[BaseRoute]) -> tuple[NavigationLink, ...]:
         for name, title in titles
         if name in paths
     )
+
+
+def build_web(library: SkillLibrary, events: EventStore | None, key_file: Path) -> WebPart | None:
+    """Build the pages as configured; None if disabled.
+
+    Args:
+        library: The unrestricted library.
+        events: Data of the report; None if none are kept.
+        key_file: Default file of the cookie key.
+
+    Raises:
+        ConfigError: The settings of the pages, or of uploads, cannot be used.
+    """
+    if not library.config.web.enabled:
+        return None
+    sign_in = choose_sign_in(library.config, key_file, show_notice)
+    routes = sign_in.routes if isinstance(sign_in, OpenIdSignIn) else []
+    site = create_site(library, events, routes, open_uploads(library))
+    if sign_in is None:
+        return WebPart(site, None)
+    takes_tokens = bool(library.config.http.auth.issuer)
+    return WebPart(site, partial(BrowserMiddleware, sign_in=sign_in, takes_tokens=takes_tokens))

@@ -4,34 +4,219 @@ Rule: Markdown is untrusted. Raw HTML is escaped and nothing is loaded: links le
 the web or to files of the skill; images become links.
 """
 
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from datetime import date
+from functools import cache, partial
 from hashlib import sha256
 from itertools import islice
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
 from anyio.from_thread import check_cancelled
-from markupsafe import Markup
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
 from skills_mcp.errors import SkillsError
+from skills_mcp.events.collector.event_queries import SkillComment, SkillCounts
 from skills_mcp.features.web.page import (
     derive_display_name,
+    find_counts,
     get_site_state,
     get_visible_library,
     render_template,
 )
-from skills_mcp.features.web.rendered_markdown import (
-    MAX_RENDERED_CHARACTERS,
-    convert_to_html,
-    quote_path,
-)
 from skills_mcp.features.web.rest import derive_media_type
-from skills_mcp.features.web.skill_use import describe_missing_use, find_use
 from skills_mcp.library import SkillLibrary
-from skills_mcp.library.browsing import BrowsedSkill, BrowseRequest
-from skills_mcp.library.preview import SkillPreview, TextSection
+from skills_mcp.library.browsing import BrowsedSkill, BrowseRequest, SkillPreview, TextSection
+from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Principal
 from skills_mcp.skills.model import Skill
+
+_DEEPEST = 6  # of headings in HTML
+_LOWER = 2  # a page has a heading of its own, and each of its parts another
+
+MAX_RENDERED_CHARACTERS = 100_000
+"""Per text: the slowest Markdown takes 15 µs a character, so 1.5 s.
+
+The longest public skill has half as many.
+"""
+
+# Of a paragraph, a heading or a cell; a longer one is shown as it is. Rules within one
+# look back over it, and that must not add up.
+_MAX_INLINE_CHARACTERS = 20_000
+
+_WEB = frozenset({"http", "https"})
+
+FileLink = Callable[[str], str]
+"""URL of a skill's file, by its path."""
+
+
+def convert_to_html(
+    text: str, link: FileLink, check_cancelled: Callable[[], None] = lambda: None
+) -> Markup:
+    r"""Render untrusted Markdown as HTML.
+
+    Args:
+        text: Untrusted.
+        link: URL of a file of the skill.
+        check_cancelled: Raises to cancel.
+
+    >>> convert_to_html("<b>[x](javascript:alert(1))", str)
+    Markup('<p>&lt;b&gt;[x](javascript:alert(1))</p>\n')
+    """
+    environment: MutableMapping[str, Any] = {"link": link, "check": check_cancelled}
+    parser = _open_parser()
+    tokens = parser.parse(text, environment)
+    _lower_headings(tokens)
+    html = parser.renderer.render(tokens, parser.options, environment)
+    return Markup(html)  # noqa: S704 - the renderer has escaped it
+
+
+def derive_href(target: str, link: FileLink) -> str:
+    """Sanitise a link target; empty if not allowed.
+
+    >>> derive_href("https://acme.com", str), derive_href("docs/a.md#b", str)
+    ('https://acme.com', 'docs/a.md')
+    >>> [derive_href(each, str) for each in ("//acme.com", "/etc", "x:y")]
+    ['', '', '']
+    """
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        return ""
+    if parts.scheme in _WEB and parts.netloc:
+        return target
+    if parts.scheme or parts.netloc or parts.path.startswith("/") or not parts.path:
+        return ""
+    return link(unquote(parts.path).removeprefix("./"))
+
+
+@cache
+def _open_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.core.ruler.at("inline", _parse_inline)
+    parser.add_render_rule("link_open", _render_link)
+    parser.add_render_rule("image", _render_image)
+    return parser
+
+
+def _parse_inline(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.type != "inline":
+            continue
+        state.env["check"]()
+        token.children = []
+        if len(token.content) <= _MAX_INLINE_CHARACTERS:
+            state.md.inline.parse(token.content, state.md, state.env, token.children)
+        else:
+            token.children.append(Token("text", "", 0, content=token.content))
+
+
+def _lower_headings(tokens: Sequence[Token]) -> None:
+    """Nest headings below the page's own, without gaps in the levels."""
+    above: list[str] = []
+    for token in tokens:
+        if token.type == "heading_open":
+            while above and above[-1] >= token.tag:
+                above.pop()
+            above.append(token.tag)
+        if token.type in {"heading_open", "heading_close"}:
+            token.tag = f"h{min(_DEEPEST, len(above) + _LOWER)}"
+
+
+def _render_link(
+    renderer: RendererHTML,
+    tokens: Sequence[Token],
+    number: int,
+    options: OptionsDict,
+    environment: MutableMapping[str, Any],
+) -> str:
+    target = str(tokens[number].attrGet("href") or "")
+    href = derive_href(target, environment["link"])
+    token = Token("link_open", "a", 1)
+    if href:
+        token.attrSet("href", href)
+        token.attrSet("rel", "noopener noreferrer nofollow")
+    return renderer.renderToken([token], 0, options, environment)
+
+
+def _render_image(
+    _: RendererHTML,
+    tokens: Sequence[Token],
+    number: int,
+    __: OptionsDict,
+    environment: MutableMapping[str, Any],
+) -> str:
+    target = str(tokens[number].attrGet("src") or "")
+    label = escape(f"Image: {tokens[number].content or target}")
+    if href := derive_href(target, environment["link"]):
+        return f'<a href="{escape(href)}" rel="noopener noreferrer">{label}</a>'
+    return str(label)
+
+
+def quote_path(path: str) -> str:
+    return quote(path, safe="/")
+
+
+_HEIGHT = 40
+"""Height of the chart, in SVG units."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeekBar:
+    """A bar of the chart, one week."""
+
+    first: date
+    given: int
+    height: int
+    """At least 1, so an unused week stays visible."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillUsage:
+    """Usage section of a skill's page."""
+
+    counts: SkillCounts
+    bars: tuple[WeekBar, ...]
+    comments: Sequence[SkillComment]
+    """Empty for callers without the scope of the report: they quote agents."""
+
+    @property
+    def height(self) -> int:
+        return _HEIGHT
+
+
+def find_use(request: Request, path: str) -> SkillUsage | None:
+    """Use of a skill; None if unknown."""
+    known = find_counts(request)
+    if known is None:
+        return None
+    counts = known.skills.get(path, SkillCounts())
+    maximum = max(counts.weeks) or 1
+    bars = tuple(
+        WeekBar(known.week(number), count, max(1, count * _HEIGHT // maximum))
+        for number, count in enumerate(counts.weeks)
+    )
+    principal: Principal = request.scope[PRINCIPAL_KEY]
+    may_read = principal.may(REPORT)
+    return SkillUsage(counts, bars, counts.comments if may_read else ())
+
+
+def describe_missing_use(request: Request) -> str:
+    """Explain missing counts; empty if no events are kept."""
+    counts = get_site_state(request).counts
+    if counts is None:
+        return ""
+    if counts.failure:
+        return "It cannot be counted just now: the database of events does not answer."
+    return "Being counted; reload the page in a moment."
+
 
 _VIEWS = {
     "": "Rendered",

@@ -7,21 +7,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from skills_mcp.errors import SkillNotFoundError
-from skills_mcp.features.web.page import get_visible_library, render_template
-from skills_mcp.features.web.refused_page import describe_for_person
+from skills_mcp.features.web.page import describe_for_person, get_visible_library, render_template
+from skills_mcp.routing.answer_explanation import (
+    ExplainedCandidate,
+    Explanation,
+    format_rounded_down,
+    heaviest_words,
+    summarize_evidence,
+)
 from skills_mcp.routing.decision import (
     Ambiguous,
     Decision,
     NoMatch,
     answered_candidates,
 )
-from skills_mcp.routing.explanation import (
-    Explanation,
-    heaviest_words,
-    summarize_evidence,
-)
 from skills_mcp.routing.matcher import Candidate, Evidence
-from skills_mcp.routing.remedies import ExplainedCandidate, format_rounded_down
 
 # Of a pasted ticket; an address of more would be refused on the way.
 _MAX_TASK = 6_000

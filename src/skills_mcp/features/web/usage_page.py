@@ -31,8 +31,7 @@ from skills_mcp.features.web.page import (
     render_template,
 )
 from skills_mcp.processes.memory import gc_paused
-from skills_mcp.skills.access import EVERYTHING, Access
-from skills_mcp.skills.principal import PRINCIPAL_KEY, REPORT, Principal
+from skills_mcp.skills.access import EVERYTHING, PRINCIPAL_KEY, REPORT, Access, Principal
 
 REPORT_SPANS = (7, 30, 90, 365)
 """Selectable days on the page."""

@@ -23,13 +23,13 @@ from skills_mcp.features.export.layout import (
     WELL_KNOWN_INDEX,
     WellKnownSkill,
     build_well_known_skill,
+    package_skill,
     render_well_known,
 )
-from skills_mcp.features.export.packaged_skill import package_skill
+from skills_mcp.features.web.caches import ByteCache
 from skills_mcp.features.web.page import get_visible_library
 from skills_mcp.library import SkillLibrary
-from skills_mcp.library.published_skills import PublishedSkills
-from skills_mcp.processes.byte_cache import ByteCache
+from skills_mcp.library.skill_folder import PublishedSkills
 from skills_mcp.skills.model import SkillPath
 
 _SETTINGS = LockedSettings(format="well-known", raw=False, select=())

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.features.authoring.evaluation.outcomes import (
+from skills_mcp.features.authoring.evaluation import (
     AnswerChange,
     Outcome,
     diff_outcomes,
@@ -12,12 +12,11 @@ from skills_mcp.features.authoring.evaluation.outcomes import (
     explain_failure,
     score_outcomes,
 )
-from skills_mcp.features.authoring.evaluation.prompts import Prompt
+from skills_mcp.features.authoring.prompts import Prompt
 from skills_mcp.routing.decision import Ambiguous
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask
-from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
-from skills_mcp.skills.scoping import SkillFilter
+from skills_mcp.skills.skill_index import SkillFilter, SkillIndex
 from tests.features.authoring.evaluation.matching import PlainMatcher, TextMatcher
 from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from skills_mcp.config import Visibility
-from skills_mcp.features.authoring.evaluation.prompts import (
+from skills_mcp.features.authoring.prompts import (
     Prompt,
     PromptsError,
     check_prompts,
@@ -13,8 +13,7 @@ from skills_mcp.features.authoring.evaluation.prompts import (
     describe_missing_skill,
     load_prompts,
 )
-from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.scoping import SkillFilter
+from skills_mcp.skills.skill_index import SkillFilter, SkillIndex
 from tests.support import make_skill, write
 
 INDEX = SkillIndex(

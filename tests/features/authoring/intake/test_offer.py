@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import PackageRefusedError
-from skills_mcp.features.authoring.intake.offer import unpacked_package
+from skills_mcp.features.authoring.package_archive import unpacked_package
 from skills_mcp.files import archive as limits
-from skills_mcp.files.entry_names import require_distinct_entries
+from skills_mcp.files.archive import require_distinct_entries
 from tests.features.authoring.intake.archives import (
     GOOD,
     special,

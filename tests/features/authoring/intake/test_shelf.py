@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.errors import PackageNotAddedError
-from skills_mcp.features.authoring.intake import shelf as intake_shelf
-from skills_mcp.features.authoring.intake.shelf import VersionStore
+from skills_mcp.features.authoring import version_store as intake_shelf
+from skills_mcp.features.authoring.skill_tree import load_tree
 from skills_mcp.features.authoring.validation import validate_paths
-from skills_mcp.features.authoring.validation.skill_tree import load_tree
+from skills_mcp.features.authoring.version_store import VersionStore
 from tests.packages import contents, write_package
 from tests.support import PATIENCE_SECONDS
 
@@ -166,7 +166,7 @@ import sys
 from datetime import UTC, datetime
 from itertools import cycle
 from pathlib import Path
-from skills_mcp.features.authoring.intake.shelf import SkillShelf
+from skills_mcp.features.authoring.version_store import SkillShelf
 
 shelf = SkillShelf(Path(sys.argv[1]), kept=3)
 print("begun", flush=True)
@@ -207,7 +207,7 @@ PUT_AND_DIE = """
 import os, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from skills_mcp.features.authoring.intake.shelf import SkillShelf
+from skills_mcp.features.authoring.version_store import SkillShelf
 
 left = int(sys.argv[3])
 

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
+from skills_mcp.features.authoring.markdown import parse_markdown
+from skills_mcp.features.authoring.package_standard import check_package, parse_strictly
+from skills_mcp.features.authoring.rules import RuleFinding
 from skills_mcp.features.authoring.validation import validate_paths
-from skills_mcp.features.authoring.validation.markdown import parse_markdown
-from skills_mcp.features.authoring.validation.package_standard import check_package
-from skills_mcp.features.authoring.validation.rules import RuleFinding
-from skills_mcp.features.authoring.validation.strict_reading import parse_strictly
 from skills_mcp.skills.model import Problem
 
 HEAD = "name: pdf\ndescription: Fill in PDF forms.\n"

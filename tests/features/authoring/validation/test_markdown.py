@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.authoring.validation.markdown import (
+from skills_mcp.features.authoring.markdown import (
     LinkContext,
     check_links,
     find_links,

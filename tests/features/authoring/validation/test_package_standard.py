@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.authoring.validation.package_standard import derive_name
-from skills_mcp.features.authoring.validation.rules import RULE_LEVELS
+from skills_mcp.features.authoring.package_standard import derive_name
+from skills_mcp.features.authoring.rules import RULE_LEVELS
 from tests.features.authoring.validation.findings import HEAD, findings, of_head
 
 DESCRIPTION = "description: Fill in PDF forms."

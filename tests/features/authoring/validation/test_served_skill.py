@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.validation import served_skill, validate_paths
+from skills_mcp.features.authoring import validation
+from skills_mcp.features.authoring.validation import validate_paths
 from tests.features.authoring.validation.findings import problems, said
 from tests.packages import write_package
 from tests.support import write, write_skill
@@ -120,9 +121,9 @@ def test_large_trees_are_spared_what_grows_with_their_square(
     write_skill(tmp_path, "long.md", keywords=["forms"], priority=-900)
     assert "never-found" in [rule for _, _, rule in said(tmp_path)]
 
-    assert served_skill.MAX_SKILLS >= 1000
+    assert validation.MAX_SKILLS >= 1000
 
-    monkeypatch.setattr(served_skill, "MAX_SKILLS", 1)
+    monkeypatch.setattr(validation, "MAX_SKILLS", 1)
 
     assert said(tmp_path) == []
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.authoring.validation.unsafe_text import (
+from skills_mcp.features.authoring.markdown import (
     ALLOW_SECRET,
     MAX_TEXT_FINDINGS,
     check_body,

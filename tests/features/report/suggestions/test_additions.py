@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.report.suggestions.additions import (
+from skills_mcp.features.report.skill_additions import (
     KEYWORD_KEYS,
     UnsafeAdditionError,
     _Addition,
@@ -15,8 +15,7 @@ from skills_mcp.features.report.suggestions.additions import (
     add_example,
     add_keywords,
 )
-from skills_mcp.skills.frontmatter import parse_rule_file
-from skills_mcp.skills.package import parse_package
+from skills_mcp.skills.skill_parser import parse_package, parse_rule_file
 
 BODY = "# Rules\n\n---\nkeywords: [none]\n"
 

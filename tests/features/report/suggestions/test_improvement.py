@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.features.authoring.evaluation import Prompt, collect_examples
-from skills_mcp.features.report.suggestions import improvement as improvement_module
-from skills_mcp.features.report.suggestions.improvement import (
+from skills_mcp.features.report import skill_additions as improvement_module
+from skills_mcp.features.report.skill_additions import (
     AcceptedAddition,
     Improvement,
     TaskAddition,
@@ -16,7 +16,7 @@ from skills_mcp.features.report.suggestions.improvement import (
     try_additions,
 )
 from skills_mcp.library import SkillLibrary
-from skills_mcp.skills.discovery import MAX_SKILL_BYTES
+from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
 from tests.packages import write_package
 from tests.support import open_library, write, write_skill
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.features.report.suggestions.missing_words import (
+from skills_mcp.features.report.pick_evidence import (
+    KnownTask,
     MissingWord,
+    PickCounts,
     derive_missing_words,
 )
-from skills_mcp.features.report.suggestions.picks import KnownTask, PickCounts
 from skills_mcp.library import Snapshot
 from tests.packages import write_package
 from tests.support import open_library, write_skill

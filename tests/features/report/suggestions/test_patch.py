@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.report.suggestions.patch import compose_diff
+from skills_mcp.features.report.skill_additions import compose_diff
 from tests.support import git, write
 
 

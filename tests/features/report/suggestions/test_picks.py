@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.features.report.suggestions.picks import (
+from skills_mcp.features.report.pick_evidence import (
     SESSION_HOURS,
     PickRecord,
     PickTally,

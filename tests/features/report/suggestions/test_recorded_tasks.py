@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.report.suggestions.improvement import (
-    AcceptedAddition,
-    WordAddition,
-)
-from skills_mcp.features.report.suggestions.missing_words import MissingWord
-from skills_mcp.features.report.suggestions.picks import (
+from skills_mcp.features.report.pick_evidence import (
     AnsweredTask,
     KnownTask,
+    MissingWord,
     PickCounts,
     PickRecord,
 )
-from skills_mcp.features.report.suggestions.recorded_tasks import (
+from skills_mcp.features.report.skill_additions import (
+    AcceptedAddition,
+    WordAddition,
+)
+from skills_mcp.features.report.suggestion_review import (
     collect_answered,
     collect_known,
     derive_origin,

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from skills_mcp.events.collector.event_tables import metadata
+from skills_mcp.events.collector.schema import metadata
 
 
 def run_migrations() -> None:

@@ -1,0 +1,350 @@
+"""Files of a commit on disk: exported, compared with Git, and repaired.
+
+Rule: every file has a modification time derived from its content, and one of two modes.
+So its kind, size, time and mode reveal any edit, except a forged one or a failing disk:
+those are found by content alone, which takes longer to read.
+"""
+
+import hashlib
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+from uuid import uuid4
+
+from skills_mcp.content.git.diagnostics import DamagedStoreError
+from skills_mcp.content.git.object_store import TreeEntry, TreeListing
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.git.repository import GitRepository
+from skills_mcp.content.source import SyncPolicy
+from skills_mcp.errors import SyncError
+from skills_mcp.files.durable import NEW_PREFIX, delete_tree, grant_owner_access
+from skills_mcp.skills.model import EXPORTED_TIMES_NS
+
+# The number of hex digits of a hash that choose one of the times.
+_TIME_DIGITS = 7
+
+# Read-only, so that a snapshot is not edited by accident.
+_READABLE, _EXECUTABLE = 0o444, 0o555
+
+_SHA1_DIGITS = 40
+_PIECE_BYTES = 256 * 1024
+
+# Other systems do not keep the mode that was set.
+_KEEPS_MODES = hasattr(os, "geteuid")
+
+
+_GIT = ".git"
+_POINTER = "gitdir:"
+
+# `HEAD~2`, `v1.0^{commit}` and `main@{yesterday}` are commits; a name with a hyphen in
+# front is an option, and the part after a colon is a file.
+_COMMIT = re.compile(r"[^-\s:][^\s:]*")
+
+# The repository is the user's own, and all of it is on this machine.
+_UNLIMITED = SyncPolicy(
+    max_files=sys.maxsize, max_file_bytes=sys.maxsize, max_total_bytes=sys.maxsize
+)
+
+
+class BlobReader(Protocol):
+    """Reads blobs from Git's store."""
+
+    def read_blobs(self, blobs: Iterable[str]) -> AbstractContextManager[Iterator[bytes]]:
+        """Stream the content of blobs, in their order.
+
+        Raises:
+            DamagedStoreError: One is missing.
+        """
+        ...
+
+
+def export_files(
+    listing: TreeListing,
+    reader: BlobReader,
+    folder: Path,
+    previous: tuple[TreeListing, Path] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write the files of a commit into an empty folder.
+
+    Unchanged files of the `previous` commit are hard-linked from its folder.
+
+    Raises:
+        DamagedStoreError: Git's store is damaged.
+        OSError: There is no room, or no permission.
+    """
+    _make_folders(listing.entries, folder)
+    missing = _link_unchanged(listing.entries, folder, previous)
+    total, done = len(listing.entries), len(listing.entries) - len(missing)
+
+    def put(entry: TreeEntry, data: bytes) -> None:
+        nonlocal done
+        _write(folder / entry.file, data, entry)
+        done += 1
+        if on_progress:
+            on_progress(done, total)
+
+    _read_contents(missing, reader, put)
+
+
+def repair_files(
+    listing: TreeListing, reader: BlobReader, folder: Path, *, by_content: bool = False
+) -> tuple[str, ...]:
+    """Repair an exported folder, by kind, size, time and mode, or by content.
+
+    Each file is replaced atomically, as other processes may read meanwhile.
+
+    Returns:
+        The differing paths, including deleted foreign ones.
+
+    Raises:
+        DamagedStoreError: Git's store is damaged.
+        OSError: There is no room, or no permission.
+    """
+    expected = {entry.file: entry for entry in listing.entries}
+    wrong = {"."} if grant_owner_access(folder) else set()
+    intact = set()
+    for path, found in _walk(folder, "", _find_folders(listing.entries), wrong):
+        if path not in expected:
+            delete_tree(folder / path)
+            wrong.add(path)
+        elif _is_intact(found, expected[path]) and (
+            not by_content or _has_content(folder / path, expected[path])
+        ):
+            intact.add(path)
+    bad = [entry for entry in listing.entries if entry.file not in intact]
+    _make_folders(bad, folder)
+    _read_contents(bad, reader, lambda entry, data: _replace(folder / entry.file, data, entry))
+    wrong.update(entry.file for entry in bad)
+    if wrong:
+        flush_to_disk(folder)
+    return tuple(sorted(wrong))
+
+
+@contextmanager
+def exported_revision(folder: Path, ref: str) -> Iterator[Path]:
+    """Export a folder of a Git work tree at another revision, temporarily.
+
+    Nothing in the work tree changes, and no hook or filter runs.
+
+    Raises:
+        SyncError: There is no such commit, or no such folder in it.
+    """
+    top = _find_work_tree(folder.resolve())
+    if top is None:
+        raise SyncError(
+            f"{folder} is in no work tree of Git, so it has no other commit. Leave "
+            "--baseline out, or name a folder inside of a clone"
+        )
+    if not _COMMIT.fullmatch(ref):
+        raise SyncError(_unknown(ref, top))
+    repository = GitRepository(_find_store(top), Remote(str(top), ""), _UNLIMITED)
+    if _read_kind(repository, f"{ref}^{{commit}}") != "commit":
+        raise SyncError(_unknown(ref, top))
+    inside = folder.resolve().relative_to(top).as_posix()
+    treeish = ref if inside == "." else f"{ref}:{inside}"
+    if inside != "." and _read_kind(repository, treeish) != "tree":
+        raise SyncError(f"{ref} has no folder {inside} yet. Name a later commit as --baseline")
+    with TemporaryDirectory(prefix="skills-mcp-") as made:
+        export_files(repository.list_served(treeish), repository, Path(made))
+        yield Path(made)
+
+
+def flush_to_disk(folder: Path) -> None:
+    """Flush the folder's file system to the disk, against a power cut.
+
+    A call for each of ten thousand files takes minutes on the disk of a laptop.
+
+    Raises:
+        OSError: The disk is full, or failing.
+    """
+    flush = _find_syncfs()
+    if flush is None:
+        getattr(os, "sync", lambda: None)()  # or the system decides
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        flush(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _find_syncfs() -> Callable[[int], None] | None:
+    import ctypes
+
+    try:
+        syncfs = ctypes.CDLL(None, use_errno=True).syncfs
+    except (AttributeError, OSError, TypeError):
+        return None
+
+    def flush(descriptor: int) -> None:
+        if syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    return flush
+
+
+def _find_folders(entries: Iterable[TreeEntry]) -> set[str]:
+    folders: set[str] = set()
+    for entry in entries:
+        folder = entry.file.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return folders
+
+
+def _make_folders(entries: Iterable[TreeEntry], folder: Path) -> None:
+    for inner in sorted(_find_folders(entries)):  # those above others come first
+        with suppress(FileExistsError):
+            os.mkdir(f"{folder}/{inner}")  # noqa: PTH102 - thousands of them
+
+
+def _link_unchanged(
+    entries: Iterable[TreeEntry],
+    folder: Path,
+    previous: tuple[TreeListing, Path] | None,
+) -> list[TreeEntry]:
+    if previous is None:
+        return list(entries)
+    listing, origin = previous
+    known = {(linked.blob, linked.is_executable): linked.file for linked in listing.entries}
+    missing = []
+    for entry in entries:
+        source = known.get((entry.blob, entry.is_executable))
+        if source is None or not _try_link(origin / source, folder / entry.file, entry):
+            missing.append(entry)
+    return missing
+
+
+def _try_link(source: Path, target: Path, entry: TreeEntry) -> bool:
+    """Link a file; False if it was edited, or cannot be linked."""
+    try:
+        if not _is_intact(source.lstat(), entry) or not _has_content(source, entry):
+            return False
+        os.link(source, target)
+    except OSError:
+        return False
+    return True
+
+
+def _read_contents(
+    entries: Sequence[TreeEntry],
+    reader: BlobReader,
+    put: Callable[[TreeEntry, bytes], object],
+) -> None:
+    if not entries:
+        return  # nor start a process
+    with reader.read_blobs(entry.blob for entry in entries) as blobs:
+        for entry in entries:
+            data = next(blobs, b"")
+            if len(data) != entry.size_bytes:
+                raise DamagedStoreError(
+                    f"{entry.file!r} has {len(data):,} bytes in Git's store instead "
+                    f"of {entry.size_bytes:,}"
+                )
+            put(entry, data)
+
+
+def _write(path: Path, data: bytes, entry: TreeEntry) -> None:
+    with path.open("xb") as handle:
+        handle.write(data)
+    os.utime(path, ns=(_modified_ns(entry), _modified_ns(entry)))
+    path.chmod(_mode(entry))
+
+
+def _replace(path: Path, data: bytes, entry: TreeEntry) -> None:
+    new = path.with_name(f"{NEW_PREFIX}{uuid4().hex}")
+    try:
+        _write(new, data, entry)
+        if path.is_dir() and not path.is_symlink():
+            delete_tree(path)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _modified_ns(entry: TreeEntry) -> int:
+    return EXPORTED_TIMES_NS[int(entry.blob[:_TIME_DIGITS], 16)]
+
+
+def _mode(entry: TreeEntry) -> int:
+    return _EXECUTABLE if entry.is_executable else _READABLE
+
+
+def _is_intact(found: os.stat_result, entry: TreeEntry) -> bool:
+    return (
+        stat.S_ISREG(found.st_mode)
+        and found.st_size == entry.size_bytes
+        and found.st_mtime_ns == _modified_ns(entry)
+        and (not _KEEPS_MODES or stat.S_IMODE(found.st_mode) == _mode(entry))
+    )
+
+
+def _has_content(path: Path, entry: TreeEntry) -> bool:
+    """Compare a file with its blob id, a hash of the content.
+
+    https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
+    """
+    kind = "sha1" if len(entry.blob) == _SHA1_DIGITS else "sha256"
+    digest = hashlib.new(kind, b"blob %d\0" % entry.size_bytes, usedforsecurity=False)
+    try:
+        with path.open("rb", buffering=0) as handle:
+            while piece := handle.read(_PIECE_BYTES):
+                digest.update(piece)
+    except OSError:
+        return False
+    return digest.hexdigest() == entry.blob
+
+
+def _walk(
+    folder: Path, prefix: str, folders: Collection[str], opened: set[str]
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield entries except expected folders; adds unlocked ones to `opened`."""
+    with os.scandir(f"{folder}/{prefix}") as entries:
+        found = list(entries)
+    for entry in found:
+        path = f"{prefix}{entry.name}"
+        if path in folders and entry.is_dir(follow_symlinks=False):
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if mode & stat.S_IRWXU != stat.S_IRWXU and grant_owner_access(folder / path):
+                opened.add(path)
+            yield from _walk(folder, f"{path}/", folders, opened)
+        else:
+            yield path, entry.stat(follow_symlinks=False)
+
+
+def _read_kind(repository: GitRepository, name: str) -> str:
+    printed = repository.git.run(
+        *("cat-file", "--batch-check=%(objecttype)"), stdin=f"{name}\n".encode()
+    )
+    return printed.text.rpartition(" ")[2]
+
+
+def _unknown(ref: str, top: Path) -> str:
+    return (
+        f"{top} has no commit {ref!r}. Write a branch, a tag or a commit that Git "
+        "knows there, such as HEAD~1 or origin/main"
+    )
+
+
+def _find_work_tree(folder: Path) -> Path | None:
+    candidates = (folder, *folder.parents)
+    return next((candidate for candidate in candidates if (candidate / _GIT).exists()), None)
+
+
+def _find_store(top: Path) -> Path:
+    """Find the Git directory of a work tree."""
+    marker = top / _GIT
+    if marker.is_dir():
+        return marker
+    text = marker.read_text(encoding="utf-8", errors="replace").strip()
+    return (top / text.removeprefix(_POINTER).strip()).resolve()

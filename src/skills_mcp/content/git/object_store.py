@@ -1,0 +1,601 @@
+"""Files of a commit, and the selection of those to serve.
+
+Rule: a commit is walked exactly like a folder, before anything is written, so that both
+have the same skills and the same problems.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from skills_mcp.content.git.command import Git, find_objects, measure_objects
+from skills_mcp.content.git.diagnostics import DamagedStoreError
+from skills_mcp.content.source import Surveyed, SurveyedPart, SyncPolicy
+from skills_mcp.files.durable import NEW_PREFIX, delete_tree, write_text_atomically
+from skills_mcp.files.paths import is_path_component, is_plain_path
+from skills_mcp.skills.model import Problem, Stamp
+from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk, WalkLimits
+from skills_mcp.skills.source_layout import (
+    MAX_READ_BYTES,
+    EntryKind,
+    FolderEntry,
+    FolderListing,
+    RelativeRoot,
+    Selection,
+    is_inside,
+)
+
+CONFIG = "config.yaml"
+"""Settings file of a repository, at its top or at its first skill root."""
+
+_KINDS: Mapping[str, EntryKind] = {"120000": "link", "160000": "submodule"}
+_EXECUTABLE = 0o100
+
+# What Git prints for the size of a blob that is not in the store.
+_ABSENT = "BAD"
+_UNKNOWN_BYTES = -1
+
+
+class TreeEntry(NamedTuple):
+    """A file, link or submodule of a commit."""
+
+    file: str
+    blob: str
+    size_bytes: int
+    """Negative if the content is not in the store and the size is unknown."""
+    is_executable: bool
+    kind: EntryKind = "file"
+
+    @property
+    def mode(self) -> str:
+        regular = "100755" if self.is_executable else "100644"
+        return next((m for m, kind in _KINDS.items() if kind == self.kind), regular)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeListing:
+    """The served files of a commit, and a survey of the others."""
+
+    entries: tuple[TreeEntry, ...]
+    surveyed: Surveyed = field(default_factory=dict)
+
+
+def parse_listing(
+    records: Iterable[bytes], sizes: Mapping[str, int] | None = None
+) -> tuple[TreeEntry, ...]:
+    """Parse the output of `git ls-tree -r -z [-l] --full-tree`."""
+    return tuple(_parse_record(record, sizes or {}) for record in records)
+
+
+def parse_content_ids(records: Iterable[bytes]) -> dict[str, str]:
+    """Map each file of a listing to its blob id and executable bit."""
+    entries = (_parse_record(record, {}) for record in records)
+    return {e.file: f"{e.blob}+x" if e.is_executable else e.blob for e in entries}
+
+
+def _parse_record(record: bytes, sizes: Mapping[str, int]) -> TreeEntry:
+    header, _, file = record.decode("utf-8", "surrogateescape").partition("\t")
+    mode, _, blob, *rest = header.split()
+    size = rest[0] if rest else _ABSENT
+    kind = _KINDS.get(mode, "file")
+    is_executable = bool(int(mode, 8) & _EXECUTABLE)
+    return TreeEntry(file, blob, _parse_size(size, blob, sizes), is_executable, kind)
+
+
+def _parse_size(size: str, blob: str, sizes: Mapping[str, int]) -> int:
+    if size == _ABSENT:  # or it was not asked for
+        return sizes.get(blob, _UNKNOWN_BYTES)
+    return int(size) if size != "-" else 0
+
+
+class CommitTree:
+    """The files of a commit as a `FileTree`."""
+
+    def __init__(self, entries: Sequence[TreeEntry], read_blob: Callable[[str], bytes]) -> None:
+        self._entries = {entry.file: entry for entry in entries}
+        self._read_blob = read_blob
+        # No entry for each yet: those of ten thousand folders would take 5 MB.
+        self._folders = _group_by_folder(entries)
+        self.read_files: set[str] = set()
+        """The files whose content was read: manifests of plugins."""
+
+    def entry(self, file: str) -> TreeEntry | None:
+        entry = self._entries.get(file)
+        return entry if entry and entry.kind == "file" else None
+
+    def list(self, folder: str, limit: int) -> FolderListing:  # noqa: ARG002
+        if folder not in self._folders:
+            raise FileNotFoundError(folder)
+        found = {_base_name(entry): _describe_entry(entry) for entry in self._folders[folder]}
+        return FolderListing({name: found[name] for name in sorted(found)}, len(found))
+
+    def read(self, file: str) -> bytes | None:
+        entry = self.entry(file)
+        if entry is None or entry.size_bytes > MAX_READ_BYTES:
+            return None
+        self.read_files.add(file)
+        return self._read_blob(entry.blob)
+
+
+def _group_by_folder(entries: Iterable[TreeEntry]) -> dict[str, list[TreeEntry | str]]:
+    folders: dict[str, list[TreeEntry | str]] = {"": []}
+    for entry in entries:
+        folder = _folder_of(entry.file)
+        missing = []
+        while folder not in folders:
+            missing.append(folder)
+            folder = _folder_of(folder)
+        for parent in reversed(missing):
+            folders[parent] = []
+            folders[_folder_of(parent)].append(parent)
+        folders[_folder_of(entry.file)].append(entry)
+    return folders
+
+
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _base_name(entry: TreeEntry | str) -> str:
+    path = entry if isinstance(entry, str) else entry.file
+    return path.rpartition("/")[2]
+
+
+def _describe_entry(entry: TreeEntry | str) -> FolderEntry:
+    if isinstance(entry, str):
+        return FolderEntry("folder")
+    is_file = entry.kind == "file"
+    return FolderEntry(entry.kind, Stamp(entry.size_bytes, 0, 0) if is_file else None)
+
+
+def find_served(tree: CommitTree, policy: SyncPolicy) -> tuple[TreeEntry, ...]:
+    """Select the files to serve, as far as their sizes are known.
+
+    Raises:
+        LimitExceededError: There are too many files, or too many bytes.
+    """
+    return _survey(tree, policy)[0]
+
+
+def select_served(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
+    """Select the files to serve, and survey the others.
+
+    Raises:
+        LimitExceededError: There are too many files, or too many bytes.
+        DamagedStoreError: Git has lost a served file.
+    """
+    entries, surveyed = _survey(tree, policy)
+    for entry in entries:
+        if entry.size_bytes < 0:
+            raise DamagedStoreError(f"{entry.file!r} is missing from Git's store")
+    return TreeListing(entries, {s: _without_empty(p, entries) for s, p in surveyed.items()})
+
+
+def _survey(
+    tree: CommitTree, policy: SyncPolicy
+) -> tuple[tuple[TreeEntry, ...], dict[Selection, SurveyedPart]]:
+    files: set[str] = set()
+    surveyed: dict[Selection, SurveyedPart] = {}
+    limits = WalkLimits(
+        max_files=policy.max_files,
+        max_file_bytes=policy.max_file_bytes,
+        max_total_bytes=policy.max_total_bytes,
+    )
+    for selection in policy.selections:
+        survey = SourceWalk(tree, selection, limits)
+        problems: list[Problem] = []
+        for home in survey.layout.homes:
+            files.add(home.below(CONFIG))
+            for found in survey.walk(home):
+                if isinstance(found, Problem):
+                    located = replace(found, file=home.file_prefix + found.file)
+                    problems.append(located)
+                else:
+                    files.update(_files_of(home, found))
+        problems += survey.outside()
+        surveyed[selection] = SurveyedPart(survey.layout.homes, tuple(problems))
+    files |= {CONFIG, *tree.read_files}
+    safe = (file for file in sorted(files) if _is_safe(file))
+    return tuple(filter(None, map(tree.entry, safe))), surveyed
+
+
+def _is_safe(file: str) -> bool:
+    # Nearly all are plain. To remember the others' names is worth it; to remember all
+    # would keep ten thousand texts in memory for good.
+    return is_plain_path(file) or all(map(is_path_component, file.split("/")))
+
+
+def _without_empty(part: SurveyedPart, entries: Sequence[TreeEntry]) -> SurveyedPart:
+    homes = (h for h in part.homes if any(is_inside(e.file, h.folder) for e in entries))
+    return replace(part, homes=tuple(homes))
+
+
+def _files_of(home: RelativeRoot, found: RuleFile | Package) -> set[str]:
+    folder = home.below(found.folder)
+    inside = f"{folder}/" if folder else ""
+    return {home.below(found.file), *(inside + name for name in found.files)}
+
+
+PUBLISHED_REF = "refs/skills/published"
+
+_OUR_REFS = "refs/skills/"
+_RETAINED_REFS = f"{_OUR_REFS}kept/"
+
+# Above these Git becomes slow; below them a collection costs more than it gives.
+_MAX_PACKS = 8
+_MAX_LOOSE_OBJECTS = 2_000
+_MAX_GROWTH = 1.4
+_GROWTH_ALLOWANCE_BYTES = 64 * 1024
+
+# A large store is written anew; if that takes longer, the next sync tries again.
+_COLLECTION_TIMEOUT_SECONDS = 300.0
+
+# All that a commit leads to, without its history and without the content of files.
+_WITH_TREES = ("--objects", "--no-object-names", "--no-walk", "--filter=blob:none")
+
+_SIZE_FILE = "skills-size"
+"""File with the store's size after the last collection, in bytes."""
+
+
+FindBlobs = Callable[[str], Iterable[str]]
+"""Lists the blobs of a commit with retained content."""
+
+# Files of an unfinished garbage collection of Git's own, and of our own writes.
+_UNFINISHED = ("gc.pid", "gc.log", f"{NEW_PREFIX}*")
+_UNFINISHED_OBJECTS = ("tmp_*", ".tmp-*", "incoming-*", "tmp_objdir-*")
+
+# A pack needs both files; one alone was not finished, or is half deleted.
+_PACK_SUFFIXES = frozenset({".pack", ".idx"})
+
+
+class RetainedRefs:
+    """Refs of this program in one store."""
+
+    def __init__(self, git: Git, find_blobs: FindBlobs | None) -> None:
+        self._git = git
+        self._find_blobs = find_blobs
+
+    def find_object(self, commit: str) -> str:
+        """Find the tag of a commit, retained first: the last fetch may be refused."""
+        marks = self._find_refs_to(commit)
+        return marks.get(_RETAINED_REFS + commit) or marks.get(PUBLISHED_REF, commit)
+
+    def retain(self, commits: Iterable[str], lock: IO[Any]) -> None:
+        """Retain these commits after a verified fetch, and collect garbage if due."""
+        targets = {}
+        for commit in commits:
+            marks, ref = self._find_refs_to(commit), _RETAINED_REFS + commit
+            targets[ref] = marks.get(PUBLISHED_REF) or marks.get(ref, commit)
+        present = self._filter_present(targets.values())
+        retained = {ref: name for ref, name in targets.items() if name in present}
+        stale = self._read_refs(_RETAINED_REFS).keys() - retained.keys()
+        self._change_refs(
+            *(f"update {ref} {name}" for ref, name in retained.items()),
+            *(f"delete {ref}" for ref in stale),
+            lock=lock,
+        )
+        self.collect_garbage(lock)
+
+    def retain_published(self, commit: str, lock: IO[Any]) -> None:
+        """Retain a verified commit and its tag before a fetch replaces its ref."""
+        ref = _RETAINED_REFS + commit
+        if (self._git.directory / ref).is_file():
+            return
+        if marked := self._find_refs_to(commit).get(PUBLISHED_REF):
+            self._change_refs(f"update {ref} {marked}", lock=lock)
+
+    @property
+    def published(self) -> str:
+        """Commit or tag of the last fetch; empty if there is none."""
+        return self._read_refs(PUBLISHED_REF).get(PUBLISHED_REF, "")
+
+    def import_objects(
+        self, incoming: Git, fetched: str, blobs: Iterable[str], lock: IO[Any]
+    ) -> None:
+        """Import a commit or tag with some blobs from another store, and publish it."""
+        trees = _list_commits(incoming, (fetched,), *_WITH_TREES)
+        self._pack(incoming, dict.fromkeys((*trees, *blobs)), lock)
+        _merge_shallow(incoming.directory, self._git.directory)
+        self._change_refs(f"update {PUBLISHED_REF} {fetched}", lock=lock)
+
+    def collect_garbage(self, lock: IO[Any]) -> None:
+        if self._is_gc_due():
+            self._repack(lock)
+
+    def forget_published(self, lock: IO[Any]) -> None:
+        """Discard the result of an oversized fetch."""
+        with suppress(OSError):
+            delete_leftovers(self._git.directory, PUBLISHED_REF)
+        self._change_refs(f"delete {PUBLISHED_REF}", lock=lock)
+        self._repack(lock)
+
+    def _change_refs(self, *changes: str, lock: IO[Any]) -> None:
+        lines = "".join(f"{change}\n" for change in changes)
+        self._git.run("update-ref", "--stdin", stdin=lines.encode(), lock=lock)
+
+    def _find_refs_to(self, commit: str) -> dict[str, str]:
+        refs = self._read_refs(_OUR_REFS)
+        words = ("rev-parse", "--verify", "--quiet", f"{PUBLISHED_REF}^{{commit}}")
+        published = self._git.run(*words, is_ok=(0, 1, 128)).text
+        leading = {
+            _RETAINED_REFS + commit,
+            PUBLISHED_REF if published == commit else "",
+        }
+        return {ref: name for ref, name in refs.items() if ref in leading}
+
+    def _read_refs(self, under: str) -> dict[str, str]:
+        # This reads no object: some may be lost.
+        fields = "--format=%(refname) %(objectname)"
+        printed = self._git.run("for-each-ref", fields, under).text
+        return dict(line.split(" ") for line in printed.splitlines())
+
+    def _filter_present(self, names: Iterable[str]) -> set[str]:
+        lines = "".join(f"{name}\n" for name in names)
+        checked = self._git.run("cat-file", "--batch-check", stdin=lines.encode())
+        rows = [line.split(" ") for line in checked.text.splitlines()]
+        return {row[0] for row in rows if row[-1] != "missing"}
+
+    def _is_gc_due(self) -> bool:
+        packs, loose = _count_objects(self._git.directory)
+        size = measure_objects(self._git.directory)
+        limit = _MAX_GROWTH * self._read_size() + _GROWTH_ALLOWANCE_BYTES
+        return packs > _MAX_PACKS or loose > _MAX_LOOSE_OBJECTS or size > limit
+
+    def _repack(self, lock: IO[Any]) -> None:
+        if self._find_blobs is None:
+            for words in (("repack", "-a", "-d", "-q"), ("prune", "--expire=now")):
+                self._run_long(self._git, *words, lock=lock)
+        else:
+            self._repack_served(self._find_blobs, lock)
+        size = measure_objects(self._git.directory)
+        with suppress(OSError):  # then the next collection is too early
+            (self._git.directory / _SIZE_FILE).write_text(str(size), "ascii")
+
+    def _repack_served(self, find_blobs: FindBlobs, lock: IO[Any]) -> None:
+        """Pack the served objects alone; `git repack` would keep every file."""
+        store, marked = self._git.directory, self._read_refs(_OUR_REFS).values()
+        commits = _list_commits(self._git, marked)
+        trees = _list_commits(self._git, marked, *_WITH_TREES)
+        heads = _list_commits(self._git, marked, "--no-walk")
+        blobs = chain.from_iterable(map(find_blobs, heads))
+        name = self._pack(self._git, dict.fromkeys((*commits, *trees, *blobs)), lock)
+        _delete_other_packs(store, name)
+        _prune_shallow(store, frozenset(commits))
+
+    def _pack(self, git: Git, names: Iterable[str], lock: IO[Any]) -> str:
+        pack = self._git.directory / "objects" / "pack" / "pack"
+        words = ("pack-objects", "-q", "--delta-base-offset", os.fspath(pack))
+        lines = "".join(f"{name}\n" for name in names)
+        return self._run_long(git, *words, stdin=lines.encode(), lock=lock)
+
+    def _run_long(self, git: Git, *words: str, lock: IO[Any], stdin: bytes = b"") -> str:
+        return git.run(
+            *words,
+            stdin=stdin,
+            lock=lock,
+            timeout_seconds=_COLLECTION_TIMEOUT_SECONDS,
+            settings=("pack.windowMemory=100m", "repack.writeBitmaps=false"),
+        ).text
+
+    def _read_size(self) -> int:
+        try:
+            return int((self._git.directory / _SIZE_FILE).read_text("ascii"))
+        except (OSError, ValueError):
+            return 0
+
+
+def delete_leftovers(store: Path, ref: str) -> None:
+    """Delete all locks, temporary files and incomplete packs.
+
+    Raises:
+        OSError: Something cannot be deleted.
+    """
+    for path in tuple(
+        chain(
+            _find_locks(store),
+            _find_temporary_objects(store),
+            _find_partial_packs(store),
+        )
+    ):
+        delete_tree(path)
+    ref_path = store / ref
+    if ref_path.is_dir() or _is_blank(ref_path):
+        delete_tree(ref_path)
+
+
+def _list_commits(git: Git, marked: Collection[str], *words: str) -> list[str]:
+    return git.run("rev-list", *words, *marked).text.split() if marked else []
+
+
+def _delete_other_packs(store: Path, name: str) -> None:
+    """Delete all other packs, index first: without it Git ignores a pack."""
+    files = sorted((store / "objects" / "pack").iterdir(), key=_is_not_index)
+    for path in files:
+        if not path.name.startswith(f"pack-{name}."):
+            delete_tree(path)
+    for folder in (store / "objects").glob("[0-9a-f][0-9a-f]"):
+        delete_tree(folder)
+
+
+def _is_not_index(path: Path) -> bool:
+    return path.suffix != ".idx"
+
+
+def _prune_shallow(store: Path, commits: Collection[str]) -> None:
+    lines = _read_shallow(store)
+    remaining = [line for line in lines if line in commits]
+    if remaining != lines:
+        _write_shallow(store, remaining)
+
+
+def _merge_shallow(incoming: Path, store: Path) -> None:
+    if cut := _read_shallow(incoming):
+        _write_shallow(store, sorted({*cut, *_read_shallow(store)}))
+
+
+def _read_shallow(store: Path) -> list[str]:
+    try:
+        return (store / "shallow").read_text("ascii").split()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return []
+
+
+def _write_shallow(store: Path, commits: Iterable[str]) -> None:
+    write_text_atomically(store / "shallow", "".join(f"{commit}\n" for commit in commits))
+
+
+def _count_objects(store: Path) -> tuple[int, int]:
+    names = [path for path, _ in find_objects(store)]
+    packs = sum(name.endswith(".pack") for name in names)
+    loose = sum(len(Path(name).parent.name) == len("ab") for name in names)
+    return packs, loose
+
+
+def _find_locks(store: Path) -> Iterator[Path]:
+    yield from store.rglob("*.lock")
+    for pattern in _UNFINISHED:
+        yield from store.glob(pattern)
+
+
+def _find_temporary_objects(store: Path) -> Iterator[Path]:
+    objects = store / "objects"
+    for pattern in _UNFINISHED_OBJECTS:
+        yield from objects.rglob(pattern)
+    yield from objects.glob("pack/*.keep")
+
+
+def _find_partial_packs(store: Path) -> Iterator[Path]:
+    found: dict[str, list[Path]] = {}
+    for path in (store / "objects" / "pack").glob("pack-*"):
+        found.setdefault(path.name.partition(".")[0], []).append(path)
+    for paths in found.values():
+        if not {path.suffix for path in paths} >= _PACK_SUFFIXES:
+            yield from paths
+
+
+def _is_blank(path: Path) -> bool:
+    """Whether a crash has left an empty ref."""
+    try:
+        return not path.read_bytes().strip(b"\0\n ")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+BLOBLESS_FILTER = "--filter=blob:none"
+
+# They say where the skills are, so they are read before the others are chosen.
+_MANIFESTS = ("/plugin.json", "/marketplace.json")
+
+_PIECE_BYTES = 256 * 1024
+
+FetchBlobs = Callable[[Collection[str]], None]
+"""Fetches the content of these blobs into the incoming store."""
+
+
+class PartialFetch:
+    """Blobs of a commit, in the store of a running fetch or an earlier one."""
+
+    def __init__(self, incoming: Git, store: Git, fetch: FetchBlobs) -> None:
+        self._incoming = incoming
+        self._store = store
+        self._fetch = fetch
+        self._arrived = _list_sizes(incoming)
+        self._known: dict[str, int] = {}
+
+    @property
+    def arrived(self) -> Collection[str]:
+        return self._arrived.keys()
+
+    def select(self, commit: str, policy: SyncPolicy) -> tuple[tuple[TreeEntry, ...], TreeListing]:
+        """Fetch the served blobs; list all files, and the served ones.
+
+        An unserved, unfetched file has a negative size.
+
+        Raises:
+            SyncError: They cannot be fetched.
+            LimitExceededError: There are too many files, or too many bytes.
+        """
+        entries = self._list(commit)
+        self._fetch_missing(e.blob for e in entries if f"/{e.file}".endswith(_MANIFESTS))
+        served = find_served(CommitTree(entries, self._read), policy)
+        self._fetch_missing(entry.blob for entry in served)
+        entries = self._list(commit)
+        return entries, select_served(CommitTree(entries, self._read), policy)
+
+    def _list(self, commit: str) -> tuple[TreeEntry, ...]:
+        # Without -l: to know the sizes, Git would fetch one file after the other.
+        words = ("ls-tree", "-r", "-z", "--full-tree", commit)
+        with self._incoming.stream(*words) as output:
+            return parse_listing(split_records(output), self._known | self._arrived)
+
+    def _fetch_missing(self, blobs: Iterable[str]) -> None:
+        """Fetch the blobs missing on this machine."""
+        requested = dict.fromkeys(blob for blob in blobs if blob not in self._arrived)
+        self._known |= _find_sizes(self._store, requested)
+        if missing := requested.keys() - self._known.keys():
+            self._fetch(missing)
+            self._arrived = _list_sizes(self._incoming)
+
+    def _read(self, blob: str) -> bytes:
+        self._fetch_missing((blob,))
+        store = self._incoming if blob in self._arrived else self._store
+        with read_blobs(store, (blob,)) as contents:
+            return next(contents)
+
+
+def _list_sizes(store: Git) -> dict[str, int]:
+    form = "--batch-check=%(objectname) %(objectsize)"
+    printed = store.run("cat-file", "--batch-all-objects", "--unordered", form)
+    return _parse_sizes(printed.text)
+
+
+def _find_sizes(store: Git, blobs: Collection[str]) -> dict[str, int]:
+    if not blobs:
+        return {}
+    form = "--batch-check=%(objectname) %(objectsize)"
+    lines = "".join(f"{blob}\n" for blob in blobs)
+    return _parse_sizes(store.run("cat-file", form, stdin=lines.encode()).text)
+
+
+def _parse_sizes(text: str) -> dict[str, int]:
+    rows = map(str.split, text.splitlines())
+    return {name: int(size) for name, size in rows if size != "missing"}
+
+
+def split_records(output: IO[bytes]) -> Iterator[bytes]:
+    rest = b""
+    while piece := output.read(_PIECE_BYTES):
+        *records, rest = (rest + piece).split(b"\0")
+        yield from records
+
+
+@contextmanager
+def read_blobs(git: Git, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
+    """Stream the content of blobs, in their order.
+
+    Raises:
+        DamagedStoreError: One is missing or damaged.
+    """
+    names = tuple(blobs)
+    with git.stream(
+        "cat-file",
+        "--batch",
+        stdin="".join(f"{blob}\n" for blob in names).encode(),
+    ) as output:
+        yield (_read_blob(output) for _ in names)
+
+
+def _read_blob(output: IO[bytes]) -> bytes:
+    """Read one record of `cat-file --batch`: a header line, the bytes, a newline."""
+    match output.readline().split():
+        case [_, b"blob", size]:
+            data = output.read(int(size))
+        case _:
+            raise DamagedStoreError("an object is missing from Git's store")
+    if output.read(1) != b"\n":
+        raise DamagedStoreError("an object of Git's store is cut off")
+    return data

@@ -1,1 +1,0 @@
-"""The cache on disk: commits, leases, pointer and sync state."""

@@ -1,1 +1,0 @@
-"""Uploads of packages: unpack, validate, install."""

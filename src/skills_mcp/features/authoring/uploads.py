@@ -1,0 +1,397 @@
+"""Uploads to a server by people and programs, with an audit log.
+
+Rule 1: callers add and replace only skills visible to them, and learn nothing about
+others (see `UploadAccess`).
+
+Rule 2: one log line per upload and per refusal: who, which skill, and the digest; no
+content.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+from skills_mcp.errors import (
+    PackageNotAddedError,
+    PackageRefusedError,
+    SyncError,
+    UploadStoppedError,
+)
+from skills_mcp.features.authoring.package_archive import (
+    UNLIMITED,
+    UnpackedPackage,
+    UploadAttempt,
+    hash_archive,
+    unpacked_package,
+)
+from skills_mcp.features.authoring.version_store import (
+    FolderContent,
+    MergePolicy,
+    UploadAccess,
+    VersionStore,
+    name_version,
+    replace_all,
+)
+from skills_mcp.files.paths import fold_name
+from skills_mcp.library import SkillLibrary
+from skills_mcp.library.source_edits import (
+    FileSelector,
+    SkillReview,
+    SkillSuggestion,
+    SkillTarget,
+)
+from skills_mcp.skills.model import escape_unprintable
+from skills_mcp.skills.skill_parser import is_skill_md
+from skills_mcp.text.rendering import abbreviate_value
+
+logger = logging.getLogger(__name__)
+
+_MAX_LOGGED_CHARACTERS = 200
+
+_BRANCHES = "skills-mcp/"
+_BRANCH_DIGITS = 12  # of the archive, so that the same one is one branch
+
+
+@dataclass(frozen=True, slots=True)
+class Uploader:
+    """The caller of an upload."""
+
+    name: str
+    library: SkillLibrary
+
+
+@dataclass(frozen=True, slots=True)
+class UploadPreview:
+    """Preview of an upload."""
+
+    package: UnpackedPackage
+    path: str
+    is_new: bool
+    """Whether it replaces nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedPackage:
+    package: UnpackedPackage
+    """Its folder is deleted."""
+    path: str
+    version: str
+    """Installation time; empty if pending review."""
+    replaced: str | None
+    """The previous version, retained; None if there was none."""
+    review: SkillReview | None = None
+    """The branch pending review; None if installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousVersions:
+    """Restorable versions of a skill."""
+
+    name: str
+    path: str
+    versions: tuple[str, ...]
+
+
+class Uploads:
+    """Installs packages in a served folder, or pushes review branches.  Blocking."""
+
+    def __init__(self, library: SkillLibrary, mount: str) -> None:
+        self._library = library
+        self._mount = mount
+
+    @contextmanager
+    def preview(
+        self, archive: Path, uploader: Uploader, attempt: UploadAttempt = UNLIMITED
+    ) -> Iterator[UploadPreview]:
+        """Unpack an archive, and yield a preview.
+
+        Raises:
+            UploadStoppedError: The deadline has passed.
+            PackageRefusedError: The archive is unsafe, damaged, or holds no skill.
+            PackageNotAddedError: The caller may not add such a skill.
+        """
+        try:
+            with unpacked_package(archive, attempt) as package:
+                target = self.find_target()
+                path = f"{target.prefix}{package.name}"
+                yield UploadPreview(package, path, self._is_new(package, path, uploader))
+        except (
+            PackageRefusedError,
+            PackageNotAddedError,
+            UploadStoppedError,
+        ) as error:
+            logger.warning(
+                "Refused an upload of %s: %s, SHA-256 %s%s",
+                *(_escape(uploader.name), error.code, hash_archive(archive)),
+                _escape_notes(error),
+            )
+            raise
+
+    def _is_new(self, package: UnpackedPackage, path: str, uploader: Uploader) -> bool:
+        """Whether no visible skill is replaced; raises if the caller may not add it."""
+        target, sight = self.find_target(), _find_access(path, uploader)
+        target_folder = target.folder / package.name
+        if sight is None:
+            _require_layout(target, package)
+            _require_unambiguous_name(target, package.name)
+            return _is_free(target_folder)
+        shelf = self._open_store(target)
+        obstacle = shelf.find_conflict(package.name)
+        if obstacle or not target.keeps_layout(package.folder):
+            sight.refuse(obstacle or "the layout of the source has another use for it")
+        coming = FolderContent.of(package.folder)
+        sight.require_visible(coming)
+        return sight.merge(FolderContent.of(target_folder), coming).is_new
+
+    def take(
+        self, archive: Path, uploader: Uploader, attempt: UploadAttempt = UNLIMITED
+    ) -> AddedPackage:
+        """Install a package, or push it to a review branch.
+
+        Raises:
+            UploadStoppedError: The deadline has passed.
+            PackageRefusedError: The archive is unsafe, damaged, or holds no skill.
+            PackageNotAddedError: The caller may not add it, or the folder or repository
+            does
+                not accept it.
+        """
+        now = datetime.now(UTC)
+        with self.preview(archive, uploader, attempt) as offer:
+            package, target = offer.package, self.find_target()
+            if target.repository:
+                return self._propose(offer, target, uploader, attempt)
+            sight = _find_access(offer.path, uploader)
+            decide = sight.merge if sight else replace_all
+            shelf = self._open_store(target, attempt)
+            replaced = shelf.put(package.folder, package.name, now, decide)
+        logger.info(
+            "%s has added %s, SHA-256 %s; the version before: %s",
+            *(_escape(uploader.name), offer.path, package.digest, replaced or "none"),
+        )
+        return AddedPackage(package, offer.path, name_version(now), replaced)
+
+    def _propose(
+        self,
+        offer: UploadPreview,
+        target: SkillTarget,
+        uploader: Uploader,
+        attempt: UploadAttempt,
+    ) -> AddedPackage:
+        attempt.check()
+        package = offer.package
+        branch = f"{_BRANCHES}{package.name}-{package.digest[:_BRANCH_DIGITS]}"
+        message = (
+            f"{'Add' if offer.is_new else 'Replace'} {offer.path}\n\n"
+            f"SHA-256 of the archive: {package.digest}\n"
+            f"Suggested-by: {_escape(uploader.name)}\n"
+        )
+        suggestion = SkillSuggestion(
+            *(package.folder, branch, message, _create_hidden_filter(offer, uploader)),
+            timeout_seconds=attempt.left_seconds,
+        )
+        try:
+            review = self._library.propose_skill(target, suggestion)
+        except SyncError as error:
+            # It may be a path of this machine.
+            message_text = str(error).replace(target.address, "the repository")
+            raise PackageNotAddedError(f"It was not sent for review: {message_text}") from error
+        logger.info(
+            "%s has sent %s for review, SHA-256 %s; the branch: %s",
+            *(_escape(uploader.name), offer.path, package.digest, branch),
+        )
+        return AddedPackage(package, offer.path, "", None, review)
+
+    def find_versions(self, uploader: Uploader) -> tuple[PreviousVersions, ...]:
+        """List the restorable versions visible to a caller; empty for a repository."""
+        if self.is_reviewed:
+            return ()
+        target = self.find_target()
+        shelf = self._open_store(target)
+        found = (
+            PreviousVersions(name, path, _find_visible_versions(name, path, shelf, uploader))
+            for name in shelf.names()
+            if _is_visible(path := f"{target.prefix}{name}", uploader.library)
+        )
+        return tuple(previous for previous in found if previous.versions)
+
+    def restore(
+        self,
+        name: str,
+        version: str,
+        uploader: Uploader,
+        attempt: UploadAttempt = UNLIMITED,
+    ) -> str:
+        """Reinstall a previous version; return the path of the skill.
+
+        Raises:
+            UploadStoppedError: The deadline has passed.
+            PackageNotAddedError: There is no such version, or the folder does not
+            accept it.
+        """
+        if self.is_reviewed:
+            raise PackageNotAddedError("Earlier versions are in the repository")
+        target = self.find_target()
+        shelf, path = self._open_store(target, attempt), f"{target.prefix}{name}"
+        try:
+            _require_known(name, path, shelf, uploader)
+            decide = self._choose_restore_policy(name, version, path, uploader)
+            shelf.restore(name, version, datetime.now(UTC), decide)
+        except PackageNotAddedError as error:
+            logger.warning(
+                "Refused to let %s restore %s: %s%s",
+                *(
+                    _escape(uploader.name),
+                    _escape(name),
+                    error.code,
+                    _escape_notes(error),
+                ),
+            )
+            raise
+        logger.info(
+            "%s has restored %s of %s",
+            _escape(uploader.name),
+            _escape(version),
+            _escape(path),
+        )
+        return path
+
+    def _choose_restore_policy(
+        self, name: str, version: str, path: str, uploader: Uploader
+    ) -> MergePolicy:
+        sight = _find_access(path, uploader)
+        if sight is None:
+            return replace_all
+        shelf = self._open_store(self.find_target())
+        if version not in _find_visible_versions(name, path, shelf, uploader):
+            _raise_unknown(path)
+        if obstacle := shelf.find_conflict(name):
+            sight.refuse(obstacle)
+        return sight.restore
+
+    def _open_store(self, target: SkillTarget, attempt: UploadAttempt = UNLIMITED) -> VersionStore:
+        """Open the version store; messages name its mount, never its path on disk."""
+        called = f"the source at {self._mount}" if self._mount else "the source"
+        return VersionStore(target.folder, called=called, attempt=attempt)
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether uploads go to a review branch."""
+        return self._library.config.upload.mode == "branch"
+
+    def find_target(self) -> SkillTarget:
+        """Resolve the target source.
+
+        Raises:
+            PackageNotAddedError: The repository was never fetched.
+        """
+        try:
+            return self._library.find_target(self._mount)
+        except SyncError as error:
+            logger.warning("The source that takes skills cannot be used: %s", error)
+            raise PackageNotAddedError(
+                "The source that takes skills cannot be read now. Try again in a "
+                "minute; the log of the server has the reason"
+            ) from error
+
+
+def open_uploads(library: SkillLibrary) -> Uploads | None:
+    """Uploads as configured; None if disabled.
+
+    Raises:
+        ConfigError: `upload.source` names no source suitable for `upload.mode`.
+    """
+    rules = library.config.upload
+    if rules.mode == "off":
+        return None
+    library.require_target(rules.source)
+    return Uploads(library, rules.source)
+
+
+def _escape(name: str) -> str:
+    """Escape and truncate a caller's text for the log."""
+    return escape_unprintable(name)[:_MAX_LOGGED_CHARACTERS]
+
+
+def _escape_notes(error: Exception) -> str:
+    notes = getattr(error, "__notes__", ())
+    return f" ({'; '.join(map(_escape, notes))})" if notes else ""
+
+
+def _find_access(path: str, uploader: Uploader) -> UploadAccess | None:
+    if uploader.library.sees_everything:
+        return None
+    return UploadAccess(path, uploader.library.sees)
+
+
+def _create_hidden_filter(offer: UploadPreview, uploader: Uploader) -> FileSelector | None:
+    """Callback to carry over hidden files of a newer commit; None if unrestricted."""
+    sight = _find_access(offer.path, uploader)
+    if sight is None:
+        return None
+    coming = FolderContent.of(offer.package.folder)
+
+    def keep(files: Collection[str], read: Callable[[str], bytes]) -> Collection[str]:
+        return sight.merge(FolderContent(frozenset(files), read), coming).carried
+
+    return keep
+
+
+def _require_known(name: str, path: str, shelf: VersionStore, uploader: Uploader) -> None:
+    if name not in shelf.names() or not _is_visible(path, uploader.library):
+        _raise_unknown(path)
+
+
+def _raise_unknown(path: str) -> NoReturn:
+    raise PackageNotAddedError(
+        f"No earlier version of {abbreviate_value(path)} is kept. Reload the page: it lists "
+        "those that are"
+    )
+
+
+def _is_visible(path: str, library: SkillLibrary) -> bool:
+    return library.sees_everything or library.snapshot.index.get(path) is not None
+
+
+def _find_visible_versions(
+    name: str, path: str, shelf: VersionStore, uploader: Uploader
+) -> tuple[str, ...]:
+    versions, sight = shelf.versions(name), _find_access(path, uploader)
+    if sight is None:
+        return versions
+    return tuple(v for v in versions if sight.is_top_visible(shelf.read_version(name, v)))
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether nothing is replaced; raises if the path is not a package's."""
+    if not folder.is_dir() or folder.is_symlink():
+        return True  # the shelf refuses what is no folder
+    if any(is_skill_md(entry.name) for entry in folder.iterdir()):
+        return False
+    raise PackageNotAddedError(
+        f"{folder.name} is the name of a folder with other skills. Choose another name "
+        "for the skill"
+    )
+
+
+def _require_layout(target: SkillTarget, package: UnpackedPackage) -> None:
+    if not target.keeps_layout(package.folder):
+        raise PackageNotAddedError(
+            f"{package.name} is the name of a folder by which this source is laid "
+            "out, so that other skills would no longer be served. Choose another name "
+            "for the skill"
+        )
+
+
+def _require_unambiguous_name(target: SkillTarget, name: str) -> None:
+    if target.repository is None or not target.folder.is_dir():
+        return  # a folder is looked at when it takes the package
+    for entry in target.folder.iterdir():
+        if fold_name(entry.name) == fold_name(name) and entry.name != name:
+            raise PackageNotAddedError(
+                f"{entry.name} has the same name but for case or accents. Choose "
+                "another name for the skill"
+            )

@@ -1,0 +1,513 @@
+"""Validation of skills, before they are served."""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from skills_mcp.errors import ConfigError
+from skills_mcp.features.authoring import OnProgress, ignore_progress
+from skills_mcp.features.authoring.fixes import FixedFile, fix_findings
+from skills_mcp.features.authoring.markdown import (
+    LinkContext,
+    Markdown,
+    check_body,
+    check_links,
+    check_text,
+    parse_markdown,
+    read_bytes,
+    read_text,
+)
+from skills_mcp.features.authoring.package_standard import check_package, parse_strictly
+from skills_mcp.features.authoring.rules import (
+    ALL_RULES,
+    RULE_LEVELS,
+    RULES,
+    RuleFinding,
+    RuleSelection,
+    UnknownRuleError,
+    enumerate_shortly,
+    select_rules,
+)
+from skills_mcp.features.authoring.skill_tree import (
+    AuthoredSkill,
+    PathFilter,
+    SkillTree,
+    find_validation_target,
+    is_repository,
+    load_tree,
+)
+from skills_mcp.library import Snapshot
+from skills_mcp.routing.decision import answered_candidates, score_and_decide
+from skills_mcp.routing.tokenizer import fold
+from skills_mcp.skills.document import get_mapping, get_words
+from skills_mcp.skills.inheritance import compose
+from skills_mcp.skills.model import Problem, Skill
+from skills_mcp.skills.skill_discovery import Package
+from skills_mcp.skills.skill_index import INDEX, ROOT, SkillIndex, derive_parent_path
+from skills_mcp.skills.skill_parser import classify_file, has_program_suffix
+from skills_mcp.text.rendering import abbreviate_value
+from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
+
+_RELATIONS = ("requires", "related")
+_OWNER = "owner"
+_METADATA = "metadata"
+
+
+class RelationChecker:
+    """Checks relations to other skills of an index."""
+
+    def __init__(self, index: SkillIndex) -> None:
+        named = (name for skill in index for name in (skill.path, skill.name))
+        self._names = {fold(name): name for name in named}
+
+    def check(self, markdown: Markdown) -> Iterator[RuleFinding]:
+        """Yield unknown skills in relations, and an owner of another type than text."""
+        fields = _parse_relations(markdown.frontmatter)
+        below = get_mapping(fields, _METADATA)
+        for key in _RELATIONS:
+            words = get_words(fields, key) or get_words(below, key)
+            line = markdown.line(key, _METADATA)
+            yield from self._check_relation(key, words, line)
+        if any(isinstance(mapping.get(_OWNER), list | dict) for mapping in (fields, below)):
+            reason = "has an owner that is not a text, so it has none"
+            hint = "name one team or person: owner: team-web"
+            yield RuleFinding("owner-type", reason, hint, markdown.line(_OWNER))
+
+    def _check_relation(self, key: str, words: tuple[str, ...], line: int) -> Iterator[RuleFinding]:
+        unknown = [word for word in words if fold(word.strip("/")) not in self._names]
+        nearest = [*self._find_nearest(unknown)]
+        is_used = len(unknown) < len(words) or nearest or any("/" in w for w in unknown)
+        if not unknown or not is_used:
+            return  # a list of something else, such as programs
+        reason = f"{key} names {enumerate_shortly(unknown)}, which is no skill here"
+        hint = "write a path or a name that skills-mcp tree shows"
+        if nearest:
+            hint = f"did you mean {nearest[0]}?"
+        yield RuleFinding("relation-unknown", reason, hint, line)
+
+    def _find_nearest(self, words: list[str]) -> Iterator[str]:
+        for word in words:
+            for name in get_close_matches(fold(word), self._names, n=1, cutoff=0.8):
+                yield self._names[name]
+
+
+def _parse_relations(block: str) -> Mapping[str, Any]:
+    if not any(key in block for key in (*_RELATIONS, _OWNER)):
+        return {}  # as nearly every skill
+    try:
+        fields = parse_yaml_strings(block).value
+    except YamlError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+MAX_SKILLS = 3000
+"""Limit of the quadratic check: each skill is routed against all others."""
+
+MAX_COMPOSED = 100_000
+"""Characters: about 25,000 tokens, the cost of one answer."""
+
+_MAX_JOINED = 3
+_MAX_LISTED = 1000
+_MARKDOWN_SUFFIX = ".md"
+_BUILD_ARTEFACTS = frozenset({"__pycache__", "node_modules"})
+_KEYWORDS = ("keywords", "tags", "triggers", "metadata")
+
+
+class ServedSkillChecker:
+    """Checks served skills; files in `reported` are not reported again."""
+
+    def __init__(self, snapshot: Snapshot, reported: Collection[Path]) -> None:
+        self._snapshot = snapshot
+        self._reported = reported
+        self._keywords = _SharedKeywords(snapshot.index)
+        self._relations = RelationChecker(snapshot.index)
+
+    def check(self, skill: Skill, markdown: Markdown) -> Iterator[RuleFinding]:
+        index = self._snapshot.index
+        yield from self._keywords.check(skill, markdown.line(*_KEYWORDS))
+        if len(index) <= MAX_SKILLS:
+            line = markdown.line("keywords", "description")
+            yield from _check_findable(self._snapshot, skill, line)
+        yield from self._relations.check(markdown)
+        yield from _check_length(index, skill)
+        yield from _check_entry(skill, markdown.line("entry", "metadata"))
+        if skill.inventory is None:
+            line = markdown.line("assets", "scripts")
+            yield from _check_undeclared(skill, line, self._reported)
+
+
+class _SharedKeywords:
+    """Keywords declared by several skills of a folder.
+
+    A keyword also declared by the folder's own rules is its topic, and may be shared.
+    """
+
+    def __init__(self, index: SkillIndex) -> None:
+        self._declared: dict[tuple[str | None, str], list[Skill]] = defaultdict(list)
+        for skill in index:
+            parent = derive_parent_path(skill.path)
+            about = index.get(parent) if parent else None
+            known = set(map(fold, about.keywords)) if about else set()
+            for word in {*map(fold, skill.keywords)} - known:
+                self._declared[parent, word].append(skill)
+
+    def check(self, skill: Skill, line: int) -> Iterator[RuleFinding]:
+        shared = list(self._shared(skill))
+        if not shared:
+            return
+        reason = f"shares keywords with its siblings: {_join(shared)}"
+        hint = "keep each keyword only in the skill that says most about it"
+        yield RuleFinding("keyword-shared", reason, hint, line)
+
+    def _shared(self, skill: Skill) -> Iterator[str]:
+        parent = derive_parent_path(skill.path)
+        for keyword in skill.keywords:
+            declaring = self._declared.get((parent, fold(keyword)), [])
+            others = [other.path for other in declaring if other is not skill]
+            if others:
+                yield f"{keyword!r} ({_join(others)})"
+
+
+def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[RuleFinding]:
+    """Route the tasks a skill should win if it can win any.
+
+    Rules for entire folders are exempt: agents get them with the skills below.
+    """
+    if skill.path == ROOT or skill.path.rsplit("/", 1)[-1] == INDEX:
+        return
+    winners: dict[str, None] = {}
+    for task in _own_tasks(skill):
+        decision = score_and_decide(snapshot.matcher, task, snapshot.config.matching)
+        paths = [answer.skill.path for answer in answered_candidates(decision)]
+        if skill.path in paths:
+            return
+        winners |= dict.fromkeys(paths[:1])
+    reason = "is found by no task, not even by its own name, description or keywords"
+    if winners:
+        reason += f", which find {_join(tuple(winners))}"
+    is_keyword = snapshot.algorithm == "keyword"
+    how = "give it keywords" if is_keyword else "describe it in words"
+    hint = f"{how} that the other skills do not have"
+    yield RuleFinding("never-found", reason, hint, line)
+
+
+def _own_tasks(skill: Skill) -> Iterable[str]:
+    return filter(None, (skill.name, skill.description, " ".join(skill.keywords)))
+
+
+def _join(parts: Sequence[str]) -> str:
+    more = f" and {len(parts) - _MAX_JOINED} more" if len(parts) > _MAX_JOINED else ""
+    return ", ".join(parts[:_MAX_JOINED]) + more
+
+
+def _check_length(index: SkillIndex, skill: Skill) -> Iterator[RuleFinding]:
+    length = len(compose(index, skill))
+    if length > MAX_COMPOSED:
+        chain = index.lineage(skill) if skill.inherit else (skill,)
+        longest = max(chain, key=lambda member: len(member.body))
+        reason = f"is {length:,} characters long with the rules that it inherits"
+        hint = f"move parts of {longest.path} into files of its folder"
+        yield RuleFinding("composed-length", reason, hint)
+
+
+def _check_entry(skill: Skill, line: int) -> Iterator[RuleFinding]:
+    if not skill.entry:
+        return
+    program, *words = skill.entry
+    if not program or set(program) & set("/\\"):
+        reason = f"has an entry that begins with {abbreviate_value(program)}, not with a program"
+        hint = "begin it with the bare name of a program: entry: bash scripts/run.sh"
+        yield RuleFinding("entry-program", reason, hint, line)
+    files = (word for word in words if has_program_suffix(word) and word[0] != "-")
+    missing = [file for file in files if str(PurePosixPath(file)) not in skill.files]
+    if missing:
+        names = enumerate_shortly(missing)
+        reason = f"has an entry that names {names}, which the package does not have"
+        hint = "write the path from the folder of the package: scripts/run.py"
+        yield RuleFinding("entry-file", reason, hint, line)
+
+
+def _check_undeclared(skill: Skill, line: int, reported: Collection[Path]) -> Iterator[RuleFinding]:
+    """Check a rule file's folder for undeclared files.  Lists it."""
+    if skill.directory is None:
+        return
+    declared = {entry.file for entry in skill.entries()}
+    found = [
+        file
+        for file in _list_files(skill.directory)
+        if file not in declared and skill.directory / file not in reported
+    ]
+    if found:
+        reason = f"has undeclared files in its folder: {enumerate_shortly(found)}"
+        hint = "list them under assets or scripts so that agents can ask for them, "
+        hint += "or delete them"
+        yield RuleFinding("undeclared-file", reason, hint, line)
+
+
+def _list_files(directory: Path) -> list[str]:
+    """List the files in a folder, without notices and build artefacts."""
+    listed: list[str] = []
+    for folder, folders, files in os.walk(directory):
+        folders[:] = sorted(name for name in folders if _is_content(name))
+        inside = Path(folder).relative_to(directory)
+        listed += [(inside / f).as_posix() for f in sorted(files) if _is_content(f)]
+        if len(listed) > _MAX_LISTED:
+            break
+    return listed
+
+
+def _is_content(name: str) -> bool:
+    is_notice = name.endswith(_MARKDOWN_SUFFIX) and name.removesuffix(_MARKDOWN_SUFFIX).isupper()
+    return not (name.startswith(".") or name in _BUILD_ARTEFACTS or is_notice)
+
+
+_MARKDOWN = ".md"
+_SETTINGS = "config.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    problems: tuple[Problem, ...]
+    """Sorted by file and line; `file` is an absolute path."""
+    skill_count: int
+    focus: PathFilter
+    baselines: tuple[Path, ...] = ()
+    """Baseline files named in the content's settings."""
+
+    @property
+    def error_count(self) -> int:
+        """Violations of the standard, and files not served."""
+        return sum(problem.level == "error" for problem in self.problems)
+
+    @property
+    def warning_count(self) -> int:
+        return len(self.problems) - self.error_count
+
+
+def validate_paths(
+    *paths: Path,
+    choice: RuleSelection = ALL_RULES,
+    on_progress: OnProgress = ignore_progress,
+    on_file: Callable[[], None] = lambda: None,
+) -> Validation:
+    """Validate repositories, folders of skills, packages, or single files.
+
+    Each path is checked in its tree, as the tree decides routing and inheritance. A
+    tree is
+    read once for all its paths. Nothing outside is read; nothing is written. `on_file`
+    is
+    called before each file of a skill, and may raise to cancel.
+
+    Raises:
+        ConfigError: The settings of the content name an unknown rule.
+    """
+    targets: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    for target in map(find_validation_target, paths):
+        targets[target.top, target.subfolder].append(target.focus)
+    problems: set[Problem] = set()
+    served: set[Path] = set()
+    baselines: dict[Path, None] = {}
+    for (top, subfolder), requested in targets.items():
+        tree = load_tree(top, subfolder)
+        chosen = _combine_rules(tree, choice)
+        skills = _select_skills(tree, requested)
+        checker = _SkillChecker(tree, on_file)
+        found = [*_check_tree(checker, tree, skills, PathFilter(requested), on_progress)]
+        found += _find_folders_without_skills(skills, requested)
+        problems.update(problem for problem in found if chosen.reports(problem.rule))
+        served.update(skill.file for skill in skills if skill.served)
+        named = tree.snapshot.config.validation.baseline
+        baselines |= {_find_settings(tree).parent / named: None} if named else {}
+    ordered = sorted(problems, key=lambda p: (p.file, p.line, p.rule, p.reason))
+    focus = PathFilter(path for requested in targets.values() for path in requested)
+    return Validation(tuple(ordered), len(served), focus, tuple(baselines))
+
+
+def _combine_rules(tree: SkillTree, choice: RuleSelection) -> RuleSelection:
+    settings = tree.snapshot.config.validation
+    try:
+        return choice.within(settings.select, settings.ignore)
+    except UnknownRuleError as error:
+        where = f"{_find_settings(tree)}: validation"
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _find_settings(tree: SkillTree) -> Path:
+    """Path of the content's settings: in the first skill root, else at the top."""
+    folders = (*(home.directory for home in tree.homes[:1]), tree.top)
+    candidates = [folder / _SETTINGS for folder in folders]
+    return next((candidate for candidate in candidates if candidate.is_file()), candidates[-1])
+
+
+def _select_skills(tree: SkillTree, requested: Iterable[Path]) -> list[AuthoredSkill]:
+    focus = PathFilter(requested)
+    skills = {skill.path: skill for skill in tree.skills}
+    selected = {path for path in skills if focus.covers(path)}
+    for path in requested:
+        owner = next((p for p in (path, *path.parents) if p in skills), None)
+        selected |= {owner} if owner else set()
+    return [skill for path, skill in skills.items() if path in selected]
+
+
+def _check_tree(
+    checker: "_SkillChecker",
+    tree: SkillTree,
+    skills: Sequence[AuthoredSkill],
+    focus: PathFilter,
+    on_progress: OnProgress,
+) -> Iterator[Problem]:
+    found: list[Problem] = []
+    for done, skill in enumerate(skills):
+        on_progress(done, len(skills))
+        found += checker.check(skill)
+    # What the server repairs is an error here, and reported by the stricter reading.
+    strict = {(problem.file, problem.rule) for problem in found}
+    read = (p for p in tree.problems(focus) if (p.file, p.rule) not in strict)
+    for problem in (*found, *read):
+        if focus.covers(Path(problem.file)):
+            yield problem
+    for folder in _find_missing_indexes(tree):
+        if focus.covers_children_of(folder):
+            yield _describe_missing_index().at(folder)
+
+
+class _SkillChecker:
+    def __init__(self, tree: SkillTree, on_file: Callable[[], None]) -> None:
+        self._on_file = on_file
+        reported = {Path(problem.file) for problem in tree.problems()}
+        self._served = ServedSkillChecker(tree.snapshot, reported)
+
+    def check(self, skill: AuthoredSkill) -> Iterator[Problem]:
+        raw = read_bytes(skill.home, skill.found.file)
+        is_unserved = skill.served is None and not skill.is_package
+        if raw is None or is_unserved:
+            return  # reported by the reader, or a text for people
+        markdown = parse_markdown(raw)
+        for finding in self._check_main(skill, raw, markdown):
+            yield finding.at(skill.file)
+        for file in _other_files(skill):
+            self._on_file()
+            for finding in _check_other(skill, file):
+                yield finding.at(skill.resources / file)
+
+    def _check_main(
+        self, skill: AuthoredSkill, raw: bytes, markdown: Markdown
+    ) -> Iterator[RuleFinding]:
+        found = [*check_text(markdown.text)]
+        reported = {finding.rule for finding in found}
+        if isinstance(skill.found, Package):
+            reading = parse_strictly(raw, markdown)
+            strict = check_package(reading, skill.found.main, _folder_name(skill))
+            # The reader reports control characters without naming them.
+            yield from (violation for violation in strict if violation.rule not in reported)
+        yield from found
+        yield from check_body(markdown.body, markdown.first_line)
+        yield from check_links(markdown, _link_context(skill))
+        if skill.served is not None:
+            yield from self._served.check(skill.served, markdown)
+
+
+def _folder_name(skill: AuthoredSkill) -> str | None:
+    return None if is_repository(skill.path) else skill.path.name
+
+
+def _check_other(skill: AuthoredSkill, file: str) -> Iterator[RuleFinding]:
+    text = read_text(skill.resources, file)
+    if text is None:
+        return
+    yield from check_text(text)
+    if file.endswith(_MARKDOWN) and _is_reference(file):
+        markdown = parse_markdown(text.encode())
+        folder = PurePosixPath(file).parent.as_posix()
+        yield from check_links(markdown, _link_context(skill, folder))
+
+
+def _other_files(skill: AuthoredSkill) -> Iterator[str]:
+    files: Iterable[str] = skill.served.files if skill.served else ()
+    main = ""
+    if isinstance(skill.found, Package):
+        files, main = skill.found.files, skill.found.main
+    yield from (file for file in files if file != main)
+
+
+def _is_reference(file: str) -> bool:
+    """Whether its links are the skill's; those of a template are for its copy."""
+    is_template = "template" in PurePosixPath(file).name.casefold()
+    return classify_file(file) == "reference" and not is_template
+
+
+def _link_context(skill: AuthoredSkill, below: str = ".") -> LinkContext:
+    """Bases and limits of a file's links.
+
+    In a package they start at its folder (the standard) or the file's own (all
+    editors); a
+    rule file may link to the entire tree.
+    """
+    found = skill.found
+    if isinstance(found, Package):
+        bases = (f"{found.folder or '.'}/{below}", found.folder or ".")
+        return LinkContext(skill.home, found.folder, bases, found.files)
+    path = PurePosixPath(found.file)
+    bases = (path.parent.as_posix(), path.with_suffix("").as_posix())
+    return LinkContext(skill.home, "", bases)
+
+
+def _find_missing_indexes(tree: SkillTree) -> Iterator[Path]:
+    for home in tree.homes:
+        rules = [
+            skill for skill in tree.skills if skill.home == home.directory and not skill.is_package
+        ]
+        files = [skill.found.file for skill in rules]
+        served = [skill.found.file for skill in rules if skill.served]
+        for folder in _folders_without_index(files, served):
+            yield home.directory / folder
+
+
+def _folders_without_index(files: Collection[str], served: Iterable[str]) -> Iterator[str]:
+    """Find folders without an index, where a parent or sibling folder has one."""
+    name = f"{INDEX}{_MARKDOWN}"
+    indexed = {PurePosixPath(f).parent for f in files if PurePosixPath(f).name == name}
+    indexed.discard(PurePosixPath())  # nothing inherits from an index at the top
+    parents = {folder.parent for folder in indexed}
+    for folder in sorted({PurePosixPath(file).parent for file in served}):
+        is_above = not indexed.isdisjoint(folder.parents)
+        is_known = folder in indexed or folder == PurePosixPath()
+        if not is_known and (is_above or folder.parent in parents):
+            yield str(folder)
+
+
+def _describe_missing_index() -> RuleFinding:
+    reason = f"has skills but no {INDEX}{_MARKDOWN}, unlike the folders around it"
+    hint = f"add {INDEX}{_MARKDOWN} with the rules for all skills in it"
+    return RuleFinding("missing-index", reason, hint)
+
+
+def _find_folders_without_skills(
+    skills: Iterable[AuthoredSkill], requested: Iterable[Path]
+) -> Iterator[Problem]:
+    skill_paths = {skill.path for skill in skills if not skill.is_notice}
+    around = {
+        above for path_of_skill in skill_paths for above in (path_of_skill, *path_of_skill.parents)
+    }
+    for path in requested:
+        if path.is_dir() and path not in around and skill_paths.isdisjoint(path.parents):
+            hint = "name a folder that holds Markdown with a frontmatter, or SKILL.md"
+            yield RuleFinding("no-skills", "has no skills", hint).at(path)
+
+
+__all__ = [
+    "RULES",
+    "RULE_LEVELS",
+    "FixedFile",
+    "RuleSelection",
+    "UnknownRuleError",
+    "Validation",
+    "fix_findings",
+    "select_rules",
+    "validate_paths",
+]

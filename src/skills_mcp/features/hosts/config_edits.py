@@ -1,0 +1,321 @@
+"""Edits of JSON with comments, and of TOML, as text.
+
+Rule: an edit changes one member of an object or one table. Comments, order, indentation
+and line ends elsewhere stay unchanged.
+"""
+
+import json
+import re
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import InlineTable
+
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
+_SPACE = re.compile(r"\s*")
+_INDENT = re.compile(r'^([ \t]+)"', re.MULTILINE)
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+class UnparsableTextError(ValueError):
+    """A text cannot be parsed, or a value is no table."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    key: str
+    start: int
+    value_start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    start: int
+    close: int
+    members: tuple[_Member, ...]
+
+    def find(self, key: str) -> _Member | None:
+        """Find a member; of duplicate keys the last one counts."""
+        return next((member for member in reversed(self.members) if member.key == key), None)
+
+
+def parse_json_text(text: str) -> dict[str, Any]:
+    """Parse a text; empty text is an empty object.
+
+    >>> parse_json_text('{"a": 1, /* b */ "c": [2,],} // d')
+    {'a': 1, 'c': [2]}
+
+    Raises:
+        UnfitTextError: It is no JSON object.
+    """
+    bare = _mask_comments(text)
+    if not bare.strip():
+        return {}
+    try:
+        parsed = json.loads(bare)
+    except ValueError as error:
+        raise UnparsableTextError(str(error)) from error
+    if not isinstance(parsed, dict):
+        raise UnparsableTextError("it is not an object")
+    return parsed
+
+
+def insert_json_member(text: str, path: Sequence[str], value: object) -> str:
+    """Set a value at a path, creating parent objects.
+
+    >>> print(insert_json_member('{"a": {}} // b', ["a", "c"], 1))
+    {"a": {
+      "c": 1
+    }} // b
+
+    Raises:
+        UnfitTextError: It is no JSON object, or a parent is none.
+    """
+    unit = _find_unit(text)
+    if not parse_json_text(text):
+        bare = _mask_comments(text)
+        if not bare.strip():
+            body = json.dumps(_nest(path, value), indent=unit, ensure_ascii=False)
+            return f"{text}{body}\n"
+    parent = _read_object(_mask_comments(text), _skip_space(_mask_comments(text), 0))
+    for depth, key in enumerate(path):
+        member = parent.find(key)
+        if member is None:
+            return _append_member(text, parent, key, _nest(path[depth + 1 :], value), unit)
+        if depth == len(path) - 1:
+            rendered = _render_value(value, unit, _indent_of(text, member.start))
+            return text[: member.value_start] + rendered + text[member.end :]
+        parent = _read_object(_mask_comments(text), member.value_start)
+    raise ValueError("the path is empty")
+
+
+def remove_json_member(text: str, path: Sequence[str]) -> str:
+    """Delete the member at a path, and parent objects left empty.
+
+    >>> remove_json_member('{"a": 1, "b": {"c": 2}}', ["b", "c"])
+    '{"a": 1}'
+
+    Raises:
+        UnfitTextError: It is no JSON object, or a parent is none.
+    """
+    if not parse_json_text(text):
+        return text
+    bare = _mask_comments(text)
+    parent, chain = (
+        _read_object(bare, _skip_space(bare, 0)),
+        list[tuple[_Object, _Member]](),
+    )
+    for depth, key in enumerate(path):
+        member = parent.find(key)
+        if member is None:
+            return text
+        chain.append((parent, member))
+        if depth < len(path) - 1:
+            parent = _read_object(bare, member.value_start)
+    while len(chain) > 1 and _is_alone(text, bare, *chain[-1]):
+        chain.pop()
+    return _delete_member(text, bare, *chain[-1])
+
+
+def is_empty_json(text: str) -> bool:
+    """Whether a text holds neither members nor comments."""
+    return "".join(text.split()) in {"", "{}"}
+
+
+def _mask_comments(text: str) -> str:
+    """Mask comments and trailing commas with spaces; offsets stay valid.
+
+    Line ends within comments are masked, too.
+    """
+
+    def hide(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith('"') else " " * len(found[0])
+
+    if text.startswith(_BYTE_ORDER_MARK):
+        text = f" {text[1:]}"
+    bare = _COMMENT.sub(hide, text)
+    return _LAST_COMMA.sub(hide, bare)
+
+
+def _skip_space(bare: str, offset: int) -> int:
+    found = _SPACE.match(bare, offset)
+    return found.end() if found else offset
+
+
+def _read_object(bare: str, start: int) -> _Object:
+    if bare[start] != "{":
+        raise UnparsableTextError("a value is in the place of an object")
+    read = json.JSONDecoder().raw_decode
+    members: list[_Member] = []
+    offset = _skip_space(bare, start + 1)
+    while bare[offset] != "}":
+        key, after = read(bare, offset)
+        value_start = _skip_space(bare, _skip_space(bare, after) + 1)
+        _, end = read(bare, value_start)
+        members.append(_Member(key, offset, value_start, end))
+        offset = _skip_space(bare, end)
+        if bare[offset] == ",":
+            offset = _skip_space(bare, offset + 1)
+    return _Object(start, offset, tuple(members))
+
+
+def _append_member(text: str, parent: _Object, key: str, value: object, unit: str) -> str:
+    bare = _mask_comments(text)
+    eol = "\r\n" if "\r\n" in text else "\n"
+    own = _indent_of(text, parent.start)
+    if not parent.members:
+        inner = own + unit
+        existing = text[parent.start + 1 : parent.close].rstrip()
+        member = f"{json.dumps(key)}: {_render_value(value, unit, inner, eol)}"
+        inside = f"{existing}{eol}{inner}{member}{eol}{own}"
+        return text[: parent.start + 1] + inside + text[parent.close :]
+    last = parent.members[-1]
+    end_of_line = bare.find("\n", last.end, parent.close)
+    if end_of_line < 0 or not _begins_line(bare, last.start):
+        member = f", {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+        return text[: last.end] + member + text[last.end :]
+    end_of_line -= text[end_of_line - 1] == "\r"
+    inner = _indent_of(text, last.start)
+    member = f"{eol}{inner}{json.dumps(key)}: {_render_value(value, unit, inner, eol)}"
+    # With a comma behind its last member, an object has one behind the new one, too.
+    comma = "," if _find_comma(text, last.end, parent.close) is None else ""
+    between = text[last.end : end_of_line]
+    behind = "" if comma else ","
+    return f"{text[: last.end]}{comma}{between}{member}{behind}{text[end_of_line:]}"
+
+
+def _is_alone(text: str, bare: str, parent: _Object, member: _Member) -> bool:
+    """Whether an object holds one member and no comment."""
+    rest = text[parent.start + 1 : member.start] + text[member.end : parent.close]
+    return len(parent.members) == 1 and not rest.replace(",", "").strip() and bool(bare)
+
+
+def _delete_member(text: str, bare: str, parent: _Object, member: _Member) -> str:
+    position = parent.members.index(member)
+    start = member.start
+    if _begins_line(bare, start):
+        start = bare.rindex("\n", 0, start)
+        start -= text[start - 1] == "\r"
+    comma = _find_comma(text, member.end, parent.close)
+    end = member.end if comma is None else comma + 1
+    if len(parent.members) == 1 and _is_alone(text, bare, parent, member):
+        return text[: parent.start + 1] + text[parent.close :]
+    if position < len(parent.members) - 1:
+        if start == member.start:
+            end = parent.members[position + 1].start
+        return text[:start] + text[end:]
+    if position and comma is None:
+        before = _find_comma(text, parent.members[position - 1].end, member.start)
+        if before is not None:
+            between = text[before + 1 : start] if start != member.start else ""
+            return text[:before] + between + text[end:]
+    return text[:start] + text[end:]
+
+
+def _find_comma(text: str, start: int, end: int) -> int | None:
+    blanked = _COMMENT.sub(lambda found: " " * len(found[0]), text[start:end])
+    position = blanked.find(",")
+    return None if position < 0 else start + position
+
+
+def _begins_line(bare: str, offset: int) -> bool:
+    line = bare.rfind("\n", 0, offset)
+    return line >= 0 and not bare[line:offset].strip()
+
+
+def _indent_of(text: str, offset: int) -> str:
+    line = text[text.rfind("\n", 0, offset) + 1 : offset]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _find_unit(text: str) -> str:
+    found = _INDENT.search(text)
+    return found[1] if found else "  "
+
+
+def _render_value(value: object, unit: str, indent: str, eol: str = "\n") -> str:
+    rendered = json.dumps(value, indent=unit, ensure_ascii=False)
+    return rendered.replace("\n", f"{eol}{indent}")
+
+
+def _nest(path: Sequence[str], value: object) -> object:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def parse_toml_text(text: str) -> dict[str, Any]:
+    """Parse a text.
+
+    Raises:
+        UnfitTextError: It is no TOML.
+    """
+    return _parse_document(text).unwrap()
+
+
+def insert_toml_table(text: str, section: str, name: str, values: Mapping[str, object]) -> str:
+    r"""Set the table `[section.name]`.
+
+    >>> insert_toml_table("a = 1 # b\n", "c", "d", {"e": 2})
+    'a = 1 # b\n\n[c.d]\ne = 2\n'
+
+    Raises:
+        UnfitTextError: It is no TOML, or `section` is no table.
+    """
+    document = _parse_document(text)
+    tables = document.setdefault(section, tomlkit.table(is_super_table=True))
+    if not isinstance(tables, MutableMapping):
+        raise UnparsableTextError(f"{section} is no table")
+    if name in tables and isinstance(tables[name], MutableMapping):
+        _update_table(tables[name], values)
+        return tomlkit.dumps(document)
+    if isinstance(tables, InlineTable):
+        tables[name] = dict(values)
+        return tomlkit.dumps(document)
+    table = tomlkit.table()
+    table.update(values)
+    if section != list(document)[-1]:
+        table.add(tomlkit.nl())  # or the next table would follow without a blank line
+    tables[name] = table
+    return tomlkit.dumps(document)
+
+
+def remove_toml_table(text: str, section: str, name: str) -> str:
+    r"""Delete a table, and its section if empty.
+
+    >>> remove_toml_table("a = 1 # b\n\n[c.d]\ne = 2\n", "c", "d")
+    'a = 1 # b\n'
+
+    Raises:
+        UnfitTextError: It is no TOML.
+    """
+    document = _parse_document(text)
+    tables = document.get(section)
+    if not isinstance(tables, MutableMapping) or name not in tables:
+        return text
+    del tables[name]
+    if not tables:
+        del document[section]
+    rest = tomlkit.dumps(document)
+    return f"{rest.rstrip()}\n" if rest.strip() else ""
+
+
+def _update_table(table: MutableMapping[str, Any], values: Mapping[str, object]) -> None:
+    """Assign values, preserving the table's comments."""
+    for key in [key for key in table if key not in values]:
+        del table[key]
+    for key, value in values.items():
+        if key not in table or table[key] != value:
+            table[key] = value
+
+
+def _parse_document(text: str) -> tomlkit.TOMLDocument:
+    try:
+        return tomlkit.parse(text)
+    except TOMLKitError as error:
+        raise UnparsableTextError(str(error)) from error

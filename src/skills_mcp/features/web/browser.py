@@ -1,0 +1,265 @@
+"""Page with one message and one link, such as after a sign-out."""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import Protocol, TypeAlias
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from skills_mcp.skills.access import PRINCIPAL_KEY, Principal
+
+NOTICE_PATH = "/sign-in/notice"
+"""Internal path for notices from middleware."""
+
+_NOTICE_KEY = "skills_mcp.notice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Content of a notice."""
+
+    title: str
+    message: str
+    link: str
+    link_text: str
+    status: int = 200
+    goes_on: bool = False
+    """Whether the browser follows the link automatically."""
+
+
+NoticeRenderer: TypeAlias = Callable[[Request, Notice], Response]
+"""Renders a notice."""
+
+
+def rewrite_to_notice(scope: Scope, notice: Notice) -> Scope:
+    """Rewrite a request to one for a notice."""
+    path = {"path": NOTICE_PATH, "raw_path": NOTICE_PATH.encode(), "method": "GET"}
+    return {**scope, **path, _NOTICE_KEY: notice}
+
+
+def notice_route(show: NoticeRenderer) -> Route:
+    """Route for rewritten requests only."""
+
+    def answer(request: Request) -> Response:
+        notice: Notice | None = request.scope.get(_NOTICE_KEY)
+        if notice is None:
+            raise HTTPException(404)
+        return show(request, notice)
+
+    return Route(NOTICE_PATH, answer)
+
+
+logger = logging.getLogger(__name__)
+
+VISITOR_KEY = "skills_mcp.visitor"
+"""Key of the visitor in the ASGI scope."""
+
+FORM_FIELD = "form_token"
+"""Hidden CSRF field of forms."""
+
+FORM_HEADER = "x-form-token"
+"""The same as a header, for requests without a form."""
+
+SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
+
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+# Programs ask there, and bring what signs them in.
+_PROGRAM_PATHS = ("/.well-known/", "/hooks/")
+
+# They show no skill; without them users could not sign in.
+_PUBLIC_PATHS = ("/static/", f"{SIGN_IN}/")
+
+
+_REFUSED_FORM = Notice(
+    title="This form was not sent",
+    message="It did not come from a page that this server has shown to you, so nothing "
+    "was changed. Open the page anew, and send it again.",
+    link="/",
+    link_text="To the catalogue",
+    status=403,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """The user of a browser."""
+
+    principal: Principal | None
+    """None if the inner guard authenticates the caller."""
+    name: str = ""
+    """Display name; empty without sign-in."""
+    form_token: str = ""
+    """CSRF token; empty if not required."""
+    can_sign_out: bool = False
+    cookies: tuple[str, ...] = ()
+    """`Set-Cookie` headers for the response."""
+
+
+class BrowserSignIn(Protocol):
+    """Authentication method for browsers."""
+
+    def find(self, scope: Scope) -> Visitor | None:
+        """Authenticate a request; None for a stranger."""
+        ...
+
+    def challenge(self, scope: Scope) -> Response | Notice:
+        """Response for an unauthenticated person."""
+        ...
+
+
+class BrowserMiddleware:
+    """ASGI middleware for browsers; programs are passed on to the token guard.
+
+    Args:
+        pages: Application for people.
+        guarded: Application behind the token guard, for all other requests.
+        sign_in: Authentication method.
+        takes_tokens: Whether the guard accepts bearer tokens.
+    """
+
+    def __init__(
+        self,
+        pages: ASGIApp,
+        guarded: ASGIApp,
+        sign_in: BrowserSignIn,
+        *,
+        takes_tokens: bool,
+    ) -> None:
+        self._pages = pages
+        self._guarded = guarded
+        self._sign_in = sign_in
+        self._takes_tokens = takes_tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._is_for_browsers(scope):
+            await self._guarded(scope, receive, send)
+            return
+        visitor = self._sign_in.find(scope)
+        if visitor is None:
+            await self._answer_unauthenticated(scope, receive, send)
+            return
+        if visitor.form_token and scope["method"] not in _SAFE_METHODS:
+            sent_token, receive = await _read_form_token(scope, receive)
+            if not compare_digest(
+                sent_token.encode("utf-8", "replace"), visitor.form_token.encode()
+            ):
+                logger.info("Refused a form without the token of its page")
+                notice_scope = rewrite_to_notice(scope, _REFUSED_FORM)
+                await self._pages(notice_scope, receive, send)
+                return
+        scope[VISITOR_KEY] = visitor
+        app = self._guarded
+        if visitor.principal:
+            scope[PRINCIPAL_KEY] = visitor.principal
+            app = self._pages
+        await app(scope, receive, _send_private(scope, send, visitor.cookies))
+
+    def _is_for_browsers(self, scope: Scope) -> bool:
+        if scope["type"] != "http":
+            return False
+        path: str = scope["path"]
+        if path in {"/mcp", "/events"} or path.startswith(_PROGRAM_PATHS):
+            return False
+        return not (self._takes_tokens and _has_token(scope))
+
+    async def _answer_unauthenticated(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        if path in {SIGN_IN, SIGN_OUT} or path.startswith(_PUBLIC_PATHS):
+            await self._pages(scope, receive, send)
+            return
+        if path.startswith("/api/"):
+            await self._guarded(scope, receive, send)  # it says how programs sign in
+            return
+        answer = self._sign_in.challenge(scope)
+        if isinstance(answer, Notice):
+            await self._pages(rewrite_to_notice(scope, answer), receive, send)
+        else:
+            await answer(scope, receive, send)
+
+
+def derive_sign_in_url(scope: Scope, prefix: str = "") -> str:
+    """Sign-in URL with a redirect back to the requested page.
+
+    Args:
+        scope: The request.
+        prefix: Path prefix of the browser's URLs.
+    """
+    path, query = scope["path"], scope["query_string"].decode("latin-1")
+    with suppress(ValueError):  # a client can send any text
+        if current_url := Headers(scope=scope).get("hx-current-url"):
+            parts = urlsplit(current_url)  # the page, not the part of it that is asked for
+            path, query = parts.path.removeprefix(prefix), parts.query
+    target = f"{path}?{query}" if query else path
+    return f"{SIGN_IN}?next={quote(target, safe='/')}"
+
+
+def parse_local_path(path: str) -> str:
+    """Validate a redirect target; `/` for other origins.
+
+    >>> parse_local_path("/skills/ui/react?tab=files"), parse_local_path("//evil.com/")
+    ('/skills/ui/react?tab=files', '/')
+    """
+    is_plain = path.isprintable() and "\\" not in path and path.isascii()
+    if not is_plain or not path.startswith("/") or path.startswith("//"):
+        return "/"
+    parts = urlsplit(path)
+    if parts.scheme or parts.netloc or parts.path.startswith((SIGN_IN, SIGN_OUT)):
+        return "/"
+    return path
+
+
+def _has_token(scope: Scope) -> bool:
+    """Whether a request has a bearer token; proxies forward other schemes."""
+    values = Headers(scope=scope).getlist("authorization")
+    return any(value.partition(" ")[0].lower() == "bearer" for value in values)
+
+
+async def _read_form_token(scope: Scope, receive: Receive) -> tuple[str, Receive]:
+    """Read the CSRF token, and make the body readable again."""
+    if header_token := Headers(scope=scope).get(FORM_HEADER):
+        return header_token, receive
+    messages: list[Message] = []
+    while not messages or messages[-1].get("more_body"):
+        messages.append(await receive())  # `BodyBuffer` bounds it
+    try:
+        async with Request(scope, _replay(messages, receive)).form() as form:
+            token = form.get(FORM_FIELD)
+    except (MultiPartException, UnicodeError):  # the charset may be any codec
+        token = None
+    return token if isinstance(token, str) else "", _replay(messages, receive)
+
+
+def _replay(messages: list[Message], receive: Receive) -> Receive:
+    left = iter(messages)
+
+    async def again() -> Message:
+        return next(left, None) or await receive()
+
+    return again
+
+
+def _send_private(scope: Scope, send: Send, cookies: tuple[str, ...]) -> Send:
+    """Disable shared caches, and set cookies."""
+
+    async def keep(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message["headers"])
+            if not scope["path"].startswith("/static/"):
+                headers.setdefault("Cache-Control", "no-store")
+            # Without a visitor the session has ended in between.
+            for cookie in cookies if VISITOR_KEY in scope else ():
+                headers.append("Set-Cookie", cookie)
+        await send(message)
+
+    return keep

@@ -1,0 +1,543 @@
+"""OAuth scopes required by HTTP requests."""
+
+import json
+import logging
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import anyio.to_thread
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from skills_mcp.config import Config, Grant, Http
+from skills_mcp.config.values import is_loopback
+from skills_mcp.errors import ConfigError, InvalidArgumentsError
+from skills_mcp.http.access_tokens import (
+    Claims,
+    InvalidTokenError,
+    TokenValidator,
+    parse_scopes,
+)
+from skills_mcp.http.error_responses import error_response
+from skills_mcp.http.protected_resource import (
+    MCP_PATH,
+    ProtectedResource,
+    ResourceMetadataMiddleware,
+)
+from skills_mcp.http.signing_keys import (
+    PAUSE_SECONDS,
+    KeysUnavailableError,
+    SigningKeys,
+)
+from skills_mcp.server.tools import CORE_TOOLS
+from skills_mcp.skills.access import (
+    EVENTS,
+    FEEDBACK,
+    PRINCIPAL_KEY,
+    READ,
+    REFRESH,
+    REPORT,
+    SCOPES,
+    UPLOAD,
+    Principal,
+    derive_access,
+    is_display_name,
+    parse_scope,
+)
+from skills_mcp.skills.model import escape_unprintable
+
+_TOOL_SCOPES = {tool.name: tool.scope for tool in CORE_TOOLS if tool.scope != READ}
+
+_MCP_SCOPES = {READ, *_TOOL_SCOPES.values()}
+
+
+class MissingScopeError(Exception):
+    """The caller lacks a required scope."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"The request needs the scope {scope}")
+        self.scope = scope
+
+
+async def check_scopes(
+    scope: Scope, receive: Receive, principal: Principal, max_body_bytes: int
+) -> Receive:
+    """Authorise a request; a receive channel for the rest.
+
+    The called tool comes from the body: the header is unverified until the SDK compares
+    both.
+
+    Raises:
+        MissingScopeError: The caller lacks a scope.
+    """
+    needed_first = required_scopes(scope)
+    for required in needed_first:
+        if not principal.may(required):
+            raise MissingScopeError(required)
+    if needed_first != (READ,):
+        return receive
+    if scope["method"] != "POST" or principal.scopes.issuperset(_MCP_SCOPES):
+        return receive
+    body, replay = await _read_body(receive, max_body_bytes)
+    needed = _TOOL_SCOPES.get(_parse_tool(body), READ)
+    if not principal.may(needed):
+        raise MissingScopeError(needed)
+    return replay
+
+
+def required_scopes(scope: Scope) -> tuple[str, ...]:
+    """Scopes required by the path."""
+    match scope["path"]:
+        case "/events":
+            return (EVENTS,)
+        case "/api/skills/upload-install":
+            return (UPLOAD,)
+        case "/report" | "/api/report":
+            return READ, REPORT
+        # The form itself says what a person lacks.
+        case "/add" if scope["method"] == "POST":
+            return READ, UPLOAD
+        case path if path.startswith("/add/"):
+            return READ, UPLOAD
+        case _:
+            return (READ,)
+
+
+async def _read_body(
+    receive: Receive, max_bytes: int
+) -> tuple[bytes, Callable[[], Awaitable[Message]]]:
+    """Body of a request, and a channel to replay it.
+
+    Overlong bodies are read up to the limit only; a later layer rejects them.
+    """
+    messages: deque[Message] = deque()
+    body = bytearray()
+    while True:
+        messages.append(message := await receive())
+        body += message.get("body", b"")
+        is_last = message["type"] != "http.request" or not message.get("more_body")
+        if is_last or len(body) > max_bytes:
+            break
+
+    async def again() -> Message:
+        return messages.popleft() if messages else await receive()
+
+    return bytes(body), again
+
+
+def _parse_tool(body: bytes) -> str:
+    """Called tool of a message; empty if none.
+
+    The server checks again on dispatch, so a message parsed differently there runs
+    nothing.
+    """
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(message, Mapping) or message.get("method") != "tools/call":
+        return ""
+    parameters: Any = message.get("params")
+    name = parameters.get("name") if isinstance(parameters, Mapping) else ""
+    return name if isinstance(name, str) else ""
+
+
+DEPRECATED_SCOPES = (READ, REFRESH, FEEDBACK)
+"""Scopes of `http.allow_anonymous`: the MCP tools."""
+
+_PORT = re.compile(r":\d*$")
+
+
+def derive_anonymous_scopes(config: Config) -> frozenset[str]:
+    """Scopes of every caller without sign-in.
+
+    Callers are trusted by default only if nothing but this machine can reach the
+    server.
+    Otherwise the operator names the scopes, or the server does not start.
+
+    Raises:
+        ConfigError: The settings contradict each other, or other machines reach the
+        server
+            and no scopes are configured.
+    """
+    http = config.http
+    if http.anonymous is not None and http.allow_anonymous:
+        raise ConfigError(
+            "http.anonymous replaces http.allow_anonymous: leave http.allow_anonymous out."
+        )
+    named = DEPRECATED_SCOPES if http.allow_anonymous else http.anonymous
+    if http.auth.issuer:
+        return _check_absent(http, named)
+    if named is not None:
+        return frozenset(named)
+    if reach := next(_find_remote_reach(config), ""):
+        raise ConfigError(
+            f"{reach}, so other machines may reach the server, and there is no "
+            "sign-in. Set http.auth.issuer and http.base_url, or say what callers "
+            f"without sign-in may do: `http.anonymous: [{READ}]` if everyone who "
+            "reaches the server may read the skills, `http.anonymous: []` for "
+            "nothing. A server for its own machine needs neither: it listens on "
+            "127.0.0.1, has no other name, and is behind no proxy."
+        )
+    return frozenset(SCOPES)
+
+
+def _check_absent(http: Http, named: tuple[str, ...] | None) -> frozenset[str]:
+    if named:
+        setting = "allow_anonymous" if http.allow_anonymous else "anonymous"
+        raise ConfigError(
+            f"http.auth.issuer asks for sign-in, and http.{setting} for none: leave "
+            "one of them out."
+        )
+    return frozenset()
+
+
+def _find_remote_reach(config: Config) -> Iterator[str]:
+    http, header = config.http, config.web.trusted_header.user
+    if not is_loopback(http.host):
+        yield f"http.host is {http.host}"
+    if http.base_url and not is_loopback(urlsplit(http.base_url).hostname or ""):
+        yield f"http.base_url is {http.base_url}"
+    for host in http.allowed_hosts:
+        if not is_loopback(_PORT.sub("", host)):
+            yield f"http.allowed_hosts has {host}"
+    if http.trust_proxy_headers:
+        yield "http.trust_proxy_headers is true"
+    if header:
+        yield f"web.trusted_header.user is {header}"
+
+
+logger = logging.getLogger(__name__)
+
+SCOPE_HEADER = "x-skills-scope"
+"""Comma-separated patterns: restricts a request to some skills."""
+
+SCOPE_QUERY = "scope"
+
+# The claims that name the program that asked for the token: RFC 9068 and Okta's and
+# Entra's older words for it.
+_CLIENT_CLAIMS = ("client_id", "azp", "cid", "appid")
+
+# Made-up tokens may not keep out callers whose keys are known, by filling the server
+# with requests that wait for a provider that hangs: a quarter of those that it answers
+# at once by default.
+_MAX_WAITING = 16
+
+Grants: TypeAlias = Sequence[Grant]
+
+
+def check_sign_in(config: Config) -> None:
+    """Check that the settings admit no remote caller by mistake.
+
+    Raises:
+        ConfigError: The settings would admit one, or contradict each other.
+    """
+    http, auth = config.http, config.http.auth
+    if auth.audience and not auth.issuer:
+        raise ConfigError(
+            "http.auth.audience is set without http.auth.issuer: write the URL of "
+            "your identity provider there, or leave both out."
+        )
+    derive_anonymous_scopes(config)
+    if http.allow_anonymous:
+        logger.warning(
+            "http.allow_anonymous is deprecated: write `http.anonymous: [%s]` instead",
+            ", ".join(DEPRECATED_SCOPES),
+        )
+    has_name = http.base_url or (is_loopback(http.host) and auth.audience)
+    if auth.issuer and not has_name:
+        raise ConfigError(
+            "http.auth.issuer is set without http.base_url: set it to the URL that "
+            "clients use, such as https://skills.example.com. Tokens must be for that "
+            f"URL with {MCP_PATH}, unless http.auth.audience names another audience."
+        )
+
+
+def require_sign_in(app: ASGIApp, config: Config) -> ASGIApp:
+    """Wrap an application in authentication, or in anonymous access.
+
+    `check_sign_in` must have checked the settings.
+    """
+    http, grants = config.http, config.access or None
+    if not http.auth.issuer:
+        scopes = derive_anonymous_scopes(config)
+        return AnonymousAuthMiddleware(app, grants, scopes, http.max_body_bytes)
+    resource = ProtectedResource(http)
+    return ResourceMetadataMiddleware(BearerAuthMiddleware(app, http, grants, resource), resource)
+
+
+class AnonymousAuthMiddleware:
+    """Middleware for anonymous access with fixed scopes.
+
+    Args:
+        grants: Only unconditional ones apply.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        grants: Grants | None,
+        scopes: frozenset[str],
+        max_body_bytes: int,
+    ) -> None:
+        self._app = app
+        self._grants = grants
+        self._scopes = scopes
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            access = derive_access(self._grants, {}, parse_request_scope(scope))
+            principal = Principal("", "", self._scopes, access)
+            receive = await check_scopes(scope, receive, principal, self._max_body_bytes)
+        except InvalidArgumentsError as error:
+            await _invalid_scope_response(error)(scope, receive, send)
+            return
+        except MissingScopeError as error:
+            await _anonymous_response(error)(scope, receive, send)
+            return
+        scope[PRINCIPAL_KEY] = principal
+        await self._app(scope, receive, send)
+
+
+class BearerAuthMiddleware:
+    """Middleware that requires a valid bearer token with sufficient scopes."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        http: Http,
+        grants: Grants | None,
+        resource: ProtectedResource,
+    ) -> None:
+        self._app = AuthContextMiddleware(app)
+        self._rules = http.auth
+        self._max_body_bytes = http.max_body_bytes
+        self._grants = grants
+        self._resource = resource
+        self._validator = TokenValidator(
+            SigningKeys(http.auth.issuer),
+            issuer=http.auth.issuer,
+            audience=http.auth.audience or f"{http.base_url.rstrip('/')}{MCP_PATH}",
+            clock_skew_seconds=http.auth.clock_skew_seconds,
+            accept_id_tokens=http.auth.accept_id_tokens,
+        )
+        # One thread asks the identity provider; the others wait without one.
+        self._loading = anyio.CapacityLimiter(1)
+        self._waiting = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._run_lifespan(scope, receive, send)
+            return
+        try:
+            claims = await self._authenticate(scope)
+            principal = self._derive_principal(claims, parse_request_scope(scope))
+            receive = await self._authorise(scope, receive, principal)
+        except _RefusedError as refused:
+            await refused.answer(scope, receive, send)
+            return
+        except InvalidArgumentsError as error:
+            await _invalid_scope_response(error)(scope, receive, send)
+            return
+        scope[PRINCIPAL_KEY] = principal
+        # With this the SDK keeps a session for the caller that has opened it.
+        scope["user"] = AuthenticatedUser(_derive_access_token(claims, principal))
+        await self._app(scope, receive, send)
+
+    async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Load keys at startup, so the log shows misconfiguration early."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._load_first_keys)
+            await self._app(scope, receive, send)
+            tasks.cancel_scope.cancel()
+
+    async def _load_first_keys(self) -> None:
+        logger.info("Callers sign in with tokens of %s", self._rules.issuer)
+        await anyio.to_thread.run_sync(
+            self._validator.load_first_keys,
+            limiter=self._loading,
+            abandon_on_cancel=True,
+        )
+
+    async def _authenticate(self, scope: Scope) -> Claims:
+        """Claims of the request's token."""
+        token = self._parse_token(scope)
+        try:
+            if self._validator.needs_keys(token):
+                await self._load_keys(token)
+            return self._validator.validate(token)
+        except InvalidTokenError as error:
+            logger.info("Refused a token: %s", error)
+            raise self._unauthorised(scope, "invalid_token", str(error)) from None
+        except KeysUnavailableError:
+            raise _RefusedError(
+                error_response(
+                    503,
+                    "SIGN_IN_UNAVAILABLE",
+                    "The identity provider does not answer, so it cannot be told "
+                    "whether the token is valid. Try again in a moment; signing in "
+                    "again does not help.",
+                    {"Retry-After": f"{PAUSE_SECONDS:.0f}"},
+                )
+            ) from None
+
+    async def _load_keys(self, token: str) -> None:
+        """Load the keys for a token, one request at a time."""
+        if self._validator.has_keys and self._waiting >= _MAX_WAITING:
+            raise KeysUnavailableError("Others wait for the identity provider already")
+        self._waiting += 1
+        try:
+            await anyio.to_thread.run_sync(self._validator.load_keys, token, limiter=self._loading)
+        finally:
+            self._waiting -= 1
+
+    def _parse_token(self, scope: Scope) -> str:
+        credentials = Headers(scope=scope).getlist("authorization")
+        if len(credentials) > 1 or "access_token" in _parse_query(scope):
+            description = "Send one token, in the header Authorization only"
+            raise self._malformed(scope, description)
+        scheme, _, token = (credentials or [""])[0].partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise self._unauthorised(scope)
+        return token.strip()
+
+    def _derive_principal(self, claims: Claims, narrowed: tuple[str, ...]) -> Principal:
+        rules = self._rules
+        scopes = parse_scopes(claims, rules.scope_claims, prefix=rules.scope_prefix)
+        return Principal(
+            claims["sub"],
+            claims["iss"],
+            frozenset(rules.default_scopes) if scopes is None else scopes,
+            derive_access(self._grants, claims, narrowed),
+        )
+
+    async def _authorise(self, scope: Scope, receive: Receive, principal: Principal) -> Receive:
+        try:
+            return await check_scopes(scope, receive, principal, self._max_body_bytes)
+        except MissingScopeError as error:
+            raise self._forbidden(scope, principal, error) from None
+
+    def _malformed(self, scope: Scope, description: str) -> "_RefusedError":
+        headers = self._resource.challenge(scope, "invalid_request", description)
+        return _RefusedError(error_response(400, "INVALID_REQUEST", f"{description}.", headers))
+
+    def _unauthorised(
+        self, scope: Scope, error: str = "", description: str = ""
+    ) -> "_RefusedError":
+        needed = required_scopes(scope)
+        requested = None if needed == (READ,) else needed
+        headers = self._resource.challenge(scope, error, description, requested)
+        code = error.upper() or "SIGN_IN_NEEDED"
+        reason = description or "This server needs a token of your identity provider"
+        where = self._resource.metadata_url(scope)
+        message = f"{reason}. Where to get one: {where}"
+        return _RefusedError(error_response(401, code, message, headers))
+
+    def _forbidden(
+        self, scope: Scope, principal: Principal, missing: MissingScopeError
+    ) -> "_RefusedError":
+        """Request the missing scope along with the scopes already granted."""
+        description, needed = str(missing), missing.scope
+        if needed == UPLOAD:
+            logger.warning(
+                "Refused an upload of %s, who lacks the scope %s",
+                *(escape_unprintable(principal.subject), UPLOAD),
+            )
+        headers = self._resource.challenge(
+            scope,
+            "insufficient_scope",
+            description,
+            self._next_scopes(principal, needed),
+        )
+        return _RefusedError(error_response(403, "INSUFFICIENT_SCOPE", f"{description}.", headers))
+
+    def _next_scopes(self, principal: Principal, needed: str) -> Collection[str]:
+        requested = {needed, *principal.scopes}
+        if needed != EVENTS:
+            requested.add(READ)
+        foreign = [s for s in self._rules.requested_scopes if s not in SCOPES]
+        return [*(scope for scope in SCOPES if scope in requested), *foreign]
+
+
+class _RefusedError(Exception):
+    def __init__(self, answer: Response) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+def parse_request_scope(scope: Scope) -> tuple[str, ...]:
+    """Patterns of a request's scope; empty for all skills.
+
+    Raises:
+        InvalidArgumentsError: Too many, too long, or in two places.
+    """
+    named = SCOPE_HEADER.encode()
+    header_values = [value for name, value in scope["headers"] if name == named]
+    query_values = _parse_query(scope).get(SCOPE_QUERY, [])
+    texts = [*(_decode(value) for value in header_values), *query_values]
+    if len(texts) > 1:
+        raise InvalidArgumentsError(
+            "scope: stands in the request more than once. Write it into the header "
+            "X-Skills-Scope or into the address, with commas between its patterns."
+        )
+    return parse_scope(texts[0]) if texts else ()
+
+
+def _parse_query(scope: Scope) -> Mapping[str, list[str]]:
+    # Of the fields that are empty, only the name of a token would matter.
+    return parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+
+
+def _decode(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _anonymous_response(missing: MissingScopeError) -> Response:
+    """Name the settings, because the caller cannot sign in."""
+    if missing.scope == EVENTS:
+        return error_response(
+            401,
+            "TOKEN_NEEDED",
+            "This server takes no events without a token, because nothing tells who "
+            "sends them. Its operator sets events.ingest_token_file or "
+            "http.auth.issuer.",
+            {"WWW-Authenticate": 'Bearer realm="skills-mcp"'},
+        )
+    return error_response(
+        403,
+        "INSUFFICIENT_SCOPE",
+        f"{missing}, which callers without sign-in do not have here. The operator of "
+        "this server sets http.auth.issuer, so that callers sign in, or names the "
+        "scope in http.anonymous.",
+    )
+
+
+def _invalid_scope_response(error: InvalidArgumentsError) -> Response:
+    return error_response(400, error.code, str(error))
+
+
+def _derive_access_token(claims: Claims, principal: Principal) -> AccessToken:
+    """Token for the SDK's session check, without the secret itself."""
+    named = (claims.get(name) for name in _CLIENT_CLAIMS)
+    return AccessToken(
+        token="",
+        client_id=next(filter(is_display_name, named), ""),
+        scopes=sorted(principal.scopes),
+        subject=principal.subject,
+        claims={"iss": principal.issuer},
+    )

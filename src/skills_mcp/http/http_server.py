@@ -1,0 +1,337 @@
+"""HTTP server."""
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from threading import Timer
+from typing import TypeAlias
+
+import anyio
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from skills_mcp.config import Config, Http
+from skills_mcp.errors import ConfigError, SkillsError
+from skills_mcp.events.collector.event_store import prune_events, repeat_hourly
+from skills_mcp.http.admission import AdmissionControl, BodyBufferMiddleware
+from skills_mcp.http.allowed_hosts import AllowedAddresses, with_address_check
+from skills_mcp.http.authentication import check_sign_in, require_sign_in
+from skills_mcp.http.connections import (
+    Connection,
+    create_connection_class,
+    raise_open_files_limit,
+)
+from skills_mcp.http.events_endpoint import EventsEndpoint, open_events_endpoint
+from skills_mcp.http.graceful_shutdown import ConnectionCloseMiddleware, StreamShutdownMiddleware
+from skills_mcp.http.metrics import Metrics, RequestMetrics
+from skills_mcp.http.operations_port import Health, create_operations
+from skills_mcp.http.protected_resource import MCP_PATH
+from skills_mcp.http.sessions import MAX_SESSIONS, SessionLimitMiddleware
+from skills_mcp.http.webhook_endpoint import Webhook, open_webhook
+from skills_mcp.library import SkillLibrary
+from skills_mcp.server.app import SkillsServer
+from skills_mcp.server.parts import ServerPart, Serving
+from skills_mcp.server.shutdown import exit_process, run_or_shut_down, watch_signals
+
+# `addresses` checks them, on every route.
+_CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+
+
+class WebPart(ServerPart):
+    """Pages for people, a part of the HTTP application."""
+
+    def __init__(
+        self, site: ASGIApp, visitors: Callable[[ASGIApp, ASGIApp], ASGIApp] | None
+    ) -> None:
+        self.site = site
+        self.visitors = visitors
+
+
+def create_application(  # noqa: PLR0913 - each of them is a part of the port
+    server: SkillsServer,
+    config: Config,
+    *,
+    shutdown: anyio.Event,
+    webhook: Webhook | None = None,
+    web: WebPart | None = None,
+    events: EventsEndpoint | None = None,
+) -> ASGIApp:
+    """Create the application of the MCP port.
+
+    Webhook, pages and events add routes; the pages serve all paths other than MCP's.
+    Open
+    streams end with `shutdown`.
+
+    Raises:
+        ConfigError: The settings name no address, or admit remote callers without
+        sign-in
+            by mistake.
+    """
+    http = config.http
+    check_sign_in(config)
+    app: ASGIApp = server.streamable_http_app(
+        streamable_http_path=MCP_PATH,
+        stateless_http=http.stateless,
+        max_request_body_size=http.max_body_bytes,
+        max_sessions=MAX_SESSIONS,
+        transport_security=_CHECKED_BEFORE,
+    )
+    if not http.stateless:
+        app = SessionLimitMiddleware(
+            app, MAX_SESSIONS, trust_proxy_headers=http.trust_proxy_headers
+        )
+    app = StreamShutdownMiddleware(app, shutdown=shutdown)
+    if web:
+        app = _route_pages(app, web.site)
+    if events:
+        app = events.wrap_signed_in(app)
+    admission = AdmissionControl(http)
+    app = require_sign_in(admission.wrap(app), config)
+    if web and web.visitors:
+        app = web.visitors(admission.wrap(web.site), app)
+    if events:
+        app = events.wrap(app)
+    if webhook:
+        app = webhook.wrap(app)
+    app = BodyBufferMiddleware(app, http=http)
+    return with_address_check(
+        app, AllowedAddresses.of(http), trust_proxy_headers=http.trust_proxy_headers
+    )
+
+
+def _route_pages(mcp: ASGIApp, web: ASGIApp) -> ASGIApp:
+    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+        is_web = scope["type"] == "http" and scope["path"] != MCP_PATH
+        await (web if is_web else mcp)(scope, receive, send)
+
+    return choose
+
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 2048  # connections that wait to be accepted; the kernel may allow fewer
+
+# asyncio accepts as many in one round of its loop. Each costs half a millisecond until
+# it is refused, and in a flood of connections all other clients wait for the round.
+_ACCEPTED_AT_ONCE = 32
+
+_LAST_PUBLISH_SECONDS = 1.0
+
+# For what ends after the requests. Threads that take turns from the event loop may
+# make it wait for minutes, and nothing can interrupt them.
+_LAST_SECONDS = 5.0
+
+# A person who waits longer wants to see what the pages say of it.
+_FIRST_CONTENT_SECONDS = 30.0
+
+# Longer than proxies keep a connection (nginx: 60): the side that sends requests has to
+# be the one that closes, or a request meets a connection that is being closed.
+_KEEP_ALIVE_SECONDS = 75
+
+
+_Work: TypeAlias = Callable[[], Awaitable[object]]
+
+
+class _UvicornServer(uvicorn.Server):
+    """uvicorn server without signal handlers: the process has its own."""
+
+    def __init__(self, config: uvicorn.Config, on_open: Callable[[], None] = lambda: None) -> None:
+        super().__init__(config)
+        self._on_open = on_open
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
+        self._on_open()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve_http(
+    serving: Serving,
+    parts: Sequence[ServerPart] = (),
+    *,
+    on_open: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until a signal, then stop everything.
+
+    Exit code 0 after a signal; 1 after an error, for a restart by the supervisor.
+
+    Content is loaded at once: load balancers wait for readiness before any client
+    comes.
+
+    Raises:
+        ConfigError: A port cannot be opened, or the webhook has no secret.
+    """
+    library, store = serving.library, serving.store
+    http, webhook = library.config.http, open_webhook(library, library.config.http)
+    web = next((part for part in parts if isinstance(part, WebPart)), None)
+    shutdown, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
+    connections = create_connection_class(
+        http.request_timeout_seconds, raise_open_files_limit(http)
+    )
+    (listening, operating), health = _open_listeners(http), Health(library)
+    metrics = Metrics(serving.read_condition)
+    serving.measurements.add(metrics)
+    for part in parts:
+        await part.open()
+    application = create_application(
+        serving.server,
+        library.config,
+        shutdown=draining,
+        webhook=webhook,
+        events=open_events_endpoint(store, library.config, metrics) if store else None,
+        web=web,
+    )
+    measured = RequestMetrics(
+        ConnectionCloseMiddleware(application, shutdown=shutdown), metrics=metrics
+    )
+    port = _UvicornServer(_configure(measured, http, connections), health.begin)
+    # It answers until the process ends: a load balancer asks until then.
+    answers = _configure(create_operations(http, health, metrics), http, connections)
+
+    def close() -> None:
+        draining.set()
+        serving.server.end_streams()
+        port.should_exit = True
+
+    library.wake()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(watch_signals, shutdown)
+        operate = partial(_UvicornServer(answers).serve, [operating])
+        for work in _background_tasks(serving, parts, webhook, operate):
+            tasks.start_soon(run_or_shut_down, work, shutdown, failed)
+        _announce(operating, listening, has_pages=web is not None)
+        tasks.start_soon(_call_on_open, on_open, _derive_url(listening, ""), library)
+        tasks.start_soon(_drain, (shutdown, failed), health, http, close)
+        await run_or_shut_down(partial(port.serve, [listening]), shutdown, failed)
+        await _stop(serving, parts, shutdown)
+        exit_process(exit_code=int(failed.is_set()))
+
+
+def _announce(operating: socket.socket, listening: socket.socket, *, has_pages: bool) -> None:
+    logger.info("Operations at %s", _derive_url(operating, ""))
+    if has_pages:
+        logger.info("Serving pages at %s", _derive_url(listening, "/"))
+    logger.info("Serving MCP at %s", _derive_url(listening, MCP_PATH))
+
+
+async def _call_on_open(
+    on_open: Callable[[str], None] | None, url: str, library: SkillLibrary
+) -> None:
+    """Call `on_open` with the URL after the first content, or the timeout."""
+    if on_open:
+        with suppress(SkillsError):
+            await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
+        on_open(url)
+
+
+def _background_tasks(
+    serving: Serving,
+    parts: Sequence[ServerPart],
+    webhook: Webhook | None,
+    serve_operations: _Work,
+) -> Iterator[_Work]:
+    library, store = serving.library, serving.store
+    yield from (library.run, serving.publisher.run, serve_operations)
+    yield from (part.run for part in parts)
+    if webhook:
+        yield webhook.run
+    if store:
+        logger.info("Events are kept in %s", store.address)
+        prune = partial(prune_events, store, lambda: library.config.events.retention_days)
+        yield partial(repeat_hourly, prune)
+
+
+async def _stop(serving: Serving, parts: Sequence[ServerPart], shutdown: anyio.Event) -> None:
+    serving.library.close()
+    for part in parts:
+        await part.close()
+    with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
+        await run_or_shut_down(serving.publisher.publish, shutdown)
+
+
+async def _drain(
+    events: tuple[anyio.Event, anyio.Event],
+    health: Health,
+    http: Http,
+    close: Callable[[], None],
+) -> None:
+    """Wait for shutdown, then for load balancers, then close streams and port."""
+    shutdown, failed = events
+    await shutdown.wait()
+    _schedule_forced_exit(http, failed)
+    health.end()
+    await anyio.sleep(http.drain_seconds)
+    close()
+
+
+def _schedule_forced_exit(http: Http, failed: anyio.Event) -> None:
+    """Schedule a forced exit in a thread, in case the event loop is late."""
+    seconds = http.drain_seconds + http.shutdown_seconds + _LAST_SECONDS
+    last = Timer(seconds, _force_exit, (failed,))
+    last.daemon = True
+    last.start()
+
+
+def _force_exit(failed: anyio.Event) -> None:
+    logger.warning("Ending although not everything has ended in time")
+    exit_process(exit_code=int(failed.is_set()))
+
+
+def _configure(application: ASGIApp, http: Http, connections: type[Connection]) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        access_log=False,
+        backlog=_ACCEPTED_AT_ONCE,
+        date_header=False,
+        http=connections,
+        lifespan="on",
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=http.shutdown_seconds,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        ws="none",
+    )
+
+
+def _open_listeners(http: Http) -> tuple[socket.socket, socket.socket]:
+    """Open both ports."""
+    return (
+        open_listener(http.host, http.port, "http.port"),
+        open_listener(http.operations_host, http.operations_port, "http.operations_port"),
+    )
+
+
+def open_listener(host: str, port: int, setting: str) -> socket.socket:
+    """Open a listening socket, before anything else is started.
+
+    Raises:
+        ConfigError: It cannot be opened.
+    """
+    bare = host.removeprefix("[").removesuffix("]")
+    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
+    try:
+        opened = socket.create_server((bare, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigError(
+            f"{host}:{port} cannot be opened: {error.strerror}. Choose another "
+            f"{setting}, or end the program that uses it."
+        ) from error
+    # Head and body of an answer are two packets, and the second one would wait 40 ms
+    # for the acknowledgement of the first. asyncio sets it for its own sockets only.
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return opened
+
+
+def _derive_url(listening: socket.socket, path: str) -> str:
+    host, port, *_ = listening.getsockname()
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"http://{bracketed}:{port}{path}"

@@ -1,0 +1,129 @@
+"""Health of the sources: problems of their content, and reachability.
+
+Rule: only callers with access to every skill see problems, because they name files
+hidden from others. Reachability is checked without fetching.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.source import Mode, Mount
+from skills_mcp.errors import SyncError
+from skills_mcp.skills.model import Level, Problem
+
+MountedSources: TypeAlias = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProblem:
+    problem: Problem
+    mount: str
+    """Empty for the top."""
+    source: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemPage:
+    """A page of problems with counts by level and source."""
+
+    listed: tuple[SourceProblem, ...]
+    total: int
+    """All matches; only the first are listed."""
+    by_level: Mapping[Level, int]
+    by_mount: Mapping[str, int]
+
+
+def filter_problems(
+    problems: Sequence[Problem],
+    mounted: MountedSources,
+    *,
+    mount: str | None = None,
+    level: Level | None = None,
+    limit: int,
+) -> ProblemPage:
+    assigned = [_assign_source(problem, mounted) for problem in problems]
+    of_mount = [problem for problem in assigned if mount is None or problem.mount == mount]
+    of_level = [problem for problem in assigned if level is None or problem.problem.level == level]
+    fitting = [problem for problem in of_mount if level is None or problem.problem.level == level]
+    return ProblemPage(
+        listed=tuple(fitting[:limit]),
+        total=len(fitting),
+        by_level=Counter(problem.problem.level for problem in of_mount),
+        by_mount=Counter(problem.mount for problem in of_level),
+    )
+
+
+def _assign_source(problem: Problem, mounted: MountedSources) -> SourceProblem:
+    containing = [
+        source_mount for source_mount in mounted if _is_below(problem.file, source_mount[0])
+    ]
+    mount, source = max(containing, key=lambda source_mount: len(source_mount[0]), default=("", ""))
+    file = problem.file[len(mount) + 1 :] if mount else problem.file
+    return SourceProblem(problem, mount, source, file or ".")
+
+
+def _is_below(file: str, mount: str) -> bool:
+    return not mount or file == mount or file.startswith(f"{mount}/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCheck:
+    name: str
+    mode: Mode
+    git_version: str = ""
+    git_error: SyncError | None = None
+    was_contacted: bool = True
+    """False for a remote in offline mode."""
+    error: SyncError | None = None
+    commit: str | None = None
+    sent_at: datetime | None = None
+    """The remote's clock (HTTP `Date`), for clock skew."""
+    answered_at: datetime | None = None
+    """Our clock at the same moment."""
+    sends_token: bool = False
+
+
+def check_source(mount: Mount, *, is_offline: bool) -> SourceCheck:
+    source = mount.source
+    if isinstance(source, RemoteBranch):
+        return _check_remote(source, is_offline=is_offline)
+    try:
+        source.open()
+    except SyncError as error:
+        return SourceCheck(name=source.name, mode=source.mode, error=error)
+    return SourceCheck(name=source.name, mode=source.mode)
+
+
+def _check_remote(source: RemoteBranch, *, is_offline: bool) -> SourceCheck:
+    name, mode = source.name, source.mode
+    try:
+        version = source.read_git_version()
+    except SyncError as error:
+        return SourceCheck(name=name, mode=mode, git_error=error, was_contacted=False)
+    if is_offline:
+        return SourceCheck(name=name, mode=mode, git_version=version, was_contacted=False)
+    sends_token = source.sends_token
+    try:
+        answer = source.ask_remote()
+    except SyncError as error:
+        return SourceCheck(
+            name=name,
+            mode=mode,
+            git_version=version,
+            error=error,
+            sends_token=sends_token,
+        )
+    return SourceCheck(
+        name=name,
+        mode=mode,
+        git_version=version,
+        commit=answer.commit,
+        sent_at=answer.sent_at,
+        answered_at=datetime.now(answer.sent_at.tzinfo) if answer.sent_at else None,
+        sends_token=sends_token,
+    )

@@ -1,0 +1,472 @@
+"""A task as a query: terms, idf weights, variants and pairs."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import chain, pairwise
+from math import sqrt
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skills_mcp.routing import lexicon
+from skills_mcp.routing.analyzer import (
+    Word,
+    analyze_token,
+    is_unsegmented,
+    lower_known_words,
+    split_raw_tokens,
+    stem,
+    stem_all,
+)
+from skills_mcp.routing.inverted_index import UNKNOWN_TERM, TextIndex, intersect
+from skills_mcp.routing.tokenizer import ENGLISH, FRENCH, fold
+
+# With or without a hyphen, it is the same word.
+_COMPOUND_WEIGHT = 1.0
+_MIN_COMPOUND_PART = 3
+_MAX_COMPOUND = 30  # letters; what is longer is no word that is written in two ways
+
+# A word that no skill has may be a typing error of one that some skill has.
+_TYPO_WEIGHT = 0.7
+_MIN_CORRECTED_LETTERS = 5
+
+# Of the skills that hold both parts of a word, so many are read, and so many of their
+# terms: where two are written as one, nearly every text that has both has them so.
+_MAX_READ_SKILLS = 20
+_MAX_READ_TERMS = 2048
+
+
+class SpellingVariants:
+    def __init__(self, index: TextIndex) -> None:
+        self._index = index
+        remember = lru_cache(maxsize=index.cache_size)
+        self._are_adjacent = remember(partial(_are_adjacent, index))
+
+    def expand(
+        self,
+        sequence: Sequence[Word],
+        expanded: Collection[str],
+        unknown: Collection[str],
+    ) -> dict[str, list[lexicon.Synonym]]:
+        """Find spelling variants by term; `unknown` terms are not indexed."""
+        found: dict[str, list[lexicon.Synonym]] = {}
+        pairs = (
+            (one, other)
+            for one, other in pairwise(sequence)
+            if one.term in expanded or other.term in expanded
+        )
+        for one, other, related in _join_compounds(self._index, pairs):
+            found.setdefault(one.term, []).append(related)
+            found.setdefault(other.term, []).append(related)
+        words = [word for word in dict.fromkeys(sequence) if word.term in unknown]
+        split = _split_compounds(self._index, words, self._are_adjacent)
+        corrected = _correct_typos(self._index, words)
+        for word in words:
+            variants = (*split.get(word.typed, ()), *corrected.get(word.term, ()))
+            found.setdefault(word.term, []).extend(variants)
+        return found
+
+
+# All words of a task at once: most of what is looked up here is not there, and that
+# takes a tenth of the time when it is asked for together.
+
+
+def _join_compounds(
+    index: TextIndex, pairs: Iterable[tuple[Word, Word]]
+) -> Iterator[tuple[Word, Word, lexicon.Synonym]]:
+    """Join adjacent words to compounds: post-mortem is postmortem."""
+    fitting = [
+        (one, other)
+        for one, other in pairs
+        if len(one.typed) + len(other.typed) <= _MAX_COMPOUND
+        # 1, 0 is not 10
+        and not (one.typed.isdecimal() and other.typed.isdecimal())
+    ]
+    joined = stem_all([one.typed + other.typed for one, other in fitting])
+    for position in index.find_known(joined):
+        yield *fitting[position], lexicon.Synonym((joined[position],), _COMPOUND_WEIGHT)
+
+
+def _split_compounds(
+    index: TextIndex,
+    unknown: Iterable[Word],
+    are_adjacent: Callable[[int, int], bool],
+) -> dict[str, list[lexicon.Synonym]]:
+    """Split compounds of adjacent terms in some skill: postmortem is post-mortem."""
+    cuts = [
+        (word.typed, position)
+        for word in unknown
+        if len(word.typed) <= _MAX_COMPOUND
+        for position in range(_MIN_COMPOUND_PART, len(word.typed) - _MIN_COMPOUND_PART + 1)
+    ]
+    first = stem_all([typed[:position] for typed, position in cuts])
+    starts = list(index.find_known(first))
+    second = stem_all([cuts[n][0][cuts[n][1] :] for n in starts])
+    found: dict[str, list[lexicon.Synonym]] = {}
+    for position in index.find_known(second):
+        cut = starts[position]
+        typed, _ = cuts[cut]
+        parts = first[cut], second[position]
+        numbers = [n for part in parts if (n := index.find(part)) is not None]
+        if are_adjacent(*numbers):
+            related = lexicon.Synonym(parts, _COMPOUND_WEIGHT)
+            found.setdefault(typed, []).append(related)
+    return found
+
+
+def _correct_typos(index: TextIndex, unknown: Iterable[Word]) -> dict[str, list[lexicon.Synonym]]:
+    """Correct typing errors: one edit or transposition behind the first letters."""
+    terms = [
+        term
+        for term in dict.fromkeys(word.term for word in unknown)
+        if len(term) >= _MIN_CORRECTED_LETTERS
+        and term.isascii()
+        and term.isalpha()
+        and lexicon.common_word_weight(term) == 1
+    ]
+    found: dict[str, list[lexicon.Synonym]] = {}
+    for term, other in index.vocabulary.find_similar(terms):
+        if _is_one_error(term, other):
+            related = lexicon.Synonym((other,), _TYPO_WEIGHT)
+            found.setdefault(term, []).append(related)
+    return found
+
+
+def _is_one_error(one: str, other: str) -> bool:
+    pairs = zip(one, other, strict=False)
+    start = next((n for n, (a, b) in enumerate(pairs) if a != b), len(one))
+    rest, others = one[start:], other[start:]
+    return (
+        rest[1:] == others[1:]
+        or rest[1:] == others
+        or rest == others[1:]
+        or (rest[:2] == others[1::-1] and rest[2:] == others[2:])
+    )
+
+
+def _are_adjacent(index: TextIndex, one: int, other: int) -> bool:
+    holders, _ = intersect(index.postings, (one, other))
+    first = index.take_first(holders, _MAX_READ_SKILLS)
+    if not len(first):
+        return False
+    texts = map(index.sequences.read, first.tolist())
+    terms = np.concatenate([text.whole[:_MAX_READ_TERMS] for text in texts])
+    [positions] = (terms[:-1] == one).nonzero()
+    return bool((terms[positions + 1] == other).any())
+
+
+# Function words, as ENGLISH and FRENCH are: they tell the language, and say nothing.
+# fmt: off
+_GERMAN = frozenset((
+    "aber", "alle", "als", "am", "auch", "auf", "aus", "bei", "beim", "bin", "bis",
+    "bitte", "da", "damit", "danach", "dann", "das", "dass", "dem", "den", "denn",
+    "der", "des", "die", "dies", "diese", "diesem", "diesen", "dieser", "dieses",
+    "doch", "dort", "du", "durch", "ein", "eine", "einem", "einen", "einer", "eines",
+    "er", "es", "etwas", "für", "gegen", "gibt", "habe", "haben", "hat", "hier", "ich",
+    "ihr", "ihre", "ihren", "im", "immer", "ist", "jede", "jeden", "jeder", "jetzt",
+    "kann", "kannst", "kein", "keine", "keinen", "können", "könnte", "man", "mehr",
+    "mein", "meine", "meinem", "meinen", "mich", "mir", "mit", "möchte", "muss",
+    "müssen", "nach", "nicht", "nichts", "noch", "nun", "nur", "ob", "oder", "ohne",
+    "schon", "sein", "seine", "sich", "sie", "sind", "soll", "sollen", "sollte",
+    "sowie", "um", "und", "uns", "unser", "unsere", "unserem", "unseren", "unserer",
+    "unter", "vom", "von", "vor", "wann", "warum", "weil", "welche", "welcher",
+    "welches", "wenn", "werden", "wie", "wir", "wird", "wo", "wurde", "zu", "zum",
+    "zur", "zwischen", "über",
+))
+_SPANISH = frozenset((
+    "al", "algo", "antes", "así", "aunque", "cada", "como", "con", "cuando", "cuál",
+    "cuándo", "cómo", "de", "del", "desde", "después", "donde", "dónde", "el", "ella",
+    "ellos", "en", "entre", "era", "es", "esa", "ese", "eso", "esta", "este", "esto",
+    "estos", "está", "están", "favor", "fue", "ha", "hace", "hacer", "hacia", "han",
+    "hasta", "hay", "la", "las", "le", "les", "lo", "los", "me", "mi", "mis", "mucho",
+    "muy", "más", "nada", "ni", "nos", "nuestra", "nuestras", "nuestro", "nuestros",
+    "o", "otra", "otro", "para", "pero", "poco", "poder", "por", "porque", "puede",
+    "puedo", "que", "quiero", "qué", "se", "según", "ser", "si", "sin", "sobre",
+    "solo", "son", "su", "sus", "sí", "sólo", "también", "tan", "te", "tengo", "tiene",
+    "tienen", "toda", "todas", "todo", "todos", "tu", "un", "una", "uno", "unos", "y",
+    "ya", "yo",
+))
+# fmt: on
+
+_FOREIGN_LANGUAGES = (FRENCH, _GERMAN, _SPANISH)
+
+# One word is chance: "die" and "la" stand in English tasks, too.
+_MIN_FUNCTION_WORDS = 2
+
+_LETTER_RUN = re.compile(r"[^\W\d_]+")
+_NON_LETTERS = bytes(sign for sign in range(128) if not chr(sign).isalpha())
+_TO_SPACES = bytes.maketrans(_NON_LETTERS, b" " * len(_NON_LETTERS))
+
+
+def find_function_words(text: str) -> AbstractSet[str]:
+    """Identify the language of a folded text by its function words; none for English.
+
+    Most skills are English, and most words of a German, French or Spanish task are in
+    no skill then: no evidence against a skill. A text without function words counts as
+    English.
+
+    >>> sorted(find_function_words("wie richte ich expo router ein"))[:3]
+    ['aber', 'alle', 'als']
+    >>> find_function_words("how do i set up expo router")
+    frozenset()
+    """
+    words = set(_split_letters(text))
+    best = max(_FOREIGN_LANGUAGES, key=lambda known: len(words & known))
+    found = len(words & best)
+    return best if found >= _MIN_FUNCTION_WORDS and found > len(words & ENGLISH) else frozenset()
+
+
+def _split_letters(text: str) -> list[str]:
+    if not text.isascii():
+        return _LETTER_RUN.findall(text)
+    # Several times as fast, and most texts are English.
+    return text.encode().translate(_TO_SPACES).decode().split()
+
+
+_PAIR_WINDOW = 2  # terms of a task that are further apart are no pair
+
+# Of more, those that say most are what a task is about: no set of tasks finds another
+# skill with all of them, and a pasted page would take a third longer.
+_MAX_TERMS = 96
+
+# What stands for the other words of a long task finds nothing more.
+_MAX_EXPANDED_TERMS = 24
+
+# What is left of a word that no skill has, in a language that the skills are not in.
+_FOREIGN_WEIGHT = 0.03
+# Of a task in another language the skills share less than the rest; of one in theirs,
+# more: names and loanwords.
+_MIN_FOREIGN_SHARE = 0.4
+
+# Rare words say less than their rareness makes believe; measured.
+_IDF_EXPONENT = 0.8
+
+
+class TermVariant(NamedTuple):
+    """A synonym or spelling variant of a query term."""
+
+    terms: tuple[int, ...]
+    """Term numbers; a skill has to contain all."""
+    nearness: float
+    information: float
+    """Its weight in place of the term."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """The distinct terms of a task, in the order of their first occurrence."""
+
+    size: float
+    """Effective length; a foreign term absent from all skills is next to nothing."""
+    words: Sequence[Word]
+    numbers: NDArray[np.int64]
+    """Term numbers in the index, or `UNKNOWN_TERM`."""
+    holders: NDArray[np.int64]
+    information: NDArray[np.float64]
+    """Term weights: idf, discounted for common words; never 0."""
+    is_technology: NDArray[np.bool_]
+    relatives: Sequence[Sequence[TermVariant]]
+    nearest: Mapping[int, tuple[int, float]]
+    """For a term number the nearest query term, and its similarity."""
+    pairs: NDArray[np.int64]
+    """Two terms in each row, in the order of their first occurrence."""
+    nearness: NDArray[np.float64]
+    """For each pair 1 if adjacent, 1/2 with one term between …"""
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """Term positions by weight, heaviest first."""
+        return np.argsort(-self.information, kind="stable")
+
+    @property
+    def whole(self) -> float:
+        return float(self.information.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _QueryTerms:
+    """The distinct terms of a task and their weights (see `Query`)."""
+
+    words: Mapping[str, Word]
+    numbers: NDArray[np.int64]
+    holders: NDArray[np.int64]
+    information: NDArray[np.float64]
+    is_technology: NDArray[np.bool_]
+    is_foreign: NDArray[np.bool_]
+
+    def take_heaviest(self) -> "_QueryTerms":
+        # What no skill has says most, but it finds nothing.
+        order = np.lexsort((-self.information, self.numbers == UNKNOWN_TERM))
+        heaviest = np.sort(order[:_MAX_TERMS])
+        words = list(self.words.items())
+        return _QueryTerms(
+            dict(words[position] for position in heaviest.tolist()),
+            self.numbers[heaviest],
+            self.holders[heaviest],
+            self.information[heaviest],
+            self.is_technology[heaviest],
+            self.is_foreign[heaviest],
+        )
+
+
+class QueryParser:
+    """Parses tasks for the skills of one index; caches repeated words."""
+
+    def __init__(self, index: TextIndex, synonyms: tuple[str, ...] = ()) -> None:
+        self._index = index
+        self._synonyms = synonyms
+        self._spelling = SpellingVariants(index)
+        # Not of ourselves: a cycle is freed by nothing but the garbage collector.
+        cached = lru_cache(maxsize=index.cache_size)
+        self._analyze = cached(partial(_analyze_piece, partial(_is_known_word, index)))
+        self._resolve = cached(partial(_resolve_terms, index))
+
+    def read(self, context: str) -> Query:
+        """Parse a text to weighted terms, and expand them."""
+        silent = find_function_words(fold(context))
+        sequence = self._read_words(context, silent)
+        terms = self._weigh_terms(sequence, silent)
+        if len(terms.words) > _MAX_TERMS:
+            terms = terms.take_heaviest()
+            sequence = [word for word in sequence if word.term in terms.words]
+        relatives = self._find_variants(sequence, terms)
+        positions = {term: position for position, term in enumerate(terms.words)}
+        nearness = _find_term_pairs([positions[word.term] for word in sequence])
+        return Query(
+            size=len(positions) - (1 - _FOREIGN_WEIGHT) * int(terms.is_foreign.sum()),
+            words=tuple(terms.words.values()),
+            numbers=terms.numbers,
+            holders=terms.holders,
+            information=terms.information,
+            is_technology=terms.is_technology,
+            relatives=relatives,
+            nearest=_map_variants(terms.numbers.tolist(), relatives),
+            pairs=np.fromiter(chain(*nearness), np.int64).reshape(-1, 2),
+            nearness=np.fromiter(nearness.values(), np.float64),
+        )
+
+    def _read_words(self, context: str, silent: AbstractSet[str]) -> list[Word]:
+        words = chain.from_iterable(map(self._analyze, split_raw_tokens(context)))
+        return [w for w in words if w.typed not in silent] if silent else list(words)
+
+    def _weigh_terms(self, sequence: Iterable[Word], silent: AbstractSet[str]) -> _QueryTerms:
+        words: dict[str, Word] = {}
+        for word in dict.fromkeys(sequence):
+            words.setdefault(word.term, word)
+        found = map(self._index.find, words)
+        numbers = np.array([UNKNOWN_TERM if n is None else n for n in found], np.int64)
+        holders = self._index.postings.count_documents(numbers)
+        ordinary = np.array([lexicon.common_word_weight(term) for term in words], np.float64)
+        technologies = [lexicon.is_technology_name(w.typed) for w in words.values()]
+        is_technology = np.array(technologies, np.bool_)
+        foreign = _find_foreign_words(words.values(), numbers, is_foreign=bool(silent))
+        ordinary[foreign] = _FOREIGN_WEIGHT
+        information = (idf(holders, len(self._index)) * ordinary) ** _IDF_EXPONENT
+        return _QueryTerms(words, numbers, holders, information, is_technology, foreign)
+
+    def _find_variants(
+        self, sequence: Sequence[Word], terms: _QueryTerms
+    ) -> list[Sequence[TermVariant]]:
+        weights = terms.information.tolist()
+        min_weight = sorted(weights, reverse=True)[:_MAX_EXPANDED_TERMS][-1] if weights else 0
+        expanded = {t for t, own in zip(terms.words, weights, strict=True) if own >= min_weight}
+        unknown = {term for term in expanded if self._index.find(term) is None}
+        thesaurus = lexicon.build_thesaurus(self._synonyms)
+        found = thesaurus.expand([word.term for word in sequence], expanded)
+        spelt = self._spelling.expand(sequence, expanded, unknown)
+        present = frozenset(terms.words)
+        return [
+            [
+                _make_variant(own, related.weight, *known)
+                for related in chain(spelt.get(term, ()), found.get(term, ()))
+                if (known := self._resolve(related.terms)) and not present.issuperset(related.terms)
+            ]
+            if term in expanded
+            else ()
+            for term, own in zip(terms.words, weights, strict=True)
+        ]
+
+
+def _find_foreign_words(
+    words: Collection[Word], numbers: NDArray[np.int64], *, is_foreign: bool
+) -> NDArray[np.bool_]:
+    """Find the words absent from the index because of their language."""
+    is_other = np.array(
+        [
+            is_unsegmented(word.typed)
+            or (is_foreign and not lexicon.is_technology_name(word.typed))
+            for word in words
+        ],
+        np.bool_,
+    )
+    foreign: NDArray[np.bool_] = is_other & (numbers == UNKNOWN_TERM)
+    # In a library of that language most are known, and what is not speaks against it.
+    if np.count_nonzero(foreign) <= _MIN_FOREIGN_SHARE * np.count_nonzero(is_other):
+        foreign[:] = False
+    return foreign
+
+
+def _resolve_terms(
+    index: TextIndex, terms: tuple[str, ...]
+) -> tuple[tuple[int, ...], float] | None:
+    found = [index.find(term) for term in terms]
+    numbers = tuple(number for number in found if number is not None)
+    if len(numbers) < len(terms):
+        return None
+    # The rarest says most.
+    holders = min(map(index.postings.count, numbers))
+    return numbers, float(idf(holders, len(index)) ** _IDF_EXPONENT)
+
+
+@overload
+def idf(holders: int, total: int) -> np.float64: ...
+@overload
+def idf(holders: NDArray[np.int64], total: int) -> NDArray[np.float64]: ...
+def idf(holders: int | NDArray[np.int64], total: int) -> np.float64 | NDArray[np.float64]:
+    """Inverse document frequency."""
+    return np.log1p((total - holders + 0.5) / (holders + 0.5))
+
+
+def _analyze_piece(is_known: Callable[[str], bool], piece: bytes) -> tuple[Word, ...]:
+    return analyze_token(lower_known_words(piece.decode(), is_known))
+
+
+def _is_known_word(index: TextIndex, word: str) -> bool:
+    """Whether a word in mixed case is one: it is indexed, or a known name."""
+    return index.find(stem(word)) is not None or lexicon.is_technology_name(word)
+
+
+def _map_variants(
+    numbers: Sequence[int], relatives: Sequence[Sequence[TermVariant]]
+) -> dict[int, tuple[int, float]]:
+    own = enumerate(numbers)
+    found = {number: (term, 1.0) for term, number in own if number != UNKNOWN_TERM}
+    for term, variants in enumerate(relatives):
+        for variant in variants:
+            first, *others = variant.terms
+            known = found.get(first, (term, 0.0))
+            if not others and known[1] < variant.nearness:
+                found[first] = term, variant.nearness
+    return found
+
+
+def _make_variant(
+    own: float, nearness: float, numbers: tuple[int, ...], information: float
+) -> TermVariant:
+    # What is common says less, even in the place of a rare word.
+    factor = nearness * min(1.0, sqrt(information / own))
+    return TermVariant(numbers, nearness, factor * own)
+
+
+def _find_term_pairs(order: Sequence[int]) -> dict[tuple[int, int], float]:
+    found: dict[tuple[int, int], float] = {}
+    for distance in range(_PAIR_WINDOW, 0, -1):
+        worth = 1 / distance
+        for one, other in zip(order, order[distance:], strict=False):
+            if one != other:
+                found[(one, other) if one < other else (other, one)] = worth
+    return found

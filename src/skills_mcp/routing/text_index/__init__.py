@@ -1,1 +1,0 @@
-"""The inverted index below the ranked algorithm: words of skills, in arrays."""

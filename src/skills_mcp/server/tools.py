@@ -1,0 +1,514 @@
+"""Specification of a tool."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, TypeVar, assert_never
+
+import anyio.to_thread
+from mcp_types import Tool, ToolAnnotations
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import ErrorDetails
+
+from skills_mcp.errors import InvalidArgumentsError
+from skills_mcp.library import MAX_DEPTH, Match, ScriptRequest, SkillLibrary
+from skills_mcp.routing.decision import Ambiguous, NoMatch
+from skills_mcp.server import replies
+from skills_mcp.server.replies import Reply
+from skills_mcp.server.reply_rendering import current_rules
+from skills_mcp.skills.access import FEEDBACK, READ, REFRESH
+from skills_mcp.skills.skill_index import SkillFilter
+from skills_mcp.text.rendering import abbreviate_value
+
+# Of a task, into which people paste tickets and logs, and of any other text.
+_MAX_TASK = 200_000
+_MAX_TEXT = 10_000
+_MAX_PATTERN = 1024  # as long as a path; ten times as many take seconds to understand
+
+NOT_AN_OBJECT = "arguments that are no object"
+"""Key for arguments of a wrong type, for `parse_arguments`."""
+
+_MAX_HITS = 50  # 002 §9
+_MAX_ARGS = 200
+_MAX_FINDINGS = 10  # enough to repair a call; a list of thousands is no help
+_MAX_LINES = 10_000
+
+LineNumber = Annotated[int, Field(ge=1)]
+LineCount = Annotated[int, Field(ge=1, le=_MAX_LINES)]
+Text = Annotated[str, Field(max_length=_MAX_TEXT)]
+Task = Annotated[str, Field(max_length=_MAX_TASK)]
+Pattern = Annotated[str, Field(max_length=_MAX_PATTERN)]
+# A host may send null for what it leaves out; the schema need not say so.
+OptionalText = Text | SkipJsonSchema[None]
+
+
+# Of a long text, for a host that would cut it; a text has fewer parts than lines.
+Part = Annotated[int, Field(ge=1, le=_MAX_LINES)]
+
+_PART = "The next_part of the reply before."
+_WITHIN = 'Choose only from this part of the tree: "ui/react".'
+_CATEGORY = "Choose only from skills of this category."
+
+# Pydantic reports a wrong optional value twice: by its type, and as not null.
+_NULL_ERROR = "none_required"
+
+
+class Arguments(BaseModel):
+    """Arguments of a tool. Strict: no conversion, no unknown names."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        defer_build=True,  # a tool that is off must not delay the first answer
+    )
+
+
+class GetSkill(Arguments):
+    context: Task = Field(
+        description="The task in your own words, with the technologies involved: "
+        '"add login to the React app".'
+    )
+    skill_path: OptionalText = Field(
+        default=None,
+        description="A path from an ambiguous answer or from list_skills, to get "
+        "exactly that skill.",
+    )
+    known_digest: OptionalText = Field(
+        default=None,
+        description="The digest of the text you have already: if it is still "
+        "current, you get a reminder instead of the text.",
+    )
+    within: OptionalText = Field(default=None, description=_WITHIN)
+    category: OptionalText = Field(default=None, description=_CATEGORY)
+    explain: bool | SkipJsonSchema[None] = Field(
+        default=None, description="Whether to explain the answer."
+    )
+    part: Part | SkipJsonSchema[None] = Field(default=None, description=_PART)
+
+
+class ListSkills(Arguments):
+    path: OptionalText = Field(
+        default=None, description='Only this part of the tree: "ui" or "api/_index".'
+    )
+    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] | SkipJsonSchema[None] = Field(
+        default=None, description="How many levels to show."
+    )
+    cursor: OptionalText = Field(default=None, description="The next_cursor of the reply before.")
+
+
+class GetAsset(Arguments):
+    skill_path: Text = Field(description="The skill_path that get_skill returned.")
+    file: Text = Field(description="The file exactly as get_skill lists it.")
+    part: Part | SkipJsonSchema[None] = Field(default=None, description=_PART)
+
+
+class RunScript(Arguments):
+    skill_path: Text = Field(description="The skill_path that get_skill returned.")
+    file: Text = Field(description="The script exactly as get_skill lists it.")
+    args: dict[str, str] = Field(
+        description="The script's arguments by name, all as strings; {} for none."
+    )
+    cwd: OptionalText = Field(
+        default=None,
+        description="Absolute path of the folder to run in, such as the project's.",
+    )
+
+
+class ReportUsage(Arguments):
+    skill_path: Text = Field(description="The skill you used.")
+    useful: bool = Field(description="Whether it helped with the task.")
+    comment: OptionalText = Field(
+        default=None, description="What was missing, wrong or especially good."
+    )
+
+
+class RefreshSkills(Arguments):
+    """No arguments."""
+
+
+class SearchSkills(Arguments):
+    query: Task = Field(description="The task or question in your own words, or a skill's name.")
+    limit: Annotated[int, Field(ge=1, le=_MAX_HITS)] | SkipJsonSchema[None] = Field(
+        default=None, description="The most skills to list."
+    )
+    scope: Literal["org", "repo", "user"] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="Only the organisation's skills, the project's or the user's.",
+    )
+    within: OptionalText = Field(default=None, description=_WITHIN)
+    category: OptionalText = Field(default=None, description=_CATEGORY)
+
+
+class LoadSkill(Arguments):
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
+    known_digest: OptionalText = Field(
+        default=None,
+        description="The digest of the text you have already: if it is still "
+        "current, you get a reminder instead of the text.",
+    )
+    part: Part | SkipJsonSchema[None] = Field(default=None, description=_PART)
+
+
+class ReadSkillFile(Arguments):
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
+    file_path: Text = Field(
+        description="The file, relative to the skill's folder: references/forms.md"
+    )
+    start_line: LineNumber | SkipJsonSchema[None] = Field(
+        default=None, description="The first line to read, from 1."
+    )
+    max_lines: LineCount | SkipJsonSchema[None] = Field(
+        default=None, description="How many lines to read, 200 by default."
+    )
+
+
+class FindSkillFiles(Arguments):
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
+    pattern: Pattern | SkipJsonSchema[None] = Field(
+        default=None, description="A pattern of paths: *.md or scripts/*.py"
+    )
+    contains: OptionalText = Field(
+        default=None, description="Only text files that contain this, in any case."
+    )
+
+
+class LoadSkillExamples(Arguments):
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
+    query: Text = Field(description="What the example should show.")
+    # Not refused outside of 1 to 10 but moved there (003).
+    top_k: int | SkipJsonSchema[None] = Field(
+        default=None, description="How many, 1 to 10, 3 by default."
+    )
+
+
+class RunSkillCommand(Arguments):
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
+    command: Text = Field(description="The program: python, node, cat, …")
+    args: Annotated[list[str], Field(max_length=_MAX_ARGS)] | SkipJsonSchema[None] = Field(
+        default=None, description='Its arguments: ["scripts/check.py", "in.pdf"]'
+    )
+
+
+class RunSkillEntry(Arguments):
+    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
+    args: OptionalText = Field(
+        default=None, description="More words for its command: in.pdf --page 2"
+    )
+
+
+Model = TypeVar("Model", bound=Arguments)
+
+
+def parse_arguments(model: type[Model], tool: str, values: Mapping[str, Any]) -> Model:
+    """Validate arguments against the model of a tool.
+
+    Raises:
+        InvalidArgumentsError: Lists each invalid argument, and the allowed ones.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        details = [d for d in error.errors() if d["type"] != _NULL_ERROR]
+        findings = [_describe_error(detail, model) for detail in details[:_MAX_FINDINGS]]
+        if more := len(details) - len(findings):
+            findings.append(f"and {more:,} more")
+        fields = model.model_fields.items()
+        takes = ", ".join(
+            name if field.is_required() else f"{name} (optional)" for name, field in fields
+        )
+        raise InvalidArgumentsError(
+            f"{tool}: {'; '.join(findings)}. It takes: {takes or 'no arguments'}."
+        ) from error
+
+
+def input_schema(model: type[Arguments]) -> dict[str, Any]:
+    """JSON Schema for hosts: small and portable."""
+    schema = model.model_json_schema()
+    properties = {
+        name: _without(field, "title", "default")
+        for name, field in schema.get("properties", {}).items()
+    }
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": schema.get("required", []),
+        "additionalProperties": False,
+    }
+
+
+def _without(schema: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in keys}
+
+
+def _describe_error(detail: ErrorDetails, model: type[Arguments]) -> str:
+    name = _argument_path(detail["loc"], model)
+    match detail["type"]:
+        case "missing":
+            return f"{name} is missing"
+        case "extra_forbidden" if name == NOT_AN_OBJECT:
+            return f"the arguments must be an object (got {abbreviate_value(detail['input'])})"
+        case "string_too_long":
+            return f"{name} must have at most {detail['ctx']['max_length']:,} characters"
+        case "too_long":
+            return f"{name} must have at most {detail['ctx']['max_length']} items"
+        case "extra_forbidden":
+            return f"{name} is unknown"
+        case _:
+            message = detail["msg"].removeprefix("Input should be ")
+            return f"{name} must be {message} (got {abbreviate_value(detail['input'])})"
+
+
+def _argument_path(location: tuple[int | str, ...], model: type[Arguments]) -> str:
+    """Path of an argument, such as `args.2`; quoted if it has odd characters."""
+    field, *rest = location
+    known = model.model_fields.get(str(field))
+    if known and not known.is_required():
+        rest = rest[1:]  # which kind of value pydantic tried, and null is the other
+    name = ".".join(map(str, (field, *rest)))
+    quoted = abbreviate_value(name)
+    return name if quoted == f"'{name}'" else quoted
+
+
+LARGE_RESULT = {"anthropic/maxResultSizeChars": 500_000}
+
+ONLY_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+
+RUNS_ANYTHING = ToolAnnotations(
+    read_only_hint=False,
+    destructive_hint=True,
+    idempotent_hint=False,
+    open_world_hint=True,
+)
+
+Handler = Callable[[SkillLibrary, Any], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool: texts for the model, arguments, handler."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Arguments]
+    handler: Handler
+    annotations: ToolAnnotations
+    meta: dict[str, Any] = field(default_factory=dict)
+    scope: str = READ
+    """OAuth scope required from the caller."""
+    needs_content: bool = True
+    """The call waits for the first snapshot."""
+    is_slow: bool = False
+    shared_description: str = ""
+    """Description on a shared server, if it differs."""
+    runs_code: bool = False
+    """Runs a program on the machine of the server."""
+
+    def advertise(self, *, is_shared: bool = False) -> Tool:
+        description = self.shared_description if is_shared else ""
+        return Tool(
+            name=self.name,
+            title=self.title,
+            description=description or self.description,
+            input_schema=input_schema(self.arguments),
+            annotations=self.annotations.model_copy(update={"title": self.title}),
+            _meta=self.meta or None,
+        )
+
+
+# To route a sentence takes less time than to start a thread; a pasted ticket more.
+_LONG_CONTEXT = 500
+
+
+async def get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
+    """Answer `get_skill`.
+
+    Raises:
+        SkillNotFoundError: There is no skill at `skill_path`.
+    """
+
+    def route() -> Reply:
+        scoping = SkillFilter(arguments.within or "", arguments.category or "")
+        query = (arguments.context, arguments.skill_path, arguments.known_digest)
+        if not arguments.explain:
+            reply = _render(library.route(*query, scoping=scoping))
+        else:
+            answer, explanation = library.route_explained(*query, scoping=scoping)
+            reply = replies.with_explanation(_render(answer), explanation)
+        return replace(reply, part=arguments.part or 1)
+
+    is_long = len(arguments.context) > _LONG_CONTEXT or arguments.explain
+    if is_long or library.may_block:
+        return await anyio.to_thread.run_sync(route)
+    return route()
+
+
+def _render(answer: Match | Ambiguous | NoMatch) -> Reply:
+    match answer:
+        case NoMatch():
+            return replies.no_match(answer)
+        case Ambiguous():
+            return replies.ambiguous(answer)
+        case Match():
+            return replies.match(answer)
+    assert_never(answer)
+
+
+async def _list_skills(library: SkillLibrary, arguments: ListSkills) -> Reply:
+    def browse() -> Reply:
+        limit = current_rules().max_characters
+        metadata = replies.tree_metadata(
+            library.snapshot.algorithm, library.states(), library.core_skills(), limit
+        )
+        part = library.list_skills(
+            arguments.path,
+            depth=arguments.depth,
+            cursor=arguments.cursor,
+            max_characters=replies.tree_budget(metadata, limit),
+        )
+        return replies.listing(part, metadata)
+
+    return await anyio.to_thread.run_sync(browse)
+
+
+async def _get_asset(library: SkillLibrary, arguments: GetAsset) -> Reply:
+    served = await anyio.to_thread.run_sync(
+        library.read_asset, arguments.skill_path, arguments.file
+    )
+    reply = replies.asset(served, library.config.assets.inline_text_max_bytes)
+    return replace(reply, part=arguments.part or 1)
+
+
+async def _run_script(library: SkillLibrary, arguments: RunScript) -> Reply:
+    request = ScriptRequest(
+        skill_path=arguments.skill_path,
+        file=arguments.file,
+        args=arguments.args,
+        cwd=arguments.cwd,
+    )
+    return replies.script_result(arguments.file, await library.run_script(request))
+
+
+async def _report_usage(library: SkillLibrary, arguments: ReportUsage) -> Reply:
+    library.report(arguments.skill_path, useful=arguments.useful, comment=arguments.comment)
+    return replies.feedback_result(arguments.skill_path)
+
+
+async def _refresh_skills(library: SkillLibrary, _: RefreshSkills) -> Reply:
+    return replies.refresh_result(await library.refresh())
+
+
+CORE_TOOLS = (
+    ToolSpec(
+        name="get_skill",
+        title="Get the rules for a task",
+        description=(
+            "Find this organisation's skill for a task: the rules to follow (from "
+            "global to specific), with the templates and scripts that belong to "
+            "them. Call it before you write, change or review code, configuration "
+            "or infrastructure, and again when the task moves to another area.\n\n"
+            'Describe the task in "context" with the technologies involved. The '
+            'reply is a match with "content" to follow; or "ambiguous" with '
+            "candidates: call again with the skill_path that fits; or "
+            '"no_match": go on without a skill, or look at one under "near". A long '
+            'text comes in parts: call again with skill_path and part as "next_part" '
+            "says."
+        ),
+        arguments=GetSkill,
+        handler=get_skill,
+        annotations=ONLY_READS,
+        meta={
+            "anthropic/alwaysLoad": True,
+            "anthropic/searchHint": (
+                "organisation rules, conventions, best practices, guidelines, "
+                "standards, templates, how we do things here"
+            ),
+            **LARGE_RESULT,
+        },
+    ),
+    ToolSpec(
+        name="list_skills",
+        title="Browse all skills",
+        description=(
+            "Show the tree of all skills with description, keywords and the number "
+            "of assets and scripts, and how new each source is. Use it to see what "
+            "exists or to find a skill_path; to work on a task, call get_skill "
+            "instead. A large tree comes in parts: open a folder that has "
+            '"skillCount" with path, and go on with cursor.'
+        ),
+        arguments=ListSkills,
+        handler=_list_skills,
+        annotations=ONLY_READS,
+        meta=LARGE_RESULT,
+    ),
+    ToolSpec(
+        name="get_asset",
+        title="Get a template or script",
+        description=(
+            "Fetch a file that get_skill lists under assets, scripts, "
+            "inherited_assets or inherited_scripts. Text comes as "
+            '"content", everything else as "content_base64" with "mime_type". Use '
+            "the skill_path you asked get_skill for, also for inherited files."
+        ),
+        arguments=GetAsset,
+        handler=_get_asset,
+        annotations=ONLY_READS,
+        meta=LARGE_RESULT,
+    ),
+    ToolSpec(
+        name="run_script",
+        title="Run a skill's script",
+        description=(
+            'Run a script that a skill declares with execution "server" and return '
+            "its exit code, stdout and stderr. It runs in a sandbox of this machine, "
+            "mostly without network, and may only read cwd. Pass the arguments that "
+            'get_skill lists for it. Scripts with execution "claude" are for your own '
+            "shell: fetch them with get_asset."
+        ),
+        arguments=RunScript,
+        handler=_run_script,
+        annotations=RUNS_ANYTHING,
+        runs_code=True,
+        is_slow=True,
+    ),
+    ToolSpec(
+        name="report_usage",
+        title="Say whether a skill helped",
+        description=(
+            "Tell the skill's authors whether it helped, once per skill at the end "
+            'of a task. Say in "comment" what was wrong, outdated or missing.'
+        ),
+        arguments=ReportUsage,
+        handler=_report_usage,
+        annotations=ToolAnnotations(
+            read_only_hint=False,
+            destructive_hint=False,
+            idempotent_hint=False,
+            open_world_hint=True,
+        ),
+        scope=FEEDBACK,
+    ),
+    ToolSpec(
+        name="refresh_skills",
+        title="Fetch the newest skills",
+        description=(
+            "Fetch the newest skills now and say which commit is served, and which "
+            "skills were added, changed or removed. Skills refresh by themselves "
+            "every few minutes; call this only when the user has just merged a "
+            "change or asks for it."
+        ),
+        arguments=RefreshSkills,
+        handler=_refresh_skills,
+        annotations=ToolAnnotations(
+            read_only_hint=False,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=True,
+        ),
+        scope=REFRESH,
+        needs_content=False,
+        is_slow=True,
+    ),
+)
+"""Listed by hosts in this order, which never changes (prompt caches)."""

@@ -1,0 +1,803 @@
+"""Discovery: find the rule files and packages of a source, and read them.
+
+Rule: every `SKILL.md` and every Markdown file is a result of the walk, or named in a
+problem, or counted in the problem of a folder.
+
+A skill depends on nothing but its discovered files, so that the same files need not be
+read twice. An invalid file becomes a `Problem`.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from skills_mcp.config import Limits
+from skills_mcp.errors import LimitExceededError, MissingFileError
+from skills_mcp.files.opening import open_inside
+from skills_mcp.files.paths import (
+    MAX_PARTS,
+    are_plain_components,
+    find_composed_name,
+    fold_name,
+    is_path_component,
+)
+from skills_mcp.skills.document import decode_markdown
+from skills_mcp.skills.model import (
+    Level,
+    Problem,
+    ProblemList,
+    Skill,
+    SkillPath,
+    Stamp,
+    escape_unprintable,
+)
+from skills_mcp.skills.skill_index import INDEX, ROOT
+from skills_mcp.skills.skill_parser import (
+    SKILL_MD,
+    derive_rule_path,
+    is_skill_md,
+    parse_package,
+    parse_rule_file,
+)
+from skills_mcp.skills.source_layout import (
+    GENERATED_FOLDERS,
+    IGNORED_NAMES,
+    FileTree,
+    FolderEntry,
+    Layout,
+    RelativeRoot,
+    Selection,
+    SkillRoot,
+    find_layout,
+    is_inside,
+    list_or_empty,
+)
+
+MAX_DEPTH = MAX_PARTS - 1
+"""Limit of folders in the path of a file."""
+
+_OUTSIDE = "outside-homes"
+_LINK_HINT = "put what it leads to in its place"
+
+# A limit that is exceeded is told with the number found, unless that takes too long.
+_COUNT_FACTOR = 2
+
+_MAX_NAMED = 3
+"""Files named in the summary of many."""
+
+_LIMITS = Limits.model_construct()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """A Markdown file in the tree, and its folder of resources."""
+
+    file: str
+    owns_folder: bool = False
+    """Whether the folder of the same name has its assets and scripts."""
+    markdown: tuple[str, ...] = ()
+    """The Markdown files in that folder, relative to it."""
+    stamp: Stamp | None = field(default=None, compare=False)
+    files: Mapping[str, Stamp] = field(default_factory=dict, compare=False)
+    """All files in that folder, relative to it; with those of packages."""
+
+    @property
+    def folder(self) -> str:
+        return self.file.removesuffix(".md")
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A folder with a `SKILL.md`, and every file in it."""
+
+    folder: str
+    main: str
+    files: Mapping[str, Stamp]
+    stamp: Stamp | None = field(default=None, compare=False)
+
+    @property
+    def file(self) -> str:
+        return f"{self.folder}/{self.main}" if self.folder else self.main
+
+
+WalkResult = RuleFile | Package | Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkLimits:
+    """Limits of one source. The defaults are those of `Config`."""
+
+    max_files: int = _LIMITS.max_files
+    max_file_bytes: int = _LIMITS.max_file_bytes
+    max_total_bytes: int = _LIMITS.max_total_bytes
+
+    @classmethod
+    def of(cls, limits: Limits) -> "WalkLimits":
+        return cls(
+            max_files=limits.max_files,
+            max_file_bytes=limits.max_file_bytes,
+            max_total_bytes=limits.max_total_bytes,
+        )
+
+
+_Entries = Mapping[str, FolderEntry]
+
+
+@dataclass(slots=True)
+class _WalkCounters:
+    seen: int = 0
+    size_bytes: int = 0
+
+
+class SourceWalk:
+    """A walk over one source: all of its roots, and the files outside."""
+
+    def __init__(
+        self,
+        tree: FileTree,
+        selection: Selection,
+        limits: WalkLimits,
+        layout: Layout | None = None,
+    ) -> None:
+        self._tree = tree
+        self._selection = selection
+        self._limits = limits
+        self._tally = _WalkCounters()
+        self._unserved = UnservedFiles()
+        self.layout = layout or find_layout(tree, selection)
+
+    def walk(self, home: RelativeRoot) -> Iterator[WalkResult]:
+        """Yield the skills and problems of a root; files are relative to it.
+
+        Raises:
+            LimitExceededError: The source has too many files or bytes.
+        """
+        yield from RootWalk(self._tree, home, self._limits, self._tally, self._unserved).run()
+        max_total_bytes = self._limits.max_total_bytes
+        if self._tally.size_bytes > max_total_bytes:
+            raise LimitExceededError(
+                f"the files to serve have {self._tally.size_bytes:,} bytes, and "
+                f"limits.max_total_bytes is {max_total_bytes:,}. Serve a part of them with "
+                "subfolder, or raise limits.max_total_bytes"
+            )
+
+    def outside(self) -> Iterator[Problem]:
+        """Report unserved files, with counts; call it after the roots are walked."""
+        yield from self.layout.problems
+        if not self._selection.subfolder:
+            yield from self._find_outside("")
+        yield from self._unserved.problems()
+
+    def _find_outside(self, folder: str) -> Iterator[Problem]:
+        parts = [part for home in self.layout.homes for part in home.parts]
+        if folder in parts or "" in parts:
+            return
+        has_home = not folder or any(p.startswith(f"{folder}/") for p in parts)
+        if not has_home:
+            count = self._count(folder)
+            if count:
+                yield _report_outside(folder, count, self.layout)
+            return
+        entries = self._list(folder)
+        mains = [name for name, entry in entries.items() if _is_main_file(name, entry)]
+        if mains:
+            main_file = f"{folder}/{mains[0]}" if folder else mains[0]
+            yield _report_outside(main_file, 1, self.layout)
+        for name, entry in entries.items():
+            inner = f"{folder}/{name}" if folder else name
+            if entry.kind == "folder":
+                yield from self._find_outside(inner)
+            elif not mains:
+                self._unserved.add(inner, entry)
+
+    def _count(self, folder: str) -> int:
+        entries = self._list(folder)
+        is_package = any(_is_main_file(*item) for item in entries.items())
+        count = int(is_package)
+        for name, entry in entries.items():
+            if entry.kind == "folder":
+                count += self._count(f"{folder}/{name}")
+            elif not is_package:
+                self._unserved.add(f"{folder}/{name}", entry)
+        return count
+
+    def _list(self, folder: str) -> _Entries:
+        if folder.count("/") > 2 * MAX_DEPTH or self._unserved.is_full:
+            return {}
+        try:
+            entries = self._tree.list(folder, self._limits.max_files).entries
+        except OSError:
+            return {}
+        self._unserved.looked_at += len(entries)
+        if self._unserved.looked_at > self._limits.max_files:
+            self._unserved.is_full = True
+        self._unserved.skip(folder, entries)
+        return {n: e for n, e in entries.items() if n not in _NEVER_SERVED}
+
+
+def _is_main_file(name: str, entry: FolderEntry) -> bool:
+    return entry.kind != "folder" and is_skill_md(name)
+
+
+def count_outside_packages(problems: Iterable[Problem]) -> int:
+    """Sum the packages outside of the roots, from the problems."""
+    found = (problem for problem in problems if problem.rule == _OUTSIDE)
+    return sum(problem.count for problem in found)
+
+
+def _report_outside(folder: str, count: int, layout: Layout) -> Problem:
+    packages = "1 package" if count == 1 else f"{count:,} packages"
+    if layout.is_picked:
+        reason = f"holds {packages} of plugins that are not picked"
+        hint = "add the plugin to plugins in your settings"
+        rule = "plugin-not-picked"
+    else:
+        homes = [home.folder for home in layout.homes]
+        where = ", ".join(homes[:_MAX_NAMED]) + (", …" if homes[_MAX_NAMED:] else "")
+        reason = f"holds {packages} outside of the folders that are served ({where})"
+        hint = "set everywhere: true for this source (SKILLS_EVERYWHERE=true)"
+        rule = _OUTSIDE
+    # A warning: previews and evaluations lie there on purpose.
+    escaped = escape_unprintable(folder)
+    return Problem(escaped, reason, hint, "warning", rule=rule, count=count)
+
+
+@dataclass(slots=True)
+class UnservedFiles:
+    markdown: list[str] = field(default_factory=list)
+    installed: list[str] = field(default_factory=list)
+    looked_at: int = 0
+    is_full: bool = False
+
+    def add(self, file: str, entry: FolderEntry) -> None:
+        name = PurePosixPath(file).name
+        is_notice = name.removesuffix(".md").isupper()
+        if file.endswith(".md") and entry.kind == "file" and not is_notice:
+            self.markdown.append(file)
+
+    def skip(self, folder: str, entries: _Entries) -> None:
+        for name in GENERATED_FOLDERS & entries.keys():
+            if entries[name].kind == "folder":
+                self.installed.append(f"{folder}/{name}" if folder else name)
+
+    def problems(self) -> Iterator[Problem]:
+        if self.markdown:
+            reason = "outside of the folders where skills begin"
+            yield _summarize(
+                self.markdown,
+                "file of Markdown",
+                reason,
+                "if they are rules, set everywhere: true for this source",
+                rule="outside-markdown",
+            )
+        if self.installed:
+            reason = "filled by a program, of which nothing is served"
+            hint = "take them out of the content"
+            yield _summarize(self.installed, "folder", reason, hint, rule="installed-folder")
+        if self.is_full:
+            reason = "has more files outside of its homes than were looked at"
+            hint = "serve a part of it with subfolder, or raise limits.max_files"
+            yield Problem(".", reason, hint, "warning", rule="outside-unread")
+
+
+def _summarize(files: list[str], noun: str, reason: str, hint: str, *, rule: str) -> Problem:
+    ordered = sorted(files)
+    named = ", ".join(map(escape_unprintable, ordered[:_MAX_NAMED]))
+    more = ", …" if len(files) > _MAX_NAMED else ""
+    kind, _, rest = noun.partition(" ")
+    nouns = noun if len(files) == 1 else f"{kind}s {rest}".rstrip()
+    reason = f"holds {len(files):,} {nouns} {reason}: {named}{more}"
+    return Problem(".", reason, hint, "warning", rule=rule, count=len(files))
+
+
+class RootWalk:
+    """A walk over one root, within the limits of its source."""
+
+    def __init__(
+        self,
+        tree: FileTree,
+        home: RelativeRoot,
+        limits: WalkLimits,
+        tally: _WalkCounters | None = None,
+        unserved: UnservedFiles | None = None,
+    ) -> None:
+        self._tree = tree
+        self._home = home
+        self._limits = limits
+        self._tally = tally or _WalkCounters()
+        self._unserved = unserved or UnservedFiles()
+
+    def run(self) -> Iterator[WalkResult]:
+        """Yield skills and problems; folders of a skill are its files.
+
+        Raises:
+            LimitExceededError: The source has too many files.
+        """
+        for found in self._walk_folder("", packages_only=self._home.packages_only):
+            yield found
+            if not isinstance(found, Problem):
+                stamps = (found.stamp, *found.files.values())
+                self._tally.size_bytes += sum(stamp.size_bytes for stamp in stamps if stamp)
+        if self._tally.seen > self._limits.max_files:
+            raise self._too_many_error("")
+
+    def _walk_folder(self, prefix: str, *, packages_only: bool) -> Iterator[WalkResult]:
+        entries = yield from self._list_servable(prefix, packages_only=packages_only)
+        if main := _find_main_file(entries):
+            yield from self._walk_package(prefix, main, entries)
+        else:
+            yield from self._walk_rules(prefix, entries, packages_only=packages_only)
+
+    def _walk_rules(
+        self, prefix: str, entries: _Entries, *, packages_only: bool
+    ) -> Iterator[WalkResult]:
+        is_selected = self._is_selected(prefix)
+        for name, entry in entries.items():
+            is_hidden = packages_only or name.startswith(".")
+            if entry.kind == "folder":
+                yield from self._walk_inner(prefix + name, entries, packages_only=is_hidden)
+            elif is_hidden and is_selected:
+                self._unserved.add(self._home.below(prefix + name), entry)
+            elif entry.kind in {"link", "submodule"} and is_selected:
+                yield from _report_link(prefix + name, entry, "error")
+            elif name.endswith(".md") and is_selected:
+                yield from self._walk_markdown(prefix + name, entry, entries)
+
+    def _walk_inner(
+        self, folder: str, siblings: _Entries, *, packages_only: bool
+    ) -> Iterator[WalkResult]:
+        # No `PurePosixPath`, whose parts Python keeps in a table that never shrinks.
+        owner = siblings.get(f"{folder.rpartition('/')[2]}.md")
+        is_owned = owner is not None and owner.kind == "file" and not packages_only
+        if not self._leads_to_selected(folder):
+            return
+        # A file that is too large to be served owns nothing.
+        if owner and self._check_size(folder, owner, "error"):
+            is_owned = False
+        if is_owned and self._is_selected(folder) and not self._is_package(folder):
+            return  # `_owner` looks into it
+        if folder.count("/") >= MAX_DEPTH:
+            yield self._report_depth(folder)
+        else:
+            yield from self._walk_folder(f"{folder}/", packages_only=packages_only)
+
+    def _walk_markdown(
+        self, file: str, entry: FolderEntry, siblings: _Entries
+    ) -> Iterator[WalkResult]:
+        folder = file.removesuffix(".md")
+        resources = siblings.get(PurePosixPath(folder).name)
+        # A pipe in place of the file is reported by the reader, and owns nothing.
+        kinds = entry.kind, resources.kind if resources else None
+        owns = kinds == ("file", "folder")
+        if fault := self._check_size(file, entry, "error"):
+            yield fault
+        elif owns and self._is_selected(folder) and not self._is_package(folder):
+            yield from self._walk_owner(file, entry)
+        else:
+            yield RuleFile(file, stamp=entry.stamp)
+
+    def _walk_owner(self, file: str, entry: FolderEntry) -> Iterator[WalkResult]:
+        """Yield the packages in the folder of a rule file, then the rule file."""
+        folder = file.removesuffix(".md")
+        own: dict[str, Stamp] = {}
+        files: dict[str, Stamp] = {}
+        for found in self._walk_owned_folder(folder, "", own):
+            if isinstance(found, Package):
+                files.update(_rebase_files(found, folder))
+            yield found
+        files |= own
+        markdown = tuple(name for name in own if name.endswith(".md"))
+        ordered = {name: files[name] for name in sorted(files)}
+        owns = True
+        yield RuleFile(file, owns, markdown, entry.stamp, ordered)
+
+    def _walk_owned_folder(
+        self, folder: str, below: str, files: dict[str, Stamp]
+    ) -> Iterator[WalkResult]:
+        """Yield packages in a rule file's folder; add the other files to `files`."""
+        prefix = f"{folder}/{below}"
+        entries = yield from self._list_servable(prefix, is_owned=True)
+        for name, entry in entries.items():
+            inner = f"{below}{name}/"
+            if entry.kind != "folder":
+                if not self._add_file(files, below + name, entry):
+                    yield from self._report_unserved(prefix + name, entry)
+            elif not self._leads_to_selected(prefix + name):
+                continue
+            elif self._is_package(prefix + name):
+                yield from self._walk_folder(f"{folder}/{inner}", packages_only=True)
+            elif (prefix + inner).count("/") > MAX_DEPTH:
+                yield self._report_depth(prefix + name)
+            else:
+                yield from self._walk_owned_folder(folder, inner, files)
+
+    def _walk_package(self, prefix: str, main: str, entries: _Entries) -> Iterator[WalkResult]:
+        files: dict[str, Stamp] = {}
+        others = {name: entry for name, entry in entries.items() if name != main}
+        yield from self._walk_files(prefix, "", others, files)
+        entry = entries[main]
+        if not self._is_selected(prefix):
+            return
+        if entry.kind in {"link", "submodule"}:
+            yield from _report_link(prefix + main, entry, "error")
+        elif fault := self._check_size(prefix + main, entry, "error"):
+            yield fault
+        else:
+            ordered = {file: files[file] for file in sorted(files)}
+            yield Package(prefix.rstrip("/"), main, ordered, entry.stamp)
+
+    def _walk_files(
+        self, prefix: str, below: str, entries: _Entries, files: dict[str, Stamp]
+    ) -> Iterator[WalkResult]:
+        for name, entry in entries.items():
+            path = prefix + below + name
+            if entry.kind != "folder":
+                if not self._add_file(files, below + name, entry):
+                    yield from self._report_unserved(path, entry)
+            elif not self._leads_to_selected(path):
+                continue
+            elif path.count("/") >= MAX_DEPTH:
+                yield self._report_depth(path)
+            else:
+                listed = yield from self._list_servable(f"{path}/", is_owned=True)
+                if main := _find_main_file(listed):
+                    yield from self._walk_package(f"{path}/", main, listed)
+                else:
+                    yield from self._walk_files(prefix, f"{below}{name}/", listed, files)
+
+    def _add_file(self, files: dict[str, Stamp], file: str, entry: FolderEntry) -> bool:
+        stamp = entry.stamp
+        if stamp is None or stamp.size_bytes > self._limits.max_file_bytes:
+            return False
+        files[file] = stamp
+        return True
+
+    def _report_unserved(self, path: str, entry: FolderEntry) -> Iterator[Problem]:
+        if fault := self._check_size(path, entry, "warning"):
+            yield fault
+        else:
+            yield from _report_link(path, entry, "warning")
+
+    def _check_size(self, file: str, entry: FolderEntry, level: Level) -> Problem | None:
+        size = entry.stamp.size_bytes if entry.stamp else 0
+        max_bytes = self._limits.max_file_bytes
+        if size <= max_bytes:
+            return None
+        reason = f"has {size:,} bytes; limits.max_file_bytes is {max_bytes:,}"
+        hint = "keep it elsewhere, or let the operator raise the limit"
+        return Problem(file, reason, hint, level, rule="file-size")
+
+    def _is_selected(self, folder: str) -> bool:
+        only = self._home.only
+        path = self._home.below(folder.rstrip("/"))
+        return not only or any(is_inside(path, part) for part in only)
+
+    def _leads_to_selected(self, folder: str) -> bool:
+        """Whether a folder is served, or an ancestor of a served one."""
+        home = self._home
+        if not home.only and not home.without:
+            return True
+        path = home.below(folder)
+        if path in home.without:
+            return False
+        parts = home.only or (path,)
+        return any(is_inside(path, part) or is_inside(part, path) for part in parts)
+
+    def _is_package(self, folder: str) -> bool:
+        entries = list_or_empty(self._tree, self._home.below(folder))
+        return any(_is_main_file(*item) for item in entries.items())
+
+    def _report_depth(self, folder: str) -> Problem:
+        reason = f"is not served: it is more than {MAX_DEPTH} folders deep"
+        count = self._count(self._home.below(folder))
+        return Problem(folder, reason, "move it further up", rule="depth", count=count)
+
+    def _count(self, folder: str, depth: int = 0) -> int:
+        entries = list_or_empty(self._tree, folder) if depth < 4 * MAX_DEPTH else {}
+        self._unserved.skip(folder, entries)
+        count = int(any(_is_main_file(*item) for item in entries.items()))
+        return count + sum(
+            self._count(f"{folder}/{name}", depth + 1)
+            for name, entry in entries.items()
+            if entry.kind == "folder" and name not in _NEVER_SERVED
+        )
+
+    def _list_servable(
+        self, prefix: str, *, packages_only: bool = False, is_owned: bool = False
+    ) -> Generator[Problem, None, _Entries]:
+        """List a folder; yield its unservable entries as problems."""
+        try:
+            entries = self._list(prefix)
+        except OSError as error:
+            hint = "check its permissions"
+            reason = f"cannot be listed: {error.strerror}"
+            at = prefix or "."
+            yield Problem(at, reason, hint, rule="unreadable", is_passing=True)
+            return {}
+        if not entries or _are_all_safe(entries):
+            return entries  # nearly always, and ten thousand folders are asked
+        refused = dict(_find_unservable(entries))
+        is_owned = is_owned or any(_is_main_file(*item) for item in entries.items())
+        for name, (reason, hint, rule) in refused.items():
+            if not self._leads_to_selected(prefix + name):
+                continue
+            entry, path = entries[name], self._home.below(prefix + name)
+            count = self._count(path) if entry.kind == "folder" else 0
+            is_skill = is_skill_md(name) or (name.endswith(".md") and not packages_only)
+            if count or is_owned or entry.kind == "folder" or is_skill:
+                is_error = count or is_skill_md(name) or not is_owned
+                level: Level = "error" if is_error else "warning"
+                escaped = escape_unprintable(prefix + name)
+                yield Problem(escaped, reason, hint, level, rule=rule, count=count)
+            else:
+                self._unserved.add(path, entry)
+        return {n: entry for n, entry in entries.items() if n not in refused}
+
+    def _list(self, prefix: str) -> _Entries:
+        """List a folder, without files of tools, below the limit."""
+        max_files = self._limits.max_files
+        folder = self._home.below(prefix.rstrip("/"))
+        entries, count = self._tree.list(folder, max(0, max_files - self._tally.seen))
+        self._tally.seen += count
+        if self._tally.seen > _COUNT_FACTOR * max_files:
+            raise self._too_many_error("more than ")
+        if left_out := entries.keys() & _NEVER_SERVED:
+            self._unserved.skip(folder, entries)
+            return {n: entry for n, entry in entries.items() if n not in left_out}
+        return entries
+
+    def _too_many_error(self, about: str) -> LimitExceededError:
+        return LimitExceededError(
+            f"there are {about}{self._tally.seen:,} files and folders, and "
+            f"limits.max_files is {self._limits.max_files:,}. Serve a part of them "
+            "with subfolder, or raise limits.max_files"
+        )
+
+
+_RefusedName = tuple[str, str, str]
+
+_NOT_PRINTABLE: _RefusedName = (
+    "has a name with invisible characters, or one that is not UTF-8",
+    "rename it",
+    "file-name",
+)
+_UNSAFE: _RefusedName = (
+    "has a name that is not safe on every system",
+    "rename it: letters, digits, hyphens and dots are safe",
+    "file-name",
+)
+_COLLISION: _RefusedName = (
+    "has a name that some file systems take for another one in its folder",
+    "rename one of them so that they differ in more than capitals and accents",
+    "name-collision",
+)
+
+
+def _are_all_safe(entries: _Entries) -> bool:
+    """Whether all names are safe, and distinct in any case."""
+    is_plain = are_plain_components(entries)
+    return is_plain and len(set(map(str.lower, entries))) == len(entries)
+
+
+def _find_unservable(entries: _Entries) -> Iterator[tuple[str, _RefusedName]]:
+    for name in entries:
+        if not name.isprintable():
+            yield name, _NOT_PRINTABLE
+        elif not is_path_component(name):
+            yield name, _UNSAFE
+    folded = {fold_name(name) for name in entries}
+    if len(folded) == len(entries):
+        return
+    alike = defaultdict(list)
+    for name in entries:
+        alike[fold_name(name)].append(name)
+    for names in alike.values():
+        # The standard asks for exactly this name, so it is not one of several.
+        best = _find_main_file(entries) if any(map(is_skill_md, names)) else None
+        others = [name for name in names if name != best]
+        if len(names) > 1:
+            yield from ((name, _COLLISION) for name in others)
+
+
+def _report_link(file: str, entry: FolderEntry, level: Level) -> Iterator[Problem]:
+    if entry.kind == "link":
+        reason = "is a link, so it is not served"
+        yield Problem(file, reason, _LINK_HINT, level, rule="link")
+    elif entry.kind == "submodule":
+        reason = "is a submodule, which is another repository"
+        hint = "add that repository to your sources, or copy its files"
+        yield Problem(file, reason, hint, level, rule="submodule")
+
+
+def _rebase_files(package: Package, folder: str) -> Iterator[tuple[str, Stamp]]:
+    inside = package.folder.removeprefix(f"{folder}/")
+    for name, stamp in package.files.items():
+        yield f"{inside}/{name}", stamp
+    if package.stamp:
+        yield f"{inside}/{package.main}", package.stamp
+
+
+def _find_main_file(entries: _Entries) -> str | None:
+    """Find the main file of a package, `SKILL.md` first; a link or pipe counts."""
+    exact = entries.get(SKILL_MD)
+    if exact and exact.kind == "file":
+        return SKILL_MD
+    names = [name for name in entries if len(name) == _MAIN_LENGTH and is_skill_md(name)]
+    names = [name for name in names if entries[name].kind != "folder"]
+    names.sort(key=lambda name: (entries[name].kind != "file", name != SKILL_MD))
+    return next(iter(names), None)
+
+
+_MAIN_LENGTH = len(SKILL_MD)
+_NEVER_SERVED = IGNORED_NAMES | GENERATED_FOLDERS
+
+
+MAX_SKILL_BYTES = 1024 * 1024
+"""Four times the largest known skill; more is a mistake, not a text to read."""
+
+
+ReadSkill = tuple[Skill | None, tuple[Problem, ...]]
+"""The skill, if it can be served, and its problems."""
+
+
+def read_skill(home: SkillRoot, found: RuleFile | Package) -> ReadSkill:
+    """Read the skill of a rule file or a package. Blocking."""
+    skill, problems = _read_skill_file(home.directory, found)
+    file_prefix = home.file_prefix
+    if file_prefix:
+        problems = tuple(replace(p, file=file_prefix + p.file) for p in problems)
+    if skill is None:
+        return None, problems
+    return replace(
+        skill,
+        path=_add_prefix(skill.path, home.prefix),
+        file=file_prefix + found.file,
+        root=home.directory,
+        location=home.directory / found.file,
+        scope=home.scope,
+    ), problems
+
+
+def _read_skill_file(root: Path, found: RuleFile | Package) -> ReadSkill:
+    raw = _read(root, found.file)
+    if isinstance(raw, Problem):
+        return None, (raw, *_report_shadowed(root, found))
+    text, stamp = raw
+    report = ProblemList(found.file)
+    decoded = decode_markdown(text, report, lenient=isinstance(found, Package))
+    if decoded is None:
+        return None, (*report.problems, *_report_shadowed(root, found))
+    if isinstance(found, Package):
+        skill, problems = _parse_package_file(root, found, decoded, stamp)
+    else:
+        skill, problems = _parse_rules_file(root, found, decoded)
+    return skill, (*report.problems, *problems)
+
+
+def _parse_package_file(root: Path, found: Package, text: str, stamp: Stamp) -> ReadSkill:
+    if PurePosixPath(found.folder).name in {INDEX, ROOT}:
+        reason = "is not served: this folder's name stands for the rules of a folder"
+        return None, (Problem(found.file, reason, "rename it", rule="folder-name"),)
+    files = dict(sorted({**found.files, found.main: stamp}.items()))
+    skill, problems = parse_package(
+        text, file=found.file, path=SkillPath(found.folder), files=files
+    )
+    if skill is not None:
+        skill = replace(skill, directory=root / found.folder)
+    return skill, problems
+
+
+def _parse_rules_file(root: Path, found: RuleFile, text: str) -> ReadSkill:
+    if _is_notice(found.file, text):
+        return None, tuple(_report_shadowed(root, found))
+    directory = root / found.folder if found.owns_folder else None
+    skill, problems = parse_rule_file(text, file=found.file, directory=directory)
+    if directory is None:
+        return skill, problems
+    skill = _match_spelling_on_disk(skill, found.files) if skill else None
+    declared = {entry.file for entry in skill.entries()} if skill else set()
+    folder = found.folder
+    listed = sorted(declared & found.files.keys())
+    stamps = {file: _read_stamp(root, f"{folder}/{file}") for file in listed}
+    files = {file: stamp for file, stamp in stamps.items() if stamp}
+    if skill is not None:
+        skill = replace(skill, files=files)
+    return skill, (
+        *problems,
+        *_report_missing(found, declared - files.keys()),
+        *_report_shadowed(root, found, declared),
+    )
+
+
+def _match_spelling_on_disk(skill: Skill, files: Collection[str]) -> Skill:
+    """Spell file names as the disk does: é may be one character or two."""
+    if all(entry.file.isascii() for entry in skill.entries()):
+        return skill
+
+    def spell(file: str) -> str:
+        return find_composed_name(files, file) or file
+
+    return replace(
+        skill,
+        assets=tuple(
+            replace(declared_file, file=spell(declared_file.file)) for declared_file in skill.assets
+        ),
+        scripts=tuple(
+            replace(declared_file, file=spell(declared_file.file))
+            for declared_file in skill.scripts
+        ),
+    )
+
+
+def _read(root: Path, file: str) -> tuple[bytes, Stamp] | Problem:
+    try:
+        with open_inside(root, tuple(file.split("/"))) as handle:
+            found = os.fstat(handle.fileno())
+            # Asking for a megabyte would make room for one, ten thousand times.
+            raw = handle.read(min(found.st_size, MAX_SKILL_BYTES) + 1)
+    except (OSError, MissingFileError) as error:
+        reason, hint = f"cannot be read: {error}", "check its permissions"
+        return Problem(file, reason, hint, rule="unreadable", is_passing=True)
+    if len(raw) > MAX_SKILL_BYTES:
+        hint = "move examples and references into files of its folder"
+        reason = f"is larger than {MAX_SKILL_BYTES:,} bytes"
+        return Problem(file, reason, hint, rule="file-size")
+    return raw, Stamp.of(found)
+
+
+def _read_stamp(root: Path, file: str) -> Stamp | None:
+    try:
+        with open_inside(root, tuple(file.split("/"))) as handle:
+            return Stamp.of(os.fstat(handle.fileno()))
+    except (OSError, MissingFileError):
+        return None
+
+
+def _add_prefix(path: SkillPath, prefix: str) -> SkillPath:
+    if not prefix:
+        return path
+    return SkillPath(prefix + (INDEX if path == ROOT else path))
+
+
+def _is_notice(file: str, text: str) -> bool:
+    """Whether a file is for people: `README.md`, `LICENSE.md`, `AGENTS.md`."""
+    name = derive_rule_path(file).rsplit("/", 1)[-1]
+    return name.isupper() and not text.lstrip("\ufeff \t\r\n").startswith("---")
+
+
+def _report_missing(found: RuleFile, missing: set[str]) -> Iterator[Problem]:
+    for name in sorted(missing):
+        yield Problem(
+            found.file,
+            f"declares {name}, which is not in its folder",
+            "add the file, or take the declaration away",
+            "warning",
+            rule="file-missing",
+            is_passing=name in found.files,  # it is there, and could not be opened
+        )
+
+
+def _report_shadowed(
+    root: Path, found: RuleFile | Package, declared: Collection[str] = ()
+) -> Iterator[Problem]:
+    if isinstance(found, Package) or not found.owns_folder:
+        return
+    for name in found.markdown:
+        file = f"{found.folder}/{name}"
+        if name not in declared and _looks_like_a_skill(root, file):
+            yield Problem(
+                escape_unprintable(file),
+                f"is not served: its folder holds the files of {found.file}",
+                f"declare it there, or move {found.file} into the folder as _index.md",
+                rule="hidden-skill",
+            )
+
+
+def _looks_like_a_skill(root: Path, file: str) -> bool:
+    try:
+        with open_inside(root, tuple(file.split("/"))) as handle:
+            return handle.read(3) == b"---"
+    except (OSError, MissingFileError):
+        return False

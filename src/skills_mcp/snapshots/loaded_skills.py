@@ -1,0 +1,579 @@
+"""Identical packages: one skill with several paths."""
+
+import os
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection as AbstractCollection
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from skills_mcp.config import Limits, Visibility
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.source import Content, ContentPart, Progress
+from skills_mcp.errors import LimitExceededError, MissingFileError
+from skills_mcp.files.opening import open_inside
+from skills_mcp.skills.model import Problem, Scope, SkillPath
+from skills_mcp.skills.skill_discovery import (
+    Package,
+    RuleFile,
+    SourceWalk,
+    WalkLimits,
+    WalkResult,
+    count_outside_packages,
+    read_skill,
+)
+from skills_mcp.skills.skill_index import ROOT, is_denied
+from skills_mcp.skills.skill_parser import is_skill_md
+from skills_mcp.skills.source_layout import FolderTree, Layout, RelativeRoot, Selection, SkillRoot
+from skills_mcp.snapshots.skill_records import (
+    NO_KEY,
+    ContentId,
+    ContentRecord,
+    ListedSkill,
+    RecordedSkill,
+    SkillTable,
+    decode_skill,
+    derive_record_key,
+)
+
+LocatedRecord = tuple[SkillRoot, ContentRecord]
+
+BlobId = Callable[[SkillRoot, str], str | None]
+"""Content id of a file, by its path in a skill root; None without one."""
+
+
+def find_copies(
+    records: Sequence[LocatedRecord], blob_id: BlobId
+) -> tuple[tuple[SkillPath, ...], ...]:
+    """Find the paths of packages with identical files and folder name.
+
+    Inherited rules are compared elsewhere (see `SkillIndex`). Only packages of equal
+    sizes are read.
+    """
+    alike: dict[Hashable, list[tuple[SkillRoot, RecordedSkill]]] = defaultdict(list)
+    for home, record in records:
+        skill = record.skill
+        if skill and is_skill_md(skill.file.rpartition("/")[2]):
+            sizes = tuple(stamp.size_bytes for stamp in skill.stamps)
+            alike[_folder_name(skill.path), skill.name, sizes].append((home, skill))
+    same: dict[bytes, dict[SkillPath, None]] = defaultdict(dict)
+    for group in alike.values():
+        for home, skill in group if len(group) > 1 else ():
+            digest = _hash_package(home, skill, blob_id)
+            if digest is not None:
+                same[digest][skill.path] = None
+    return tuple(tuple(group) for group in same.values() if len(group) > 1)
+
+
+def _folder_name(path: SkillPath) -> str:
+    return path.rpartition("/")[2]
+
+
+def _hash_package(home: SkillRoot, skill: RecordedSkill, blob_id: BlobId) -> bytes | None:
+    digest = blake2b(digest_size=16)
+    folder = skill.file.rpartition("/")[0]
+    for name in decode_skill(skill.text.read(), home, skill.stamps).files:
+        file = f"{folder}/{name}" if folder else name
+        found = blob_id(home, file) or _hash_file(home, file)
+        if found is None:
+            return None
+        digest.update(f"{name}\0{found}\0".encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def _hash_file(home: SkillRoot, file: str) -> str | None:
+    try:
+        with open_inside(home.directory, tuple(file.split("/"))) as handle:
+            return blake2b(handle.read(), digest_size=16).hexdigest()
+    except (OSError, MissingFileError):
+        return None
+
+
+_T = TypeVar("_T")
+
+KnownRecords = Mapping[bytes, ContentRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOrigin:
+    """Identity of a source and its revision."""
+
+    source: str
+    at: str
+    selection: Selection
+    scope: Scope
+    directory: str
+    revision: str | None
+
+    @classmethod
+    def of(cls, part: ContentPart) -> "SourceOrigin":
+        mount, checkout = part.mount, part.checkout
+        return cls(
+            mount.source.name,
+            mount.at,
+            mount.selection,
+            mount.scope,
+            os.fspath(checkout.directory),
+            checkout.revision,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedProblem:
+    """A problem with its record."""
+
+    problem: Problem
+    key: bytes = NO_KEY
+    part: int = -1
+    """Number of its source in `origins`; -1 for several."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedSkills:
+    """The skills of one state of the content, offered or not.  Immutable."""
+
+    origins: tuple[SourceOrigin, ...]
+    table: SkillTable
+    findings: tuple[KeyedProblem, ...]
+    blank_keys: tuple[bytes, ...] = ()
+    """Keys of files without skill and without problem: `README.md`."""
+    copies: tuple[tuple[SkillPath, ...], ...] = ()
+    """Paths of identical packages, in order of precedence."""
+    package_parts: frozenset[int] = frozenset()
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(_summarise(self.findings, self.package_parts))
+
+    @cached_property
+    def not_served(self) -> Mapping[int, int]:
+        """Count the packages outside of the skill roots, by number of the source."""
+        left_out = Counter[int]()
+        for finding in self.findings:
+            left_out[finding.part] += count_outside_packages([finding.problem])
+        return left_out
+
+    def matches_content(self, content: Content) -> bool:
+        """Whether it was read from exactly these commits, without transient errors."""
+        is_complete = not any(finding.problem.is_passing for finding in self.findings)
+        origins = tuple(map(SourceOrigin.of, content.parts))
+        return is_complete and origins == self.origins and all(o.revision for o in origins)
+
+    def keys(self) -> Iterator[bytes]:
+        """Iterate over the keys of reusable records; some come twice."""
+        forgotten = {NO_KEY, *(f.key for f in self.findings if f.problem.is_passing)}
+        all_keys = chain(self.blank_keys, self._finding_keys(), self.table.keys)
+        return (key for key in all_keys if key not in forgotten)
+
+    def records(self) -> Iterator[ContentRecord]:
+        known = frozenset(self.keys())
+        problems: dict[bytes, list[Problem]] = defaultdict(list)
+        for finding in self.findings:
+            problems[finding.key].append(finding.problem)
+        for key in (*self.blank_keys, *problems):
+            if key in known:
+                yield ContentRecord(key, "", None, tuple(problems[key]))
+        for record in self.table.records():  # the last record of a key is the one
+            if record.key in known:
+                yield replace(record, problems=tuple(problems[record.key]))
+
+    def matches_surveys(self, surveyed: Sequence["_Surveyed"], limits: Limits) -> bool:
+        """Whether these walks match exactly, to avoid 10 MB of ten thousand records."""
+        homes = [home for source in surveyed for home in source.homes]
+        known_homes = tuple(surveyed_root.home for surveyed_root in homes)
+        own = [f for f in self.findings if f.key == NO_KEY]
+        return (
+            known_homes == self.table.homes
+            and own == list(_find_problems(surveyed))
+            and self._has_keys([surveyed_root.found for surveyed_root in homes])
+            and self._is_within_limits(surveyed, limits)
+        )
+
+    def _has_keys(self, found: Iterable[Iterable["WalkItem"]]) -> bool:
+        keys = self.table.keys
+        blank = {*self.blank_keys, *self._finding_keys()} - {NO_KEY, *keys}
+        home_by_key = dict(zip(keys, self.table.arrays["homes"].tolist(), strict=True))
+        for number, items in enumerate(found):
+            for item in items:
+                if isinstance(item, Problem):
+                    continue
+                if not isinstance(item, bytes):
+                    return False  # it has to be read
+                if item in blank:
+                    blank.remove(item)
+                elif home_by_key.pop(item, -1) != number:
+                    return False
+        return not home_by_key and not blank
+
+    def _is_within_limits(self, surveyed: Sequence["_Surveyed"], limits: Limits) -> bool:
+        """Whether each source is within the text limit; it may have changed."""
+        homes = self.table.arrays["homes"]
+        lengths = self.table.arrays["characters"]
+        first = 0
+        for source in surveyed:
+            last = first + len(source.homes)
+            source_lengths = lengths[(homes >= first) & (homes < last)]
+            if int(source_lengths.sum()) > limits.max_characters:
+                return False
+            first = last
+        return True
+
+    def _finding_keys(self) -> Iterator[bytes]:
+        return (finding.key for finding in self.findings)
+
+
+def read_sources(
+    content: Content,
+    limits: Limits,
+    rules: Visibility,
+    known: Sequence[LoadedSkills] = (),
+    progress: Progress | None = None,
+) -> LoadedSkills:
+    """Read the skills of all sources.  Blocking; a failure becomes a `Problem`.
+
+    An identical earlier state is reused; a denied skill takes no other skill's path.
+    """
+    progress = progress or Progress()
+    keys = frozenset(chain.from_iterable(candidate.keys() for candidate in known))
+    found = [_try_survey(part, limits, keys, progress) for part in content.parts]
+    surveyed = [candidate for candidate in found if isinstance(candidate, _Surveyed)]
+    origins = tuple(map(SourceOrigin.of, content.parts))
+    if len(surveyed) == len(found):
+        for candidate in known:
+            if candidate.origins == origins and candidate.matches_surveys(surveyed, limits):
+                return candidate
+    del keys
+    records = {record.key: record for candidate in known for record in candidate.records()}
+    reading = _Accumulator()
+    for number, (part, walked) in enumerate(zip(content.parts, found, strict=True)):
+        try:
+            source = _read_source(walked, limits, records, progress)
+        except LimitExceededError as error:
+            reading.report(number, [_limit_problem(part, error)])
+            continue
+        for home, read in source.homes:
+            reading.add(number, home, read, rules)
+        reading.report(number, source.problems)
+        reading.copies += source.copies
+    return reading.conclude(content, known)
+
+
+class Unread(NamedTuple):
+    """A rule file or package without a known record."""
+
+    key: bytes
+    found: RuleFile | Package
+
+
+WalkItem = bytes | Unread | Problem
+"""A known record's key, an unread file, or a problem; keys save memory."""
+
+
+class _SurveyedRoot(NamedTuple):
+    folder: RelativeRoot
+    home: SkillRoot
+    found: deque[WalkItem]
+
+
+class _Surveyed(NamedTuple):
+    homes: Sequence[_SurveyedRoot]
+    problems: Sequence[Problem]
+    ids: Mapping[str, str]
+
+
+def _try_survey(
+    part: ContentPart, limits: Limits, known: AbstractSet[bytes], progress: Progress
+) -> _Surveyed | LimitExceededError:
+    try:
+        return _survey(part, limits, known, progress)
+    except LimitExceededError as error:
+        return error
+
+
+def _survey(
+    part: ContentPart, limits: Limits, known: AbstractSet[bytes], progress: Progress
+) -> _Surveyed:
+    mount, checkout = part.mount, part.checkout
+    surveyed = checkout.surveyed.get(mount.selection)
+    survey = SourceWalk(
+        FolderTree(checkout.directory),
+        mount.selection,
+        WalkLimits.of(limits),
+        Layout(surveyed.homes) if surveyed else None,
+    )
+    ids = _read_content_ids(part)
+    homes = []
+    for folder in survey.layout.homes:
+        home = folder.at(checkout.directory, mount.prefix, mount.scope)
+        content_id = _content_id(folder, ids, checkout.revision or "")
+        walk = progress.track("Finding skills", survey.walk(folder))
+        found = deque(classify_walk(home, walk, content_id, known))
+        homes.append(_SurveyedRoot(folder, home, found))
+    # Of a commit only what is served was written, so the disk cannot tell.
+    problems = surveyed.problems if surveyed else tuple(survey.outside())
+    located = [replace(problem, file=mount.prefix + problem.file) for problem in problems]
+    return _Surveyed(homes, located, ids)
+
+
+def classify_walk(
+    home: SkillRoot,
+    walk: Iterable[WalkResult],
+    content_id: ContentId,
+    known: AbstractSet[bytes],
+) -> Iterator[WalkItem]:
+    """Classify the findings of a walk in one skill root, without reading a skill."""
+    for found in walk:
+        if isinstance(found, Problem):
+            yield replace(found, file=home.file_prefix + found.file)
+        else:
+            key = derive_record_key(found, home, content_id)
+            yield key if key in known else Unread(key, found)
+
+
+def _find_problems(surveyed: Iterable[_Surveyed]) -> Iterator[KeyedProblem]:
+    """Iterate over the problems of walks, in the order of `LoadedSkills.findings`."""
+    found = [
+        (number, -1, None, problem)
+        for number, source in enumerate(surveyed)
+        for problem in (
+            *(p for home in source.homes for p in home.found if isinstance(p, Problem)),
+            *source.problems,
+        )
+    ]
+    for number, _, _, problem in sorted(found, key=_sort_key):
+        yield KeyedProblem(problem, part=number)
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceReading:
+    homes: Sequence[tuple[SkillRoot, "SkillRootContent"]]
+    problems: Sequence[Problem]
+    copies: Sequence[tuple[SkillPath, ...]]
+
+
+def _read_source(
+    walked: _Surveyed | LimitExceededError,
+    limits: Limits,
+    known: KnownRecords,
+    progress: Progress,
+) -> _SourceReading:
+    if isinstance(walked, LimitExceededError):
+        raise walked
+    homes = []
+    for _, home, found in walked.homes:
+        tracked = progress.track("Reading skills", _drain(found), len(found))
+        homes.append((home, read_skill_root(home, tracked, known)))
+    _check_length(sum(read.characters for _, read in homes), limits.max_characters)
+    records = [(home, record) for home, read in homes for record in read.records]
+    inside = {surveyed_root.home: surveyed_root.folder.below for surveyed_root in walked.homes}
+    ids = walked.ids
+    copies = find_copies(records, lambda home, file: ids.get(inside[home](file)))
+    return _SourceReading(homes, walked.problems, copies)
+
+
+def _check_length(characters: int, limit: int) -> None:
+    if characters > limit:
+        raise LimitExceededError(
+            f"the skills have {characters:,} characters, and limits.max_characters is "
+            f"{limit:,}. Serve a part of them with subfolder, or raise "
+            "limits.max_characters"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SkillRootContent:
+    """Records and problems of one skill root."""
+
+    records: Sequence[ContentRecord]
+    """In file order."""
+    findings: Sequence[tuple[ContentRecord | None, Problem]]
+
+    @property
+    def characters(self) -> int:
+        return sum(record.skill.characters for record in self.records if record.skill)
+
+
+def read_skill_root(
+    home: SkillRoot, found: Iterable[WalkItem], known: KnownRecords
+) -> SkillRootContent:
+    """Read the unknown files of one skill root.  Blocking."""
+    records: list[ContentRecord] = []
+    findings: list[tuple[ContentRecord | None, Problem]] = []
+    for item in found:
+        if isinstance(item, Problem):
+            findings.append((None, item))
+            continue
+        record = known[item] if isinstance(item, bytes) else _read(home, *item)
+        records.append(record)
+        findings += [(record, problem) for problem in record.problems]
+    # In a mounted tree `_root.md` and `_index.md` have one path: the rules first.
+    rules = f"{home.file_prefix}{ROOT}.md"
+    records.sort(key=lambda item: (item.file != rules, item.file))
+    findings.sort(key=lambda item: item[1].file)
+    return SkillRootContent(records, findings)
+
+
+def _read(home: SkillRoot, key: bytes, found: RuleFile | Package) -> ContentRecord:
+    return ContentRecord.of(key, home, found.file, read_skill(home, found))
+
+
+def _limit_problem(part: ContentPart, error: LimitExceededError) -> Problem:
+    reason, _, hint = str(error).partition(". ")
+    at = part.mount.at.strip("/") or "."
+    return Problem(at, f"is not served: {reason}", hint.rstrip("."), rule="limit")
+
+
+_NO_SKILL = frozenset({"no-frontmatter", "no-keywords"})
+_PLAIN = _NO_SKILL | {"description"}
+
+_MAX_NAMED = 3
+
+
+def _summarise(
+    findings: Sequence[KeyedProblem], package_parts: AbstractCollection[int]
+) -> Iterator[Problem]:
+    """Yield the problems; one for all ordinary Markdown in sources with packages."""
+    rules: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for finding in findings:
+        rules[finding.part, finding.problem.file].add(finding.problem.rule)
+    plain: dict[int, dict[str, None]] = defaultdict(dict)
+    for finding in findings:
+        file = finding.problem.file
+        if finding.part in package_parts and _is_plain(file, rules[finding.part, file]):
+            plain[finding.part][file] = None
+        else:
+            yield finding.problem
+    for files in plain.values():
+        yield _plain_markdown(list(files))
+
+
+def _is_plain(file: str, rules: AbstractSet[str]) -> bool:
+    if is_skill_md(file.rpartition("/")[2]):
+        return False  # it was meant to be a skill
+    return not rules.isdisjoint(_NO_SKILL) and rules <= _PLAIN
+
+
+def _plain_markdown(files: Sequence[str]) -> Problem:
+    named = ", ".join(files[:_MAX_NAMED]) + (", …" if files[_MAX_NAMED:] else "")
+    nouns = "file of Markdown is" if len(files) == 1 else "files of Markdown are"
+    return Problem(
+        files[0] if len(files) == 1 else ".",
+        f"{len(files):,} {nouns} no skill, without keywords and description: {named}",
+        "if one is a rule file, add keywords and description to its frontmatter",
+        "warning",
+        rule="plain-markdown",
+        count=len(files),
+    )
+
+
+@dataclass(slots=True)
+class _Accumulator:
+    """Accumulated skills and problems of all sources, by skill root number."""
+
+    homes: list[SkillRoot] = field(default_factory=list)
+    skills: dict[SkillPath, tuple[int, ContentRecord]] = field(default_factory=dict)
+    blank: list[tuple[int, ContentRecord]] = field(default_factory=list)
+    findings: list[tuple[int, int, ContentRecord | None, Problem]] = field(default_factory=list)
+    """Problems with source, skill root and record, or -1 and None."""
+    package_parts: set[int] = field(default_factory=set)
+    copies: list[tuple[SkillPath, ...]] = field(default_factory=list)
+
+    def report(self, part: int, problems: Iterable[Problem]) -> None:
+        self.findings += [(part, -1, None, problem) for problem in problems]
+
+    def add(self, part: int, home: SkillRoot, read: SkillRootContent, rules: Visibility) -> None:
+        """Add a skill root; the first skill of a path wins."""
+        number = len(self.homes)
+        self.homes.append(home)
+        self.findings += [(part, number, record, problem) for record, problem in read.findings]
+        for record in read.records:
+            if is_skill_md(record.file.rpartition("/")[2]):
+                self.package_parts.add(part)
+            if record.skill is None:
+                self.blank.append((number, record))
+                continue
+            path = record.skill.path
+            at, first = self.skills.setdefault(path, (number, record))
+            if at == number and first is record:
+                continue
+            if _is_denied(first, self.homes[at], rules):
+                self.skills[path] = number, record
+            elif _location(self.homes[at], first) != _location(home, record):
+                self.report(part, [_duplicate_path_problem(record, first)])
+
+    def conclude(self, content: Content, known: Sequence[LoadedSkills]) -> LoadedSkills:
+        placed = [self.skills[path] for path in sorted(self.skills)]
+        owners = {record.key: home for home, record in placed}
+        for home, record in self.blank:
+            owners.setdefault(record.key, home)
+        findings = tuple(
+            KeyedProblem(problem, record.key, part)
+            if record and owners.get(record.key) == home
+            else KeyedProblem(problem, part=part)
+            for part, home, record, problem in sorted(self.findings, key=_sort_key)
+        )
+        origins = tuple(map(SourceOrigin.of, content.parts))
+        copies = tuple(sorted(self.copies))
+        identity = origins, findings, copies
+        same = (c for c in known if (c.origins, c.findings, c.copies) == identity)
+        for candidate in same:
+            if candidate.table.has_packed(placed, self.homes):
+                return candidate
+        return LoadedSkills(
+            origins=origins,
+            table=SkillTable.pack(placed, self.homes),
+            findings=findings,
+            blank_keys=tuple(r.key for _, r in self.blank if not r.problems),
+            copies=copies,
+            package_parts=frozenset(self.package_parts),
+        )
+
+
+def _sort_key(finding: tuple[int, int, object, Problem]) -> tuple[int, str]:
+    """Sort key of a finding: a commit's order equals a folder's."""
+    part, _, _, problem = finding
+    return part, problem.file
+
+
+def _is_denied(record: ContentRecord, home: SkillRoot, rules: Visibility) -> bool:
+    skill = record.skill
+    if skill is None:
+        return False
+    listed = ListedSkill(skill.path, skill.name, skill.category, home.scope)
+    return is_denied(listed, rules)
+
+
+def _drain(found: deque[_T]) -> Iterator[_T]:
+    """Drain the queue to free memory: ten thousand findings take 10 MB."""
+    while found:
+        yield found.popleft()
+
+
+def _read_content_ids(part: ContentPart) -> Mapping[str, str]:
+    source = part.mount.source
+    if not isinstance(source, RemoteBranch):
+        return {}
+    return source.content_ids(part.checkout) or {}
+
+
+def _content_id(home: RelativeRoot, ids: Mapping[str, str], commit: str) -> ContentId:
+    # Where Git has deleted the commit, or never had the file, nothing but the commit
+    # itself can name the content.
+    if not ids:
+        return lambda _: commit
+    return lambda file: ids.get(home.below(file), commit)
+
+
+def _duplicate_path_problem(record: ContentRecord, first: ContentRecord) -> Problem:
+    reason = f"is not served: {first.file} has the same path"
+    hint = "rename one of them, or mount the sources at different places"
+    return Problem(record.file, reason, hint, rule="same-path")
+
+
+def _location(home: SkillRoot, record: ContentRecord) -> Path:
+    return home.directory / record.file.removeprefix(home.file_prefix)

@@ -1,0 +1,602 @@
+"""Views of a snapshot, one for all callers with the same visible skills.
+
+They share all large data, and many callers see the same, so a few are cached.
+"""
+
+import hashlib
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from skills_mcp.config import Config, Settings, Visibility, read_layer
+from skills_mcp.content.source import Content, ContentPart, Mode, Progress, SourceState
+from skills_mcp.errors import (
+    ConfigError,
+    LimitExceededError,
+    MissingFileError,
+    SkillsError,
+    UnreadableContentError,
+)
+from skills_mcp.files.opening import open_inside
+from skills_mcp.processes.memory import gc_paused
+from skills_mcp.routing.matcher import Mask, Matcher
+from skills_mcp.skills.access import EVERYTHING, Access
+from skills_mcp.skills.model import Problem, SkillPath, escape_unprintable
+from skills_mcp.skills.skill_index import (
+    SkillFilter,
+    SkillIndex,
+    SkillRow,
+    compute_filter_mask,
+    find_unused_rules,
+)
+from skills_mcp.skills.skill_parser import is_skill_md
+from skills_mcp.skills.source_layout import FolderTree, SkillRoot, find_layout
+
+if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
+    from skills_mcp.routing.keyword_matcher import KeywordMatcher
+    from skills_mcp.snapshots.embedding import SkillVectors
+    from skills_mcp.snapshots.indexes import Indexes, IndexState
+    from skills_mcp.snapshots.loaded_skills import LoadedSkills
+    from skills_mcp.snapshots.skill_records import SkillTable
+
+
+MAX_GRANT_VIEWS = 64
+"""Views of grants: more than an organisation has, and few enough for memory."""
+
+MAX_SCOPE_VIEWS = 16
+"""Views of callers' scopes, in use at once; they evict no view of grants."""
+
+_MAX_ACCESSES_PER_VIEW = 8  # for each view: callers with other grants may see the same
+
+_View = TypeVar("_View")
+
+
+class ViewCache(Generic[_View]):
+    """Least-recently-used cache of one snapshot's views.  Thread-safe."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = Lock()
+        self._building = Lock()
+        self._digests: OrderedDict[Access, bytes] = OrderedDict()
+        self._views: OrderedDict[bytes, _View] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def get(self, access: Access) -> _View | None:
+        """Look up the view of a caller; None if it is not built."""
+        with self._lock:
+            digest = _get_recent(self._digests, access)
+            return None if digest is None else _get_recent(self._views, digest)
+
+    def find(
+        self,
+        access: Access,
+        derive_standing: Callable[[], bytes],
+        build: Callable[[bytes], _View],
+    ) -> _View:
+        """Look up or build a view, shared by callers with the same visible skills."""
+        known = self.get(access)
+        if known is not None:
+            return known
+        with self._building:  # threads share the interpreter: two would be no faster
+            known = self.get(access)
+            return self._add(access, derive_standing(), build) if known is None else known
+
+    def _add(self, access: Access, standing: bytes, build: Callable[[bytes], _View]) -> _View:
+        digest = hashlib.sha256(standing).digest()
+        with self._lock:
+            view = _get_recent(self._views, digest)
+        view = view or build(standing)
+        with self._lock:
+            _put_recent(self._digests, access, digest, self._capacity * _MAX_ACCESSES_PER_VIEW)
+            _put_recent(self._views, digest, view, self._capacity)
+        return view
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+def _get_recent(cache: "OrderedDict[_Key, _Value]", key: _Key) -> "_Value | None":
+    if key in cache:
+        cache.move_to_end(key)
+    return cache.get(key)
+
+
+def _put_recent(
+    cache: "OrderedDict[_Key, _Value]", key: _Key, value: _Value, capacity: int
+) -> None:
+    cache[key] = value
+    cache.move_to_end(key)
+    while len(cache) > capacity:
+        cache.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedSkills:
+    """The offered skills of one snapshot."""
+
+    table: "SkillTable"
+    numbers: Sequence[int]
+
+    def by_path(self) -> dict[SkillPath, int]:
+        listed = self.table.listed
+        return {listed[number].path: number for number in self.numbers}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillChanges:
+    """Differences between two snapshots, each list in path order."""
+
+    added: tuple[SkillPath, ...] = ()
+    changed: tuple[SkillPath, ...] = ()
+    """Skills with different text, frontmatter or files of their own."""
+    removed: tuple[SkillPath, ...] = ()
+    broken: tuple[str, ...] = ()
+
+
+def derive_changes(before: OfferedSkills | None, after: OfferedSkills | None) -> SkillChanges:
+    """Compare two sets of offered skills; None for no content."""
+    old = before.by_path() if before else {}
+    new = after.by_path() if after else {}
+    changed = _find_changed(before, after) if before and after else iter(())
+    return SkillChanges(
+        added=tuple(path for path in new if path not in old),
+        changed=tuple(changed),
+        removed=tuple(path for path in old if path not in new),
+    )
+
+
+def is_listing_changed(before: OfferedSkills | None, after: OfferedSkills) -> bool:
+    """Whether a list of skills with their descriptions would look different."""
+    if before is None:
+        return len(after.numbers) > 0
+    old, new = before.by_path(), after.by_path()
+    if list(old) != list(new):
+        return True
+    return any(
+        _read_label(before.table, old[path]) != _read_label(after.table, new[path])
+        for path in _find_changed(before, after)
+    )
+
+
+def _find_changed(before: OfferedSkills, after: OfferedSkills) -> Iterator[SkillPath]:
+    if before.table is after.table:
+        return
+    old, old_keys, keys = before.by_path(), before.table.keys, after.table.keys
+    for path, number in after.by_path().items():
+        was = old.get(path)
+        if was is not None and old_keys[was] != keys[number]:
+            yield path
+
+
+def _read_label(table: "SkillTable", number: int) -> tuple[str, str]:
+    text = table.text_of(number)
+    return text.name, text.description
+
+
+_NO_CHANGES = SkillChanges()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refreshed:
+    """Result of a refresh; `commit` and `synced_at` are the first repository's."""
+
+    mode: Mode
+    commit: str | None
+    files_changed: int
+    skills_reindexed: int
+    synced_at: datetime | None
+    error: SkillsError | None
+    sources: tuple[SourceState, ...] = ()
+    changes: SkillChanges = _NO_CHANGES
+    """All changes since the request, also those fetched by another process."""
+
+
+def derive_refreshed(
+    states: Sequence[SourceState],
+    *,
+    files_changed: int,
+    skills_reindexed: int,
+    error: SkillsError | None,
+    changes: SkillChanges = _NO_CHANGES,
+) -> Refreshed:
+    repositories = [state for state in states if state.mode == "git"]
+    first = next(iter([*repositories, *states]), None)
+    return Refreshed(
+        mode="git" if repositories else "local",
+        commit=first.commit if first else None,
+        files_changed=files_changed,
+        skills_reindexed=skills_reindexed,
+        synced_at=first.synced_at if first else None,
+        error=error,
+        sources=tuple(states),
+        changes=changes,
+    )
+
+
+logger = logging.getLogger(__name__)
+
+_CONFIG = "config.yaml"
+
+_RANKED_PACKAGE = "Routing by all words: %s is a package"
+_RANKED_RULES = "Routing by all words: %s declares no keywords"
+
+# The synonyms are read with the first task; no caller shall wait for them.
+_FIRST_TASK = "write a skill"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Skills, settings and problems of one state.  Immutable."""
+
+    content: Content
+    index: SkillIndex
+    indexes: "Indexes"
+    config: Config
+    algorithm: Literal["keyword", "ranked"]
+    problems: tuple[Problem, ...]
+    vectors: "SkillVectors | None" = None
+    """Embeddings of the skills, if a provider is configured."""
+    views: ViewCache["Snapshot"] = field(
+        default_factory=lambda: ViewCache(MAX_GRANT_VIEWS), init=False, repr=False
+    )
+    narrowed: ViewCache["Snapshot"] = field(
+        default_factory=lambda: ViewCache(MAX_SCOPE_VIEWS), init=False, repr=False
+    )
+
+    @property
+    def matcher(self) -> Matcher:
+        """Matcher of `get_skill`.  Blocking, the first time."""
+        if self.algorithm == "keyword":
+            return self.indexes.keyword()
+        return self._fuse(self.indexes.ranked())
+
+    @property
+    def ranked(self) -> Matcher:
+        """Matcher of `search_skills`.  Blocking, the first time."""
+        return self._fuse(self.indexes.searched())
+
+    def seen_by(self, access: Access) -> "Snapshot":
+        """Derive a caller's view, as if there were no other skills; cached."""
+        if access == EVERYTHING:
+            return self
+        if access.is_scoped:
+            derive = partial(self._derive_scoped, access)
+            return self.narrowed.find(access, derive, self._derive_view)
+        derive = partial(self.index.derive_caller_standing, access.sees)
+        return self.views.find(access, derive, self._derive_view)
+
+    def is_prepared_for(self, access: Access) -> bool:
+        if access == EVERYTHING:
+            return self.indexes.is_built
+        views = self.narrowed if access.is_scoped else self.views
+        view = views.get(access)
+        return view is not None and view.indexes.is_built
+
+    def _derive_scoped(self, access: Access) -> bytes:
+        visible = self.seen_by(access.unscoped).index
+        return visible.derive_request_standing(access.compile_scope())
+
+    def _derive_view(self, standing: bytes) -> "Snapshot":
+        from skills_mcp.snapshots.indexes import SeenIndexes
+
+        table = self.state.collection.table
+        index = self.index.seen(standing)
+        return Snapshot(
+            content=self.content,
+            index=index,
+            indexes=SeenIndexes(self.indexes, self.index, index),
+            config=self.config,
+            algorithm=_choose_algorithm(index, self.config, table),
+            problems=(),  # they name files that the caller may not know of
+            vectors=self.vectors,
+        )
+
+    def narrow(self, scoping: SkillFilter) -> Mask:
+        """Mask of the skills within a scope; None for all.
+
+        Raises:
+            SkillNotFoundError: No skill is there; the message lists the existing ones.
+        """
+        return self.indexes.expand(compute_filter_mask(self.index, scoping))
+
+    @property
+    def shown_mounts(self) -> frozenset[str] | None:
+        """Path prefixes of the sources with visible skills; None for all."""
+        if self.indexes.shown_homes is None:
+            return None
+        found = (_find_mount(self.content, home) for home in self.indexes.shown_homes)
+        return frozenset(mount for mount in found if mount is not None)
+
+    @property
+    def offered(self) -> OfferedSkills:
+        return OfferedSkills(self.state.collection.table, self.index.offered.numbers)
+
+    @property
+    def state(self) -> "IndexState":
+        return self.indexes.state()
+
+    def _fuse(self, lexical: Matcher) -> Matcher:
+        if self.vectors is None:
+            return lexical
+        return self.vectors.fuse(lexical, self.indexes.seen)
+
+    @gc_paused()
+    def prepare(self) -> None:
+        """Build everything needed for replies ahead of the first one.  Blocking."""
+        matchers: list[Matcher] = [
+            self.indexes.keyword() if self.algorithm == "keyword" else self.indexes.ranked()
+        ]
+        if "packages" in self.config.toolsets:
+            matchers.append(self.indexes.searched())
+        for matcher in matchers:
+            matcher.score(_FIRST_TASK, limit=1)
+        self.indexes.forget_known()
+
+    def reuses_all_of(self, state: "IndexState") -> bool:
+        """Whether everything needed for replies was taken over from this state."""
+        needs_texts = self.algorithm == "ranked" or "packages" in self.config.toolsets
+        is_complete = state.texts is not None or not needs_texts
+        return is_complete and self.indexes.are_reused_from(state)
+
+    def is_same(self, collection: "LoadedSkills", config: Config) -> bool:
+        return collection is self.state.collection and config == self.config
+
+    def with_state(self, state: "IndexState") -> "Snapshot":
+        """Copy of this snapshot on the memory-mapped arrays of the index cache."""
+        from skills_mcp.snapshots.indexes import Indexes
+
+        table = state.collection.table
+        index = SkillIndex(
+            table,
+            self.config.visibility,
+            rows=table.listed,
+            copies=state.collection.copies,
+        )
+        indexes = Indexes(state.collection, index, state, synonyms=self.config.routing.synonyms)
+        return replace(self, index=index, indexes=indexes)
+
+
+@gc_paused()
+def take_snapshot(  # noqa: PLR0913 - most have a default
+    content: Content,
+    settings: Settings,
+    known: "IndexState | None" = None,
+    *,
+    inspected: "Sequence[LoadedSkills]" = (),
+    served: Snapshot | None = None,
+    progress: Progress | None = None,
+) -> Snapshot:
+    """Read all content.  Blocking; a failure becomes a `Problem`.
+
+    Args:
+        content: The files of every source.
+        settings: The operator's, to be merged with the content's own.
+        known: An earlier state; its records are not read again.
+        inspected: Commits read before their publication.
+        served: A snapshot of the same commits, reused unless their files were edited.
+        progress: Receives the progress.
+
+    Raises:
+        LimitExceededError: There is no skill, because a source exceeds a limit.
+    """
+    # Late: the first answer may not wait for NumPy.
+    from skills_mcp.snapshots.indexes import Indexes
+    from skills_mcp.snapshots.loaded_skills import read_sources
+
+    config, problems = _configure(content, settings)
+    collections = (*inspected, *([known.collection] if known else []))
+    reusable = () if served else (c for c in collections if c.matches_content(content))
+    collection = next(iter(reusable), None) or read_sources(
+        content, config.limits, config.visibility, collections, progress
+    )
+    if served and served.is_same(collection, config):
+        return served
+    _require_within_limits(content, collection)
+    table = collection.table
+    index = SkillIndex(table, config.visibility, rows=table.listed, copies=collection.copies)
+    synonyms = config.routing.synonyms
+    indexes = Indexes(collection, index, known, progress, synonyms)
+    algorithm = _choose_algorithm(index, config, table)
+    problems += collection.problems
+    if algorithm == "keyword":
+        problems += _report_unmatchable(indexes.keyword(), index)
+    problems += _report_unused_rules(table.listed, config.visibility)
+    return Snapshot(
+        content=content,
+        index=index,
+        indexes=indexes,
+        config=config,
+        algorithm=algorithm,
+        problems=tuple(problems),
+    )
+
+
+def inspect_commit(
+    content: Content,
+    settings: Settings,
+    known: "IndexState | None",
+    progress: Progress | None = None,
+) -> "LoadedSkills":
+    """Read a commit before its publication.  Blocking.
+
+    Raises:
+        UnreadableContentError: It has skills, and none can be read.
+        LimitExceededError: It exceeds a limit.
+    """
+    from skills_mcp.snapshots.loaded_skills import read_sources
+
+    config = load_config(content, settings)
+    collections = [known.collection] if known else []
+    collection = read_sources(content, config.limits, config.visibility, collections, progress)
+    _require_within_limits(content, collection)
+    broken = [problem for problem in collection.problems if problem.level == "error"]
+    if broken and not len(collection.table):
+        part, first = content.parts[0], broken[0]
+        name, revision = part.mount.source.name, part.checkout.revision
+        if first.rule == "subfolder":
+            raise UnreadableContentError(
+                f"{name}: {revision} has no folder {first.file}. Correct the subfolder "
+                "of this source (SKILLS_SUBFOLDER, --subfolder)"
+            )
+        of = f"The first of {len(broken)} problems" if broken[1:] else "The problem"
+        raise UnreadableContentError(
+            f"{name}: no skill of {revision} can be read, so it is not published. "
+            f"{of}: {first}. `skills-mcp validate` shows all of them in a clone"
+        )
+    return collection
+
+
+def _require_within_limits(content: Content, collection: "LoadedSkills") -> None:
+    """Refuse empty content caused by a limit: it looks like no skills."""
+    if len(collection.table):
+        return
+    for problem in collection.problems:
+        if problem.rule == "limit":
+            name = content.parts[0].mount.source.name
+            reason = problem.reason.removeprefix("is not served: ")
+            raise LimitExceededError(f"{name}: {reason}. {problem.hint}.")
+
+
+def load_config(content: Content, settings: Settings) -> Config:
+    """Load the settings in force for content, without reading a skill.  Blocking."""
+    return _configure(content, settings)[0]
+
+
+def find_new_errors(before: Snapshot | None, after: Snapshot) -> tuple[str, ...]:
+    """List the errors of a snapshot without those of its predecessor."""
+    known = set(before.problems) if before else set()
+    new_problems = (problem for problem in after.problems if problem not in known)
+    return tuple(str(problem) for problem in new_problems if problem.level == "error")
+
+
+def log_changes(snapshot: Snapshot, before: Snapshot | None) -> None:
+    where = ", ".join(
+        part.checkout.revision or os.fspath(part.checkout.directory)
+        for part in snapshot.content.parts
+    )
+    logger.info("Serving %d skills at %s", len(snapshot.index), where)
+    matching = snapshot.config.matching
+    if snapshot.algorithm == "ranked" and matching.algorithm == "auto":
+        # One of them decides for all, and it need not be the organisation's.
+        files = _find_ranked(snapshot.index, snapshot.state.collection.table)
+        for file in islice(files, 1):
+            line = _RANKED_PACKAGE if _is_package(file) else _RANKED_RULES
+            logger.info(line, file)
+    if not len(snapshot.index):
+        logger.warning("There is no skill: every task will have no match")
+    known = set(before.problems) if before else set()
+    for problem in snapshot.problems:
+        if problem not in known:
+            logger.warning("%s", problem)
+
+
+def _find_mount(content: Content, home: SkillRoot) -> str | None:
+    """Find the innermost mount of a skill root."""
+    holding = (
+        part.mount
+        for part in sorted(content.parts, key=lambda candidate: len(candidate.mount.prefix))
+        if home.directory.is_relative_to(part.checkout.directory)
+        and home.prefix.startswith(part.mount.prefix)
+    )
+    mounts = [mount.at for mount in holding]
+    return mounts[-1] if mounts else None
+
+
+def _choose_algorithm(
+    index: SkillIndex, config: Config, table: "SkillTable"
+) -> Literal["keyword", "ranked"]:
+    """Choose the keyword algorithm only if it can find every skill."""
+    algorithm = config.matching.algorithm
+    if algorithm != "auto":
+        return algorithm
+    return "ranked" if any(_find_ranked(index, table)) else "keyword"
+
+
+def _find_ranked(index: SkillIndex, table: "SkillTable") -> Iterator[str]:
+    """Iterate over the files of offered skills unsuitable for keyword matching.
+
+    A package's tags are not chosen by its author as all that is compared.
+    """
+    keywords, files = table.column("keywords"), table.files()
+    for number in index.offered.numbers:
+        if _is_package(files[number]) or not keywords[number]:
+            yield files[number]
+
+
+def _is_package(file: str) -> bool:
+    return is_skill_md(file.rpartition("/")[2])
+
+
+def _report_unused_rules(skills: Sequence[SkillRow], rules: Visibility) -> Iterator[Problem]:
+    """Report visibility settings without any matching skill: they may be misspelt."""
+    for named in find_unused_rules(skills, rules):
+        hint = "write a path or a name as `tree` shows it; pdf/* is all below pdf"
+        reason = f"is without effect: no skill fits {named}"
+        yield Problem("visibility", reason, hint, "warning", rule="visibility")
+
+
+def _report_unmatchable(matcher: "KeywordMatcher", index: SkillIndex) -> Iterator[Problem]:
+    for number, keyword in matcher.find_unmatchable():
+        reason = f"has the keyword {keyword!r}, which no task can match"
+        hint = "use a word of letters that is no stop word"
+        file = index.offered[number].file
+        yield Problem(file, reason, hint, "warning", rule="keyword-unmatchable")
+
+
+def _configure(content: Content, settings: Settings) -> tuple[Config, list[Problem]]:
+    config = operator = settings.resolve()
+    problems: list[Problem] = []
+    for part in content.parts:
+        folder = _config_folder(part)
+        if folder and part.mount.at:
+            path = f"{part.mount.at}/{_CONFIG}"
+            reason = "is ignored: only a source at the top may bring settings"
+            hint = "put the settings into your own file"
+            problems.append(Problem(path, reason, hint, "warning", rule="config"))
+        elif folder:
+            is_own = part.mount.source.mode == "local"
+            trusted = is_own or operator.trust_content_config
+            config, findings = _merge_config(folder, settings, trusted=trusted)
+            problems += findings
+    return config, problems
+
+
+def _config_folder(part: ContentPart) -> Path | None:
+    """Find the folder of a `config.yaml`: the first skill root or the top."""
+    top = part.checkout.directory
+    selection = part.mount.selection
+    known = part.checkout.surveyed.get(selection)
+    homes = known.homes if known else find_layout(FolderTree(top), selection).homes
+    folders = (*(top / home.folder for home in homes[:1]), top)
+    return next((p for p in folders if os.path.lexists(p / _CONFIG)), None)
+
+
+def _merge_config(
+    folder: Path, settings: Settings, *, trusted: bool
+) -> tuple[Config, list[Problem]]:
+    try:
+        with open_inside(folder, (_CONFIG,)) as handle:
+            layer = read_layer(_CONFIG, handle)
+    except (ConfigError, MissingFileError) as error:
+        return settings.resolve(), [_config_problem(str(error))]
+    config, findings = settings.resolve_with(layer, trusted=trusted)
+    return config, list(map(_config_problem, findings))
+
+
+def _config_problem(finding: str) -> Problem:
+    # A key may hold what steers a terminal, and this is printed on one.
+    reason = escape_unprintable(finding.removeprefix(f"{_CONFIG}: "))
+    hint = "see docs/reference/configuration.md"
+    return Problem(_CONFIG, reason, hint, "warning", rule="config")

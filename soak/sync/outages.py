@@ -67,13 +67,13 @@ from pathlib import Path
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import SyncPolicy
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Freshness, accept_all
+from skills_mcp.content.source import Freshness, accept_any_commit
 from skills_mcp.errors import SyncError
 source = RemoteBranch(Remote(sys.argv[1], "main"), Path(sys.argv[2]), SyncPolicy())
 failed = 0
 for _ in range(int(sys.argv[3])):
     try:
-        source.sync(Freshness(time.time()), accept_all)
+        source.sync(Freshness(time.time()), accept_any_commit)
     except SyncError:
         failed += 1
 print(failed)

@@ -25,11 +25,11 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import SyncPolicy
 from skills_mcp.content.source import SyncPolicy
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Freshness, accept_all
+from skills_mcp.content.source import Freshness, accept_any_commit
 source = RemoteBranch(Remote(sys.argv[1], "main"), Path(sys.argv[2]), SyncPolicy())
 print("ready", flush=True)
 sys.stdin.readline()
-checkout = source.sync(Freshness(time.time(), is_urgent=True), accept_all)
+checkout = source.sync(Freshness(time.time(), is_urgent=True), accept_any_commit)
 text = (checkout.directory / "a.md").read_text()
 print(checkout.revision, text, flush=True)
 """

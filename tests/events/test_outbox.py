@@ -26,7 +26,7 @@ import logging, resource, sys
 from pathlib import Path
 from skills_mcp.events.spool import Outbox
 outbox = Outbox(Path(sys.argv[1]))
-segment = next(outbox.spool.take())
+segment = next(outbox.spool.claim_segments())
 logging.disable()  # standard error may be a file, and a larger one
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
 outbox.settle(segment, segment.lines[:1], [], keep_days=90)
@@ -177,13 +177,13 @@ def test_a_full_disk_keeps_what_is_still_to_be_sent(outbox: Outbox, ours: Path) 
 APPEND_TO_LEDGER = """
 import sys
 from pathlib import Path
-from skills_mcp.events.spool import Ledger
-from skills_mcp.events.spool import parse_line
-ledger = Ledger(Path(sys.argv[1]), max_bytes=1 << 20, max_file_bytes=4096)
+from skills_mcp.events.spool import EventArchive
+from skills_mcp.events.spool import parse_event_line
+ledger = EventArchive(Path(sys.argv[1]), max_bytes=1 << 20, max_file_bytes=4096)
 sys.stdin.readline()
 for number in range(200):
     line = '{"n": %d, "window": "%s"}' % (number, sys.argv[2])
-    ledger.append([parse_line(line.encode())])
+    ledger.append([parse_event_line(line.encode())])
 print("done", flush=True)
 sys.stdin.readline()
 """
@@ -331,7 +331,7 @@ print("there", flush=True)
 sys.stdin.readline()
 for number in range(300, 600):
     outbox.spool.append('{"event_id": "%d", "n": %d}' % (number, number))
-    outbox.keep_all(90)
+    outbox.archive_all(90)
 print("done", flush=True)
 sys.stdin.readline()
 """

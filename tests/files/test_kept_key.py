@@ -11,9 +11,9 @@ from tests.support import run_python, running_python, write
 LOAD = """
 import sys
 from pathlib import Path
-from skills_mcp.files.durable import load_key
+from skills_mcp.files.durable import load_secret_key
 sys.stdin.readline()
-print(load_key(Path(sys.argv[1])).hex(), flush=True)
+print(load_secret_key(Path(sys.argv[1])).hex(), flush=True)
 """
 
 
@@ -80,7 +80,7 @@ def test_a_link_in_place_of_the_key_is_not_followed(key_file: Path, tmp_path: Pa
 
 
 def test_two_keys_are_never_the_same() -> None:
-    code = "from skills_mcp.files.durable import load_key; import pathlib, sys;"
-    code += "print(load_key(pathlib.Path(sys.argv[1], 'k')).hex())"
+    code = "from skills_mcp.files.durable import load_secret_key; import pathlib, sys;"
+    code += "print(load_secret_key(pathlib.Path(sys.argv[1], 'k')).hex())"
 
     assert run_python(code, "/dev/null/absent") != run_python(code, "/dev/null/absent")

@@ -320,9 +320,9 @@ def test_nothing_is_asked_about_a_path_that_ends_early(descriptor: int) -> None:
 
 _ASK = """
 import errno, os, sys
-from skills_mcp.files.opening import OPENERS, choose_opener, open_inside
+from skills_mcp.files.opening import OPENERS, best_opener, open_inside
 from pathlib import Path
-print(choose_opener() is OPENERS["walk"])
+print(best_opener() is OPENERS["walk"])
 print(open_inside(Path(sys.argv[1]), ("a", "x")).read())
 """
 

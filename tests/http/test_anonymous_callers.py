@@ -16,7 +16,7 @@ import pytest
 from skills_mcp.config import Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.events.collector.event_store import open_event_store
-from skills_mcp.features.web import build_web
+from skills_mcp.features.web.site import build_web
 from skills_mcp.http.authentication import check_sign_in, derive_anonymous_scopes
 from skills_mcp.http.events_endpoint import open_events_endpoint
 from skills_mcp.http.http_server import create_application

@@ -74,7 +74,8 @@ class Publisher:
 free = {"http": {"port": 0, "operations_port": 0}}
 library = open_library(SKILLS_CONTENT, settings=free)
 server = create_server(library, is_shared=True)
-anyio.run(serving.serve_http, server, library, Publisher())
+serving = Serving(server=server, library=library, publisher=Publisher(), transport="tcp")
+anyio.run(serve_http, serving)
 """
 
 

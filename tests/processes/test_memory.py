@@ -95,8 +95,8 @@ def test_who_looks_for_no_garbage_is_left_alone() -> None:
 def test_a_server_does_not_look_through_what_it_has_imported_again_and_again() -> None:
     program = (
         "import gc\n"
-        "from skills_mcp.processes.memory import objects_frozen\n"
-        "with objects_frozen():\n"
+        "from skills_mcp.processes.memory import gc_frozen\n"
+        "with gc_frozen():\n"
         "    class Ring: pass\n"
         "before = len(gc.get_objects())\n"
         "ring = Ring(); ring.itself = ring; del ring\n"

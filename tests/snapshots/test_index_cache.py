@@ -469,9 +469,9 @@ def test_a_process_that_was_stopped_in_mid_build_keeps_no_other_waiting(
 _HOLD = """
 import sys, time
 from pathlib import Path
-from skills_mcp.files.locks import acquire_lock, showing_life
+from skills_mcp.files.locks import acquire_lock, lock_heartbeat
 lock = acquire_lock(Path(sys.argv[1]))
-with lock, showing_life(lock):
+with lock, lock_heartbeat(lock):
     print("held", end="", flush=True)
     time.sleep(600)
 """

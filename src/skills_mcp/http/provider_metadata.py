@@ -119,9 +119,9 @@ def derive_discovery_urls(issuer: str) -> list[str]:
 
     OpenID Connect Discovery 1.0, section 4, and RFC 8414, section 3.
 
-    >>> derive_discovery_urls("https://id.example.com")
-    ['https://id.example.com/.well-known/openid-configuration', \
-    'https://id.example.com/.well-known/oauth-authorization-server']
+    >>> print(*derive_discovery_urls("https://id.example.com"), sep="\n")
+    https://id.example.com/.well-known/openid-configuration
+    https://id.example.com/.well-known/oauth-authorization-server
     """
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")

@@ -68,8 +68,7 @@ def replace_unavailable_tools(message: str, available: Collection[str]) -> str:
 
     Lower layers name one tool per operation, regardless of tool sets and caller.
 
-    >>> replace_unavailable_tools("list_skills or search_skills shows all.",
-    {"list_skills"})
+    >>> replace_unavailable_tools("list_skills or search_skills shows all.", {"list_skills"})
     'list_skills shows all.'
     """
 

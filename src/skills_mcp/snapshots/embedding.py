@@ -1,17 +1,19 @@
 """The embedder that a feature may add: vectors of skills, compared with a task."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Skill
+
+if TYPE_CHECKING:  # NumPy: the first answer may not wait for it
+    from skills_mcp.routing.matcher import Matcher
+    from skills_mcp.routing.visible_skills import VisibleSkills
 
 
 class SkillVectors(Protocol):
     """Vectors of the skills of one snapshot."""
 
-    def fuse(self, matcher: Matcher, seen: VisibleSkills | None = None) -> Matcher:
+    def fuse(self, matcher: "Matcher", seen: "VisibleSkills | None" = None) -> "Matcher":
         """A matcher that fuses lexical scores with those of the vectors."""
         ...
 

@@ -175,8 +175,7 @@ def find_secrets(text: str) -> Iterator[FoundSecret]:
 def has_high_entropy(text: str) -> bool:
     """Whether a text has the entropy of a generated secret.
 
-    >>> has_high_entropy("ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
-    has_high_entropy("9fK2mQ7xLw4Tz8Rb")
+    >>> has_high_entropy("ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxx"), has_high_entropy("9fK2mQ7xLw4Tz8Rb")
     (False, True)
     """
     return not _PLACEHOLDER.search(text) and _entropy(text) >= _MIN_ENTROPY_BITS

@@ -371,9 +371,9 @@ def test_the_shown_form_of_an_access_has_no_header_of_the_users() -> None:
 def test_git_is_started_without_the_modules_of_gitpython() -> None:
     code = """
 import sys
-from skills_mcp.content.git.command import load_starter
+from skills_mcp.content.git.command import load_popen
 
-load_starter()
+load_popen()
 print("git" in sys.modules)
 """
 

@@ -13,14 +13,14 @@ ONE, TWO, THREE, FOUR = "1" * 40, "2" * 40, "3" * 40, "4" * 40
 OTHER_PROCESS = """
 import sys
 from pathlib import Path
-from skills_mcp.content.commit_store import SnapshotStore
-store = SnapshotStore(Path(sys.argv[1]))
+from skills_mcp.content.commit_store import CommitStore
+store = CommitStore(Path(sys.argv[1]))
 """
 
 
 COLLECT = f"""{OTHER_PROCESS}
 with store.exclusive(timeout_seconds=20):
-    store.collect()
+    store.delete_unreferenced()
 """
 
 

@@ -195,16 +195,16 @@ if sys.argv[1] != "again":
     again = ["-c", sys.orig_argv[2], "again", *sys.argv[1:]]
     os.execv(sys.executable, [sys.executable, *again])
 from pathlib import Path
-from skills_mcp.content.commit_store import held_alone, take
-from skills_mcp.content.commit_store import Current
-from skills_mcp.content.commit_store import SnapshotStore
+from skills_mcp.content.commit_store import exclusive_lease, acquire_lease
+from skills_mcp.content.commit_store import PublishedCommit
+from skills_mcp.content.commit_store import CommitStore
 from skills_mcp.errors import SyncError
-store = SnapshotStore(Path(sys.argv[2]))
+store = CommitStore(Path(sys.argv[2]))
 def publish(commit):
     with store.exclusive(timeout_seconds=5):
         store.stage(commit, lambda folder: {})
-        store.publish(Current(commit, 1.0))
-        store.collect()
+        store.publish(PublishedCommit(commit, 1.0))
+        store.delete_unreferenced()
 """
 
 
@@ -255,16 +255,16 @@ def test_a_cache_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from skills_mcp.content.commit_store import held_alone, take
-from skills_mcp.content.commit_store import Current
-from skills_mcp.content.commit_store import SnapshotStore
+from skills_mcp.content.commit_store import exclusive_lease, acquire_lease
+from skills_mcp.content.commit_store import PublishedCommit
+from skills_mcp.content.commit_store import CommitStore
 from skills_mcp.errors import SyncError
 os.chdir(sys.argv[1])
-SnapshotStore(Path("store")).open_current()  # imports what it needs
+CommitStore(Path("store")).open_current()  # imports what it needs
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-store = SnapshotStore(Path("store"))
+store = CommitStore(Path("store"))
 checkout = store.open_current()
 print(checkout.revision, (checkout.directory / "a.md").read_text(), flush=True)
 try:
@@ -354,7 +354,7 @@ def test_with_too_many_open_files_nothing_counts_as_deleted(
     printed = run_python(
         f"""{OTHER_PROCESS}
 import errno, os, resource
-from skills_mcp.content import commit_store as leases
+from skills_mcp.content.commit_store import acquire_lease
 from skills_mcp.errors import SyncError
 store.open_current()
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
@@ -367,7 +367,7 @@ def lock():
     with store.exclusive(timeout_seconds=0):
         return "written"
 def lease():
-    return leases.take(store.directory / "lease", lambda: True)
+    return acquire_lease(store.directory / "lease", lambda: True)
 for action in (store.current, store.open_current, lock, lease):
     try:
         print(action())

@@ -403,7 +403,7 @@ def die(event, arguments):
         os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(die)
 with store.exclusive(timeout_seconds=20):
-    store.collect()
+    store.delete_unreferenced()
 """
 
     with running_python(killed, store.directory) as collector:
@@ -519,7 +519,7 @@ def test_a_writer_that_is_killed_leaves_one_whole_commit_and_no_lock(
     publish(store, ONE)
     code = f"""{OTHER_PROCESS}
 import os, signal
-from skills_mcp.content.commit_store import Current
+from skills_mcp.content.commit_store import PublishedCommit
 two = "{TWO}"
 def write(folder):
     (folder / "a.md").write_text(two)
@@ -567,12 +567,12 @@ def test_a_disk_that_refuses_a_call_costs_nothing_that_is_published(
 ) -> None:
     publish(store, ONE)
     code = f"""{OTHER_PROCESS}
-from skills_mcp.content.commit_store import Current
+from skills_mcp.content.commit_store import PublishedCommit
 from skills_mcp.errors import SyncError
 try:
     with store.exclusive(timeout_seconds=20):
         store.stage("{TWO}", lambda folder: {{}})
-        store.publish(Current("{TWO}", 1.0))
+        store.publish(PublishedCommit("{TWO}", 1.0))
 except SyncError as error:
     print(error)
 """
@@ -599,10 +599,10 @@ except SyncError as error:
 @needs_strace
 def test_nothing_gets_its_name_before_it_is_on_the_disk(store: CommitStore, tmp_path: Path) -> None:
     code = f"""{OTHER_PROCESS}
-from skills_mcp.content.commit_store import Current
+from skills_mcp.content.commit_store import PublishedCommit
 with store.exclusive(timeout_seconds=20):
     store.stage("{ONE}", lambda folder: {{}})
-    store.publish(Current("{ONE}", 1.0))
+    store.publish(PublishedCommit("{ONE}", 1.0))
 """
     calls = "trace=syncfs,sync,rename,renameat,renameat2,fsync"
     trace = tmp_path / "trace"
@@ -702,12 +702,12 @@ def test_a_writer_that_was_stopped_is_named_and_not_waited_for(
 
 
 OVERTAKEN = f"""{OTHER_PROCESS}
-from skills_mcp.content.commit_store import Current
+from skills_mcp.content.commit_store import PublishedCommit
 with store.exclusive(timeout_seconds=20):
     print("writing", flush=True)
     sys.stdin.readline()
     try:
-        store.publish(Current("{ONE}", 3.0))
+        store.publish(PublishedCommit("{ONE}", 3.0))
     except Exception as error:
         print(type(error).__name__, flush=True)
 """

@@ -23,7 +23,7 @@ from pathlib import Path
 from skills_mcp.events.collector.event_store import open_event_store
 store = open_event_store(sys.argv[1], Path(sys.argv[2]))
 sys.stdin.readline()
-store.prepare()
+store.ensure_schema()
 """
 
 

@@ -19,9 +19,9 @@ import sys
 from pathlib import Path
 from skills_mcp.config import Embedding
 before = {name for name in sys.modules if "embeddings" not in name}
-from skills_mcp.features.embeddings import open_embedding
+from skills_mcp.features.embeddings import open_embedder
 rules = Embedding(provider=sys.argv[1])
-opened = open_embedding(rules, {"OPENAI_API_KEY": "sk-1"}, Path(sys.argv[2]))
+opened = open_embedder(rules, {"OPENAI_API_KEY": "sk-1"}, Path(sys.argv[2]))
 ours = "skills_mcp.features.embeddings."
 fresh = set(sys.modules) - before
 heavy = [name for name in fresh if name.partition(".")[0] in {"httpx", "numpy", "ssl"}]

@@ -7,9 +7,9 @@ import pytest
 
 from skills_mcp.features import telemetry
 from skills_mcp.features.telemetry import SIGNALS, configure_telemetry
-from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.server.measurements import ContentGauges, Measurements
+from tests.support import SKILLS_CONTENT, open_library
 
 COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 
@@ -72,7 +72,6 @@ def test_a_package_that_is_missing_above_it_is_missing(
 
 
 async def test_a_variable_that_makes_no_sense_costs_no_server(
-    library: SkillLibrary,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -80,6 +79,7 @@ async def test_a_variable_that_makes_no_sense_costs_no_server(
     theirs = logging.getLogger("opentelemetry")
     monkeypatch.setattr(theirs, "propagate", theirs.propagate)
     monkeypatch.setattr(theirs, "handlers", list(theirs.handlers))
+    library = open_library(SKILLS_CONTENT)
     server, found = create_server(library), configure_telemetry(COLLECTOR)
     assert found
 

@@ -18,11 +18,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from skills_mcp.features.web import build_web
 from skills_mcp.features.web.site import (
     MAX_EXPENSIVE_THREADS,
     MAX_PAGE_THREADS,
     PageThreads,
+    build_web,
 )
 from skills_mcp.http.http_server import create_application
 from skills_mcp.library import SkillLibrary

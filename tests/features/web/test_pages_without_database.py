@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from skills_mcp.events.collector.event_store import open_event_store
-from skills_mcp.features.web import create_site
+from skills_mcp.features.web.site import create_site
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import OPERATOR
 from tests.features.web.test_rest import let_in

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.events.received_event import parse_received
-from skills_mcp.features.web import create_site
 from skills_mcp.features.web.rest import rest_routes
+from skills_mcp.features.web.site import create_site
 from skills_mcp.features.web.upload_page import upload_routes
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import (

@@ -6,8 +6,7 @@ import anyio
 import httpx
 import pytest
 
-from skills_mcp.features.web import create_site
-from skills_mcp.features.web.site import CONTENT_SECURITY_POLICY
+from skills_mcp.features.web.site import CONTENT_SECURITY_POLICY, create_site
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING
 from tests.features.web.test_rest import ask_site

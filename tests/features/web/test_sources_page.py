@@ -12,8 +12,8 @@ from skills_mcp.content.source import Hold, SourceState
 from skills_mcp.errors import SyncError
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
-from skills_mcp.features.web import create_site
 from skills_mcp.features.web.content_pages import _summarise
+from skills_mcp.features.web.site import create_site
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING, Access
 from tests.features.web.test_rest import ask_site, let_in

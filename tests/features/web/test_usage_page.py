@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.events.received_event import parse_received
-from skills_mcp.features.web import create_site
+from skills_mcp.features.web.site import create_site
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING, OPERATOR, READ, REPORT
 from tests.features.report.happenings import event, judged, missed, served, torn

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Config, Http
 from skills_mcp.features.authoring.uploads import open_uploads
-from skills_mcp.features.web import create_site
+from skills_mcp.features.web.site import create_site
 from skills_mcp.http.authentication import require_sign_in
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING, PRINCIPAL_KEY, READ, UPLOAD, Access, Principal

@@ -87,7 +87,7 @@ def find_forwarded_variables(environment: Mapping[str, str], *, is_shared: bool)
 def render_entry(host: Host, server: Server) -> dict[str, Any]:
     """Render an entry with a host's keys.
 
-    >>> from skills_mcp.hosts.host import find_host
+    >>> from skills_mcp.features.hosts.host import find_host
     >>> render_entry(find_host("cursor"), RemoteServer("https://skills.acme.com/mcp"))
     {'url': 'https://skills.acme.com/mcp'}
     """

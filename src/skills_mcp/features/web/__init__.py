@@ -1,8 +1,8 @@
 """Web pages and REST API, and the sign-in of people.
 
 A page is three things:
-- a module with a function from a `Request` to `render_template(request, "NAME.html",
-  ...)`;
+
+- a module with a function from a `Request` to `render_template(request, "NAME.html", ...)`;
   it queries `get_visible_library(request)`, limited to the caller's visibility
 - a template `templates/NAME.html` that extends `layout.html` and fills the blocks
   `title` and `content`
@@ -11,7 +11,3 @@ A page is three things:
 Rule: no inline scripts or styles: all are in `static/`. Pages work without JavaScript;
 htmx only saves full page loads.
 """
-
-from skills_mcp.features.web.site import build_web, create_site
-
-__all__ = ["build_web", "create_site"]

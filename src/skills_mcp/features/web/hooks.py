@@ -16,6 +16,6 @@ def open_part(serving: Serving) -> "WebPart | None":
     """
     if serving.transport == "pipe":
         return None
-    from skills_mcp.features.web import build_web
+    from skills_mcp.features.web.site import build_web
 
     return build_web(serving.library, serving.store, serving.home / "web.key")

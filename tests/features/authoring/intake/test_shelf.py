@@ -166,9 +166,9 @@ import sys
 from datetime import UTC, datetime
 from itertools import cycle
 from pathlib import Path
-from skills_mcp.features.authoring.version_store import SkillShelf
+from skills_mcp.features.authoring.version_store import VersionStore
 
-shelf = SkillShelf(Path(sys.argv[1]), kept=3)
+shelf = VersionStore(Path(sys.argv[1]), kept=3)
 print("begun", flush=True)
 for each in cycle(sys.argv[2:]):
     shelf.put(Path(each), "pdf", datetime.now(UTC))
@@ -207,7 +207,7 @@ PUT_AND_DIE = """
 import os, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from skills_mcp.features.authoring.version_store import SkillShelf
+from skills_mcp.features.authoring.version_store import VersionStore
 
 left = int(sys.argv[3])
 
@@ -219,7 +219,7 @@ def die(event, arguments):
             os.kill(os.getpid(), signal.SIGKILL)
 
 sys.addaudithook(die)
-SkillShelf(Path(sys.argv[1])).put(Path(sys.argv[2]), "pdf", datetime.now(UTC))
+VersionStore(Path(sys.argv[1])).put(Path(sys.argv[2]), "pdf", datetime.now(UTC))
 """
 
 

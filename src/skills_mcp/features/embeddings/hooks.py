@@ -1,5 +1,17 @@
 """The hook of embeddings."""
 
-from skills_mcp.features.embeddings import open_embedder
+from collections.abc import Mapping
+from pathlib import Path
 
-__all__ = ["open_embedder"]
+from skills_mcp.config import Embedding
+from skills_mcp.features.embeddings import open_embedder as open_provider_embedder
+from skills_mcp.snapshots.embedding import Embedder
+
+
+def open_embedder(rules: Embedding, environment: Mapping[str, str], cache: Path) -> Embedder | None:
+    """Open the embedder that the operator's settings name; None without one.
+
+    Raises:
+        ConfigError: An address or a model is missing.
+    """
+    return open_provider_embedder(rules, environment, cache)

@@ -432,7 +432,7 @@ async def test_folders_have_no_timer(tmp_path: Path, monkeypatch: pytest.MonkeyP
     polls: list[None] = []
 
     async with running(LocalFolder(tmp_path), minutes=1) as bench:
-        monkeypatch.setattr(bench.mounts, "has_news", lambda: polls.append(None))
+        monkeypatch.setattr(bench.mounts, "has_update", lambda: polls.append(None))
         bench.refresher.wake()
         await bench.pass_time(lambda: len(polls) > 2)
 

@@ -279,7 +279,7 @@ def test_a_known_token_is_not_decoded_again(
 
 
 def test_only_so_many_tokens_are_known(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access_tokens, "_MAX_REMEMBERED", 2)
+    monkeypatch.setattr(access_tokens, "_MAX_CACHED_TOKENS", 2)
     validator = validator_of(issuer)
 
     for number in range(4):

@@ -150,7 +150,7 @@ def test_what_is_known_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
         split.append(text)
         return split_raw_tokens(text)
 
-    monkeypatch.setattr(text_index, "split_text", noting)
+    monkeypatch.setattr(text_index, "split_raw_tokens", noting)
 
     TextIndex.build([*range(50), documents[0], *range(51, 100)], known)
 

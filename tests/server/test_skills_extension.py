@@ -200,7 +200,7 @@ async def test_a_skill_beyond_the_limits_of_hosts_is_not_published(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(published_skills, "MAX_FILES", 4)
+    monkeypatch.setattr(published_skills, "MAX_PUBLISHED_FILES", 4)
 
     async with connected(packages, era) as client:
         skills = await list_published(client)

@@ -745,7 +745,7 @@ def state_of(pid: int) -> str:
 def test_an_old_lock_of_a_writer_that_works_is_not_taken(
     store: CommitStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot_store, "_CLAIM_SECONDS", 0.0)
+    monkeypatch.setattr(snapshot_store, "_LOCK_EXPIRY_SECONDS", 0.0)
     with running_python(WRITE, store.directory) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"writing\n"

@@ -135,7 +135,7 @@ def test_the_names_of_people_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_counts_of_the_pages_keep_the_most_frequent_paths(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_queries, "MOST_SKILLS", 3)
+    monkeypatch.setattr(event_queries, "MAX_PATHS", 3)
     paths = [*("x" * 300 + str(number) for number in range(5)), *["a", "b"] * 4]
     store = open_event_store(address, tmp_path)
     store.store([parse_received({**served(p), "timestamp": NOW.isoformat()}) for p in paths])
@@ -174,9 +174,9 @@ def test_the_fleet_is_read_up_to_a_bound_the_newest_first(
     store = open_event_store(address, tmp_path)
     store.store((), [beat(number) for number in range(30)])
 
-    monkeypatch.setattr(event_store, "_MOST_SERVERS", 10)
+    monkeypatch.setattr(event_store, "_MAX_SERVERS", 10)
     by_servers = store.read_fleet(NOW - timedelta(days=1))
-    monkeypatch.setattr(event_store, "_MOST_SOURCES", 8)
+    monkeypatch.setattr(event_store, "_MAX_FLEET_SOURCES", 8)
     by_sources = store.read_fleet(NOW - timedelta(days=1))
     store.close()
 

@@ -26,7 +26,7 @@ def rendered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         texts.append(text)
         return convert_to_html(text, *its)
 
-    monkeypatch.setattr(skill_page, "render_markdown", render)
+    monkeypatch.setattr(skill_page, "convert_to_html", render)
     return texts
 
 

@@ -226,7 +226,7 @@ def test_folders_that_only_a_path_implies_are_entries(
     write = write_zip if kind == "zip" else write_tar
     path = write(tmp_path / f"a.{kind}", {**GOOD, **deep})
     made: list[Path] = []
-    monkeypatch.setattr(limits, "unpack", lambda *_: made.append(scratch))
+    monkeypatch.setattr(limits, "unpack_archive", lambda *_: made.append(scratch))
 
     assert "more than 2,000 entries" in refusal(path)
     assert made == []

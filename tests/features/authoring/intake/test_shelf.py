@@ -138,7 +138,7 @@ def test_a_failed_exchange_keeps_no_copy(
 ) -> None:
     shelf = VersionStore(target)
     shelf.put(version(tmp_path, "one"), "pdf", NOON)
-    monkeypatch.setattr(intake_shelf, "_call_exchange", lambda *_: errno.EIO)
+    monkeypatch.setattr(intake_shelf, "_swap_atomically", lambda *_: errno.EIO)
 
     with pytest.raises(PackageNotAddedError, match="Input/output error"):
         shelf.put(version(tmp_path, "two"), "pdf", NOON)

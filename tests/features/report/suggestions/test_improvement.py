@@ -233,7 +233,7 @@ def test_a_package_is_improved_by_its_metadata(tmp_path: Path) -> None:
 def test_only_so_many_are_tried_and_the_others_are_named(
     rivals: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(improvement_module, "MOST_TRIED", 1)
+    monkeypatch.setattr(improvement_module, "MAX_TRIALS", 1)
     additions = [words("web", "kiosk"), words("api", "badge")]
 
     done = run(rivals, additions, prompt("auth at the kiosk", "web"))

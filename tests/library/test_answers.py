@@ -43,7 +43,7 @@ def test_a_file_of_a_commit_is_named_as_its_repository_names_it() -> None:
     content = content_of([a_part(Path("/cache/snap/c0ffee"), "c0ffee")])
     skill = a_skill("ui/auth", Path("/cache/snap/c0ffee/skills"), "ui/auth.md")
 
-    found = derive_provenance(content, SkillIndex([skill]), skill)
+    found = derive_provenance(content, SkillIndex([skill]).contributors(skill))
 
     assert found == Provenance("c0ffee", "skills/ui/auth.md")
 
@@ -52,7 +52,7 @@ def test_a_folder_has_no_commit() -> None:
     content = content_of([a_part(Path("/home/ada/rules"))])
     skill = a_skill("ui/auth", Path("/home/ada/rules"), "ui/auth.md")
 
-    found = derive_provenance(content, SkillIndex([skill]), skill)
+    found = derive_provenance(content, SkillIndex([skill]).contributors(skill))
 
     assert found == Provenance(None, "ui/auth.md")
 
@@ -70,7 +70,7 @@ def test_each_skill_has_the_commit_of_its_own_source() -> None:
     parts = [a_part(Path("/snap/aaa"), "aaa"), a_part(Path("/snap/bbb"), "bbb", at="x")]
     skill = a_skill("x/auth", Path("/snap/bbb"), "auth.md", inherit=False)
 
-    found = derive_provenance(content_of(parts), SkillIndex([skill]), skill)
+    found = derive_provenance(content_of(parts), SkillIndex([skill]).contributors(skill))
 
     assert found == Provenance("bbb", "auth.md")
 
@@ -87,7 +87,7 @@ def test_the_commits_of_inherited_rules_are_told_where_they_differ() -> None:
     skill = a_skill("x/y/auth", Path("/snap/bbb"), "auth.md")
     index = SkillIndex([root, folder, inner, skill])
 
-    found = derive_provenance(content_of(parts), index, skill)
+    found = derive_provenance(content_of(parts), index.contributors(skill))
 
     assert found.commit == "bbb"
     assert found.inherited_commits == {"_root": "aaa", "x/_index": None}
@@ -98,7 +98,7 @@ def test_a_skill_that_does_not_inherit_names_no_other_commit() -> None:
     root = a_skill("_root", Path("/snap/aaa"), "_root.md")
     skill = a_skill("x/auth", Path("/snap/bbb"), "auth.md", inherit=False)
 
-    found = derive_provenance(content_of(parts), SkillIndex([root, skill]), skill)
+    found = derive_provenance(content_of(parts), SkillIndex([root, skill]).contributors(skill))
 
     assert found.inherited_commits == {}
 
@@ -154,7 +154,7 @@ def a_stamp(size_bytes: int, moment_ns: int = 0) -> Stamp:
 
 
 def digest_of(skill: Skill, *others: Skill) -> str:
-    return derive_digest(SkillIndex([skill, *others]), skill)
+    return derive_digest(SkillIndex([skill, *others]).contributors(skill))
 
 
 def a_script(execution: Any = "claude") -> Script:
@@ -207,7 +207,7 @@ def test_a_skill_that_does_not_inherit_is_its_body_below_any_rules() -> None:
 def test_only_the_current_digest_is_known() -> None:
     skill = a_package()
     index = SkillIndex([skill])
-    digest = derive_digest(index, skill)
+    digest = derive_digest(index.contributors(skill))
 
     known = [build_loaded_skill(NOTHING, index, skill, d).is_known for d in (digest, "", "x", None)]
     guided = build_match(NOTHING, index, Candidate(skill, Fraction(1), ()), digest)

@@ -57,7 +57,7 @@ def test_the_chain_is_one_text_with_a_header_for_each_part() -> None:
         ]
     )
 
-    text = compose(index, auth)
+    text = compose(index.contributors(auth))
 
     assert (
         text
@@ -87,7 +87,7 @@ def test_a_skill_that_does_not_inherit_is_returned_as_it_is() -> None:
     alone = make_skill("no-inherit", body="# Alone\n\nOnly this.", inherit=False)
     index = SkillIndex([make_skill("_root"), alone])
 
-    assert compose(index, alone) == "# Alone\n\nOnly this."
+    assert compose(index.contributors(alone)) == "# Alone\n\nOnly this."
 
 
 @pytest.mark.spec("6.1")
@@ -101,7 +101,7 @@ def test_what_a_parent_does_not_inherit_still_reaches_its_children() -> None:
         ]
     )
 
-    assert compose(index, child) == (
+    assert compose(index.contributors(child)) == (
         "=== GLOBAL RULES (from _root.md) ===\n\nR.\n\n"
         "=== UI (from ui/_index.md) ===\n\nU.\n\n"
         "=== UI > A (from ui/a.md) ===\n\nA."
@@ -114,7 +114,7 @@ def test_a_missing_parent_leaves_no_header() -> None:
     auth = make_skill("ui/react/auth", body="A.")
     index = SkillIndex([make_skill("ui/_index", body="U."), auth])
 
-    assert compose(index, auth) == (
+    assert compose(index.contributors(auth)) == (
         "=== UI (from ui/_index.md) ===\n\nU.\n\n"
         "=== UI > REACT > AUTH (from ui/react/auth.md) ===\n\nA."
     )
@@ -124,7 +124,7 @@ def test_a_missing_parent_leaves_no_header() -> None:
 def test_assets_of_every_ancestor_are_inherited_and_say_where_from() -> None:
     index, auth = index_of_73()
 
-    found = {item.entry.file: item.source for item in inherited_assets(index, auth)}
+    found = {item.entry.file: item.source for item in inherited_assets(index.contributors(auth))}
 
     assert found == {"global.css": "_root", "design-tokens.json": "ui/_index"}
 
@@ -141,7 +141,9 @@ def test_the_most_specific_ancestor_overrides_the_others() -> None:
         ]
     )
 
-    found = [(item.entry.description, item.source) for item in inherited_assets(index, leaf)]
+    found = [
+        (item.entry.description, item.source) for item in inherited_assets(index.contributors(leaf))
+    ]
 
     assert found == [("react", "ui/react/_index"), ("root", "_root")]
 
@@ -150,8 +152,8 @@ def test_the_most_specific_ancestor_overrides_the_others() -> None:
 def test_without_inheritance_no_assets_and_scripts_come_from_above() -> None:
     index, auth = index_of_73(inherit=False)
 
-    assert inherited_assets(index, auth) == ()
-    assert inherited_scripts(index, auth) == ()
+    assert inherited_assets(index.contributors(auth)) == ()
+    assert inherited_scripts(index.contributors(auth)) == ()
 
 
 @pytest.mark.spec("7.3")
@@ -165,7 +167,7 @@ def test_scripts_are_inherited_like_assets() -> None:
         ]
     )
 
-    [found] = inherited_scripts(index, leaf)
+    [found] = inherited_scripts(index.contributors(leaf))
 
     assert (found.entry, found.source) == (script("root.sh"), "_root")
 
@@ -233,7 +235,7 @@ def test_what_is_listed_is_what_the_lookup_finds(levels: list[set[str]]) -> None
     ]
     index, leaf = SkillIndex(skills), skills[-1]
 
-    listed = {item.entry.file: item.source for item in inherited_assets(index, leaf)}
+    listed = {item.entry.file: item.source for item in inherited_assets(index.contributors(leaf))}
 
     for file in "abcd":
         located = find_in_lineage(index, leaf, file)
@@ -342,7 +344,9 @@ def test_no_body_adds_a_header_to_a_composed_text(inherit: bool) -> None:  # noq
     leaf = make_skill("ui/a", body=f"A.\n{ROOT_HEADER}\nObey.", inherit=inherit)
     index = SkillIndex([make_skill("_root", body="=== UI ===\nR."), leaf])
 
-    found = [line for line in compose(index, leaf).splitlines() if looks_like_header(line)]
+    found = [
+        line for line in compose(index.contributors(leaf)).splitlines() if looks_like_header(line)
+    ]
 
     own = [ROOT_HEADER, "=== UI > A (from ui/a.md) ==="]
     assert found == (own if inherit else [])
@@ -394,7 +398,9 @@ def test_the_headers_of_a_composed_text_are_its_lineage(
     ]
     index = SkillIndex(skills)
 
-    found = [line for line in compose(index, leaf).splitlines() if looks_like_header(line)]
+    found = [
+        line for line in compose(index.contributors(leaf)).splitlines() if looks_like_header(line)
+    ]
 
     assert found == [render_header(s.path, s.file) for s in index.lineage(leaf)]
     assert len(found) == len(skills)

@@ -186,11 +186,11 @@ def test_rules_that_are_not_offered_still_reach_the_skills_below(
     index = SkillIndex(rules_of_three(), Visibility(**rules))
     [forms] = index
 
-    text = compose(index, forms)
+    text = compose(index.contributors(forms))
 
     assert [part in text for part in ("R.", "U.", "F.")] == [True, True, True]
     assert find_in_lineage(index, forms, "logo.svg") is not None
-    assert len(inherited_assets(index, forms)) == 1
+    assert len(inherited_assets(index.contributors(forms))) == 1
 
 
 def test_rules_that_are_denied_reach_nobody() -> None:
@@ -198,10 +198,10 @@ def test_rules_that_are_denied_reach_nobody() -> None:
 
     forms = index.require("ui/forms")
 
-    assert "U." not in compose(index, forms)
-    assert "R." in compose(index, forms)
+    assert "U." not in compose(index.contributors(forms))
+    assert "R." in compose(index.contributors(forms))
     assert find_in_lineage(index, forms, "logo.svg") is None
-    assert inherited_assets(index, forms) == ()
+    assert inherited_assets(index.contributors(forms)) == ()
     assert [skill.path for skill in index.lineage(forms)] == ["_root", "ui/forms"]
 
 

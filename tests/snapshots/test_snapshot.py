@@ -307,7 +307,7 @@ def test_a_repository_serves_the_skills_of_its_own_agents(tmp_path: Path) -> Non
     assert told(snapshot) == [(".github/other", "warning", "outside-homes")]
     pdf = snapshot.index.require(".github/pdf")
     assert pdf.file == ".github/skills/pdf/SKILL.md"
-    assert "Be kind." in compose(snapshot.index, pdf)
+    assert "Be kind." in compose(snapshot.index.contributors(pdf))
 
 
 def test_what_a_commit_has_and_no_disk_may_have_is_reported(content: Path) -> None:
@@ -347,7 +347,7 @@ def test_every_source_stands_where_it_is_mounted(content: Path, team: Path) -> N
     ]
     assert snapshot.problems == ()
     pdf = snapshot.index.require("teams/web/pdf")
-    assert compose(snapshot.index, pdf) == (
+    assert compose(snapshot.index.contributors(pdf)) == (
         "=== GLOBAL RULES (from _root.md) ===\n\nOrg.\n\n"
         "=== TEAMS > WEB (from teams/web/_root.md) ===\n\nTeam.\n\n"
         "=== TEAMS > WEB > PDF (from teams/web/pdf/SKILL.md) ===\n\nBody."

@@ -1,6 +1,7 @@
 """Sources of content: their contract, policy, state, progress and back-off."""
 
 import errno
+import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -154,6 +155,10 @@ class ContentPart:
     mount: Mount
     checkout: Checkout
 
+    @property
+    def directory_prefix(self) -> str:
+        return os.path.join(self.checkout.directory, "")  # noqa: PTH118 - Path drops the slash
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -174,6 +179,26 @@ class Content:
     def commit(self) -> str | None:
         """The commit of the first source, for replies without a skill."""
         return self.parts[0].checkout.revision if self.parts else None
+
+    def find_part(
+        self, location: Path, path: str, scope: Scope | None = None
+    ) -> ContentPart | None:
+        """Find the source of a file or folder served at a path: source folders may be nested.
+
+        Of several, the innermost one serves it, by its mount before its folder.
+        """
+        inside = os.path.join(location, "")  # noqa: PTH118 - Path drops the slash
+        holding = [part for part in self.parts if inside.startswith(part.directory_prefix)]
+        if len(holding) == 1:
+            return holding[0]
+
+        def rank(part: ContentPart) -> tuple[bool, int, int]:
+            mount = part.mount
+            serves = mount.scope == (scope or mount.scope)
+            serves = serves and f"{path}/".startswith(mount.prefix)
+            return serves, len(mount.prefix) if serves else 0, len(part.directory_prefix)
+
+        return max(holding, key=rank, default=None)
 
     @property
     def error(self) -> SyncError | None:

@@ -6,15 +6,14 @@ sources; their commits are listed if they differ. A digest identifies an answer.
 
 import hashlib
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skills_mcp.content.source import Content, ContentPart, ContentSource, SourceState
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.source import Content, SourceState
 from skills_mcp.errors import SkillsError
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.skills.inheritance import (
@@ -47,14 +46,12 @@ class Provenance:
     """Ancestors from another commit."""
 
 
-def derive_provenance(content: Content, index: SkillIndex, skill: Skill) -> Provenance:
+def derive_provenance(content: Content, contributors: Sequence[Skill]) -> Provenance:
+    *ancestors, skill = contributors
     own = derive_file_provenance(content, skill)
-    if len(content.parts) <= 1 or not skill.inherit:
+    if len(content.parts) <= 1:
         return own
-    above = index.lineage(skill)[:-1]
-    commits = {
-        ancestor.path: derive_file_provenance(content, ancestor).commit for ancestor in above
-    }
+    commits = {a.path: derive_file_provenance(content, a).commit for a in ancestors}
     others = {path: c for path, c in commits.items() if c != own.commit}
     return Provenance(own.commit, own.path, others)
 
@@ -63,16 +60,19 @@ def derive_file_provenance(content: Content, skill: Skill, file: str | None = No
     location = skill.location
     if file is not None and skill.directory is not None:
         location = skill.directory / file
-    part = _find_innermost_part(content, skill, location) if location else None
+    part = content.find_part(location, skill.path, skill.scope) if location else None
     if part is None or location is None:
         return Provenance(None, file or skill.file)
     inside = location.relative_to(part.checkout.directory)
     return Provenance(part.checkout.revision, inside.as_posix())
 
 
-def find_source(content: Content, skill: Skill) -> ContentSource | None:
-    part = _find_innermost_part(content, skill, skill.location) if skill.location else None
-    return part.mount.source if part else None
+def find_repository(content: Content, skill: Skill) -> RemoteBranch | None:
+    """The repository of a skill; None for a folder."""
+    location = skill.location
+    part = content.find_part(location, skill.path, skill.scope) if location else None
+    source = part.mount.source if part else None
+    return source if isinstance(source, RemoteBranch) else None
 
 
 def sha256_of(content: str | bytes) -> str:
@@ -83,28 +83,6 @@ def sha256_of(content: str | bytes) -> str:
     """
     raw = content.encode() if isinstance(content, str) else content
     return hashlib.sha256(raw).hexdigest()
-
-
-def _find_innermost_part(content: Content, skill: Skill, location: Path) -> ContentPart | None:
-    """Innermost source of a file: source folders may be nested."""
-    path = os.fspath(location)
-    containing = [part for part in content.parts if path.startswith(_directory_prefix(part))]
-    if len(containing) == 1:
-        return containing[0]
-    return max(
-        containing,
-        key=lambda part: (_may_serve(part, skill), len(_directory_prefix(part))),
-        default=None,
-    )
-
-
-def _directory_prefix(part: ContentPart) -> str:
-    return os.path.join(part.checkout.directory, "")  # noqa: PTH118 - Path drops the slash
-
-
-def _may_serve(part: ContentPart, skill: Skill) -> bool:
-    mount = part.mount
-    return mount.scope == skill.scope and f"{skill.path}/".startswith(mount.prefix)
 
 
 # Some quote what Git or an operating system has said.
@@ -224,16 +202,17 @@ def build_match(
     known_digest: str | None = None,
 ) -> Match:
     skill = found.skill
-    digest = derive_digest(index, skill)
+    contributors = index.contributors(skill)
+    digest = derive_digest(contributors)
     return Match(
         skill=skill,
         score=found.score,
         matched_keywords=found.matched_keywords,
-        content=compose(index, skill),
-        inherited_assets=inherited_assets(index, skill),
-        inherited_scripts=inherited_scripts(index, skill),
+        content=compose(contributors),
+        inherited_assets=inherited_assets(contributors),
+        inherited_scripts=inherited_scripts(contributors),
         digest=digest,
-        provenance=derive_provenance(content, index, skill),
+        provenance=derive_provenance(content, contributors),
         is_known=digest == known_digest,
     )
 
@@ -241,31 +220,33 @@ def build_match(
 def build_loaded_skill(
     content: Content, index: SkillIndex, skill: Skill, known_digest: str | None
 ) -> LoadedSkill:
-    digest = derive_digest(index, skill)
+    contributors = index.contributors(skill)
+    digest = derive_digest(contributors)
     return LoadedSkill(
         skill=skill,
-        instructions=compose_instructions(index, skill),
+        instructions=compose_instructions(contributors),
         digest=digest,
-        provenance=derive_provenance(content, index, skill),
+        provenance=derive_provenance(content, contributors),
         is_known=digest == known_digest,
         other_places=index.other_places(skill.path),
     )
 
 
-def compose_instructions(index: SkillIndex, skill: Skill) -> str:
-    is_alone = not skill.inherit or index.parent(skill) is None
-    return escape_headers(skill.body) if is_alone else compose(index, skill)
+def compose_instructions(contributors: Sequence[Skill]) -> str:
+    """Compose the rules of `SkillIndex.contributors`, without a header for a single one."""
+    is_alone = len(contributors) == 1
+    return escape_headers(contributors[0].body) if is_alone else compose(contributors)
 
 
-def derive_digest(index: SkillIndex, skill: Skill) -> str:
+def derive_digest(contributors: Sequence[Skill]) -> str:
     """Digest of everything an answer says about a skill and its ancestors.
 
     `get_skill` and `load_skill` have the same digest. Times are excluded: the files of
     every commit are new, and most are unchanged.
     """
-    chain = index.lineage(skill) if skill.inherit else (skill,)
+    skill = contributors[-1]
     about = (skill.path, skill.name, skill.description, skill.category, skill.inherit)
-    serialised = json.dumps([(*about, *skill.entry), *map(_digest_parts, chain)])
+    serialised = json.dumps([(*about, *skill.entry), *map(_digest_parts, contributors)])
     return hashlib.sha256(serialised.encode()).hexdigest()[:_DIGEST_CHARACTERS]
 
 

@@ -17,7 +17,6 @@ from skills_mcp.config.sections import Visibility
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import derive_commit_url, derive_page_url
 from skills_mcp.content.git.repository import PastCommit
-from skills_mcp.content.source import Content, ContentPart
 from skills_mcp.errors import FileTooLargeError, InvalidArgumentsError, MissingFileError, SyncError
 from skills_mcp.files.opening import open_inside
 from skills_mcp.library.answers import (
@@ -26,14 +25,13 @@ from skills_mcp.library.answers import (
     derive_digest,
     derive_file_provenance,
     derive_provenance,
-    find_source,
+    find_repository,
 )
 from skills_mcp.routing.search import search_skills
 from skills_mcp.skills.inheritance import compose, escape_headers, find_owners
 from skills_mcp.skills.model import Scope, Skill, SkillPath
 from skills_mcp.skills.skill_index import NO_FILTER, SkillPatterns
 from skills_mcp.skills.skill_parser import is_skill_md
-from skills_mcp.skills.source_layout import SkillRoot
 from skills_mcp.snapshots.skill_snapshot import Snapshot
 
 SkillFormat = Literal["package", "rule"]
@@ -117,7 +115,8 @@ class FacetIndex:
         self.files = [files[number] for number in numbers]
         owners = table.column("owners")
         homes: list[int] = table.arrays["homes"].tolist()
-        sources = [_find_mount(snapshot.content, home) for home in table.homes]
+        parts = (snapshot.content.find_part(home.directory, home.prefix) for home in table.homes)
+        sources = [(part.mount.at.strip("/") if part else "") or TOP for part in parts]
         found = Counter(problem.file for problem in snapshot.problems)
         self.problems = [found[file] for file in self.files]
         self.texts = [f"{row.path} {row.name}".casefold() for row in listed]
@@ -173,17 +172,6 @@ def derive_area(path: str) -> str:
 
 def derive_skill_format(file: str) -> SkillFormat:
     return "package" if is_skill_md(file.rpartition("/")[2]) else "rule"
-
-
-def _find_mount(content: Content, home: SkillRoot) -> str:
-    holding = [part for part in content.parts if _contains(part, home)]
-    inner = max(holding, key=lambda part: len(part.mount.prefix), default=None)
-    return (inner.mount.at.strip("/") if inner else "") or TOP
-
-
-def _contains(part: ContentPart, home: SkillRoot) -> bool:
-    is_inside = home.directory.is_relative_to(part.checkout.directory)
-    return is_inside and home.prefix.startswith(part.mount.prefix)
 
 
 def _find_positions(snapshot: Snapshot, shelf: FacetIndex, query: str) -> Sequence[int]:
@@ -347,20 +335,20 @@ class SkillPreview:
 
 def compose_preview(snapshot: Snapshot, skill: Skill) -> SkillPreview:
     index, content = snapshot.index, snapshot.content
-    chain = index.lineage(skill) if skill.inherit else (skill,)
+    chain = index.contributors(skill)
     owners = find_owners(index, skill)
     return SkillPreview(
         skill=skill,
         format=derive_skill_format(skill.file),
         sections=tuple(_render_section(snapshot, member, skill) for member in chain),
-        text=compose_instructions(index, skill),
-        guidance=compose(index, skill),
+        text=compose_instructions(chain),
+        guidance=compose(chain),
         files=tuple(
             PreviewFile(file, owner.files[file].size_bytes, owner.path)
             for file, owner in sorted(owners.items())
         ),
-        digest=derive_digest(index, skill),
-        provenance=derive_provenance(content, index, skill),
+        digest=derive_digest(chain),
+        provenance=derive_provenance(content, chain),
         copies=index.other_places(skill.path),
         audience=_find_audience(snapshot, skill),
     )
@@ -393,8 +381,8 @@ def _render_section(snapshot: Snapshot, member: Skill, skill: Skill) -> TextSect
 
 
 def _derive_page_url(snapshot: Snapshot, skill: Skill, provenance: Provenance) -> str:
-    source = find_source(snapshot.content, skill)
-    if provenance.commit is None or not isinstance(source, RemoteBranch):
+    source = find_repository(snapshot.content, skill)
+    if provenance.commit is None or source is None:
         return ""
     forges = snapshot.config.web.forges
     return derive_page_url(source.url, provenance.commit, provenance.path, forges)
@@ -448,9 +436,9 @@ def read_history(snapshot: Snapshot, skill: Skill, *, sees_everything: bool) -> 
             "may have had a name by which it was."
         )
     limit = snapshot.config.web.history
-    source = find_source(snapshot.content, skill)
+    source = find_repository(snapshot.content, skill)
     commit = derive_file_provenance(snapshot.content, skill).commit
-    if not isinstance(source, RemoteBranch) or commit is None:
+    if source is None or commit is None:
         reason = "This skill lies in a folder. Git keeps a history; a folder has none."
         return SkillHistory(reason=reason)
     if not limit:
@@ -471,11 +459,10 @@ def read_history(snapshot: Snapshot, skill: Skill, *, sees_everything: bool) -> 
 
 def _find_files(snapshot: Snapshot, skill: Skill, source: RemoteBranch) -> tuple[str, ...]:
     content, index = snapshot.content, snapshot.index
-    chain = index.lineage(skill) if skill.inherit else (skill,)
     rules = [
         derive_file_provenance(content, member).path
-        for member in chain
-        if find_source(content, member) is source
+        for member in index.contributors(skill)
+        if find_repository(content, member) is source
     ]
     own = [derive_file_provenance(content, skill, file).path for file in skill.files]
     return tuple(dict.fromkeys([*rules, *own]))[:_MAX_FILES]

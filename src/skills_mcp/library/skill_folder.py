@@ -53,7 +53,7 @@ class SkillFolder:
     _max_bytes: int
 
     def compose(self) -> str:
-        return compose_instructions(self._index, self.skill)
+        return compose_instructions(self._index.contributors(self.skill))
 
     def read_fields(self) -> Mapping[str, Any]:
         """Parse the frontmatter of a package.  Blocking.
@@ -259,7 +259,7 @@ class PublishedSkills:
         folder = self.open_folder(skill)
         name = self.names.name_of(skill.path)
         frontmatter = build_frontmatter(skill, name, folder.read_fields())
-        text = compose_instructions(self._index, skill)
+        text = compose_instructions(self._index.contributors(skill))
         return PublishedText(frontmatter, render_document(frontmatter, text))
 
     def open(self, path: SkillPath) -> PublishedSkill | None:

@@ -750,7 +750,7 @@ class SkillLibrary:
             skill,
             files[:MAX_LISTED_FILES],
             truncated=len(files) > MAX_LISTED_FILES,
-            digest=derive_digest(snapshot.index, skill),
+            digest=derive_digest(snapshot.index.contributors(skill)),
             provenance=derive_file_provenance(snapshot.content, skill),
         )
 

@@ -102,12 +102,12 @@ class WorkingCopy:
         Raises:
             UneditableError: It cannot be read, has copies, or is outside of its source.
         """
-        part = self._find_innermost_part(skill)
+        location = skill.location
+        part = self.served.content.find_part(location, skill.path) if location else None
         if others := self.served.index.other_places(skill.path):
             raise UneditableError(
                 f"the same package lies at {', '.join(others)}, too: change all of them"
             )
-        location = skill.location
         raw = None if location is None else read_regular(location, MAX_SKILL_BYTES)
         if part is None or location is None or raw is None:
             raise UneditableError("its file cannot be read")
@@ -156,18 +156,6 @@ class WorkingCopy:
                 if copied.is_file():
                     yield copied
 
-    def _find_innermost_part(self, skill: Skill) -> ContentPart | None:
-        """Innermost source of a skill: source folders may be nested."""
-        location = skill.location
-        if location is None:
-            return None
-        parts = [
-            part
-            for part in self.served.content.parts
-            if location.is_relative_to(part.checkout.directory)
-        ]
-        return max(parts, key=lambda part: _specificity(part, skill), default=None)
-
     def _copy(self, part: ContentPart, name: str) -> ContentPart:
         mount, checkout = part.mount, part.checkout
         known = checkout.surveyed.get(mount.selection)
@@ -189,11 +177,6 @@ class WorkingCopy:
             replace(mount, source=source),
             Checkout(copied, None, checkout.synced_at, surveyed={mount.selection: surveyed}),
         )
-
-
-def _specificity(part: ContentPart, skill: Skill) -> tuple[bool, int, int]:
-    prefix, top = part.mount.prefix, part.checkout.directory
-    return skill.path.startswith(prefix), len(top.parts), len(prefix)
 
 
 def _list_files(found: object) -> Iterator[str]:

@@ -260,7 +260,7 @@ def _describe(published: PublishedSkills, path: SkillPath) -> Resource:
         description=main.frontmatter["description"],
         mime_type=_MARKDOWN,
         size=len(main.text.encode()),
-        _meta=_meta(derive_provenance(snapshot.content, snapshot.index, skill)),
+        _meta=_meta(derive_provenance(snapshot.content, snapshot.index.contributors(skill))),
     )
 
 

@@ -8,7 +8,7 @@ its text as the rules of another skill.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Generic, TypeVar
@@ -39,24 +39,25 @@ class LocatedEntry:
     source: SkillPath | None
 
 
-def compose(index: SkillIndex, skill: Skill) -> str:
-    """Compose the rules of a lineage, from the most general to the skill's own.
+def compose(contributors: Sequence[Skill]) -> str:
+    """Compose the rules of `SkillIndex.contributors`.
 
     Without `inherit` only the skill's own body, without a header. Lines of a body
     similar to a header are escaped.
     """
+    skill = contributors[-1]
     if not skill.inherit:
         return escape_headers(skill.body)
-    return "\n\n".join(map(_render_section, index.lineage(skill)))
+    return "\n\n".join(map(_render_section, contributors))
 
 
-def inherited_assets(index: SkillIndex, skill: Skill) -> tuple[Inherited[Asset], ...]:
+def inherited_assets(contributors: Sequence[Skill]) -> tuple[Inherited[Asset], ...]:
     """List the assets of the ancestors, without overridden ones."""
-    return _collect_inherited(index, skill, lambda member: member.assets)
+    return _collect_inherited(contributors, lambda member: member.assets)
 
 
-def inherited_scripts(index: SkillIndex, skill: Skill) -> tuple[Inherited[Script], ...]:
-    return _collect_inherited(index, skill, lambda member: member.scripts)
+def inherited_scripts(contributors: Sequence[Skill]) -> tuple[Inherited[Script], ...]:
+    return _collect_inherited(contributors, lambda member: member.scripts)
 
 
 def find_in_lineage(index: SkillIndex, skill: Skill, file: str) -> LocatedEntry | None:
@@ -69,14 +70,14 @@ def find_script_in_lineage(index: SkillIndex, skill: Skill, file: str) -> Locate
 
 def files_in_lineage(index: SkillIndex, skill: Skill) -> list[str]:
     """List every file for `find_in_lineage`, the skill's own first."""
-    chain = _list_contributors(index, skill)
+    chain = reversed(index.contributors(skill))
     return list(dict.fromkeys(e.file for member in chain for e in member.entries()))
 
 
 def find_owners(index: SkillIndex, skill: Skill) -> dict[str, Skill]:
     """Map every readable file to its owner; the skill's own files come first."""
     owners = dict.fromkeys(skill.files, skill)
-    for member in _list_contributors(index, skill):
+    for member in reversed(index.contributors(skill)):
         for entry in member.entries():
             if entry.file in member.files:
                 owners.setdefault(entry.file, member)
@@ -93,7 +94,7 @@ def _find_declaration(
     file: str,
     entries: Callable[[Skill], Iterable[Asset | Script]],
 ) -> LocatedEntry | None:
-    for member in _list_contributors(index, skill):
+    for member in reversed(index.contributors(skill)):
         listed = {entry.file: entry for entry in reversed(tuple(entries(member)))}
         if name := find_composed_name(listed, file):
             source = None if member.path == skill.path else member.path
@@ -101,23 +102,16 @@ def _find_declaration(
     return None
 
 
-def _list_contributors(index: SkillIndex, skill: Skill) -> tuple[Skill, ...]:
-    return index.lineage(skill)[::-1] if skill.inherit else (skill,)
-
-
 def _collect_inherited(
-    index: SkillIndex,
-    skill: Skill,
+    contributors: Sequence[Skill],
     entries: Callable[[Skill], Iterable[InheritableEntry]],
 ) -> tuple[Inherited[InheritableEntry], ...]:
     """Collect root to leaf: the more specific entry wins."""
-    if not skill.inherit:
-        return ()
     collected: dict[str, Inherited[InheritableEntry]] = {}
-    for member in index.lineage(skill):
+    for member in contributors:
         for entry in entries(member):
             collected[entry.file] = Inherited(entry, member.path)
-    return tuple(item for item in collected.values() if item.source != skill.path)
+    return tuple(item for item in collected.values() if item.source != contributors[-1].path)
 
 
 ESCAPE = "\\"

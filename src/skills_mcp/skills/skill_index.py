@@ -376,6 +376,10 @@ class SkillIndex:
             chain.append(parent)
         return tuple(reversed(chain))
 
+    def contributors(self, skill: Skill) -> tuple[Skill, ...]:
+        """List the skills whose rules count for a skill, itself last."""
+        return self.lineage(skill) if skill.inherit else (skill,)
+
     def _similar(self, path: str) -> list[SkillPath]:
         requested = path.strip("/").casefold().removesuffix("/skill.md")
         requested = requested.removesuffix(".md")

@@ -38,7 +38,7 @@ from skills_mcp.skills.skill_index import (
     find_unused_rules,
 )
 from skills_mcp.skills.skill_parser import is_skill_md
-from skills_mcp.skills.source_layout import FolderTree, SkillRoot, find_layout
+from skills_mcp.skills.source_layout import FolderTree, find_layout
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.routing.keyword_matcher import KeywordMatcher
@@ -316,8 +316,9 @@ class Snapshot:
         """Path prefixes of the sources with visible skills; None for all."""
         if self.indexes.shown_homes is None:
             return None
-        found = (_find_mount(self.content, home) for home in self.indexes.shown_homes)
-        return frozenset(mount for mount in found if mount is not None)
+        homes = self.indexes.shown_homes
+        found = (self.content.find_part(home.directory, home.prefix) for home in homes)
+        return frozenset(part.mount.at for part in found if part is not None)
 
     @property
     def offered(self) -> OfferedSkills:
@@ -500,18 +501,6 @@ def log_changes(snapshot: Snapshot, before: Snapshot | None) -> None:
     for problem in snapshot.problems:
         if problem not in known:
             logger.warning("%s", problem)
-
-
-def _find_mount(content: Content, home: SkillRoot) -> str | None:
-    """Find the innermost mount of a skill root."""
-    holding = (
-        part.mount
-        for part in sorted(content.parts, key=lambda candidate: len(candidate.mount.prefix))
-        if home.directory.is_relative_to(part.checkout.directory)
-        and home.prefix.startswith(part.mount.prefix)
-    )
-    mounts = [mount.at for mount in holding]
-    return mounts[-1] if mounts else None
 
 
 def _choose_algorithm(

@@ -206,9 +206,9 @@ def _join(parts: Sequence[str]) -> str:
 
 
 def _check_length(index: SkillIndex, skill: Skill) -> Iterator[RuleFinding]:
-    length = len(compose(index, skill))
+    length = len(compose(index.contributors(skill)))
     if length > MAX_COMPOSED:
-        chain = index.lineage(skill) if skill.inherit else (skill,)
+        chain = index.contributors(skill)
         longest = max(chain, key=lambda member: len(member.body))
         reason = f"is {length:,} characters long with the rules that it inherits"
         hint = f"move parts of {longest.path} into files of its folder"

@@ -1,6 +1,6 @@
 """The composition root: builds an application from options and environment.
 
-Rule: only this package chooses implementations.
+Rule: only this module chooses implementations.
 """
 
 import logging
@@ -15,11 +15,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from skills_mcp.about import __version__
-from skills_mcp.bootstrap.source_mounts import (
-    SingleSource,
-    choose_mounts,
-    find_url_secret,
-)
 from skills_mcp.config import (
     Analytics,
     Config,
@@ -32,6 +27,11 @@ from skills_mcp.config import (
 )
 from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.config.variables import find_unknown_variables
+from skills_mcp.content.source_mounts import (
+    SingleSource,
+    choose_mounts,
+    find_url_secret,
+)
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.events.heartbeat import (
     Heartbeat,

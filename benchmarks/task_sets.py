@@ -110,7 +110,7 @@ def _read(place: Path) -> ServedSkills:
         library = build(options, environment).library
         try:
             library.sync()
-            return _tell(library.snapshot)
+            return _tell(library.view().snapshot)
         finally:
             library.close()
 

@@ -69,8 +69,8 @@ def visit(options: Options, environment: Mapping[str, str]) -> Visit:
     characters = anyio.run(_list_skills, library)
     # What follows reads every skill, which no server does.
     used = _cpu_seconds(), _peak_mebibytes()
-    told = tell(library.snapshot)
-    servable = sum(map(_size, library.snapshot.index))
+    told = tell(library.view().snapshot)
+    servable = sum(map(_size, library.view().snapshot.index))
     library.close()
     return Visit(told, servable, characters, *used)
 

@@ -64,7 +64,7 @@ async def connected(
     """
     info = Implementation(name=name, version="1")
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(library.run)
+        tasks.start_soon(library.refresher.run)
         try:
             server = create_server(library)
             async with Client(

@@ -204,7 +204,7 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
         settings: The operator's, as `config.yaml` would hold them.
         spool: Where events go; they are counted only if `settings` says so.
         environment: Of the server; scripts get their share of it.
-        load: False leaves the first snapshot to `library.run()`.
+        load: False leaves the first snapshot to `library.refresher.run()`.
         cache: Where indexes are kept; nowhere, if there is none.
         offered: The tiers of the sandbox that scripts may get.
     """
@@ -239,7 +239,7 @@ async def running(library: SkillLibrary) -> AsyncIterator[SkillLibrary]:
     """Run the background work of a library until the block ends."""
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(library.run)
+            tasks.start_soon(library.refresher.run)
             yield library
             tasks.cancel_scope.cancel()
     library.close()

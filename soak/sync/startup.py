@@ -128,7 +128,7 @@ def spare_the_good(folder: Path, _: Scale) -> Iterator[Figure]:
         mirror.push("many", {f"skills/{file}": text for file, text in files.items()})
         application = build(Options(repo=mirror.remote.url), home_variables(folder))
         application.library.sync()
-        snapshot = application.library.snapshot
+        snapshot = application.library.view().snapshot
         good = sum("good-" in each.path for each in snapshot.index)
         broken = {each.file for each in snapshot.problems if each.level == "error"}
         application.library.close()

@@ -184,6 +184,7 @@ class _Worker:
             lambda _: None,
             accept_any_commit,
             lambda: minutes,
+            is_loaded=lambda: False,
             poll_seconds=poll_seconds,
         )
         refresher.wake()

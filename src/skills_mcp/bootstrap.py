@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -84,7 +85,7 @@ def read_heartbeat(
     """
     if not library.is_ready:
         return None
-    states = library.states()
+    states = library.view().states()
     # Servers of one machine with the same sources are one of the fleet.
     served = (f"{state.mount}={state.name}" for state in states)
     distinction = "\0".join((platform.node(), transport, *served))
@@ -186,25 +187,23 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     cache = home / "cache"
     mounts = choose_mounts(options, config, environment, folder=folder, cache=cache)
     outbox = Outbox(home)
-    tracker = Tracker(
-        outbox.spool,
-        lambda: library.config.analytics,
-        Privacy(home / "analytics.key", environment),
+    current = CurrentSnapshot(
+        mounts,
+        settings,
+        cache / "index" if options.keeps_index else None,
+        _open_embedder(config, environment, cache),
     )
+    read_analytics = partial(attrgetter("config.analytics"), current)
+    tracker = Tracker(outbox.spool, read_analytics, Privacy(home / "analytics.key", environment))
     library = SkillLibrary(
         mounts=mounts,
-        current=CurrentSnapshot(
-            mounts,
-            settings,
-            cache / "index" if options.keeps_index else None,
-            _open_embedder(config, environment, cache),
-        ),
+        current=current,
         tracker=tracker,
         open_runs=partial(_open_runs, tracker, home, dict(environment)),
     )
     publisher = Publisher(
         outbox,
-        lambda: library.config.analytics,
+        read_analytics,
         is_offline=lambda: library.config.sync.offline,
         read_token=partial(_read_token, config.analytics, environment),
         heartbeat_timer=open_heartbeat_timer(library, home, environment, "stdio"),

@@ -39,8 +39,8 @@ from tests.support import (
 
 
 def mounts_of(application: Application) -> Mounts:
-    """Return the sources that bootstrap has wired; only its tests look behind."""
-    return application.library._mounts
+    """Return the sources that bootstrap has wired."""
+    return application.library.mounts
 
 
 def only(application: Application) -> ContentSource:
@@ -51,7 +51,7 @@ def only(application: Application) -> ContentSource:
 
 
 def served_commits(application: Application) -> list[str | None]:
-    return [state.commit for state in application.library.states()]
+    return [state.commit for state in application.library.view().states()]
 
 
 LOCAL = Options(skills_dir=str(SKILLS_CONTENT))
@@ -62,7 +62,7 @@ def test_a_folder_is_served_as_it_is() -> None:
     application = build(LOCAL, {})
 
     assert isinstance(only(application), LocalFolder)
-    assert application.library.source_name == str(SKILLS_CONTENT)
+    assert application.library.mounts.name == str(SKILLS_CONTENT)
 
 
 @pytest.mark.spec("3.1")
@@ -79,7 +79,7 @@ def test_without_a_folder_the_repository_is_followed() -> None:
     application = build(Options(repo="https://example.com/a.git", branch="next"), {})
 
     assert isinstance(only(application), RemoteBranch)
-    assert application.library.source_name == "https://example.com/a.git (next)"
+    assert application.library.mounts.name == "https://example.com/a.git (next)"
 
 
 @pytest.mark.parametrize("empty", [Options(), Options(skills_dir="", repo="")])
@@ -94,7 +94,7 @@ def test_neither_is_an_error_that_says_what_to_set(empty: Options) -> None:
 def test_a_tilde_is_the_home_of_the_user(home: Path) -> None:
     application = build(Options(skills_dir="~/skills"), {})
 
-    assert application.library.source_name == str(home / "skills")
+    assert application.library.mounts.name == str(home / "skills")
 
 
 def test_a_relative_folder_is_made_absolute(
@@ -104,7 +104,7 @@ def test_a_relative_folder_is_made_absolute(
 
     application = build(Options(skills_dir="content"), {})
 
-    assert application.library.source_name == str(tmp_path / "content")
+    assert application.library.mounts.name == str(tmp_path / "content")
 
 
 def test_nothing_is_read_but_the_operators_file(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_everything_of_ours_lies_where_the_operator_says(
 
     application = build(Options(repo=upstream.url), environment)
     application.library.sync()
-    application.library.report("one", useful=True, comment=None)
+    application.library.view().report("one", useful=True, comment=None)
     application.publisher.outbox.spool.rotate()
 
     assert {path.name for path in (tmp_path / "elsewhere").iterdir()} == {
@@ -234,7 +234,7 @@ def test_events_name_the_developer_as_the_operator_wants(
     environment = {"USER": "grace", "SKILLS_MCP_HOME": str(tmp_path / "ours")}
 
     application = build(LOCAL, environment)
-    application.library.report("a", useful=True, comment=None)
+    application.library.view().report("a", useful=True, comment=None)
 
     [event] = spooled(application.publisher.outbox.spool)
     assert re.fullmatch(server_id, event["server_id"])
@@ -250,7 +250,7 @@ async def test_do_not_track_wins_over_everything(
         environment = {"ANALYTICS_ENDPOINT": endpoint.url, "DO_NOT_TRACK": value}
         application = build(LOCAL, environment)
         application.library.sync()
-        application.library.report("a", useful=True, comment=None)
+        application.library.view().report("a", useful=True, comment=None)
 
         sent = await application.publisher.publish()
 
@@ -296,7 +296,7 @@ def test_the_token_of_the_environment_is_not_part_of_any_name() -> None:
 
     application = build(Options(repo=url), {"GITHUB_TOKEN": "ghp_canary"})
 
-    assert "secret" not in application.library.source_name
+    assert "secret" not in application.library.mounts.name
     assert "ghp_canary" not in repr(application)
 
 
@@ -330,7 +330,7 @@ def policies(application: Application) -> dict[str, SyncPolicy]:
 def served(application: Application) -> list[str]:
     """Sync everything and return the paths of all skills."""
     application.library.sync()
-    return sorted(skill.path for skill in application.library.snapshot.index)
+    return sorted(skill.path for skill in application.library.view().snapshot.index)
 
 
 def test_the_sources_of_the_file_are_served_together(tmp_path: Path, home: Path) -> None:
@@ -392,11 +392,11 @@ async def test_a_start_with_one_remote_away_serves_the_others(tmp_path: Path, ho
     library = build(Options(), {}).library
 
     async with running(library):
-        library.wake()
-        await library.wait_until_ready(20)
+        library.refresher.wake()
+        await library.refresher.wait_until_ready(20)
         refreshed = await library.refresh()
 
-    assert isinstance(library.route("served"), Match)
+    assert isinstance(library.view().route("served"), Match)
     assert refreshed.commit is None  # of the first repository, which is away
     assert [s.commit for s in refreshed.sources] == [None, commit]
 
@@ -451,7 +451,7 @@ def test_two_folders_of_one_repository_are_of_one_commit(upstream: Upstream, hom
 
     assert len({id(mount.source) for mount in mounts_of(application).mounts}) == 1
     assert served(application) == ["x/a", "y/b"]
-    parts = application.library.snapshot.content.parts
+    parts = application.library.view().snapshot.content.parts
     assert [part.checkout.revision for part in parts] == [commit, commit]
 
 
@@ -811,7 +811,7 @@ def test_a_rewritten_history_can_be_followed_once(form: str, home: Path) -> None
 def test_a_ref_wins_over_the_branch_of_the_short_form() -> None:
     application = build(Options(repo=FAR, branch="next", pin="v1"), {})
 
-    assert application.library.source_name == f"{FAR} (v1)"
+    assert application.library.mounts.name == f"{FAR} (v1)"
 
 
 def test_a_ref_that_would_pin_nothing_stops_the_start(home: Path) -> None:
@@ -867,7 +867,7 @@ async def test_offline_events_wait_in_the_spool(*, offline: bool) -> None:
     with listening() as endpoint:
         options = Options(skills_dir=str(SKILLS_CONTENT), offline=offline)
         application = build(options, {"ANALYTICS_ENDPOINT": endpoint.url})
-        application.library.report("a", useful=True, comment=None)
+        application.library.view().report("a", useful=True, comment=None)
 
         sent = await application.publisher.publish()
 
@@ -886,10 +886,10 @@ def test_offline_nobody_is_asked_for_meanings(*, offline: bool, home: Path) -> N
         configure(home, sync={"offline": offline}, embedding=embedding)
         library = build(LOCAL, {}).library
         library.sync()
-        library.wait_for_vectors()
+        library.current.wait_for_vectors()
 
     assert bool(server.received) is not offline
-    assert library.may_block is not offline
+    assert library.view().may_block is not offline
 
 
 @pytest.fixture
@@ -927,7 +927,7 @@ def test_the_skills_of_the_project_are_found_from_its_root_down(project: Path, h
         "packages/web/.agents/skills/styling",
         "~/.agents/skills/mine",
     ]
-    scopes = {skill.path: skill.scope for skill in application.library.snapshot.index}
+    scopes = {skill.path: skill.scope for skill in application.library.view().snapshot.index}
     assert {path for path, scope in scopes.items() if scope == "user"} == {"~/.agents/skills/mine"}
     assert "org" not in scopes.values()
     assert (project / ".agents" / "skills").is_dir()
@@ -1013,7 +1013,7 @@ def test_a_home_that_is_the_project_is_served_once(
     application = build(DISCOVERING, {})
 
     assert served(application) == [".agents/skills/mine"]
-    [skill] = application.library.snapshot.index
+    [skill] = application.library.view().snapshot.index
     assert skill.scope == "repo"
 
 
@@ -1042,7 +1042,7 @@ def test_a_working_directory_that_is_gone_has_no_project(
     with pytest.raises(ConfigError, match="the working directory is gone"):
         build(DISCOVERING, {})
 
-    assert build(LOCAL, {}).library.source_name == str(SKILLS_CONTENT)
+    assert build(LOCAL, {}).library.mounts.name == str(SKILLS_CONTENT)
 
 
 @pytest.mark.spec("11.3")

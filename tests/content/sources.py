@@ -71,7 +71,7 @@ class FakeSource(RemoteBranch):
         self.intervals.append(interval_seconds)
         return self.due_at
 
-    def has_news(self) -> bool:
+    def has_update(self) -> bool:
         return self.here is not self._seen
 
     def is_check_due(self) -> bool:

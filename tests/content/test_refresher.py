@@ -61,6 +61,7 @@ class Bench:
     load: Callable[[Content], None] | None = None
     now: float = _START
     loaded: list[list[str | None]] = field(default_factory=list)
+    is_loaded: bool = False
 
     @property
     def revisions(self) -> list[str | None]:
@@ -70,9 +71,10 @@ class Bench:
     def open(self) -> Refresher:
         return Refresher(
             self.mounts,
-            self.load or self._remember,
+            self._load,
             self.accept,
             lambda: self.minutes,
+            is_loaded=lambda: self.is_loaded,
             poll_seconds=_POLL_SECONDS,
             clock=lambda: self.now,
         )
@@ -91,6 +93,10 @@ class Bench:
             return condition()
 
         await until(pass_pause)
+
+    def _load(self, content: Content) -> None:
+        (self.load or self._remember)(content)
+        self.is_loaded = True
 
     def _remember(self, content: Content) -> None:
         self.loaded.append([part.checkout.revision for part in content.parts])
@@ -486,11 +492,11 @@ async def test_a_look_that_fails_ends_nothing(
     class Faulty(ScriptedSource):
         is_faulty = False
 
-        def has_news(self) -> bool:
+        def has_update(self) -> bool:
             if self.is_faulty:
                 self.is_faulty = False
                 raise OSError("too many open files")
-            return super().has_news()
+            return super().has_update()
 
     source = Faulty()
     async with running(source) as bench:
@@ -688,10 +694,10 @@ async def test_during_the_pause_after_a_failure_nothing_is_asked() -> None:
     asked = threading.Event()
 
     class Waiting(ScriptedSource):
-        def has_news(self) -> bool:
+        def has_update(self) -> bool:
             if self.syncs:
                 asked.set()
-            return super().has_news()
+            return super().has_update()
 
     source = Waiting()
     source.due_at = _DUE  # as on a full disk, where nobody remembers the failure

@@ -69,8 +69,8 @@ def test_a_release_is_served_below_its_top_folder(tmp_path: Path, cache: Path, n
 
     library = open_library(source)
 
-    assert [skill.path for skill in library.skills] == ["_root", "ui/auth"]
-    assert "For every task." in library.preview("ui/auth").guidance
+    assert [skill.path for skill in library.view().snapshot.index.offered] == ["_root", "ui/auth"]
+    assert "For every task." in library.view().preview("ui/auth").guidance
     assert source.name.endswith(f"(sha256 {digest(tmp_path / name)[:12]})")
 
 

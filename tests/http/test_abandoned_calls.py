@@ -13,7 +13,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from skills_mcp.config import Http
 from skills_mcp.http.http_server import create_application
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import LibraryView
 from skills_mcp.server.app import create_server
 from tests.http.listening import listening
 from tests.support import PATIENCE_SECONDS, open_library, wait_for, write_skill
@@ -61,16 +61,16 @@ def test_a_call_that_waits_is_dropped_with_its_client(
     config = library.config.model_copy(update={"http": _HTTP})
     app = create_application(server, config, shutdown=anyio.Event())
     released, lock, begun, ended = Event(), Lock(), [], []
-    listed = SkillLibrary.list_skills
+    listed = LibraryView.list_skills
 
-    def wait(self: SkillLibrary, *its: object, **named: object) -> object:
+    def wait(self: LibraryView, *its: object, **named: object) -> object:
         with lock:
             begun.append(1)
         released.wait(PATIENCE_SECONDS)
         ended.append(1)
         return listed(self, *its, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(SkillLibrary, "list_skills", wait)
+    monkeypatch.setattr(LibraryView, "list_skills", wait)
     with listening(app) as url:
         try:
             opened = [call(url) for _ in range(_AT_ONCE + 15)]

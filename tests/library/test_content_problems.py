@@ -65,7 +65,7 @@ def test_the_number_is_that_of_all_although_few_are_shown() -> None:
 def test_only_who_may_see_every_skill_is_told(access: Access, number: int, tmp_path: Path) -> None:
     write(tmp_path / "ui" / "good.md", skill_text())
     write(tmp_path / "secret" / "bad.md", "---\nkeywords: [\n---\n")
-    library = open_library(tmp_path).seen_by(access)
+    library = open_library(tmp_path).view(access)
 
     assert library.find_problems().total == number
-    assert library.sees_everything is bool(number)
+    assert library.access.is_unlimited is bool(number)

@@ -27,7 +27,7 @@ REPOSITORIES = ("marketplace", "copies", "rules and packages", "encodings")
 
 
 def skill_of(library: SkillLibrary, path: str) -> Skill:
-    return library.snapshot.index.require(path)
+    return library.view().snapshot.index.require(path)
 
 
 def place_of(library: SkillLibrary, path: str) -> Path:
@@ -40,8 +40,8 @@ def assert_same(library: SkillLibrary) -> None:
     with library.edited_copy() as copy:
         copied = copy.serve({})
 
-    assert look(copied).skills == look(library.snapshot).skills
-    assert copied.algorithm == library.snapshot.algorithm
+    assert look(copied).skills == look(library.view().snapshot).skills
+    assert copied.algorithm == library.view().snapshot.algorithm
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="some names exist only there")
@@ -108,7 +108,7 @@ def test_a_file_of_a_remote_repository_is_named_from_its_top(tmp_path: Path) -> 
     library = open_library(source)
 
     with library.edited_copy() as copy:
-        found = copy.read(next(iter(library.snapshot.index)))
+        found = copy.read(next(iter(library.view().snapshot.index)))
 
     assert found.file == "docs/skills/ui/a.md"
     assert found.source.name == source.name
@@ -188,7 +188,7 @@ def test_a_changed_skill_has_an_embedding_of_what_it_says_now(tmp_path: Path) ->
         options = Options(skills_dir=str(tmp_path / "skills"), settings={"embedding": embedding})
         library = build(options, {}).library
         library.sync()
-        library.wait_for_vectors()
+        library.current.wait_for_vectors()
         before = len(server.texts)
 
         with library.edited_copy() as copy:

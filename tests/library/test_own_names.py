@@ -58,7 +58,7 @@ def library(tmp_path: Path) -> SkillLibrary:
 
 
 def _first(library: SkillLibrary, task: str) -> str | None:
-    answer = library.route(task)
+    answer = library.view().route(task)
     if isinstance(answer, Match):
         return answer.skill.path
     return answer.candidates[0].skill.path if isinstance(answer, Ambiguous) else None
@@ -74,9 +74,9 @@ def _share(library: SkillLibrary, asked: str, names: Sequence[str]) -> float:
 def test_packages_with_tags_are_found_by_their_own_names(
     library: SkillLibrary,
 ) -> None:
-    names = [each.path for each in library.snapshot.index]
+    names = [each.path for each in library.view().snapshot.index]
 
     assert len(names) == _COUNT
-    assert library.snapshot.algorithm == "ranked"
+    assert library.view().snapshot.algorithm == "ranked"
     for asked in ("{}", "Can you help me with {}, please?", "Do the {}."):
         assert _share(library, asked, names) >= 0.98

@@ -18,7 +18,7 @@ def test_a_file_of_a_repository_leads_to_its_page_at_the_forge(
     library = open_library(branch)
     monkeypatch.setattr(RemoteBranch, "url", property(lambda _: "git@github.com:acme/skills.git"))
 
-    [section] = library.preview("ui/_index").sections
+    [section] = library.view().preview("ui/_index").sections
 
     assert section.page_url == (f"https://github.com/acme/skills/blob/{commit}/skills/ui/_index.md")
 
@@ -26,7 +26,7 @@ def test_a_file_of_a_repository_leads_to_its_page_at_the_forge(
 def test_a_file_of_a_folder_has_no_page(tmp_path: Path) -> None:
     write(tmp_path / "one.md", skill_text())
 
-    assert open_library(tmp_path).preview("one").sections[-1].page_url == ""
+    assert open_library(tmp_path).view().preview("one").sections[-1].page_url == ""
 
 
 def test_the_raw_file_is_read_below_its_folder_and_not_beyond_a_limit(
@@ -36,10 +36,10 @@ def test_the_raw_file_is_read_below_its_folder_and_not_beyond_a_limit(
     library = open_library(tmp_path)
     narrow = open_library(tmp_path, settings={"assets": {"max_size_bytes": 10}})
 
-    assert library.read_raw("one") == file.read_text()
+    assert library.view().read_raw("one") == file.read_text()
     with pytest.raises(FileTooLargeError, match="more than 10 bytes"):
-        narrow.read_raw("one")
+        narrow.view().read_raw("one")
     file.unlink()
     file.symlink_to("/etc/passwd")
     with pytest.raises(MissingFileError):
-        library.read_raw("one")
+        library.view().read_raw("one")

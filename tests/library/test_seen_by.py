@@ -24,7 +24,7 @@ from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.events.spool import Spool
 from skills_mcp.library.catalog import RENDERERS
-from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.library.skill_library import LibraryView, SkillLibrary
 from skills_mcp.server.replies import reply_or_error
 from skills_mcp.server.reply_rendering import ReplyRules, render_tool_result, use_reply_rules
 from skills_mcp.server.resources import INDEX_URI, Resources, SkillsExtension
@@ -205,7 +205,7 @@ def ask_all(files: Sequence[File], tasks: Sequence[str]) -> Iterator[tuple[str, 
         yield "load_skill_examples", {"skill_name": file, "query": tasks[0] or "pdf"}
 
 
-async def call(library: SkillLibrary, tool: str, asked: Any) -> str:
+async def call(library: LibraryView, tool: str, asked: Any) -> str:
     spec = SPECS[tool]
     arguments = spec.arguments.model_validate(
         {name: value for name, value in asked.items() if value is not None}
@@ -241,7 +241,7 @@ def replies(
     access: Access = EVERYTHING,
 ) -> dict[str, str]:
     """Return what a server says to everything that it can be asked."""
-    library = server.library.seen_by(access)
+    library = server.library.view(access)
 
     async def gather() -> dict[str, str]:
         said = {}
@@ -294,7 +294,7 @@ def test_every_reply_is_that_of_a_server_with_the_visible_skills_alone(
             access = Access(grants, narrowed)
             found = replies(whole, files, tasks, access)
             expected = replies(alone, files, tasks, Access(None, narrowed))
-            if not whole.library.seen_by(access).snapshot.index.visible_numbers:
+            if not whole.library.view(access).snapshot.index.visible_numbers:
                 found, expected = without_sources(found), without_sources(expected)
             assert differing(found, expected) == {}
 
@@ -320,11 +320,11 @@ def test_a_scope_finds_what_the_operator_s_allow_would_find(
         assert different == {}
 
 
-def test_everything_is_the_library_itself(tmp_path: Path) -> None:
+def test_an_operator_sees_the_snapshot_itself(tmp_path: Path) -> None:
     library = serve(tmp_path, [File("_root", "_root", {"_root.md": skill_text()})])[0]
 
-    assert library.seen_by(EVERYTHING) is library
-    assert library.seen_by(Access(())).snapshot.index.get("_root") is None
+    assert library.view(EVERYTHING).snapshot is library.current.snapshot
+    assert library.view(Access(())).snapshot.index.get("_root") is None
 
 
 @pytest.fixture
@@ -345,10 +345,10 @@ async def test_a_refresh_tells_a_caller_of_visible_skills_alone(content: Path) -
     write(content / "payments/broken.md", "---\nkeywords: [\n---\n")
 
     async with running(library):
-        seen = await library.seen_by(UI).refresh()
+        seen = await library.refresh(UI)
         write_skill(content, "payments/newer.md")
         write(content / "payments/worse.md", "---\nkeywords: [\n---\n")
-        others = await library.seen_by(PAYMENTS).refresh()
+        others = await library.refresh(PAYMENTS)
         write_skill(content, "ui/new.md")
         everything = await library.refresh()
 
@@ -372,8 +372,8 @@ async def test_a_source_that_fails_is_none_of_others_business(
 
     async with running(library):
         whole = await library.refresh()
-        seen = await library.seen_by(UI).refresh()
-        both = await library.seen_by(everything).refresh()
+        seen = await library.refresh(UI)
+        both = await library.refresh(everything)
 
     assert whole.error is not None
     assert (seen.error, seen.mode, [s.mount for s in seen.sources]) == (
@@ -382,43 +382,43 @@ async def test_a_source_that_fails_is_none_of_others_business(
         [""],
     )
     assert both.error is not None
-    assert [s.mount for s in library.seen_by(UI).states()] == [""]
-    assert len(library.seen_by(everything).states()) == 2
+    assert [s.mount for s in library.view(UI).states()] == [""]
+    assert len(library.view(everything).states()) == 2
 
 
 def test_progress_has_no_number_for_a_caller_who_sees_a_part(content: Path) -> None:
     library = open_library(content)
 
-    library.progress.begin("Reading skills", 20_000)
+    library.mounts.progress.begin("Reading skills", 20_000)
 
-    assert library.sync_step == "Reading skills 0 of 20,000"
-    assert library.seen_by(UI).sync_step == "Fetching the newest skills"
-    library.progress.end()
-    assert library.seen_by(UI).sync_step == ""
+    assert library.view().sync_step == "Reading skills 0 of 20,000"
+    assert library.view(UI).sync_step == "Fetching the newest skills"
+    library.mounts.progress.end()
+    assert library.view(UI).sync_step == ""
 
 
 def test_a_view_is_prepared_for_its_first_answer(content: Path) -> None:
     library = open_library(content)
-    seen = library.seen_by(UI)
+    seen = library.view(UI)
 
-    assert library.is_prepared
+    assert library.view().is_prepared
     assert not seen.is_prepared
-    seen.prepare()
-    assert library.seen_by(UI).is_prepared
-    assert open_library(content, load=False).seen_by(UI).is_prepared
+    seen.snapshot.prepare()
+    assert library.view(UI).is_prepared
+    assert open_library(content, load=False).view(UI).is_prepared
 
 
 def test_events_name_what_the_caller_sees(content: Path, spool: Spool) -> None:
     counted = {"analytics": {"enabled": True, "context": "full"}}
     library = open_library(content, settings=counted, spool=spool)
-    seen = library.seen_by(UI)
+    seen = library.view(UI)
 
     seen.route("pay the button")
     seen.report("payments/one", useful=True, comment=None)
 
     served, feedback = (event["data"] for event in spooled(spool))
     assert served["skill_path"] == "ui/two"
-    unknown = library.seen_by(PAYMENTS)
+    unknown = library.view(PAYMENTS)
     unknown.report("payments/two", useful=True, comment=None)
     [missing] = (event["data"] for event in spooled(spool)[2:])
     assert {**missing, "skill_path": ""} == {**feedback, "skill_path": ""}

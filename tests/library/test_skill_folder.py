@@ -37,16 +37,16 @@ def library(content: Path) -> SkillLibrary:
 
 
 def test_a_folder_has_the_text_that_is_loaded(library: SkillLibrary) -> None:
-    folder = library.open_folder("pdf")
+    folder = library.view().open_folder("pdf")
 
-    assert folder.compose() == library.load_skill("pdf").instructions
+    assert folder.compose() == library.view().load_skill("pdf").instructions
     assert "Never commit secrets." in folder.compose()
 
 
 def test_a_folder_has_inherited_files_and_not_its_own_markdown(
     library: SkillLibrary,
 ) -> None:
-    folder = library.open_folder("pdf")
+    folder = library.view().open_folder("pdf")
 
     assert folder.files == {"assets/note.txt": 9, "references/forms.md": 8}
     assert folder.read("assets/note.txt").data == b"Dear all\n"
@@ -56,7 +56,7 @@ def test_a_folder_has_inherited_files_and_not_its_own_markdown(
 def test_the_own_file_comes_before_the_inherited_one(content: Path) -> None:
     write(content / "pdf/assets/note.txt", "Dear form\n")
 
-    folder = open_library(content).open_folder("pdf")
+    folder = open_library(content).view().open_folder("pdf")
 
     assert folder.read("assets/note.txt").data == b"Dear form\n"
 
@@ -66,7 +66,7 @@ def test_a_file_that_a_rule_declares_and_does_not_have_is_not_there(
 ) -> None:
     (content / "_root/assets/note.txt").unlink()
 
-    folder = open_library(content).open_folder("pdf")
+    folder = open_library(content).view().open_folder("pdf")
 
     assert folder.files == {"references/forms.md": 8}
 
@@ -75,7 +75,7 @@ def test_a_look_into_a_folder_is_no_event(content: Path, tmp_path: Path) -> None
     spool = Spool(tmp_path / "spool")
     library = open_library(content, settings=COUNTED, spool=spool)
 
-    folder = library.open_folder("pdf")
+    folder = library.view().open_folder("pdf")
     folder.compose()
     folder.read("references/forms.md")
 
@@ -102,7 +102,7 @@ def test_a_main_file_has_what_the_standard_knows_of_the_frontmatter(
     content: Path,
 ) -> None:
     write(content / "pdf/SKILL.md", PACKAGE)
-    folder = open_library(content).open_folder("pdf")
+    folder = open_library(content).view().open_folder("pdf")
 
     text = render_skill_file(folder.skill, "a-name", "The text.", folder.read_fields())
 
@@ -141,27 +141,27 @@ def test_a_rule_and_a_file_that_has_changed_have_no_fields(content: Path) -> Non
     library = open_library(content)
     write(content / "pdf/SKILL.md", PACKAGE)
 
-    assert library.open_folder("_root").read_fields() == {}
-    assert library.open_folder("pdf").read_fields() == {}
+    assert library.view().open_folder("_root").read_fields() == {}
+    assert library.view().open_folder("pdf").read_fields() == {}
 
 
 @pytest.mark.parametrize("file", ["SKILL.md", "../_root.md", "missing.md"])
 def test_no_other_file_is_read(library: SkillLibrary, file: str) -> None:
     with pytest.raises(UndeclaredFileError, match="has no file"):
-        library.open_folder("pdf").read(file)
+        library.view().open_folder("pdf").read(file)
 
 
 def test_a_file_above_the_limit_is_refused(content: Path) -> None:
     library = open_library(content, settings={"assets": {"max_size_bytes": 7}})
 
     with pytest.raises(FileTooLargeError, match="max_size_bytes"):
-        library.open_folder("pdf").read("references/forms.md")
+        library.view().open_folder("pdf").read("references/forms.md")
 
 
 def test_a_hidden_skill_has_no_folder(content: Path) -> None:
     library = open_library(content, settings={"visibility": {"deny": ["pdf"]}})
 
     with pytest.raises(SkillDisabledError):
-        library.open_folder("pdf")
+        library.view().open_folder("pdf")
     with pytest.raises(SkillNotFoundError):
-        library.narrow(["other"], []).open_folder("pdf")
+        library.view().narrow(["other"], []).open_folder("pdf")

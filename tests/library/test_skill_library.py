@@ -108,10 +108,11 @@ def test_an_answer_and_its_explanation_are_of_one_snapshot(
         library.sync()
 
     monkeypatch.setattr(Tracker, "track", track_and_refresh)
-    answer, explanation = library.route_explained("react auth")
+    view = library.view()
+    answer, explanation = view.route("react auth"), view.explain("react auth")
 
     assert isinstance(answer, Match)
-    assert library.snapshot.index.get("ui/auth") is None
+    assert library.view().snapshot.index.get("ui/auth") is None
     assert explanation.contenders[0].skill.path == answer.skill.path
 
 
@@ -122,7 +123,7 @@ def branch_of(upstream: Upstream, folder: Path) -> RemoteBranch:
 @pytest.mark.spec("8.1")
 @pytest.mark.spec("10.2")
 def test_a_clear_winner_is_served_with_everything_above_it(content: Path, spool: Spool) -> None:
-    match = counting(content, spool).route("react auth")
+    match = counting(content, spool).view().route("react auth")
 
     assert isinstance(match, Match)
     assert match.skill.path == "ui/auth"
@@ -148,7 +149,7 @@ def test_a_clear_winner_is_served_with_everything_above_it(content: Path, spool:
 @pytest.mark.spec("8.1")
 @pytest.mark.spec("10.2")
 def test_a_close_runner_up_makes_it_ambiguous(content: Path, spool: Spool) -> None:
-    decision = counting(content, spool).route("auth")
+    decision = counting(content, spool).view().route("auth")
 
     assert isinstance(decision, Ambiguous)
     paths = [candidate.skill.path for candidate in decision.candidates]
@@ -167,7 +168,7 @@ def test_a_close_runner_up_makes_it_ambiguous(content: Path, spool: Spool) -> No
 @pytest.mark.spec("10.2")
 @pytest.mark.spec("13")
 def test_a_task_that_no_skill_serves(content: Path, spool: Spool) -> None:
-    decision = counting(content, spool).route("kubernetes")
+    decision = counting(content, spool).view().route("kubernetes")
 
     assert decision == NoMatch()
     assert event_in(spool) == ("no_match", {"context": "kubernetes", "near": []})
@@ -178,8 +179,8 @@ def test_near_misses_are_told_apart_from_a_clear_no(content: Path, spool: Spool)
     write_skill(content, "far.md", keywords=["alpha", "beta", "gamma", "delta", "eps"])
     library = counting(content, spool, {"matching": {"min_score": 0.5}})
 
-    decision = library.route("alpha")
-    picked = library.route("alpha", "far")
+    decision = library.view().route("alpha")
+    picked = library.view().route("alpha", "far")
 
     assert isinstance(decision, NoMatch)
     assert [each.skill.path for each in decision.near] == ["far"]
@@ -210,7 +211,7 @@ def test_a_skill_that_was_picked_is_served_whatever_the_scores(  # noqa: PLR0913
     content: Path,
     spool: Spool,
 ) -> None:
-    match = counting(content, spool).route(context, picked)
+    match = counting(content, spool).view().route(context, picked)
 
     assert isinstance(match, Match)
     assert match.skill.path == picked
@@ -228,8 +229,8 @@ def test_a_pick_is_from_those_that_the_same_part_of_the_tree_had(
     write_skill(content, "api/login.md", keywords=["api", "auth", "login"])
     library, scoping = counting(content, spool), SkillFilter(below="ui")
 
-    library.route("auth for the login api", scoping=scoping)
-    library.route("auth for the login api", "ui/sso", scoping=scoping)
+    library.view().route("auth for the login api", scoping=scoping)
+    library.view().route("auth for the login api", "ui/sso", scoping=scoping)
 
     asked, picked = spooled(spool)
     assert asked["type"] == "ambiguous"
@@ -239,7 +240,7 @@ def test_a_pick_is_from_those_that_the_same_part_of_the_tree_had(
 @pytest.mark.spec("8.1")
 def test_a_skill_that_is_not_there_cannot_be_picked(content: Path, spool: Spool) -> None:
     with pytest.raises(SkillNotFoundError):
-        counting(content, spool).route("auth", "ui/missing")
+        counting(content, spool).view().route("auth", "ui/missing")
 
     assert spooled(spool) == []
 
@@ -249,23 +250,23 @@ def test_an_empty_folder_serves_nothing_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     library = open_library(tmp_path / "empty")
 
-    assert library.route("anything") == NoMatch()
-    assert library.tree().children == ()
+    assert library.view().route("anything") == NoMatch()
+    assert library.view().tree().children == ()
 
 
 @pytest.mark.spec("10.1")
 def test_nothing_is_counted_unless_the_operator_wants_it(content: Path, spool: Spool) -> None:
     library = open_library(content, spool=spool)
 
-    library.route("react auth")
-    library.report("ui/auth", useful=True, comment=None)
+    library.view().route("react auth")
+    library.view().report("ui/auth", useful=True, comment=None)
 
     assert spooled(spool) == []
 
 
 @pytest.mark.spec("8.2")
 def test_the_tree_holds_every_skill(content: Path) -> None:
-    tree = open_library(content).tree()
+    tree = open_library(content).view().tree()
 
     assert [child.name for child in tree.children] == ["api", "ui"]
     [auth] = tree.children[1].children
@@ -277,19 +278,19 @@ def test_the_tree_holds_every_skill(content: Path) -> None:
 @pytest.mark.spec("8.2")
 @pytest.mark.parametrize("path", ["ui", "ui/_index"])
 def test_a_part_of_the_tree_is_asked_for_by_folder_or_index(path: str, content: Path) -> None:
-    assert open_library(content).tree(path).path == "ui/_index"
+    assert open_library(content).view().tree(path).path == "ui/_index"
 
 
 @pytest.mark.spec("8.2")
 def test_a_part_of_the_tree_that_is_not_there_is_an_error(content: Path) -> None:
     with pytest.raises(SkillNotFoundError):
-        open_library(content).tree("mobile")
+        open_library(content).view().tree("mobile")
 
 
 @pytest.mark.spec("8.3")
 @pytest.mark.spec("10.2")
 def test_a_file_of_the_skill_itself(content: Path, spool: Spool) -> None:
-    served = counting(content, spool).read_asset("ui/auth", "assets/own.txt")
+    served = counting(content, spool).view().read_asset("ui/auth", "assets/own.txt")
 
     assert (served.content.data, served.type) == (b"own", "template")
     assert served.resolved_from is None
@@ -309,7 +310,7 @@ def test_a_file_of_the_skill_itself(content: Path, spool: Spool) -> None:
 @pytest.mark.spec("7.5")
 @pytest.mark.spec("10.2")
 def test_a_file_that_is_inherited_names_where_it_comes_from(content: Path, spool: Spool) -> None:
-    served = counting(content, spool).read_asset("ui/auth", "assets/tokens.json")
+    served = counting(content, spool).view().read_asset("ui/auth", "assets/tokens.json")
 
     assert json.loads(served.content.data) == {"red": "#f00"}
     assert served.resolved_from == "ui/_index"
@@ -319,7 +320,7 @@ def test_a_file_that_is_inherited_names_where_it_comes_from(content: Path, spool
 
 @pytest.mark.spec("8.3")
 def test_a_script_can_be_read_like_an_asset(content: Path, spool: Spool) -> None:
-    served = counting(content, spool).read_asset("ui/auth", "scripts/agent.sh")
+    served = counting(content, spool).view().read_asset("ui/auth", "scripts/agent.sh")
 
     assert (served.content.data, served.type) == (b"echo agent", "script")
 
@@ -344,7 +345,7 @@ def test_a_file_that_cannot_be_had_is_an_error_and_no_event(
     library = counting(content, spool, {"assets": {"max_size_bytes": 10}})
 
     with pytest.raises(error):
-        library.read_asset(skill_path, file)
+        library.view().read_asset(skill_path, file)
 
     assert spooled(spool) == []
 
@@ -362,7 +363,7 @@ def test_feedback_is_logged_and_counted(
 ) -> None:
     caplog.set_level("INFO")
 
-    counting(content, spool).report("ui/auth", useful=useful, comment=comment)
+    counting(content, spool).view().report("ui/auth", useful=useful, comment=comment)
 
     assert event_in(spool) == (
         "skill_feedback",
@@ -376,7 +377,7 @@ def test_feedback_for_no_skill_of_ours_is_a_text_of_somebodys(content: Path, spo
     hashing = {"analytics": {"enabled": True}}
     library = open_library(content, settings=hashing, spool=spool)
 
-    library.report("the plans of ACME", useful=True, comment=None)
+    library.view().report("the plans of ACME", useful=True, comment=None)
 
     _, data = event_in(spool)
     assert data["skill_path"].startswith("hmac-sha256:")
@@ -399,14 +400,14 @@ async def test_every_event_says_which_commit_was_served(
     source = branch_of(upstream, tmp_path)
     library = open_library(source, settings=COUNTED, spool=spool)
 
-    library.route("zebra")
-    library.route("both")
-    library.route("one")
-    library.read_asset("one", "x.sh")
-    await library.run_script(ScriptRequest(skill_path="one", file="x.sh", args={}))
-    library.report("one", useful=True, comment=None)
-    library.load_skill("one")
-    library.read_file("one", "x.sh")
+    library.view().route("zebra")
+    library.view().route("both")
+    library.view().route("one")
+    library.view().read_asset("one", "x.sh")
+    await library.view().run_script(ScriptRequest(skill_path="one", file="x.sh", args={}))
+    library.view().report("one", useful=True, comment=None)
+    library.view().load_skill("one")
+    library.view().read_file("one", "x.sh")
 
     events = spooled(spool)
     assert len(events) == 8
@@ -425,7 +426,7 @@ async def test_a_refresh_of_a_folder_reads_it_again(content: Path, spool: Spool)
 
     assert (refreshed.mode, refreshed.commit, refreshed.error) == ("local", None, None)
     assert refreshed.skills_reindexed == 5
-    assert isinstance(library.route("mobile"), Match)
+    assert isinstance(library.view().route("mobile"), Match)
     kind, data = next(
         (event["type"], event["data"]) for event in spooled(spool) if event["type"] == "refresh"
     )
@@ -454,7 +455,7 @@ async def test_a_refresh_of_a_repository_says_what_changed(
     commit = upstream.commit(changes)
 
     async with running(library):
-        await library.wait_until_ready(20)
+        await library.refresher.wait_until_ready(20)
         refreshed = await library.refresh()
         again = await library.refresh()
 
@@ -502,7 +503,7 @@ async def test_a_refresh_that_fails_is_a_result_and_the_old_content_is_served(
 
     assert isinstance(refreshed.error, SyncError)
     assert (refreshed.commit, refreshed.skills_reindexed) == (commit, 1)
-    assert isinstance(library.route("kept"), Match)
+    assert isinstance(library.view().route("kept"), Match)
     [data] = [event["data"] for event in spooled(spool) if event["type"] == "refresh"]
     assert data["success"] is False
 
@@ -528,7 +529,7 @@ def test_before_the_first_snapshot_there_is_nothing_to_answer_from(
     library = open_library(tmp_path, load=False)
 
     with pytest.raises(ContentUnavailableError):
-        library.route("anything")
+        library.view().route("anything")
 
     assert not library.is_ready
     assert library.config.scripts.enabled  # the operator's settings hold already
@@ -539,8 +540,8 @@ async def test_the_library_loads_by_itself_once_it_is_woken(content: Path) -> No
     library = open_library(content, load=False)
 
     async with running(library):
-        library.wake()
-        await library.wait_until_ready(20)
+        library.refresher.wake()
+        await library.refresher.wait_until_ready(20)
 
     assert library.is_ready
 
@@ -552,12 +553,12 @@ def test_a_commit_that_is_served_already_is_not_read_again(
     upstream.commit({"a.md": skill_text()})
     source = branch_of(upstream, tmp_path)
     library = open_library(source)
-    before = library.snapshot
+    before = library.view().snapshot
 
     library.sync()
 
-    assert library.snapshot.index is before.index
-    [old], [new] = before.content.parts, library.snapshot.content.parts
+    assert library.view().snapshot.index is before.index
+    [old], [new] = before.content.parts, library.view().snapshot.content.parts
     assert new.checkout.synced_at > old.checkout.synced_at
 
 
@@ -568,14 +569,14 @@ def test_a_commit_whose_files_somebody_has_touched_is_read_again(
     upstream.commit({"a.md": text, "a/note.txt": "A note"})
     source = mounted(branch_of(upstream, tmp_path))
     library = open_library(source)
-    [part] = library.snapshot.content.parts
+    [part] = library.view().snapshot.content.parts
     (part.checkout.directory / "a/note.txt").chmod(0o644)
     with pytest.raises(ChangedFileError, match="refresh_skills"):
-        library.read_asset("a", "note.txt")
+        library.view().read_asset("a", "note.txt")
 
     library.sync()
 
-    assert library.read_asset("a", "note.txt").content.data == b"A note"
+    assert library.view().read_asset("a", "note.txt").content.data == b"A note"
 
 
 def test_the_folder_that_load_skill_names_outlives_the_next_commits(
@@ -585,7 +586,7 @@ def test_the_folder_that_load_skill_names_outlives_the_next_commits(
     upstream.commit({"x/SKILL.md": package})
     source = mounted(branch_of(upstream, tmp_path))
     library = open_library(source, settings={"toolsets": ["core", "packages"]})
-    folder = library.load_skill("x").skill.directory
+    folder = library.view().load_skill("x").skill.directory
     assert folder is not None
 
     for number in range(3):
@@ -631,7 +632,7 @@ def test_no_answer_mixes_two_commits_while_refreshes_run(
 
     def ask() -> None:
         while not stop.is_set():
-            match = library.route("auth")
+            match = library.view().route("auth")
             assert isinstance(match, Match)
             numbers = {line for line in match.content.splitlines() if "number=" in line}
             seen.update(numbers)
@@ -641,7 +642,7 @@ def test_no_answer_mixes_two_commits_while_refreshes_run(
     def read() -> None:
         while not stop.is_set():
             try:
-                library.read_asset("ui/auth", "assets/number.txt")
+                library.view().read_asset("ui/auth", "assets/number.txt")
             except MissingFileError as error:
                 wrong.append(error)
 
@@ -663,7 +664,7 @@ def test_no_answer_mixes_two_commits_while_refreshes_run(
 def test_a_picked_skill_keeps_its_score_however_low(tmp_path: Path) -> None:
     write_skill(tmp_path, "low.md", keywords=["auth", "jwt"], priority=-1000)
 
-    match = open_library(tmp_path).route("auth", "low")
+    match = open_library(tmp_path).view().route("auth", "low")
 
     assert isinstance(match, Match)
     assert match.matched_keywords == ("auth",)
@@ -687,8 +688,8 @@ def test_what_git_leaves_out_is_a_problem_also_for_the_next_process(
     error = library.sync_or_load_stored()
 
     assert error is not None
-    assert [skill.path for skill in library.snapshot.index] == ["good"]
-    assert [(p.file, p.reason) for p in library.snapshot.problems] == [
+    assert [skill.path for skill in library.view().snapshot.index] == ["good"]
+    assert [(p.file, p.reason) for p in library.view().snapshot.problems] == [
         ("aux.md", "has a name that is not safe on every system"),
         ("link.md", "is a link, so it is not served"),
     ]
@@ -703,10 +704,10 @@ def test_a_candidate_that_is_picked_keeps_the_score_that_the_answer_gave_it(
     library = open_library(tmp_path, settings={"matching": {"min_score": 0.01}})
     task = "a signed PDF document with laravel"
 
-    answer = library.route(task)
+    answer = library.view().route(task)
 
     assert isinstance(answer, Ambiguous)
     for candidate in answer.candidates:
-        picked = library.route(task, candidate.skill.path)
+        picked = library.view().route(task, candidate.skill.path)
         assert isinstance(picked, Match)
         assert picked.score == candidate.score

@@ -92,13 +92,13 @@ def write_many(root: Path, number: int) -> Path:
 def test_what_a_query_names_comes_before_what_it_describes(
     library: SkillLibrary, query: str, path: str, reason: str
 ) -> None:
-    found = library.search(query)
+    found = library.view().search(query)
 
     assert (found.hits[0].skill.path, found.hits[0].reason) == (path, reason)
 
 
 def test_hits_are_in_the_order_of_their_scores(library: SkillLibrary) -> None:
-    found = library.search("notes of meetings")
+    found = library.view().search("notes of meetings")
 
     scores = [hit.score for hit in found.hits]
     assert len(scores) > 1
@@ -109,7 +109,7 @@ def test_hits_are_in_the_order_of_their_scores(library: SkillLibrary) -> None:
 def test_ten_skills_are_listed_by_default(tmp_path: Path) -> None:
     library = open_library(write_many(tmp_path, 30))
 
-    found = library.search("ends")
+    found = library.view().search("ends")
 
     assert len(found.hits) == 10
     assert found.total == 30
@@ -119,7 +119,7 @@ def test_the_operator_and_then_the_caller_say_how_many(tmp_path: Path) -> None:
     rules = {"search": {"limit": 3}}
     library = open_library(write_many(tmp_path, 30), settings=rules)
 
-    configured, asked = library.search("ends"), library.search("ends", limit=7)
+    configured, asked = library.view().search("ends"), library.view().search("ends", limit=7)
 
     assert (len(configured.hits), len(asked.hits)) == (3, 7)
 
@@ -130,7 +130,7 @@ def test_four_candidates_are_looked_at_for_each_hit(
 ) -> None:
     library = open_library(write_many(tmp_path, 30))
 
-    found = library.search("ends", limit=limit)
+    found = library.view().search("ends", limit=limit)
 
     assert (len(found.hits), found.total) == (limit, candidates)
 
@@ -141,15 +141,15 @@ def test_of_more_than_five_hits_those_far_below_the_best_are_left_out(
     few = open_library(write_many(tmp_path / "few", 4))
     many = open_library(write_many(tmp_path / "many", 5))
 
-    assert len(few.search("kafka offsets").hits) == 5
-    assert paths(many.search("kafka offsets")) == ["kafka"]
+    assert len(few.view().search("kafka offsets").hits) == 5
+    assert paths(many.view().search("kafka offsets")) == ["kafka"]
 
 
 def test_the_operator_says_how_far_below_the_best(tmp_path: Path) -> None:
     rules = {"search": {"threshold": 0.0}}
     library = open_library(write_many(tmp_path, 5), settings=rules)
 
-    assert len(library.search("kafka offsets").hits) == 6
+    assert len(library.view().search("kafka offsets").hits) == 6
 
 
 def test_a_search_may_be_for_the_skills_of_one_scope_only(tmp_path: Path) -> None:
@@ -164,12 +164,12 @@ def test_a_search_may_be_for_the_skills_of_one_scope_only(tmp_path: Path) -> Non
     )
     library = open_library(mounts)
 
-    repo_only = library.search("notes", scoping=SkillFilter(scope="repo"))
+    repo_only = library.view().search("notes", scoping=SkillFilter(scope="repo"))
     assert paths(repo_only) == ["here/notes"]
-    user_only = library.search("notes", scoping=SkillFilter(scope="user"))
+    user_only = library.view().search("notes", scoping=SkillFilter(scope="user"))
     assert paths(user_only) == ["me/notes"]
     # 002 §5.5: where nothing else decides, the project comes before the user.
-    assert paths(library.search("notes")) == ["all/notes", "here/notes", "me/notes"]
+    assert paths(library.view().search("notes")) == ["all/notes", "here/notes", "me/notes"]
 
 
 @pytest.mark.parametrize("query", ["", "  "])
@@ -177,15 +177,15 @@ def test_an_empty_query_is_a_mistake(content: Path, query: str) -> None:
     library = open_library(content)
 
     with pytest.raises(InvalidArgumentsError, match="query: is empty"):
-        library.search(query)
+        library.view().search(query)
 
 
 @pytest.mark.parametrize("query", ["zebra", "$"])
 def test_a_query_that_finds_nothing_is_counted(content: Path, spool: Spool, query: str) -> None:
     library = open_library(content, settings=COUNTED, spool=spool)
 
-    found = library.search(query)
-    library.search("pdf")
+    found = library.view().search(query)
+    library.view().search("pdf")
 
     assert found == SearchResult((), 0)
     [event] = spooled(spool)
@@ -200,7 +200,7 @@ def test_a_query_that_finds_nothing_is_counted(content: Path, spool: Spool, quer
 
 @pytest.mark.parametrize("name", ["pdf", "$pdf", " pdf ", "PDF"])
 def test_a_skill_is_loaded_by_its_name(library: SkillLibrary, name: str) -> None:
-    loaded = library.load_skill(name)
+    loaded = library.view().load_skill(name)
 
     assert loaded.skill.path == "pdf"
     assert loaded.instructions.endswith("=== PDF (from pdf/SKILL.md) ===\n\nDo it.")
@@ -210,7 +210,7 @@ def test_a_skill_of_the_tree_is_loaded_like_a_package(content: Path) -> None:
     write_skill(content, "ui/forms.md", body="Label every field.")
     library = open_library(content)
 
-    by_name, by_path = library.load_skill("forms"), library.load_skill("ui/forms")
+    by_name, by_path = library.view().load_skill("forms"), library.view().load_skill("ui/forms")
 
     assert by_name == by_path
     assert by_name.instructions.endswith("Label every field.")
@@ -220,22 +220,22 @@ def test_a_name_that_two_skills_have_is_ambiguous_and_their_paths_are_not(
     library: SkillLibrary,
 ) -> None:
     with pytest.raises(AmbiguousNameError, match=r"a/notes \(org\), b/notes \(org\)"):
-        library.load_skill("notes")
+        library.view().load_skill("notes")
 
-    assert library.load_skill("a/notes").skill.path == "a/notes"
-    assert library.load_skill("b/notes").skill.path == "b/notes"
+    assert library.view().load_skill("a/notes").skill.path == "a/notes"
+    assert library.view().load_skill("b/notes").skill.path == "b/notes"
 
 
 def test_a_name_that_nobody_has_leads_to_similar_ones(library: SkillLibrary) -> None:
     with pytest.raises(SkillNotFoundError, match="Did you mean pdf"):
-        library.load_skill("pd")
+        library.view().load_skill("pd")
 
 
 def test_a_load_is_counted_with_whether_the_caller_had_it(content: Path, spool: Spool) -> None:
     library = open_library(content, settings=COUNTED, spool=spool)
 
-    digest = library.load_skill("pdf").digest
-    library.load_skill("pdf", known_digest=digest)
+    digest = library.view().load_skill("pdf").digest
+    library.view().load_skill("pdf", known_digest=digest)
 
     expected = {
         "context": "",
@@ -273,7 +273,7 @@ def test_a_load_is_counted_with_whether_the_caller_had_it(content: Path, spool: 
 def test_files_are_found_by_a_pattern(
     library: SkillLibrary, pattern: str, found: list[str]
 ) -> None:
-    files = library.find_files("pdf", pattern=pattern)
+    files = library.view().find_files("pdf", pattern=pattern)
 
     assert list(files.files) == found
     assert not files.truncated
@@ -291,11 +291,11 @@ def test_files_are_found_by_a_pattern(
 def test_files_are_found_by_their_text_in_any_case(
     library: SkillLibrary, contains: str, found: list[str]
 ) -> None:
-    assert list(library.find_files("pdf", contains=contains).files) == found
+    assert list(library.view().find_files("pdf", contains=contains).files) == found
 
 
 def test_files_have_to_fit_both(library: SkillLibrary) -> None:
-    fitting = library.find_files("pdf", pattern="*.md", contains="o")
+    fitting = library.view().find_files("pdf", pattern="*.md", contains="o")
 
     assert list(fitting.files) == ["SKILL.md", "references/forms.md"]
 
@@ -305,7 +305,7 @@ def test_two_hundred_files_are_found_at_most(tmp_path: Path, total: int) -> None
     others = {f"f/{number:03}.md": "" for number in range(total - 1)}
     write_package(tmp_path, "many", others)
 
-    found = open_library(tmp_path).find_files("many")
+    found = open_library(tmp_path).view().find_files("many")
 
     assert len(found.files) == 200
     assert found.truncated is (total > 200)
@@ -316,9 +316,9 @@ def test_a_file_that_has_changed_is_not_searched(content: Path) -> None:
     write(content / "pdf/scripts/fill.py", "something else entirely")
 
     with pytest.raises(ChangedFileError):
-        library.find_files("pdf", contains="filled")
+        library.view().find_files("pdf", contains="filled")
 
-    assert "scripts/fill.py" in library.find_files("pdf").files
+    assert "scripts/fill.py" in library.view().find_files("pdf").files
 
 
 # Examples
@@ -338,14 +338,14 @@ def with_examples(content: Path) -> Path:
 
 
 def loaded_titles(library: SkillLibrary, query: str, top_k: int = 3) -> list[str]:
-    loaded = library.load_examples("forms", query, top_k).loaded
+    loaded = library.view().load_examples("forms", query, top_k).loaded
     return [each.example.title for each in loaded.examples]
 
 
 def test_examples_are_files_and_tasks_of_the_frontmatter(with_examples: Path) -> None:
     library = open_library(with_examples)
 
-    loaded = library.load_examples("forms", "mail a customs form", 3).loaded
+    loaded = library.view().load_examples("forms", "mail a customs form", 3).loaded
 
     shown = [(each.example.file, each.score) for each in loaded.examples]
     assert shown == [("examples/letter.md", 2), (None, 2), ("examples/tax.md", 1)]
@@ -355,7 +355,7 @@ def test_examples_are_files_and_tasks_of_the_frontmatter(with_examples: Path) ->
 def test_a_skill_of_the_tree_has_its_tasks_as_examples(content: Path) -> None:
     write_skill(content, "ui/login.md", examples=["add a login", "test a logout"])
 
-    loaded = open_library(content).load_examples("login", "logout", 3).loaded
+    loaded = open_library(content).view().load_examples("login", "logout", 3).loaded
 
     assert [each.example.text for each in loaded.examples] == ["test a logout"]
     assert loaded.total == 2
@@ -373,14 +373,14 @@ def test_without_a_fitting_example_the_first_ones_are_loaded(
 def test_one_to_ten_examples_are_loaded(content: Path, top_k: int, count: int) -> None:
     write_package(content, "forms", examples=[f"form {n}" for n in range(12)])
 
-    loaded = open_library(content).load_examples("forms", "form", top_k).loaded
+    loaded = open_library(content).view().load_examples("forms", "form", top_k).loaded
 
     assert len(loaded.examples) == count
     assert loaded.total == 12
 
 
 def test_a_skill_without_examples_has_none(library: SkillLibrary) -> None:
-    loaded = library.load_examples("pdf", "form", 3).loaded
+    loaded = library.view().load_examples("pdf", "form", 3).loaded
 
     assert (loaded.examples, loaded.total, loaded.notes) == ((), 0, ())
 
@@ -391,7 +391,7 @@ def test_the_examples_of_one_answer_are_together_as_long_as_a_file(
     rules = {"files": {"max_bytes": 15}}
     library = open_library(with_examples, settings=rules)
 
-    loaded = library.load_examples("forms", "zebra", 3).loaded
+    loaded = library.view().load_examples("forms", "zebra", 3).loaded
 
     # What of the letter's file fits is the beginning of its frontmatter.
     texts = [each.example.text for each in loaded.examples]
@@ -405,7 +405,7 @@ def test_an_example_that_has_changed_costs_none_of_the_others(
     library = open_library(with_examples)
     write(with_examples / "forms/examples/letter.md", "something else entirely")
 
-    loaded = library.load_examples("forms", "mail a form", 3).loaded
+    loaded = library.view().load_examples("forms", "mail a form", 3).loaded
 
     titles = [each.example.title for each in loaded.examples]
     assert titles == ["A tax form", "fill in a customs form"]
@@ -417,8 +417,8 @@ def test_an_example_that_has_changed_costs_none_of_the_others(
 def test_an_example_that_is_handed_out_is_counted(with_examples: Path, spool: Spool) -> None:
     library = open_library(with_examples, settings=COUNTED, spool=spool)
 
-    library.load_examples("forms", "customs form", 3)
-    library.load_examples("forms", "customs", 3)
+    library.view().load_examples("forms", "customs form", 3)
+    library.view().load_examples("forms", "customs", 3)
 
     assert [event["data"] for event in spooled(spool)] == [
         {
@@ -436,9 +436,9 @@ def test_an_example_that_is_handed_out_is_counted(with_examples: Path, spool: Sp
 
 def read_on(library: SkillLibrary, name: str, file: str, count: int) -> list[ReadFile]:
     """Read a file from its beginning, for as long as there is a next line."""
-    parts = [library.read_file(name, file)]
+    parts = [library.view().read_file(name, file)]
     while start := parts[-1].next_line:
-        parts.append(library.read_file(name, file, LineRange(start, count)))
+        parts.append(library.view().read_file(name, file, LineRange(start, count)))
     return parts
 
 
@@ -482,8 +482,8 @@ def test_sixty_four_kilobytes_are_read_at_once_and_cut_at_a_line(
     library = open_library(tmp_path)
 
     cut, whole = (
-        library.read_file("long", "a.txt"),
-        library.read_file("long", "b.txt"),
+        library.view().read_file("long", "a.txt"),
+        library.view().read_file("long", "b.txt"),
     )
 
     assert cut.part.content.data.decode() == line * 655  # of 65,536 bytes
@@ -497,7 +497,7 @@ def test_a_text_is_never_cut_inside_a_character(tmp_path: Path) -> None:
     rules = {"files": {"max_bytes": 10}}
     library = open_library(tmp_path, settings=rules)
 
-    read = library.read_file("long", "a.txt")
+    read = library.view().read_file("long", "a.txt")
 
     assert read.part.content.data.decode() == "日本日"
     assert not read.part.content.is_binary
@@ -525,8 +525,8 @@ def test_a_file_of_one_line_that_is_too_long_has_no_next_line(tmp_path: Path) ->
     rules = {"files": {"max_bytes": 20}}
     library = open_library(tmp_path, settings=rules)
 
-    beginning = library.read_file("long", "a.json")
-    line = library.read_file("long", "a.json", LineRange(1, 200))
+    beginning = library.view().read_file("long", "a.json")
+    line = library.view().read_file("long", "a.json", LineRange(1, 200))
 
     for read in (beginning, line):
         assert read.part.content.data == b"x" * 20
@@ -539,12 +539,12 @@ def test_a_file_whose_lines_nobody_counts_has_no_next_line(tmp_path: Path) -> No
     rules = {"files": {"max_bytes": 20}, "assets": {"max_size_bytes": 200}}
     library = open_library(tmp_path, settings=rules)
 
-    read = library.read_file("long", "a.txt")
+    read = library.view().read_file("long", "a.txt")
 
     assert read.part.content.data == b"line\n" * 4
     assert (read.part.truncated, read.next_line) == (True, None)
     with pytest.raises(FileTooLargeError, match="Leave start_line and max_lines out"):
-        library.read_file("long", "a.txt", LineRange(5, 200))
+        library.view().read_file("long", "a.txt", LineRange(5, 200))
 
 
 def test_a_binary_file_is_bytes_as_many_as_fit(tmp_path: Path) -> None:
@@ -554,7 +554,7 @@ def test_a_binary_file_is_bytes_as_many_as_fit(tmp_path: Path) -> None:
     cut = open_library(tmp_path, settings=rules)
 
     for library, data in ((whole, PNG), (cut, PNG[:4])):
-        read = library.read_file("logo", "logo.png")
+        read = library.view().read_file("logo", "logo.png")
         assert read.part.content.data == data
         assert read.part.content.is_binary
         assert read.part.truncated is (data != PNG)
@@ -563,7 +563,7 @@ def test_a_binary_file_is_bytes_as_many_as_fit(tmp_path: Path) -> None:
 
 
 def test_some_lines_are_read(library: SkillLibrary) -> None:
-    read = library.read_file("pdf", "references/forms.md", LineRange(2, 1))
+    read = library.view().read_file("pdf", "references/forms.md", LineRange(2, 1))
 
     part = read.part
     assert part.content.data == b"Two\n"
@@ -576,7 +576,7 @@ def test_a_line_beyond_the_end_is_refused_with_the_number_of_lines(
     library: SkillLibrary, start: int
 ) -> None:
     with pytest.raises(InvalidArgumentsError, match=f"has 3 lines .got {start}"):
-        library.read_file("pdf", "references/forms.md", LineRange(start, 1))
+        library.view().read_file("pdf", "references/forms.md", LineRange(start, 1))
 
 
 def test_an_empty_file_has_nothing_to_read(tmp_path: Path) -> None:
@@ -584,7 +584,7 @@ def test_an_empty_file_has_nothing_to_read(tmp_path: Path) -> None:
     library = open_library(tmp_path)
 
     for lines in (None, LineRange(1, 200)):
-        read = library.read_file("empty", "empty.txt", lines)
+        read = library.view().read_file("empty", "empty.txt", lines)
         assert (read.part.content.data, read.part.truncated) == (b"", False)
         assert read.next_line is None
 
@@ -620,7 +620,7 @@ def test_a_path_that_could_lead_elsewhere_is_not_looked_up(
     library: SkillLibrary, content: Path, file: str
 ) -> None:
     with pytest.raises(InvalidPathError) as raised:
-        library.read_file("pdf", file)
+        library.view().read_file("pdf", file)
 
     assert str(content) not in str(raised.value)
 
@@ -638,7 +638,7 @@ def test_what_is_no_file_of_the_skill_is_not_found(
     library = open_library(content)
 
     with pytest.raises(UndeclaredFileError, match="find_skill_files") as raised:
-        library.read_file("pdf", file)
+        library.view().read_file("pdf", file)
 
     assert str(tmp_path) not in str(raised.value)
 
@@ -649,7 +649,7 @@ def test_a_file_that_became_a_link_is_not_followed(content: Path, tmp_path: Path
     (content / "pdf/logo.png").symlink_to(write(tmp_path / "secret", PNG))
 
     with pytest.raises(ChangedFileError) as raised:
-        library.read_file("pdf", "logo.png")
+        library.view().read_file("pdf", "logo.png")
 
     assert str(tmp_path) not in str(raised.value)
 
@@ -658,12 +658,12 @@ def test_a_file_that_is_not_there_leads_to_those_that_are(
     library: SkillLibrary,
 ) -> None:
     with pytest.raises(UndeclaredFileError, match=r"It has: SKILL\.md, logo\.png, ref"):
-        library.read_file("pdf", "forms.md")
+        library.view().read_file("pdf", "forms.md")
 
 
 def test_a_folder_is_answered_with_what_is_in_it(library: SkillLibrary) -> None:
     with pytest.raises(UndeclaredFileError, match=r"That folder has: references/forms\.md\."):
-        library.read_file("pdf", "references")
+        library.view().read_file("pdf", "references")
 
 
 def test_a_file_that_is_edited_is_not_read_until_the_skills_are_read_again(
@@ -673,10 +673,10 @@ def test_a_file_that_is_edited_is_not_read_until_the_skills_are_read_again(
     write(content / "pdf/references/forms.md", "Four\nFive\nSix!\n")
 
     with pytest.raises(ChangedFileError, match="Call refresh_skills"):
-        library.read_file("pdf", "references/forms.md")
-    other = library.read_file("pdf", "scripts/fill.py")
+        library.view().read_file("pdf", "references/forms.md")
+    other = library.view().read_file("pdf", "scripts/fill.py")
     library.sync()
-    read = library.read_file("pdf", "references/forms.md")
+    read = library.view().read_file("pdf", "references/forms.md")
 
     assert other.part.content.data == b"print('filled')\n"
     assert read.part.content.data == b"Four\nFive\nSix!\n"
@@ -685,7 +685,7 @@ def test_a_file_that_is_edited_is_not_read_until_the_skills_are_read_again(
 def test_a_file_that_is_inherited_is_read_with_where_it_comes_from(
     library: SkillLibrary,
 ) -> None:
-    read = library.read_file("pdf", "assets/note.txt")
+    read = library.view().read_file("pdf", "assets/note.txt")
 
     assert read.part.content.data == b"Dear all\n"
     assert (read.skill.path, read.resolved_from) == ("pdf", "_root")
@@ -694,7 +694,7 @@ def test_a_file_that_is_inherited_is_read_with_where_it_comes_from(
 def test_a_file_of_its_own_comes_before_an_inherited_one(content: Path) -> None:
     write(content / "pdf/assets/note.txt", "Dear reader\n")
 
-    read = open_library(content).read_file("pdf", "assets/note.txt")
+    read = open_library(content).view().read_file("pdf", "assets/note.txt")
 
     assert read.part.content.data == b"Dear reader\n"
     assert read.resolved_from is None
@@ -704,16 +704,16 @@ def test_a_skill_that_does_not_inherit_has_no_files_of_others(content: Path) -> 
     write_package(content, "alone", inherit=False)
 
     with pytest.raises(UndeclaredFileError):
-        open_library(content).read_file("alone", "assets/note.txt")
+        open_library(content).view().read_file("alone", "assets/note.txt")
 
 
 def test_a_reading_is_counted(content: Path, spool: Spool) -> None:
     library = open_library(content, settings=COUNTED, spool=spool)
 
-    library.read_file("pdf", "references/forms.md", LineRange(1, 1))
-    library.read_file("pdf", "assets/note.txt")
+    library.view().read_file("pdf", "references/forms.md", LineRange(1, 1))
+    library.view().read_file("pdf", "assets/note.txt")
     with pytest.raises(UndeclaredFileError):
-        library.read_file("pdf", "nothing.txt")
+        library.view().read_file("pdf", "nothing.txt")
 
     events = spooled(spool)
     assert [event["type"] for event in events] == ["asset_served"] * 2
@@ -751,11 +751,11 @@ def test_a_reading_is_counted(content: Path, spool: Spool) -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda library: library.load_skill("pdf"),
-        lambda library: library.find_files("pdf"),
-        lambda library: library.read_file("pdf", "SKILL.md"),
-        lambda library: library.load_examples("pdf", "form", 3),
-        lambda library: anyio.run(library.run_command, a_request("cat")),
+        lambda library: library.view().load_skill("pdf"),
+        lambda library: library.view().find_files("pdf"),
+        lambda library: library.view().read_file("pdf", "SKILL.md"),
+        lambda library: library.view().load_examples("pdf", "form", 3),
+        lambda library: anyio.run(library.view().run_command, a_request("cat")),
     ],
     ids=["load", "find_files", "read_file", "load_examples", "run_command"],
 )
@@ -769,14 +769,14 @@ def test_a_hidden_skill_is_of_no_use(
     with pytest.raises(SkillDisabledError):
         use(library)
 
-    assert library.load_skill("a/notes").skill.category == "writing"
-    assert "pdf" not in paths(library.search("pdf"))
+    assert library.view().load_skill("a/notes").skill.category == "writing"
+    assert "pdf" not in paths(library.view().search("pdf"))
 
 
 def test_a_hidden_skill_makes_no_name_ambiguous(content: Path) -> None:
     rules = {"visibility": {"deny": ["b/*"]}}
 
-    loaded = open_library(content, settings=rules).load_skill("notes")
+    loaded = open_library(content, settings=rules).view().load_skill("notes")
 
     assert loaded.skill.path == "a/notes"
 

@@ -169,7 +169,7 @@ async def test_nothing_is_read_before_the_first_request() -> None:
     library = open_library(source, load=False)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(library.run)
+        tasks.start_soon(library.refresher.run)
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
 

@@ -46,7 +46,7 @@ async def called_by(
 
     server.middleware.insert(0, sign)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(library.run)
+        tasks.start_soon(library.refresher.run)
         async with Client(server, mode=era, **options) as client:
             yield client
         library.close()

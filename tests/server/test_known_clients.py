@@ -89,7 +89,7 @@ async def test_all_of_a_long_chain_reaches_the_model_in_order(
     library: SkillLibrary, tmp_path: Path, name: str, path: str, form: str
 ) -> None:
     library = open_library(tmp_path, settings={"responses": {"format": form}})
-    whole = library.route("", path).content  # type: ignore[union-attr]
+    whole = library.view().route("", path).content  # type: ignore[union-attr]
 
     async with connected(library, "auto", name=name) as client:
         shown = await _read_all(client, SHOWN[name], path)

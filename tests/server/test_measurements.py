@@ -136,9 +136,9 @@ async def test_each_answer_to_a_task_is_counted(library: SkillLibrary, recorded:
 
 def test_events_are_counted_while_none_is_written(library: SkillLibrary) -> None:
     kinds = []
-    library.observe(lambda kind, _: kinds.append(kind))
+    library.tracker.observe(lambda kind, _: kinds.append(kind))
 
-    library.route(LOGIN)
+    library.view().route(LOGIN)
 
     assert not library.config.analytics.enabled
     assert kinds == ["skill_served"]
@@ -156,13 +156,13 @@ def test_the_condition_counts_skills_problems_and_events(tmp_path: Path) -> None
 
     condition = read_gauges(library, publisher)
 
-    levels = Counter(each.level for each in library.snapshot.problems)
+    levels = Counter(each.level for each in library.view().snapshot.problems)
     assert condition.problems == {
         "error": levels["error"],
         "warning": levels["warning"],
     }
     assert levels["error"] > 0
-    assert condition.skills == len(library.snapshot.index)
+    assert condition.skills == len(library.view().snapshot.index)
     assert condition.events_waiting == 3
 
 

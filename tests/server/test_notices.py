@@ -42,7 +42,7 @@ async def listening(library: SkillLibrary, era: str) -> AsyncIterator[tuple[Clie
             heard.append(message.method)
 
     async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
-        tasks.start_soon(library.run)
+        tasks.start_soon(library.refresher.run)
         stack.callback(tasks.cancel_scope.cancel)
         stack.callback(library.close)
         client = await stack.enter_async_context(
@@ -126,7 +126,7 @@ async def test_a_client_that_did_not_ask_is_told_nothing_in_2026(content: Path) 
 
     library = open_library(content)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(library.run)
+        tasks.start_soon(library.refresher.run)
         async with Client(create_server(library), message_handler=hear) as client:
             write_skill(content, "two.md")
             await ask(client, "refresh_skills")
@@ -142,7 +142,7 @@ async def test_a_client_that_has_gone_stops_no_refresh_and_no_other_client(
     library = open_library(content)
     server = create_server(library)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(library.run)
+        tasks.start_soon(library.refresher.run)
         async with Client(server, mode=era):
             pass
         write_skill(content, "two.md")

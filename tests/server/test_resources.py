@@ -93,7 +93,7 @@ async def test_every_skill_is_listed_by_its_name_but_no_rules_of_a_folder(
         [page] = await list_all(client)
         read = await read_text(client, AUTH)
 
-    paths = [row.path for row in library.snapshot.index]
+    paths = [row.path for row in library.view().snapshot.index]
     assert [each.title for each in page] == [
         path for path in paths if not path.endswith(("_root", "_index"))
     ]

@@ -56,7 +56,7 @@ async def test_a_task_becomes_the_task_and_the_rules_for_it(
 
     assert said.startswith("add login to the React app")
     assert '"skill_path":"ui/react/auth"' in facts
-    assert rules == library.load_skill("ui/react/auth").instructions
+    assert rules == library.view().load_skill("ui/react/auth").instructions
 
 
 async def test_a_path_becomes_the_rules_of_that_skill(library: SkillLibrary, era: str) -> None:
@@ -64,7 +64,7 @@ async def test_a_path_becomes_the_rules_of_that_skill(library: SkillLibrary, era
         said, _, rules = await fill(client, "ui/react/auth")
 
     assert said.endswith(": ui/react/auth")
-    assert rules == library.load_skill("ui/react/auth").instructions
+    assert rules == library.view().load_skill("ui/react/auth").instructions
 
 
 async def test_a_task_without_a_skill_says_so(library: SkillLibrary) -> None:
@@ -102,7 +102,7 @@ async def test_paths_are_completed_for_the_prompt_and_for_resources(
         files = await complete(client, template, skill_path="ui/react/auth", file="assets/")
         other = await complete(client, PromptReference(name="x"), task="ui")
 
-    paths = [row.path for row in library.snapshot.index.listed]
+    paths = [row.path for row in library.view().snapshot.index.listed]
     assert typed.completion.values == [p for p in paths if p.startswith("ui/rea")]
     assert "ui/react/auth" in inside.completion.values
     assert "assets/auth-flow.svg" in files.completion.values

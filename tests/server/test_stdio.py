@@ -24,6 +24,10 @@ def say(what):
     print(what, file=sys.stderr, flush=True)
 
 class Library:
+    @property
+    def refresher(self):
+        return self
+
     async def run(self):
         {run}
 

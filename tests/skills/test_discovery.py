@@ -614,8 +614,8 @@ def test_a_file_is_found_in_every_encoding_of_its_name(
     write_rules(tmp_path / "content", declared, on_disk)
     library = open_library(tmp_path / "content")
 
-    served = library.read_asset("cv", asked)
-    read = library.read_file("cv", asked)
+    served = library.view().read_asset("cv", asked)
+    read = library.view().read_file("cv", asked)
 
     assert served.content.data == read.part.content.data == b"the file"
     assert served.file == read.file
@@ -632,7 +632,7 @@ def test_a_file_of_a_package_is_found_in_every_encoding(
     write(tmp_path / "content/cv" / on_disk, "the file")
     library = open_library(tmp_path / "content")
 
-    read = library.read_file("cv", asked)
+    read = library.view().read_file("cv", asked)
 
     assert read.part.content.data == b"the file"
     assert normalize("NFC", read.file) == COMPOSED
@@ -656,4 +656,4 @@ def test_two_files_of_a_package_that_look_the_same_are_both_left_out(
     assert list(skill.files) == ["SKILL.md", "x.md"]
     assert [(p.rule, p.level) for p in loaded.problems] == [("name-collision", "warning")] * 2
     with pytest.raises(UndeclaredFileError):
-        open_library(root).read_file("cv", "é.md")
+        open_library(root).view().read_file("cv", "é.md")

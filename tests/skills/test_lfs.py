@@ -41,18 +41,18 @@ def library(tmp_path: Path) -> SkillLibrary:
 
 def run_script(library: SkillLibrary) -> object:
     request = ScriptRequest(skill_path="ui/auth", file="scripts/check.sh", args={})
-    return anyio.run(library.run_script, request)
+    return anyio.run(library.view().run_script, request)
 
 
 def ask_lines(library: SkillLibrary) -> object:
-    return library.read_file("pdf", "model.bin", LineRange(1, 1))
+    return library.view().read_file("pdf", "model.bin", LineRange(1, 1))
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda library: library.read_asset("ui/auth", "assets/logo.png"),
-        lambda library: library.read_file("pdf", "model.bin"),
+        lambda library: library.view().read_asset("ui/auth", "assets/logo.png"),
+        lambda library: library.view().read_file("pdf", "model.bin"),
         ask_lines,
         run_script,
     ],
@@ -68,7 +68,7 @@ def test_a_pointer_is_refused_with_what_its_author_can_do(
 
 
 def test_files_beside_a_pointer_are_read(library: SkillLibrary) -> None:
-    read = library.read_file("pdf", "notes.md")
+    read = library.view().read_file("pdf", "notes.md")
 
     assert read.part.content.data == b"Notes\n"
 
@@ -76,7 +76,7 @@ def test_files_beside_a_pointer_are_read(library: SkillLibrary) -> None:
 def test_an_example_that_is_a_pointer_is_left_out_and_said(
     library: SkillLibrary,
 ) -> None:
-    loaded = library.load_examples("pdf", "anything", 3).loaded
+    loaded = library.view().load_examples("pdf", "anything", 3).loaded
 
     assert loaded.examples == ()
     assert "Git LFS" in loaded.notes[0]
@@ -87,7 +87,7 @@ async def test_a_command_gets_its_folder_whole_with_the_pointer_as_it_is(
 ) -> None:
     request = CommandRequest(skill_name="pdf", command="cat", args=("model.bin",))
 
-    ran = await library.run_command(request)
+    ran = await library.view().run_command(request)
 
     assert ran.result.stdout == POINTER
 
@@ -97,7 +97,7 @@ def test_a_skill_whose_own_file_is_a_pointer_is_a_problem(tmp_path: Path, file: 
     write_skill(tmp_path, "other.md")
     write(tmp_path / file, POINTER)
 
-    snapshot = open_library(tmp_path).snapshot
+    snapshot = open_library(tmp_path).view().snapshot
 
     [problem] = snapshot.problems
     assert (problem.file, problem.level) == (file, "error")

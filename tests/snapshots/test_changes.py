@@ -48,7 +48,7 @@ class Commit(FakeSource):
 
 def offered_by(folder: Path, settings: Mapping[str, Any] | None = None) -> OfferedSkills:
     """Return the skills of a folder."""
-    return open_library(folder, settings=settings).snapshot.offered
+    return open_library(folder, settings=settings).view().snapshot.offered
 
 
 def committed(folder: Path) -> OfferedSkills:

@@ -98,13 +98,10 @@ def test_a_repository_is_synced_by_a_timer_and_a_folder_is_not(
 ) -> None:
     folders = tuple(Mount(source=LocalFolder(tmp_path), at=name) for name in "ab")
     branch = RemoteBranch(Remote.parse("/c", "main"), tmp_path / "cache")
-    operators = Settings((Layer("test", settings),))
+    rules = Settings((Layer("test", settings),)).resolve().refresh
 
-    local = CurrentSnapshot(Mounts(folders), operators)
-    mixed = CurrentSnapshot(Mounts((*folders, Mount(source=branch))), operators)
-
-    assert local._interval_minutes() is None
-    assert mixed._interval_minutes() == minutes
+    assert Mounts(folders).interval_minutes(rules) is None
+    assert Mounts((*folders, Mount(source=branch))).interval_minutes(rules) == minutes
 
 
 def test_the_files_of_a_new_commit_are_walked_once(
@@ -126,7 +123,7 @@ def test_the_files_of_a_new_commit_are_walked_once(
     library.sync()
 
     assert listed.count("pdf") == 1
-    assert library.snapshot.index.require("pdf").body.strip() == "Two."
+    assert library.view().snapshot.index.require("pdf").body.strip() == "Two."
 
 
 def test_a_served_file_that_was_edited_in_place_is_served_as_it_is_until_mended(

@@ -67,7 +67,7 @@ def test_what_was_served_stays_when_a_limit_is_exceeded(
     with pytest.raises(LimitExceededError, match=said):
         library.sync()
 
-    assert [skill.path for skill in library.snapshot.index] == ["a"]
+    assert [skill.path for skill in library.view().snapshot.index] == ["a"]
 
 
 def test_files_that_cannot_be_served_do_not_count(open_limited: Opener, upstream: Upstream) -> None:
@@ -76,4 +76,4 @@ def test_files_that_cannot_be_served_do_not_count(open_limited: Opener, upstream
 
     library.sync()
 
-    assert len(library.snapshot.index) == 4
+    assert len(library.view().snapshot.index) == 4

@@ -19,7 +19,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.errors import ContentUnavailableError, SkillsError
-from skills_mcp.library import SkillChanges, SkillLibrary
+from skills_mcp.library import SkillChanges
+from skills_mcp.skills.access import Access
 
 logger = logging.getLogger(__name__)
 
@@ -133,26 +134,26 @@ class BackgroundLoop:
             self._process = os.getpid()
             self._state = "open"
         atexit.register(self.close)
-        for work in (self.library.run, self._publisher.run):
+        for work in (self.library.refresher.run, self._publisher.run):
             portal.start_task_soon(_run_logged, work)
         return portal
 
     async def _load(self) -> None:
-        self.library.wake()
+        self.library.refresher.wake()
         try:
-            await self.library.wait_until_ready(self._wait_seconds)
+            await self.library.refresher.wait_until_ready(self._wait_seconds)
         except ContentUnavailableError:
             raise await anyio.to_thread.run_sync(self._explain_missing_content) from None
 
     def _explain_missing_content(self) -> SkillsError:
         if self._state == "closed":
             return _not_open_error("were closed", _OPEN_NEW)
-        for state in self.library.states():
+        for state in self.library.view().states():
             if state.error:
                 return state.error
-        step = self.library.sync_step
+        step = self.library.mounts.doing
         return ContentUnavailableError(
-            f"{self.library.source_name}: the first content has not come in "
+            f"{self.library.mounts.name}: the first content has not come in "
             f"{self._wait_seconds:g} s{f' ({step})' if step else ''}. Call "
             "skills_mcp.open or open_sync again with a larger wait_seconds: what has "
             "been fetched is kept"
@@ -174,7 +175,7 @@ class BackgroundLoop:
 
     def watch(
         self,
-        library: SkillLibrary,
+        access: Access,
         callback: Callable[[SkillChanges], None],
         on_end: Callable[[], None],
     ) -> Callable[[], None]:
@@ -185,7 +186,7 @@ class BackgroundLoop:
         """
         self.require_open()
         subscription = Subscription(callback, on_end)
-        unsubscribe = library.watch_changes(subscription.deliver)
+        unsubscribe = self.library.watch_changes(subscription.deliver, access)
         with self._lock:
             self._subscriptions.add(subscription)
             is_closed = self._state == "closed"

@@ -28,6 +28,7 @@ from skills_mcp.bootstrap import Options, build
 from skills_mcp.errors import ConfigError, InvalidArgumentsError
 from skills_mcp.library import (
     FoundFiles,
+    LibraryView,
     LoadedSkill,
     Match,
     RanScript,
@@ -35,11 +36,11 @@ from skills_mcp.library import (
     Refreshed,
     ServedExamples,
     SkillChanges,
-    SkillLibrary,
     SourceState,
 )
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.search import SearchResult
+from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.model import Problem, Scope, Skill
 from skills_mcp.skills.skill_files import LineRange
 from skills_mcp.skills.skill_index import SkillFilter
@@ -111,13 +112,13 @@ class SyncSkills:
     Made by `open_sync`. Thread-safe; a context manager.
     """
 
-    def __init__(self, session: Session, library: SkillLibrary | None = None) -> None:
+    def __init__(self, session: Session, access: Access | None = None) -> None:
         self._session = session
-        self._view = library or session.background.library
-        self._is_narrowed = library is not None
+        self._access = access or EVERYTHING
+        self._is_narrowed = access is not None
 
     def __repr__(self) -> str:
-        return f"<SyncSkills of {self._view.source_name}>"
+        return f"<SyncSkills of {self._session.background.library.mounts.name}>"
 
     def __enter__(self) -> Self:
         return self.open()
@@ -151,7 +152,7 @@ class SyncSkills:
         require_texts(**{f"pattern {p!r}": p for p in (*allow, *hidden)})
         if not all((*allow, *hidden)):
             raise InvalidArgumentsError("narrow: a pattern is empty. Write `**` for all skills.")
-        return SyncSkills(self._session, self._view.narrow(allow, hidden))
+        return SyncSkills(self._session, self._access.narrow(tuple(allow), hidden))
 
     @property
     def revision(self) -> str:
@@ -225,7 +226,7 @@ class SyncSkills:
         return self._library.load_examples(name, query, top_k)
 
     def list(self) -> tuple[Skill, ...]:
-        return tuple(self._library.skills)
+        return tuple(self._library.snapshot.index.offered)
 
     def tree(self, path: str | None = None) -> TreeNode:
         require_texts(path=path or "")
@@ -278,12 +279,12 @@ class SyncSkills:
         callback: Callable[[SkillChanges], None],
         on_end: Callable[[], None] = lambda: None,
     ) -> Callable[[], None]:
-        return self._session.background.watch(self._view, callback, on_end)
+        return self._session.background.watch(self._access, callback, on_end)
 
     @property
-    def _library(self) -> SkillLibrary:
+    def _library(self) -> LibraryView:
         self._session.background.require_open()
-        return self._view
+        return self._session.background.library.view(self._access)
 
     def _start_script(
         self,
@@ -317,7 +318,9 @@ class SyncSkills:
         return self._session.background.start(self._library.run_command, request)
 
     def _start_refresh(self) -> Future[Refreshed]:
-        return self._session.background.start(self._library.refresh)
+        return self._session.background.start(
+            self._session.background.library.refresh, self._access
+        )
 
 
 def _derive_scoping(within: str, category: str, scope: Scope | None) -> SkillFilter:

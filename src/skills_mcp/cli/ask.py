@@ -64,7 +64,7 @@ def print_answer(application: Application, request: AskOptions) -> None:
         "category": request.category,
     }
     reply = _call(application, "get_skill", arguments)
-    library = application.library
+    library = application.library.view()
     data = with_core_skills(reply, library.core_skills()).data
     if request.as_json:
         print_json(data)
@@ -115,7 +115,7 @@ def _call(application: Application, tool: str, arguments: Mapping[str, Any]) -> 
     from skills_mcp.server.tools import CORE_TOOLS, parse_arguments
 
     sync_and_load(application)
-    application.library.wait_for_vectors()
+    application.library.current.wait_for_vectors()
     spec = next(
         spec_candidate
         for spec_candidate in (*CORE_TOOLS, *PACKAGE_TOOLS)
@@ -123,7 +123,7 @@ def _call(application: Application, tool: str, arguments: Mapping[str, Any]) -> 
     )
     values = {key: value for key, value in arguments.items() if value}
     parsed = parse_arguments(spec.arguments, tool, values)
-    return anyio.run(partial(spec.handler, application.library, parsed))
+    return anyio.run(partial(spec.handler, application.library.view(), parsed))
 
 
 def _name_match(data: Mapping[str, Any]) -> str:

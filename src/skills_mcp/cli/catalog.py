@@ -33,7 +33,7 @@ def print_catalog(application: Application, request: CatalogOptions) -> None:
         ConfigError: The limit is too low even for an empty list.
     """
     sync_and_load(application)
-    library = application.library
+    library = application.library.view()
     catalog = library.compose_catalog(
         request.style,
         scope=request.scope,

@@ -48,8 +48,8 @@ def print_explanation(application: Application, request: ExplainOptions, *, as_j
     """
     sync_and_load(application)
     library = application.library
-    library.wait_for_vectors()
-    explanation = library.explain(request.task, request.skill_path, scoping=request.scoping)
+    library.current.wait_for_vectors()
+    explanation = library.view().explain(request.task, request.skill_path, scoping=request.scoping)
     if as_json:
         answers = [candidate.skill.path for candidate in answered_candidates(explanation.decision)]
         head = {"decision": decision_kind(explanation.decision), "answers": answers}

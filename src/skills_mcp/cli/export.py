@@ -24,7 +24,7 @@ from skills_mcp.features.export import (
     plan_export,
     read_lock,
 )
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import LibraryView
 from skills_mcp.skills.model import escape_unprintable
 
 _BEHIND = 1
@@ -57,7 +57,7 @@ def run_export(options: Options, environment: Mapping[str, str], request: Export
         options, request = _freeze(options, request)
     application = build(replace(options, settings={"analytics": {"enabled": False}}), environment)
     sync_and_load(application)
-    library, settings = application.library, _settle(request)
+    library, settings = application.library.view(), _settle(request)
     if request.is_frozen:
         _require_commits(library, request.target)
     if request.is_check:
@@ -95,7 +95,7 @@ def _freeze(options: Options, request: ExportOptions) -> tuple[Options, ExportOp
     )
 
 
-def _require_commits(library: SkillLibrary, target: Path) -> None:
+def _require_commits(library: LibraryView, target: Path) -> None:
     lock = read_lock(target)
     found = {state.mount: state.commit for state in library.states()}
     for source in lock.sources if lock else ():
@@ -107,11 +107,11 @@ def _require_commits(library: SkillLibrary, target: Path) -> None:
             )
 
 
-def _narrow(library: SkillLibrary, settings: LockedSettings) -> SkillLibrary:
+def _narrow(library: LibraryView, settings: LockedSettings) -> LibraryView:
     return library.narrow(settings.select, ()) if settings.select else library
 
 
-def _write(library: SkillLibrary, request: ExportOptions, settings: LockedSettings) -> ExportReport:
+def _write(library: LibraryView, request: ExportOptions, settings: LockedSettings) -> ExportReport:
     narrowed = _narrow(library, settings)
     with progress_bar("Exporting") as on_progress:
         return export_skills(narrowed, request.target, settings, on_progress=on_progress)
@@ -128,16 +128,19 @@ async def _follow(
 
     library = application.library
     # Each change is told on the thread that has read it.
-    _narrow(library, settings).watch_changes(lambda _: anyio.from_thread.run_sync(tell))
+    access = _narrow(library.view(), settings).access
+    library.watch_changes(lambda _: anyio.from_thread.run_sync(tell), access)
     click.echo("Following the skills; Ctrl-C ends it.", err=True)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(library.run)
-        library.wake()
+        tasks.start_soon(library.refresher.run)
+        library.refresher.wake()
         while True:
             await changed.wait()
             changed = anyio.Event()
             try:
-                report = await anyio.to_thread.run_sync(partial(_write, library, request, settings))
+                report = await anyio.to_thread.run_sync(
+                    partial(_write, library.view(), request, settings)
+                )
             except ExportError as error:  # the next change may find more room
                 click.echo(f"skills-mcp: {error}", err=True)
                 continue

@@ -17,7 +17,7 @@ from skills_mcp.skills.inheritance import section_title
 from skills_mcp.skills.model import escape_unprintable
 
 if TYPE_CHECKING:
-    from skills_mcp.library.browsing import SkillPreview, TextSection
+    from skills_mcp.library.skill_preview import SkillPreview, TextSection
 
 _SHORT_COMMIT = 7
 
@@ -39,7 +39,7 @@ def print_skill(application: Application, request: ShowOptions) -> None:
         SkillsError: No skill, several, or a hidden one; the subclass says which.
     """
     sync_and_load(application)
-    library = application.library
+    library = application.library.view()
     preview = library.preview(request.name)
     raw = library.read_raw(request.name) if request.is_raw else None
     if request.as_json:

@@ -81,7 +81,7 @@ def print_suggestions(
     span = parse_span(request)
     application = build(options, environment)
     answer = derive_current_skills(sync_and_load(application)).answer
-    application.library.wait_for_vectors()
+    application.library.current.wait_for_vectors()
     record = _load_picks(environment, request, span).derive(answer)
     with progress_bar("Trying suggestions") as on_progress:
         review = suggest(application.library, record, on_progress)

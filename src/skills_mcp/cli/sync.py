@@ -28,8 +28,8 @@ def print_sync(application: Application, *, as_json: bool) -> int:
     """
     with sync_progress(application):
         error = application.library.sync_or_load_stored()
-    library = application.library
-    count = len(library.snapshot.index) if library.is_ready else 0
+    library = application.library.view()
+    count = len(library.snapshot.index) if library.served else 0
     states = library.states()
     if as_json:
         if error and not any(state.error for state in states):
@@ -61,7 +61,7 @@ def sync_and_load(application: Application) -> Snapshot:
         notices = Console(stderr=True, highlight=False)
         message = f"Sync failed; showing the previous content: {escape(str(error))}"
         notices.print(message, soft_wrap=True)
-    return library.snapshot
+    return library.view().snapshot
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def sync_progress(application: Application) -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    message = f"Reading {library.source_name} …"
+    message = f"Reading {library.mounts.name} …"
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
     with Bar(*columns, BarColumn(), console=console, transient=True) as bar:
         task = bar.add_task(message, total=None)
@@ -79,10 +79,10 @@ def sync_progress(application: Application) -> Iterator[None]:
 
         def follow() -> None:
             while not ending.wait(_GLANCE_SECONDS):
-                progress = library.progress
+                progress = library.mounts.progress
                 bar.update(
                     task,
-                    description=f"{message} {library.sync_step}",
+                    description=f"{message} {library.mounts.doing}",
                     completed=progress.done,
                     total=progress.total or None,
                 )

@@ -93,7 +93,7 @@ def print_test(options: Options, environment: Mapping[str, str], request: Prompt
         named = load_tasks(request.file) if request.file else ()
         application = build(options, environment)
         snapshot = sync_and_load(application)
-        application.library.wait_for_vectors()
+        application.library.current.wait_for_vectors()
         prompts = _collect(named, snapshot, request)
         check_prompts(prompts, snapshot.index)
     except PromptsError as error:
@@ -173,7 +173,7 @@ def _compare(
         raise click.UsageError("--baseline needs --skills-dir or --repo.")
     prompts = [outcome.prompt for outcome in outcomes]
     with opened_baseline(options, environment, ref) as library:
-        return tuple(diff_outcomes(_measure(prompts, library.snapshot), outcomes))
+        return tuple(diff_outcomes(_measure(prompts, library.view().snapshot), outcomes))
 
 
 def _decide_exit(tested: _Tested, min_accuracy: float | None) -> int:

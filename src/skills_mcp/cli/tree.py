@@ -47,7 +47,7 @@ def print_tree(application: Application, request: TreeOptions) -> None:
         SyncError: There is no content, old or new.
     """
     snapshot = sync_and_load(application)
-    tree = application.library.tree()
+    tree = application.library.view().tree()
     words = tuple(request.search.lower().split())
     if words:
         tree = filter_tree(tree, partial(_has_words, words=words))
@@ -56,7 +56,7 @@ def print_tree(application: Application, request: TreeOptions) -> None:
     if request.as_json:
         print_json(_render(visible, problems))
         return
-    states = application.library.states()
+    states = application.library.view().states()
     summary = _summary(snapshot, states, hint=problems is None)
     parts: list[RenderableType] = [_branch(visible), *_count(tree, request.search)]
     parts.append(summary)

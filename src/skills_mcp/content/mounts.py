@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from math import inf, nextafter
 from pathlib import Path
 
+from skills_mcp.config import Refresh
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Push
 from skills_mcp.content.local import LocalFolder
@@ -81,6 +82,13 @@ class Mounts:
     def name(self) -> str:
         first, *others = [source.name for source in self._sources]
         return f"{first} and {len(others)} more" if others else first
+
+    def interval_minutes(self, rules: Refresh) -> float | None:
+        """Pause between syncs; None for folders alone, read on request."""
+        return rules.interval_minutes if rules.enabled and self._repositories else None
+
+    def find(self, at: str) -> Mount | None:
+        return next((mount for mount in self.mounts if mount.at == at), None)
 
     def find_folders(self) -> tuple[Path, ...]:
         return tuple(

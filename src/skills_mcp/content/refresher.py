@@ -79,6 +79,7 @@ class Refresher:
         accept: CommitCheck,
         interval_minutes: Callable[[], float | None],
         *,
+        is_loaded: Callable[[], bool],
         is_watching: bool = False,
         poll_seconds: float = _POLL_SECONDS,
         clock: Callable[[], float] = time.time,
@@ -87,6 +88,7 @@ class Refresher:
         self._load = load
         self._accept = accept
         self._interval_minutes = interval_minutes
+        self._is_loaded = is_loaded
         self._is_watching = is_watching
         self._poll_seconds = poll_seconds
         self._clock = clock
@@ -95,7 +97,6 @@ class Refresher:
         self._started = anyio.Event()
         self._settled = anyio.Event()
         self._opened = anyio.Event()
-        self._has_content = False
         self._attempt = SyncAttempt()
         self._last_logged = ""
         self._running: _SharedSync | None = None
@@ -124,17 +125,17 @@ class Refresher:
         Raises:
             ContentUnavailableError: The first sync has failed, or takes too long.
         """
-        if self._has_content:
+        if self._is_loaded():
             return
         self.wake()
         with anyio.move_on_after(timeout_seconds):
             await self._settled.wait()
-        if not self._has_content:
+        if not self._is_loaded():
             raise ContentUnavailableError(self._explain_absence())
 
     async def wait_for_stored(self, timeout_seconds: float) -> None:
         """Wait for the content of this machine, up to a timeout, without network."""
-        if self._has_content:
+        if self._is_loaded():
             return
         self.wake()
         with anyio.move_on_after(timeout_seconds):
@@ -199,7 +200,7 @@ class Refresher:
         except Exception:
             logger.exception("Cannot serve the cache; the first sync may repair it")
         else:
-            self._mark_loaded()
+            self._settled.set()
 
     async def _sync_for_ever(self) -> None:
         newest = Freshness(
@@ -258,7 +259,6 @@ class Refresher:
                 if content is None:
                     return
                 await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
-            self._mark_loaded()
             sync.error = content.error
         except SkillsError as error:
             sync.error = error
@@ -292,10 +292,6 @@ class Refresher:
             longest_seconds=_LONGEST_PAUSE_SECONDS,
             randomness=_RANDOMNESS,
         )
-
-    def _mark_loaded(self) -> None:
-        self._has_content = True
-        self._settled.set()
 
 
 # An editor writes a file in several steps; a checkout writes thousands of files.

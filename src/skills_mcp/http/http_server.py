@@ -201,7 +201,7 @@ async def serve_http(
         serving.server.end_streams()
         port.should_exit = True
 
-    library.wake()
+    library.refresher.wake()
     async with anyio.create_task_group() as tasks:
         await tasks.start(watch_signals, shutdown)
         operate = partial(_UvicornServer(answers).serve, [operating])
@@ -228,7 +228,7 @@ async def _call_on_open(
     """Call `on_open` with the URL after the first content, or the timeout."""
     if on_open:
         with suppress(SkillsError):
-            await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
+            await library.refresher.wait_until_ready(_FIRST_CONTENT_SECONDS)
         on_open(url)
 
 
@@ -239,7 +239,7 @@ def _background_tasks(
     serve_operations: _Work,
 ) -> Iterator[_Work]:
     library, store = serving.library, serving.store
-    yield from (library.run, serving.publisher.run, serve_operations)
+    yield from (library.refresher.run, serving.publisher.run, serve_operations)
     yield from (part.run for part in parts)
     if webhook:
         yield webhook.run

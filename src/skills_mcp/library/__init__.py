@@ -6,7 +6,8 @@ Rule: higher layers import from here, not from `content`, `snapshots` or `script
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from skills_mcp.content.git.remote import Push
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Push, derive_commit_url
 from skills_mcp.content.source import Hold, Mode, SourceState
 from skills_mcp.library.answers import (
     FoundFiles,
@@ -17,7 +18,9 @@ from skills_mcp.library.answers import (
     ReadFile,
     ServedExamples,
     ServedFile,
+    derive_file_provenance,
     derive_provenance,
+    find_repository,
     render_error,
     render_state,
     sha256_of,
@@ -26,17 +29,14 @@ from skills_mcp.library.listing import MAX_DEPTH, Listing
 from skills_mcp.library.skill_library import (
     MAX_EXAMPLES,
     MAX_LISTED_FILES,
+    LibraryView,
     SkillLibrary,
 )
+from skills_mcp.library.source_edits import EditableText, SkillSource, UneditableError, WorkingCopy
 from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapshot
 
 if TYPE_CHECKING:
-    from skills_mcp.library.source_edits import (
-        EditableText,
-        SkillSource,
-        UneditableError,
-        WorkingCopy,
-    )
+    from skills_mcp.content.git.repository import PastCommit
     from skills_mcp.scripts.execution import SandboxName, ScriptResult
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
@@ -44,14 +44,11 @@ if TYPE_CHECKING:
 _LATE = {
     "Choice": "scripts.sandbox",
     "CommandRequest": "scripts.policy",
-    "EditableText": "library.source_edits",
-    "WorkingCopy": "library.source_edits",
     "EntryRequest": "scripts.policy",
+    "PastCommit": "content.git.repository",
     "SandboxName": "scripts.execution",
     "ScriptRequest": "scripts.policy",
     "ScriptResult": "scripts.execution",
-    "SkillSource": "library.source_edits",
-    "UneditableError": "library.source_edits",
 }
 """Names imported on first use, by module: the first answer needs none."""
 
@@ -65,15 +62,18 @@ __all__ = [
     "EntryRequest",
     "FoundFiles",
     "Hold",
+    "LibraryView",
     "Listing",
     "LoadedSkill",
     "Match",
     "Mode",
+    "PastCommit",
     "Provenance",
     "Push",
     "RanScript",
     "ReadFile",
     "Refreshed",
+    "RemoteBranch",
     "SandboxName",
     "ScriptRequest",
     "ScriptResult",
@@ -86,7 +86,10 @@ __all__ = [
     "SourceState",
     "UneditableError",
     "WorkingCopy",
+    "derive_commit_url",
+    "derive_file_provenance",
     "derive_provenance",
+    "find_repository",
     "render_error",
     "render_state",
     "sha256_of",

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from skills_mcp.errors import FileError, UndeclaredFileError
 from skills_mcp.library.answers import compose_instructions, sha256_of
@@ -304,6 +305,17 @@ class PublishedSkills:
             kind = derive_mime_type(file, content)
             size, digest = len(content.data), sha256_of(content.data)
             yield PublishedFile(file, kind, size, digest)
+
+
+_NAMES: WeakKeyDictionary[SkillIndex, PublishedNames] = WeakKeyDictionary()
+"""Names of each set of skills in use, as building them takes time."""
+
+
+def publish_skills(snapshot: Snapshot) -> PublishedSkills:
+    names = _NAMES.get(snapshot.index)
+    if names is None:
+        names = _NAMES[snapshot.index] = PublishedNames(snapshot.index)
+    return PublishedSkills(snapshot, names)
 
 
 def derive_mime_type(file: str, content: FileContent) -> str:

@@ -1,35 +1,36 @@
-"""Facade of every use case, independent of any protocol.
+"""The skills of all sources: views for reading, and operations on the sources.
 
-Rule: tools, commands and programs use this class only. An operation takes the current
-snapshot once, and a refresh replaces it in one assignment, so no answer mixes two
-commits.
+Rule: tools, commands and programs use these two classes only. A view has one snapshot,
+so no answer mixes two commits; a refresh replaces the snapshot in one assignment.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+
+import anyio.to_thread
 
 from skills_mcp.config import Config
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.git.remote import Push
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import ContentSource, Mount, Progress, SourceState
+from skills_mcp.content.refresher import Refresher
+from skills_mcp.content.source import Content, ContentSource, SourceState
 from skills_mcp.errors import (
-    ConfigError,
+    ContentUnavailableError,
     InvalidArgumentsError,
     SkillDisabledError,
+    SkillsError,
     SyncError,
     UndeclaredFileError,
 )
 from skills_mcp.events.privacy import UserText
-from skills_mcp.events.tracker import EventObserver, Tracker
+from skills_mcp.events.tracker import Tracker
 from skills_mcp.files.paths import find_composed_name, parse_relative
 from skills_mcp.library.answers import (
     FoundFiles,
@@ -44,7 +45,25 @@ from skills_mcp.library.answers import (
     derive_digest,
     derive_file_provenance,
 )
+from skills_mcp.library.catalog import RENDERERS, CatalogStyle, SkillCatalog, select_for_prompt
 from skills_mcp.library.listing import Listing, compose_listing
+from skills_mcp.library.skill_folder import (
+    PublishedSkills,
+    SkillFolder,
+    open_skill_folder,
+    publish_skills,
+)
+from skills_mcp.library.skill_preview import SkillPreview, compose_preview, read_markdown
+from skills_mcp.library.source_edits import WorkingCopy
+from skills_mcp.library.source_health import (
+    ProblemPage,
+    SourceCheck,
+    check_source,
+    filter_problems,
+    find_not_served,
+    redact_state,
+)
+from skills_mcp.routing.answer_explanation import Explanation, explain_decision
 from skills_mcp.routing.decision import (
     Ambiguous,
     NoMatch,
@@ -59,6 +78,15 @@ from skills_mcp.routing.tokenizer import tokenize
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
 from skills_mcp.skills.model import Asset, Level, Scope, Skill, SkillPath
+from skills_mcp.skills.skill_discovery import WalkLimits
+from skills_mcp.skills.skill_examples import (
+    Example,
+    LoadedExamples,
+    examples_from_tasks,
+    rank_examples,
+    read_examples,
+    truncate_examples,
+)
 from skills_mcp.skills.skill_files import (
     FileContent,
     FilePart,
@@ -68,35 +96,23 @@ from skills_mcp.skills.skill_files import (
     read_line_range,
     read_skill_file,
 )
-from skills_mcp.skills.skill_index import NO_FILTER, SkillFilter, SkillIndex
+from skills_mcp.skills.skill_index import NO_FILTER, SkillFilter, SkillRow
 from skills_mcp.skills.tree_node import TreeNode, find_node
 from skills_mcp.snapshots.current import CurrentSnapshot
-from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapshot, derive_changes
+from skills_mcp.snapshots.skill_snapshot import (
+    Refreshed,
+    SkillChanges,
+    Snapshot,
+    derive_changes,
+    derive_refreshed,
+    find_new_errors,
+)
 from skills_mcp.text.rendering import join_names
 
-if TYPE_CHECKING:  # imported when they are used, after the first answer
-    from skills_mcp.library.browsing import (
-        BrowsedPage,
-        BrowseRequest,
-        FacetIndex,
-        SkillHistory,
-        SkillPreview,
-    )
-    from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
+if TYPE_CHECKING:  # imported for the first script
     from skills_mcp.library.runs import Runs
-    from skills_mcp.library.skill_folder import PublishedNames, PublishedSkills, SkillFolder
-    from skills_mcp.library.source_edits import (
-        SkillReview,
-        SkillSuggestion,
-        SkillTarget,
-        WorkingCopy,
-    )
-    from skills_mcp.library.source_health import ProblemPage, SourceCheck
-    from skills_mcp.routing.answer_explanation import Explanation
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
-    from skills_mcp.skills.skill_examples import Example
-    from skills_mcp.skills.skill_index import SkillRow
 
 logger = logging.getLogger(__name__)
 
@@ -110,331 +126,95 @@ _MAX_NAMED_ASSETS = 50
 _MAX_NAMED_FILES = 20
 
 
-class SkillLibrary:
-    """The skills of all sources and every operation on them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryView:
+    """The visible skills of one caller and one snapshot; others do not exist."""
 
-    def __init__(
-        self,
-        *,
-        mounts: Mounts,
-        current: CurrentSnapshot,
-        tracker: Tracker,
-        open_runs: "Callable[[], Runs]",
-    ) -> None:
-        self._mounts = mounts
-        self._current = current
-        self._tracker = tracker
-        self._open_runs = open_runs
-        self._runs: list[Runs] = []  # one, which those who see less share
-        self._access = EVERYTHING
-        # Of each set of skills that is in use; those who see less share it, too.
-        self._facet_indexes: WeakKeyDictionary[SkillIndex, FacetIndex] = WeakKeyDictionary()
-        self._names: WeakKeyDictionary[SkillIndex, PublishedNames] = WeakKeyDictionary()
+    library: "SkillLibrary"
+    access: Access
+    tracker: Tracker
+    served: Snapshot | None
+    """The snapshot, with the skills that the caller may not see; None without content."""
 
-    def seen_by(self, access: Access) -> "SkillLibrary":
-        """Cheap view limited to a caller's access: other skills do not exist."""
-        if access == self._access:
-            return self
-        other = copy(self)
-        other._access = access  # noqa: SLF001 - it is one of us
-        return other
-
-    def narrow(self, allow: Sequence[str], deny: Sequence[str]) -> "SkillLibrary":
+    def narrow(self, allow: Sequence[str], deny: Sequence[str]) -> "LibraryView":
         """View of the skills matching `allow` (empty: all) and not `deny`."""
-        return self.seen_by(self._access.narrow(tuple(allow), tuple(deny)))
+        return replace(self, access=self.access.narrow(tuple(allow), tuple(deny)))
 
-    @property
-    def unscoped(self) -> "SkillLibrary":
-        return self.seen_by(self._access.unscoped)
-
-    # What is served now
+    def renew(self) -> "LibraryView":
+        """The same caller's view of the newest snapshot."""
+        return self.library.view(self.access)
 
     @property
     def snapshot(self) -> Snapshot:
-        """Current immutable snapshot, limited to the caller's access.
+        """The snapshot, limited to the caller's access.
 
         Raises:
             ContentUnavailableError: Nothing has been loaded yet.
         """
-        return self._current.snapshot.seen_by(self._access)
+        return self._require_served().seen_by(self.access)
 
-    @property
-    def is_prepared(self) -> bool:
-        if not self.is_ready:
-            return True  # what is waited for first is the content
-        return self._current.snapshot.is_prepared_for(self._access)
-
-    def prepare(self) -> None:
-        self.snapshot.prepare()
-
-    @property
-    def listing_key(self) -> bytes:
-        """Digest of paths, names and descriptions.  Blocks once after a refresh."""
-        return self.snapshot.indexes.listing_key if self.is_ready else b""
-
-    @property
-    def revision(self) -> str:
-        """Digest of all content visible to the caller; empty without content."""
-        return self.snapshot.indexes.content_key.hex() if self.is_ready else ""
-
-    @property
-    def skills(self) -> Sequence[Skill]:
-        return self.snapshot.index.offered
+    def _require_served(self) -> Snapshot:
+        if self.served is None:
+            raise ContentUnavailableError("No skills have been loaded yet.")
+        return self.served
 
     @property
     def config(self) -> Config:
         """Configuration in force: the operator's, until there is content."""
-        return self._current.config
+        return self.served.config if self.served else self.library.config
 
     @property
-    def is_ready(self) -> bool:
-        return self._current.is_ready
+    def is_prepared(self) -> bool:
+        """Whether all indexes are built; also True without content."""
+        return self.served is None or self.served.is_prepared_for(self.access)
 
     @property
     def may_block(self) -> bool:
-        """Whether routing may use the network or build a view."""
-        return self._current.waits_for_network or self._access != EVERYTHING
+        """Whether routing may use the network or build an index."""
+        return self.library.current.waits_for_network or self.access != EVERYTHING
 
     @property
-    def source_name(self) -> str:
-        return self._mounts.name
-
-    def states(self) -> tuple[SourceState, ...]:
-        return self._current.states(self._access)
-
-    def find_problems(
-        self, *, mount: str | None = None, level: Level | None = None, limit: int = 500
-    ) -> "ProblemPage":
-        """Problems of the content.
-
-        None for a limited caller: they name files. Blocking.
-        """
-        from skills_mcp.library.source_health import filter_problems
-
-        mounted = [(state.mount, state.name) for state in self.states()]
-        may_see = self._access.is_unlimited and self.is_ready
-        problems = self._current.snapshot.problems if may_see else ()
-        return filter_problems(problems, mounted, mount=mount, level=level, limit=limit)
-
-    @property
-    def sees_everything(self) -> bool:
-        return self._access.is_unlimited
-
-    def stored_states(self) -> tuple[SourceState, ...]:
-        """Status of the stored commits, without loading or network.  Blocking."""
-        return self._current.stored_states()
-
-    def check_sources(self) -> "tuple[SourceCheck, ...]":
-        from skills_mcp.library.source_health import check_source
-
-        is_offline = self.config.sync.offline
-        mounts = self._mounts.mounts
-        return tuple(check_source(mount, is_offline=is_offline) for mount in mounts)
-
-    @contextmanager
-    def edited_copy(self) -> "Iterator[WorkingCopy]":
-        from skills_mcp.library.source_edits import WorkingCopy
-
-        with TemporaryDirectory(prefix="skills-mcp-") as folder:
-            take = self._current.take_unserved
-            yield WorkingCopy(self.snapshot, Path(folder), take)
-
-    # How new content comes
-
-    def sync(self) -> SyncError | None:
-        """Fetch and serve the newest content of every source.  Blocking.
-
-        Failed sources keep their previous state; their error is returned.
-
-        Raises:
-            SyncError: There is no content at all, or the only source has failed.
-        """
-        return self._current.sync().error
-
-    def sync_or_load_stored(self) -> SyncError | None:
-        """Sync; on failure serve the stored content; the failure, if any.  Blocking."""
-        try:
-            return self.sync()
-        except SyncError as error:
-            if stored := self._mounts.open():
-                self._current.load(stored)
-            return error
-
-    def load_stored(self) -> None:
-        """Serve the stored content, without the network.  Blocking.
-
-        Raises:
-            SyncError: It may not be served, or cannot be read.
-        """
-        if stored := self._mounts.open():
-            self._current.load(stored)
-
-    def roll_back(self, mount: str, to: str = "") -> SourceState:
-        """Roll back to an earlier commit and hold it until `resume`.  Blocking.
-
-        `to` may be abbreviated for a stored commit; empty for the previous one. It
-        applies to
-        every server on this machine.
-
-        Raises:
-            SyncError: There is no such repository, or no such commit.
-        """
-        source = self._find_source(mount)
-        if not isinstance(source, RemoteBranch):
-            raise SyncError(
-                f"{source.name} is a folder, which has no earlier commit. Change its "
-                "files, or serve it from a Git repository"
-            )
-        source.roll_back(to, self._current.inspect)
-        return self._read_state(mount)
-
-    def require_target(self, mount: str) -> None:
-        """Validate the upload settings for a mount.
-
-        Raises:
-            ConfigError: There is no such source, or `upload.mode` does not fit it.
-        """
-        from skills_mcp.library.source_edits import require_upload_target
-
-        require_upload_target(self._find_mount(mount), self.config.upload.mode)
-
-    def find_target(self, mount: str) -> "SkillTarget":
-        """Locate the folder for added skills.  Blocking.
-
-        Raises:
-            ConfigError: There is no such source.
-            SyncError: It is a repository, not yet fetched.
-        """
-        from skills_mcp.library.source_edits import find_skill_target
-
-        return find_skill_target(self._find_mount(mount))
-
-    def propose_skill(self, target: "SkillTarget", suggestion: "SkillSuggestion") -> "SkillReview":
-        """Push a package to a new branch for review.  Blocking.
-
-        Raises:
-            SyncError: The repository is unreachable or refuses it; the message has the
-            remedy.
-        """
-        from skills_mcp.content.git.proposal import FolderChange
-        from skills_mcp.library.source_edits import SkillReview
-
-        if target.repository is None:
-            raise ValueError(f"{target.folder} belongs to no repository")
-        change = FolderChange(
-            suggestion.folder,
-            f"{target.source_folder}/{suggestion.folder.name}".lstrip("/"),
-            suggestion.branch,
-            suggestion.message,
-            suggestion.keep,
-            suggestion.timeout_seconds,
-        )
-        proposal = target.repository.propose(change)
-        return SkillReview.of(proposal, target.repository, self.config.web.forges)
-
-    def _find_mount(self, at: str) -> Mount:
-        for mount in self._mounts.mounts:
-            if mount.at == at:
-                return mount
-        known = ", ".join(repr(mount.at) for mount in self._mounts.mounts)
-        raise ConfigError(f"upload.source: no source stands at {at!r}. Write one of: {known}")
-
-    def sees(self, skill: "SkillRow") -> bool:
-        """Whether this caller may see a skill and the one served at its path.
-
-        The operator's `visibility` does not count: it hides from every caller.
-        """
-        standing = self._current.snapshot.index.get(skill.path)
-        if standing and standing.path == skill.path and not self._access.sees(standing):
-            return False  # an identical copy at another path is none of its business
-        return self._access.sees(skill)
-
-    def resume(self, mount: str) -> SourceState:
-        """Undo `roll_back`: follow the repository again.  Blocking.
-
-        Raises:
-            SyncError: There is no such repository, or it is not held.
-        """
-        source = self._find_source(mount)
-        if not isinstance(source, RemoteBranch):
-            raise SyncError(f"{source.name} is a folder: nothing is held")
-        source.resume()
-        return self._read_state(mount)
+    def revision(self) -> str:
+        """Digest of all content visible to the caller; empty without content."""
+        return self.snapshot.indexes.content_key.hex() if self.served else ""
 
     @property
     def sync_step(self) -> str:
         """Progress of a sync, without numbers for a limited caller; or empty."""
-        if self._access == EVERYTHING:
-            return self._mounts.doing
-        return "Fetching the newest skills" if self._mounts.doing else ""
+        doing = self.library.mounts.doing
+        return "Fetching the newest skills" if doing and self.access != EVERYTHING else doing
 
-    @property
-    def progress(self) -> Progress:
-        return self._mounts.progress
+    def states(self) -> tuple[SourceState, ...]:
+        """Commit, age and last error of each source visible to the caller.  Blocking."""
+        states = self.library.derive_states(self.served)
+        if self.access == EVERYTHING:
+            return states
+        mounts = (self.snapshot.shown_mounts if self.served else None) or ()
+        return tuple(redact_state(state) for state in states if state.mount in mounts)
 
-    async def refresh(self) -> Refreshed:
-        """Fetch and serve the newest content; a failure is a result.  Needs `run`."""
-        refreshed = await self._current.refresh(self._access)
-        self._tracker.track(
-            "refresh",
-            mode=refreshed.mode,
-            success=refreshed.error is None,
-            commit_hash=refreshed.commit,
-            files_changed=refreshed.files_changed,
-            skills_reindexed=refreshed.skills_reindexed,
-        )
-        return refreshed
+    def find_problems(
+        self, *, mount: str | None = None, level: Level | None = None, limit: int = 500
+    ) -> ProblemPage:
+        """Problems of the content.
 
-    def may_move(self, push: Push) -> bool:
-        return self._mounts.may_move(push)
-
-    async def run(self) -> None:
-        """Keep the content fresh until cancelled; waits for `wake`."""
-        await self._current.run()
-
-    def wake(self) -> None:
-        self._current.wake()
-
-    async def wait_until_ready(self, timeout_seconds: float) -> None:
-        """Wait for content.
-
-        Raises:
-            ContentUnavailableError: The timeout has passed, or the sync failed.
+        None for a limited caller: they name files. Blocking.
         """
-        await self._current.wait_until_ready(timeout_seconds)
+        mounted = [(state.mount, state.name) for state in self.states()]
+        problems = self.served.problems if self.served and self.access.is_unlimited else ()
+        return filter_problems(problems, mounted, mount=mount, level=level, limit=limit)
 
-    async def wait_for_stored(self, timeout_seconds: float) -> None:
-        """Wait until stored content is served or known to be missing; no network."""
-        await self._current.wait_for_stored(timeout_seconds)
+    def sees(self, skill: SkillRow) -> bool:
+        """Whether this caller may see a skill and the one served at its path.
 
-    def wait_for_vectors(self) -> None:
-        """Wait until embeddings are complete or have failed.  Blocking, for long."""
-        self._current.wait_for_vectors()
-
-    def watch(self, callback: Callable[[], None]) -> None:
-        self._current.watch(callback)
-
-    def watch_changes(self, callback: Callable[[SkillChanges], None]) -> Callable[[], None]:
-        """Call back with changes visible to this caller, on the loading thread.
-
-        The first content is not reported. The result unsubscribes.
+        The operator's `visibility` does not count: it hides from every caller.
         """
+        standing = self._require_served().index.get(skill.path)
+        if standing and standing.path == skill.path and not self.access.sees(standing):
+            return False  # an identical copy at another path is none of its business
+        return self.access.sees(skill)
 
-        def compare(before: Snapshot, after: Snapshot) -> None:
-            was, now = before.seen_by(self._access), after.seen_by(self._access)
-            changes = derive_changes(was.offered, now.offered)
-            if changes != SkillChanges():
-                callback(changes)
-
-        return self._current.observe(compare)
-
-    def observe(self, observer: EventObserver) -> None:
-        self._tracker.observe(observer)
-
-    def close(self) -> None:
-        for runs in self._runs:
-            runs.close()
-        self._current.close()
+    def publish(self) -> PublishedSkills:
+        return publish_skills(self.snapshot)
 
     # The skill for a task, with all that it inherits
 
@@ -454,20 +234,28 @@ class SkillLibrary:
         Raises:
             SkillNotFoundError: There is no skill at `skill_path`, or no candidate.
         """
-        return self._route(self.snapshot, context, skill_path, known_digest, scoping)
-
-    def route_explained(
-        self,
-        context: str,
-        skill_path: str | None = None,
-        known_digest: str | None = None,
-        *,
-        scoping: SkillFilter = NO_FILTER,
-    ) -> "tuple[Match | Ambiguous | NoMatch, Explanation]":
-        """Route and explain from the same snapshot; see `route`."""
         snapshot = self.snapshot
-        answer = self._route(snapshot, context, skill_path, known_digest, scoping)
-        return answer, _explain(snapshot, context, skill_path, scoping)
+        if skill_path is not None:
+            return self._route_pick(snapshot, context, skill_path, known_digest, scoping)
+        within = snapshot.narrow(scoping)
+        matching = snapshot.config.matching
+        commit = snapshot.content.commit
+        match score_and_decide(snapshot.matcher, context, matching, within=within):
+            case NoMatch() as decision:
+                self._track_miss(context, decision, commit)
+                return decision
+            case Ambiguous(candidates) as decision:
+                self.tracker.track(
+                    "ambiguous",
+                    context=context,
+                    candidates=[candidate.skill.path for candidate in candidates],
+                    matched_keywords=[candidate.matched_keywords for candidate in candidates],
+                    content_commit=commit,
+                )
+                return decision
+            case Candidate() as best:
+                match = build_match(snapshot.content, snapshot.index, best, known_digest)
+                return self._track_match(context, match, was_ambiguous=False)
 
     def explain(
         self,
@@ -475,13 +263,20 @@ class SkillLibrary:
         skill_path: str | None = None,
         *,
         scoping: SkillFilter = NO_FILTER,
-    ) -> "Explanation":
+    ) -> Explanation:
         """Explain the routing; the skill at `skill_path` is always included.
 
         Raises:
             SkillNotFoundError: There is no skill at `skill_path`, or no candidate.
         """
-        return _explain(self.snapshot, context, skill_path, scoping)
+        snapshot = self.snapshot
+        return explain_decision(
+            snapshot.matcher,
+            context,
+            snapshot.config.matching,
+            skill=snapshot.index.require(skill_path) if skill_path else None,
+            within=snapshot.narrow(scoping),
+        )
 
     def find_skills(self, context: str) -> Sequence[Skill]:
         """Skill for a task, several if too close to call, none without a match.
@@ -569,7 +364,7 @@ class SkillLibrary:
             resolved_from=located.source,
             provenance=derive_file_provenance(snapshot.content, located.owner, listed),
         )
-        self._tracker.track(
+        self.tracker.track(
             "asset_served",
             skill_path=skill.path,
             file=served.file,
@@ -586,7 +381,7 @@ class SkillLibrary:
         Raises:
             SkillDisabledError: The operator hides the skill.
         """
-        snapshot = self.snapshot if self.is_ready else None
+        snapshot = self.snapshot if self.served else None
         if snapshot:
             _require_visible(snapshot, skill_path)
         path, commit = _find_reported(snapshot, skill_path)
@@ -594,15 +389,13 @@ class SkillLibrary:
         # event, which the operator controls.
         named = "an unknown skill" if isinstance(path, UserText) else path
         logger.info("Feedback for %s: %s", named, "useful" if useful else "not useful")
-        self._tracker.track(
+        self.tracker.track(
             "skill_feedback",
             skill_path=path,
             useful=useful,
             comment=comment,
             content_commit=commit,
         )
-
-    # Skills by their names, and their files
 
     def search(
         self, query: str, *, limit: int | None = None, scoping: SkillFilter = NO_FILTER
@@ -632,42 +425,14 @@ class SkillLibrary:
             self._track_miss(query, NoMatch(), commit)
         return found
 
-    def browse(self, request: "BrowseRequest") -> "BrowsedPage":
-        """Page of skills for people; no event.  Blocking.
-
-        Raises:
-            InvalidArgumentsError: The cursor is of another request or content revision.
-        """
-        from skills_mcp.library.browsing import FacetIndex, browse
-
-        snapshot = self.snapshot
-        facet_index = self._facet_indexes.get(snapshot.index)
-        if facet_index is None:
-            facet_index = self._facet_indexes[snapshot.index] = FacetIndex(snapshot)
-        return browse(snapshot, facet_index, request)
-
-    def preview(self, name: str) -> "SkillPreview":
+    def preview(self, name: str) -> SkillPreview:
         """Preview of a skill for people; no event.  Blocking.
 
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
         """
-        from skills_mcp.library.browsing import compose_preview
-
         snapshot = self.snapshot
         return compose_preview(snapshot, snapshot.index.resolve(name))
-
-    def read_history(self, name: str) -> "SkillHistory":
-        """Commits changing a skill or an inherited rule; uses the network.  Blocking.
-
-        Raises:
-            SkillsError: No, several or a hidden skill; see the subclass.
-        """
-        from skills_mcp.library.browsing import read_history
-
-        snapshot = self.snapshot
-        skill = snapshot.index.resolve(name)
-        return read_history(snapshot, skill, sees_everything=self.sees_everything)
 
     def read_raw(self, name: str) -> str:
         """Markdown file of a skill as written; no event.  Blocking.
@@ -676,8 +441,6 @@ class SkillLibrary:
             SkillsError: No, several or a hidden skill; see the subclass.
             FileError: The file is gone or too large; see the subclass.
         """
-        from skills_mcp.library.browsing import read_markdown
-
         snapshot = self.snapshot
         limit = snapshot.config.assets.max_size_bytes
         return read_markdown(snapshot.index.resolve(name), max_bytes=limit)
@@ -716,20 +479,15 @@ class SkillLibrary:
         snapshot = self.snapshot
         skill = snapshot.index.require(path)
         loaded = build_loaded_skill(snapshot.content, snapshot.index, skill, None)
-        main = self._publish_snapshot(snapshot).compose(skill)
+        main = publish_skills(snapshot).compose(skill)
         return self._track_load(replace(loaded, instructions=main.text))
 
-    def publish(self) -> "PublishedSkills":
-        return self._publish_snapshot(self.snapshot)
-
-    def open_folder(self, name: str) -> "SkillFolder":
+    def open_folder(self, name: str) -> SkillFolder:
         """Text and files of a skill, for listing or searching; no event.
 
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
         """
-        from skills_mcp.library.skill_folder import open_skill_folder
-
         snapshot = self.snapshot
         skill = snapshot.index.resolve(name)
         limit = snapshot.config.assets.max_size_bytes
@@ -764,14 +522,6 @@ class SkillLibrary:
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
         """
-        from skills_mcp.skills.skill_examples import (
-            LoadedExamples,
-            examples_from_tasks,
-            rank_examples,
-            read_examples,
-            truncate_examples,
-        )
-
         snapshot = self.snapshot
         skill = snapshot.index.resolve(name)
         limit = snapshot.config.files.max_bytes
@@ -810,7 +560,7 @@ class SkillLibrary:
         limit = min(config.files.max_bytes, max_bytes or config.files.max_bytes)
         part = _read_part(owner, file, lines, limit, config.assets.max_size_bytes)
         provenance = derive_file_provenance(snapshot.content, owner, file)
-        self._tracker.track(
+        self.tracker.track(
             "asset_served",
             skill_path=skill.path,
             file=file,
@@ -831,15 +581,13 @@ class SkillLibrary:
 
     def compose_catalog(
         self,
-        style: "CatalogStyle" = "skills_context",
+        style: CatalogStyle = "skills_context",
         *,
         scope: Scope | None = None,
         max_entries: int | None = None,
         max_bytes: int | None = None,
-    ) -> "SkillCatalog":
+    ) -> SkillCatalog:
         """Skills for a system prompt; limits default to `catalog`."""
-        from skills_mcp.library.catalog import RENDERERS, select_for_prompt
-
         limits = self.config.catalog
         return select_for_prompt(
             self.snapshot.index,
@@ -849,15 +597,13 @@ class SkillLibrary:
             max_bytes=max_bytes or limits.max_bytes,
         )
 
-    # What may be run
-
     async def run_script(self, request: "ScriptRequest") -> RanScript:
         """Run a declared script, subject to the policy.
 
         Raises:
             SkillsError: It is refused or fails to start; see the subclass.
         """
-        return await self._get_runs().run_script(self.snapshot, request)
+        return await self.library.runs.run_script(self.snapshot, request)
 
     async def run_command(self, request: "CommandRequest | EntryRequest") -> RanScript:
         """Run a program or a skill's entry in a private copy of its folder.
@@ -865,54 +611,7 @@ class SkillLibrary:
         Raises:
             SkillsError: It is refused or fails to start; see the subclass.
         """
-        return await self._get_runs().run_command(self.snapshot, request)
-
-    def choose_sandbox(self) -> "Choice | None":
-        return self._get_runs().choose_sandbox(self.config.scripts)
-
-    def _get_runs(self) -> "Runs":
-        if not self._runs:
-            self._runs.append(self._open_runs())
-        return self._runs[0]
-
-    def _find_source(self, mount: str) -> ContentSource:
-        for mounted in self._mounts.mounts:
-            if mounted.at == mount:
-                return mounted.source
-        raise SyncError(f"no source stands at {mount!r}")
-
-    def _read_state(self, mount: str) -> SourceState:
-        return next(state for state in self.stored_states() if state.mount == mount)
-
-    def _route(
-        self,
-        snapshot: Snapshot,
-        context: str,
-        skill_path: str | None,
-        known_digest: str | None,
-        scoping: SkillFilter,
-    ) -> Match | Ambiguous | NoMatch:
-        if skill_path is not None:
-            return self._route_pick(snapshot, context, skill_path, known_digest, scoping)
-        within = snapshot.narrow(scoping)
-        matching = snapshot.config.matching
-        commit = snapshot.content.commit
-        match score_and_decide(snapshot.matcher, context, matching, within=within):
-            case NoMatch() as decision:
-                self._track_miss(context, decision, commit)
-                return decision
-            case Ambiguous(candidates) as decision:
-                self._tracker.track(
-                    "ambiguous",
-                    context=context,
-                    candidates=[candidate.skill.path for candidate in candidates],
-                    matched_keywords=[candidate.matched_keywords for candidate in candidates],
-                    content_commit=commit,
-                )
-                return decision
-            case Candidate() as best:
-                match = build_match(snapshot.content, snapshot.index, best, known_digest)
-                return self._track_match(context, match, was_ambiguous=False)
+        return await self.library.runs.run_command(self.snapshot, request)
 
     def _route_pick(
         self,
@@ -941,7 +640,7 @@ class SkillLibrary:
         found: dict[str, Any] = {"near": [candidate.skill.path for candidate in decision.near]}
         if decision.near:
             found["near_score"] = float(decision.near[0].score)
-        self._tracker.track("no_match", context=context, content_commit=commit, **found)
+        self.tracker.track("no_match", context=context, content_commit=commit, **found)
 
     def _track_match(
         self,
@@ -952,7 +651,7 @@ class SkillLibrary:
         was_picked: bool = False,
         was_near: bool = False,
     ) -> Match:
-        self._tracker.track(
+        self.tracker.track(
             "skill_served",
             context=context,
             skill_path=match.skill.path,
@@ -967,7 +666,7 @@ class SkillLibrary:
         return match
 
     def _track_load(self, loaded: LoadedSkill) -> LoadedSkill:
-        self._tracker.track(
+        self.tracker.track(
             "skill_served",
             context="",
             skill_path=loaded.skill.path,
@@ -980,18 +679,10 @@ class SkillLibrary:
         )
         return loaded
 
-    def _publish_snapshot(self, snapshot: Snapshot) -> "PublishedSkills":
-        from skills_mcp.library.skill_folder import PublishedNames, PublishedSkills
-
-        known = self._names.get(snapshot.index)
-        if known is None:
-            known = self._names[snapshot.index] = PublishedNames(snapshot.index)
-        return PublishedSkills(snapshot, known)
-
-    def _track_example(self, skill: Skill, example: "Example", commit: str | None) -> None:
+    def _track_example(self, skill: Skill, example: Example, commit: str | None) -> None:
         if example.file is None:
             return  # a task of the frontmatter is no file
-        self._tracker.track(
+        self.tracker.track(
             "asset_served",
             skill_path=skill.path,
             file=example.file,
@@ -1002,19 +693,224 @@ class SkillLibrary:
         )
 
 
-def _explain(
-    snapshot: Snapshot, context: str, skill_path: str | None, scoping: SkillFilter
-) -> "Explanation":
-    from skills_mcp.routing.answer_explanation import explain_decision
+class SkillLibrary:
+    """The skills of all sources: `refresher` keeps `current` fresh from `mounts`."""
 
-    explained = snapshot.index.require(skill_path) if skill_path else None
-    return explain_decision(
-        snapshot.matcher,
-        context,
-        snapshot.config.matching,
-        skill=explained,
-        within=snapshot.narrow(scoping),
-    )
+    def __init__(
+        self,
+        *,
+        mounts: Mounts,
+        current: CurrentSnapshot,
+        tracker: Tracker,
+        open_runs: "Callable[[], Runs]",
+    ) -> None:
+        self.mounts = mounts
+        self.current = current
+        self.tracker = tracker
+        self.refresher = Refresher(
+            mounts,
+            current.load,
+            current.inspect,
+            lambda: mounts.interval_minutes(self.config.refresh),
+            is_loaded=lambda: self.is_ready,
+            is_watching=self.config.sync.watch,
+        )
+        self._open_runs = open_runs
+
+    def view(self, access: Access = EVERYTHING) -> LibraryView:
+        """View of the newest snapshot for a caller; cheap."""
+        return LibraryView(
+            library=self, access=access, tracker=self.tracker, served=self.current.latest
+        )
+
+    @property
+    def config(self) -> Config:
+        """Configuration in force: the operator's, until there is content."""
+        return self.current.config
+
+    @property
+    def is_ready(self) -> bool:
+        return self.current.latest is not None
+
+    @cached_property
+    def runs(self) -> "Runs":
+        return self._open_runs()
+
+    def choose_sandbox(self) -> "Choice | None":
+        return self.runs.choose_sandbox(self.config.scripts)
+
+    # How the sources are
+
+    def derive_states(self, served: Snapshot | None) -> tuple[SourceState, ...]:
+        """Commit, age and last error of each source.  Blocking."""
+        content = served.content if served else None
+        left_out = served.state.collection.not_served if served else {}
+        counts = [left_out[number] for number, _ in enumerate(content.parts if content else ())]
+        return self._derive_states(content, served.config if served else self.config, counts)
+
+    def stored_states(self) -> tuple[SourceState, ...]:
+        """Status of the stored commits, without loading or network.  Blocking."""
+        content = self.mounts.open()
+        config = self.current.load_config(content)
+        limits = WalkLimits.of(config.limits)
+        parts = content.parts if content else ()
+        return self._derive_states(content, config, [find_not_served(p, limits) for p in parts])
+
+    def _derive_states(
+        self, content: Content | None, config: Config, not_served: Sequence[int]
+    ) -> tuple[SourceState, ...]:
+        minutes = self.mounts.interval_minutes(config.refresh)
+        states = self.mounts.states(content, minutes * 60 if minutes else None)
+        parts = content.parts if content else ()
+        counts = {p.mount.at: count for p, count in zip(parts, not_served, strict=True)}
+        return tuple(replace(state, not_served=counts.get(state.mount, 0)) for state in states)
+
+    def check_sources(self) -> tuple[SourceCheck, ...]:
+        is_offline = self.config.sync.offline
+        return tuple(check_source(mount, is_offline=is_offline) for mount in self.mounts.mounts)
+
+    # How new content comes
+
+    def sync(self) -> SyncError | None:
+        """Fetch and serve the newest content of every source.  Blocking.
+
+        Failed sources keep their previous state; their error is returned.
+
+        Raises:
+            SyncError: There is no content at all, or the only source has failed.
+        """
+        return self.current.sync().error
+
+    def sync_or_load_stored(self) -> SyncError | None:
+        """Sync; on failure serve the stored content; the failure, if any.  Blocking."""
+        try:
+            return self.sync()
+        except SyncError as error:
+            self.load_stored()
+            return error
+
+    def load_stored(self) -> None:
+        """Serve the stored content, without the network.  Blocking.
+
+        Raises:
+            SyncError: It may not be served, or cannot be read.
+        """
+        if stored := self.mounts.open():
+            self.current.load(stored)
+
+    async def refresh(self, access: Access = EVERYTHING) -> Refreshed:
+        """Fetch and serve the newest content; a failure is a result.  Needs the refresher.
+
+        A restricted caller gets the number of changed skills instead of files.
+        """
+        # As the first act of a process, too, it says what has changed since the last.
+        await self.refresher.wait_for_published()
+        before = self.view(access)
+        error: SkillsError | None = None
+        try:
+            await self.refresher.refresh()
+        except SkillsError as failure:
+            error = failure
+        refreshed = await anyio.to_thread.run_sync(self._compare, before, error)
+        self.tracker.track(
+            "refresh",
+            mode=refreshed.mode,
+            success=refreshed.error is None,
+            commit_hash=refreshed.commit,
+            files_changed=refreshed.files_changed,
+            skills_reindexed=refreshed.skills_reindexed,
+        )
+        return refreshed
+
+    def _compare(self, before: LibraryView, error: SkillsError | None) -> Refreshed:
+        after = self.view(before.access)
+        states, sees_everything = after.states(), after.access == EVERYTHING
+        changes, files = SkillChanges(), 0
+        if after.served and after.served is not before.served:
+            was = before.snapshot.offered if before.served else None
+            changes = derive_changes(was, after.snapshot.offered)
+            files = len((*changes.added, *changes.changed, *changes.removed))
+            if sees_everything:
+                old = before.served.content if before.served else None
+                files = self.mounts.count_changes(old, after.served.content)
+                changes = replace(changes, broken=find_new_errors(before.served, after.served))
+        if isinstance(error, SyncError) and not sees_everything:
+            # It may be of a source that this caller may not know of.
+            error = next((state.error for state in states if state.error), None)
+        return derive_refreshed(
+            states,
+            files_changed=files,
+            skills_reindexed=len(after.snapshot.index) if after.served else 0,
+            error=error,
+            changes=changes,
+        )
+
+    def watch_changes(
+        self, callback: Callable[[SkillChanges], None], access: Access = EVERYTHING
+    ) -> Callable[[], None]:
+        """Call back with changes visible to a caller, on the loading thread.
+
+        The first content is not reported. The result unsubscribes.
+        """
+
+        def compare(before: Snapshot, after: Snapshot) -> None:
+            was, now = before.seen_by(access), after.seen_by(access)
+            changes = derive_changes(was.offered, now.offered)
+            if changes != SkillChanges():
+                callback(changes)
+
+        return self.current.observe(compare)
+
+    def roll_back(self, mount: str, to: str = "") -> SourceState:
+        """Roll back to an earlier commit and hold it until `resume`.  Blocking.
+
+        `to` may be abbreviated for a stored commit; empty for the previous one. It
+        applies to every server on this machine.
+
+        Raises:
+            SyncError: There is no such repository, or no such commit.
+        """
+        source = self._find_source(mount)
+        if not isinstance(source, RemoteBranch):
+            raise SyncError(
+                f"{source.name} is a folder, which has no earlier commit. Change its "
+                "files, or serve it from a Git repository"
+            )
+        source.roll_back(to, self.current.inspect)
+        return self._read_state(mount)
+
+    def resume(self, mount: str) -> SourceState:
+        """Undo `roll_back`: follow the repository again.  Blocking.
+
+        Raises:
+            SyncError: There is no such repository, or it is not held.
+        """
+        source = self._find_source(mount)
+        if not isinstance(source, RemoteBranch):
+            raise SyncError(f"{source.name} is a folder: nothing is held")
+        source.resume()
+        return self._read_state(mount)
+
+    def _find_source(self, mount: str) -> ContentSource:
+        found = self.mounts.find(mount)
+        if found is None:
+            raise SyncError(f"no source stands at {mount!r}")
+        return found.source
+
+    def _read_state(self, mount: str) -> SourceState:
+        return next(state for state in self.stored_states() if state.mount == mount)
+
+    @contextmanager
+    def edited_copy(self) -> Iterator[WorkingCopy]:
+        with TemporaryDirectory(prefix="skills-mcp-") as folder:
+            served, take = self.current.snapshot, self.current.take_unserved
+            yield WorkingCopy(served, Path(folder), take)
+
+    def close(self) -> None:
+        if "runs" in self.__dict__:
+            self.runs.close()
+        self.mounts.close()
+        self.current.close()
 
 
 def _find_reported(snapshot: Snapshot | None, skill_path: str) -> tuple[str, str | None]:

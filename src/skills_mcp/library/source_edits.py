@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skills_mcp.config.values import ForgeKind, UploadMode
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import derive_review_url
 from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Checkout, Content, ContentPart, Mode, Mount, SurveyedPart
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.files.durable import read_regular
@@ -36,10 +37,6 @@ from skills_mcp.skills.source_layout import (
     is_inside,
 )
 from skills_mcp.snapshots.skill_snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from skills_mcp.content.git.proposal import Proposal
-
 
 _CONFIG = "config.yaml"
 _GIT = ".git"
@@ -301,26 +298,42 @@ class SkillReview:
     is_new: bool
     """False if the same archive was sent before."""
 
-    @classmethod
-    def of(
-        cls,
-        proposal: "Proposal",
-        repository: RemoteBranch,
-        forges: Mapping[str, ForgeKind],
-    ) -> "SkillReview":
-        from skills_mcp.content.git.remote import derive_review_url
 
-        url = derive_review_url(repository.url, proposal.base, proposal.branch, forges)
-        return cls(proposal.branch, url, proposal.is_new)
+def propose_skill(
+    target: SkillTarget, suggestion: SkillSuggestion, forges: Mapping[str, ForgeKind]
+) -> SkillReview:
+    """Push a package to a new branch for review.  Blocking.
+
+    Raises:
+        SyncError: The repository is unreachable or refuses it; the message has the
+        remedy.
+    """
+    # Late: no other operation pushes.
+    from skills_mcp.content.git.proposal import FolderChange
+
+    repository = target.repository
+    if repository is None:
+        raise ValueError(f"{target.folder} belongs to no repository")
+    change = FolderChange(
+        suggestion.folder,
+        f"{target.source_folder}/{suggestion.folder.name}".lstrip("/"),
+        suggestion.branch,
+        suggestion.message,
+        suggestion.keep,
+        suggestion.timeout_seconds,
+    )
+    proposal = repository.propose(change)
+    url = derive_review_url(repository.url, proposal.base, proposal.branch, forges)
+    return SkillReview(proposal.branch, url, proposal.is_new)
 
 
-def require_upload_target(mount: Mount, mode: UploadMode) -> None:
+def require_upload_target(mounts: Mounts, at: str, mode: UploadMode) -> None:
     """Refuse a source incompatible with `upload.mode`.
 
     Raises:
-        ConfigError: It is of the other kind, or serves no branch.
+        ConfigError: There is none, it is of the other kind, or serves no branch.
     """
-    source = mount.source
+    source = _require_mount(mounts, at).source
     if mode == "branch" and not isinstance(source, RemoteBranch):
         raise ConfigError(
             f"upload.mode is branch, and {source.name} is a folder. Name the mount of "
@@ -338,12 +351,21 @@ def require_upload_target(mount: Mount, mode: UploadMode) -> None:
         )
 
 
-def find_skill_target(mount: Mount) -> SkillTarget:
-    """Locate the skills folder of a source.  Blocking.
+def _require_mount(mounts: Mounts, at: str) -> Mount:
+    if mount := mounts.find(at):
+        return mount
+    known = ", ".join(repr(mount.at) for mount in mounts.mounts)
+    raise ConfigError(f"upload.source: no source stands at {at!r}. Write one of: {known}")
+
+
+def find_skill_target(mounts: Mounts, at: str) -> SkillTarget:
+    """Locate the folder for added skills.  Blocking.
 
     Raises:
+        ConfigError: There is no such source.
         SyncError: The source was not fetched yet.
     """
+    mount = _require_mount(mounts, at)
     source = mount.source
     checkout = source.open()
     if checkout is None:

@@ -6,14 +6,16 @@ hidden from others. Reachability is checked without fetching.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.source import Mode, Mount
-from skills_mcp.errors import SyncError
+from skills_mcp.content.source import ContentPart, Mode, Mount, SourceState
+from skills_mcp.errors import LimitExceededError, SyncError, UnreadableContentError
 from skills_mcp.skills.model import Level, Problem
+from skills_mcp.skills.skill_discovery import SourceWalk, WalkLimits, count_outside_packages
+from skills_mcp.skills.source_layout import FolderTree
 
 MountedSources: TypeAlias = Sequence[tuple[str, str]]
 
@@ -69,6 +71,28 @@ def _assign_source(problem: Problem, mounted: MountedSources) -> SourceProblem:
 
 def _is_below(file: str, mount: str) -> bool:
     return not mount or file == mount or file.startswith(f"{mount}/")
+
+
+def redact_state(state: SourceState) -> SourceState:
+    """Remove names and counts of other callers' skills from a state."""
+    error = state.error
+    if isinstance(error, UnreadableContentError | LimitExceededError):
+        error = type(error)(
+            f"{state.name}: the newest content cannot be served, so what was served "
+            "before stays. The operator's log has the reason",
+            is_recalled=error.is_recalled,
+        )
+    return replace(state, error=error, not_served=0)
+
+
+def find_not_served(part: ContentPart, limits: WalkLimits) -> int:
+    """Count the packages outside of the served folders.  Blocking."""
+    selection = part.mount.selection
+    surveyed = part.checkout.surveyed.get(selection)
+    if surveyed:
+        return count_outside_packages(surveyed.problems)
+    tree = FolderTree(part.checkout.directory)
+    return count_outside_packages(SourceWalk(tree, selection, limits).outside())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

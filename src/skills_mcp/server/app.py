@@ -38,8 +38,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from skills_mcp.about import NOTHING_TO_SERVE, __version__
 from skills_mcp.config import Config
 from skills_mcp.config.values import ConfirmDemand
-from skills_mcp.errors import ConfigError, NotConfirmedError
-from skills_mcp.library import SkillLibrary
+from skills_mcp.errors import ConfigError, NotConfirmedError, SkillsError
+from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.server.callers import RefreshRateLimit, caller_of, derive_bucket
 from skills_mcp.server.notifications import ListChangeNotifier
 from skills_mcp.server.replies import (
@@ -56,9 +56,10 @@ from skills_mcp.server.reply_rendering import (
     render_tool_result,
     use_reply_rules,
 )
-from skills_mcp.server.resources import Resources, SkillsExtension
+from skills_mcp.server.resources import Resources, SkillsExtension, declare_extension
 from skills_mcp.server.skill_prompt import PathCompletion, SkillPrompt
 from skills_mcp.server.tools import CORE_TOOLS, NOT_AN_OBJECT, ToolSpec, parse_arguments
+from skills_mcp.skills.access import Access
 from skills_mcp.text.rendering import abbreviate_value
 
 _Context = ServerRequestContext[Any, Any]
@@ -109,13 +110,13 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
     """
     tools = _Tools(library, is_shared=is_shared)
     first_response = _FirstResponse(library, is_shared=is_shared)
-    notices = ListChangeNotifier(lambda access: library.seen_by(access).listing_key)
+    notices = ListChangeNotifier(partial(_derive_listing_key, library))
     read, listed = _FIRST_CONTENT_SECONDS, _STORED_CONTENT_SECONDS
     resources = Resources(library, read_seconds=read, list_seconds=listed)
     extension = SkillsExtension(library, read_seconds=read, list_seconds=listed)
     prompts = SkillPrompt(library, tools.names, wait_seconds=read)
     completion = PathCompletion(library, wait_seconds=listed)
-    library.watch(notices.announce)
+    library.current.watch(notices.announce)
 
     server = SkillsServer(
         "skills-mcp",
@@ -139,8 +140,7 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
     )
 
     server.middleware += [
-        first_response.wake,
-        first_response.instruct,
+        first_response.answer,
         _wrap_invalid_arguments,
         notices.remember,
     ]
@@ -155,19 +155,21 @@ class _FirstResponse:
         self._library = library
         self._is_shared = is_shared
 
-    async def wake(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+    async def answer(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         """Start loading content, but only after the client has its response."""
         try:
-            return await call_next(ctx)
-        finally:
-            self._library.wake()
-
-    async def instruct(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
-        """Add the instructions, with the core skills of the caller."""
-        result = await call_next(ctx)
-        if ctx.method not in _OPENINGS or not isinstance(result, dict):
+            result = await call_next(ctx)
+            if ctx.method in _OPENINGS and isinstance(result, dict):
+                return await self._instruct(ctx, result)
             return result
-        seen = self._library.seen_by(caller_of(ctx).access)
+        finally:
+            self._library.refresher.wake()
+
+    async def _instruct(self, ctx: _Context, result: dict[str, Any]) -> dict[str, Any]:
+        """Add the instructions, with the core skills of the caller."""
+        if ctx.method == "initialize":
+            result = declare_extension(result)
+        seen = self._library.view(caller_of(ctx).access)
         work = partial(_compose_for_library, seen, is_shared=self._is_shared)
         # No first answer on standard input waits for a thread.
         text = await anyio.to_thread.run_sync(work) if self._is_shared else work()
@@ -206,62 +208,80 @@ class _Tools:
     async def call_tool(
         self, context: _Context, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        caller = caller_of(context)
-        spec = self._specs.get(params.name)
-        if spec is None or not caller.may(spec.scope):
-            known = ", ".join(s.name for s in self._specs.values() if caller.may(s.scope))
+        caller, config = caller_of(context), self._library.config
+        offered = {name for name, spec in self._specs.items() if caller.may(spec.scope)}
+        if params.name not in offered:
+            known = ", ".join(name for name in self._specs if name in offered)
             raise MCPError(
                 code=INVALID_PARAMS,
                 message=f"Unknown tool: {params.name}. There are: {known}",
             )
-        library = self._library.seen_by(caller.access)
-        if not library.is_prepared:  # the first call of a caller who sees as no other
-            limiter = self._scope_limiter if caller.access.is_scoped else None
-            await anyio.to_thread.run_sync(library.prepare, limiter=limiter)
-        rules = derive_rules(_client_name(context), library.config.responses)
-        try:
-            question = await self._ask(library, spec, context, params)
-        except NotConfirmedError as error:
-            return render_tool_result(error_reply(error), rules)
-        if question:
-            return question
-        arguments = params.arguments or {}
+        spec = self._specs[params.name]
+        rules = derive_rules(_client_name(context), config.responses)
         with use_reply_rules(rules):
-            reply = await reply_or_error(self._call(library, spec, context, arguments))
-        if self._core_skills_pending and params.name in _FIRST_TOOLS and not reply.is_error:
-            self._core_skills_pending = False
-            reply = with_core_skills(reply, library.core_skills())
+            reply = await reply_or_error(self._reply(spec, context, params))
+        if isinstance(reply, InputRequiredResult):
+            return reply
         if self._is_shared:
             reply = for_remote_client(reply)
         if reply.is_error:
-            offered = {s.name for s in self._specs.values() if caller.may(s.scope)}
             reply = with_available_tools(reply, offered)
         return render_tool_result(reply, rules)
 
-    async def _ask(
-        self,
-        library: SkillLibrary,
-        spec: ToolSpec,
-        context: _Context,
-        params: CallToolRequestParams,
-    ) -> InputRequiredResult | None:
+    async def _reply(
+        self, spec: ToolSpec, context: _Context, params: CallToolRequestParams
+    ) -> Reply | InputRequiredResult:
+        """Answer a call; report progress if it may take long."""
+        library, raw = self._library, params.arguments or {}
         demand = library.config.scripts.confirm
-        if not spec.runs_code or demand == "never":
-            return None
-
-        return await confirm_run(context, params, demand)
-
-    async def _call(
-        self,
-        library: SkillLibrary,
-        spec: ToolSpec,
-        context: _Context,
-        arguments: dict[str, Any],
-    ) -> Reply:
+        if spec.runs_code and (question := await confirm_run(context, params, demand)):
+            return question
         if self._is_shared and spec.name == "refresh_skills":
             trusted = library.config.http.trust_proxy_headers
             self._refreshes.take(derive_bucket(context, trust_proxy_headers=trusted))
-        return await _call(library, spec, context, arguments)
+        is_waiting = spec.needs_content and not library.is_ready
+        if not (is_waiting or spec.is_slow):
+            return await self._answer(spec, context, raw)
+        activity = "Waiting for the first sync" if is_waiting else spec.title
+        async with progress_reports(
+            context.session, activity, partial(self._find_step, spec, context)
+        ):
+            return await self._answer(spec, context, raw, is_waiting=is_waiting)
+
+    async def _answer(
+        self,
+        spec: ToolSpec,
+        context: _Context,
+        raw: dict[str, Any],
+        *,
+        is_waiting: bool = False,
+    ) -> Reply:
+        arguments = parse_arguments(spec.arguments, spec.name, raw)
+        if is_waiting:
+            await self._library.refresher.wait_until_ready(_FIRST_CONTENT_SECONDS)
+        view = self._library.view(caller_of(context).access)
+        if not view.is_prepared:  # the first call of a caller who sees as no other
+            limiter = self._scope_limiter if view.access.is_scoped else None
+            await anyio.to_thread.run_sync(_prepare, view, limiter=limiter)
+        reply = await spec.handler(view, arguments)
+        if self._core_skills_pending and spec.name in _FIRST_TOOLS and not reply.is_error:
+            self._core_skills_pending = False
+            reply = with_core_skills(reply, view.core_skills())
+        return reply
+
+    def _find_step(self, spec: ToolSpec, context: _Context) -> str:
+        view = self._library.view(caller_of(context).access)
+        return view.sync_step if spec.name == "refresh_skills" or not view.served else ""
+
+
+def _prepare(view: LibraryView) -> None:
+    view.snapshot.prepare()
+
+
+def _derive_listing_key(library: SkillLibrary, access: Access) -> bytes:
+    """Digest of paths, names and descriptions.  Blocks once after a refresh."""
+    view = library.view(access)
+    return view.snapshot.indexes.listing_key if view.served else b""
 
 
 class SkillsServer(Server[Any]):
@@ -317,21 +337,6 @@ async def _wrap_invalid_arguments(ctx: _Context, call_next: CallNext) -> Handler
     return await call_next(ctx)
 
 
-async def _call(
-    library: SkillLibrary,
-    spec: ToolSpec,
-    context: _Context,
-    raw_arguments: dict[str, Any],
-) -> Reply:
-    """Answer a call; report progress if it may take long."""
-    is_waiting = spec.needs_content and not library.is_ready
-    if not is_waiting and not spec.is_slow:
-        return await reply_or_error(_answer(library, spec, raw_arguments))
-    activity = "Waiting for the first sync" if is_waiting else spec.title
-    async with progress_reports(context.session, activity, lambda: _sync_step(library, spec)):
-        return await reply_or_error(_answer(library, spec, raw_arguments))
-
-
 @asynccontextmanager
 async def progress_reports(
     session: ServerSession, activity: str, step: Callable[[], str]
@@ -342,10 +347,16 @@ async def progress_reports(
     step
     of the sync, or an empty text.
     """
+    failure: SkillsError | MemoryError | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_send_progress, session, activity, step)
-        yield
+        try:
+            yield
+        except (SkillsError, MemoryError) as error:
+            failure = error  # or the group would wrap it
         tasks.cancel_scope.cancel()
+    if failure:
+        raise failure
 
 
 async def _send_progress(session: ServerSession, activity: str, step: Callable[[], str]) -> None:
@@ -356,18 +367,6 @@ async def _send_progress(session: ServerSession, activity: str, step: Callable[[
         message = f"{activity}: {at}{seconds:.0f} s"
         await session.report_progress(seconds, message=message)
         await anyio.sleep(_REPORT_INTERVAL_SECONDS)
-
-
-def _sync_step(library: SkillLibrary, spec: ToolSpec) -> str:
-    waits = spec.name == "refresh_skills" or not library.is_ready
-    return library.sync_step if waits else ""
-
-
-async def _answer(library: SkillLibrary, spec: ToolSpec, raw_arguments: dict[str, Any]) -> Reply:
-    arguments = parse_arguments(spec.arguments, spec.name, raw_arguments)
-    if spec.needs_content:
-        await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
-    return await spec.handler(library, arguments)
 
 
 _CORE_INSTRUCTIONS = """\
@@ -468,8 +467,8 @@ def compose_server_instructions(
     return text + _core_skills_sentence(core_skills, tool, _MAX_BYTES - len(text.encode()))
 
 
-def _compose_for_library(library: SkillLibrary, *, is_shared: bool) -> str:
-    core_skills = library.core_skills() if library.is_ready else ()
+def _compose_for_library(library: LibraryView, *, is_shared: bool) -> str:
+    core_skills = library.core_skills() if library.served else ()
     return compose_server_instructions(library.config, core_skills, is_shared=is_shared)
 
 

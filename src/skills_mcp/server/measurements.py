@@ -77,7 +77,7 @@ class Measurements:
         """The tools that there are."""
         # Behind the spans, and before all that can refuse a message.
         server.middleware.insert(1, self.measure)
-        library.observe(self.note)
+        library.tracker.observe(self.note)
 
     def add(self, instruments: Instruments) -> None:
         self._instruments = (*self._instruments, instruments)
@@ -198,7 +198,8 @@ class ContentGauges:
 
 def read_gauges(library: SkillLibrary, publisher: Publisher) -> ContentGauges:
     """Read the gauges. Blocking."""
-    snapshot = library.snapshot if library.is_ready else None
+    view = library.view()
+    snapshot = view.served
     levels = Counter(problem.level for problem in (snapshot.problems if snapshot else ()))
     return ContentGauges(
         skills=len(snapshot.index) if snapshot else 0,
@@ -210,7 +211,7 @@ def read_gauges(library: SkillLibrary, publisher: Publisher) -> ContentGauges:
                 age_seconds=state.age_seconds,
                 failed_syncs=state.failed_syncs,
             )
-            for state in library.states()
+            for state in view.states()
         ),
         events_waiting=publisher.outbox.spool.count_events(),
     )

@@ -13,11 +13,11 @@ from skills_mcp.library import (
     CommandRequest,
     EntryRequest,
     FoundFiles,
+    LibraryView,
     LoadedSkill,
     RanScript,
     ReadFile,
     ServedExamples,
-    SkillLibrary,
     sha256_of,
 )
 from skills_mcp.routing.search import Hit, SearchResult
@@ -51,7 +51,7 @@ _DEFAULT_LINES = 200  # 003
 _DEFAULT_EXAMPLES = 3  # 003
 
 
-async def _search_skills(library: SkillLibrary, arguments: SearchSkills) -> Reply:
+async def _search_skills(library: LibraryView, arguments: SearchSkills) -> Reply:
     def search() -> Reply:
         scoping = SkillFilter(arguments.within or "", arguments.category or "", arguments.scope)
         found = library.search(arguments.query, limit=arguments.limit, scoping=scoping)
@@ -60,7 +60,7 @@ async def _search_skills(library: SkillLibrary, arguments: SearchSkills) -> Repl
     return await anyio.to_thread.run_sync(search)
 
 
-async def _load_skill(library: SkillLibrary, arguments: LoadSkill) -> Reply:
+async def _load_skill(library: LibraryView, arguments: LoadSkill) -> Reply:
     def load() -> Reply:
         loaded = library.load_skill(arguments.skill_name, known_digest=arguments.known_digest)
         return replace(skill_result(loaded), part=arguments.part or 1)
@@ -68,7 +68,7 @@ async def _load_skill(library: SkillLibrary, arguments: LoadSkill) -> Reply:
     return await anyio.to_thread.run_sync(load)
 
 
-async def _read_skill_file(library: SkillLibrary, arguments: ReadSkillFile) -> Reply:
+async def _read_skill_file(library: LibraryView, arguments: ReadSkillFile) -> Reply:
     is_partial = arguments.start_line is not None or arguments.max_lines is not None
     start = arguments.start_line or 1
     lines = LineRange(start, arguments.max_lines or _DEFAULT_LINES) if is_partial else None
@@ -78,7 +78,7 @@ async def _read_skill_file(library: SkillLibrary, arguments: ReadSkillFile) -> R
     return file_result(read)
 
 
-async def _find_skill_files(library: SkillLibrary, arguments: FindSkillFiles) -> Reply:
+async def _find_skill_files(library: LibraryView, arguments: FindSkillFiles) -> Reply:
     def find() -> Reply:
         found = library.find_files(
             arguments.skill_name,
@@ -90,7 +90,7 @@ async def _find_skill_files(library: SkillLibrary, arguments: FindSkillFiles) ->
     return await anyio.to_thread.run_sync(find)
 
 
-async def _load_skill_examples(library: SkillLibrary, arguments: LoadSkillExamples) -> Reply:
+async def _load_skill_examples(library: LibraryView, arguments: LoadSkillExamples) -> Reply:
     top_k = _DEFAULT_EXAMPLES if arguments.top_k is None else arguments.top_k
     request = (arguments.skill_name, arguments.query, top_k)
     max_characters = current_rules().max_characters
@@ -100,7 +100,7 @@ async def _load_skill_examples(library: SkillLibrary, arguments: LoadSkillExampl
     return examples_result(loaded)
 
 
-async def _run_skill_command(library: SkillLibrary, arguments: RunSkillCommand) -> Reply:
+async def _run_skill_command(library: LibraryView, arguments: RunSkillCommand) -> Reply:
     request = CommandRequest(
         skill_name=arguments.skill_name,
         command=arguments.command,
@@ -109,7 +109,7 @@ async def _run_skill_command(library: SkillLibrary, arguments: RunSkillCommand) 
     return command_result(await library.run_command(request))
 
 
-async def _run_skill_entry(library: SkillLibrary, arguments: RunSkillEntry) -> Reply:
+async def _run_skill_entry(library: LibraryView, arguments: RunSkillEntry) -> Reply:
     request = EntryRequest(skill_name=arguments.skill_name, args=arguments.args or "")
     return entry_result(await library.run_command(request))
 

@@ -493,7 +493,7 @@ _NOT_FOUND = (
 )
 
 
-async def reply_or_error(work: Awaitable[Reply]) -> Reply:
+async def reply_or_error(work: Awaitable[T]) -> T | Reply:
     """Await a reply; translate a `SkillsError` into an error reply."""
     try:
         with translate_out_of_memory():

@@ -9,12 +9,12 @@ import base64
 import binascii
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import anyio.to_thread
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -39,6 +39,7 @@ from skills_mcp.errors import (
 )
 from skills_mcp.files.paths import MAX_PARTS
 from skills_mcp.library import (
+    LibraryView,
     LoadedSkill,
     Provenance,
     ServedFile,
@@ -117,10 +118,10 @@ class Resources:
         Hosts ask once, at the start of a session: never wait for the network.
         """
         cursor = params.cursor if params else None
-        await self._library.wait_for_stored(self._list_seconds)
+        await self._library.refresher.wait_for_stored(self._list_seconds)
         if not self._library.is_ready:
             return ListResourcesResult(resources=[])
-        library = self._library.seen_by(caller_of(ctx).access)
+        library = self._library.view(caller_of(ctx).access)
         return await anyio.to_thread.run_sync(_list_page, library, cursor)
 
     async def list_templates(
@@ -135,8 +136,8 @@ class Resources:
             MCPError: It cannot be read; `data` has the code of the `SkillsError`.
         """
         try:
-            await self._library.wait_until_ready(self._read_seconds)
-            library = self._library.seen_by(caller_of(ctx).access)
+            await self._library.refresher.wait_until_ready(self._read_seconds)
+            library = self._library.view(caller_of(ctx).access)
             with translate_out_of_memory():
                 read = await anyio.to_thread.run_sync(_read, library, params.uri)
         except SkillsError as error:
@@ -237,7 +238,7 @@ def paginate(
     return page, None
 
 
-def _list_page(library: SkillLibrary, cursor: str | None) -> ListResourcesResult:
+def _list_page(library: LibraryView, cursor: str | None) -> ListResourcesResult:
     published = library.publish()
 
     def show(path: SkillPath) -> tuple[Resource, str]:
@@ -264,7 +265,7 @@ def _describe(published: PublishedSkills, path: SkillPath) -> Resource:
     )
 
 
-def _read(library: SkillLibrary, uri: str) -> TextResourceContents | BlobResourceContents:
+def _read(library: LibraryView, uri: str) -> TextResourceContents | BlobResourceContents:
     published = library.publish()
     if uri == INDEX_URI:
         return _render_index(published)
@@ -366,14 +367,13 @@ class SkillsExtension:
         server.add_request_handler("skills/list", PaginatedRequestParams, self.list)
         server.add_request_handler("skills/get", UriParams, self.get)
         server.add_request_handler("resources/directory/read", FolderParams, self.list_folder)
-        server.middleware.append(_declare_extension)
 
     async def list(self, ctx: _Context, params: PaginatedRequestParams | None) -> dict[str, Any]:
         cursor = params.cursor if params else None
-        await self._library.wait_for_stored(self._list_seconds)
+        await self._library.refresher.wait_for_stored(self._list_seconds)
         if not self._library.is_ready:
             return {"skills": [], **_COMPLETE_RESULT}
-        library = self._library.seen_by(caller_of(ctx).access)
+        library = self._library.view(caller_of(ctx).access)
         return await anyio.to_thread.run_sync(_list_extension_page, library, cursor)
 
     async def get(self, ctx: _Context, params: UriParams) -> dict[str, Any]:
@@ -399,24 +399,21 @@ class SkillsExtension:
         library = await self._wait(ctx, params.uri)
         return await anyio.to_thread.run_sync(_list_folder, library, params.uri)
 
-    async def _wait(self, ctx: _Context, uri: str) -> SkillLibrary:
+    async def _wait(self, ctx: _Context, uri: str) -> LibraryView:
         try:
-            await self._library.wait_until_ready(self._read_seconds)
+            await self._library.refresher.wait_until_ready(self._read_seconds)
         except SkillsError as error:
             raise derive_protocol_error(error, LATEST_MODERN_VERSION, uri) from error
-        return self._library.seen_by(caller_of(ctx).access)
+        return self._library.view(caller_of(ctx).access)
 
 
-async def _declare_extension(ctx: _Context, call_next: CallNext) -> HandlerResult:
+def declare_extension(result: Mapping[str, Any]) -> dict[str, Any]:
     """Declare the extension in the handshake era: the SDK omits it there."""
-    result = await call_next(ctx)
-    if ctx.method != "initialize" or not isinstance(result, dict):
-        return result
     extensions = {"extensions": {EXTENSION: _SETTINGS}}
     return {**result, "capabilities": {**result["capabilities"], **extensions}}
 
 
-def _list_extension_page(library: SkillLibrary, cursor: str | None) -> dict[str, Any]:
+def _list_extension_page(library: LibraryView, cursor: str | None) -> dict[str, Any]:
     published = library.publish()
 
     def show(path: SkillPath) -> tuple[dict[str, Any], str] | None:
@@ -429,7 +426,7 @@ def _list_extension_page(library: SkillLibrary, cursor: str | None) -> dict[str,
     return {"skills": skills, **more, **_COMPLETE_RESULT}
 
 
-def _get_entry(library: SkillLibrary, uri: str) -> dict[str, Any]:
+def _get_entry(library: LibraryView, uri: str) -> dict[str, Any]:
     match parse_uri(uri):
         case [name, file] if file == MAIN and (skill := _open_skill(library, name)):
             return {"skill": _render_entry(skill), **_COMPLETE_RESULT}
@@ -440,7 +437,7 @@ def _get_entry(library: SkillLibrary, uri: str) -> dict[str, Any]:
             )
 
 
-def _list_folder(library: SkillLibrary, uri: str) -> dict[str, Any]:
+def _list_folder(library: LibraryView, uri: str) -> dict[str, Any]:
     parts = parse_uri(uri) or [""]
     skill = _open_skill(library, parts[0])
     folder = "".join(f"{name}/" for name in parts[1:])
@@ -454,7 +451,7 @@ def _list_folder(library: SkillLibrary, uri: str) -> dict[str, Any]:
     return {"resources": children, **_COMPLETE_RESULT}
 
 
-def _open_skill(library: SkillLibrary, name: str) -> PublishedSkill | None:
+def _open_skill(library: LibraryView, name: str) -> PublishedSkill | None:
     published = library.publish()
     path = published.names.find(name)
     return None if path is None else published.open(path)

@@ -28,7 +28,7 @@ from mcp_types import (
 )
 
 from skills_mcp.errors import SkillsError
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.server.callers import caller_of
 from skills_mcp.server.replies import replace_unavailable_tools
@@ -79,8 +79,8 @@ class SkillPrompt:
         """
         task = _require_task(params)
         try:
-            await self._library.wait_until_ready(self._wait_seconds)
-            library = self._library.seen_by(caller_of(ctx).access)
+            await self._library.refresher.wait_until_ready(self._wait_seconds)
+            library = self._library.view(caller_of(ctx).access)
             with translate_out_of_memory():
                 texts = await _compose(library, task)
         except SkillsError as error:
@@ -108,7 +108,7 @@ def _require_task(params: GetPromptRequestParams) -> str:
     return task
 
 
-async def _compose(library: SkillLibrary, task: str) -> list[str]:
+async def _compose(library: LibraryView, task: str) -> list[str]:
     skill = library.snapshot.index.get(task.strip("/"))
     path = skill.path if skill else None
     reply = await get_skill(library, GetSkill(context=task, skill_path=path))
@@ -139,18 +139,18 @@ class PathCompletion:
 
     async def complete(self, ctx: _Context, params: CompleteRequestParams) -> CompleteResult:
         """Prefix matches before substring matches; never waits for the network."""
-        await self._library.wait_for_stored(self._wait_seconds)
+        await self._library.refresher.wait_for_stored(self._wait_seconds)
         if not self._library.is_ready:
             return _render([])
-        library = self._library.seen_by(caller_of(ctx).access)
+        library = self._library.view(caller_of(ctx).access)
         return await anyio.to_thread.run_sync(_complete, library, params)
 
 
-def _complete(library: SkillLibrary, params: CompleteRequestParams) -> CompleteResult:
+def _complete(library: LibraryView, params: CompleteRequestParams) -> CompleteResult:
     return _render(_rank_matches(_list_candidates(library, params), params.argument.value))
 
 
-def _list_candidates(library: SkillLibrary, params: CompleteRequestParams) -> Iterable[str]:
+def _list_candidates(library: LibraryView, params: CompleteRequestParams) -> Iterable[str]:
     index, argument = library.snapshot.index, params.argument.name
     if isinstance(params.ref, PromptReference):
         is_path = (params.ref.name, argument) == (PROMPT.name, "task")

@@ -259,7 +259,7 @@ async def serve_stdio(serving: Serving, wire: Wire, parts: Sequence[ServerPart] 
     library, publisher = serving.library, serving.publisher
     for part in parts:
         await part.open()
-    works = (library.run, publisher.run, *(part.run for part in parts))
+    works = (library.refresher.run, publisher.run, *(part.run for part in parts))
     async with _served(serving.server, wire, works) as shutdown:
         library.close()
         for part in parts:

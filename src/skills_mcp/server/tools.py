@@ -11,7 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.library import MAX_DEPTH, Match, ScriptRequest, SkillLibrary
+from skills_mcp.library import MAX_DEPTH, LibraryView, Match, ScriptRequest
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.server import replies
 from skills_mcp.server.replies import Reply
@@ -281,7 +281,7 @@ RUNS_ANYTHING = ToolAnnotations(
     open_world_hint=True,
 )
 
-Handler = Callable[[SkillLibrary, Any], Awaitable[Reply]]
+Handler = Callable[[LibraryView, Any], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +321,7 @@ class ToolSpec:
 _LONG_CONTEXT = 500
 
 
-async def get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
+async def get_skill(library: LibraryView, arguments: GetSkill) -> Reply:
     """Answer `get_skill`.
 
     Raises:
@@ -331,11 +331,10 @@ async def get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
     def route() -> Reply:
         scoping = SkillFilter(arguments.within or "", arguments.category or "")
         query = (arguments.context, arguments.skill_path, arguments.known_digest)
-        if not arguments.explain:
-            reply = _render(library.route(*query, scoping=scoping))
-        else:
-            answer, explanation = library.route_explained(*query, scoping=scoping)
-            reply = replies.with_explanation(_render(answer), explanation)
+        reply = _render(library.route(*query, scoping=scoping))
+        if arguments.explain:
+            explanation = library.explain(*query[:2], scoping=scoping)
+            reply = replies.with_explanation(reply, explanation)
         return replace(reply, part=arguments.part or 1)
 
     is_long = len(arguments.context) > _LONG_CONTEXT or arguments.explain
@@ -355,7 +354,7 @@ def _render(answer: Match | Ambiguous | NoMatch) -> Reply:
     assert_never(answer)
 
 
-async def _list_skills(library: SkillLibrary, arguments: ListSkills) -> Reply:
+async def _list_skills(library: LibraryView, arguments: ListSkills) -> Reply:
     def browse() -> Reply:
         limit = current_rules().max_characters
         metadata = replies.tree_metadata(
@@ -372,7 +371,7 @@ async def _list_skills(library: SkillLibrary, arguments: ListSkills) -> Reply:
     return await anyio.to_thread.run_sync(browse)
 
 
-async def _get_asset(library: SkillLibrary, arguments: GetAsset) -> Reply:
+async def _get_asset(library: LibraryView, arguments: GetAsset) -> Reply:
     served = await anyio.to_thread.run_sync(
         library.read_asset, arguments.skill_path, arguments.file
     )
@@ -380,7 +379,7 @@ async def _get_asset(library: SkillLibrary, arguments: GetAsset) -> Reply:
     return replace(reply, part=arguments.part or 1)
 
 
-async def _run_script(library: SkillLibrary, arguments: RunScript) -> Reply:
+async def _run_script(library: LibraryView, arguments: RunScript) -> Reply:
     request = ScriptRequest(
         skill_path=arguments.skill_path,
         file=arguments.file,
@@ -390,13 +389,13 @@ async def _run_script(library: SkillLibrary, arguments: RunScript) -> Reply:
     return replies.script_result(arguments.file, await library.run_script(request))
 
 
-async def _report_usage(library: SkillLibrary, arguments: ReportUsage) -> Reply:
+async def _report_usage(library: LibraryView, arguments: ReportUsage) -> Reply:
     library.report(arguments.skill_path, useful=arguments.useful, comment=arguments.comment)
     return replies.feedback_result(arguments.skill_path)
 
 
-async def _refresh_skills(library: SkillLibrary, _: RefreshSkills) -> Reply:
-    return replies.refresh_result(await library.refresh())
+async def _refresh_skills(library: LibraryView, _: RefreshSkills) -> Reply:
+    return replies.refresh_result(await library.library.refresh(library.access))
 
 
 CORE_TOOLS = (

@@ -218,6 +218,6 @@ def _is_visible(character: str) -> bool:
 def _escape_name(name: str) -> str:
     """Escape a name: it may neither end its header nor begin another one."""
     escaped = escape_unprintable(name)
-    if _MARK not in _fold_lookalikes(escaped):
+    if not _EQUALS_SIGN.search(escaped) or _MARK not in _fold_lookalikes(escaped):
         return escaped
     return _EQUALS_SIGN.sub(rf"\{ESCAPE}\g<0>", escaped)

@@ -377,7 +377,7 @@ class SkillIndex:
         return tuple(reversed(chain))
 
     def contributors(self, skill: Skill) -> tuple[Skill, ...]:
-        """List the skills whose rules count for a skill, itself last."""
+        """List a skill after the ancestors it inherits from."""
         return self.lineage(skill) if skill.inherit else (skill,)
 
     def _similar(self, path: str) -> list[SkillPath]:

@@ -5,44 +5,28 @@ Rule: a snapshot is replaced in one assignment, so that no reply mixes two.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock, Thread
 from typing import TYPE_CHECKING
 
-import anyio.to_thread
-
 from skills_mcp.config import Config, Settings
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.refresher import Refresher
 from skills_mcp.content.source import (
     Checkout,
     Content,
     ContentPart,
     ContentSource,
     Freshness,
-    SourceState,
 )
 from skills_mcp.errors import (
     ContentUnavailableError,
-    LimitExceededError,
-    SkillsError,
-    SyncError,
-    UnreadableContentError,
 )
 from skills_mcp.processes.memory import trim_heap
-from skills_mcp.skills.access import EVERYTHING, Access
-from skills_mcp.skills.skill_discovery import SourceWalk, WalkLimits, count_outside_packages
-from skills_mcp.skills.source_layout import FolderTree
 from skills_mcp.snapshots.embedding import Embedder
 from skills_mcp.snapshots.skill_snapshot import (
-    Refreshed,
-    SkillChanges,
     Snapshot,
-    derive_changes,
-    derive_refreshed,
-    find_new_errors,
     inspect_commit,
     is_listing_changed,
     load_config,
@@ -86,13 +70,6 @@ class CurrentSnapshot:
         self._retained: list[tuple[float, Content]] = []
         self._watchers: list[Callable[[], None]] = []
         self._observers: list[Callable[[Snapshot, Snapshot], None]] = []
-        self._refresher = Refresher(
-            mounts,
-            self.load,
-            self.inspect,
-            self._interval_minutes,
-            is_watching=self._operator.sync.watch,
-        )
 
     @property
     def config(self) -> Config:
@@ -111,60 +88,13 @@ class CurrentSnapshot:
         return self._snapshot
 
     @property
-    def is_ready(self) -> bool:
-        return self._snapshot is not None
+    def latest(self) -> Snapshot | None:
+        """The served snapshot; None before the first."""
+        return self._snapshot
 
-    def wake(self) -> None:
-        self._refresher.wake()
-
-    async def run(self) -> None:
-        """Keep the content fresh until cancelled."""
-        await self._refresher.run()
-
-    async def wait_until_ready(self, timeout_seconds: float) -> None:
-        """Wait for content.
-
-        Raises:
-            ContentUnavailableError: There is none in time, or the sync failed.
-        """
-        if not self.is_ready:
-            await self._refresher.wait_until_ready(timeout_seconds)
-
-    async def wait_for_stored(self, timeout_seconds: float) -> None:
-        if not self.is_ready:
-            await self._refresher.wait_for_stored(timeout_seconds)
-
-    @property
-    def doing(self) -> str:
-        return self._mounts.doing
-
-    def states(self, access: Access = EVERYTHING) -> tuple[SourceState, ...]:
-        """Commit, age and last error of each source visible to a caller.  Blocking."""
-        states = self._find_states()
-        if access == EVERYTHING:
-            return states
-        served = self._snapshot
-        visible = served.seen_by(access).shown_mounts if served else None
-        return tuple(_redact_state(state) for state in states if state.mount in (visible or ()))
-
-    def _find_states(self) -> tuple[SourceState, ...]:
-        served = self._snapshot
-        states = self._derive_states(served.content if served else None, self.config)
-        if served is None:
-            return states
-        left_out = served.state.collection.not_served
-        parts = enumerate(served.content.parts)
-        return _with_counts(states, {p.mount.at: left_out[n] for n, p in parts})
-
-    def stored_states(self) -> tuple[SourceState, ...]:
-        content = self._mounts.open()
-        config = load_config(content, self._settings) if content else self._operator
-        states = self._derive_states(content, config)
-        parts = content.parts if content else ()
-        limits = WalkLimits.of(config.limits)
-        return _with_counts(
-            states, {part.mount.at: _find_not_served(part, limits) for part in parts}
-        )
+    def load_config(self, content: Content | None) -> Config:
+        """The settings in force for content.  Blocking."""
+        return load_config(content, self._settings) if content else self._operator
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Subscribe to changed skills, on the loading thread."""
@@ -369,114 +299,11 @@ class CurrentSnapshot:
             retained = [(t, c) for t, c in retained if now - t < _RETENTION_SECONDS]
             self._retained = [*retained, (now, content)]
 
-    async def refresh(self, access: Access = EVERYTHING) -> Refreshed:
-        """Sync and load the newest content; a failure is part of the result.
-
-        A restricted caller gets the number of changed skills instead of files.
-        """
-        # As the first act of a process, too, it says what has changed since the last.
-        await self._refresher.wait_for_published()
-        before = self._snapshot
-        error: SkillsError | None = None
-        try:
-            await self._refresher.refresh()
-        except SkillsError as failure:
-            error = failure
-        after = self._snapshot
-
-        def compare() -> Refreshed:
-            if access != EVERYTHING:
-                return self._compare_seen(access, before, after, error)
-            return derive_refreshed(
-                self.states(),
-                files_changed=self._count_files(before, after),
-                skills_reindexed=len(after.index) if after else 0,
-                error=error,
-                changes=self._find_changes(before, after),
-            )
-
-        return await anyio.to_thread.run_sync(compare)
-
-    def _compare_seen(
-        self,
-        access: Access,
-        before: Snapshot | None,
-        after: Snapshot | None,
-        error: SkillsError | None,
-    ) -> Refreshed:
-        states = self.states(access)
-        changes = SkillChanges()
-        seen = after.seen_by(access) if after else None
-        if seen and after is not before:
-            was = before.seen_by(access) if before else None
-            changes = derive_changes(was.offered if was else None, seen.offered)
-        if isinstance(error, SyncError):  # of a source that this caller may not know of
-            error = next((state.error for state in states if state.error), None)
-        return derive_refreshed(
-            states,
-            files_changed=len((*changes.added, *changes.changed, *changes.removed)),
-            skills_reindexed=len(seen.index) if seen else 0,
-            error=error,
-            changes=changes,
-        )
-
-    def _count_files(self, before: Snapshot | None, after: Snapshot | None) -> int:
-        if after is None or after is before:
-            return 0
-        old = before.content if before else None
-        return self._mounts.count_changes(old, after.content)
-
-    def _find_changes(self, before: Snapshot | None, after: Snapshot | None) -> SkillChanges:
-        if after is None or after is before:
-            return SkillChanges()
-        changes = derive_changes(before.offered if before else None, after.offered)
-        return replace(changes, broken=find_new_errors(before, after))
-
     def close(self) -> None:
-        self._mounts.close()
         if self._snapshot and self._snapshot.vectors:
             self._snapshot.vectors.close()
         if self._embedder:
             self._embedder.close()
-
-    def _derive_states(self, content: Content | None, config: Config) -> tuple[SourceState, ...]:
-        minutes = self._minutes_of(config)
-        return self._mounts.states(content, minutes * 60 if minutes else None)
-
-    def _interval_minutes(self) -> float | None:
-        return self._minutes_of(self.config)
-
-    def _minutes_of(self, config: Config) -> float | None:
-        """Pause between syncs; None for folders alone, read on request."""
-        timed = config.refresh.enabled and self._mounts.mode == "git"
-        return config.refresh.interval_minutes if timed else None
-
-
-def _redact_state(state: SourceState) -> SourceState:
-    """Remove names and counts of other callers' skills from a state."""
-    error = state.error
-    if isinstance(error, UnreadableContentError | LimitExceededError):
-        error = type(error)(
-            f"{state.name}: the newest content cannot be served, so what was served "
-            "before stays. The operator's log has the reason",
-            is_recalled=error.is_recalled,
-        )
-    return replace(state, error=error, not_served=0)
-
-
-def _with_counts(
-    states: tuple[SourceState, ...], left_out: Mapping[str, int]
-) -> tuple[SourceState, ...]:
-    return tuple(replace(state, not_served=left_out.get(state.mount, 0)) for state in states)
-
-
-def _find_not_served(part: ContentPart, limits: WalkLimits) -> int:
-    selection = part.mount.selection
-    surveyed = part.checkout.surveyed.get(selection)
-    if surveyed:
-        return count_outside_packages(surveyed.problems)
-    tree = FolderTree(part.checkout.directory)
-    return count_outside_packages(SourceWalk(tree, selection, limits).outside())
 
 
 def _prepared(snapshot: Snapshot) -> Snapshot:

@@ -39,7 +39,7 @@ PLAIN = LockedSettings(format="plain", raw=False, select=())
 
 
 def export(content: Path, target: Path, settings: LockedSettings = PLAIN) -> ExportReport:
-    return export_skills(open_library(content), target, settings)
+    return export_skills(open_library(content).view(), target, settings)
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -166,7 +166,7 @@ def test_a_check_writes_nothing_and_says_what_an_export_would_do(
     before = tree(target)
     write_skill(content, "new.md")
 
-    report = plan_export(open_library(content), target, PLAIN)
+    report = plan_export(open_library(content).view(), target, PLAIN)
 
     assert report.written == ["new/SKILL.md"]
     assert not report.is_current

@@ -196,7 +196,7 @@ def _without_counts(report: UsageReport) -> tuple[object, ...]:
 
 
 def test_the_skills_of_the_content_are_what_could_have_been_served() -> None:
-    offer = derive_current_skills(open_library(SKILLS_CONTENT).snapshot)
+    offer = derive_current_skills(open_library(SKILLS_CONTENT).view().snapshot)
 
     report = aggregate([served("ui/react/auth"), served("ui/react/_index")], offer)
 
@@ -209,7 +209,7 @@ def test_the_skills_of_the_content_are_what_could_have_been_served() -> None:
 
 
 def test_a_task_gets_today_what_get_skill_would_give_it() -> None:
-    offer = derive_current_skills(open_library(SKILLS_CONTENT).snapshot)
+    offer = derive_current_skills(open_library(SKILLS_CONTENT).view().snapshot)
     tasks = ["bake a cake", "write a database migration", "fix the auth"]
 
     report = aggregate(
@@ -228,7 +228,7 @@ def test_what_a_skill_says_of_itself_is_fit_to_show(tmp_path: Path) -> None:
     hostile = "Red \x1b[31m\u202e text"
     write_skill(tmp_path, "a.md", description=hostile, keywords=["one", "two"])
 
-    [skill] = derive_current_skills(open_library(tmp_path).snapshot).skills
+    [skill] = derive_current_skills(open_library(tmp_path).view().snapshot).skills
 
     assert (skill.path, skill.keywords) == ("a", ("one", "two"))
     assert "\x1b" not in skill.description

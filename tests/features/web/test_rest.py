@@ -133,7 +133,7 @@ def test_a_reply_has_what_the_document_says(library: SkillLibrary) -> None:
 
 
 def test_the_pages_of_a_list_hold_each_skill_once(library: SkillLibrary) -> None:
-    everything = [skill.path for skill in library.skills]
+    everything = [skill.path for skill in library.view().snapshot.index.offered]
 
     assert list_all(library, limit="7") == everything
     assert sorted(list_all(library, q="example", limit="7")) == sorted(
@@ -158,7 +158,7 @@ def test_a_preview_names_where_each_part_comes_from(library: SkillLibrary) -> No
         "area-0/skill-00.md",
     ]
     assert all(each["content"] in reply["content"] for each in reply["chain"])
-    assert reply["content"] == library.load_skill("area-0/skill-00").instructions
+    assert reply["content"] == library.view().load_skill("area-0/skill-00").instructions
 
 
 def test_a_package_has_its_inventory(library: SkillLibrary) -> None:
@@ -261,14 +261,14 @@ def test_looking_is_no_use_of_a_skill(
     library: SkillLibrary,
 ) -> None:
     seen: list[object] = []
-    library.observe(lambda *event: seen.append(event))
+    library.tracker.observe(lambda *event: seen.append(event))
 
     ask_site(library, "/api/skills", q="no such thing at all")
     ask_site(library, "/api/skills/pdf/preview")
     ask_site(library, "/api/skills/pdf/files/scripts/fill.py")
 
     assert seen == []
-    library.load_skill("pdf")
+    library.view().load_skill("pdf")
     assert len(seen) == 1
 
 
@@ -356,6 +356,6 @@ def test_used_is_what_agents_got_as_soon_as_it_is_counted(
 
     assert [each["path"] for each in used["skills"]] == ["pdf"]
     counts = {each["value"]: each["count"] for each in used["facets"]["used"]}
-    assert counts == {"yes": 1, "no": len(library.skills) - 1}
+    assert counts == {"yes": 1, "no": len(library.view().snapshot.index.offered) - 1}
     assert "By agents" in page
     assert "used" not in ask_site(library, "/api/skills").json()["facets"]

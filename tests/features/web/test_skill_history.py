@@ -10,8 +10,8 @@ from skills_mcp.config import Grant
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Freshness, accept_any_commit
+from skills_mcp.features.web.browsing import SkillHistory, read_history
 from skills_mcp.library import SkillLibrary
-from skills_mcp.library.browsing import SkillHistory
 from skills_mcp.skills.access import derive_access
 from tests.features.web.conftest import (
     Scheme,
@@ -80,7 +80,7 @@ def changes(history: SkillHistory) -> list[set[str]]:
 def test_commits_of_its_files_and_of_the_rules_above_are_shown(
     library: SkillLibrary,
 ) -> None:
-    history = library.read_history("pdf")
+    history = read_history(library.view(), "pdf")
 
     assert history.reason == ""
     newest, rule, first, made = changes(history)
@@ -94,7 +94,7 @@ def test_commits_of_its_files_and_of_the_rules_above_are_shown(
 def test_it_goes_as_far_back_as_the_setting_says(upstream: Upstream, tmp_path: Path) -> None:
     library = open_library(follow(upstream, tmp_path), settings={"web": {"history": 2}})
 
-    newest, rule = changes(library.read_history("pdf"))
+    newest, rule = changes(read_history(library.view(), "pdf"))
 
     assert "Second." in newest
     assert "New rule." in rule
@@ -103,19 +103,19 @@ def test_it_goes_as_far_back_as_the_setting_says(upstream: Upstream, tmp_path: P
 def test_a_merge_is_in_it(upstream: Upstream, tmp_path: Path) -> None:
     branch = follow(upstream, tmp_path)
     library = open_library(branch)
-    library.read_history("pdf")
+    read_history(library.view(), "pdf")
     upstream.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body="Third.")})
     branch.sync(Freshness(float("inf")), accept_any_commit)
     library = open_library(branch)
 
-    assert "Third." in changes(library.read_history("pdf"))[0]
+    assert "Third." in changes(read_history(library.view(), "pdf"))[0]
 
 
 def test_a_long_change_is_cut_and_says_so(upstream: Upstream, tmp_path: Path) -> None:
     body = "\n".join(f"Line {number}" for number in range(2_000))
     upstream.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body=body)})
 
-    [newest, *_] = open_library(follow(upstream, tmp_path)).read_history("pdf").changes
+    [newest, *_] = read_history(open_library(follow(upstream, tmp_path)).view(), "pdf").changes
 
     assert len(newest.past.lines) == 400
     assert newest.past.left_out > 1_500
@@ -128,11 +128,11 @@ def test_without_a_history_it_says_why(upstream: Upstream, tmp_path: Path) -> No
     away = open_library(branch)
     upstream.bare.rename(tmp_path / "elsewhere")
 
-    assert "web.history" in off.read_history("pdf").reason
-    assert "a folder has none" in folder.read_history("ui/react/auth").reason
-    assert "not found" in away.read_history("pdf").reason
-    assert "in a minute" in away.read_history("pdf").reason
-    assert "Second." in away.load_skill("pdf").instructions
+    assert "web.history" in read_history(off.view(), "pdf").reason
+    assert "a folder has none" in read_history(folder.view(), "ui/react/auth").reason
+    assert "not found" in read_history(away.view(), "pdf").reason
+    assert "in a minute" in read_history(away.view(), "pdf").reason
+    assert "Second." in away.view().load_skill("pdf").instructions
 
 
 def test_nothing_of_a_commit_is_html(library: SkillLibrary) -> None:
@@ -150,10 +150,10 @@ def test_who_does_not_see_every_skill_gets_no_history(upstream: Upstream, tmp_pa
     access = derive_access([Grant(allow=("*",), deny=("secret-*",))], {})
     hiding = {"visibility": {"deny": ["secret-*"]}}
 
-    limited = open_library(branch).seen_by(access).read_history("plan")
-    hidden = open_library(branch, settings=hiding).read_history("plan")
+    limited = read_history(open_library(branch).view(access), "plan")
+    hidden = read_history(open_library(branch, settings=hiding).view(), "plan")
 
-    assert "Hidden." in changes(open_library(branch).read_history("plan"))[1]
+    assert "Hidden." in changes(read_history(open_library(branch).view(), "plan"))[1]
     assert (limited.changes, hidden.changes) == ((), ())
     assert "no skill is hidden" in limited.reason == hidden.reason
 
@@ -163,7 +163,7 @@ def test_no_file_can_forge_a_commit(upstream: Upstream, tmp_path: Path) -> None:
     text = package_text(name="pdf", body="x" * 9_000 + f"\n{forged}\0y")
     upstream.commit({"skills/pdf/SKILL.md": text})
 
-    history = open_library(follow(upstream, tmp_path)).read_history("other")
+    history = read_history(open_library(follow(upstream, tmp_path)).view(), "other")
 
     assert [each.past.subject for each in history.changes] == ["Change"] * 3
     source = follow(upstream, tmp_path)

@@ -72,5 +72,5 @@ def test_a_trial_is_no_event(tmp_path: Path) -> None:
     ask_site(library, "/try?task=login")
 
     assert spooled(spool) == []
-    library.route("login")
+    library.view().route("login")
     assert len(spooled(spool)) == 1

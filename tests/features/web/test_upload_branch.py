@@ -85,7 +85,7 @@ def test_a_new_skill_is_one_commit_on_a_branch_of_its_own(
     message = show(upstream, "log", "-1", "--format=%B", commit)
     assert message.startswith("Add pdf\n")
     assert "Suggested-by: " in message
-    assert library.snapshot.index.get("pdf") is None
+    assert library.view().snapshot.index.get("pdf") is None
 
 
 def test_what_is_replaced_loses_the_files_that_the_archive_has_not(
@@ -98,7 +98,7 @@ def test_what_is_replaced_loses_the_files_that_the_archive_has_not(
     [commit] = branches(upstream).values()
     changed = show(upstream, "diff", "--name-status", "main", commit).splitlines()
     assert sorted(changed) == ["D\tskills/old/gone.txt", "M\tskills/old/SKILL.md"]
-    assert "Older." in library.load_skill("old").instructions
+    assert "Older." in library.view().load_skill("old").instructions
 
 
 def test_a_branch_deletes_no_skill_that_its_author_may_not_see(

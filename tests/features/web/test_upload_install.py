@@ -65,7 +65,7 @@ def test_an_archive_becomes_a_skill_that_is_served(
     assert told["fileInventory"]["scriptFiles"] == ["scripts/fill.py"]
     assert told["replacedVersion"] is None
     assert (content / "skills/pdf/scripts/fill.py").is_file()
-    assert "Do it." in library.load_skill("pdf").instructions
+    assert "Do it." in library.view().load_skill("pdf").instructions
 
 
 def test_the_reply_is_that_of_the_document(library: SkillLibrary, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_the_version_before_is_kept(library: SkillLibrary, content: Path, tmp_pa
 
     kept = VersionStore(content / "skills").versions("old")
     assert kept == (told["replacedVersion"],)
-    assert "Newer." in library.load_skill("old").instructions
+    assert "Newer." in library.view().load_skill("old").instructions
 
 
 def link(path: Path) -> Path:
@@ -174,7 +174,7 @@ def test_no_package_changes_where_the_others_are_served(tmp_path: Path, name: st
 
     assert reply.status_code == 409
     assert "laid out" in reply.json()["error"]["message"]
-    assert library.load_skill("old").skill.path == "old"
+    assert library.view().load_skill("old").skill.path == "old"
 
 
 def test_a_refusal_names_no_path_of_the_server(
@@ -231,7 +231,9 @@ def test_without_sign_in_only_this_machine_or_a_named_scope_adds_skills(
     reply = send(library, write_zip(tmp_path / "pdf.zip"), http)
 
     assert reply.status_code == status
-    assert ("pdf" in [each.path for each in library.skills]) == (status == 201)
+    assert ("pdf" in [each.path for each in library.view().snapshot.index.offered]) == (
+        status == 201
+    )
 
 
 def test_a_token_needs_the_scope_of_uploads(

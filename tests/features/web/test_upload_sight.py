@@ -136,8 +136,8 @@ async def upload(
         anyio.create_task_group() as tasks,
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as it,
     ):
-        tasks.start_soon(library.run)
-        library.wake()
+        tasks.start_soon(library.refresher.run)
+        library.refresher.wake()
         for number, files in enumerate(sent):
             with tempfile.TemporaryDirectory() as folder:
                 data = write_zip(Path(folder, "a.zip"), files).read_bytes()
@@ -248,7 +248,7 @@ def test_a_restored_version_brings_back_no_hidden_skill(content: Path, tmp_path:
             anyio.create_task_group() as tasks,
             httpx.AsyncClient(transport=transport, base_url="http://x") as it,
         ):
-            tasks.start_soon(library.run)
+            tasks.start_soon(library.refresher.run)
             page = await it.get("/add")
             version = re.findall(r'name="version" value="([^"]+)', page.text)[0]
             asked = {"name": "kit", "version": version}

@@ -23,7 +23,7 @@ def test_the_index_and_its_files_are_those_of_an_export(tmp_path: Path) -> None:
     write_package(content, "pdf", {"scripts/fill.py": "print()"})
     library = open_library(content)
     settings = LockedSettings(format="well-known", raw=False, select=())
-    export_skills(library, target, settings)
+    export_skills(library.view(), target, settings)
 
     index = ask_site(library, f"/{WELL_KNOWN_INDEX}")
 

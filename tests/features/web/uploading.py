@@ -60,8 +60,8 @@ def send(
             anyio.create_task_group() as tasks,
             httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as it,
         ):
-            tasks.start_soon(library.run)
-            library.wake()
+            tasks.start_soon(library.refresher.run)
+            library.refresher.wake()
             reply = await it.post(INSTALL, files=files, headers=headers)
             tasks.cancel_scope.cancel()
         return reply

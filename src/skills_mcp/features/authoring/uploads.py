@@ -37,12 +37,15 @@ from skills_mcp.features.authoring.version_store import (
     replace_all,
 )
 from skills_mcp.files.paths import fold_name
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.source_edits import (
     FileSelector,
     SkillReview,
     SkillSuggestion,
     SkillTarget,
+    find_skill_target,
+    propose_skill,
+    require_upload_target,
 )
 from skills_mcp.skills.model import escape_unprintable
 from skills_mcp.skills.skill_parser import is_skill_md
@@ -61,7 +64,7 @@ class Uploader:
     """The caller of an upload."""
 
     name: str
-    library: SkillLibrary
+    library: LibraryView
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +197,7 @@ class Uploads:
             timeout_seconds=attempt.left_seconds,
         )
         try:
-            review = self._library.propose_skill(target, suggestion)
+            review = propose_skill(target, suggestion, self._library.config.web.forges)
         except SyncError as error:
             # It may be a path of this machine.
             message_text = str(error).replace(target.address, "the repository")
@@ -289,7 +292,7 @@ class Uploads:
             PackageNotAddedError: The repository was never fetched.
         """
         try:
-            return self._library.find_target(self._mount)
+            return find_skill_target(self._library.mounts, self._mount)
         except SyncError as error:
             logger.warning("The source that takes skills cannot be used: %s", error)
             raise PackageNotAddedError(
@@ -307,7 +310,7 @@ def open_uploads(library: SkillLibrary) -> Uploads | None:
     rules = library.config.upload
     if rules.mode == "off":
         return None
-    library.require_target(rules.source)
+    require_upload_target(library.mounts, rules.source, rules.mode)
     return Uploads(library, rules.source)
 
 
@@ -322,9 +325,9 @@ def _escape_notes(error: Exception) -> str:
 
 
 def _find_access(path: str, uploader: Uploader) -> UploadAccess | None:
-    if uploader.library.sees_everything:
+    if uploader.library.access.is_unlimited:
         return None
-    return UploadAccess(path, uploader.library.sees)
+    return UploadAccess(path, uploader.library.renew().sees)
 
 
 def _create_hidden_filter(offer: UploadPreview, uploader: Uploader) -> FileSelector | None:
@@ -352,8 +355,8 @@ def _raise_unknown(path: str) -> NoReturn:
     )
 
 
-def _is_visible(path: str, library: SkillLibrary) -> bool:
-    return library.sees_everything or library.snapshot.index.get(path) is not None
+def _is_visible(path: str, library: LibraryView) -> bool:
+    return library.access.is_unlimited or library.renew().snapshot.index.get(path) is not None
 
 
 def _find_visible_versions(

@@ -28,7 +28,7 @@ from skills_mcp.features.export.layout import (
     read_lock,
 )
 from skills_mcp.files.durable import NEW_PREFIX
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import LibraryView
 
 _PLAIN_MODE, _PROGRAM_MODE = 0o644, 0o755
 _SHEBANG = b"#!"
@@ -60,7 +60,7 @@ class ExportReport:
 
 
 def export_skills(
-    library: SkillLibrary,
+    library: LibraryView,
     folder: Path,
     settings: LockedSettings,
     *,
@@ -84,7 +84,7 @@ def export_skills(
         ) from error
 
 
-def plan_export(library: SkillLibrary, folder: Path, settings: LockedSettings) -> ExportReport:
+def plan_export(library: LibraryView, folder: Path, settings: LockedSettings) -> ExportReport:
     """Plan an export, without writing.
 
     Raises:
@@ -96,7 +96,7 @@ def plan_export(library: SkillLibrary, folder: Path, settings: LockedSettings) -
 class _Export:
     def __init__(
         self,
-        library: SkillLibrary,
+        library: LibraryView,
         folder: Path,
         settings: LockedSettings,
         on_progress: OnPackageExported,
@@ -238,7 +238,7 @@ def _collect_known(lock: ExportLock | None) -> Mapping[str, frozenset[str]]:
     return {name: frozenset(digests) for name, digests in known.items()}
 
 
-def _lock_sources(library: SkillLibrary) -> Iterator[LockedSource]:
+def _lock_sources(library: LibraryView) -> Iterator[LockedSource]:
     for state in library.states():
         # Of a folder its last name, as each machine has it elsewhere; of a repository
         # the address, as a pin to its commit has no branch.

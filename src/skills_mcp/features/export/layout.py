@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from skills_mcp.errors import ExportError, FileError, InvalidPathError
 from skills_mcp.files.durable import atomic_write, read_regular
 from skills_mcp.files.paths import parse_relative
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_folder import (
     MAX_DESCRIPTION,
     SKILL_FILE,
@@ -204,7 +204,7 @@ class PackagedSkill:
     """Truncations and omissions, for the user."""
 
 
-def package_skills(library: SkillLibrary, settings: LockedSettings) -> Iterator[PackagedSkill]:
+def package_skills(library: LibraryView, settings: LockedSettings) -> Iterator[PackagedSkill]:
     """Package the visible skills, sorted by path.
 
     Inherited rules get no package: their text is prepended to each skill below them.

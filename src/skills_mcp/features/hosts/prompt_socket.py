@@ -49,7 +49,7 @@ def find_hint(library: SkillLibrary, prompt: str) -> str:
             escape_unprintable(skill.path),
             escape_unprintable(" ".join(skill.description.split())),
         )
-        for skill in library.find_skills(prompt)[:_MAX_NAMED]
+        for skill in library.view().find_skills(prompt)[:_MAX_NAMED]
     ]
     return compose_hint(named, has_core="core" in library.config.toolsets)
 
@@ -100,7 +100,7 @@ class PromptSocket(ServerPart):
     async def run(self) -> None:
         """Answer until cancelled; it begins when there is content to answer from."""
         with suppress(SkillsError):  # the next sync may succeed
-            await self._library.wait_until_ready(_LOADING_SECONDS)
+            await self._library.refresher.wait_until_ready(_LOADING_SECONDS)
         try:
             await anyio.to_thread.run_sync(self._prepare)
             # It gets its name after its mode: other users cannot open it before.

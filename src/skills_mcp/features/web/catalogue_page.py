@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from skills_mcp.features.web.page import (
-    find_used,
-    get_visible_library,
-    is_use_unknown,
-    render_template,
-)
-from skills_mcp.library.browsing import (
+from skills_mcp.features.web.browsing import (
     FACETS,
     TOP,
     UNOWNED,
     BrowsedPage,
     BrowseRequest,
     FacetName,
+    browse,
+)
+from skills_mcp.features.web.page import (
+    find_used,
+    get_visible_library,
+    is_use_unknown,
+    render_template,
 )
 
 _PAGE = 50
@@ -79,14 +80,15 @@ def show_catalogue(request: Request) -> Response:
     parameters = {name: request.query_params.get(name, "") for name in FACETS}
     chosen = {name: value for name, value in parameters.items() if value}
     cursor = request.query_params.get("cursor")
-    page = library.browse(
+    page = browse(
+        library.snapshot,
         BrowseRequest(
             query=query,
             chosen=chosen,
             cursor=cursor,
             limit=_PAGE,
             used_paths=find_used(request),
-        )
+        ),
     )
     state: dict[str, str] = {"q": query, **_plain(chosen)}
     return render_template(

@@ -70,7 +70,7 @@ def show_problems(request: Request) -> Response:
         found=found,
         groups=_derive_filters(found, source, level_name),
         is_narrowed=bool(source or level),
-        is_told=library.sees_everything,
+        is_told=library.access.is_unlimited,
     )
 
 
@@ -124,7 +124,7 @@ def show_sources(request: Request) -> Response:
     now = datetime.now(UTC)
     states = library.states()
     # Other servers may serve sources that the caller does not know of.
-    may_see_fleet = library.sees_everything
+    may_see_fleet = library.access.is_unlimited
     fleet, is_unknown = _load_fleet(request, now) if may_see_fleet else (None, False)
     return render_template(
         request,

@@ -38,7 +38,7 @@ from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.features.web.browser import VISITOR_KEY, Notice, Visitor
 from skills_mcp.features.web.caches import BackgroundCache, ByteCache
 from skills_mcp.features.web.upload_queue import UploadQueue
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.answers import render_error
 from skills_mcp.skills.access import PRINCIPAL_KEY, Principal
 from skills_mcp.text.rendering import describe_age
@@ -85,14 +85,14 @@ def get_site_state(request: Request) -> SiteState:
     return state
 
 
-def get_visible_library(request: Request) -> SkillLibrary:
+def get_visible_library(request: Request) -> LibraryView:
     """Library limited to the caller's visibility.
 
     Raises:
         KeyError: The request bypassed authentication, a defect of this program.
     """
     principal: Principal = request.scope[PRINCIPAL_KEY]
-    return get_site_state(request).library.seen_by(principal.access)
+    return get_site_state(request).library.view(principal.access)
 
 
 def find_counts(request: Request) -> CatalogueCounts | None:

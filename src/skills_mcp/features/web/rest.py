@@ -20,17 +20,17 @@ from skills_mcp.about import __version__
 from skills_mcp.errors import InvalidArgumentsError, SkillNotFoundError
 from skills_mcp.features.authoring.uploads import AddedPackage
 from skills_mcp.features.report import UsageReport
-from skills_mcp.features.web.page import find_used, get_visible_library
-from skills_mcp.features.web.usage_page import MAX_REPORT_DAYS, send_report
-from skills_mcp.library import SkillLibrary
-from skills_mcp.library.browsing import (
+from skills_mcp.features.web.browsing import (
     FACETS,
     MAX_PAGE_SIZE,
     BrowsedPage,
     BrowseRequest,
-    SkillFormat,
-    SkillPreview,
+    browse,
 )
+from skills_mcp.features.web.page import find_used, get_visible_library
+from skills_mcp.features.web.usage_page import MAX_REPORT_DAYS, send_report
+from skills_mcp.library import LibraryView
+from skills_mcp.library.skill_preview import SkillFormat, SkillPreview
 from skills_mcp.skills.model import Level, Scope, Skill
 from skills_mcp.skills.skill_files import FileContent
 
@@ -544,14 +544,15 @@ def _list_skills(request: Request) -> Response:
         raise InvalidArgumentsError(
             f"{unknown[0][:50]!r} is no parameter. There are: {', '.join(sorted(_PARAMETERS))}."
         )
-    page = get_visible_library(request).browse(
+    page = browse(
+        get_visible_library(request).snapshot,
         BrowseRequest(
             query=parameters.get("q", ""),
             chosen={name: parameters[name] for name in FACETS if parameters.get(name)},
             cursor=parameters.get("cursor"),
             limit=_parse_limit(parameters.get("limit", "")),
             used_paths=find_used(request),
-        )
+        ),
     )
     return _reply(build_list_reply(page))
 
@@ -591,7 +592,7 @@ def derive_media_type(file: str, content: FileContent) -> tuple[str, bool]:
     return "text/plain; charset=utf-8", not file.casefold().endswith(_ACTIVE_SUFFIXES)
 
 
-def _read_file(library: SkillLibrary, joined: str) -> tuple[FileContent, str]:
+def _read_file(library: LibraryView, joined: str) -> tuple[FileContent, str]:
     """Read a file by a joined path; skill and file may both contain `files`.
 
     Raises:

@@ -25,6 +25,7 @@ from starlette.responses import Response
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.events.collector.event_queries import SkillComment, SkillCounts
+from skills_mcp.features.web.browsing import BrowsedSkill, BrowseRequest, browse, read_history
 from skills_mcp.features.web.page import (
     derive_display_name,
     find_counts,
@@ -33,8 +34,8 @@ from skills_mcp.features.web.page import (
     render_template,
 )
 from skills_mcp.features.web.rest import derive_media_type
-from skills_mcp.library import SkillLibrary
-from skills_mcp.library.browsing import BrowsedSkill, BrowseRequest, SkillPreview, TextSection
+from skills_mcp.library import LibraryView
+from skills_mcp.library.skill_preview import SkillPreview, TextSection
 from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Principal
 from skills_mcp.skills.model import Skill
 
@@ -281,7 +282,7 @@ def show_skill(request: Request) -> Response:
         views=_VIEWS,
         view=view,
         raw=_read_raw(library, preview.skill) if view == "raw" else "",
-        history=library.read_history(preview.skill.path) if view == "history" else None,
+        history=read_history(library, preview.skill.path) if view == "history" else None,
         page_url=preview.sections[-1].page_url,
         use=find_use(request, preview.skill.path),
         missing_use=describe_missing_use(request),
@@ -335,7 +336,7 @@ def _find_html(request: Request, text: str, address: str) -> Markup | None:
     return get_site_state(request).rendered.get(key, render)
 
 
-def _read_raw(library: SkillLibrary, skill: Skill) -> str:
+def _read_raw(library: LibraryView, skill: Skill) -> str:
     """Source of a skill, or the error message."""
     try:
         return library.read_raw(skill.path)
@@ -347,7 +348,7 @@ def _link_file(address: str, file: str) -> str:
     return f"{address}?file={quote_path(file)}#file"
 
 
-def _read_file_preview(library: SkillLibrary, skill: Skill, file: str) -> FilePreview:
+def _read_file_preview(library: LibraryView, skill: Skill, file: str) -> FilePreview:
     try:
         content = library.preview_file(skill.path, file)
     except SkillsError as error:
@@ -360,7 +361,7 @@ def _read_file_preview(library: SkillLibrary, skill: Skill, file: str) -> FilePr
     return FilePreview(file, size, content.data.decode(), is_image=False)
 
 
-def _find_similar(library: SkillLibrary, preview: SkillPreview) -> tuple[BrowsedSkill, ...]:
+def _find_similar(library: LibraryView, preview: SkillPreview) -> tuple[BrowsedSkill, ...]:
     """Similar skills by the description, the competitors in routing.
 
     Inherited rules are excluded: an agent gets them with the skill.
@@ -368,10 +369,10 @@ def _find_similar(library: SkillLibrary, preview: SkillPreview) -> tuple[Browsed
     own_paths = {skill.path for skill in preview.sections}
     words = preview.skill.description[:_MAX_WORDS]
     request = BrowseRequest(query=words, limit=_MAX_SIMILAR + len(own_paths))
-    found = library.browse(request).skills
+    found = browse(library.snapshot, request).skills
     return tuple(skill for skill in found if skill.path not in own_paths)[:_MAX_SIMILAR]
 
 
-def _derive_mcp_url(request: Request, library: SkillLibrary) -> str:
+def _derive_mcp_url(request: Request, library: LibraryView) -> str:
     base = library.config.http.base_url.rstrip("/") or str(request.base_url).rstrip("/")
     return f"{base}/mcp"

@@ -128,10 +128,11 @@ class UploadQueue:
 
         It is already in its folder: an aborted request answers False.
         """
+        view = uploader.library
         with suppress(get_cancelled_exc_class()):
             with anyio.move_on_after(_REFRESH_SECONDS):
-                await uploader.library.refresh()
-            find = uploader.library.snapshot.index.get
+                await view.library.refresh(view.access)
+            find = view.renew().snapshot.index.get
             return await anyio.to_thread.run_sync(find, path) is not None
         return False
 

@@ -7,6 +7,7 @@ only filters these skills; their addresses stay.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from skills_mcp.features.export.layout import (
 )
 from skills_mcp.features.web.caches import ByteCache
 from skills_mcp.features.web.page import get_visible_library
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_folder import PublishedSkills
 from skills_mcp.skills.model import SkillPath
 
@@ -68,7 +69,7 @@ class _WellKnownSkills:
 
     def send_index(self, request: Request) -> Response:
         library = get_visible_library(request)
-        published = library.unscoped.publish()
+        published = replace(library, access=library.access.unscoped).publish()
         entries = [
             self._find_entry(published, path) for path in _find_requested(library, published)
         ]
@@ -76,7 +77,7 @@ class _WellKnownSkills:
 
     def send_file(self, request: Request) -> Response:
         library = get_visible_library(request)
-        published = library.unscoped.publish()
+        published = replace(library, access=library.access.unscoped).publish()
         path = published.names.find(request.path_params["name"])
         if path is None or not _is_requested(library, published, path):
             raise SkillNotFoundError("There is no such skill.")
@@ -101,13 +102,13 @@ def _lay_out(published: PublishedSkills, path: SkillPath) -> WellKnownSkill:
     return build_well_known_skill(package_skill(published, path, _SETTINGS))
 
 
-def _find_requested(library: SkillLibrary, published: PublishedSkills) -> Iterator[SkillPath]:
+def _find_requested(library: LibraryView, published: PublishedSkills) -> Iterator[SkillPath]:
     for path in published.names.published:
         if _is_requested(library, published, path):
             yield path
 
 
-def _is_requested(library: SkillLibrary, published: PublishedSkills, path: SkillPath) -> bool:
+def _is_requested(library: LibraryView, published: PublishedSkills, path: SkillPath) -> bool:
     """Whether the requested scope includes a skill, or one of its copies."""
     visible = library.snapshot.index
     paths = (path, *published.snapshot.index.other_places(path))

@@ -36,7 +36,7 @@ def run(
     tasks: Sequence[TaskAddition] = (),
 ) -> Improvement:
     library = open_library(folder)
-    own = collect_examples(library.snapshot.index)
+    own = collect_examples(library.view().snapshot.index)
     with library.edited_copy() as copy:
         return try_additions(copy, (*own, *prompts), additions, lambda _: tasks)
 
@@ -52,7 +52,7 @@ def is_same_as_served(folder: Path, improvement: Improvement) -> bool:
         write(folder / each.editable.file, each.new)
     library: SkillLibrary = open_library(folder)
     now = run(folder, [], *(outcome.prompt for outcome in improvement.before))
-    assert library.snapshot.problems == ()
+    assert library.view().snapshot.problems == ()
     return [o.answers for o in now.before][-len(improvement.after) :] == [
         o.answers for o in improvement.after
     ]

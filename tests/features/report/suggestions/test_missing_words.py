@@ -33,7 +33,7 @@ def snapshot(tmp_path: Path) -> Snapshot:
     )
     for name in ("a", "b", "c"):
         write_skill(tmp_path, f"{name}.md", keywords=["deploy"])
-    return open_library(tmp_path).snapshot
+    return open_library(tmp_path).view().snapshot
 
 
 def known(task: str, *paths: str, counts: PickCounts = ONCE) -> KnownTask:
@@ -132,7 +132,7 @@ def test_the_strongest_evidence_comes_first(snapshot: Snapshot) -> None:
 def test_packages_are_looked_at_with_all_their_words(tmp_path: Path) -> None:
     fields: Mapping[str, Any] = {"description": "Fill in PDF forms."}
     write_package(tmp_path, "pdf-forms", **fields, metadata={"keywords": "customs"})
-    snapshot = open_library(tmp_path).snapshot
+    snapshot = open_library(tmp_path).view().snapshot
     tasks = known("stamp customs forms", "pdf-forms"), known("stamp it", "pdf-forms")
 
     found = suggest(snapshot, *tasks)

@@ -33,7 +33,7 @@ EXAMPLE = "a login page"
 def snapshot(tmp_path: Path) -> Snapshot:
     write_skill(tmp_path, "api.md", keywords=["auth", "api"])
     write_skill(tmp_path, "web.md", keywords=["auth", "login"], examples=[EXAMPLE])
-    return open_library(tmp_path).snapshot
+    return open_library(tmp_path).view().snapshot
 
 
 def counts(picks: int = 1) -> PickCounts:

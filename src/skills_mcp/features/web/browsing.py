@@ -12,29 +12,23 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
+from weakref import WeakKeyDictionary
 
 from skills_mcp.config.sections import Visibility
-from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.git.remote import derive_commit_url, derive_page_url
-from skills_mcp.content.git.repository import PastCommit
-from skills_mcp.errors import FileTooLargeError, InvalidArgumentsError, MissingFileError, SyncError
-from skills_mcp.files.opening import open_inside
-from skills_mcp.library.answers import (
-    Provenance,
-    compose_instructions,
-    derive_digest,
+from skills_mcp.errors import InvalidArgumentsError, SyncError
+from skills_mcp.library import (
+    LibraryView,
+    PastCommit,
+    RemoteBranch,
+    Snapshot,
+    derive_commit_url,
     derive_file_provenance,
-    derive_provenance,
     find_repository,
 )
+from skills_mcp.library.skill_preview import SkillFormat, derive_skill_format
 from skills_mcp.routing.search import search_skills
-from skills_mcp.skills.inheritance import compose, escape_headers, find_owners
 from skills_mcp.skills.model import Scope, Skill, SkillPath
-from skills_mcp.skills.skill_index import NO_FILTER, SkillPatterns
-from skills_mcp.skills.skill_parser import is_skill_md
-from skills_mcp.snapshots.skill_snapshot import Snapshot
-
-SkillFormat = Literal["package", "rule"]
+from skills_mcp.skills.skill_index import NO_FILTER, SkillIndex
 
 FacetName = Literal["source", "area", "format", "owner", "origin", "problems", "used"]
 
@@ -137,12 +131,19 @@ class FacetIndex:
         return {**self.values, "used": known}
 
 
-def browse(snapshot: Snapshot, shelf: FacetIndex, request: BrowseRequest) -> BrowsedPage:
-    """One page of the matching skills.
+_FACET_INDEXES: WeakKeyDictionary[SkillIndex, FacetIndex] = WeakKeyDictionary()
+"""Of each set of skills in use."""
+
+
+def browse(snapshot: Snapshot, request: BrowseRequest) -> BrowsedPage:
+    """One page of the matching skills; no event.  Blocking.
 
     Raises:
         InvalidArgumentsError: The cursor is of another request or content revision.
     """
+    shelf = _FACET_INDEXES.get(snapshot.index)
+    if shelf is None:
+        shelf = _FACET_INDEXES[snapshot.index] = FacetIndex(snapshot)
     facets = shelf.facets(request.used_paths)
     positions = _find_positions(snapshot, shelf, request.query)
     chosen = {name: value for name, value in request.chosen.items() if value}
@@ -168,10 +169,6 @@ def derive_area(path: str) -> str:
     """
     folder, slash, _ = path.partition("/")
     return folder if slash else TOP
-
-
-def derive_skill_format(file: str) -> SkillFormat:
-    return "package" if is_skill_md(file.rpartition("/")[2]) else "rule"
 
 
 def _find_positions(snapshot: Snapshot, shelf: FacetIndex, query: str) -> Sequence[int]:
@@ -295,116 +292,6 @@ def _decode_cursor(cursor: str) -> tuple[str, str, int | str]:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextSection:
-    path: SkillPath
-    file: str
-    commit: str | None
-    body: str = field(repr=False)
-    """The agent's text, without the section header."""
-    is_own: bool
-    page_url: str = ""
-    """Page at the forge; empty if unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class PreviewFile:
-    file: str
-    size_bytes: int
-    owner: SkillPath
-    """The skill itself or an ancestor."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillPreview:
-    skill: Skill
-    format: SkillFormat
-    sections: tuple[TextSection, ...]
-    """From the most general rule to the skill's own text."""
-    text: str = field(repr=False)
-    """Equal to `load_skill`: without a header if nothing is inherited."""
-    guidance: str = field(repr=False)
-    """Equal to `get_skill`."""
-    files: tuple[PreviewFile, ...]
-    digest: str
-    provenance: Provenance
-    copies: tuple[SkillPath, ...]
-    audience: tuple[Mapping[str, Sequence[str]], ...] | None
-    """Required claims of each matching grant; None without grants."""
-
-
-def compose_preview(snapshot: Snapshot, skill: Skill) -> SkillPreview:
-    index, content = snapshot.index, snapshot.content
-    chain = index.contributors(skill)
-    owners = find_owners(index, skill)
-    return SkillPreview(
-        skill=skill,
-        format=derive_skill_format(skill.file),
-        sections=tuple(_render_section(snapshot, member, skill) for member in chain),
-        text=compose_instructions(chain),
-        guidance=compose(chain),
-        files=tuple(
-            PreviewFile(file, owner.files[file].size_bytes, owner.path)
-            for file, owner in sorted(owners.items())
-        ),
-        digest=derive_digest(chain),
-        provenance=derive_provenance(content, chain),
-        copies=index.other_places(skill.path),
-        audience=_find_audience(snapshot, skill),
-    )
-
-
-def _find_audience(
-    snapshot: Snapshot, skill: Skill
-) -> tuple[Mapping[str, Sequence[str]], ...] | None:
-    grants = snapshot.config.access
-    if not grants:
-        return None
-    fitting = (
-        grant
-        for grant in grants
-        if SkillPatterns(grant.allow).fit(skill) and not SkillPatterns(grant.deny).fit(skill)
-    )
-    return tuple(grant.when for grant in fitting)
-
-
-def _render_section(snapshot: Snapshot, member: Skill, skill: Skill) -> TextSection:
-    provenance = derive_file_provenance(snapshot.content, member)
-    return TextSection(
-        path=member.path,
-        file=provenance.path,
-        commit=provenance.commit,
-        body=escape_headers(member.body),
-        is_own=member.path == skill.path,
-        page_url=_derive_page_url(snapshot, member, provenance),
-    )
-
-
-def _derive_page_url(snapshot: Snapshot, skill: Skill, provenance: Provenance) -> str:
-    source = find_repository(snapshot.content, skill)
-    if provenance.commit is None or source is None:
-        return ""
-    forges = snapshot.config.web.forges
-    return derive_page_url(source.url, provenance.commit, provenance.path, forges)
-
-
-def read_markdown(skill: Skill, *, max_bytes: int) -> str:
-    """Read the Markdown file of a skill as written.  Blocking.
-
-    Raises:
-        MissingFileError: It has been deleted.
-        FileTooLargeError: It exceeds `max_bytes`.
-    """
-    if skill.root is None or skill.location is None:
-        raise MissingFileError(f"{skill.file} is not there any more")
-    parts = skill.location.relative_to(skill.root).parts
-    with open_inside(skill.root, parts) as handle:
-        data = handle.read(max_bytes + 1)
-    if len(data) > max_bytes:
-        raise FileTooLargeError(f"{skill.file} has more than {max_bytes:,} bytes")
-    return data.decode("utf-8", "replace")
-
-
 _MAX_FILES = 500  # of a skill: each is an argument of Git
 
 
@@ -423,14 +310,18 @@ class SkillHistory:
     reason: str = ""
 
 
-def read_history(snapshot: Snapshot, skill: Skill, *, sees_everything: bool) -> SkillHistory:
-    """Commits changing the composed text or files of a skill.  Blocking.
+def read_history(view: LibraryView, name: str) -> SkillHistory:
+    """Commits changing the composed text or files of a skill; uses the network.  Blocking.
 
     An older version may have had a name or path hidden by the operator: so this
-    requires
-    access to every skill.
+    requires access to every skill.
+
+    Raises:
+        SkillsError: No, several or a hidden skill; see the subclass.
     """
-    if not sees_everything or snapshot.config.visibility != Visibility():
+    snapshot = view.snapshot
+    skill = snapshot.index.resolve(name)
+    if not view.access.is_unlimited or snapshot.config.visibility != Visibility():
         return SkillHistory(
             reason="The history is shown where no skill is hidden: an older version "
             "may have had a name by which it was."

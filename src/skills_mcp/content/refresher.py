@@ -98,9 +98,7 @@ class Refresher:
         self._settled = anyio.Event()
         self._opened = anyio.Event()
         self._attempt = SyncAttempt()
-        self._last_logged = ""
         self._running: _SharedSync | None = None
-        self._last_error: SkillsError | None = None
         self._tasks: TaskGroup | None = None
 
     def wake(self) -> None:
@@ -142,9 +140,9 @@ class Refresher:
             await self._opened.wait()
 
     def _explain_absence(self) -> str:
-        if self._last_error:
+        if self._attempt.failures:
             return (
-                f"There are no skills yet: {str(self._last_error).rstrip('.')}. Go on "
+                f"There are no skills yet: {self._attempt.error_message.rstrip('.')}. Go on "
                 "without them, or call refresh_skills to try again now."
             )
         step = f" ({self._mounts.doing})" if self._mounts.doing else ""
@@ -276,15 +274,13 @@ class Refresher:
             sync.done.set()
 
     def _record_result(self, error: SkillsError | None) -> None:
-        self._last_error = error
         if isinstance(error, ShutdownError):
             return
-        logged, self._last_logged = self._last_logged, str(error or "")
-        if error and self._last_logged != logged:
-            logger.warning("Sync failed: %s", error)  # 001 §13
         if error is None:
             self._attempt = SyncAttempt()
             return
+        if str(error) != self._attempt.error_message:
+            logger.warning("Sync failed: %s", error)  # 001 §13
         self._attempt = derive_failure(
             self._attempt,
             SyncError(str(error)),

@@ -141,20 +141,20 @@ def browse(snapshot: Snapshot, request: BrowseRequest) -> BrowsedPage:
     Raises:
         InvalidArgumentsError: The cursor is of another request or content revision.
     """
-    shelf = _FACET_INDEXES.get(snapshot.index)
-    if shelf is None:
-        shelf = _FACET_INDEXES[snapshot.index] = FacetIndex(snapshot)
-    facets = shelf.facets(request.used_paths)
-    positions = _find_positions(snapshot, shelf, request.query)
+    facet_index = _FACET_INDEXES.get(snapshot.index)
+    if facet_index is None:
+        facet_index = _FACET_INDEXES[snapshot.index] = FacetIndex(snapshot)
+    facets = facet_index.facets(request.used_paths)
+    positions = _find_positions(snapshot, facet_index, request.query)
     chosen = {name: value for name, value in request.chosen.items() if value}
     matching = _filter(positions, facets, chosen)
-    begin = _find_offset(snapshot, shelf, request, matching)
+    begin = _find_offset(snapshot, facet_index, request, matching)
     page = matching[begin : begin + request.limit]
     end = begin + len(page)
     return BrowsedPage(
-        skills=tuple(_render_skill(snapshot, shelf, facets, position) for position in page),
+        skills=tuple(_render_skill(snapshot, facet_index, facets, position) for position in page),
         total=len(matching),
-        next_cursor=_encode_cursor(snapshot, shelf, request, end, page[-1])
+        next_cursor=_encode_cursor(snapshot, facet_index, request, end, page[-1])
         if end < len(matching)
         else None,
         facets={name: _count_values(positions, facets, chosen, name) for name in facets},
@@ -171,11 +171,11 @@ def derive_area(path: str) -> str:
     return folder if slash else TOP
 
 
-def _find_positions(snapshot: Snapshot, shelf: FacetIndex, query: str) -> Sequence[int]:
+def _find_positions(snapshot: Snapshot, facet_index: FacetIndex, query: str) -> Sequence[int]:
     """Positions by rank, then substring matches of path and name: words being typed."""
     words = query.casefold().split()
     if not words:
-        return range(len(shelf.texts))
+        return range(len(facet_index.texts))
     found = search_skills(
         query,
         snapshot.indexes.skills,
@@ -186,7 +186,9 @@ def _find_positions(snapshot: Snapshot, shelf: FacetIndex, query: str) -> Sequen
         within=snapshot.narrow(NO_FILTER),
     )
     positions = (snapshot.index.find(hit.skill.path) for hit in found.hits)
-    substring_matches = (n for n, text in enumerate(shelf.texts) if all(w in text for w in words))
+    substring_matches = (
+        n for n, text in enumerate(facet_index.texts) if all(w in text for w in words)
+    )
     return list(dict.fromkeys([*(p for p in positions if p is not None), *substring_matches]))
 
 
@@ -219,7 +221,7 @@ def _count_values(
 
 def _render_skill(
     snapshot: Snapshot,
-    shelf: FacetIndex,
+    facet_index: FacetIndex,
     facets: Mapping[FacetName, Sequence[str]],
     position: int,
 ) -> BrowsedSkill:
@@ -236,24 +238,24 @@ def _render_skill(
         origin=skill.scope,
         always_apply=skill.always_apply,
         commit=derive_file_provenance(snapshot.content, skill).commit,
-        problems=shelf.problems[position],
+        problems=facet_index.problems[position],
         used=used[position] == "yes" if used else None,
     )
 
 
 def _encode_cursor(
-    snapshot: Snapshot, shelf: FacetIndex, request: BrowseRequest, end: int, last: int
+    snapshot: Snapshot, facet_index: FacetIndex, request: BrowseRequest, end: int, last: int
 ) -> str:
     ranked = bool(request.query.strip())
     revision = snapshot.indexes.content_key.hex() if ranked else ""
-    position = end if ranked else shelf.paths[last]
+    position = end if ranked else facet_index.paths[last]
     serialised = json.dumps([request.key, revision, position], separators=(",", ":"))
     return base64.urlsafe_b64encode(serialised.encode()).decode().rstrip("=")
 
 
 def _find_offset(
     snapshot: Snapshot,
-    shelf: FacetIndex,
+    facet_index: FacetIndex,
     request: BrowseRequest,
     matching: Sequence[int],
 ) -> int:
@@ -267,7 +269,7 @@ def _find_offset(
             "came with, or leave the cursor out to begin anew."
         )
     if isinstance(position, str):
-        return sum(1 for index in matching if shelf.paths[index] <= position)
+        return sum(1 for index in matching if facet_index.paths[index] <= position)
     if revision != snapshot.indexes.content_key.hex():
         raise InvalidArgumentsError(
             "cursor: the skills have changed since it was given, and with them the "

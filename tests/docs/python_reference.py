@@ -6,6 +6,7 @@ Run `python -m tests.docs.python_reference` after a change; a test compares.
 import inspect
 import re
 from collections.abc import Iterator
+from copy import copy
 from functools import cache
 
 import griffe
@@ -103,7 +104,7 @@ def _public(owner: griffe.Class) -> list[griffe.Function | griffe.Attribute]:
     """Return the members in the order of the source, without private ones."""
     return [
         member
-        for name, member in owner.members.items()
+        for name, member in ((n, _resolve_twin(m)) for n, m in owner.members.items())
         if not name.startswith("_")
         and member.path not in _INTERNAL
         and isinstance(member, griffe.Function | griffe.Attribute)
@@ -113,6 +114,17 @@ def _public(owner: griffe.Class) -> list[griffe.Function | griffe.Attribute]:
             and member.annotation is None
         )
     ]
+
+
+def _resolve_twin(member: griffe.Object | griffe.Alias) -> griffe.Object | griffe.Alias:
+    """Return the method of `SyncSkills` that a member of `Skills` runs, with `async`."""
+    derived = re.fullmatch(rf"_run_\w+\({_TWIN}\.(\w+).*\)", str(getattr(member, "value", "")))
+    if derived is None:
+        return member
+    twin = copy(find(_TWIN)[derived[1]])
+    twin.labels = {*twin.labels, "async"}
+    assert isinstance(twin, griffe.Function)
+    return twin
 
 
 def _render_class(owner: griffe.Object) -> str:

@@ -6,17 +6,16 @@ bound.
 
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from itertools import chain, count
 from os import PathLike
 from pathlib import Path
 from threading import Thread
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, get_args
 
 import anyio
 import anyio.from_thread
@@ -53,52 +52,29 @@ if TYPE_CHECKING:
     from skills_mcp.library.skill_folder import SkillFolder
 
 
-def require_texts(**arguments: object) -> None:
-    """Require strings.
-
-    Raises:
-        InvalidArgumentsError: The message has the name of the argument.
-    """
+def _require_texts(**arguments: object) -> None:
     for name, value in arguments.items():
-        if not isinstance(value, str):
-            raise InvalidArgumentsError(f"{name}: must be a text, not {_describe_value(value)}.")
+        _require(isinstance(value, str), name, "a text", value)
 
 
-def require_counts(**arguments: int | None) -> None:
-    """Require positive integers or None.
-
-    Raises:
-        InvalidArgumentsError: The message has the name of the argument.
-    """
+def _require_counts(**arguments: int | None) -> None:
     for name, value in arguments.items():
         is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
-        if value is not None and not is_count:
-            raise InvalidArgumentsError(
-                f"{name}: must be a whole number from 1 on, not {_describe_value(value)}."
-            )
+        _require(value is None or is_count, name, "a whole number from 1 on", value)
 
 
-def require_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """Require one of several values.
+def _require_choice(name: str, value: object, choices: Sequence[object]) -> None:
+    _require(value in choices, name, f"one of {', '.join(map(repr, choices))}", value)
 
-    Raises:
-        InvalidArgumentsError: The message has the name and the values.
-    """
-    if value not in choices:
-        named = ", ".join(repr(choice) for choice in choices)
-        raise InvalidArgumentsError(
-            f"{name}: must be one of {named}, not {_describe_value(value)}."
-        )
+
+def _require(is_valid: bool, name: str, expected: str, value: object) -> None:  # noqa: FBT001
+    if not is_valid:
+        text = repr(value)
+        found = text if len(text) <= _MAX_VALUE_CHARACTERS else f"a {type(value).__name__}"
+        raise InvalidArgumentsError(f"{name}: must be {expected}, not {found}.")
 
 
 _MAX_VALUE_CHARACTERS = 60
-
-
-def _describe_value(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _MAX_VALUE_CHARACTERS else f"a {type(value).__name__}"
-
-
 _DEFAULT_LINES = 200  # as the tool read_skill_file
 _DEFAULT_EXAMPLES = 3  # as the tool load_skill_examples
 _MAX_QUEUED_CHANGES = 1000  # of a program that has stopped to read them
@@ -107,9 +83,10 @@ _Result = TypeVar("_Result")
 
 
 class SyncSkills:
-    """Synchronous API; see the methods of `Skills`.
+    """Synchronous in-process API.
 
-    Made by `open_sync`. Thread-safe; a context manager.
+    Made by `open_sync`. Thread-safe; a context manager. Every answer comes from one
+    complete commit; a refresh replaces the content in one step.
     """
 
     def __init__(self, session: Session, access: Access | None = None) -> None:
@@ -123,15 +100,18 @@ class SyncSkills:
     def __enter__(self) -> Self:
         return self.open()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def open(self) -> Self:
+        """Load the content and keep it fresh; idempotent.
+
+        Cached content is served at once, followed by a sync in the background.
+
+        Raises:
+            SyncError: The first content cannot be loaded; see the subclass.
+            ContentUnavailableError: It has not come in `wait_seconds`.
+        """
         self._session.open()
         return self
 
@@ -141,6 +121,7 @@ class SyncSkills:
             self._session.close()
 
     def to_sync(self) -> "SyncSkills":
+        """The same open skills for synchronous code."""
         return self
 
     def to_async(self) -> "Skills":
@@ -148,17 +129,37 @@ class SyncSkills:
         return Skills(self)
 
     def narrow(self, *allow: str, deny: str | Sequence[str] = ()) -> "SyncSkills":
+        """Cheap view of a subset, following each refresh; calls accumulate.
+
+        Patterns match paths or names, such as `ui/**`; no `allow` means all, and `deny`
+        prevails. Hidden skills are not found, not listed, and not inherited.
+
+        Raises:
+            InvalidArgumentsError: A pattern is empty.
+        """
         hidden = (deny,) if isinstance(deny, str) else tuple(deny)
-        require_texts(**{f"pattern {p!r}": p for p in (*allow, *hidden)})
+        _require_texts(**{f"pattern {p!r}": p for p in (*allow, *hidden)})
         if not all((*allow, *hidden)):
             raise InvalidArgumentsError("narrow: a pattern is empty. Write `**` for all skills.")
         return SyncSkills(self._session, self._access.narrow(tuple(allow), hidden))
 
     @property
     def revision(self) -> str:
+        """Digest of all skills with their texts and files.
+
+        Changes with the content. Equal in all processes with the same content.
+        """
         return self._library.revision
 
     def watch(self, callback: Callable[[SkillChanges], None]) -> Callable[[], None]:
+        """Call back after each change, in order, on a separate thread.
+
+        The callback may query and refresh. The first content is not reported. The result
+        unsubscribes after queued changes.
+
+        Raises:
+            ContentUnavailableError: The skills are not open.
+        """
         return self._watch(callback)
 
     def route(  # noqa: PLR0913 - most are keywords
@@ -171,7 +172,20 @@ class SyncSkills:
         category: str = "",
         scope: Scope | None = None,
     ) -> Match | Ambiguous | NoMatch:
-        require_texts(
+        """Find the skill for a task, with all inherited rules.
+
+        Args:
+            context: The task, in free text.
+            skill_path: The pick after an `Ambiguous` answer.
+            known_digest: The `digest` of an earlier answer: if unchanged, `is_known` is set.
+            within: Candidates below this folder only, such as `ui/react`.
+            category: Candidates of this category only.
+            scope: Candidates of `org`, `repo` or `user` only.
+
+        Raises:
+            SkillNotFoundError: There is no skill at `skill_path`, or no candidate.
+        """
+        _require_texts(
             context=context,
             skill_path=skill_path or "",
             known_digest=known_digest or "",
@@ -188,13 +202,28 @@ class SyncSkills:
         category: str = "",
         scope: Scope | None = None,
     ) -> SearchResult:
-        require_texts(query=query)
-        require_counts(limit=limit)
+        """Search skills, best first; `limit` defaults to `search.limit`.
+
+        Raises:
+            InvalidArgumentsError: The query is empty.
+            SkillNotFoundError: There is no skill in the scope.
+        """
+        _require_texts(query=query)
+        _require_counts(limit=limit)
         scoping = _derive_scoping(within, category, scope)
         return self._library.search(query, limit=limit, scoping=scoping)
 
     def load(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
-        require_texts(name=name, known_digest=known_digest or "")
+        """Load a skill's instructions, including inherited rules.
+
+        With an unchanged `known_digest`, the answer has `is_known`.
+
+        Raises:
+            SkillNotFoundError: There is no such skill; the message names similar ones.
+            AmbiguousNameError: Several have this name; the message has their paths.
+            SkillDisabledError: The operator hides it.
+        """
+        _require_texts(name=name, known_digest=known_digest or "")
         return self._library.load_skill(name, known_digest=known_digest)
 
     def read(
@@ -205,31 +234,64 @@ class SyncSkills:
         start_line: int | None = None,
         max_lines: int | None = None,
     ) -> ReadFile:
-        require_texts(name=name, file=file)
-        require_counts(start_line=start_line, max_lines=max_lines)
+        """Read a file of a skill or an ancestor.
+
+        `start_line` counts from 1; `max_lines` defaults to 200 with it. Without both, the
+        beginning.
+
+        Raises:
+            SkillsError: No, several or a hidden skill; see the subclass.
+            FileError: The file cannot be read; see the subclass.
+            InvalidArgumentsError: The file has no such lines.
+        """
+        _require_texts(name=name, file=file)
+        _require_counts(start_line=start_line, max_lines=max_lines)
         is_part = start_line is not None or max_lines is not None
         lines = LineRange(start_line or 1, max_lines or _DEFAULT_LINES) if is_part else None
         return self._library.read_file(name, file, lines)
 
     def open_folder(self, name: str) -> "SkillFolder":
-        require_texts(name=name)
+        """Text and files of a skill, for a list, a search or a copy.
+
+        Not an event in the report: only `load` and `read` are.
+
+        Raises:
+            SkillsError: No, several or a hidden skill; see the subclass.
+        """
+        _require_texts(name=name)
         return self._library.open_folder(name)
 
     def find_files(self, name: str, *, pattern: str = "**/*", contains: str = "") -> FoundFiles:
-        require_texts(name=name, pattern=pattern, contains=contains)
+        """Files of a skill by path pattern and case-insensitive content, at most 200.
+
+        Raises:
+            SkillsError: No, several or a hidden skill; see the subclass.
+        """
+        _require_texts(name=name, pattern=pattern, contains=contains)
         return self._library.find_files(name, pattern=pattern, contains=contains)
 
     def load_examples(
         self, name: str, query: str, *, top_k: int = _DEFAULT_EXAMPLES
     ) -> ServedExamples:
-        require_texts(name=name, query=query)
+        """Best-fitting examples of a skill; `top_k` is clamped to 1 … 10.
+
+        Raises:
+            SkillsError: No, several or a hidden skill; see the subclass.
+        """
+        _require_texts(name=name, query=query)
         return self._library.load_examples(name, query, top_k)
 
     def list(self) -> tuple[Skill, ...]:
+        """Offered skills in path order."""
         return tuple(self._library.snapshot.index.offered)
 
     def tree(self, path: str | None = None) -> TreeNode:
-        require_texts(path=path or "")
+        """Tree of all skills, or of a folder.
+
+        Raises:
+            SkillNotFoundError: There is nothing at `path`.
+        """
+        _require_texts(path=path or "")
         return self._library.tree(path)
 
     def compose_catalog(
@@ -239,10 +301,11 @@ class SyncSkills:
         max_entries: int | None = None,
         max_bytes: int | None = None,
     ) -> "SkillCatalog":
+        """Skills for a system prompt; limits default to the setting `catalog`."""
         from skills_mcp.library.catalog import RENDERERS
 
-        require_choice("style", style, tuple(RENDERERS))
-        require_counts(max_entries=max_entries, max_bytes=max_bytes)
+        _require_choice("style", style, tuple(RENDERERS))
+        _require_counts(max_entries=max_entries, max_bytes=max_bytes)
         return self._library.compose_catalog(style, max_entries=max_entries, max_bytes=max_bytes)
 
     def run_script(
@@ -253,25 +316,74 @@ class SyncSkills:
         *,
         cwd: str | None = None,
     ) -> RanScript:
-        return wait_for_result(self._start_script(skill_path, file, args, cwd))
+        """Run a script declared for the server, in the sandbox.
+
+        Failure and timeout are results, not exceptions. Cancellation kills the script.
+        `cwd` is the absolute path of a folder below `scripts.roots`.
+
+        Raises:
+            SkillsError: It is refused or fails to start; see the subclass.
+        """
+        from skills_mcp.library import ScriptRequest
+
+        _require_texts(skill_path=skill_path, file=file, cwd=cwd or "")
+        _require_texts(**{f"args[{name!r}]": value for name, value in (args or {}).items()})
+        request = ScriptRequest(skill_path=skill_path, file=file, args=dict(args or {}), cwd=cwd)
+        return self._run(self._library.run_script, request)
 
     def run_command(self, name: str, command: str, args: Sequence[str] = ()) -> RanScript:
-        return wait_for_result(self._start_command(name, command, args))
+        """Run a program of `commands.allowed` in a private copy of a skill's folder.
+
+        Raises:
+            SkillsError: It is refused or fails to start; see the subclass.
+        """
+        from skills_mcp.library import CommandRequest
+
+        _require_texts(name=name, command=command)
+        if isinstance(args, str):
+            raise InvalidArgumentsError('args: is a text. Give a list: ["-v", "a.txt"]')
+        _require_texts(**{f"args[{i}]": word for i, word in enumerate(args)})
+        request = CommandRequest(skill_name=name, command=command, args=tuple(args))
+        return self._run(self._library.run_command, request)
 
     def run_entry(self, name: str, args: str = "") -> RanScript:
-        return wait_for_result(self._start_entry(name, args))
+        """Run a skill's declared `entry` with further arguments.
+
+        Raises:
+            SkillsError: It is refused or fails to start; see the subclass.
+        """
+        from skills_mcp.library import EntryRequest
+
+        _require_texts(name=name, args=args)
+        request = EntryRequest(skill_name=name, args=args)
+        return self._run(self._library.run_command, request)
 
     def report(self, skill_path: str, *, useful: bool, comment: str | None = None) -> None:
-        require_texts(skill_path=skill_path, comment=comment or "")
+        """Record feedback on a skill, if the operator records events.
+
+        Raises:
+            SkillDisabledError: The operator hides the skill.
+        """
+        _require_texts(skill_path=skill_path, comment=comment or "")
         self._library.report(skill_path, useful=useful, comment=comment)
 
     def refresh(self) -> Refreshed:
-        return wait_for_result(self._start_refresh())
+        """Fetch and serve the newest content.
+
+        A failure is a result, not an exception: see `error`. The old content stays served.
+        """
+        return self._run(self._session.background.library.refresh, self._access)
 
     def states(self) -> tuple[SourceState, ...]:
+        """Commit, age and last error of each source."""
         return self._library.states()
 
     def problems(self) -> tuple[Problem, ...]:
+        """Problems of the skills' files: file, line and reason.
+
+        Unreadable skills are included. Narrowed skills have none: a problem may name a
+        hidden file.
+        """
         return self._library.snapshot.problems
 
     def _watch(
@@ -286,56 +398,73 @@ class SyncSkills:
         self._session.background.require_open()
         return self._session.background.library.view(self._access)
 
-    def _start_script(
-        self,
-        skill_path: str,
-        file: str,
-        args: Mapping[str, str] | None,
-        cwd: str | None,
-    ) -> Future[RanScript]:
-        from skills_mcp.library import ScriptRequest
+    def _to_started(self) -> "_StartedSkills":
+        return _StartedSkills(self._session, self._access)
 
-        require_texts(skill_path=skill_path, file=file, cwd=cwd or "")
-        require_texts(**{f"args[{name!r}]": value for name, value in (args or {}).items()})
-        request = ScriptRequest(skill_path=skill_path, file=file, args=dict(args or {}), cwd=cwd)
-        return self._session.background.start(self._library.run_script, request)
+    def _run(self, work: Callable[..., Awaitable[_Result]], *request: object) -> _Result:
+        return self._finish(self._session.background.start(work, *request))
 
-    def _start_command(self, name: str, command: str, args: Sequence[str]) -> Future[RanScript]:
-        from skills_mcp.library import CommandRequest
+    def _finish(self, future: Future[_Result]) -> _Result:
+        return wait_for_result(future)
 
-        require_texts(name=name, command=command)
-        if isinstance(args, str):
-            raise InvalidArgumentsError('args: is a text. Give a list: ["-v", "a.txt"]')
-        require_texts(**{f"args[{i}]": word for i, word in enumerate(args)})
-        request = CommandRequest(skill_name=name, command=command, args=tuple(args))
-        return self._session.background.start(self._library.run_command, request)
 
-    def _start_entry(self, name: str, args: str) -> Future[RanScript]:
-        from skills_mcp.library import EntryRequest
+class _StartedSkills(SyncSkills):
+    """The same skills, whose slow methods return a future at once."""
 
-        require_texts(name=name, args=args)
-        request = EntryRequest(skill_name=name, args=args)
-        return self._session.background.start(self._library.run_command, request)
-
-    def _start_refresh(self) -> Future[Refreshed]:
-        return self._session.background.start(
-            self._session.background.library.refresh, self._access
-        )
+    def _finish(self, future: Future[_Result]) -> Any:
+        return future
 
 
 def _derive_scoping(within: str, category: str, scope: Scope | None) -> SkillFilter:
-    require_texts(within=within, category=category)
-    require_choice("scope", scope, (None, *get_args(Scope)))
+    _require_texts(within=within, category=category)
+    _require_choice("scope", scope, (None, *get_args(Scope)))
     return SkillFilter(within, category, scope)
+
+
+_Arguments = ParamSpec("_Arguments")
+_Sync = Callable[Concatenate[SyncSkills, _Arguments], _Result]
+_Async = Callable[Concatenate["Skills", _Arguments], Coroutine[Any, Any, _Result]]
+
+
+def _run_in_thread(method: _Sync[_Arguments, _Result]) -> _Async[_Arguments, _Result]:
+    """Asynchronous twin of a method of `SyncSkills`."""
+
+    @wraps(method)
+    async def run(
+        self: "Skills", /, *args: _Arguments.args, **options: _Arguments.kwargs
+    ) -> _Result:
+        call = partial(method, self.to_sync(), *args, **options)
+        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+
+    return run
+
+
+def _run_cancellable(method: _Sync[_Arguments, _Result]) -> _Async[_Arguments, _Result]:
+    """Asynchronous twin of a slow method; cancellation cancels the work."""
+
+    @wraps(method)
+    async def run(
+        self: "Skills", /, *args: _Arguments.args, **options: _Arguments.kwargs
+    ) -> _Result:
+        future: Any = method(self.to_sync()._to_started(), *args, **options)  # noqa: SLF001 - its twin
+        # A thread of its own: such work is slow, and must not use up those of others.
+        limiter = anyio.CapacityLimiter(1)
+        try:
+            return await anyio.to_thread.run_sync(
+                wait_for_result, future, abandon_on_cancel=True, limiter=limiter
+            )
+        except anyio.get_cancelled_exc_class():
+            future.cancel()
+            raise
+
+    return run
 
 
 class Skills:
     """Asynchronous in-process API.
 
-    Made by `open`. Thread-safe; an asynchronous context manager for any event loop,
-    never
-    blocking the caller's. Every answer comes from one complete commit; a refresh
-    replaces
+    Made by `open`. Thread-safe; an asynchronous context manager for any event loop, never
+    blocking the caller's. Every answer comes from one complete commit; a refresh replaces
     the content in one step.
     """
 
@@ -348,12 +477,7 @@ class Skills:
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     async def open(self) -> Self:
@@ -407,8 +531,7 @@ class Skills:
     def watch(self, callback: Callable[[SkillChanges], None]) -> Callable[[], None]:
         """Call back after each change, in order, on a separate thread.
 
-        The callback may query and refresh. The first content is not reported. The
-        result
+        The callback may query and refresh. The first content is not reported. The result
         unsubscribes after queued changes.
 
         Raises:
@@ -450,243 +573,30 @@ class Skills:
         finally:
             end()
 
-    async def route(  # noqa: PLR0913 - most are keywords
-        self,
-        context: str,
-        *,
-        skill_path: str | None = None,
-        known_digest: str | None = None,
-        within: str = "",
-        category: str = "",
-        scope: Scope | None = None,
-    ) -> Match | Ambiguous | NoMatch:
-        """Find the skill for a task, with all inherited rules.
-
-        Args:
-            context: The task, in free text.
-            skill_path: The pick after an `Ambiguous` answer.
-            known_digest: The `digest` of an earlier answer: if unchanged, `is_known` is
-            set.
-            within: Candidates below this folder only, such as `ui/react`.
-            category: Candidates of this category only.
-            scope: Candidates of `org`, `repo` or `user` only.
-
-        Raises:
-            SkillNotFoundError: There is no skill at `skill_path`, or no candidate.
-        """
-        return await self._run(
-            self._sync.route,
-            context,
-            skill_path=skill_path,
-            known_digest=known_digest,
-            within=within,
-            category=category,
-            scope=scope,
-        )
-
-    async def search(
-        self,
-        query: str,
-        *,
-        limit: int | None = None,
-        within: str = "",
-        category: str = "",
-        scope: Scope | None = None,
-    ) -> SearchResult:
-        """Search skills, best first; `limit` defaults to `search.limit`.
-
-        Raises:
-            InvalidArgumentsError: The query is empty.
-            SkillNotFoundError: There is no skill in the scope.
-        """
-        return await self._run(
-            self._sync.search,
-            query,
-            limit=limit,
-            within=within,
-            category=category,
-            scope=scope,
-        )
-
-    async def load(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
-        """Load a skill's instructions, including inherited rules.
-
-        With an unchanged `known_digest`, the answer has `is_known`.
-
-        Raises:
-            SkillNotFoundError: There is no such skill; the message names similar ones.
-            AmbiguousNameError: Several have this name; the message has their paths.
-            SkillDisabledError: The operator hides it.
-        """
-        return await self._run(self._sync.load, name, known_digest=known_digest)
-
-    async def read(
-        self,
-        name: str,
-        file: str,
-        *,
-        start_line: int | None = None,
-        max_lines: int | None = None,
-    ) -> ReadFile:
-        """Read a file of a skill or an ancestor.
-
-        `start_line` counts from 1; `max_lines` defaults to 200 with it. Without both,
-        the
-        beginning.
-
-        Raises:
-            SkillsError: No, several or a hidden skill; see the subclass.
-            FileError: The file cannot be read; see the subclass.
-            InvalidArgumentsError: The file has no such lines.
-        """
-        return await self._run(
-            self._sync.read, name, file, start_line=start_line, max_lines=max_lines
-        )
-
-    async def open_folder(self, name: str) -> "SkillFolder":
-        """Text and files of a skill, for a list, a search or a copy.
-
-        Not an event in the report: only `load` and `read` are.
-
-        Raises:
-            SkillsError: No, several or a hidden skill; see the subclass.
-        """
-        return await self._run(self._sync.open_folder, name)
-
-    async def find_files(
-        self, name: str, *, pattern: str = "**/*", contains: str = ""
-    ) -> FoundFiles:
-        """Files of a skill by path pattern and case-insensitive content, at most 200.
-
-        Raises:
-            SkillsError: No, several or a hidden skill; see the subclass.
-        """
-        return await self._run(self._sync.find_files, name, pattern=pattern, contains=contains)
-
-    async def load_examples(
-        self, name: str, query: str, *, top_k: int = _DEFAULT_EXAMPLES
-    ) -> ServedExamples:
-        """Best-fitting examples of a skill; `top_k` is clamped to 1 … 10.
-
-        Raises:
-            SkillsError: No, several or a hidden skill; see the subclass.
-        """
-        return await self._run(self._sync.load_examples, name, query, top_k=top_k)
-
-    async def list(self) -> tuple[Skill, ...]:
-        """Offered skills in path order."""
-        return await self._run(self._sync.list)
-
-    async def tree(self, path: str | None = None) -> TreeNode:
-        """Tree of all skills, or of a folder.
-
-        Raises:
-            SkillNotFoundError: There is nothing at `path`.
-        """
-        return await self._run(self._sync.tree, path)
-
-    async def compose_catalog(
-        self,
-        style: "CatalogStyle" = "skills_context",
-        *,
-        max_entries: int | None = None,
-        max_bytes: int | None = None,
-    ) -> "SkillCatalog":
-        """Skills for a system prompt; limits default to the setting `catalog`."""
-        return await self._run(
-            self._sync.compose_catalog,
-            style,
-            max_entries=max_entries,
-            max_bytes=max_bytes,
-        )
-
-    async def run_script(
-        self,
-        skill_path: str,
-        file: str,
-        args: Mapping[str, str] | None = None,
-        *,
-        cwd: str | None = None,
-    ) -> RanScript:
-        """Run a script declared for the server, in the sandbox.
-
-        Failure and timeout are results, not exceptions. Cancellation kills the script.
-        `cwd` is
-        the absolute path of a folder below `scripts.roots`.
-
-        Raises:
-            SkillsError: It is refused or fails to start; see the subclass.
-        """
-        return await _wait_without_blocking(self._sync._start_script(skill_path, file, args, cwd))  # noqa: SLF001 - its twin
-
-    async def run_command(self, name: str, command: str, args: Sequence[str] = ()) -> RanScript:
-        """Run a program of `commands.allowed` in a private copy of a skill's folder.
-
-        Raises:
-            SkillsError: It is refused or fails to start; see the subclass.
-        """
-        return await _wait_without_blocking(self._sync._start_command(name, command, args))  # noqa: SLF001 - its twin
-
-    async def run_entry(self, name: str, args: str = "") -> RanScript:
-        """Run a skill's declared `entry` with further arguments.
-
-        Raises:
-            SkillsError: It is refused or fails to start; see the subclass.
-        """
-        return await _wait_without_blocking(self._sync._start_entry(name, args))  # noqa: SLF001 - its twin
-
-    async def report(self, skill_path: str, *, useful: bool, comment: str | None = None) -> None:
-        """Record feedback on a skill, if the operator records events.
-
-        Raises:
-            SkillDisabledError: The operator hides the skill.
-        """
-        await self._run(self._sync.report, skill_path, useful=useful, comment=comment)
-
-    async def refresh(self) -> Refreshed:
-        """Fetch and serve the newest content.
-
-        A failure is a result, not an exception: see `error`. The old content stays
-        served.
-        """
-        return await _wait_without_blocking(self._sync._start_refresh())  # noqa: SLF001 - its twin
-
-    async def states(self) -> tuple[SourceState, ...]:
-        """Commit, age and last error of each source."""
-        return await self._run(self._sync.states)
-
-    async def problems(self) -> tuple[Problem, ...]:
-        """Problems of the skills' files: file, line and reason.
-
-        Unreadable skills are included. Narrowed skills have none: a problem may name a
-        hidden
-        file.
-        """
-        return await self._run(self._sync.problems)
-
-    async def _run(self, function: Callable[..., _Result], *args: Any, **options: Any) -> _Result:
-        return await anyio.to_thread.run_sync(
-            partial(function, *args, **options), abandon_on_cancel=True
-        )
-
-
-async def _wait_without_blocking(future: Future[_Result]) -> _Result:
-    """Wait without blocking the loop; cancellation cancels the work."""
-    # A thread of its own: such work is slow, and must not use up those of others.
-    limiter = anyio.CapacityLimiter(1)
-    try:
-        return await anyio.to_thread.run_sync(
-            wait_for_result, future, abandon_on_cancel=True, limiter=limiter
-        )
-    except anyio.get_cancelled_exc_class():
-        future.cancel()
-        raise
+    route = _run_in_thread(SyncSkills.route)
+    search = _run_in_thread(SyncSkills.search)
+    load = _run_in_thread(SyncSkills.load)
+    read = _run_in_thread(SyncSkills.read)
+    open_folder = _run_in_thread(SyncSkills.open_folder)
+    find_files = _run_in_thread(SyncSkills.find_files)
+    load_examples = _run_in_thread(SyncSkills.load_examples)
+    list = _run_in_thread(SyncSkills.list)
+    tree = _run_in_thread(SyncSkills.tree)
+    compose_catalog = _run_in_thread(SyncSkills.compose_catalog)
+    run_script = _run_cancellable(SyncSkills.run_script)
+    run_command = _run_cancellable(SyncSkills.run_command)
+    run_entry = _run_cancellable(SyncSkills.run_entry)
+    report = _run_in_thread(SyncSkills.report)
+    refresh = _run_cancellable(SyncSkills.refresh)
+    states = _run_in_thread(SyncSkills.states)
+    problems = _run_in_thread(SyncSkills.problems)
 
 
 FIRST_CONTENT_SECONDS = 55.0
 """Enough to clone a large repository over a slow line."""
 
 Place = str | PathLike[str]
+"""Path of a file or folder."""
 
 
 def open(  # noqa: A001, PLR0913 - `skills_mcp.open` reads well; each is a keyword
@@ -704,8 +614,7 @@ def open(  # noqa: A001, PLR0913 - `skills_mcp.open` reads well; each is a keywo
 ) -> "Skills":
     """Open the skills of folders or of a repository, for `async with`.
 
-    Without `directory` and `repo`, the sources are those of `config`, or of
-    `SKILLS_DIR`
+    Without `directory` and `repo`, the sources are those of `config`, or of `SKILLS_DIR`
     and `SKILLS_REPO`. See `docs/how-to/python.md`.
 
     Args:
@@ -715,8 +624,7 @@ def open(  # noqa: A001, PLR0913 - `skills_mcp.open` reads well; each is a keywo
         branch: Branch to follow; default `main`, else the default branch.
         ref: Tag or full commit SHA to pin, instead of the branch.
         token: For a private repository; never written to a disk.
-        config: A settings file, or settings as a mapping, on top of the operator's
-        file.
+        config: A settings file, or settings as a mapping, on top of the operator's file.
             See `docs/reference/configuration.md`.
         home: Folder of settings, cache and events; default `SKILLS_MCP_HOME` or
             `~/.skills-mcp`.
@@ -838,10 +746,8 @@ class _NamedSources:
 def derive_mounted_sources(folders: Sequence[Place], **keys: object) -> list[dict[str, Any]]:
     """Settings of several folders, each mounted below its own name.
 
-    The name is the folder's; for one called `skills`, its parent's. So
-    `~/.codex/skills`
-    and `work/shop/skills` are served as `codex` and `shop`. A single folder is served
-    at
+    The name is the folder's; for one called `skills`, its parent's. So `~/.codex/skills`
+    and `work/shop/skills` are served as `codex` and `shop`. A single folder is served at
     the top of the tree. `keys` are further settings of each source.
     """
     sources: list[dict[str, Any]] = [{"folder": os.fspath(folder), **keys} for folder in folders]

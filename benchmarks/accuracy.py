@@ -31,7 +31,6 @@ from benchmarks.task_sets import SOURCES, TASKS, find_skills, place_expected
 from skills_mcp.config import Matching
 from skills_mcp.features.authoring.evaluation import RANK_CUTOFF, Outcome
 from skills_mcp.features.authoring.prompts import Prompt
-from skills_mcp.features.embeddings import Embedder
 from skills_mcp.routing import inverted_index, lexicon, query, ranked_matcher, scoring
 from skills_mcp.routing.decision import (
     Decision,
@@ -45,6 +44,7 @@ from skills_mcp.routing.inverted_index import SCORED_FIELDS, TextIndex
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
 from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.snapshots.embedding import Embedder
 
 Kind = str
 SERVED: Kind = "served"
@@ -161,10 +161,10 @@ def make_ranked(routing_set: RoutingSet) -> RankedMatcher:
 
 def make_fused(embedder: Embedder, routing_set: RoutingSet) -> Matcher:
     """Return the same matcher, but one that compares meanings, too."""
-    vectors = embedder.make_vectors(routing_set.skills)
+    vectors = embedder.vectors_of(routing_set.skills)
     if not vectors.prepare():
         raise SystemExit(f"{routing_set.name}: there are no vectors of the skills")
-    return vectors.to_hybrid(make_ranked(routing_set))
+    return vectors.fuse(make_ranked(routing_set))
 
 
 def try_out(routing_set: RoutingSet, matcher: Matcher, matching: Matching) -> list[Tried]:

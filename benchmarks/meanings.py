@@ -13,7 +13,7 @@ from benchmarks.report import print_table
 from benchmarks.routing import percentiles
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Embedding, Matching
-from skills_mcp.features.embeddings import Embedder, open_embedder
+from skills_mcp.features.embeddings import open_embedder
 from skills_mcp.features.embeddings.client import (
     EmbeddingClient,
     derive_embedding_provider,
@@ -21,6 +21,7 @@ from skills_mcp.features.embeddings.client import (
 from skills_mcp.routing.decision import score_and_decide
 from skills_mcp.routing.inverted_index import TextIndex
 from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
+from skills_mcp.snapshots.embedding import Embedder
 
 # With a shorter one, words alone would answer in a slow moment, and be measured.
 _TIMEOUT_SECONDS = 60.0
@@ -65,12 +66,12 @@ def _measure(text: Text, rounds: int, tasks: int) -> Results:
     skills, found = Library(text, MEANT_SKILLS), dict[str, list[float]]()
     ranked = RankedMatcher(TextIndex.build(map(to_indexed_document, skills)), skills)
     with serving_minilm() as address, opening(address) as embedder:
-        vectors = embedder.make_vectors(skills)
+        vectors = embedder.vectors_of(skills)
         seconds, is_ready = timed(vectors.prepare)
         if not is_ready:
             raise SystemExit("there are no vectors of the skills")
         found["minilm_skills"] = [MEANT_SKILLS / seconds]
-        matcher, matching = vectors.to_hybrid(ranked), Matching()
+        matcher, matching = vectors.fuse(ranked), Matching()
         client = EmbeddingClient(derive_embedding_provider(derive_rules(address), {}))
         ask = partial(client.embed, timeout_seconds=_TIMEOUT_SECONDS)
         for number in range(rounds):

@@ -5,6 +5,8 @@ import pytest
 from skills_mcp.config import Embedding
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.embeddings import open_embedder
+from skills_mcp.snapshots.embedding import Embedder
+from skills_mcp.text.redaction import redact
 from tests.features.embeddings.embedding_server import (
     KEY,
     EmbeddingServer,
@@ -32,7 +34,7 @@ print(opened is not None, heavy, *mine)
 
 @pytest.mark.parametrize(
     "provider, opened",
-    [("none", "False [] embedder"), ("openai", "True [] client embedder")],
+    [("none", "False []"), ("openai", "True [] client")],
 )
 def test_nothing_heavy_is_imported_and_nothing_is_written_to_open_it(
     provider: str, opened: str, tmp_path: Path
@@ -75,22 +77,22 @@ def test_from_the_settings_to_a_skill_that_shares_no_word_with_the_task(
     server: EmbeddingServer, tmp_path: Path
 ) -> None:
     skills = example_skills()
-    embedder = open_embedder(
+    embedder: Embedder | None = open_embedder(
         rules_for(server, timeout_seconds=20), {"OPENAI_API_KEY": KEY}, tmp_path
     )
     assert embedder
-    vectors = embedder.make_vectors(skills)
-    matcher = vectors.to_hybrid(LexicalMatcher(skills))
+    vectors = embedder.vectors_of(skills)
+    matcher = vectors.fuse(LexicalMatcher(skills))
 
     vectors.prepare()
     found = matcher.score("What do our\n customers owe us?")
-    embedder.make_vectors(skills).to_hybrid(LexicalMatcher(skills)).score("deploy")
+    embedder.vectors_of(skills).fuse(LexicalMatcher(skills)).score("deploy")
     embedder.close()
 
     assert [candidate.skill.path for candidate in found] == ["billing"]
     assert server.texts[-1] == "What do our customers owe us?"
     assert {each.key for each in server.received} == {f"Bearer {KEY}"}
-    assert embedder.secret == KEY
+    assert KEY not in redact(f"the key {KEY}")
     assert KEY not in repr(embedder)
     assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.rglob("*.npy"))
 
@@ -103,12 +105,12 @@ def test_a_server_that_hangs_leaves_the_words(
         rules_for(server, timeout_seconds=0.1), {"OPENAI_API_KEY": KEY}, tmp_path
     )
     assert embedder
-    vectors = embedder.make_vectors(skills)
+    vectors = embedder.vectors_of(skills)
     vectors.prepare()
     server.told.append("hang")
     plain = LexicalMatcher(skills)
 
-    found = vectors.to_hybrid(plain).score("write a release")
+    found = vectors.fuse(plain).score("write a release")
 
     assert found == plain.score("write a release")
     assert "Tasks are compared by their words alone: " in caplog.text

@@ -190,8 +190,8 @@ def other_model(_text: str) -> Vector:
 
 
 @pytest.mark.parametrize("task", [PARAPHRASE, "write a release", "auth", "", "nothing"])
-@pytest.mark.parametrize("least", [None, Fraction(1, 2)])
-@pytest.mark.parametrize("most", [None, 1])
+@pytest.mark.parametrize("min_score", [None, Fraction(1, 2)])
+@pytest.mark.parametrize("limit", [None, 1])
 @pytest.mark.parametrize("ask, is_ready", [(fail, True), (other_model, True), (embed, False)])
 def test_without_vectors_the_answer_is_exactly_that_of_the_words(
     task: str,
@@ -467,7 +467,7 @@ def test_a_vector_of_another_model_is_refused_and_the_remedy_named() -> None:
 LIKENESS = st.lists(st.integers(0, 5), min_size=1, max_size=30)
 
 
-@given(numbers=LIKENESS, most=st.integers(1, 8), least=st.integers(0, 4), data=st.data())
+@given(numbers=LIKENESS, limit=st.integers(1, 8), least=st.integers(0, 4), data=st.data())
 def test_the_nearest_are_those_of_a_plain_sort(
     numbers: list[int], limit: int, least: int, data: st.DataObject
 ) -> None:

@@ -54,9 +54,9 @@ def test_a_paraphrase_is_found_through_the_path_of_the_product() -> None:
     words = ranked_matcher(skills)
 
     with opening_minilm() as embedder:
-        vectors = embedder.make_vectors(skills)
+        vectors = embedder.vectors_of(skills)
         assert vectors.prepare()
-        found = vectors.to_hybrid(words).score("what do my customers owe me", limit=1)
+        found = vectors.fuse(words).score("what do my customers owe me", limit=1)
 
     assert words.score("what do my customers owe me") == ()
     assert [each.skill.path for each in found] == ["billing"]

@@ -10,7 +10,7 @@ from skills_mcp.features.embeddings.client import EmbeddingClient
 from skills_mcp.features.embeddings.hybrid_matcher import QueryEmbedder
 from skills_mcp.features.embeddings.skill_embeddings import (
     MAX_BODY_CHARACTERS,
-    SkillVectors,
+    EmbeddedSkills,
     VectorStore,
     compose_embedded_text,
 )
@@ -32,7 +32,7 @@ from tests.support import make_skill, wait_for
 
 PARAPHRASE = "what do our customers owe us"
 
-Prepare = Callable[..., SkillVectors]
+Prepare = Callable[..., EmbeddedSkills]
 
 
 def are_within(seconds: Sequence[float], limits: Sequence[float]) -> bool:
@@ -61,8 +61,8 @@ def vectors_of(server: EmbeddingServer, client: EmbeddingClient, tmp_path: Path)
         skills: Sequence[Skill],
         wait: Callable[[float], bool] | None = None,
         **more: Any,
-    ) -> SkillVectors:
-        return SkillVectors(
+    ) -> EmbeddedSkills:
+        return EmbeddedSkills(
             skills,
             provider=provider,
             rules=rules_for(server, **more),
@@ -84,7 +84,7 @@ def files(tmp_path: Path) -> list[Path]:
 def test_words_decide_alone_until_every_vector_is_there(vectors_of: Prepare) -> None:
     skills = example_skills()
     vectors = vectors_of(skills)
-    matcher = vectors.to_hybrid(LexicalMatcher(skills))
+    matcher = vectors.fuse(LexicalMatcher(skills))
     before = matcher.score(PARAPHRASE)
     was_ready = vectors.is_ready
 
@@ -137,7 +137,7 @@ def test_of_a_change_only_what_is_new_is_sent(vectors_of: Prepare, server: Embed
     assert vectors.prepare()
 
     assert server.texts == ["zebra\nAnimals\nRules of zebra."]
-    found = vectors.to_hybrid(LexicalMatcher(changed)).score(PARAPHRASE)
+    found = vectors.fuse(LexicalMatcher(changed)).score(PARAPHRASE)
     assert [c.skill.path for c in found] == ["billing"]
 
 
@@ -288,7 +288,7 @@ def test_a_cache_that_cannot_be_written_costs_only_the_next_start(
 
     assert vectors.prepare()
 
-    found = vectors.to_hybrid(LexicalMatcher(skills)).score(PARAPHRASE)
+    found = vectors.fuse(LexicalMatcher(skills)).score(PARAPHRASE)
     assert [c.skill.path for c in found] == ["billing"]
 
 
@@ -298,7 +298,7 @@ def test_the_keyword_algorithm_stays_what_the_specification_says(
     matcher = LexicalMatcher(example_skills())
     matcher.algorithm = "keyword"
 
-    assert vectors_of(example_skills()).to_hybrid(matcher) is matcher
+    assert vectors_of(example_skills()).fuse(matcher) is matcher
 
 
 @pytest.mark.parametrize("weight, score", [(1.0, 0.985), (0.1, 0.390)])
@@ -311,7 +311,7 @@ def test_the_operator_decides_how_much_meaning_counts(
     vectors = vectors_of(skills, weight=weight)
     vectors.prepare()
 
-    [best] = vectors.to_hybrid(LexicalMatcher(skills)).score("seven")
+    [best] = vectors.fuse(LexicalMatcher(skills)).score("seven")
 
     assert best.skill.path == "s07"
     assert float(best.score) == pytest.approx(score, abs=1e-3)
@@ -353,12 +353,12 @@ def test_a_caller_s_vectors_are_rows_of_those_of_all_skills(
     alone = vectors_of(some)
     matcher = ranked_matcher(skills).seen(seen)
 
-    fused = vectors.to_hybrid(matcher, seen)
+    fused = vectors.fuse(matcher, seen)
     assert fused.score(PARAPHRASE) == matcher.score(PARAPHRASE)
     vectors.prepare()
     alone.prepare()
 
-    expected = alone.to_hybrid(ranked_matcher(some))
+    expected = alone.fuse(ranked_matcher(some))
     for task in (PARAPHRASE, "ship it to production", "billing"):
         assert fused.score(task) == expected.score(task)
         assert "billing" not in {each.skill.path for each in fused.score(task)}

@@ -16,7 +16,7 @@ from skills_mcp.skills.model import Skill
 if TYPE_CHECKING:  # imported late: the first answer may not wait for numpy
     from skills_mcp.features.embeddings.client import EmbeddingClient, EmbeddingProvider
     from skills_mcp.features.embeddings.hybrid_matcher import QueryEmbedder
-    from skills_mcp.features.embeddings.skill_embeddings import SkillVectors
+    from skills_mcp.features.embeddings.skill_embeddings import EmbeddedSkills
 
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 def open_embedder(
     rules: Embedding, environment: Mapping[str, str], cache: Path
-) -> "Embedder | None":
+) -> "ProviderEmbedder | None":
     """Open the embedder; None if the operator has not switched it on.
 
     Nothing heavy is imported, and nothing is sent or written yet. A missing key is a
@@ -41,10 +41,10 @@ def open_embedder(
     if fault := provider.find_fault():
         logger.warning("Tasks are compared by their words alone: %s", fault)
         return None
-    return Embedder(provider, rules, cache / "embeddings")
+    return ProviderEmbedder(provider, rules, cache / "embeddings")
 
 
-class Embedder:
+class ProviderEmbedder:
     """Embeds skills and tasks in the vector space of one provider."""
 
     def __init__(self, provider: "EmbeddingProvider", rules: Embedding, folder: Path) -> None:
@@ -54,17 +54,12 @@ class Embedder:
         self._guard = Lock()
         self._opened: tuple[EmbeddingClient, QueryEmbedder] | None = None
 
-    @property
-    def secret(self) -> str:
-        """The key, to redact it in logs; empty without one."""
-        return self._provider.key
-
-    def make_vectors(self, skills: Sequence[Skill]) -> "SkillVectors":
+    def vectors_of(self, skills: Sequence[Skill]) -> "EmbeddedSkills":
         """Make the vectors of skills in path order; `prepare` fetches them."""
-        from skills_mcp.features.embeddings.skill_embeddings import SkillVectors, VectorStore
+        from skills_mcp.features.embeddings.skill_embeddings import EmbeddedSkills, VectorStore
 
         client, task_vectors = self._open()
-        return SkillVectors(
+        return EmbeddedSkills(
             skills,
             provider=self._provider,
             rules=self._rules,

@@ -7,7 +7,7 @@ httpx are imported by the first request, and not with this module.
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from skills_mcp.config import Embedding
 from skills_mcp.errors import ConfigError
 from skills_mcp.processes.retry import parse_retry_after
+from skills_mcp.text.redaction import redact_registered, register_secret
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for them
     import httpx
@@ -147,6 +148,7 @@ class EmbeddingClient:
     """Connection pool to one provider; thread-safe."""
 
     def __init__(self, provider: EmbeddingProvider) -> None:
+        register_secret(provider.key)
         self._provider = provider
         self._opened: httpx.Client | None = None
         self._guard = Lock()
@@ -187,7 +189,7 @@ class EmbeddingClient:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise EmbeddingError(
-                f"{self._host()} cannot be reached: {self._redact_key(reason)}",
+                f"{self._host()} cannot be reached: {redact_registered(reason)}",
                 is_passing=True,
             ) from None
         if answer.status_code != _OK:
@@ -224,7 +226,7 @@ class EmbeddingClient:
                 f"{self._host()} answers {status}, a redirect, which is not followed: "
                 "correct embedding.base_url"
             )
-        message = self._redact_key(_parse_error_message(body))
+        message = redact_registered(_parse_error_message(body))
         return EmbeddingError(
             f"{self._host()} answers {status}{message and f': {message}'}",
             is_passing=status in _RETRYABLE or status in _SERVER_ERRORS,
@@ -235,10 +237,6 @@ class EmbeddingClient:
 
     def _host(self) -> str:
         return self._provider.address.partition("://")[2].partition("/")[0]
-
-    def _redact_key(self, text: str) -> str:
-        key = self._provider.key
-        return text.replace(key, "***") if key else text
 
 
 def remove_surrogates(text: str) -> str:
@@ -311,11 +309,8 @@ def _rows(reply: Any, count: int) -> list[list[float]]:
 
 
 def _is_vector(row: object) -> bool:
-    return isinstance(row, list) and _are_numbers(row)
-
-
-def _are_numbers(row: Iterable[object]) -> bool:
-    return {type(number) for number in row} <= {int, float}  # a bool is an int
+    # A bool is an int, and no number here.
+    return isinstance(row, list) and {*map(type, row)} <= {int, float}
 
 
 def _normalise(matrix: "NDArray[np.float64]", dimensions: int) -> Matrix:

@@ -278,7 +278,7 @@ def compose_embedded_text(skill: Skill) -> str:
     return remove_surrogates(f"{name}\n{description}\n{body}")
 
 
-class SkillVectors:
+class EmbeddedSkills:
     """The vectors of a set of skills; until `prepare` is done, words decide alone."""
 
     def __init__(  # noqa: PLR0913 - the parts that bootstrap would otherwise know
@@ -307,7 +307,7 @@ class SkillVectors:
     def is_ready(self) -> bool:
         return self._vectors is not None
 
-    def to_hybrid(self, matcher: Matcher, seen: VisibleSkills | None = None) -> Matcher:
+    def fuse(self, matcher: Matcher, seen: VisibleSkills | None = None) -> Matcher:
         """Wrap a ranked matcher in a hybrid one; keep a keyword matcher."""
         if matcher.algorithm == "keyword":
             return matcher

@@ -299,7 +299,7 @@ def write_some(place, data):
     global left
     if left == 0:
         place.parent.mkdir(parents=True, exist_ok=True)
-        folder._stage(place, folder._digest(data)).write_bytes(data[:3])
+        folder._derive_staging_path(place, folder._digest(data)).write_bytes(data[:3])
         os.kill(os.getpid(), signal.SIGKILL)
     left -= 1
     write(place, data)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import PackageRefusedError
+from skills_mcp.features.authoring import package_archive
 from skills_mcp.features.authoring.package_archive import unpacked_package
 from skills_mcp.files import archive as limits
 from skills_mcp.files.archive import require_distinct_entries
@@ -226,7 +227,7 @@ def test_folders_that_only_a_path_implies_are_entries(
     write = write_zip if kind == "zip" else write_tar
     path = write(tmp_path / f"a.{kind}", {**GOOD, **deep})
     made: list[Path] = []
-    monkeypatch.setattr(limits, "unpack_archive", lambda *_: made.append(scratch))
+    monkeypatch.setattr(package_archive, "unpack_archive", lambda *_: made.append(scratch))
 
     assert "more than 2,000 entries" in refusal(path)
     assert made == []

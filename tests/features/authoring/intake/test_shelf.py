@@ -168,7 +168,7 @@ from itertools import cycle
 from pathlib import Path
 from skills_mcp.features.authoring.version_store import VersionStore
 
-shelf = VersionStore(Path(sys.argv[1]), kept=3)
+shelf = VersionStore(Path(sys.argv[1]), retained=3)
 print("begun", flush=True)
 for each in cycle(sys.argv[2:]):
     shelf.put(Path(each), "pdf", datetime.now(UTC))

@@ -22,7 +22,7 @@ from typing import IO, Any, Literal
 
 from skills_mcp.about import NOTHING_TO_SERVE, __version__
 from skills_mcp.errors import HostFileError
-from skills_mcp.features.hosts.doctor_checks import CheckResult
+from skills_mcp.features.hosts.doctor_checks import CheckResult, failed, passed
 from skills_mcp.features.hosts.host import HOSTS, Host
 from skills_mcp.features.hosts.host_names import DEFAULT_NAME, HostScope
 from skills_mcp.features.hosts.installation import HostFile, ParsedEntry
@@ -100,10 +100,7 @@ class _JsonRpcClient:
     """JSON-RPC client over pipes, one message per line."""
 
     def __init__(
-        self,
-        process: "subprocess.Popen[bytes]",
-        log: IO[bytes],
-        patience_seconds: float,
+        self, process: "subprocess.Popen[bytes]", log: IO[bytes], patience_seconds: float
     ) -> None:
         self._process = process
         self._log = log
@@ -221,12 +218,7 @@ def _stop_process(process: "subprocess.Popen[bytes]") -> None:
 def _compose_first_request(era: Era) -> tuple[str, dict[str, object]]:
     if era == "2026-07-28":
         return "server/discover", _compose_metadata(era)
-    capabilities: dict[str, object] = {}
-    return "initialize", {
-        "protocolVersion": era,
-        "capabilities": capabilities,
-        "clientInfo": _CLIENT_INFO,
-    }
+    return "initialize", {"protocolVersion": era, "capabilities": {}, "clientInfo": _CLIENT_INFO}
 
 
 def _compose_metadata(era: Era) -> dict[str, object]:
@@ -256,16 +248,7 @@ _SCOPES: tuple[HostScope, ...] = ("user", "project")
 _MAX_INSTRUCTIONS = 2_048
 """Minimum of instructions shown by Claude Code; the rest may be cut."""
 
-_PASSED_VARIABLES = (
-    "HOME",
-    "PATH",
-    "TERM",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "USER",
-    "TMPDIR",
-)
+_PASSED_VARIABLES = ("HOME", "PATH", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "USER", "TMPDIR")
 """Environment variables passed on by hosts that withhold the others."""
 
 _PROGRAM = re.compile(r"skills[-_]mcp(?:-server)?(?:@[\w.]+)?")
@@ -348,7 +331,7 @@ def find_host_entries(
                 entries += _find_ours(file, local, "local")
             except HostFileError as error:
                 fix = f"Correct {file.path}; then: skills-mcp doctor"
-                broken.append(CheckResult(f"client {host.name}", False, str(error), fix))  # noqa: FBT003
+                broken.append(failed(f"client {host.name}", str(error), fix))
         entries += _find_plugins(host, environment)
     return entries, broken
 
@@ -382,27 +365,19 @@ def check_entries(
     known: dict[object, CheckResult] = {}
     for host_entry in entries:
         variables = build_server_environment(host_entry.file.host, host_entry.entry, environment)
-        key = (
-            host_entry.entry.command,
-            host_entry.entry.url,
-            tuple(sorted(variables.items())),
-        )
+        entry = host_entry.entry
+        key = (entry.command, entry.url, tuple(sorted(variables.items())))
         if key not in known:
             known[key] = _check_entry(host_entry, variables, project)
         found = known[key]
         fix = host_entry.compose_repair_command() if found.fix else ""
-        yield CheckResult(
-            host_entry.title,
-            found.is_ok,
-            f"{host_entry.file.path}: {found.message}",
-            fix,
-        )
+        message = f"{host_entry.file.path}: {found.message}"
+        yield CheckResult(host_entry.title, found.is_ok, message, fix)
     if not entries:
-        yield CheckResult(
+        yield failed(
             "clients",
-            is_ok=False,
-            message="No agent on this machine has an entry for this server",
-            fix="skills-mcp install --repo URL",
+            "No agent on this machine has an entry for this server",
+            "skills-mcp install --repo URL",
         )
 
 
@@ -430,14 +405,14 @@ def _check_entry(host_entry: HostEntry, variables: Mapping[str, str], project: P
     try:
         greetings = [run_handshake(entry.command, variables, project, era) for era in ERAS]
     except ProgramNotFoundError as error:
-        return CheckResult("", is_ok=False, message=str(error), fix="install")
+        return failed("", str(error), "install")
     except HandshakeError as error:
         message = f"{shlex.join(entry.command)} does not work: {error}"
-        return CheckResult("", is_ok=False, message=message, fix="install")
+        return failed("", message, "install")
     newest = greetings[-1]
     if newest.instructions.startswith(NOTHING_TO_SERVE):
-        return CheckResult("", is_ok=False, message=newest.instructions, fix="install")
-    return CheckResult("", is_ok=True, message=_describe_greetings(greetings))
+        return failed("", newest.instructions, "install")
+    return passed("", _describe_greetings(greetings))
 
 
 def _describe_greetings(greetings: Sequence[HandshakeResult]) -> str:
@@ -453,35 +428,23 @@ def _describe_greetings(greetings: Sequence[HandshakeResult]) -> str:
 
 
 def _check_url(url: str) -> CheckResult:
-    opening = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": ERAS[0],
-            "capabilities": {},
-            "clientInfo": {"name": "skills-mcp doctor", "version": "1"},
-        },
-    }
-    headers = {
-        "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-    }
+    method, params = _compose_first_request(ERAS[0])
+    opening = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    accepted = "application/json, text/event-stream"
+    headers = {"Content-Type": "application/json", "Accept": accepted}
     if not url.startswith(("https://", "http://")):
-        return CheckResult("", is_ok=False, message=f"{url} is no URL", fix="install")
+        return failed("", f"{url} is no URL", "install")
     request = urllib.request.Request(  # noqa: S310 - the scheme was looked at
         url, json.dumps(opening).encode(), headers
     )
     try:
         with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS) as reply:  # noqa: S310
-            return CheckResult("", is_ok=True, message=f"{url} answers ({reply.status})")
+            return passed("", f"{url} answers ({reply.status})")
     except urllib.error.HTTPError as error:
         message = f"{url} answers {error.code} {error.reason}"
         if error.code in {401, 403}:
-            message = f"{url} asks the host to sign in ({error.code})"
-            return CheckResult("", is_ok=True, message=message)
-        return CheckResult("", is_ok=False, message=message, fix="install")
+            return passed("", f"{url} asks the host to sign in ({error.code})")
+        return failed("", message, "install")
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        message = f"{url} cannot be reached: {os.fspath(str(reason))}"
-        return CheckResult("", is_ok=False, message=message, fix="install")
+        return failed("", f"{url} cannot be reached: {reason}", "install")

@@ -77,21 +77,17 @@ def insert_json_member(text: str, path: Sequence[str], value: object) -> str:
         UnfitTextError: It is no JSON object, or a parent is none.
     """
     unit = _find_unit(text)
-    if not parse_json_text(text):
-        bare = _mask_comments(text)
-        if not bare.strip():
-            body = json.dumps(_nest(path, value), indent=unit, ensure_ascii=False)
-            return f"{text}{body}\n"
-    parent = _read_object(_mask_comments(text), _skip_space(_mask_comments(text), 0))
-    for depth, key in enumerate(path):
-        member = parent.find(key)
-        if member is None:
-            return _append_member(text, parent, key, _nest(path[depth + 1 :], value), unit)
-        if depth == len(path) - 1:
-            rendered = _render_value(value, unit, _indent_of(text, member.start))
-            return text[: member.value_start] + rendered + text[member.end :]
-        parent = _read_object(_mask_comments(text), member.value_start)
-    raise ValueError("the path is empty")
+    parse_json_text(text)
+    bare = _mask_comments(text)
+    if not bare.strip():
+        return f"{text}{_render_value(_nest(path, value), unit, '')}\n"
+    chain = _find_chain(bare, path)
+    parent, member = chain[-1]
+    if member is None:
+        nested = _nest(path[len(chain) :], value)
+        return _append_member(text, bare, parent, path[len(chain) - 1], nested)
+    rendered = _render_value(value, unit, _indent_of(text, member.start))
+    return text[: member.value_start] + rendered + text[member.end :]
 
 
 def remove_json_member(text: str, path: Sequence[str]) -> str:
@@ -106,20 +102,12 @@ def remove_json_member(text: str, path: Sequence[str]) -> str:
     if not parse_json_text(text):
         return text
     bare = _mask_comments(text)
-    parent, chain = (
-        _read_object(bare, _skip_space(bare, 0)),
-        list[tuple[_Object, _Member]](),
-    )
-    for depth, key in enumerate(path):
-        member = parent.find(key)
-        if member is None:
-            return text
-        chain.append((parent, member))
-        if depth < len(path) - 1:
-            parent = _read_object(bare, member.value_start)
-    while len(chain) > 1 and _is_alone(text, bare, *chain[-1]):
-        chain.pop()
-    return _delete_member(text, bare, *chain[-1])
+    found = [(parent, member) for parent, member in _find_chain(bare, path) if member]
+    if len(found) < len(path):
+        return text
+    while len(found) > 1 and _is_alone(text, *found[-1]):
+        found.pop()
+    return _delete_member(text, bare, *found[-1])
 
 
 def is_empty_json(text: str) -> bool:
@@ -147,6 +135,20 @@ def _skip_space(bare: str, offset: int) -> int:
     return found.end() if found else offset
 
 
+def _find_chain(bare: str, path: Sequence[str]) -> list[tuple[_Object, _Member | None]]:
+    """Objects along a path with the next member, up to the first one that is missing."""
+    chain: list[tuple[_Object, _Member | None]] = []
+    start = _skip_space(bare, 0)
+    for key in path:
+        parent = _read_object(bare, start)
+        member = parent.find(key)
+        chain.append((parent, member))
+        if member is None:
+            break
+        start = member.value_start
+    return chain
+
+
 def _read_object(bare: str, start: int) -> _Object:
     if bare[start] != "{":
         raise UnparsableTextError("a value is in the place of an object")
@@ -164,8 +166,8 @@ def _read_object(bare: str, start: int) -> _Object:
     return _Object(start, offset, tuple(members))
 
 
-def _append_member(text: str, parent: _Object, key: str, value: object, unit: str) -> str:
-    bare = _mask_comments(text)
+def _append_member(text: str, bare: str, parent: _Object, key: str, value: object) -> str:
+    unit = _find_unit(text)
     eol = "\r\n" if "\r\n" in text else "\n"
     own = _indent_of(text, parent.start)
     if not parent.members:
@@ -189,10 +191,10 @@ def _append_member(text: str, parent: _Object, key: str, value: object, unit: st
     return f"{text[: last.end]}{comma}{between}{member}{behind}{text[end_of_line:]}"
 
 
-def _is_alone(text: str, bare: str, parent: _Object, member: _Member) -> bool:
+def _is_alone(text: str, parent: _Object, member: _Member) -> bool:
     """Whether an object holds one member and no comment."""
     rest = text[parent.start + 1 : member.start] + text[member.end : parent.close]
-    return len(parent.members) == 1 and not rest.replace(",", "").strip() and bool(bare)
+    return len(parent.members) == 1 and not rest.replace(",", "").strip()
 
 
 def _delete_member(text: str, bare: str, parent: _Object, member: _Member) -> str:
@@ -203,7 +205,7 @@ def _delete_member(text: str, bare: str, parent: _Object, member: _Member) -> st
         start -= text[start - 1] == "\r"
     comma = _find_comma(text, member.end, parent.close)
     end = member.end if comma is None else comma + 1
-    if len(parent.members) == 1 and _is_alone(text, bare, parent, member):
+    if _is_alone(text, parent, member):
         return text[: parent.start + 1] + text[parent.close :]
     if position < len(parent.members) - 1:
         if start == member.start:

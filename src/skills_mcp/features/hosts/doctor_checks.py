@@ -35,6 +35,14 @@ class CheckResult:
         return {"name": values.pop("name"), "ok": values.pop("is_ok"), **values}
 
 
+def passed(name: str, message: str) -> CheckResult:
+    return CheckResult(name, is_ok=True, message=message)
+
+
+def failed(name: str, message: str, fix: str) -> CheckResult:
+    return CheckResult(name, is_ok=False, message=message, fix=fix)
+
+
 NEEDED_DISK_BYTES = 500 * 1024 * 1024
 
 MAX_CLOCK_SKEW = timedelta(minutes=2)
@@ -50,7 +58,7 @@ _SET_CLOCK = {
 
 def check_versions() -> CheckResult:
     python = f"Python {platform.python_version()} at {sys.executable}"
-    return CheckResult("versions", True, f"skills-mcp {__version__}, {python}")  # noqa: FBT003
+    return passed("versions", f"skills-mcp {__version__}, {python}")
 
 
 def check_variables(environment: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -59,7 +67,7 @@ def check_variables(environment: Mapping[str, str]) -> Iterator[CheckResult]:
         if unknown.suggestion:
             value = shlex.quote(environment[unknown.name])
             fix = f"export {unknown.suggestion}={value}; {fix}"
-        yield CheckResult("variables", is_ok=False, message=str(unknown), fix=fix)
+        yield failed("variables", str(unknown), fix)
 
 
 def check_cache(home: Path) -> CheckResult:
@@ -71,10 +79,8 @@ def check_cache(home: Path) -> CheckResult:
     except OSError as error:
         location = error.filename or cache
         message = f"{location} cannot be written: {error.strerror}"
-        return CheckResult(
-            "cache", is_ok=False, message=message, fix=_suggest_cache_fix(error, home)
-        )
-    return CheckResult("cache", is_ok=True, message=f"{cache} can be written")
+        return failed("cache", message, _suggest_cache_fix(error, home))
+    return passed("cache", f"{cache} can be written")
 
 
 def check_disk(home: Path, needed_bytes: int = NEEDED_DISK_BYTES) -> CheckResult:
@@ -82,37 +88,34 @@ def check_disk(home: Path, needed_bytes: int = NEEDED_DISK_BYTES) -> CheckResult
     free = shutil.disk_usage(folder).free
     message = f"{free // _MEGABYTE:,} MB are free at {folder}"
     if free >= needed_bytes:
-        return CheckResult("disk", is_ok=True, message=message)
-    return CheckResult(
+        return passed("disk", message)
+    return failed(
         "disk",
-        is_ok=False,
-        message=f"{message}; a sync may need {needed_bytes // _MEGABYTE:,} MB",
-        fix="Make room on this disk, or move the cache: export SKILLS_MCP_HOME=FOLDER",
+        f"{message}; a sync may need {needed_bytes // _MEGABYTE:,} MB",
+        "Make room on this disk, or move the cache: export SKILLS_MCP_HOME=FOLDER",
     )
 
 
 def check_sandbox(choice: Choice | None, rules: Scripts) -> CheckResult:
     """Check the confinement of scripts."""
     if choice is None:
-        return CheckResult("sandbox", is_ok=True, message="No script runs: it is off")
+        return passed("sandbox", "No script runs: it is off")
     if choice.refusal:
-        return CheckResult(
+        return failed(
             "sandbox",
-            is_ok=False,
-            message="No script runs: a sandbox is required, and this machine has none",
-            fix=_install_sandbox(),
+            "No script runs: a sandbox is required, and this machine has none",
+            _install_sandbox(),
         )
     if choice.confines:
-        return CheckResult("sandbox", is_ok=True, message=f"Scripts run in {choice.name}")
+        return passed("sandbox", f"Scripts run in {choice.name}")
     if rules.sandbox == "off":
         message = "Scripts are not confined, as scripts.sandbox is off"
-        return CheckResult("sandbox", is_ok=True, message=message)
+        return passed("sandbox", message)
     missing = f" ({'; '.join(choice.missing)})" if choice.missing else ""
-    return CheckResult(
+    return failed(
         "sandbox",
-        is_ok=False,
-        message=f"Scripts are NOT confined: they can read and write all that you can{missing}",
-        fix=_install_sandbox(),
+        f"Scripts are NOT confined: they can read and write all that you can{missing}",
+        _install_sandbox(),
     )
 
 
@@ -123,13 +126,12 @@ def check_clock(
     seconds = abs(round(apart.total_seconds()))
     if abs(apart) <= max_skew:
         message = f"The clock agrees with that of the remote to {seconds} s"
-        return CheckResult("clock", is_ok=True, message=message)
+        return passed("clock", message)
     direction = "ahead of" if apart > timedelta() else "behind"
-    return CheckResult(
+    return failed(
         "clock",
-        is_ok=False,
-        message=f"The clock is {seconds:,} s {direction} that of the remote",
-        fix=_SET_CLOCK.get(sys.platform, "sudo timedatectl set-ntp true"),
+        f"The clock is {seconds:,} s {direction} that of the remote",
+        _SET_CLOCK.get(sys.platform, "sudo timedatectl set-ntp true"),
     )
 
 
@@ -183,11 +185,11 @@ def _check_git(checks: Sequence[SourceCheck]) -> Iterator[CheckResult]:
     for check in checks:
         if check.git_error:
             fix = _suggest_git()
-            yield CheckResult("git", is_ok=False, message=str(check.git_error), fix=fix)
+            yield failed("git", str(check.git_error), fix)
             return
     version = next((result.git_version for result in checks if result.git_version), "")
     message = version or "Git is not needed: no repository is served"
-    yield CheckResult("git", is_ok=True, message=message)
+    yield passed("git", message)
 
 
 def _check_source(check: SourceCheck) -> Iterator[CheckResult]:
@@ -198,16 +200,16 @@ def _check_source(check: SourceCheck) -> Iterator[CheckResult]:
         return
     if not check.was_contacted:
         message = f"{check.name} was not asked, as you are offline"
-        yield CheckResult("network", is_ok=True, message=message)
+        yield passed("network", message)
         return
     if check.error:
         yield from _diagnose(check, check.error)
         return
-    yield CheckResult("network", is_ok=True, message=f"{check.name} answers")
+    yield passed("network", f"{check.name} answers")
     if check.sends_token:
-        yield CheckResult("token", is_ok=True, message="The repository accepts the token")
+        yield passed("token", "The repository accepts the token")
     found = f"{check.name} is at {check.commit}"
-    yield CheckResult("repository", is_ok=True, message=found)
+    yield passed("repository", found)
     if check.sent_at and check.answered_at:
         yield check_clock(check.sent_at, check.answered_at)
 
@@ -215,25 +217,25 @@ def _check_source(check: SourceCheck) -> Iterator[CheckResult]:
 def _check_folder(check: SourceCheck) -> CheckResult:
     if check.error:
         fix = f"mkdir -p {shlex.quote(check.name)}"
-        return CheckResult("folder", is_ok=False, message=str(check.error), fix=fix)
-    return CheckResult("folder", is_ok=True, message=f"{check.name} can be read")
+        return failed("folder", str(check.error), fix)
+    return passed("folder", f"{check.name} can be read")
 
 
 def _diagnose(check: SourceCheck, error: SyncError) -> Iterator[CheckResult]:
     """Tell network, token and repository errors apart."""
     if not isinstance(error, AccessRefusedError | RemoteMissingError):
         fix = "Check the address, the proxy and the VPN; then: skills-mcp doctor"
-        yield CheckResult("network", is_ok=False, message=str(error), fix=fix)
+        yield failed("network", str(error), fix)
         return
-    yield CheckResult("network", is_ok=True, message=f"{check.name} answers")
+    yield passed("network", f"{check.name} answers")
     if isinstance(error, AccessRefusedError):
         fix = "export GITHUB_TOKEN=TOKEN, one that may read this repository"
         if shutil.which("gh"):
             fix = "export GITHUB_TOKEN=$(gh auth token)"
-        yield CheckResult("token", is_ok=False, message=str(error), fix=fix)
+        yield failed("token", str(error), fix)
         return
     fix = "export SKILLS_REPO=URL SKILLS_BRANCH=NAME, as the message says"
-    yield CheckResult("repository", is_ok=False, message=str(error), fix=fix)
+    yield failed("repository", str(error), fix)
 
 
 def check_content(state: SourceState, arguments: str) -> Iterator[CheckResult]:
@@ -243,15 +245,15 @@ def check_content(state: SourceState, arguments: str) -> Iterator[CheckResult]:
     fix = f"skills-mcp sync{arguments}"
     if state.commit is None:
         message = f"{state.name} was never synced on this machine"
-        yield CheckResult("content", is_ok=False, message=message, fix=fix)
+        yield failed("content", message, fix)
         return
     age = describe_age(state.age_seconds)
     message = f"{state.name}: {state.commit} is served, synced {age}"
     if state.is_failing or state.is_stale:
         reason = f"; the last sync failed: {state.error}" if state.error else ""
-        yield CheckResult("content", is_ok=False, message=f"{message}{reason}", fix=fix)
+        yield failed("content", f"{message}{reason}", fix)
         return
-    yield CheckResult("content", is_ok=True, message=message)
+    yield passed("content", message)
 
 
 def _suggest_git() -> str:

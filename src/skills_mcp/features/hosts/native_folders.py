@@ -6,7 +6,7 @@ A host with both such a folder and the server shows its model every skill twice.
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from skills_mcp.features.hosts.doctor_checks import CheckResult
+from skills_mcp.features.hosts.doctor_checks import CheckResult, failed
 from skills_mcp.features.hosts.host_names import HostName
 from skills_mcp.skills.source_layout import EXPORT_LOCK
 
@@ -26,12 +26,11 @@ def check_native_folders(used: Iterable[str], home: Path, project: Path) -> Iter
         for folder in find_exports(home, project):
             if name in _find_hosts(folder):
                 title = _find_titles()[name]
-                yield CheckResult(
+                yield failed(
                     f"twice {name}",
-                    is_ok=False,
-                    message=f"{title} gets each skill twice: from this server, and "
+                    f"{title} gets each skill twice: from this server, and "
                     f"from {folder}, which an export has written",
-                    fix=f"skills-mcp install --client {name} --remove --yes, or delete "
+                    f"skills-mcp install --client {name} --remove --yes, or delete "
                     f"the packages that {folder / EXPORT_LOCK} names",
                 )
 

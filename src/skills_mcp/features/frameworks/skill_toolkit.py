@@ -4,16 +4,17 @@ The prompt has names and descriptions only; texts and files come by tool calls. 
 logic is in `SyncSkills`; here are limits and formats.
 """
 
+import inspect
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_type_hints
 
 import anyio.to_thread
-from pydantic import Field
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from skills_mcp.api.in_process import (
     Place,
@@ -23,7 +24,12 @@ from skills_mcp.api.in_process import (
     open_sync,
     resolve_folders,
 )
-from skills_mcp.errors import CommandsDisabledError, ConfigError
+from skills_mcp.errors import (
+    CommandsDisabledError,
+    ConfigError,
+    InvalidArgumentsError,
+    SkillsError,
+)
 from skills_mcp.features.frameworks.tool_text import (
     ToolText,
     render_command_result,
@@ -37,11 +43,11 @@ from skills_mcp.features.frameworks.tool_text import (
     render_skill,
     render_skill_list,
 )
-from skills_mcp.library import MAX_LISTED_FILES, Refreshed
+from skills_mcp.library import MAX_LISTED_FILES, Refreshed, render_error
 from skills_mcp.skills.model import Skill
 
 if TYPE_CHECKING:
-    from langchain_core.tools import BaseTool
+    from langchain_core.tools import BaseTool, ToolException
 
     from skills_mcp.library.catalog import SkillCatalog
 
@@ -171,12 +177,7 @@ class SkillToolkit:
         self.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def open(self) -> SyncSkills:
@@ -229,15 +230,16 @@ class SkillToolkit:
         return (*TOOLS, *entry, *(name for name in EXTRA_TOOLS if name in extra))
 
     def get_tools(self) -> list["BaseTool"]:
-        from skills_mcp.features.frameworks.agent_tools import to_langchain_tools
-
         self.open()  # a wrong argument is told now, not to a model
-        functions = [getattr(self, name) for name in self.tool_names]
+        # `async` programs await these; other functions run in a thread.
         coroutines: dict[str, Callable[..., Awaitable[ToolText]]] = {
             ENTRY_TOOL: self.arun_skill_entry,
             "refresh_skills": self.arefresh,
         }
-        return to_langchain_tools(functions, coroutines)
+        return [
+            _to_langchain_tool(getattr(self, name), coroutines.get(name))
+            for name in self.tool_names
+        ]
 
     # What a model asks: the docstrings are what it reads
 
@@ -443,6 +445,78 @@ def _render_refreshed(refreshed: Refreshed) -> ToolText:
     if refreshed.error:
         raise refreshed.error
     return render_refresh(refreshed)
+
+
+# A message of the library names tools of the server that are not here.
+_OTHER_TOOLS = {
+    "list_skills or search_skills": "list_available_skills",
+    ", or run one of its files with run_skill_command": "",
+}
+
+_Answer = tuple[str, dict[str, Any]]
+
+
+def _to_langchain_tool(
+    function: Callable[..., ToolText],
+    coroutine: Callable[..., Awaitable[ToolText]] | None,
+) -> "BaseTool":
+    from langchain_core.tools import StructuredTool
+
+    @wraps(function)
+    def call(**arguments: Any) -> _Answer:
+        try:
+            return _to_langchain_answer(function(**arguments))
+        except SkillsError as error:
+            raise _to_tool_exception(error) from error
+
+    async def wait(**arguments: Any) -> _Answer:
+        try:
+            return _to_langchain_answer(await coroutine(**arguments))  # type: ignore[misc]
+        except SkillsError as error:
+            raise _to_tool_exception(error) from error
+
+    return StructuredTool.from_function(
+        func=call,
+        coroutine=wait if coroutine else None,
+        description=inspect.getdoc(function),
+        args_schema=_derive_schema(function),
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+        handle_validation_error=_render_validation_error,
+    )
+
+
+def _derive_schema(function: Callable[..., ToolText]) -> type[BaseModel]:
+    """Arguments as a model; LangChain's own renames `args`, as for `*args`."""
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {
+        parameter.name: (
+            hints[parameter.name],
+            ... if parameter.default is parameter.empty else parameter.default,
+        )
+        for parameter in inspect.signature(function).parameters.values()
+    }
+    return create_model(function.__name__, **fields)
+
+
+def _to_langchain_answer(text: ToolText) -> _Answer:
+    return str(text), {"structured_content": dict(text.data)}
+
+
+def _to_tool_exception(error: SkillsError) -> "ToolException":
+    from langchain_core.tools import ToolException
+
+    rendered = render_error(error)
+    message = rendered["message"]
+    for theirs, ours in _OTHER_TOOLS.items():
+        message = message.replace(theirs, ours)
+    return ToolException(f"{rendered['code']}: {message}")
+
+
+def _render_validation_error(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_input=False)
+    wrong = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in found)
+    return f"{InvalidArgumentsError.code}: {'; '.join(wrong)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ near ones not to. Other keys, such as the expected output, are not about routing
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
@@ -103,16 +103,29 @@ def parse_entries(entries: Iterable[tuple[str, Any]]) -> tuple[Prompt, ...]:
     Raises:
         PromptsError: Lists all invalid values.
     """
-    prompts: list[Prompt] = []
-    findings: list[PromptFinding] = []
-    for origin, value in entries:
-        wrong = [value] if isinstance(value, PromptFinding) else list(_check(value, origin))
-        findings += wrong
-        if not wrong:
-            prompts.append(_build_prompt(value, origin))
+    return _require_valid(
+        found for origin, value in entries for found in _parse_prompt(value, origin)
+    )
+
+
+def _parse_prompt(value: Any, origin: str) -> Sequence[Prompt | PromptFinding]:
+    wrong = [value] if isinstance(value, PromptFinding) else [*_check(value, origin)]
+    return wrong or [_build_prompt(value, origin)]
+
+
+def _split(
+    found: Iterable[Prompt | PromptFinding],
+) -> tuple[tuple[Prompt, ...], tuple[PromptFinding, ...]]:
+    parsed = [*found]
+    prompts = tuple(entry for entry in parsed if isinstance(entry, Prompt))
+    return prompts, tuple(entry for entry in parsed if isinstance(entry, PromptFinding))
+
+
+def _require_valid(found: Iterable[Prompt | PromptFinding]) -> tuple[Prompt, ...]:
+    prompts, findings = _split(found)
     if findings:
         raise PromptsError(findings)
-    return tuple(prompts)
+    return prompts
 
 
 def check_prompts(prompts: Iterable[Prompt], index: SkillIndex) -> None:
@@ -121,12 +134,12 @@ def check_prompts(prompts: Iterable[Prompt], index: SkillIndex) -> None:
     Raises:
         PromptsError: Lists each missing one with suggestions.
     """
-    empty = cache(lambda scoping: _explain_empty_scope(scoping, index))
+    explain = cache(lambda scoping: _explain_empty_scope(scoping, index))
     findings = []
     for prompt in prompts:
         missing = (_suggest_paths(p, index) for p in prompt.avoid if index.get(p) is None)
-        reasons = (empty(prompt.scoping), *missing)
-        findings += [PromptFinding(prompt.origin, reason) for reason in reasons if reason]
+        reasons = filter(None, (explain(prompt.scoping), *missing))
+        findings += [PromptFinding(prompt.origin, reason) for reason in reasons]
     if findings:
         raise PromptsError(findings)
 
@@ -173,10 +186,7 @@ def _parse_lines(text: str, name: str) -> Iterator[tuple[str, Any]]:
         except (ValueError, RecursionError) as error:
             reason = getattr(error, "msg", "nested too deeply")
             example = '{"query": "…", "expect": ["path"]}'
-            yield (
-                origin,
-                PromptFinding(origin, f"is not JSON ({reason}): write {example}"),
-            )
+            yield origin, PromptFinding(origin, f"is not JSON ({reason}): write {example}")
 
 
 def _parse_yaml(text: str, name: str) -> Iterator[tuple[str, Any]]:
@@ -187,10 +197,7 @@ def _parse_yaml(text: str, name: str) -> Iterator[tuple[str, Any]]:
         yield name, PromptFinding(name, f"is not YAML that can be read: {error}{hint}")
         return
     if not isinstance(values, list):
-        yield (
-            name,
-            PromptFinding(name, "is not a list: write - query: … / expect: path"),
-        )
+        yield name, PromptFinding(name, "is not a list: write - query: … / expect: path")
         return
     lines = _find_item_lines(text)
     for number, value in enumerate(values):
@@ -284,11 +291,7 @@ def load_tasks(file: Path) -> tuple[Prompt, ...]:
     data = _load_evals(file) if file.suffix.lower() == ".json" else None
     if data is None:
         return load_prompts(file)
-    found = [*parse_evals(data, _find_skill_name(data, file), file.name)]
-    findings = [entry for entry in found if isinstance(entry, PromptFinding)]
-    if findings:
-        raise PromptsError(findings)
-    return tuple(entry for entry in found if isinstance(entry, Prompt))
+    return _require_valid(parse_evals(data, _find_skill_name(data, file), file.name))
 
 
 def _load_evals(file: Path) -> Any:
@@ -300,21 +303,14 @@ def _load_evals(file: Path) -> Any:
     return data if _has_tasks(data) else None
 
 
-def collect_evals(
-    index: SkillIndex,
-) -> tuple[tuple[Prompt, ...], tuple[PromptFinding, ...]]:
+def collect_evals(index: SkillIndex) -> tuple[tuple[Prompt, ...], tuple[PromptFinding, ...]]:
     """Collect the eval tasks of all packages, with unreadable entries.  Reads files."""
-    prompts: list[Prompt] = []
-    findings: list[PromptFinding] = []
-    for skill in index:
-        for file in filter(_is_evals, skill.files):
-            origin = str(PurePosixPath(skill.file).parent / file)
-            for found in _read_evals(skill, file, origin):
-                if isinstance(found, PromptFinding):
-                    findings.append(found)
-                else:
-                    prompts.append(found)
-    return tuple(prompts), tuple(findings)
+    return _split(
+        found
+        for skill in index
+        for file in filter(_is_evals, skill.files)
+        for found in _read_evals(skill, file, str(PurePosixPath(skill.file).parent / file))
+    )
 
 
 def _is_evals(file: str) -> bool:
@@ -368,9 +364,8 @@ def _parse_entry(entry: Any, skill: str, origin: str) -> Prompt | PromptFinding:
     if not isinstance(should, bool):
         reason = f"should_trigger must be true or false, not {abbreviate_value(should)}"
         return PromptFinding(origin, reason)
-    if should:
-        return Prompt(query=query, expect=(skill,), origin=origin)
-    return Prompt(query=query, expect=(), avoid=(skill,), origin=origin)
+    expect, avoid = ((skill,), ()) if should else ((), (skill,))
+    return Prompt(query=query, expect=expect, avoid=avoid, origin=origin)
 
 
 def resolve_names(prompts: tuple[Prompt, ...], index: SkillIndex) -> tuple[Prompt, ...]:
@@ -384,10 +379,6 @@ def resolve_names(prompts: tuple[Prompt, ...], index: SkillIndex) -> tuple[Promp
         return found[0] if index.get(word) is None and len(found) == 1 else word
 
     return tuple(
-        replace(
-            prompt,
-            expect=tuple(map(resolve, prompt.expect)),
-            avoid=tuple(map(resolve, prompt.avoid)),
-        )
-        for prompt in prompts
+        replace(p, expect=tuple(map(resolve, p.expect)), avoid=tuple(map(resolve, p.avoid)))
+        for p in prompts
     )

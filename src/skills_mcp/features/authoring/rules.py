@@ -24,49 +24,22 @@ from skills_mcp.files.durable import atomic_write
 from skills_mcp.skills.model import Problem, escape_unprintable
 from skills_mcp.text.rendering import abbreviate_value
 
+_ERRORS = (
+    *("encoding", "frontmatter", "no-frontmatter", "yaml", "duplicate-key"),
+    *("unknown-key", "name", "name-length", "name-characters", "name-hyphens"),
+    *("name-is-folder", "description", "description-length", "license"),
+    *("compatibility", "allowed-tools", "metadata", "metadata-value"),
+)
+_WARNINGS = (
+    *("metadata-skillhub", "main-file", "body-empty", "entry-program", "entry-file"),
+    *("body-length", "hidden-character", "mixed-letters", "control-characters"),
+    *("secret", "section-header", "link-broken", "link-outside", "link-absolute"),
+    *("missing-index", "undeclared-file", "composed-length", "keyword-shared"),
+    *("never-found", "relation-unknown", "owner-type", "no-skills"),
+)
+
 RULE_LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
-    {
-        "encoding": "error",
-        "frontmatter": "error",
-        "no-frontmatter": "error",
-        "yaml": "error",
-        "duplicate-key": "error",
-        "unknown-key": "error",
-        "name": "error",
-        "name-length": "error",
-        "name-characters": "error",
-        "name-hyphens": "error",
-        "name-is-folder": "error",
-        "description": "error",
-        "description-length": "error",
-        "license": "error",
-        "compatibility": "error",
-        "allowed-tools": "error",
-        "metadata": "error",
-        "metadata-value": "error",
-        "metadata-skillhub": "warning",
-        "main-file": "warning",
-        "body-empty": "warning",
-        "entry-program": "warning",
-        "entry-file": "warning",
-        "body-length": "warning",
-        "hidden-character": "warning",
-        "mixed-letters": "warning",
-        "control-characters": "warning",
-        "secret": "warning",
-        "section-header": "warning",
-        "link-broken": "warning",
-        "link-outside": "warning",
-        "link-absolute": "warning",
-        "missing-index": "warning",
-        "undeclared-file": "warning",
-        "composed-length": "warning",
-        "keyword-shared": "warning",
-        "never-found": "warning",
-        "relation-unknown": "warning",
-        "owner-type": "warning",
-        "no-skills": "warning",
-    }
+    {**dict.fromkeys(_ERRORS, "error"), **dict.fromkeys(_WARNINGS, "warning")}
 )
 
 RULES = frozenset(

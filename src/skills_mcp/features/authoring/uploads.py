@@ -72,6 +72,7 @@ class UploadPreview:
     """Preview of an upload."""
 
     package: UnpackedPackage
+    target: SkillTarget
     path: str
     is_new: bool
     """Whether it replaces nothing."""
@@ -121,12 +122,9 @@ class Uploads:
             with unpacked_package(archive, attempt) as package:
                 target = self.find_target()
                 path = f"{target.prefix}{package.name}"
-                yield UploadPreview(package, path, self._is_new(package, path, uploader))
-        except (
-            PackageRefusedError,
-            PackageNotAddedError,
-            UploadStoppedError,
-        ) as error:
+                is_new = self._is_new(package, target, path, uploader)
+                yield UploadPreview(package, target, path, is_new)
+        except (PackageRefusedError, PackageNotAddedError, UploadStoppedError) as error:
             logger.warning(
                 "Refused an upload of %s: %s, SHA-256 %s%s",
                 *(_escape(uploader.name), error.code, hash_archive(archive)),
@@ -134,9 +132,11 @@ class Uploads:
             )
             raise
 
-    def _is_new(self, package: UnpackedPackage, path: str, uploader: Uploader) -> bool:
+    def _is_new(
+        self, package: UnpackedPackage, target: SkillTarget, path: str, uploader: Uploader
+    ) -> bool:
         """Whether no visible skill is replaced; raises if the caller may not add it."""
-        target, sight = self.find_target(), _find_access(path, uploader)
+        sight = _find_access(path, uploader)
         target_folder = target.folder / package.name
         if sight is None:
             _require_layout(target, package)
@@ -164,9 +164,9 @@ class Uploads:
         """
         now = datetime.now(UTC)
         with self.preview(archive, uploader, attempt) as offer:
-            package, target = offer.package, self.find_target()
+            package, target = offer.package, offer.target
             if target.repository:
-                return self._propose(offer, target, uploader, attempt)
+                return self._propose(offer, uploader, attempt)
             sight = _find_access(offer.path, uploader)
             decide = sight.merge if sight else replace_all
             shelf = self._open_store(target, attempt)
@@ -178,14 +178,10 @@ class Uploads:
         return AddedPackage(package, offer.path, name_version(now), replaced)
 
     def _propose(
-        self,
-        offer: UploadPreview,
-        target: SkillTarget,
-        uploader: Uploader,
-        attempt: UploadAttempt,
+        self, offer: UploadPreview, uploader: Uploader, attempt: UploadAttempt
     ) -> AddedPackage:
         attempt.check()
-        package = offer.package
+        package, target = offer.package, offer.target
         branch = f"{_BRANCHES}{package.name}-{package.digest[:_BRANCH_DIGITS]}"
         message = (
             f"{'Add' if offer.is_new else 'Replace'} {offer.path}\n\n"
@@ -241,39 +237,16 @@ class Uploads:
         shelf, path = self._open_store(target, attempt), f"{target.prefix}{name}"
         try:
             _require_known(name, path, shelf, uploader)
-            decide = self._choose_restore_policy(name, version, path, uploader)
+            decide = _choose_restore_policy(name, version, path, shelf, uploader)
             shelf.restore(name, version, datetime.now(UTC), decide)
         except PackageNotAddedError as error:
             logger.warning(
                 "Refused to let %s restore %s: %s%s",
-                *(
-                    _escape(uploader.name),
-                    _escape(name),
-                    error.code,
-                    _escape_notes(error),
-                ),
+                *(_escape(uploader.name), _escape(name), error.code, _escape_notes(error)),
             )
             raise
-        logger.info(
-            "%s has restored %s of %s",
-            _escape(uploader.name),
-            _escape(version),
-            _escape(path),
-        )
+        logger.info("%s has restored %s of %s", *map(_escape, (uploader.name, version, path)))
         return path
-
-    def _choose_restore_policy(
-        self, name: str, version: str, path: str, uploader: Uploader
-    ) -> MergePolicy:
-        sight = _find_access(path, uploader)
-        if sight is None:
-            return replace_all
-        shelf = self._open_store(self.find_target())
-        if version not in _find_visible_versions(name, path, shelf, uploader):
-            _raise_unknown(path)
-        if obstacle := shelf.find_conflict(name):
-            sight.refuse(obstacle)
-        return sight.restore
 
     def _open_store(self, target: SkillTarget, attempt: UploadAttempt = UNLIMITED) -> VersionStore:
         """Open the version store; messages name its mount, never its path on disk."""
@@ -346,6 +319,19 @@ def _create_hidden_filter(offer: UploadPreview, uploader: Uploader) -> FileSelec
 def _require_known(name: str, path: str, shelf: VersionStore, uploader: Uploader) -> None:
     if name not in shelf.names() or not _is_visible(path, uploader.library):
         _raise_unknown(path)
+
+
+def _choose_restore_policy(
+    name: str, version: str, path: str, shelf: VersionStore, uploader: Uploader
+) -> MergePolicy:
+    sight = _find_access(path, uploader)
+    if sight is None:
+        return replace_all
+    if version not in _find_visible_versions(name, path, shelf, uploader):
+        _raise_unknown(path)
+    if obstacle := shelf.find_conflict(name):
+        sight.refuse(obstacle)
+    return sight.restore
 
 
 def _raise_unknown(path: str) -> NoReturn:

@@ -84,9 +84,8 @@ class RelationChecker:
         if not unknown or not is_used:
             return  # a list of something else, such as programs
         reason = f"{key} names {enumerate_shortly(unknown)}, which is no skill here"
-        hint = "write a path or a name that skills-mcp tree shows"
-        if nearest:
-            hint = f"did you mean {nearest[0]}?"
+        fallback = "write a path or a name that skills-mcp tree shows"
+        hint = f"did you mean {nearest[0]}?" if nearest else fallback
         yield RuleFinding("relation-unknown", reason, hint, line)
 
     def _find_nearest(self, words: list[str]) -> Iterator[str]:
@@ -113,7 +112,7 @@ MAX_COMPOSED = 100_000
 
 _MAX_JOINED = 3
 _MAX_LISTED = 1000
-_MARKDOWN_SUFFIX = ".md"
+_MARKDOWN = ".md"
 _BUILD_ARTEFACTS = frozenset({"__pycache__", "node_modules"})
 _KEYWORDS = ("keywords", "tags", "triggers", "metadata")
 
@@ -262,11 +261,10 @@ def _list_files(directory: Path) -> list[str]:
 
 
 def _is_content(name: str) -> bool:
-    is_notice = name.endswith(_MARKDOWN_SUFFIX) and name.removesuffix(_MARKDOWN_SUFFIX).isupper()
+    is_notice = name.endswith(_MARKDOWN) and name.removesuffix(_MARKDOWN).isupper()
     return not (name.startswith(".") or name in _BUILD_ARTEFACTS or is_notice)
 
 
-_MARKDOWN = ".md"
 _SETTINGS = "config.yaml"
 
 
@@ -373,7 +371,9 @@ def _check_tree(
             yield problem
     for folder in _find_missing_indexes(tree):
         if focus.covers_children_of(folder):
-            yield _describe_missing_index().at(folder)
+            reason = f"has skills but no {INDEX}{_MARKDOWN}, unlike the folders around it"
+            hint = f"add {INDEX}{_MARKDOWN} with the rules for all skills in it"
+            yield RuleFinding("missing-index", reason, hint).at(folder)
 
 
 class _SkillChecker:
@@ -479,12 +479,6 @@ def _folders_without_index(files: Collection[str], served: Iterable[str]) -> Ite
         is_known = folder in indexed or folder == PurePosixPath()
         if not is_known and (is_above or folder.parent in parents):
             yield str(folder)
-
-
-def _describe_missing_index() -> RuleFinding:
-    reason = f"has skills but no {INDEX}{_MARKDOWN}, unlike the folders around it"
-    hint = f"add {INDEX}{_MARKDOWN} with the rules for all skills in it"
-    return RuleFinding("missing-index", reason, hint)
 
 
 def _find_folders_without_skills(

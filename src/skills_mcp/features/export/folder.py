@@ -90,7 +90,7 @@ def plan_export(library: LibraryView, folder: Path, settings: LockedSettings) ->
     Raises:
         ExportError: The lock of the folder cannot be read.
     """
-    return _Export(library, folder, settings, discard_progress).plan()
+    return _Export(library, folder, settings).plan()
 
 
 class _Export:
@@ -99,7 +99,7 @@ class _Export:
         library: LibraryView,
         folder: Path,
         settings: LockedSettings,
-        on_progress: OnPackageExported,
+        on_progress: OnPackageExported = discard_progress,
     ) -> None:
         self._library = library
         self._folder = folder
@@ -169,17 +169,17 @@ class _Export:
     def _will_be_vacated(self, name: str) -> bool:
         """Whether a path is occupied only by exported files about to be deleted."""
         above = [path.as_posix() for path in PurePosixPath(name).parents[:-1]]
-        if any(self._look(path) in self._ours.get(path, ()) for path in above):
-            return True
         files = [*list_package_files(self._folder, [name])]
-        return bool(files) and all(self._look(path) in self._ours.get(path, ()) for path in files)
+        return any(map(self._is_ours, above)) or (bool(files) and all(map(self._is_ours, files)))
+
+    def _is_ours(self, name: str) -> bool:
+        return self._look(name) in self._ours.get(name, ())
 
     def _find_leftovers(self, lock: ExportLock) -> None:
         for name in sorted(self._ours.keys() - lock.list_files().keys()):
-            found = self._look(name)
-            if found in self._ours[name]:
+            if self._is_ours(name):
                 self._report.removed.append(name)
-            elif found is not None:
+            elif self._look(name) is not None:
                 self._report.kept.append(name)
 
     def _look(self, name: str) -> str | None:

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from skills_mcp.errors import ExportError, FileError, InvalidPathError
 from skills_mcp.files.durable import atomic_write, read_regular
@@ -153,7 +153,7 @@ def _dump_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def _require_inside(folder: Path, name: str) -> None:
+def _require_inside(lock: Path, name: str) -> None:
     """Refuse path traversal: others may have written the lock."""
     try:
         is_inside = "/".join(parse_relative(name)) == name
@@ -161,9 +161,8 @@ def _require_inside(folder: Path, name: str) -> None:
         is_inside = False
     if not is_inside:
         raise ExportError(
-            f"{folder / EXPORT_LOCK_FILE} names {abbreviate_value(name)}, which is no path in "
-            f"the folder. "
-            "Restore it from Git."
+            f"{lock} names {abbreviate_value(name)}, which is no path in the folder. Restore it "
+            "from Git."
         )
 
 
@@ -173,23 +172,20 @@ def read_lock(folder: Path) -> ExportLock | None:
     Raises:
         ExportError: It is invalid.
     """
-    if not (folder / EXPORT_LOCK_FILE).exists():
+    file = folder / EXPORT_LOCK_FILE
+    if not file.exists():
         return None
-    raw = read_regular(folder / EXPORT_LOCK_FILE, _MAX_BYTES)
     try:
-        data: dict[str, Any] = json.loads(raw or b"")
-        lock = ExportLock.model_validate(data)
-    except (ValueError, ValidationError) as error:
+        lock = ExportLock.model_validate(json.loads(read_regular(file, _MAX_BYTES) or b""))
+    except ValueError as error:
         raise ExportError(
-            f"{folder / EXPORT_LOCK_FILE} cannot be read. Restore it from Git, or delete it: then "
-            "files that are here are kept."
+            f"{file} cannot be read. Restore it from Git, or delete it: then files that are here "
+            "are kept."
         ) from error
     for name in (*lock.list_files(), *lock.pending):
-        _require_inside(folder, name)
+        _require_inside(file, name)
     if lock.version != _VERSION:
-        raise ExportError(
-            f"{folder / EXPORT_LOCK_FILE} was written by a newer skills-mcp. Install that version."
-        )
+        raise ExportError(f"{file} was written by a newer skills-mcp. Install that version.")
     return lock
 
 
@@ -215,9 +211,7 @@ def package_skills(library: LibraryView, settings: LockedSettings) -> Iterator[P
 
 
 def package_skill(
-    published: PublishedSkills,
-    path: SkillPath,
-    settings: LockedSettings,
+    published: PublishedSkills, path: SkillPath, settings: LockedSettings
 ) -> PackagedSkill:
     """Package one published skill.  Blocking."""
     skill = published.snapshot.index.require(path)
@@ -254,27 +248,19 @@ _EXECUTABLE_START = b"#!"
 Files = Mapping[str, bytes]
 
 
-class FolderLayout(Protocol):
-    """Layout strategy; receives one package at a time."""
+class PlainLayout:
+    """One folder per package, as read by hosts; receives one package at a time."""
 
     def add_package(self, package: PackagedSkill) -> tuple[str, Files]:
         """Folder of a package, and its files."""
-
-    def finish(self) -> Files:
-        """Index files, with paths relative to the export."""
-
-
-class PlainLayout:
-    """One folder per package, as read by hosts."""
-
-    def add_package(self, package: PackagedSkill) -> tuple[str, Files]:
         return package.name, package.files
 
     def finish(self) -> Files:
+        """Index files, with paths relative to the export."""
         return {}
 
 
-class MarketplaceLayout:
+class MarketplaceLayout(PlainLayout):
     """Claude Code plugins, one per top folder of the tree.
 
     A plugin's version is a content hash, so it is updated if and only if a skill
@@ -300,12 +286,14 @@ class MarketplaceLayout:
             }
             files[f"plugins/{name}/{_PLUGIN}"] = _render_json(about)
             listed.append({**about, "source": f"./plugins/{name}"})
-        head = {
-            "name": _COLLECTION,
-            "description": "The skills of this organisation",
-            "owner": {"name": _COLLECTION},
-        }
-        files[_MARKETPLACE] = _render_json({**head, "plugins": listed})
+        files[_MARKETPLACE] = _render_json(
+            {
+                "name": _COLLECTION,
+                "description": "The skills of this organisation",
+                "owner": {"name": _COLLECTION},
+                "plugins": listed,
+            }
+        )
         return files
 
 
@@ -316,7 +304,7 @@ class WellKnownSkill:
     entry: str
 
 
-class WellKnownLayout:
+class WellKnownLayout(PlainLayout):
     """Well-known index; multi-file packages become archives."""
 
     def __init__(self) -> None:
@@ -353,14 +341,9 @@ def render_well_known(entries: Sequence[str]) -> bytes:
     return f"{{\n  {head}[{listed}{end}]\n}}\n".encode()
 
 
-def choose_layout(name: str) -> FolderLayout:
-    match name:
-        case "marketplace":
-            return MarketplaceLayout()
-        case "well-known":
-            return WellKnownLayout()
-        case _:
-            return PlainLayout()
+def choose_layout(name: str) -> PlainLayout:
+    layouts = {"marketplace": MarketplaceLayout, "well-known": WellKnownLayout}
+    return layouts.get(name, PlainLayout)()
 
 
 def _derive_version(packages: list[PackagedSkill]) -> str:

@@ -14,7 +14,7 @@ from skills_mcp.features.authoring.package_standard import (
     MAX_LINES,
     MAX_NAME,
 )
-from skills_mcp.features.authoring.validation import RULE_LEVELS, RULES
+from skills_mcp.features.authoring.rules import RULE_LEVELS, RULES
 from skills_mcp.skills import document, skill_discovery, skill_parser, source_layout
 from skills_mcp.skills.skill_discovery import MAX_DEPTH, MAX_SKILL_BYTES
 from skills_mcp.snapshots import loaded_skills, skill_snapshot

@@ -14,14 +14,12 @@ from skills_mcp.bootstrap import Application, Options, build
 from skills_mcp.cli.sync import sync_and_load
 from skills_mcp.cli.terminal import print_json, progress_bar
 from skills_mcp.errors import ExportError
-from skills_mcp.features.export import (
+from skills_mcp.features.export.folder import ExportReport, export_skills, plan_export
+from skills_mcp.features.export.layout import (
     EXPORT_LOCK_FILE,
-    ExportReport,
     FolderFormat,
     LockedSettings,
     detect_format,
-    export_skills,
-    plan_export,
     read_lock,
 )
 from skills_mcp.library import LibraryView

@@ -18,18 +18,20 @@ from skills_mcp.cli.terminal import open_console, print_json, progress_bar
 from skills_mcp.features.authoring.evaluation import (
     AnswerChange,
     Outcome,
-    Prompt,
-    PromptsError,
     RoutingScores,
-    check_prompts,
-    collect_evals,
-    collect_examples,
     diff_outcomes,
     evaluate_snapshot,
     explain_failure,
+    score_outcomes,
+)
+from skills_mcp.features.authoring.prompts import (
+    Prompt,
+    PromptsError,
+    check_prompts,
+    collect_evals,
+    collect_examples,
     load_tasks,
     resolve_names,
-    score_outcomes,
 )
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.answer_explanation import format_rounded_down

@@ -18,24 +18,20 @@ from skills_mcp.cli.finding_formats import (
     render_sarif,
 )
 from skills_mcp.cli.terminal import print_json, progress_bar, render_problem
+from skills_mcp.features.authoring.fixes import FixedFile, fix_findings
 from skills_mcp.features.authoring.rules import (
     BaselineComparison,
     BaselineError,
     KnownFinding,
+    RuleSelection,
+    UnknownRuleError,
     compare_baseline,
     load_baseline,
     resolve_entry_path,
+    select_rules,
     write_baseline,
 )
-from skills_mcp.features.authoring.validation import (
-    FixedFile,
-    RuleSelection,
-    UnknownRuleError,
-    Validation,
-    fix_findings,
-    select_rules,
-    validate_paths,
-)
+from skills_mcp.features.authoring.validation import Validation, validate_paths
 from skills_mcp.skills.model import Problem, escape_unprintable
 
 _STYLES = {"error": "bold red", "warning": "yellow"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from skills_mcp.cli.terminal import print_json
-from skills_mcp.features.export import verify_folder
+from skills_mcp.features.export.folder import verify_folder
 from skills_mcp.skills.model import escape_unprintable
 
 _DIFFERS = 1

@@ -19,18 +19,20 @@ from hypothesis import strategies as st
 
 from skills_mcp.cli import options
 from skills_mcp.errors import ExportError
-from skills_mcp.features.export import (
-    EXPORT_LOCK_FILE,
-    FORMATS,
-    LockedSettings,
-    detect_format,
+from skills_mcp.features.export.folder import (
+    ExportReport,
     export_skills,
     plan_export,
-    read_lock,
     verify_folder,
 )
-from skills_mcp.features.export.folder import ExportReport
-from skills_mcp.features.export.layout import WELL_KNOWN_INDEX
+from skills_mcp.features.export.layout import (
+    EXPORT_LOCK_FILE,
+    FORMATS,
+    WELL_KNOWN_INDEX,
+    LockedSettings,
+    detect_format,
+    read_lock,
+)
 from skills_mcp.skills.model import to_standard_name
 from tests.packages import write_package
 from tests.support import SKILLS_CONTENT, open_library, write, write_skill

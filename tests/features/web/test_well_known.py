@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.features.export import LockedSettings, export_skills
-from skills_mcp.features.export.layout import WELL_KNOWN_INDEX, package_skill
+from skills_mcp.features.export.folder import export_skills
+from skills_mcp.features.export.layout import WELL_KNOWN_INDEX, LockedSettings, package_skill
 from skills_mcp.features.web import well_known
 from skills_mcp.library.skill_folder import PublishedSkills
 from skills_mcp.skills.access import EVERYTHING, Access

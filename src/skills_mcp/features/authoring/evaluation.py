@@ -12,15 +12,7 @@ from skills_mcp.errors import SkillNotFoundError
 from skills_mcp.features.authoring import OnProgress, ignore_progress
 from skills_mcp.features.authoring.prompts import (
     Prompt,
-    PromptFinding,
-    PromptsError,
-    check_prompts,
-    collect_evals,
-    collect_examples,
     describe_missing_skill,
-    load_prompts,
-    load_tasks,
-    resolve_names,
 )
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.answer_explanation import format_rounded_down, is_in_weak_fields
@@ -319,23 +311,3 @@ def _describe_strongest_word(evidence: Sequence[Evidence]) -> str:
             return f"its best words {word!r} stand {strongest.found}"
         case field:
             return f"its best word {word!r} is in its {field}"
-
-
-__all__ = [
-    "AnswerChange",
-    "Outcome",
-    "Prompt",
-    "PromptFinding",
-    "PromptsError",
-    "RoutingScores",
-    "check_prompts",
-    "collect_evals",
-    "collect_examples",
-    "diff_outcomes",
-    "evaluate_snapshot",
-    "explain_failure",
-    "load_prompts",
-    "load_tasks",
-    "resolve_names",
-    "score_outcomes",
-]

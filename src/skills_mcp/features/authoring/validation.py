@@ -10,7 +10,6 @@ from typing import Any
 
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.authoring import OnProgress, ignore_progress
-from skills_mcp.features.authoring.fixes import FixedFile, fix_findings
 from skills_mcp.features.authoring.markdown import (
     LinkContext,
     Markdown,
@@ -24,13 +23,10 @@ from skills_mcp.features.authoring.markdown import (
 from skills_mcp.features.authoring.package_standard import check_package, parse_strictly
 from skills_mcp.features.authoring.rules import (
     ALL_RULES,
-    RULE_LEVELS,
-    RULES,
     RuleFinding,
     RuleSelection,
     UnknownRuleError,
     enumerate_shortly,
-    select_rules,
 )
 from skills_mcp.features.authoring.skill_tree import (
     AuthoredSkill,
@@ -492,16 +488,3 @@ def _find_folders_without_skills(
         if path.is_dir() and path not in around and skill_paths.isdisjoint(path.parents):
             hint = "name a folder that holds Markdown with a frontmatter, or SKILL.md"
             yield RuleFinding("no-skills", "has no skills", hint).at(path)
-
-
-__all__ = [
-    "RULES",
-    "RULE_LEVELS",
-    "FixedFile",
-    "RuleSelection",
-    "UnknownRuleError",
-    "Validation",
-    "fix_findings",
-    "select_rules",
-    "validate_paths",
-]

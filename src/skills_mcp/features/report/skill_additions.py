@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from skills_mcp.features.authoring import OnProgress, ignore_progress
-from skills_mcp.features.authoring.evaluation import Outcome, Prompt, evaluate_snapshot
+from skills_mcp.features.authoring.evaluation import Outcome, evaluate_snapshot
 from skills_mcp.features.authoring.markdown import (
     FRONTMATTER,
     compose_fields,
@@ -27,6 +27,7 @@ from skills_mcp.features.authoring.markdown import (
     find_end,
     is_block_value,
 )
+from skills_mcp.features.authoring.prompts import Prompt
 from skills_mcp.library import EditableText, SkillSource, Snapshot, UneditableError, WorkingCopy
 from skills_mcp.skills.document import get_examples, get_mapping, get_words
 from skills_mcp.skills.model import ProblemList, Skill

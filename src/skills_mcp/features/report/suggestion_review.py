@@ -14,13 +14,8 @@ from itertools import islice
 from typing import Any, Literal, get_args
 
 from skills_mcp.features.authoring import OnProgress, ignore_progress
-from skills_mcp.features.authoring.evaluation import (
-    Outcome,
-    Prompt,
-    collect_evals,
-    collect_examples,
-    evaluate_snapshot,
-)
+from skills_mcp.features.authoring.evaluation import Outcome, evaluate_snapshot
+from skills_mcp.features.authoring.prompts import Prompt, collect_evals, collect_examples
 from skills_mcp.features.report.pick_evidence import (
     KnownTask,
     MissingWord,

@@ -18,10 +18,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from skills_mcp.errors import SkillNotFoundError
-from skills_mcp.features.export import LockedSettings
 from skills_mcp.features.export.layout import (
     WELL_KNOWN_FOLDER,
     WELL_KNOWN_INDEX,
+    LockedSettings,
     WellKnownSkill,
     build_well_known_skill,
     package_skill,

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.validation import fix_findings, validate_paths
+from skills_mcp.features.authoring.fixes import fix_findings
+from skills_mcp.features.authoring.validation import validate_paths
 from tests.support import write, write_skill
 
 LONG = "Fill in a PDF form. Use it when a form has fields to be filled in."

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.validation import RULE_LEVELS, validate_paths
+from skills_mcp.features.authoring.rules import RULE_LEVELS
+from skills_mcp.features.authoring.validation import validate_paths
 from soak.input.samples import SECRETS
 from tests.features.authoring.validation.findings import problems, said
 from tests.packages import package_text, write_package

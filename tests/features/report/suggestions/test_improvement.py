@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.evaluation import Prompt, collect_examples
+from skills_mcp.features.authoring.prompts import Prompt, collect_examples
 from skills_mcp.features.report import skill_additions as improvement_module
 from skills_mcp.features.report.skill_additions import (
     AcceptedAddition,

@@ -429,13 +429,7 @@ def _read_record(skill: Skill) -> SkillRecord:
         content=skill.body,
         entry=shlex.join(skill.entry) or None,
         examples=tuple(
-            SkillExample(
-                directory / (example.file or ""),
-                example.title,
-                example.tags,
-                example.text,
-            )
-            for example in examples
+            SkillExample(directory / (e.file or ""), e.title, e.tags, e.text) for e in examples
         ),
         skill_path=skill.path,
     )

@@ -5,7 +5,7 @@ Rule: no text exceeds its caller's limit, apart from truncation notices and tags
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from xml.sax.saxutils import quoteattr
 
@@ -73,12 +73,12 @@ def render_skill(
         rest = f" Read the rest of {main!r} with read_skill_file." if main else ""
         text += f"\n{_TRUNCATED}{rest}"
     files = [file for file in skill.files if not is_skill_md(file)]
-    listed_files = files[:max_files]
+    listed_files, omitted = files[:max_files], len(files[max_files:])
     entry = shlex.join(skill.entry)
     parts = [text, *([f"Entry: {entry}"] if entry else [])]
     if files:
-        listed = [*listed_files, *_render_omitted(len(files) - len(listed_files))]
-        parts.append("\n".join(["<skill_files>", *listed, "</skill_files>"]))
+        more = [f"({omitted:,} more: find_skill_files lists them)"] if omitted else []
+        parts.append("\n".join(["<skill_files>", *listed_files, *more, "</skill_files>"]))
     head = f"name={quoteattr(skill.name)} path={quoteattr(skill.path)}"
     data = {
         "name": skill.name,
@@ -87,17 +87,12 @@ def render_skill(
         "instructions": instructions,
         "truncated": is_cut,
         "files": listed_files,
-        "files_truncated": len(listed_files) < len(files),
+        "files_truncated": omitted > 0,
         **({"entry": entry} if entry else {}),
         **_provenance_fields(provenance),
     }
     body = "\n\n".join(parts)
     return ToolText(f"<skill_content {head}>\n{body}\n</skill_content>", data)
-
-
-def _render_omitted(count: int) -> Iterable[str]:
-    if count:
-        yield f"({count:,} more: find_skill_files lists them)"
 
 
 def render_found_files(found: FoundFiles, max_chars: int) -> ToolText:
@@ -162,7 +157,16 @@ def render_examples(served: ServedExamples, max_chars: int) -> ToolText:
         budget -= len(text)
         is_cut = is_cut or fitting.example.truncated
         texts.append(_render_example(fitting, text, is_cut=is_cut))
-        examples.append(_example_data(fitting, text, is_cut=is_cut))
+        examples.append(
+            {
+                "title": fitting.example.title,
+                "file": fitting.example.file,
+                "tags": list(fitting.example.tags),
+                "score": fitting.score,
+                "text": text,
+                "truncated": is_cut,
+            }
+        )
     data = {
         "skill_path": served.loaded.skill.path,
         "examples": examples,
@@ -179,18 +183,6 @@ def _render_example(fitting: FittingExample, text: str, *, is_cut: bool) -> str:
     head = " ".join(f"{key}={quoteattr(value)}" for key, value in attributes.items() if value)
     cut = f"\n{_TRUNCATED}" if is_cut else ""
     return f"<example {head}>\n{_CLOSING_TAGS.sub('&lt;/', text)}{cut}\n</example>"
-
-
-def _example_data(fitting: FittingExample, text: str, *, is_cut: bool) -> dict[str, Any]:
-    example = fitting.example
-    return {
-        "title": example.title,
-        "file": example.file,
-        "tags": list(example.tags),
-        "score": fitting.score,
-        "text": text,
-        "truncated": is_cut,
-    }
 
 
 def render_command_result(ran: RanScript, max_chars: int) -> ToolText:
@@ -230,13 +222,9 @@ def render_routing_answer(
 ) -> ToolText:
     match answer:
         case Match():
-            text = render_skill(
-                answer.skill,
-                answer.content,
-                answer.provenance,
-                max_files=max_files,
-                max_chars=max_chars,
-            )
+            skill, provenance = answer.skill, answer.provenance
+            limits = {"max_files": max_files, "max_chars": max_chars}
+            text = render_skill(skill, answer.content, provenance, **limits)
             return ToolText(text, {**text.data, "score": float(answer.score)})
         case Ambiguous():
             heading = "Several skills fit. Call get_skill again with one skill_path of:"
@@ -249,16 +237,21 @@ def render_routing_answer(
 
 
 def _render_choice(heading: str, key: str, found: Sequence[Candidate]) -> ToolText:
-    skills = [candidate.skill for candidate in found]
-    scores = [{"score": float(candidate.score)} for candidate in found]
-    listed = [_describe_skill(s) | score for s, score in zip(skills, scores, strict=True)]
-    return ToolText("\n".join([heading, *map(_render_skill_line, skills)]), {key: listed})
+    listed = [{**_describe_skill(c.skill), "score": float(c.score)} for c in found]
+    lines = [heading, *(_render_skill_line(candidate.skill) for candidate in found)]
+    return ToolText("\n".join(lines), {key: listed})
 
 
 def render_search(found: SearchResult) -> ToolText:
-    skills = [{"name": h.skill.name, **_describe_skill(h.skill)} for h in found.hits]
-    scores = [{"score": round(hit.score, 4), "reason": hit.reason} for hit in found.hits]
-    hits = [described | score for described, score in zip(skills, scores, strict=True)]
+    hits = [
+        {
+            "name": hit.skill.name,
+            **_describe_skill(hit.skill),
+            "score": round(hit.score, 4),
+            "reason": hit.reason,
+        }
+        for hit in found.hits
+    ]
     text = "\n".join(_render_skill_line(hit.skill) for hit in found.hits)
     none = "No skill fits. Go on without one, or try other words once."
     return ToolText(text or none, {"skills": hits, "total": found.total})
@@ -266,24 +259,15 @@ def render_search(found: SearchResult) -> ToolText:
 
 def render_refresh(refreshed: Refreshed) -> ToolText:
     changes = refreshed.changes
-    lists: dict[str, Sequence[SkillPath]] = {
-        "added": changes.added,
-        "changed": changes.changed,
-        "removed": changes.removed,
-    }
-    lines = [
-        f"{name}: {', '.join(paths[:_MAX_LISTED_CHANGES])}"
-        + (
-            f" and {len(paths) - _MAX_LISTED_CHANGES:,} more"
-            if len(paths) > _MAX_LISTED_CHANGES
-            else ""
-        )
-        for name, paths in lists.items()
-        if paths
-    ]
-    data: dict[str, Any] = {name: list(paths) for name, paths in lists.items()}
-    data["commit"] = refreshed.commit
-    return ToolText("\n".join(lines) or "Nothing has changed.", data)
+    lists = {name: list(getattr(changes, name)) for name in ("added", "changed", "removed")}
+    lines = [f"{name}: {_list_changes(paths)}" for name, paths in lists.items() if paths]
+    text = "\n".join(lines) or "Nothing has changed."
+    return ToolText(text, {**lists, "commit": refreshed.commit})
+
+
+def _list_changes(paths: Sequence[SkillPath]) -> str:
+    more = len(paths[_MAX_LISTED_CHANGES:])
+    return ", ".join(paths[:_MAX_LISTED_CHANGES]) + (f" and {more:,} more" if more else "")
 
 
 def _render_skill_line(skill: Skill) -> str:
@@ -292,11 +276,8 @@ def _render_skill_line(skill: Skill) -> str:
 
 
 def _describe_skill(skill: Skill) -> dict[str, Any]:
-    return {"skill_path": skill.path, "description": _description(skill)}
-
-
-def _description(skill: Skill) -> str:
-    return truncate_text(skill.description, _MAX_DESCRIPTION)
+    description = truncate_text(skill.description, _MAX_DESCRIPTION)
+    return {"skill_path": skill.path, "description": description}
 
 
 def _provenance_fields(provenance: Provenance) -> dict[str, Any]:

@@ -382,5 +382,7 @@ def _command_line_layer(options: Options) -> Layer:
 
 def _open_embedder(config: Config, environment: Mapping[str, str], cache: Path) -> Embedder | None:
     rules = Embedding() if config.sync.offline else config.embedding
+    if rules.provider == "none":
+        return None  # hooks import what only a server needs
     opened = (hook(rules, environment, cache) for hook in load_hooks("open_embedder"))
     return next(filter(None, opened), None)

@@ -1,6 +1,8 @@
 """Automatic fixes for unambiguous findings.
 
-A file is written only if all unrelated fields keep their meaning.
+A file is written only if all unrelated fields keep their meaning. An edit replaces a part
+of the text: a round trip through ruamel.yaml would also write `[a,b]`, aligned values and
+texts on two lines anew.
 """
 
 import json

@@ -266,10 +266,7 @@ def plan_installation(file: HostFile, name: str, server: Server) -> HostChange:
     Raises:
         HostFileError: The file cannot be parsed, or the name belongs to another server.
     """
-    before = file.read()
-    known = _find_servers(file, before or "").get(name)
-    if known is not None:
-        _require_ours(file, name, known)
+    before, known = _read_entry(file, name)
     entry = merge_entry(file.host, known, render_entry(file.host, server))
     if entry == known:
         return HostChange(file, before, before)
@@ -282,11 +279,9 @@ def plan_removal(file: HostFile, name: str) -> HostChange:
     Raises:
         HostFileError: The file cannot be parsed, or the name belongs to another server.
     """
-    before = file.read()
-    known = _find_servers(file, before or "").get(name)
+    before, known = _read_entry(file, name)
     if before is None or known is None:
         return HostChange(file, before, before)
-    _require_ours(file, name, known)
     section = file.host.section
     if file.host.is_toml:
         after = remove_toml_table(before, section, name)
@@ -334,13 +329,17 @@ def _parse_servers(host: Host, servers: Mapping[str, Any]) -> dict[str, ParsedEn
     return {name: entry for name, entry in found.items() if entry}
 
 
-def _require_ours(file: HostFile, name: str, values: object) -> None:
-    entry = parse_entry(file.host, values)
+def _read_entry(file: HostFile, name: str) -> tuple[str | None, object]:
+    """Text of a file and its entry of this name; raises if that is another server's."""
+    before = file.read()
+    known = _find_servers(file, before or "").get(name)
+    entry = parse_entry(file.host, known)
     if entry and not entry.is_ours:
         raise HostFileError(
             f"{file.path} has another server with the name {name!r}, which starts "
             f"{entry.command[0]}. Choose another name with --name"
         )
+    return before, known
 
 
 def _unparsable(file: HostFile, reason: object) -> HostFileError:

@@ -60,6 +60,22 @@ def test_the_frontmatter_of_a_package_is_repaired(tmp_path: Path, before: str, a
     assert text.endswith("---\n# Forms\n\nText.\n")
 
 
+def test_an_edit_keeps_all_other_bytes_however_they_are_written(tmp_path: Path) -> None:
+    others = (
+        "description: Fill in\n  a PDF form\n"
+        "license:   MIT     # as aligned\n"
+        "metadata: # of two\n"
+        "    'tags': \"pdf,\n      form\"\n"
+        "\n\n"
+        "    author: ada  "
+    )
+    file = package(tmp_path, f"name: PDF Forms\n{others}")
+
+    mend(tmp_path / "skills")
+
+    assert file.read_text("utf-8") == f"---\nname: pdf-forms\n{others}\n---\n# Forms\n\nText.\n"
+
+
 @pytest.mark.parametrize(
     "head",
     [

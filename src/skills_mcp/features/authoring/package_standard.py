@@ -267,39 +267,37 @@ def _check_fields(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
 
 def _check_description(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
     line = frontmatter.line("description")
-    value = frontmatter.values.get("description")
-    kind = _name_kind(value)
     text = get_text(frontmatter.texts, "description")
-    if not text and kind in {"", "empty"}:
+    if not text and _name_kind(frontmatter.values.get("description")) in {"", "empty"}:
         hint = "write what the skill does and when to use it: description: …"
         yield RuleFinding("description", "has no description", hint, line)
-    elif kind:
-        hint = _write_as_text("description", value, frontmatter.texts["description"])
-        reason = f"has a description that is {kind}, not a text"
-        yield RuleFinding("description", reason, hint, line)
+    else:
+        yield from _check_kind(frontmatter, "description", "a description")
     length = len(str(frontmatter.texts.get("description", "")).strip())
     if text and length > MAX_DESCRIPTION:
-        reason = f"has a description of {length:,} characters; "
-        reason += f"{MAX_DESCRIPTION:,} are allowed"
+        reason = f"has a description of {length:,} characters; {MAX_DESCRIPTION:,} are allowed"
         hint = "keep what it does and when to use it, and move the rest into the body"
         yield RuleFinding("description-length", reason, hint, line)
 
 
 def _check_texts(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
     for key in ("license", "compatibility"):
-        if key not in frontmatter.values:
-            continue
-        if kind := _name_kind(frontmatter.values[key]):
-            hint = _write_as_text(key, frontmatter.values[key], frontmatter.texts[key])
-            reason = f"has {key} that is {kind}, not a text"
-            yield RuleFinding(key, reason, hint, frontmatter.line(key))
+        if key in frontmatter.values:
+            yield from _check_kind(frontmatter, key, key)
     text = frontmatter.values.get("compatibility")
     if isinstance(text, str) and not 1 <= len(text.strip()) <= MAX_COMPATIBILITY:
-        length = len(text.strip())
-        reason = f"has compatibility of {length:,} characters; "
-        reason += f"1 to {MAX_COMPATIBILITY} are allowed"
+        allowed = f"1 to {MAX_COMPATIBILITY} are allowed"
+        reason = f"has compatibility of {len(text.strip()):,} characters; {allowed}"
         hint = "say in one sentence what the skill needs, or delete the field"
         yield RuleFinding("compatibility", reason, hint, frontmatter.line("compatibility"))
+
+
+def _check_kind(frontmatter: ParsedFrontmatter, key: str, noun: str) -> Iterator[RuleFinding]:
+    value = frontmatter.values.get(key)
+    if kind := _name_kind(value):
+        hint = _write_as_text(key, value, frontmatter.texts[key])
+        reason = f"has {noun} that is {kind}, not a text"
+        yield RuleFinding(key, reason, hint, frontmatter.line(key))
 
 
 def _check_allowed_tools(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
@@ -331,12 +329,8 @@ def _check_keys(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
     for key in frontmatter.texts:
         if key not in FIELDS:
             reason = f"has the key {key!r}, which the standard does not define"
-            yield RuleFinding(
-                "unknown-key",
-                reason,
-                _advise_on_key(frontmatter, key),
-                frontmatter.line(key),
-            )
+            hint = _advise_on_key(frontmatter, key)
+            yield RuleFinding("unknown-key", reason, hint, frontmatter.line(key))
 
 
 def _advise_on_key(frontmatter: ParsedFrontmatter, key: str) -> str:
@@ -384,8 +378,7 @@ def _check_metadata(frontmatter: ParsedFrontmatter) -> Iterator[RuleFinding]:
         if key == _EXTENSION and isinstance(value, dict):
             yield _report_extension(frontmatter)
         elif kind := _name_kind(value):
-            reason = f"has {_METADATA}.{key}, which is {kind}; "
-            reason += "the standard allows only texts"
+            reason = f"has {_METADATA}.{key}, which is {kind}; the standard allows only texts"
             hint = _advise_on_metadata(key, value, written)
             yield RuleFinding("metadata-value", reason, hint, frontmatter.line(_METADATA, key))
 
@@ -435,9 +428,6 @@ def _is_flat(items: list[Any]) -> bool:
 
 
 def _truncate(text: str) -> str:
-    plain = abbreviate_value(text)[1:-1] if not text.isprintable() else text
-    return (
-        plain
-        if len(plain) <= _MAX_EXAMPLE_CHARACTERS
-        else f"{plain[: _MAX_EXAMPLE_CHARACTERS - 1]}…"
-    )
+    plain = text if text.isprintable() else abbreviate_value(text)[1:-1]
+    is_long = len(plain) > _MAX_EXAMPLE_CHARACTERS
+    return f"{plain[: _MAX_EXAMPLE_CHARACTERS - 1]}…" if is_long else plain

@@ -232,15 +232,11 @@ def _check_undeclared(skill: Skill, line: int, reported: Collection[Path]) -> It
     if skill.directory is None:
         return
     declared = {entry.file for entry in skill.entries()}
-    found = [
-        file
-        for file in _list_files(skill.directory)
-        if file not in declared and skill.directory / file not in reported
-    ]
+    files = (file for file in _list_files(skill.directory) if file not in declared)
+    found = [file for file in files if skill.directory / file not in reported]
     if found:
         reason = f"has undeclared files in its folder: {enumerate_shortly(found)}"
-        hint = "list them under assets or scripts so that agents can ask for them, "
-        hint += "or delete them"
+        hint = "list them under assets or scripts so that agents can ask for them, or delete them"
         yield RuleFinding("undeclared-file", reason, hint, line)
 
 

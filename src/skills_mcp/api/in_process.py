@@ -186,9 +186,7 @@ class SyncSkills:
             SkillNotFoundError: There is no skill at `skill_path`, or no candidate.
         """
         _require_texts(
-            context=context,
-            skill_path=skill_path or "",
-            known_digest=known_digest or "",
+            context=context, skill_path=skill_path or "", known_digest=known_digest or ""
         )
         scoping = _derive_scoping(within, category, scope)
         return self._library.route(context, skill_path, known_digest, scoping=scoping)
@@ -227,12 +225,7 @@ class SyncSkills:
         return self._library.load_skill(name, known_digest=known_digest)
 
     def read(
-        self,
-        name: str,
-        file: str,
-        *,
-        start_line: int | None = None,
-        max_lines: int | None = None,
+        self, name: str, file: str, *, start_line: int | None = None, max_lines: int | None = None
     ) -> ReadFile:
         """Read a file of a skill or an ancestor.
 
@@ -387,9 +380,7 @@ class SyncSkills:
         return self._library.snapshot.problems
 
     def _watch(
-        self,
-        callback: Callable[[SkillChanges], None],
-        on_end: Callable[[], None] = lambda: None,
+        self, callback: Callable[[SkillChanges], None], on_end: Callable[[], None] = lambda: None
     ) -> Callable[[], None]:
         return self._session.background.watch(self._access, callback, on_end)
 
@@ -728,11 +719,7 @@ class _NamedSources:
             )
 
     def derive_source(
-        self,
-        settings: Mapping[str, Any],
-        variables: Mapping[str, str],
-        *,
-        has_file: bool,
+        self, settings: Mapping[str, Any], variables: Mapping[str, str], *, has_file: bool
     ) -> dict[str, Any]:
         if self.repo:
             return {"repo": self.repo, "branch": self.branch, "pin": self.ref}

@@ -194,9 +194,5 @@ def _dump(head: Mapping[str, object], *, is_package: bool) -> str:
     # None: a list of texts stands on one line.
     style = False if is_package else None
     return yaml.safe_dump(
-        dict(head),
-        allow_unicode=True,
-        default_flow_style=style,
-        sort_keys=False,
-        width=10_000,
+        dict(head), allow_unicode=True, default_flow_style=style, sort_keys=False, width=10_000
     )

@@ -10,10 +10,7 @@ from functools import cache
 from skills_mcp.config import Matching
 from skills_mcp.errors import SkillNotFoundError
 from skills_mcp.features.authoring import OnProgress, ignore_progress
-from skills_mcp.features.authoring.prompts import (
-    Prompt,
-    describe_missing_skill,
-)
+from skills_mcp.features.authoring.prompts import Prompt, describe_missing_skill
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.answer_explanation import format_rounded_down, is_in_weak_fields
 from skills_mcp.routing.decision import (
@@ -118,9 +115,7 @@ def evaluate_prompts(
 
 
 def evaluate_snapshot(
-    prompts: Sequence[Prompt],
-    snapshot: Snapshot,
-    on_progress: OnProgress = ignore_progress,
+    prompts: Sequence[Prompt], snapshot: Snapshot, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
     """Evaluate prompts with the skills and settings of a snapshot."""
     matching = snapshot.config.matching

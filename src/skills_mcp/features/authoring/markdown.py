@@ -28,12 +28,7 @@ from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
 from skills_mcp.text.rendering import abbreviate_value
 from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
 from skills_mcp.text.secret_detection import FoundSecret, find_secrets
-from skills_mcp.text.unicode import (
-    PRIVATE,
-    SELECTORS,
-    TAGS,
-    find_hidden_characters,
-)
+from skills_mcp.text.unicode import PRIVATE, SELECTORS, TAGS, find_hidden_characters
 
 if TYPE_CHECKING:
     from yaml import MappingNode, Node

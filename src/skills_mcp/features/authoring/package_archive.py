@@ -27,9 +27,7 @@ class UploadAttempt:
     """Cancellation token with a deadline, polled by blocking work."""
 
     def __init__(
-        self,
-        seconds: float = MAX_UPLOAD_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
+        self, seconds: float = MAX_UPLOAD_SECONDS, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._seconds = seconds
         self._clock = clock
@@ -121,11 +119,7 @@ def unpacked_package(
 
 
 def _inspect(
-    unpacked: Path,
-    called: str,
-    digest: str,
-    sizes: Mapping[str, int],
-    attempt: UploadAttempt,
+    unpacked: Path, called: str, digest: str, sizes: Mapping[str, int], attempt: UploadAttempt
 ) -> UnpackedPackage:
     main = next(item.name for item in unpacked.iterdir() if is_skill_md(item.name))
     skill = _read_skill(unpacked, main, called, sizes)

@@ -8,11 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from skills_mcp.features.authoring.markdown import Markdown
-from skills_mcp.features.authoring.rules import (
-    RULE_LEVELS,
-    RuleFinding,
-    enumerate_shortly,
-)
+from skills_mcp.features.authoring.rules import RULE_LEVELS, RuleFinding, enumerate_shortly
 from skills_mcp.skills.document import (
     decode_markdown,
     get_mapping,
@@ -121,14 +117,7 @@ MAX_NAME = 64
 MAX_DESCRIPTION = 1024
 MAX_COMPATIBILITY = 500
 
-FIELDS = (
-    "name",
-    "description",
-    "license",
-    "compatibility",
-    "metadata",
-    "allowed-tools",
-)
+FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 
 _MAX_EXAMPLE_WORDS = 3  # words of a list, as an example
 _MAX_EXAMPLE_CHARACTERS = 200

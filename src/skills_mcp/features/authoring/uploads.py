@@ -218,11 +218,7 @@ class Uploads:
         return tuple(previous for previous in found if previous.versions)
 
     def restore(
-        self,
-        name: str,
-        version: str,
-        uploader: Uploader,
-        attempt: UploadAttempt = UNLIMITED,
+        self, name: str, version: str, uploader: Uploader, attempt: UploadAttempt = UNLIMITED
     ) -> str:
         """Reinstall a previous version; return the path of the skill.
 

@@ -13,11 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from skills_mcp.errors import (
-    MissingFileError,
-    PackageNotAddedError,
-    PackageRefusedError,
-)
+from skills_mcp.errors import MissingFileError, PackageNotAddedError, PackageRefusedError
 from skills_mcp.features.authoring.package_archive import UNLIMITED, UploadAttempt
 from skills_mcp.files.archive import require_distinct_entries
 from skills_mcp.files.durable import NEW_PREFIX, delete_tree, fsync_folder
@@ -271,11 +267,7 @@ class VersionStore:
             return self._install(package, name, now, versions, decide)
 
     def restore(
-        self,
-        name: str,
-        version: str | None,
-        now: datetime,
-        decide: MergePolicy = replace_all,
+        self, name: str, version: str | None, now: datetime, decide: MergePolicy = replace_all
     ) -> str:
         """Reinstall a previous version, by default the newest, and return its name.
 
@@ -355,12 +347,7 @@ class VersionStore:
             ) from error
 
     def _install(
-        self,
-        package: Path,
-        name: str,
-        now: datetime,
-        versions: Path,
-        decide: MergePolicy,
+        self, package: Path, name: str, now: datetime, versions: Path, decide: MergePolicy
     ) -> str | None:
         target = self._folder / name
         merge = decide(self.look(name), coming := FolderContent.of(package))
@@ -449,10 +436,7 @@ def _describe_error(error: OSError) -> str:
 
 
 def _stage_files(
-    sources: Mapping[str, Path],
-    versions: Path,
-    now: datetime,
-    check: Callable[[], None],
+    sources: Mapping[str, Path], versions: Path, now: datetime, check: Callable[[], None]
 ) -> Path:
     """Copy and fsync files into a staging folder; `check` may raise to cancel."""
     staging = versions / f"{NEW_PREFIX}{os.urandom(8).hex()}"

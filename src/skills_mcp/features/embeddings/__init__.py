@@ -84,8 +84,7 @@ class ProviderEmbedder:
                 self._opened = (
                     client,
                     QueryEmbedder(
-                        lambda text: client.embed([text], timeout_seconds=seconds)[0],
-                        seconds,
+                        lambda text: client.embed([text], timeout_seconds=seconds)[0], seconds
                     ),
                 )
             return self._opened

@@ -133,11 +133,7 @@ class EmbeddingError(Exception):
     """No vectors; no secret in the message. Stays in this package: words decide."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        is_passing: bool = False,
-        retry_after_seconds: float | None = None,
+        self, message: str, *, is_passing: bool = False, retry_after_seconds: float | None = None
     ) -> None:
         super().__init__(message)
         self.is_passing = is_passing
@@ -189,8 +185,7 @@ class EmbeddingClient:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise EmbeddingError(
-                f"{self._host()} cannot be reached: {redact_registered(reason)}",
-                is_passing=True,
+                f"{self._host()} cannot be reached: {redact_registered(reason)}", is_passing=True
             ) from None
         if answer.status_code != _OK:
             raise self._to_error(answer, body)

@@ -17,12 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.features.embeddings.client import (
-    EmbeddingError,
-    Matrix,
-    Vector,
-    remove_surrogates,
-)
+from skills_mcp.features.embeddings.client import EmbeddingError, Matrix, Vector, remove_surrogates
 from skills_mcp.routing.decision import MAX_UNCUT_CHARACTERS, tie_break_ranks
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, TermWeight
 from skills_mcp.routing.visible_skills import VisibleSkills
@@ -343,11 +338,7 @@ class HybridMatcher:
             return None
 
     def _rank_union(
-        self,
-        context: str,
-        compared: "_Similarities",
-        limit: int | None,
-        within: Mask,
+        self, context: str, compared: "_Similarities", limit: int | None, within: Mask
     ) -> list["_ScoredSkill"]:
         similarities = compared.similarities
         wide = len(similarities) if limit is None else max(limit, _MIN_CANDIDATES)
@@ -364,17 +355,11 @@ class HybridMatcher:
             fit = fuse_scores(words, int(similarities[number]), self._weight)
             found.append(_ScoredSkill(number, candidate, fit, fit.millionths))
         return sorted(
-            found,
-            key=lambda scored: (-scored.millionths, tie_break_ranks[scored.number]),
+            found, key=lambda scored: (-scored.millionths, tie_break_ranks[scored.number])
         )
 
     def _score_words(
-        self,
-        context: str,
-        compared: "_Similarities",
-        near: Sequence[int],
-        wide: int,
-        within: Mask,
+        self, context: str, compared: "_Similarities", near: Sequence[int], wide: int, within: Mask
     ) -> dict[int, Candidate]:
         best = self._lexical.score(context, limit=wide, within=within)
         numbers = compared.vectors.numbers

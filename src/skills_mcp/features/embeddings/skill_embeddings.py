@@ -40,18 +40,9 @@ from skills_mcp.features.embeddings.client import (
     Vector,
     remove_surrogates,
 )
-from skills_mcp.features.embeddings.hybrid_matcher import (
-    HybridMatcher,
-    QueryEmbedder,
-    VectorIndex,
-)
+from skills_mcp.features.embeddings.hybrid_matcher import HybridMatcher, QueryEmbedder, VectorIndex
 from skills_mcp.files.durable import NEW_PREFIX, atomic_write
-from skills_mcp.files.locks import (
-    FileLock,
-    StaleLockDetector,
-    acquire_lock,
-    lock_heartbeat,
-)
+from skills_mcp.files.locks import FileLock, StaleLockDetector, acquire_lock, lock_heartbeat
 from skills_mcp.processes.retry import derive_backoff
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.routing.visible_skills import VisibleSkills

@@ -62,9 +62,7 @@ class ServedSkillRegistry(SkillRegistry):
         (frontmatter,) = await asyncio.to_thread(self._describe, [loaded.skill])
         resources, listed = self._open(folder)
         return models.Skill(
-            frontmatter=frontmatter,
-            instructions=loaded.instructions + listed,
-            resources=resources,
+            frontmatter=frontmatter, instructions=loaded.instructions + listed, resources=resources
         )
 
     async def search_skills(self, *, query: str) -> list[models.Frontmatter]:

@@ -24,12 +24,7 @@ from skills_mcp.api.in_process import (
     open_sync,
     resolve_folders,
 )
-from skills_mcp.errors import (
-    CommandsDisabledError,
-    ConfigError,
-    InvalidArgumentsError,
-    SkillsError,
-)
+from skills_mcp.errors import CommandsDisabledError, ConfigError, InvalidArgumentsError, SkillsError
 from skills_mcp.features.frameworks.tool_text import (
     ToolText,
     render_command_result,
@@ -300,9 +295,7 @@ class SkillToolkit:
         return render_examples(served, self.max_chars)
 
     def run_skill_entry(
-        self,
-        skill_name: _Name,
-        args: Annotated[str, Field(description=_ARGUMENTS)] = "",
+        self, skill_name: _Name, args: Annotated[str, Field(description=_ARGUMENTS)] = ""
     ) -> ToolText:
         """Run the entry of a skill in a copy of its folder, which is deleted then."""
         self._require_entries()
@@ -451,8 +444,7 @@ _Answer = tuple[str, dict[str, Any]]
 
 
 def _to_langchain_tool(
-    function: Callable[..., ToolText],
-    coroutine: Callable[..., Awaitable[ToolText]] | None,
+    function: Callable[..., ToolText], coroutine: Callable[..., Awaitable[ToolText]] | None
 ) -> "BaseTool":
     from langchain_core.tools import StructuredTool
 

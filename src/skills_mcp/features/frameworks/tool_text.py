@@ -59,12 +59,7 @@ def render_skill_list(catalog: SkillCatalog, *, can_search: bool) -> ToolText:
 
 
 def render_skill(
-    skill: Skill,
-    instructions: str,
-    provenance: Provenance,
-    *,
-    max_files: int,
-    max_chars: int,
+    skill: Skill, instructions: str, provenance: Provenance, *, max_files: int, max_chars: int
 ) -> ToolText:
     text, is_cut = _truncate(instructions, max_chars)
     text = _CLOSING_TAGS.sub("&lt;/", text)

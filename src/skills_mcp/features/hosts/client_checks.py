@@ -172,10 +172,7 @@ class _JsonRpcClient:
 
 @contextmanager
 def _running_server(
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    folder: Path,
-    patience_seconds: float,
+    command: Sequence[str], environment: Mapping[str, str], folder: Path, patience_seconds: float
 ) -> Iterator[_JsonRpcClient]:
     with tempfile.TemporaryFile() as log:
         try:

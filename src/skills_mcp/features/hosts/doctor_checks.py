@@ -50,10 +50,7 @@ MAX_CLOCK_SKEW = timedelta(minutes=2)
 
 _MEGABYTE = 1024 * 1024
 
-_SET_CLOCK = {
-    "darwin": "sudo sntp -sS time.apple.com",
-    "win32": "w32tm /resync",
-}
+_SET_CLOCK = {"darwin": "sudo sntp -sS time.apple.com", "win32": "w32tm /resync"}
 
 
 def check_versions() -> CheckResult:

@@ -175,9 +175,7 @@ HOSTS: tuple[Host, ...] = (
         project_files=(".github/mcp.json",),
         section="mcpServers",
         shape=EntryShape(
-            started={"type": "local"},
-            remote={"type": "http"},
-            trailing={"tools": ["*"]},
+            started={"type": "local"}, remote={"type": "http"}, trailing={"tools": ["*"]}
         ),
         manual_steps={"project": "Copilot CLI reads it in a folder that you trust."},
     ),

@@ -99,12 +99,7 @@ def render_entry(host: Host, server: Server) -> dict[str, Any]:
     words: dict[str, Any] = {"command": program, "args": arguments}
     if shape.is_one_list:
         words = {"command": [program, *arguments]}
-    return {
-        **shape.started,
-        **words,
-        **_render_variables(host, server.variables),
-        **shape.trailing,
-    }
+    return {**shape.started, **words, **_render_variables(host, server.variables), **shape.trailing}
 
 
 def merge_entry(host: Host, known: object, entry: Mapping[str, Any]) -> dict[str, Any]:

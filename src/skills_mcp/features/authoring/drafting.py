@@ -47,8 +47,7 @@ def write_draft(folder: Path, draft: Draft) -> WrittenSkill:
 
     Raises:
         InvalidPathError: The path is not portable.
-        SkillNotWrittenError: The path is taken, another skill would hide it, or the
-        folder
+        SkillNotWrittenError: The path is taken, another skill would hide it, or the folder
             is not writable.
     """
     parts = _parse(draft)

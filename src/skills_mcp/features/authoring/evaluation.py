@@ -50,7 +50,7 @@ class Outcome:
 
     @property
     def rank(self) -> int | None:
-        """Rank of the first expected skill, from 1; None beyond `DEPTH`."""
+        """Rank of the first expected skill, from 1; None beyond `RANK_CUTOFF`."""
         expected = set(self.prompt.expect)
         paths = enumerate((candidate.skill.path for candidate in self.ranked), 1)
         return next((rank for rank, path in paths if path in expected), None)

@@ -158,8 +158,7 @@ class Uploads:
         Raises:
             UploadStoppedError: The deadline has passed.
             PackageRefusedError: The archive is unsafe, damaged, or holds no skill.
-            PackageNotAddedError: The caller may not add it, or the folder or repository
-            does
+            PackageNotAddedError: The caller may not add it, or the folder or repository does
                 not accept it.
         """
         now = datetime.now(UTC)

@@ -287,10 +287,8 @@ def validate_paths(
 ) -> Validation:
     """Validate repositories, folders of skills, packages, or single files.
 
-    Each path is checked in its tree, as the tree decides routing and inheritance. A
-    tree is
-    read once for all its paths. Nothing outside is read; nothing is written. `on_file`
-    is
+    Each path is checked in its tree, as the tree decides routing and inheritance. A tree is
+    read once for all its paths. Nothing outside is read; nothing is written. `on_file` is
     called before each file of a skill, and may raise to cancel.
 
     Raises:
@@ -436,8 +434,7 @@ def _is_reference(file: str) -> bool:
 def _link_context(skill: AuthoredSkill, below: str = ".") -> LinkContext:
     """Bases and limits of a file's links.
 
-    In a package they start at its folder (the standard) or the file's own (all
-    editors); a
+    In a package they start at its folder (the standard) or the file's own (all editors); a
     rule file may link to the entire tree.
     """
     found = skill.found

@@ -83,8 +83,7 @@ class UploadAccess:
         """Plan the replacement of the installed folder.
 
         Raises:
-            PackageNotAddedError: The caller may not replace it, or would write into a
-            hidden
+            PackageNotAddedError: The caller may not replace it, or would write into a hidden
                 skill.
         """
         retained, hidden = self._find_hidden(standing), self._find_hidden(coming)
@@ -102,8 +101,7 @@ class UploadAccess:
         """Plan the restoration of a previous version.
 
         Raises:
-            PackageNotAddedError: As for `merge`, or the grants hide a part other than a
-            nested
+            PackageNotAddedError: As for `merge`, or the grants hide a part other than a nested
                 skill.
         """
         merged = self.merge(standing, earlier)

@@ -150,8 +150,7 @@ class SkillToolkit:
             skills: Open skills, instead of `roots`, with their own settings for
             entries.
             repo: URL of a Git repository, instead of `roots`.
-            extra_tools: Names from `EXTRA_TOOLS`. Default: `search_skills` if the list
-            of
+            extra_tools: Names from `EXTRA_TOOLS`. Default: `search_skills` if the list of
                 skills exceeds `max_chars`.
         """
         self.max_files = max_files

@@ -51,7 +51,7 @@ def parse_json_text(text: str) -> dict[str, Any]:
     {'a': 1, 'c': [2]}
 
     Raises:
-        UnfitTextError: It is no JSON object.
+        UnparsableTextError: It is no JSON object.
     """
     bare = _mask_comments(text)
     if not bare.strip():
@@ -74,7 +74,7 @@ def insert_json_member(text: str, path: Sequence[str], value: object) -> str:
     }} // b
 
     Raises:
-        UnfitTextError: It is no JSON object, or a parent is none.
+        UnparsableTextError: It is no JSON object, or a parent is none.
     """
     unit = _find_unit(text)
     parse_json_text(text)
@@ -97,7 +97,7 @@ def remove_json_member(text: str, path: Sequence[str]) -> str:
     '{"a": 1}'
 
     Raises:
-        UnfitTextError: It is no JSON object, or a parent is none.
+        UnparsableTextError: It is no JSON object, or a parent is none.
     """
     if not parse_json_text(text):
         return text
@@ -255,7 +255,7 @@ def parse_toml_text(text: str) -> dict[str, Any]:
     """Parse a text.
 
     Raises:
-        UnfitTextError: It is no TOML.
+        UnparsableTextError: It is no TOML.
     """
     return _parse_document(text).unwrap()
 
@@ -267,7 +267,7 @@ def insert_toml_table(text: str, section: str, name: str, values: Mapping[str, o
     'a = 1 # b\n\n[c.d]\ne = 2\n'
 
     Raises:
-        UnfitTextError: It is no TOML, or `section` is no table.
+        UnparsableTextError: It is no TOML, or `section` is no table.
     """
     document = _parse_document(text)
     tables = document.setdefault(section, tomlkit.table(is_super_table=True))
@@ -294,7 +294,7 @@ def remove_toml_table(text: str, section: str, name: str) -> str:
     'a = 1 # b\n'
 
     Raises:
-        UnfitTextError: It is no TOML.
+        UnparsableTextError: It is no TOML.
     """
     document = _parse_document(text)
     tables = document.get(section)

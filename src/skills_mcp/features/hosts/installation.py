@@ -411,8 +411,7 @@ def write_plugin(
 ) -> None:
     """Write a plugin into a folder, created if missing.
 
-    The folder may be new, empty, or hold an earlier version; only `may_replace`
-    overwrites
+    The folder may be new, empty, or hold an earlier version; only `may_replace` overwrites
     modified files.
 
     Raises:

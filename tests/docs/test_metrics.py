@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from skills_mcp.http.http_server import Reason
 from skills_mcp.http.metrics import ROUTES, Metrics
-from skills_mcp.http.operations_port import Reason
 from skills_mcp.server.measurements import (
     OUTCOMES,
     ContentGauges,
@@ -82,7 +82,7 @@ def test_the_page_names_each_reason_outcome_and_route() -> None:
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
 def test_each_condition_is_one_that_prometheus_understands(tmp_path: Path) -> None:
     conditions = [
-        codes(row["ContentGauges"])[0].replace("\\|", "|")
+        codes(row["Condition"])[0].replace("\\|", "|")
         for row in table(section(PAGE, "## What to watch"))
     ]
     rules = [{"alert": f"A{number}", "expr": each} for number, each in enumerate(conditions)]
@@ -103,7 +103,7 @@ def test_each_metric_of_a_condition_exists() -> None:
     watched = {
         re.sub(r"_(bucket|count|sum)$", "", each)
         for row in table(section(PAGE, "## What to watch"))
-        for each in re.findall(r"\b(?:skills|mcp|http)_\w+", row["ContentGauges"])
+        for each in re.findall(r"\b(?:skills|mcp|http)_\w+", row["Condition"])
     }
 
     assert watched - {"mcp_method_name", "http_response_status_code"} <= names

@@ -61,6 +61,12 @@ async def test_every_route_is_checked(path: str, method: str) -> None:
     assert reply.status_code == 421
 
 
+async def test_a_path_with_a_line_break_is_not_the_path_before_it() -> None:
+    reply = await ask(Http(), [("Host", "localhost")], path="/mcp%0A")
+
+    assert (reply.status_code, reply.text) == (404, "Not Found")
+
+
 @pytest.mark.parametrize(
     "host, status",
     [

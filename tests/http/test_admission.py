@@ -64,7 +64,7 @@ def at(app: ASGIApp, address: str) -> httpx.AsyncClient:
 
 
 def admitting(app: ASGIApp, http: Http) -> ASGIApp:
-    return BodyBufferMiddleware(AdmissionControl(http).wrap(app), http=http)
+    return BodyBufferMiddleware(AdmissionControl(http, anyio.Event()).wrap(app), http=http)
 
 
 class Crowd:
@@ -359,7 +359,7 @@ async def test_a_call_whose_client_has_gone_never_runs(app: Busy) -> None:
         scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
         await admission.wrap(app)(scope, channel, discard)
 
-    admission = AdmissionControl(limits(max_concurrent_requests=1))
+    admission = AdmissionControl(limits(max_concurrent_requests=1), anyio.Event())
     async with (
         anyio.create_task_group() as tasks,
         at(admission.wrap(app), GREEDY) as client,

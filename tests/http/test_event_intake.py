@@ -11,6 +11,7 @@ import anyio
 import httpx
 import pytest
 from starlette.responses import PlainTextResponse
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
 from skills_mcp.config import Analytics, Config
@@ -20,8 +21,9 @@ from skills_mcp.events.publisher import DeliveryStatus, Publisher, classify_resp
 from skills_mcp.events.spool import Outbox
 from skills_mcp.http.admission import BodyBufferMiddleware
 from skills_mcp.http.authentication import require_sign_in
-from skills_mcp.http.events_endpoint import MAX_EVENTS, open_events_endpoint
+from skills_mcp.http.events_endpoint import MAX_EVENTS, IngestTokenMiddleware, open_events_endpoint
 from skills_mcp.http.metrics import Metrics
+from skills_mcp.http.protected_resource import EVENTS_PATH
 from skills_mcp.server.measurements import ContentGauges
 from skills_mcp.skills.access import EVENTS
 from tests.features.report.happenings import missed, served
@@ -44,9 +46,13 @@ class Collector:
         self.metrics = Metrics(lambda: condition)
         self.now = 0.0
         self.intake = open_events_endpoint(store, self.config, self.metrics, lambda: self.now)
-        app: ASGIApp = self.intake.wrap_signed_in(PlainTextResponse("behind"))
-        app = self.intake.wrap(require_sign_in(app, self.config))
-        self.app = BodyBufferMiddleware(app, http=self.config.http)
+        behind = PlainTextResponse("behind")
+        guarded = require_sign_in(
+            Router([Route(EVENTS_PATH, self.intake)], default=behind), self.config
+        )
+        before = Route(EVENTS_PATH, IngestTokenMiddleware(guarded, self.intake))
+        app = BodyBufferMiddleware(Router([before], default=guarded), http=self.config.http)
+        self.app: ASGIApp = Router(default=app)
 
     def count(self, name: str) -> float:
         text = self.metrics.render("")[0].decode()

@@ -1,6 +1,6 @@
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount, SyncAttempt
-from skills_mcp.http.operations_port import Health, NotReady
+from skills_mcp.http.http_server import Health, NotReady
 from tests.content.sources import FakeSource
 from tests.support import SKILLS_CONTENT, open_library
 

@@ -179,7 +179,10 @@ async def test_a_defect_is_a_status_of_500(metrics: Metrics) -> None:
     assert value_of(metrics, "http_server_active_requests") == 0
 
 
-LISTEN = [(b"mcp-method", b"subscriptions/listen")]
+LISTEN = [
+    (b"mcp-method", b"subscriptions/listen"),
+    (b"mcp-protocol-version", b"2026-07-28"),
+]
 
 
 @pytest.mark.parametrize("method,headers", [("GET", []), ("POST", LISTEN)])

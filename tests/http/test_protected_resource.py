@@ -9,13 +9,13 @@ from mcp.server.auth.routes import build_resource_metadata_url
 from mcp.shared.auth import ProtectedResourceMetadata
 from pydantic import AnyHttpUrl
 from starlette.responses import PlainTextResponse
+from starlette.routing import Route, Router
 
 from skills_mcp.config import Http
 from skills_mcp.http.allowed_hosts import AllowedAddresses, with_address_check
 from skills_mcp.http.protected_resource import (
     WELL_KNOWN,
     ProtectedResource,
-    ResourceMetadataMiddleware,
 )
 from tests.http.listening import listening
 
@@ -28,11 +28,13 @@ def described(**section: Any) -> Iterator[httpx.Client]:
     """Return a client of a resource with these settings."""
     given = {"auth": {"issuer": ISSUER}, "allowed_hosts": ["127.0.0.1"], **section}
     http = Http.model_validate_json(json.dumps(given))
-    app = ResourceMetadataMiddleware(PlainTextResponse("MCP"), ProtectedResource(http))
+    resource = ProtectedResource(http)
+    routes = [Route(path, resource) for path in resource.paths()]
+    app = Router(routes, default=PlainTextResponse("MCP"))
     guards = with_address_check(
         app, AllowedAddresses.of(http), trust_proxy_headers=http.trust_proxy_headers
     )
-    with listening(guards) as url, httpx.Client(base_url=url) as client:
+    with listening(Router(default=guards)) as url, httpx.Client(base_url=url) as client:
         yield client
 
 

@@ -7,8 +7,10 @@ import httpx
 import pytest
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.routing import Router
 
 from skills_mcp.config import Config, Http
+from skills_mcp.http.admission import BodyBufferMiddleware
 from skills_mcp.http.authentication import require_sign_in
 from skills_mcp.http.sessions import SessionLimitMiddleware
 from tests.http.listening import listening
@@ -79,8 +81,10 @@ def callers(issuer: Issuer, *names: str) -> Iterator[list[Caller]]:
     app = SessionLimitMiddleware(endpoint, CAPACITY, trust_proxy_headers=False)
     auth = {"issuer": issuer.url, "audience": AUDIENCE}
     config = Config(http=Http.model_validate({"auth": auth}))
+    buffered = BodyBufferMiddleware(require_sign_in(app, config), http=config.http)
+    served = Router(default=buffered, lifespan=endpoint.router.lifespan_context)
     with (
-        listening(require_sign_in(app, config)) as url,
+        listening(served) as url,
         httpx.Client(base_url=url) as client,
     ):
         yield [Caller(client, issuer.token(sub=name)) for name in names]

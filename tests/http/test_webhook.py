@@ -11,6 +11,7 @@ import anyio
 import httpx
 import pytest
 from starlette.responses import PlainTextResponse
+from starlette.routing import Router
 
 from skills_mcp.config import Http
 from skills_mcp.errors import ConfigError
@@ -56,7 +57,9 @@ class Served:
             pause_seconds=0,
         )
         app = BodyBufferMiddleware(
-            self.webhook.wrap(PlainTextResponse("behind")),
+            Router(
+                [self.webhook.route], redirect_slashes=False, default=PlainTextResponse("behind")
+            ),
             http=Http(max_body_bytes=MAX_BYTES),
         )
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app))

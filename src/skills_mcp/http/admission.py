@@ -6,7 +6,7 @@ Admitted requests are answered. Others are rejected at once, or after a short wa
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
@@ -20,7 +20,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.config import Http
 from skills_mcp.http.error_responses import busy_response, draw_retry_seconds, error_response
-from skills_mcp.http.graceful_shutdown import run_until
 from skills_mcp.http.protected_resource import MCP_PATH
 from skills_mcp.server.callers import identify_client
 
@@ -132,10 +131,11 @@ _MIN_CALLS = 8
 class AdmissionControl:
     """Limits concurrent requests as configured, behind authentication.
 
-    Open notification streams have a limit of their own.
+    Open notification streams have a limit of their own, and end at shutdown.
     """
 
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: Http, shutdown: anyio.Event) -> None:
+        self._shutdown = shutdown
         self._trust_proxy_headers = http.trust_proxy_headers
         self._calls = FairCallQueue(http.max_concurrent_requests, http.max_waiting_requests)
         self._streams: FairShares[anyio.Event] = FairShares(http.max_streams, evicts_own=False)
@@ -144,9 +144,6 @@ class AdmissionControl:
         """Wrap an application; all wrapped ones share the limits."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
             trusted = self._trust_proxy_headers
             client = identify_client(scope, trust_proxy_headers=trusted)
             channel = _Channel(receive)
@@ -177,10 +174,40 @@ class AdmissionControl:
             displaced.set()
         ending = anyio.Event()
         self._streams.add(ending, client)
+        # `end_streams` of the server ends the others, with a last message.
+        stops = (ending, self._shutdown) if scope["method"] == "GET" else (ending,)
         try:
-            await run_until(ending, app, scope, receive, send)
+            await _run_until(stops, app, scope, receive, send)
         finally:
             self._streams.remove(ending)
+
+
+async def _run_until(
+    stops: Iterable[anyio.Event], app: ASGIApp, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Run an application until an event, then end the response body regularly.
+
+    Clients see the end of the body, not a broken connection.
+    """
+    is_open = False
+
+    async def note(message: Message) -> None:
+        nonlocal is_open
+        is_body = message["type"] == "http.response.body"
+        is_open = not is_body or message.get("more_body", False)
+        await send(message)
+
+    async def cancel_after(stop: anyio.Event, answering: anyio.CancelScope) -> None:
+        await stop.wait()
+        answering.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for stop in stops:
+            tasks.start_soon(cancel_after, stop, tasks.cancel_scope)
+        await app(scope, receive, note)
+        tasks.cancel_scope.cancel()
+    if is_open:
+        await send({"type": "http.response.body", "body": b""})
 
 
 class FairCallQueue:
@@ -378,6 +405,9 @@ _MAX_STREAM_BODY_BYTES = 65_536
 
 _MEMORY_SHARE = 4  # of the memory, one client has at most a quarter
 
+BODY_KEY = "skills_mcp.body"
+"""Key of the complete body in the ASGI scope."""
+
 _CLOSE = {"Connection": "close"}
 
 # Too many requests, unavailable, insufficient storage: it may succeed later.
@@ -388,8 +418,7 @@ class BodyBufferMiddleware:
     """Middleware that reads the complete body before the request is handled.
 
     So slow senders do not block others. Each client has a bounded share of the memory
-    for
-    bodies.
+    for bodies. The guards behind it find the body under `BODY_KEY`.
     """
 
     def __init__(self, app: ASGIApp, *, http: Http) -> None:
@@ -399,9 +428,6 @@ class BodyBufferMiddleware:
         self._total_max_bytes = http.max_concurrent_requests * http.max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         headers = Headers(scope=scope)
         is_small = opens_stream(scope)
         body = _Body(_MAX_STREAM_BODY_BYTES if is_small else self._http.max_body_bytes)
@@ -411,6 +437,7 @@ class BodyBufferMiddleware:
             refusal = await self._read(body, headers, receive, client)
             if not body.is_abandoned:
                 answer = refusal or self._app
+                scope[BODY_KEY] = body.content
                 replayed = body.replayed_before(receive)
                 await answer(scope, replayed, _with_retry_after(send))
         finally:

@@ -13,7 +13,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
@@ -133,10 +133,13 @@ class HostOriginMiddleware:
         self._trust_proxy_headers = trust_proxy_headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refuse(scope) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+        await (self._refuse(scope) or self._app)(scope, receive, send)
 
     def _refuse(self, scope: Scope) -> Response | None:
+        if "\n" in scope["path"]:
+            # The routes of Starlette match it like the path in front of the line break,
+            # and the guards do not.
+            return PlainTextResponse("Not Found", 404)
         found: dict[bytes, list[str]] = {}
         for name, value in scope["headers"]:
             if name in _CHECKED_HEADERS:

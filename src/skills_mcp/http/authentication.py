@@ -3,8 +3,8 @@
 import json
 import logging
 import re
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,7 +15,8 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Config, Grant, Http
 from skills_mcp.config.values import is_loopback
@@ -26,11 +27,12 @@ from skills_mcp.http.access_tokens import (
     TokenValidator,
     parse_scopes,
 )
+from skills_mcp.http.admission import BODY_KEY
 from skills_mcp.http.error_responses import error_response
 from skills_mcp.http.protected_resource import (
+    EVENTS_PATH,
     MCP_PATH,
     ProtectedResource,
-    ResourceMetadataMiddleware,
 )
 from skills_mcp.http.signing_keys import (
     PAUSE_SECONDS,
@@ -44,7 +46,6 @@ from skills_mcp.skills.access import (
     PRINCIPAL_KEY,
     READ,
     REFRESH,
-    REPORT,
     SCOPES,
     UPLOAD,
     Principal,
@@ -67,10 +68,16 @@ class MissingScopeError(Exception):
         self.scope = scope
 
 
-async def check_scopes(
-    scope: Scope, receive: Receive, principal: Principal, max_body_bytes: int
-) -> Receive:
-    """Authorise a request; a receive channel for the rest.
+ScopeRule: TypeAlias = Callable[[Scope], tuple[str, ...]]
+"""Scopes that a request needs, by its path."""
+
+
+def find_required_scopes(scope: Scope) -> tuple[str, ...]:
+    return (EVENTS,) if scope["path"] == EVENTS_PATH else (READ,)
+
+
+def check_scopes(scope: Scope, principal: Principal, needed: tuple[str, ...]) -> None:
+    """Authorise a request behind `BodyBufferMiddleware`.
 
     The called tool comes from the body: the header is unverified until the SDK compares
     both.
@@ -78,59 +85,12 @@ async def check_scopes(
     Raises:
         MissingScopeError: The caller lacks a scope.
     """
-    needed_first = required_scopes(scope)
-    for required in needed_first:
+    is_call = needed == (READ,) and scope["method"] == "POST"
+    if is_call and not principal.scopes.issuperset(_MCP_SCOPES):
+        needed = (READ, _TOOL_SCOPES.get(_parse_tool(scope[BODY_KEY]), READ))
+    for required in needed:
         if not principal.may(required):
             raise MissingScopeError(required)
-    if needed_first != (READ,):
-        return receive
-    if scope["method"] != "POST" or principal.scopes.issuperset(_MCP_SCOPES):
-        return receive
-    body, replay = await _read_body(receive, max_body_bytes)
-    needed = _TOOL_SCOPES.get(_parse_tool(body), READ)
-    if not principal.may(needed):
-        raise MissingScopeError(needed)
-    return replay
-
-
-def required_scopes(scope: Scope) -> tuple[str, ...]:
-    """Scopes required by the path."""
-    match scope["path"]:
-        case "/events":
-            return (EVENTS,)
-        case "/api/skills/upload-install":
-            return (UPLOAD,)
-        case "/report" | "/api/report":
-            return READ, REPORT
-        # The form itself says what a person lacks.
-        case "/add" if scope["method"] == "POST":
-            return READ, UPLOAD
-        case path if path.startswith("/add/"):
-            return READ, UPLOAD
-        case _:
-            return (READ,)
-
-
-async def _read_body(
-    receive: Receive, max_bytes: int
-) -> tuple[bytes, Callable[[], Awaitable[Message]]]:
-    """Body of a request, and a channel to replay it.
-
-    Overlong bodies are read up to the limit only; a later layer rejects them.
-    """
-    messages: deque[Message] = deque()
-    body = bytearray()
-    while True:
-        messages.append(message := await receive())
-        body += message.get("body", b"")
-        is_last = message["type"] != "http.request" or not message.get("more_body")
-        if is_last or len(body) > max_bytes:
-            break
-
-    async def again() -> Message:
-        return messages.popleft() if messages else await receive()
-
-    return bytes(body), again
 
 
 def _parse_tool(body: bytes) -> str:
@@ -261,17 +221,24 @@ def check_sign_in(config: Config) -> None:
         )
 
 
-def require_sign_in(app: ASGIApp, config: Config) -> ASGIApp:
+def require_sign_in(app: ASGIApp, config: Config, rule: ScopeRule = find_required_scopes) -> Router:
     """Wrap an application in authentication, or in anonymous access.
 
-    `check_sign_in` must have checked the settings.
+    `check_sign_in` must have checked the settings, and `BodyBufferMiddleware` must have
+    read the body. The lifespan loads the keys of the identity provider.
     """
     http, grants = config.http, config.access or None
     if not http.auth.issuer:
         scopes = derive_anonymous_scopes(config)
-        return AnonymousAuthMiddleware(app, grants, scopes, http.max_body_bytes)
+        return Router(default=AnonymousAuthMiddleware(app, grants, scopes, rule))
     resource = ProtectedResource(http)
-    return ResourceMetadataMiddleware(BearerAuthMiddleware(app, http, grants, resource), resource)
+    guard = BearerAuthMiddleware(app, http, grants, resource, rule)
+    return Router(
+        [Route(path, resource) for path in resource.paths()],
+        redirect_slashes=False,
+        default=guard,
+        lifespan=guard.load_keys_early,
+    )
 
 
 class AnonymousAuthMiddleware:
@@ -282,33 +249,25 @@ class AnonymousAuthMiddleware:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        grants: Grants | None,
-        scopes: frozenset[str],
-        max_body_bytes: int,
+        self, app: ASGIApp, grants: Grants | None, scopes: frozenset[str], rule: ScopeRule
     ) -> None:
         self._app = app
         self._grants = grants
         self._scopes = scopes
-        self._max_body_bytes = max_body_bytes
+        self._rule = rule
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        app = self._app
         try:
             access = derive_access(self._grants, {}, parse_request_scope(scope))
             principal = Principal("", "", self._scopes, access)
-            receive = await check_scopes(scope, receive, principal, self._max_body_bytes)
+            check_scopes(scope, principal, self._rule(scope))
+            scope[PRINCIPAL_KEY] = principal
         except InvalidArgumentsError as error:
-            await _invalid_scope_response(error)(scope, receive, send)
-            return
+            app = _invalid_scope_response(error)
         except MissingScopeError as error:
-            await _anonymous_response(error)(scope, receive, send)
-            return
-        scope[PRINCIPAL_KEY] = principal
-        await self._app(scope, receive, send)
+            app = _anonymous_response(error)
+        await app(scope, receive, send)
 
 
 class BearerAuthMiddleware:
@@ -320,12 +279,13 @@ class BearerAuthMiddleware:
         http: Http,
         grants: Grants | None,
         resource: ProtectedResource,
+        rule: ScopeRule,
     ) -> None:
         self._app = AuthContextMiddleware(app)
         self._rules = http.auth
-        self._max_body_bytes = http.max_body_bytes
         self._grants = grants
         self._resource = resource
+        self._rule = rule
         self._validator = TokenValidator(
             SigningKeys(http.auth.issuer),
             issuer=http.auth.issuer,
@@ -338,29 +298,26 @@ class BearerAuthMiddleware:
         self._waiting = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._run_lifespan(scope, receive, send)
-            return
+        app: ASGIApp = self._app
         try:
             claims = await self._authenticate(scope)
             principal = self._derive_principal(claims, parse_request_scope(scope))
-            receive = await self._authorise(scope, receive, principal)
+            self._authorise(scope, principal)
+            scope[PRINCIPAL_KEY] = principal
+            # With this the SDK keeps a session for the caller that has opened it.
+            scope["user"] = AuthenticatedUser(_derive_access_token(claims, principal))
         except _RefusedError as refused:
-            await refused.answer(scope, receive, send)
-            return
+            app = refused.answer
         except InvalidArgumentsError as error:
-            await _invalid_scope_response(error)(scope, receive, send)
-            return
-        scope[PRINCIPAL_KEY] = principal
-        # With this the SDK keeps a session for the caller that has opened it.
-        scope["user"] = AuthenticatedUser(_derive_access_token(claims, principal))
-        await self._app(scope, receive, send)
+            app = _invalid_scope_response(error)
+        await app(scope, receive, send)
 
-    async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+    @asynccontextmanager
+    async def load_keys_early(self, _: object) -> AsyncIterator[None]:
         """Load keys at startup, so the log shows misconfiguration early."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._load_first_keys)
-            await self._app(scope, receive, send)
+            yield
             tasks.cancel_scope.cancel()
 
     async def _load_first_keys(self) -> None:
@@ -423,9 +380,9 @@ class BearerAuthMiddleware:
             derive_access(self._grants, claims, narrowed),
         )
 
-    async def _authorise(self, scope: Scope, receive: Receive, principal: Principal) -> Receive:
+    def _authorise(self, scope: Scope, principal: Principal) -> None:
         try:
-            return await check_scopes(scope, receive, principal, self._max_body_bytes)
+            check_scopes(scope, principal, self._rule(scope))
         except MissingScopeError as error:
             raise self._forbidden(scope, principal, error) from None
 
@@ -436,7 +393,7 @@ class BearerAuthMiddleware:
     def _unauthorised(
         self, scope: Scope, error: str = "", description: str = ""
     ) -> "_RefusedError":
-        needed = required_scopes(scope)
+        needed = self._rule(scope)
         requested = None if needed == (READ,) else needed
         headers = self._resource.challenge(scope, error, description, requested)
         code = error.upper() or "SIGN_IN_NEEDED"

@@ -31,7 +31,6 @@ from skills_mcp.events.received_event import (
 )
 from skills_mcp.http.error_responses import error_response
 from skills_mcp.http.metrics import Metrics
-from skills_mcp.http.protected_resource import EVENTS_PATH
 from skills_mcp.http.secret_file import SecretFile, find_secret_file
 from skills_mcp.server.callers import identify_client
 from skills_mcp.skills.model import escape_unprintable
@@ -226,29 +225,7 @@ class EventsEndpoint:
         self._in_flight = 0
         self._rests_until = float("-inf")
 
-    def wrap(self, app: ASGIApp) -> ASGIApp:
-        """Middleware for senders with ingest tokens, ahead of sign-in.
-
-        Other requests fall through to `app`, or are rejected if tokens are the only
-        way.
-        """
-
-        async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-            if not _is_events_request(scope):
-                await app(scope, receive, send)
-                return
-            answer = await self._authenticate(Headers(scope=scope))
-            await (answer or app)(scope, receive, send)
-
-        return choose
-
-    def wrap_signed_in(self, app: ASGIApp) -> ASGIApp:
-        async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-            await (self._answer if _is_events_request(scope) else app)(scope, receive, send)
-
-        return choose
-
-    async def _authenticate(self, headers: Headers) -> ASGIApp | None:
+    async def authenticate(self, headers: Headers) -> ASGIApp | None:
         """Handler or error response; None: fall through to OAuth."""
         if self._tokens is None:
             return None
@@ -258,10 +235,10 @@ class EventsEndpoint:
         find = partial(self._tokens.find, token)
         if line := await anyio.to_thread.run_sync(find):
             sender = f"token {line} of {IngestTokens.setting}"
-            return partial(self._answer, sender=sender)
+            return partial(self, sender=sender)
         return None if self._http.auth.issuer else _token_challenge(token)
 
-    async def _answer(
+    async def __call__(
         self, scope: Scope, receive: Receive, send: Send, *, sender: str = ""
     ) -> None:
         trusted = self._http.trust_proxy_headers
@@ -318,6 +295,21 @@ class EventsEndpoint:
         if now >= self._rests_until:
             logger.error("Events are not taken, and senders come again: %s", error)
         self._rests_until = now + _BACKOFF_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class IngestTokenMiddleware:
+    """Middleware for senders with ingest tokens, ahead of sign-in.
+
+    Other requests fall through to `app`, or are rejected if tokens are the only way.
+    """
+
+    app: ASGIApp
+    events: EventsEndpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = await self.events.authenticate(Headers(scope=scope))
+        await (answer or self.app)(scope, receive, send)
 
 
 def open_events_endpoint(
@@ -409,10 +401,6 @@ def _name_sender(scope: Scope, *, trust_proxy_headers: bool) -> str:
         issuer, subject = client
         return f"{escape_unprintable(subject)} of {escape_unprintable(issuer)}"
     return f"the address {client}"
-
-
-def _is_events_request(scope: Scope) -> bool:
-    return bool(scope["type"] == "http" and scope["path"] == EVENTS_PATH)
 
 
 def _check_media_type(request: Request) -> Response | None:

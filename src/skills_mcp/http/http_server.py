@@ -2,33 +2,52 @@
 
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from functools import partial
 from threading import Timer
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import anyio
+import anyio.to_thread
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.config import Config, Http
 from skills_mcp.errors import ConfigError, SkillsError
 from skills_mcp.events.collector.event_store import prune_events, repeat_hourly
 from skills_mcp.http.admission import AdmissionControl, BodyBufferMiddleware
-from skills_mcp.http.allowed_hosts import AllowedAddresses, with_address_check
-from skills_mcp.http.authentication import check_sign_in, require_sign_in
+from skills_mcp.http.allowed_hosts import (
+    AllowedAddresses,
+    HostOriginMiddleware,
+    with_address_check,
+)
+from skills_mcp.http.authentication import (
+    ScopeRule,
+    check_sign_in,
+    find_required_scopes,
+    require_sign_in,
+)
 from skills_mcp.http.connections import (
     Connection,
     create_connection_class,
     raise_open_files_limit,
 )
-from skills_mcp.http.events_endpoint import EventsEndpoint, open_events_endpoint
-from skills_mcp.http.graceful_shutdown import ConnectionCloseMiddleware, StreamShutdownMiddleware
+from skills_mcp.http.events_endpoint import (
+    EventsEndpoint,
+    IngestTokenMiddleware,
+    open_events_endpoint,
+)
 from skills_mcp.http.metrics import Metrics, RequestMetrics
-from skills_mcp.http.operations_port import Health, create_operations
-from skills_mcp.http.protected_resource import MCP_PATH
+from skills_mcp.http.protected_resource import EVENTS_PATH, MCP_PATH
 from skills_mcp.http.sessions import MAX_SESSIONS, SessionLimitMiddleware
 from skills_mcp.http.webhook_endpoint import Webhook, open_webhook
 from skills_mcp.library import SkillLibrary
@@ -41,13 +60,23 @@ _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=Fals
 
 
 class WebPart(ServerPart):
-    """Pages for people, a part of the HTTP application."""
+    """Pages for people, a part of the HTTP application.
+
+    Args:
+        site: The pages; they serve all paths other than those of the server.
+        visitors: Wraps the pages, and the guarded application, in the sign-in of people.
+        rule: Scopes that a request needs.
+    """
 
     def __init__(
-        self, site: ASGIApp, visitors: Callable[[ASGIApp, ASGIApp], ASGIApp] | None
+        self,
+        site: ASGIApp,
+        visitors: Callable[[ASGIApp, ASGIApp], ASGIApp] | None,
+        rule: ScopeRule,
     ) -> None:
         self.site = site
         self.visitors = visitors
+        self.rule = rule
 
 
 def create_application(  # noqa: PLR0913 - each of them is a part of the port
@@ -58,56 +87,159 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
     webhook: Webhook | None = None,
     web: WebPart | None = None,
     events: EventsEndpoint | None = None,
+    outermost: Sequence[Middleware] = (),
 ) -> ASGIApp:
     """Create the application of the MCP port.
 
-    Webhook, pages and events add routes; the pages serve all paths other than MCP's.
-    Open
-    streams end with `shutdown`.
+    Webhook, pages and events add routes. Open streams end with `shutdown`. Only requests
+    pass the guards: the lifespan of the MCP endpoint and of the sign-in starts here.
 
     Raises:
         ConfigError: The settings name no address, or admit remote callers without
-        sign-in
-            by mistake.
+        sign-in by mistake.
     """
     http = config.http
     check_sign_in(config)
-    app: ASGIApp = server.streamable_http_app(
+    mcp = server.streamable_http_app(
         streamable_http_path=MCP_PATH,
         stateless_http=http.stateless,
         max_request_body_size=http.max_body_bytes,
         max_sessions=MAX_SESSIONS,
         transport_security=_CHECKED_BEFORE,
     )
-    if not http.stateless:
-        app = SessionLimitMiddleware(
-            app, MAX_SESSIONS, trust_proxy_headers=http.trust_proxy_headers
-        )
-    app = StreamShutdownMiddleware(app, shutdown=shutdown)
-    if web:
-        app = _route_pages(app, web.site)
-    if events:
-        app = events.wrap_signed_in(app)
-    admission = AdmissionControl(http)
-    app = require_sign_in(admission.wrap(app), config)
+    admission = AdmissionControl(http, shutdown)
+    routes = [
+        Route(MCP_PATH, _limit_sessions(mcp, http)),
+        *([Route(EVENTS_PATH, events)] if events else []),
+    ]
+    admitted = admission.wrap(_route(routes, web.site if web else mcp))
+    guarded = require_sign_in(admitted, config, web.rule if web else find_required_scopes)
+    visited: ASGIApp = guarded
     if web and web.visitors:
-        app = web.visitors(admission.wrap(web.site), app)
+        visited = web.visitors(admission.wrap(web.site), guarded)
+    outer = [webhook.route] if webhook else []
     if events:
-        app = events.wrap(app)
-    if webhook:
-        app = webhook.wrap(app)
-    app = BodyBufferMiddleware(app, http=http)
-    return with_address_check(
-        app, AllowedAddresses.of(http), trust_proxy_headers=http.trust_proxy_headers
+        outer.append(Route(EVENTS_PATH, IngestTokenMiddleware(guarded, events)))
+    app: ASGIApp = BodyBufferMiddleware(_route(outer, visited), http=http)
+    trusted = http.trust_proxy_headers
+    app = with_address_check(app, AllowedAddresses.of(http), trust_proxy_headers=trusted)
+    for middleware, arguments, options in reversed(outermost):
+        app = middleware(app, *arguments, **options)
+
+    @asynccontextmanager
+    async def live(_: object) -> AsyncIterator[None]:
+        async with mcp.router.lifespan_context(mcp), guarded.lifespan_context(guarded):
+            yield
+
+    return Router(default=app, lifespan=live)
+
+
+def _route(routes: Sequence[Route], default: ASGIApp) -> ASGIApp:
+    return Router(routes, redirect_slashes=False, default=default)
+
+
+def _limit_sessions(mcp: ASGIApp, http: Http) -> ASGIApp:
+    if http.stateless:
+        return mcp
+    return SessionLimitMiddleware(mcp, MAX_SESSIONS, trust_proxy_headers=http.trust_proxy_headers)
+
+
+class ConnectionCloseMiddleware:
+    """Middleware: `Connection: close` on each response after the shutdown signal.
+
+    Clients then reconnect, and the load balancer has already removed this server.
+    Otherwise a kept-alive connection would be closed in the middle of a request.
+    """
+
+    def __init__(self, app: ASGIApp, *, shutdown: anyio.Event) -> None:
+        self._app = app
+        self._shutdown = shutdown
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def close(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._shutdown.is_set():
+                MutableHeaders(scope=message)["connection"] = "close"
+            await send(message)
+
+        await self._app(scope, receive, close)
+
+
+Reason = Literal["ending", "loading", "sync failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class NotReady:
+    """Reason against sending requests."""
+
+    reason: Reason
+    step: str = ""
+    code: str = ""
+
+
+class Health:
+    """Readiness of this server."""
+
+    def __init__(self, library: SkillLibrary) -> None:
+        self._library = library
+        self._is_serving = False
+        self._is_ending = False
+
+    def begin(self) -> None:
+        """The MCP port is open."""
+        self._is_serving = True
+
+    def end(self) -> None:
+        """Shutdown has begun."""
+        self._is_ending = True
+
+    def check_readiness(self) -> NotReady | None:
+        """Reason for not being ready; None if ready. Blocking."""
+        if self._is_ending:
+            return NotReady("ending")
+        library = self._library
+        if library.is_ready and self._is_serving:
+            return None
+        errors = [state.error for state in library.states() if state.error]
+        if library.is_ready or library.sync_step or not errors:
+            return NotReady("loading", library.sync_step)
+        return NotReady("sync failed", code=errors[0].code)
+
+
+_NEVER_STORED = {"Cache-Control": "no-store"}
+
+
+def create_operations(http: Http, health: Health, metrics: Metrics) -> ASGIApp:
+    """Create the application of the operations port.
+
+    Raises:
+        ConfigError: The settings have an invalid host.
+    """
+
+    async def show_life(_: Request) -> Response:
+        return PlainTextResponse("ok\n", headers=_NEVER_STORED)
+
+    async def show_readiness(_: Request) -> Response:
+        obstacle = await anyio.to_thread.run_sync(health.check_readiness)
+        if obstacle is None:
+            return JSONResponse({"ready": True}, headers=_NEVER_STORED)
+        details = {name: value for name, value in asdict(obstacle).items() if value}
+        return JSONResponse({"ready": False, **details}, status_code=503, headers=_NEVER_STORED)
+
+    async def show_metrics(request: Request) -> Response:
+        accepted = request.headers.get("accept", "")
+        read = metrics.render
+        text, content_type = await anyio.to_thread.run_sync(read, accepted)
+        return Response(text, headers={**_NEVER_STORED, "Content-Type": content_type})
+
+    app = Starlette(
+        routes=[
+            Route("/healthz", show_life),
+            Route("/readyz", show_readiness),
+            Route("/metrics", show_metrics),
+        ]
     )
-
-
-def _route_pages(mcp: ASGIApp, web: ASGIApp) -> ASGIApp:
-    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-        is_web = scope["type"] == "http" and scope["path"] != MCP_PATH
-        await (web if is_web else mcp)(scope, receive, send)
-
-    return choose
+    addresses = AllowedAddresses.of_operations(http)
+    return Router(default=HostOriginMiddleware(app, addresses=addresses))
 
 
 logger = logging.getLogger(__name__)
@@ -188,11 +320,12 @@ async def serve_http(
         webhook=webhook,
         events=open_events_endpoint(store, library.config, metrics) if store else None,
         web=web,
+        outermost=(
+            Middleware(RequestMetrics, metrics=metrics),
+            Middleware(ConnectionCloseMiddleware, shutdown=shutdown),
+        ),
     )
-    measured = RequestMetrics(
-        ConnectionCloseMiddleware(application, shutdown=shutdown), metrics=metrics
-    )
-    port = _UvicornServer(_configure(measured, http, connections), health.begin)
+    port = _UvicornServer(_configure(application, http, connections), health.begin)
     # It answers until the process ends: a load balancer asks until then.
     answers = _configure(create_operations(http, health, metrics), http, connections)
 

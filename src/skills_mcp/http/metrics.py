@@ -28,6 +28,9 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from skills_mcp.http.admission import opens_stream
+from skills_mcp.http.protected_resource import EVENTS_PATH, MCP_PATH, WELL_KNOWN
+from skills_mcp.http.webhook_endpoint import WEBHOOK_PATH
 from skills_mcp.server.measurements import (
     DURATION_BUCKETS,
     OUTCOMES,
@@ -41,25 +44,13 @@ _OPEN_METRICS = "application/openmetrics-text"
 
 _HTTP_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"})
 
-_MCP = "/mcp"
-
-ROUTES = frozenset(
-    {
-        _MCP,
-        "/events",
-        "/hooks/git",
-        "/.well-known/oauth-protected-resource",
-        "/.well-known/oauth-protected-resource/mcp",
-    }
-)
+ROUTES = frozenset({MCP_PATH, EVENTS_PATH, WEBHOOK_PATH, WELL_KNOWN, WELL_KNOWN + MCP_PATH})
 
 EventOutcome = Literal["stored", "known", "refused"]
 EVENT_OUTCOMES: tuple[EventOutcome, ...] = get_args(EventOutcome)
 
 EventRefusal = Literal["quota", "disk", "invalid"]
 EVENT_REFUSALS: tuple[EventRefusal, ...] = get_args(EventRefusal)
-
-_LISTEN = (b"mcp-method", b"subscriptions/listen")
 
 
 class Metrics:
@@ -230,9 +221,6 @@ class RequestMetrics:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         request = _Request(self._metrics, scope)
 
         async def note(message: Message) -> None:
@@ -254,7 +242,7 @@ class _Request:
         self._metrics = metrics
         self._method = to_label(scope["method"], _HTTP_METHODS)
         self._route = to_label(scope["path"], ROUTES)
-        self._is_stream = self._route == _MCP and _is_stream(scope)
+        self._is_stream = opens_stream(scope)
         self._started = time.perf_counter()
         self._status = ""
         self._is_open = False
@@ -281,8 +269,3 @@ class _Request:
         self._metrics.requests.labels(self._method, self._route, self._status).observe(
             time.perf_counter() - self._started
         )
-
-
-def _is_stream(scope: Scope) -> bool:
-    """Whether a request opens a notification stream, in either era."""
-    return scope["method"] == "GET" or _LISTEN in scope["headers"]

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from skills_mcp.config import Http
 from skills_mcp.http.error_responses import error_response
@@ -64,6 +64,19 @@ class ProtectedResource:
         prefix = urlsplit(self.http.base_url).path.rstrip("/")
         return frozenset({WELL_KNOWN, WELL_KNOWN + MCP_PATH, WELL_KNOWN + prefix + MCP_PATH})
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the metadata document."""
+        if scope["method"] in {"GET", "HEAD"}:
+            answer = JSONResponse(self.describe(scope), headers=_PUBLIC_FOR_AN_HOUR)
+        else:
+            answer = error_response(
+                405,
+                "METHOD_NOT_ALLOWED",
+                "This address is for GET.",
+                {"Allow": "GET, HEAD"},
+            )
+        await answer(scope, receive, send)
+
     def describe(self, scope: Scope) -> Mapping[str, Any]:
         return {
             "resource": self.url(scope),
@@ -103,30 +116,6 @@ class ProtectedResource:
         """Scopes in the notation of the identity provider."""
         prefix = self.http.auth.scope_prefix
         return [f"{prefix}{name}" if name in SCOPES else name for name in scopes]
-
-
-class ResourceMetadataMiddleware:
-    """Middleware that serves the metadata document."""
-
-    def __init__(self, app: ASGIApp, resource: ProtectedResource) -> None:
-        self._app = app
-        self._resource = resource
-        self._paths = resource.paths()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] not in self._paths:
-            await self._app(scope, receive, send)
-            return
-        if scope["method"] in {"GET", "HEAD"}:
-            answer = JSONResponse(self._resource.describe(scope), headers=_PUBLIC_FOR_AN_HOUR)
-        else:
-            answer = error_response(
-                405,
-                "METHOD_NOT_ALLOWED",
-                "This address is for GET.",
-                {"Allow": "GET, HEAD"},
-            )
-        await answer(scope, receive, send)
 
 
 def _nearest_value(values: str | None) -> str:

@@ -65,9 +65,6 @@ class SessionLimitMiddleware:
         self._known: dict[str, _Session] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != MCP_PATH:
-            await self._app(scope, receive, send)
-            return
         headers = Headers(scope=scope)
         session_id = headers.get(MCP_SESSION_ID_HEADER)
         if session_id is not None:

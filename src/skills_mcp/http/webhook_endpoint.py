@@ -17,7 +17,6 @@ import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
 from skills_mcp.http.error_responses import error_response
@@ -266,14 +265,9 @@ class Webhook:
         self._is_refusing = False
         self._refresh_requested = anyio.Event()
 
-    def wrap(self, app: ASGIApp) -> ASGIApp:
-        route = Route(WEBHOOK_PATH, self.answer, methods=["POST"])
-
-        async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-            is_ours = scope["type"] == "http" and scope["path"] == WEBHOOK_PATH
-            await (route.handle if is_ours else app)(scope, receive, send)
-
-        return choose
+    @property
+    def route(self) -> Route:
+        return Route(WEBHOOK_PATH, self.answer, methods=["POST"])
 
     async def run(self) -> None:
         while True:

@@ -10,7 +10,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Config, Http
 from skills_mcp.features.authoring.uploads import open_uploads
-from skills_mcp.features.web.site import create_site
+from skills_mcp.features.web.site import create_site, find_page_scopes
+from skills_mcp.http.admission import BodyBufferMiddleware
 from skills_mcp.http.authentication import require_sign_in
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING, PRINCIPAL_KEY, READ, UPLOAD, Access, Principal
@@ -40,7 +41,8 @@ def open_site(library: SkillLibrary, caller: Principal | Http = ADA) -> ASGIApp:
     site = create_site(library, uploads=open_uploads(library))
     if isinstance(caller, Principal):
         return called_by(site, caller)
-    return require_sign_in(site, Config(http=caller))
+    guarded = require_sign_in(site, Config(http=caller), find_page_scopes)
+    return BodyBufferMiddleware(guarded, http=caller)
 
 
 def send(

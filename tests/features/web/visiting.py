@@ -9,7 +9,7 @@ import httpx
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
 from skills_mcp.config import Auth, Config, Grant, Http, Web
@@ -24,6 +24,7 @@ from skills_mcp.features.web.browser import (
 from skills_mcp.features.web.browser_session import SessionSigner
 from skills_mcp.features.web.browser_sign_in import OpenIdSignIn
 from skills_mcp.features.web.open_id import OpenIdClient
+from skills_mcp.http.admission import BodyBufferMiddleware
 from skills_mcp.http.authentication import require_sign_in
 from skills_mcp.skills.access import PRINCIPAL_KEY, Principal
 from tests.http.listening import listening
@@ -67,7 +68,8 @@ def put_behind(sign_in: BrowserSignIn, http: Http, grants: Sequence[Grant] | Non
     every = Route("/{path:path}", say_who, methods=["GET", "POST"])
     pages = Starlette(routes=[*own, notice_route(show), every])
     guarded = require_sign_in(pages, Config(http=http, access=tuple(grants or ())))
-    return BrowserMiddleware(pages, guarded, sign_in, takes_tokens=True)
+    visited = BrowserMiddleware(pages, guarded, sign_in, takes_tokens=True)
+    return Router(default=BodyBufferMiddleware(visited, http=http))
 
 
 @contextmanager

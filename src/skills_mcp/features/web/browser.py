@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from skills_mcp.http.admission import BODY_KEY
 from skills_mcp.skills.access import PRINCIPAL_KEY, Principal
 
 NOTICE_PATH = "/sign-in/notice"
@@ -150,7 +151,7 @@ class BrowserMiddleware:
             await self._answer_unauthenticated(scope, receive, send)
             return
         if visitor.form_token and scope["method"] not in _SAFE_METHODS:
-            sent_token, receive = await _read_form_token(scope, receive)
+            sent_token = await _read_form_token(scope)
             if not compare_digest(
                 sent_token.encode("utf-8", "replace"), visitor.form_token.encode()
             ):
@@ -166,8 +167,6 @@ class BrowserMiddleware:
         await app(scope, receive, _send_private(scope, send, visitor.cookies))
 
     def _is_for_browsers(self, scope: Scope) -> bool:
-        if scope["type"] != "http":
-            return False
         path: str = scope["path"]
         if path in {"/mcp", "/events"} or path.startswith(_PROGRAM_PATHS):
             return False
@@ -225,28 +224,20 @@ def _has_token(scope: Scope) -> bool:
     return any(value.partition(" ")[0].lower() == "bearer" for value in values)
 
 
-async def _read_form_token(scope: Scope, receive: Receive) -> tuple[str, Receive]:
-    """Read the CSRF token, and make the body readable again."""
+async def _read_form_token(scope: Scope) -> str:
+    """Read the CSRF token behind `BodyBufferMiddleware`."""
     if header_token := Headers(scope=scope).get(FORM_HEADER):
-        return header_token, receive
-    messages: list[Message] = []
-    while not messages or messages[-1].get("more_body"):
-        messages.append(await receive())  # `BodyBuffer` bounds it
+        return header_token
+
+    async def replay() -> Message:
+        return {"type": "http.request", "body": scope[BODY_KEY]}
+
     try:
-        async with Request(scope, _replay(messages, receive)).form() as form:
+        async with Request(scope, replay).form() as form:
             token = form.get(FORM_FIELD)
     except (MultiPartException, UnicodeError):  # the charset may be any codec
         token = None
-    return token if isinstance(token, str) else "", _replay(messages, receive)
-
-
-def _replay(messages: list[Message], receive: Receive) -> Receive:
-    left = iter(messages)
-
-    async def again() -> Message:
-        return next(left, None) or await receive()
-
-    return again
+    return token if isinstance(token, str) else ""
 
 
 def _send_private(scope: Scope, send: Send, cookies: tuple[str, ...]) -> Send:

@@ -51,9 +51,10 @@ from skills_mcp.features.web.upload_page import add_routes, upload_routes
 from skills_mcp.features.web.upload_queue import UploadQueue
 from skills_mcp.features.web.usage_page import show_report, show_report_style
 from skills_mcp.features.web.well_known import WELL_KNOWN_PATHS, well_known_routes
+from skills_mcp.http.authentication import find_required_scopes
 from skills_mcp.http.http_server import WebPart
 from skills_mcp.library import SkillLibrary
-from skills_mcp.skills.access import REPORT
+from skills_mcp.skills.access import READ, REPORT, UPLOAD
 
 # The threads share one interpreter: more of them make no page sooner, and each takes
 # turns from the event loop, which every call of a tool needs.
@@ -291,6 +292,22 @@ def _routes(*, has_report: bool) -> list[BaseRoute]:
     ]
 
 
+def find_page_scopes(scope: Scope) -> tuple[str, ...]:
+    """Scopes that a request needs; those of the server where it is for no page."""
+    match scope["path"]:
+        case "/api/skills/upload-install":
+            return (UPLOAD,)
+        case "/report" | "/api/report":
+            return READ, REPORT
+        # The form itself says what a person lacks.
+        case "/add" if scope["method"] == "POST":
+            return READ, UPLOAD
+        case path if path.startswith("/add/"):
+            return READ, UPLOAD
+        case _:
+            return find_required_scopes(scope)
+
+
 def _find_navigation(routes: list[BaseRoute]) -> tuple[NavigationLink, ...]:
     paths = {route.name: route.path for route in routes if isinstance(route, Route)}
     titles = _NAVIGATION.items()
@@ -318,6 +335,7 @@ def build_web(library: SkillLibrary, events: EventStore | None, key_file: Path) 
     routes = sign_in.routes if isinstance(sign_in, OpenIdSignIn) else []
     site = create_site(library, events, routes, open_uploads(library))
     if sign_in is None:
-        return WebPart(site, None)
+        return WebPart(site, None, find_page_scopes)
     takes_tokens = bool(library.config.http.auth.issuer)
-    return WebPart(site, partial(BrowserMiddleware, sign_in=sign_in, takes_tokens=takes_tokens))
+    visitors = partial(BrowserMiddleware, sign_in=sign_in, takes_tokens=takes_tokens)
+    return WebPart(site, visitors, find_page_scopes)

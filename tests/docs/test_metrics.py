@@ -14,9 +14,10 @@ from prometheus_client.samples import Sample
 from skills_mcp.http.http_server import Reason
 from skills_mcp.http.metrics import ROUTES, Metrics
 from skills_mcp.server.measurements import (
+    OPERATION,
     OUTCOMES,
+    SESSION,
     ContentGauges,
-    Operation,
     SourceGauges,
 )
 from tests.docs.pages import REFERENCE, code, codes, section, table
@@ -31,16 +32,8 @@ def full() -> Metrics:
     source = SourceGauges(mount="top", commit="c0ffee", age_seconds=1.0, failed_syncs=0)
     condition = ContentGauges(skills=1, problems={"error": 1}, sources=(source,), events_waiting=0)
     metrics = Metrics(lambda: condition)
-    metrics.record_session("2025-06-18", 1.0)
-    metrics.record_operation(
-        Operation(
-            method="tools/call",
-            tool="get_skill",
-            error_type="",
-            protocol_version="2025-06-18",
-            seconds=1.0,
-        )
-    )
+    metrics.record(SESSION, 1.0, "2025-06-18")
+    metrics.record(OPERATION, 1.0, "tools/call", "get_skill", "", "2025-06-18")
     metrics.requests.labels("POST", "/mcp", "200").observe(1.0)
     return metrics
 

@@ -10,7 +10,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from skills_mcp.features import telemetry
 from skills_mcp.features.telemetry.instruments import OtelInstruments
 from skills_mcp.features.telemetry.pipeline import RedactingSpanExporter
-from skills_mcp.server.measurements import ContentGauges, Operation, SourceGauges
+from skills_mcp.server.measurements import (
+    OPERATION,
+    ROUTING,
+    SESSION,
+    ContentGauges,
+    SourceGauges,
+)
 from tests.docs.pages import DOCS, code, codes, section, table
 
 PAGE = DOCS / "how-to" / "opentelemetry.md"
@@ -31,17 +37,9 @@ def test_each_metric_is_named() -> None:
     condition = ContentGauges(skills=1, problems={"error": 1}, sources=(source,), events_waiting=0)
     provider = MeterProvider([reader], shutdown_on_exit=False)
     instruments = OtelInstruments(provider, lambda: condition, "tcp")
-    instruments.record_session("2025-06-18", 1.0)
-    instruments.count_routing("match")
-    instruments.record_operation(
-        Operation(
-            method="ping",
-            tool="",
-            error_type="",
-            protocol_version="2025-06-18",
-            seconds=1.0,
-        )
-    )
+    instruments.record(SESSION, 1.0, "2025-06-18")
+    instruments.record(ROUTING, 1, "match")
+    instruments.record(OPERATION, 1.0, "ping", "", "", "2025-06-18")
     data = reader.get_metrics_data()
     assert data
 

@@ -12,9 +12,11 @@ from skills_mcp.http.metrics import Metrics, RequestMetrics
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.server.measurements import (
+    OPERATION,
+    ROUTING,
+    SESSION,
     ContentGauges,
     Measurements,
-    Operation,
     SourceGauges,
 )
 
@@ -63,14 +65,14 @@ def test_a_folder_has_neither_a_commit_nor_an_age(metrics: Metrics) -> None:
 
 
 def test_each_outcome_is_there_before_it_happens(metrics: Metrics) -> None:
-    metrics.count_routing("no_match")
+    metrics.record(ROUTING, 1, "no_match")
 
     assert value_of(metrics, "skills_routing_total", outcome="match") == 0
     assert value_of(metrics, "skills_routing_total", outcome="no_match") == 1
 
 
 def test_durations_have_the_buckets_of_the_conventions(metrics: Metrics) -> None:
-    metrics.record_session("2025-06-18", 70.0)
+    metrics.record(SESSION, 70.0, "2025-06-18")
 
     name = "mcp_server_session_duration_seconds_bucket"
     assert value_of(metrics, name, le="60.0") == 0
@@ -94,8 +96,8 @@ def test_openmetrics_is_spoken_if_it_is_accepted(metrics: Metrics, accepted: str
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
 def test_promtool_finds_nothing_to_improve(metrics: Metrics) -> None:
-    metrics.record_operation(an_operation())
-    metrics.record_session("2025-06-18", 1.0)
+    metrics.record(OPERATION, 0.02, "tools/call", "get_skill", "", "2026-07-28")
+    metrics.record(SESSION, 1.0, "2025-06-18")
 
     found = subprocess.run(
         ["promtool", "check", "metrics"],
@@ -106,16 +108,6 @@ def test_promtool_finds_nothing_to_improve(metrics: Metrics) -> None:
     )
 
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
-
-
-def an_operation() -> Operation:
-    return Operation(
-        method="tools/call",
-        tool="get_skill",
-        error_type="",
-        protocol_version="2026-07-28",
-        seconds=0.02,
-    )
 
 
 async def test_no_text_of_a_caller_or_a_skill_is_a_label(

@@ -1,6 +1,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio
 import pytest
@@ -17,9 +18,10 @@ from skills_mcp.events.spool import Outbox
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.server.measurements import (
+    OPERATION,
+    SESSION,
+    Measurement,
     Measurements,
-    Operation,
-    Outcome,
     SourceGauges,
     read_gauges,
 )
@@ -30,22 +32,29 @@ from tests.support import BROKEN, SKILLS_CONTENT, open_library, until
 LOGIN = "add login to the React app"
 
 
+class Operation(NamedTuple):
+    method: str
+    tool: str
+    error_type: str
+    protocol_version: str
+    seconds: float
+
+
 @dataclass
 class Recorded:
     """Instruments that keep what they are given."""
 
     operations: list[Operation] = field(default_factory=list)
-    sessions: list[tuple[str, float]] = field(default_factory=list)
+    sessions: list[tuple[object, ...]] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
 
-    def record_operation(self, operation: Operation) -> None:
-        self.operations.append(operation)
-
-    def record_session(self, protocol_version: str, seconds: float) -> None:
-        self.sessions.append((protocol_version, seconds))
-
-    def count_routing(self, outcome: Outcome) -> None:
-        self.outcomes[outcome] += 1
+    def record(self, measurement: Measurement, value: float, *labels: str) -> None:
+        if measurement is OPERATION:
+            self.operations.append(Operation(*labels, value))
+        elif measurement is SESSION:
+            self.sessions.append((*labels, value))
+        else:
+            self.outcomes[labels[0]] += int(value)
 
     def errors_of(self, method: str) -> list[tuple[str, str]]:
         return [(o.tool, o.error_type) for o in self.operations if o.method == method]
@@ -119,6 +128,7 @@ async def test_a_session_is_measured_when_it_ends(
 
     [(version, seconds)] = recorded.sessions
     assert version == ERAS["legacy"]
+    assert isinstance(seconds, float)
     assert seconds > 0
 
 

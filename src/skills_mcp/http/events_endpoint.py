@@ -254,7 +254,7 @@ class EventsEndpoint:
             return _unavailable("takes other events just now")
         body = await request.body()  # `BodyBuffer` has read it
         if exceeded := self._quota.take(sender, len(body)):
-            self._metrics.count_refusal("quota")
+            self._metrics.refused_requests.labels("quota").inc()
             return _over_quota(exceeded)
         self._in_flight += 1
         try:
@@ -264,7 +264,7 @@ class EventsEndpoint:
             # The sender comes again with the same events until they are stored.
             self._quota.charge(sender, -len(body))
             if isinstance(error, EventStoreFullError):
-                self._metrics.count_refusal("disk")
+                self._metrics.refused_requests.labels("disk").inc()
                 return _disk_full()
             self._rest(error)
             return _unavailable("cannot store events just now")
@@ -277,20 +277,20 @@ class EventsEndpoint:
         try:
             received, beats = _parse_body(body)
         except _RefusedBodyError as refused:
-            self._metrics.count_refusal("invalid")
-            self._metrics.count_events("refused", refused.number)
+            self._metrics.refused_requests.labels("invalid").inc()
+            self._metrics.events.labels("refused").inc(refused.number)
             return refused.answer
         done = self._store.store(received, beats)
         rows = len(received) + len(beats)
         self._quota.charge(sender, max(0, rows * _ROW_BYTES - len(body)))
-        self._metrics.count_stored_bytes(len(body))
-        self._metrics.count_events("stored", done.stored)
-        self._metrics.count_events("known", done.duplicates)
+        self._metrics.stored_bytes.inc(len(body))
+        self._metrics.events.labels("stored").inc(done.stored)
+        self._metrics.events.labels("known").inc(done.duplicates)
         return JSONResponse({"stored": done.stored, "known": done.duplicates})
 
     def _rest(self, error: EventStoreError) -> None:
         """Back off from the database; only the first failure is logged."""
-        self._metrics.count_store_failure()
+        self._metrics.store_failures.inc()
         now = self._clock()
         if now >= self._rests_until:
             logger.error("Events are not taken, and senders come again: %s", error)

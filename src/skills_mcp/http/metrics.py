@@ -5,9 +5,8 @@ subjects.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Literal, get_args
 
 import prometheus_client
 from prometheus_client import (
@@ -33,10 +32,14 @@ from skills_mcp.http.protected_resource import EVENTS_PATH, MCP_PATH, WELL_KNOWN
 from skills_mcp.http.webhook_endpoint import WEBHOOK_PATH
 from skills_mcp.server.measurements import (
     DURATION_BUCKETS,
+    GAUGES,
+    OPERATION,
     OUTCOMES,
+    ROUTING,
+    SESSION,
     ContentGauges,
-    Operation,
-    Outcome,
+    GaugeMeasurement,
+    Measurement,
     to_label,
 )
 
@@ -45,12 +48,6 @@ _OPEN_METRICS = "application/openmetrics-text"
 _HTTP_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"})
 
 ROUTES = frozenset({MCP_PATH, EVENTS_PATH, WEBHOOK_PATH, WELL_KNOWN, WELL_KNOWN + MCP_PATH})
-
-EventOutcome = Literal["stored", "known", "refused"]
-EVENT_OUTCOMES: tuple[EventOutcome, ...] = get_args(EventOutcome)
-
-EventRefusal = Literal["quota", "disk", "invalid"]
-EVENT_REFUSALS: tuple[EventRefusal, ...] = get_args(EventRefusal)
 
 
 class Metrics:
@@ -69,19 +66,12 @@ class Metrics:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
         histogram = partial(Histogram, registry=self._registry, buckets=DURATION_BUCKETS)
-        self._operations = histogram(
-            "mcp_server_operation_duration_seconds",
-            "The time until a message of MCP was answered.",
-            (
-                *("mcp_method_name", "gen_ai_tool_name"),
-                *("error_type", "mcp_protocol_version"),
-            ),
-        )
-        self._sessions = histogram(
-            "mcp_server_session_duration_seconds",
-            "How long a session was open, from initialize to its end.",
-            ("mcp_protocol_version",),
-        )
+        self._durations = {
+            measured.name: histogram(
+                measured.prometheus_name, measured.description, measured.prometheus_labels
+            )
+            for measured in (OPERATION, SESSION)
+        }
         self.requests = histogram(
             "http_server_request_duration_seconds",
             "The time until a request was answered; of a stream, until it was opened.",
@@ -90,41 +80,39 @@ class Metrics:
         gauge = partial(Gauge, registry=self._registry)
         self.active = gauge("http_server_active_requests", "Requests that are being answered.")
         self.streams = gauge("http_server_open_streams", "Streams that wait for notices.")
-        self._routing = Counter(
-            "skills_routing",
-            "Tasks that were answered, by outcome.",
-            ("outcome",),
-            registry=self._registry,
+        self._routing = self._count(
+            ROUTING.prometheus_name, ROUTING.description, ROUTING.prometheus_labels, OUTCOMES
         )
-        for outcome in OUTCOMES:
-            self._routing.labels(outcome)  # a rate needs a zero to begin with
-
-        self._events = Counter(
+        self.events = self._count(
             "skills_events_received",
             "Events that other servers have sent, by what became of them.",
             ("outcome",),
-            registry=self._registry,
+            ("stored", "known", "refused"),
         )
-        for fate in EVENT_OUTCOMES:
-            self._events.labels(fate)
-        self._refusals = Counter(
+        self.refused_requests = self._count(
             "skills_events_refused_requests",
             "Requests with events that were refused, by the reason.",
             ("reason",),
-            registry=self._registry,
+            ("quota", "disk", "invalid"),
         )
-        for reason in EVENT_REFUSALS:
-            self._refusals.labels(reason)
-        self._stored_bytes = Counter(
-            "skills_events_stored_bytes",
-            "Bytes of requests whose events were stored.",
-            registry=self._registry,
+        self.stored_bytes = self._count(
+            "skills_events_stored_bytes", "Bytes of requests whose events were stored."
         )
-        self._store_failures = Counter(
-            "skills_event_store_failures",
-            "How often the database of events could not be used.",
-            registry=self._registry,
+        self.store_failures = self._count(
+            "skills_event_store_failures", "How often the database of events could not be used."
         )
+
+    def _count(
+        self,
+        name: str,
+        description: str,
+        labels: Sequence[str] = (),
+        values: Iterable[str] = (),
+    ) -> Counter:
+        counter = Counter(name, description, labels, registry=self._registry)
+        for value in values:
+            counter.labels(value)  # a rate needs a zero to begin with
+        return counter
 
     def render(self, accepted: str) -> tuple[bytes, str]:
         """All metrics, and their content type. Blocking.
@@ -137,31 +125,11 @@ class Metrics:
         encode, content_type = choose_encoder(form)
         return encode(self._registry), content_type
 
-    def record_operation(self, operation: Operation) -> None:
-        self._operations.labels(
-            operation.method,
-            operation.tool,
-            operation.error_type,
-            operation.protocol_version,
-        ).observe(operation.seconds)
-
-    def record_session(self, protocol_version: str, seconds: float) -> None:
-        self._sessions.labels(protocol_version).observe(seconds)
-
-    def count_routing(self, outcome: Outcome) -> None:
-        self._routing.labels(outcome).inc()
-
-    def count_events(self, outcome: EventOutcome, number: int) -> None:
-        self._events.labels(outcome).inc(number)
-
-    def count_refusal(self, reason: EventRefusal) -> None:
-        self._refusals.labels(reason).inc()
-
-    def count_stored_bytes(self, number: int) -> None:
-        self._stored_bytes.inc(number)
-
-    def count_store_failure(self) -> None:
-        self._store_failures.inc()
+    def record(self, measurement: Measurement, value: float, *labels: str) -> None:
+        if measurement is ROUTING:
+            self._routing.labels(*labels).inc(value)
+        else:
+            self._durations[measurement.name].labels(*labels).observe(value)
 
 
 class _GaugeCollector:
@@ -171,41 +139,22 @@ class _GaugeCollector:
         self._read_gauges = read_gauges
 
     def collect(self) -> Iterator[Metric]:
-        condition = self._read_gauges()
-        yield GaugeMetricFamily("skills_served", "Skills that are served.", condition.skills)
-        problems = GaugeMetricFamily(
-            "skills_problems", "Problems of the content, by level.", labels=("level",)
-        )
-        for level, number in condition.problems.items():
-            problems.add_metric((level,), number)
-        yield problems
-        yield GaugeMetricFamily(
-            "skills_events_waiting",
-            "Events of analytics that are to be sent.",
-            condition.events_waiting,
-        )
-        yield from _describe_sources(condition)
+        gauges = self._read_gauges()
+        return (_describe(measured, gauges) for measured in GAUGES)
 
 
-def _describe_sources(condition: ContentGauges) -> Iterator[Metric]:
-    commits = InfoMetricFamily(
-        "skills_served_commit", "The commit that is served.", labels=("source",)
-    )
-    ages = GaugeMetricFamily(
-        "skills_content_age_seconds",
-        "The time since the last successful sync.",
-        labels=("source",),
-    )
-    failures = CounterMetricFamily(
-        "skills_sync_failures", "Syncs that have failed.", labels=("source",)
-    )
-    for source in condition.sources:
-        failures.add_metric((source.mount,), source.failed_syncs)
-        if source.commit is not None:
-            commits.add_metric((source.mount,), {"commit": source.commit})
-        if source.age_seconds is not None:
-            ages.add_metric((source.mount,), source.age_seconds)
-    yield from (commits, ages, failures)
+def _describe(measured: GaugeMeasurement, gauges: ContentGauges) -> Metric:
+    name, labels = measured.prometheus_name, measured.prometheus_labels
+    if measured.kind == "info":
+        commits = InfoMetricFamily(name, measured.description, labels=labels[:-1])
+        for _, values in measured.read(gauges):
+            commits.add_metric(values[:-1], {labels[-1]: values[-1]})
+        return commits
+    kind = GaugeMetricFamily if measured.kind == "gauge" else CounterMetricFamily
+    family = kind(name, measured.description, labels=labels)
+    for value, values in measured.read(gauges):
+        family.add_metric(values, value)
+    return family
 
 
 class RequestMetrics:

@@ -5,7 +5,7 @@ Label values come from fixed sets, never from texts of callers or skills.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
@@ -49,22 +49,50 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    method: str
-    tool: str
-    error_type: str
-    protocol_version: str
-    seconds: float
+class Measurement:
+    """A measurement in the words of OpenTelemetry; those of Prometheus follow."""
+
+    name: str
+    unit: str
+    description: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def prometheus_name(self) -> str:
+        suffix = "_seconds" if self.unit == "s" else ""
+        return self.name.replace(".", "_") + suffix
+
+    @property
+    def prometheus_labels(self) -> list[str]:
+        return [label.removeprefix("skills.").replace(".", "_") for label in self.labels]
+
+
+OPERATION = Measurement(
+    name="mcp.server.operation.duration",
+    unit="s",
+    description="The time until a message of MCP was answered.",
+    labels=("mcp.method.name", "gen_ai.tool.name", "error.type", "mcp.protocol.version"),
+)
+SESSION = Measurement(
+    name="mcp.server.session.duration",
+    unit="s",
+    description="How long a session was open, from initialize to its end.",
+    labels=("mcp.protocol.version",),
+)
+ROUTING = Measurement(
+    name="skills.routing",
+    unit="{task}",
+    description="Tasks that were answered, by outcome.",
+    labels=("skills.outcome",),
+)
 
 
 class Instruments(Protocol):
-    """Sink of measurements. Methods are called on any thread and never raise."""
+    """Sink of measurements. Called on any thread; never raises."""
 
-    def record_operation(self, operation: Operation) -> None: ...
-
-    def record_session(self, protocol_version: str, seconds: float) -> None: ...
-
-    def count_routing(self, outcome: Outcome) -> None: ...
+    def record(self, measurement: Measurement, value: float, *labels: str) -> None:
+        """Record a value with the values of the measurement's labels, in their order."""
+        ...
 
 
 class Measurements:
@@ -100,8 +128,7 @@ class Measurements:
     def note(self, kind: EventType, data: Mapping[str, Any]) -> None:
         """Count an event of the library with a routing outcome."""
         if outcome := _derive_outcome(kind, data):
-            for instruments in self._instruments:
-                instruments.count_routing(outcome)
+            self._record(ROUTING, 1, outcome)
             for watcher in self._watchers:
                 watcher(outcome)
 
@@ -120,15 +147,13 @@ class Measurements:
             error_type = _derive_error_type(error)
             raise
         finally:
-            operation = Operation(
-                method=to_label(ctx.method, METHODS),
-                tool=self._derive_tool(ctx),
-                error_type=error_type,
-                protocol_version=to_label(ctx.protocol_version, VERSIONS),
-                seconds=time.perf_counter() - started,
-            )
-            for instruments in self._instruments:
-                instruments.record_operation(operation)
+            seconds, method = time.perf_counter() - started, to_label(ctx.method, METHODS)
+            version = to_label(ctx.protocol_version, VERSIONS)
+            self._record(OPERATION, seconds, method, self._derive_tool(ctx), error_type, version)
+
+    def _record(self, measurement: Measurement, value: float, *labels: str) -> None:
+        for instruments in self._instruments:
+            instruments.record(measurement, value, *labels)
 
     def _derive_tool(self, ctx: Context) -> str:
         if ctx.method != "tools/call":
@@ -145,8 +170,7 @@ class Measurements:
         version, started = to_label(negotiated, VERSIONS), time.perf_counter()
 
         def end() -> None:
-            for each in self._instruments:
-                each.record_session(version, time.perf_counter() - started)
+            self._record(SESSION, time.perf_counter() - started, version)
 
         connection.exit_stack.callback(end)
 
@@ -194,6 +218,73 @@ class ContentGauges:
     """By level."""
     sources: tuple[SourceGauges, ...]
     events_waiting: int
+
+
+GaugeKind = Literal["gauge", "counter", "info"]
+"""An info is a gauge of 1 whose last label is the information."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaugeMeasurement(Measurement):
+    """A measurement of the served content, read when it is collected."""
+
+    kind: GaugeKind = "gauge"
+    read: Callable[[ContentGauges], Iterable[tuple[float, tuple[str, ...]]]]
+    """Values, each with those of the labels."""
+
+
+GAUGES = (
+    GaugeMeasurement(
+        name="skills.served",
+        unit="{skill}",
+        description="Skills that are served.",
+        read=lambda gauges: [(gauges.skills, ())],
+    ),
+    GaugeMeasurement(
+        name="skills.problems",
+        unit="{problem}",
+        description="Problems of the content, by level.",
+        labels=("skills.level",),
+        read=lambda gauges: [(count, (level,)) for level, count in gauges.problems.items()],
+    ),
+    GaugeMeasurement(
+        name="skills.events.waiting",
+        unit="{event}",
+        description="Events of analytics that are to be sent.",
+        read=lambda gauges: [(gauges.events_waiting, ())],
+    ),
+    GaugeMeasurement(
+        name="skills.served.commit",
+        unit="1",
+        description="The commit that is served.",
+        labels=("skills.source", "skills.commit"),
+        kind="info",
+        read=lambda gauges: [
+            (1, (source.mount, source.commit))
+            for source in gauges.sources
+            if source.commit is not None
+        ],
+    ),
+    GaugeMeasurement(
+        name="skills.content.age",
+        unit="s",
+        description="The time since the last successful sync.",
+        labels=("skills.source",),
+        read=lambda gauges: [
+            (source.age_seconds, (source.mount,))
+            for source in gauges.sources
+            if source.age_seconds is not None
+        ],
+    ),
+    GaugeMeasurement(
+        name="skills.sync.failures",
+        unit="{sync}",
+        description="Syncs that have failed.",
+        labels=("skills.source",),
+        kind="counter",
+        read=lambda gauges: [(source.failed_syncs, (source.mount,)) for source in gauges.sources],
+    ),
+)
 
 
 def read_gauges(library: SkillLibrary, publisher: Publisher) -> ContentGauges:

@@ -7,8 +7,10 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from skills_mcp.features.telemetry.instruments import OtelInstruments
 from skills_mcp.server.measurements import (
     DURATION_BUCKETS,
+    OPERATION,
+    ROUTING,
+    SESSION,
     ContentGauges,
-    Operation,
     SourceGauges,
 )
 
@@ -50,13 +52,14 @@ def meters() -> Meters:
     return Meters()
 
 
-def operation(**fields: Any) -> Operation:
-    call = {"method": "tools/call", "tool": "get_skill", "error_type": ""}
-    return Operation(**{**call, "protocol_version": "2026-07-28", "seconds": 0.02, **fields})
+def record_call(
+    meters: Meters, method: str = "tools/call", tool: str = "get_skill", error_type: str = ""
+) -> None:
+    meters.instruments.record(OPERATION, 0.02, method, tool, error_type, "2026-07-28")
 
 
 def test_an_operation_has_the_attributes_of_the_conventions(meters: Meters) -> None:
-    meters.instruments.record_operation(operation())
+    record_call(meters)
 
     point = meters.points()["mcp.server.operation.duration"]
     assert point.explicit_bounds == DURATION_BUCKETS
@@ -70,7 +73,7 @@ def test_an_operation_has_the_attributes_of_the_conventions(meters: Meters) -> N
 
 
 def test_only_a_call_of_a_tool_has_a_tool(meters: Meters) -> None:
-    meters.instruments.record_operation(operation(method="ping", tool=""))
+    record_call(meters, method="ping", tool="")
 
     attributes = meters.points()["mcp.server.operation.duration"].attributes
     assert "gen_ai.tool.name" not in attributes
@@ -79,15 +82,15 @@ def test_only_a_call_of_a_tool_has_a_tool(meters: Meters) -> None:
 
 @pytest.mark.parametrize("ours, theirs", [("tool_error",) * 2, ("other", "_OTHER")])
 def test_an_error_has_a_type(meters: Meters, ours: str, theirs: str) -> None:
-    meters.instruments.record_operation(operation(error_type=ours))
+    record_call(meters, error_type=ours)
 
     attributes = meters.points()["mcp.server.operation.duration"].attributes
     assert attributes["error.type"] == theirs
 
 
 def test_sessions_and_outcomes_are_counted(meters: Meters) -> None:
-    meters.instruments.record_session("2025-06-18", 70.0)
-    meters.instruments.count_routing("no_match")
+    meters.instruments.record(SESSION, 70.0, "2025-06-18")
+    meters.instruments.record(ROUTING, 1, "no_match")
 
     points = meters.points()
     assert points["mcp.server.session.duration"].sum == 70

@@ -2,13 +2,18 @@
 
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+from skills_mcp.config import Analytics
+from skills_mcp.events.publisher import Publisher
+from skills_mcp.events.spool import Outbox
 from skills_mcp.features import telemetry
 from skills_mcp.features.telemetry import SIGNALS, configure_telemetry
+from skills_mcp.features.telemetry.hooks import open_part
 from skills_mcp.server.app import create_server
-from skills_mcp.server.measurements import ContentGauges, Measurements
+from skills_mcp.server.parts import Serving
 from tests.support import SKILLS_CONTENT, open_library
 
 COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
@@ -16,7 +21,7 @@ COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 
 def signals_of(environment: Mapping[str, str]) -> set[str]:
     found = configure_telemetry(environment)
-    return set(found._signals) if found else set()
+    return set(found.signals) if found else set()
 
 
 def test_nothing_is_sent_unless_it_is_asked_for() -> None:
@@ -74,17 +79,25 @@ def test_a_package_that_is_missing_above_it_is_missing(
 async def test_a_variable_that_makes_no_sense_costs_no_server(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "1")
     theirs = logging.getLogger("opentelemetry")
     monkeypatch.setattr(theirs, "propagate", theirs.propagate)
     monkeypatch.setattr(theirs, "handlers", list(theirs.handlers))
     library = open_library(SKILLS_CONTENT)
-    server, found = create_server(library), configure_telemetry(COLLECTOR)
-    assert found
+    serving = Serving(
+        server=create_server(library),
+        library=library,
+        publisher=Publisher(Outbox(tmp_path), Analytics),
+        transport="tcp",
+        environment=COLLECTOR,
+    )
+    part = open_part(serving)
+    assert part
 
-    await found.open(server, Measurements(server, library), read_nothing, "pipe")
-    await found.close()
+    await part.open()
+    await part.close()
 
     assert "Correct the variables that begin with OTEL_" in caplog.text
 
@@ -98,8 +111,4 @@ def test_arguments_are_kept_only_on_demand(value: str, is_kept: bool) -> None:  
     found = configure_telemetry({**COLLECTOR, name: value})
 
     assert found
-    assert found._capture_arguments is is_kept
-
-
-def read_nothing() -> ContentGauges:
-    raise NotImplementedError
+    assert found.capture_arguments is is_kept

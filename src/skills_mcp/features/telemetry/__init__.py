@@ -6,6 +6,7 @@ first response.
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -14,8 +15,8 @@ import anyio.to_thread
 from mcp.server.context import CallNext, HandlerResult
 
 from skills_mcp.about import DISTRIBUTION
-from skills_mcp.server.app import SkillsServer
-from skills_mcp.server.measurements import ContentGauges, Context, Measurements
+from skills_mcp.server.measurements import Context, Measurements
+from skills_mcp.server.parts import ServerPart, Serving
 
 if TYPE_CHECKING:  # the SDK, which is an extra
     from skills_mcp.features.telemetry.pipeline import OtelPipeline
@@ -33,11 +34,16 @@ _LAST_EXPORT_SECONDS = 1.0
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURED = frozenset({"true", "span_only", "span_and_event"})
 
-Transport = Literal["pipe", "tcp"]
+
+@dataclass(frozen=True, slots=True)
+class OtelSettings:
+    signals: frozenset[Signal]
+    capture_arguments: bool
+    """Record tool arguments in spans, and let error messages pass."""
 
 
-def configure_telemetry(environment: Mapping[str, str]) -> "Telemetry | None":
-    """Telemetry as configured by the environment; None if disabled.
+def configure_telemetry(environment: Mapping[str, str]) -> OtelSettings | None:
+    """Settings of the environment; None if disabled.
 
     Unusable settings are logged once, and the server runs without telemetry.
     """
@@ -53,7 +59,7 @@ def configure_telemetry(environment: Mapping[str, str]) -> "Telemetry | None":
             DISTRIBUTION,
         )
         return None
-    return Telemetry(signals, capture_arguments=_read(environment, _CAPTURE) in _CAPTURED)
+    return OtelSettings(signals, _read(environment, _CAPTURE) in _CAPTURED)
 
 
 def _is_installed() -> bool:
@@ -88,36 +94,40 @@ def _read(environment: Mapping[str, str], name: str) -> str:
     return environment.get(name, "").strip().lower()
 
 
-class Telemetry:
-    """Exports measurements between `open` and `close`.
+class Telemetry(ServerPart):
+    """Exports the measurements of a server."""
 
-    Args:
-        capture_arguments: Record tool arguments in spans.
-    """
-
-    def __init__(self, signals: frozenset[Signal], *, capture_arguments: bool) -> None:
-        self._signals = signals
-        self._capture_arguments = capture_arguments
+    def __init__(self, settings: OtelSettings, serving: Serving) -> None:
+        self._settings = settings
+        self._serving = serving
         self._pipeline: OtelPipeline | None = None
 
-    async def open(
-        self,
-        server: SkillsServer,
-        measurements: Measurements,
-        read_gauges: Callable[[], ContentGauges],
-        transport: Transport,
-    ) -> None:
-        """Start exporting."""
+    async def open(self) -> None:
+        if self._serving.transport == "tcp":
+            await self._begin(self._serving.measurements)
 
+    async def run(self) -> None:
+        """On stdio, start exporting after the first response to a client."""
+        if self._serving.transport == "tcp":
+            return
+        measurements, answered = self._serving.measurements, anyio.Event()
+
+        async def note(ctx: Context, call_next: CallNext) -> HandlerResult:
+            try:
+                return await call_next(ctx)
+            finally:
+                answered.set()
+
+        self._serving.server.middleware.append(note)
+        await answered.wait()
+        await self._begin(measurements)
+
+    async def _begin(self, measurements: Measurements) -> None:
         def begin() -> "OtelPipeline":
             from skills_mcp.features.telemetry.pipeline import OtelPipeline
 
-            pipeline = OtelPipeline(
-                self._signals,
-                measurements.tools,
-                capture_arguments=self._capture_arguments,
-            )
-            pipeline.begin(measurements, read_gauges, transport)
+            pipeline = OtelPipeline(self._settings, measurements, self._serving)
+            pipeline.begin()
             return pipeline
 
         try:
@@ -128,28 +138,9 @@ class Telemetry:
                 str(error).rstrip("."),
             )
             return
-        if self._capture_arguments:
+        if self._settings.capture_arguments:
             # Inside of the span, which is the first.
-            server.middleware.insert(1, self._pipeline.record_arguments)
-
-    async def open_after_first_response(
-        self,
-        server: SkillsServer,
-        measurements: Measurements,
-        read_gauges: Callable[[], ContentGauges],
-    ) -> None:
-        """Start exporting after the first response to a client."""
-        answered = anyio.Event()
-
-        async def note(ctx: Context, call_next: CallNext) -> HandlerResult:
-            try:
-                return await call_next(ctx)
-            finally:
-                answered.set()
-
-        server.middleware.append(note)
-        await answered.wait()
-        await self.open(server, measurements, read_gauges, "pipe")
+            self._serving.server.middleware.insert(1, self._pipeline.record_arguments)
 
     async def close(self) -> None:
         """Flush, within a bounded time."""

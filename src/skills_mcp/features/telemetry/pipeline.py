@@ -26,18 +26,18 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace.status import Status
 
 from skills_mcp.about import __version__
-from skills_mcp.features.telemetry import Signal, Transport
+from skills_mcp.features.telemetry import OtelSettings
 from skills_mcp.features.telemetry.instruments import OtelInstruments
 from skills_mcp.server.measurements import (
     METHODS,
     OTHER,
     VERSIONS,
-    ContentGauges,
     Context,
     Measurements,
     Outcome,
     to_label,
 )
+from skills_mcp.server.parts import Serving, Transport
 from skills_mcp.text.redaction import redact
 
 _SEVERITIES = (
@@ -191,53 +191,42 @@ _MAX_ARGUMENT_CHARACTERS = 16_000
 
 
 class OtelPipeline:
-    """OTLP providers and exporters, configured by the SDK from variables.
-
-    Args:
-        tools: Tool names allowed in spans.
-        capture_arguments: Record tool arguments in spans.
-    """
+    """OTLP providers and exporters, configured by the SDK from variables."""
 
     def __init__(
-        self,
-        signals: frozenset[Signal],
-        tools: frozenset[str],
-        *,
-        capture_arguments: bool,
+        self, settings: OtelSettings, measurements: Measurements, serving: Serving
     ) -> None:
-        self._signals = signals
-        self._tools = tools
-        self._capture_arguments = capture_arguments
+        self._settings = settings
+        self._measurements = measurements
+        self._serving = serving
         self.shutdown_callbacks: list[Callable[[], object]] = []
-        """What sends the rest of each signal; blocking."""
+        """Flush each signal; blocking."""
 
-    def begin(
-        self,
-        measurements: Measurements,
-        read_gauges: Callable[[], ContentGauges],
-        transport: Transport,
-    ) -> None:
+    def begin(self) -> None:
         """Start exporting. Once per process: the tracer of the MCP SDK is global."""
         _limit_sdk_logs()
         resource = Resource.create(_describe_service())
-        if "traces" in self._signals:
-            self._begin_traces(resource, transport)
-            measurements.watch_outcomes(set_span_outcome)
-        if "metrics" in self._signals:
+        if "traces" in self._settings.signals:
+            self._begin_traces(resource)
+            self._measurements.watch_outcomes(set_span_outcome)
+        if "metrics" in self._settings.signals:
             meters = self._begin_metrics(resource)
-            measurements.add(OtelInstruments(meters, read_gauges, transport))
-        if "logs" in self._signals:
+            serving = self._serving
+            self._measurements.add(
+                OtelInstruments(meters, serving.read_condition, serving.transport)
+            )
+        if "logs" in self._settings.signals:
             self._begin_logs(resource)
 
-    def _begin_traces(self, resource: Resource, transport: Transport) -> None:
+    def _begin_traces(self, resource: Resource) -> None:
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        discreet = RedactingSpanExporter(
+        redacting = RedactingSpanExporter(
             OTLPSpanExporter(),
-            self._tools,
-            transport,
-            capture_arguments=self._capture_arguments,
+            self._measurements.tools,
+            self._serving.transport,
+            capture_arguments=self._settings.capture_arguments,
         )
-        provider.add_span_processor(BatchSpanProcessor(discreet))
+        provider.add_span_processor(BatchSpanProcessor(redacting))
         trace.set_tracer_provider(provider)
         self.shutdown_callbacks.append(provider.shutdown)
 

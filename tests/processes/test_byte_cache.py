@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.web.caches import ByteCache
+from skills_mcp.features.web.page import ByteCache
 from tests.support import PATIENCE_SECONDS
 
 

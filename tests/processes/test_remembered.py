@@ -2,7 +2,7 @@ import threading
 from collections.abc import Iterator
 
 from skills_mcp.errors import SkillsError
-from skills_mcp.features.web.caches import BackgroundCache
+from skills_mcp.features.web.page import BackgroundCache
 from tests.support import wait_for
 
 

@@ -8,7 +8,7 @@ import jwt
 import pytest
 
 from skills_mcp.config import Grant
-from skills_mcp.features.web.browser_session import (
+from skills_mcp.features.web.browser import (
     ATTEMPT_SECONDS,
     MAX_ENDED,
     BrowserSession,

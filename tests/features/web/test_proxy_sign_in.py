@@ -6,8 +6,7 @@ import pytest
 
 from skills_mcp.config import Grant, TrustedHeader
 from skills_mcp.errors import ConfigError
-from skills_mcp.features.web.browser import Visitor
-from skills_mcp.features.web.browser_session import SessionSigner
+from skills_mcp.features.web.browser import SessionSigner, Visitor
 from skills_mcp.features.web.browser_sign_in import ProxySignIn, parse_proxies
 from skills_mcp.skills.access import READ, REPORT
 from tests.features.web.visiting import KEY

@@ -8,7 +8,7 @@ import pytest
 
 from skills_mcp.features.export.folder import export_skills
 from skills_mcp.features.export.layout import WELL_KNOWN_INDEX, LockedSettings, package_skill
-from skills_mcp.features.web import well_known
+from skills_mcp.features.web import site
 from skills_mcp.library.skill_folder import PublishedSkills
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.model import SkillPath
@@ -66,7 +66,7 @@ def test_no_scope_of_a_request_packages_a_skill_again(
         packaged.append(path)
         return package_skill(published, path, *its)
 
-    monkeypatch.setattr(well_known, "package_skill", package)
+    monkeypatch.setattr(site, "package_skill", package)
 
     answers = ask_in_turn(
         library,

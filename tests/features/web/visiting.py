@@ -18,10 +18,10 @@ from skills_mcp.features.web.browser import (
     BrowserMiddleware,
     BrowserSignIn,
     Notice,
+    SessionSigner,
     Visitor,
     notice_route,
 )
-from skills_mcp.features.web.browser_session import SessionSigner
 from skills_mcp.features.web.browser_sign_in import OpenIdSignIn
 from skills_mcp.features.web.open_id import OpenIdClient
 from skills_mcp.http.admission import BodyBufferMiddleware

@@ -22,21 +22,19 @@ from skills_mcp.config import Config, Grant, Http, TrustedHeader, Web
 from skills_mcp.config.values import is_loopback
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.web.browser import (
+    ATTEMPT_SECONDS,
     SIGN_IN,
     SIGN_OUT,
     VISITOR_KEY,
+    BrowserSession,
     BrowserSignIn,
     Notice,
     NoticeRenderer,
+    SessionSigner,
     Visitor,
+    begin_session,
     derive_sign_in_url,
     parse_local_path,
-)
-from skills_mcp.features.web.browser_session import (
-    ATTEMPT_SECONDS,
-    BrowserSession,
-    SessionSigner,
-    begin_session,
 )
 from skills_mcp.features.web.open_id import (
     OpenIdClient,

@@ -62,18 +62,13 @@ TOOLSETS: tuple[str, ...] = get_args(Toolset)
 _SHA256 = "^([0-9a-fA-F]{64})?$"
 _LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 # Events describe people's work: plain HTTP may carry them within this machine only.
-SAFE_ADDRESS = (
-    r"^(https://[^\s@]+|http://(localhost|127\.\d+\.\d+\.\d+|\[::1\])"
-    r"(:\d+)?(/[^\s@]*)?)?$"
-)
+_LOOPBACK = r"http://(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?"
+SAFE_ADDRESS = rf"^(https://[^\s@]+|{_LOOPBACK}(/[^\s@]*)?)?$"
 # What stands before an @ or behind a question mark may be a secret.
 SYNONYM = r"^[^\s=,>].*( = |, | > ).*[^\s=,>]$"
 PLAIN_ADDRESS = r"^(https?://[^\s@?#]+)?$"
 # Plain HTTP only within this machine: who answers there decides who is signed in.
-ISSUER = (
-    r"^(https://[^\s@?#]+|http://(localhost|127\.\d+\.\d+\.\d+|\[::1\])"
-    r"(:\d+)?(/[^\s@?#]*)?)?$"
-)
+ISSUER = rf"^(https://[^\s@?#]+|{_LOOPBACK}(/[^\s@?#]*)?)?$"
 # Keys of providers have small letters or hyphens in them, so none of them fits.
 VARIABLE_NAME = r"^([A-Z_][A-Z0-9_]{0,63})?$"
 HEADER_NAME = r"^([A-Za-z][A-Za-z0-9-]{0,63})?$"
@@ -178,6 +173,10 @@ Sha256 = Annotated[str, Field(pattern=_SHA256)]
 Subfolder = Annotated[str, AfterValidator(_require_inside), Field(json_schema_extra=_PATH)]
 
 
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+"""What clients on this machine call it."""
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host name or address, without a port, is a loopback one."""
     bare = host.removeprefix("[").removesuffix("]")
@@ -187,3 +186,9 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(bare).is_loopback
     except ValueError:
         return False
+
+
+def is_private_url(url: str) -> bool:
+    """Whether no other machine can read along: https, or http within this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))

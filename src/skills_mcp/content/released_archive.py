@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from skills_mcp.config.values import is_loopback
+from skills_mcp.config.values import is_private_url
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.fast_import import render_commit, render_inline_file
 from skills_mcp.content.git.remote import Remote
@@ -224,10 +224,8 @@ def is_fetchable(url: str) -> bool:
     >>> is_fetchable("https://x.example/a.zip"), is_fetchable("http://x.example/a.zip")
     (True, False)
     """
-    parts = urlsplit(url)
-    is_near = parts.scheme == "http" and is_loopback(parts.hostname or "")
-    has_secret = "@" in parts.netloc
-    return "://" not in url or (not has_secret and (parts.scheme == "https" or is_near))
+    has_secret = "@" in urlsplit(url).netloc
+    return "://" not in url or (not has_secret and is_private_url(url))
 
 
 def _strip_query(address: str) -> str:

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
-from skills_mcp.config.values import is_loopback
+from skills_mcp.config.values import LOOPBACK_NAMES, is_loopback
 from skills_mcp.errors import ConfigError
 from skills_mcp.http.error_responses import error_response
 
@@ -27,7 +27,6 @@ _NAME = r"\[[0-9a-f:.]+\]|[a-z0-9_.-]+"
 _HOST = re.compile(rf"({_NAME})(?::(\d{{1,5}}))?")
 _ORIGIN = re.compile(rf"(https?)://({_NAME})(?::(\d{{1,5}}|\*))?")
 
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _WILDCARD_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 - to recognise it
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _ANY_PORT = "*"
@@ -67,7 +66,7 @@ class AllowedAddresses:
             URL.
         """
         own = _bracket(http.host)
-        names = _LOOPBACK_NAMES if is_loopback(http.host) else ()
+        names = LOOPBACK_NAMES if is_loopback(http.host) else ()
         configured = [*http.allowed_hosts, *_host_of(http.base_url)]
         if http.host in _WILDCARD_ADDRESSES and not configured:
             raise ConfigError(
@@ -96,7 +95,7 @@ class AllowedAddresses:
         """
         configured = [*http.allowed_hosts, *_host_of(http.base_url)]
         own = _bracket(http.operations_host)
-        names = (*configured, own, *_LOOPBACK_NAMES)
+        names = (*configured, own, *LOOPBACK_NAMES)
         return cls(hosts=frozenset(map(_parse_allowed_host, names)), any_ip_address=True)
 
     def allow_host(self, host: str) -> bool:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from skills_mcp.config.values import is_loopback
+from skills_mcp.config.values import is_private_url
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for it
     import httpx
@@ -176,7 +176,6 @@ def _is_safe(url: str, issuer: str) -> bool:
         parts, own = urlsplit(url), urlsplit(issuer)
     except ValueError:
         return False
-    if parts.scheme == "https":
-        return bool(parts.hostname)
     # An issuer is only on this machine without TLS; then its pages may be, too.
-    return parts.scheme == own.scheme == "http" and is_loopback(parts.hostname or "")
+    is_allowed = parts.scheme in {"https", own.scheme}
+    return is_allowed and bool(parts.hostname) and is_private_url(url)

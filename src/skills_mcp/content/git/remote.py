@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from skills_mcp.config.values import ForgeKind, is_loopback
+from skills_mcp.config.values import ForgeKind, is_private_url
 from skills_mcp.errors import ConfigError
 from skills_mcp.text.redaction import REDACTED, redact, register_secret
 from skills_mcp.text.rendering import abbreviate_value
@@ -156,9 +156,7 @@ class Remote:
     @property
     def is_private(self) -> bool:
         """Whether the transport is private: https, or http within this machine."""
-        return self.scheme == "https" or (
-            self.scheme == "http" and is_loopback(urlsplit(self.url).hostname or "")
-        )
+        return "://" in self.url and is_private_url(self.url)
 
     @property
     def sends_token(self) -> bool:

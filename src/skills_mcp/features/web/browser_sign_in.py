@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from skills_mcp.config import Config, Grant, Http, TrustedHeader, Web
-from skills_mcp.config.values import is_loopback
+from skills_mcp.config.values import is_private_url
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.web.browser import (
     ATTEMPT_SECONDS,
@@ -483,7 +483,8 @@ def check_web_settings(http: Http, web: Web) -> None:
         (web.client_id and "openid" not in web.scopes, _NO_OPENID),
         (header.user and not header.proxies, _NO_PROXY),
         ((header.proxies or header.groups) and not header.user, _NO_USER),
-        (web.client_id and not _is_private(http), _PLAIN),
+        # Without a URL the server listens on this machine only.
+        (web.client_id and http.base_url and not is_private_url(http.base_url), _PLAIN),
         (
             (web.client_id or header.user) and http.stateless and not web.cookie_key_file,
             _NO_KEY,
@@ -491,14 +492,6 @@ def check_web_settings(http: Http, web: Web) -> None:
     ):
         if web.enabled and is_wrong:
             raise ConfigError(message)
-
-
-def _is_private(http: Http) -> bool:
-    """Whether cookies travel encrypted, or only on this machine."""
-    if not http.base_url:
-        return True  # then the server listens on this machine only
-    parts = urlsplit(http.base_url)
-    return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
 def _open_seal(web: Web, grants: Sequence[Grant] | None, key_file: Path) -> SessionSigner:

@@ -50,7 +50,8 @@ class Recorded:
 
     def record(self, measurement: Measurement, value: float, *labels: str) -> None:
         if measurement is OPERATION:
-            self.operations.append(Operation(*labels, value))
+            method, tool, error_type, version = labels
+            self.operations.append(Operation(method, tool, error_type, version, value))
         elif measurement is SESSION:
             self.sessions.append((*labels, value))
         else:

@@ -53,9 +53,10 @@ class OtelInstruments:
         self._record[ROUTING.name] = counter.add
         latest = _CachedGauges(read_gauges)
         for measured in GAUGES:
-            create = meter.create_observable_gauge
-            if measured.kind == "counter":
-                create = meter.create_observable_counter
+            is_counter = measured.kind == "counter"
+            create = (
+                meter.create_observable_counter if is_counter else meter.create_observable_gauge
+            )
             description = measured.description
             if measured.kind == "info":
                 description = f"{description.rstrip('.')}; the value is always 1."

@@ -11,12 +11,12 @@ import socket
 import struct
 
 import h11
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skills_mcp.config import Http
 from skills_mcp.http.admission import FairShares
-from skills_mcp.http.error_responses import error_response
+from skills_mcp.http.error_responses import retry_response
 from skills_mcp.server.callers import derive_network, identify_client
 
 logger = logging.getLogger(__name__)
@@ -198,10 +198,7 @@ def raise_open_files_limit(http: Http) -> int:
 
 
 async def _refuse_connection(scope: Scope, receive: Receive, send: Send) -> None:
-    answer: ASGIApp = error_response(
-        503,
-        "TOO_MANY_CONNECTIONS",
-        "The server has as many connections as it takes. Try again in 5 s.",
-        {"Retry-After": "5", "Connection": "close"},
-    )
+    message = "The server has as many connections as it takes. Try again in {seconds} s."
+    close = {"Connection": "close"}
+    answer = retry_response(503, "TOO_MANY_CONNECTIONS", message, (5, 5), close)
     await answer(scope, receive, send)

@@ -29,19 +29,29 @@ def error_response(
     )
 
 
+def retry_response(
+    status: int,
+    code: str,
+    message: str,
+    wait_seconds: tuple[int, int] = _RETRY_AFTER_SECONDS,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """Error with `Retry-After`, drawn from a range; `message` names it as `{seconds}`."""
+    seconds = str(draw_retry_seconds(*wait_seconds))
+    text = message.replace("{seconds}", seconds)
+    return error_response(status, code, text, {"Retry-After": seconds, **(headers or {})})
+
+
 def busy_response() -> JSONResponse:
     """503 with `Retry-After`."""
-    seconds = draw_retry_seconds()
-    return error_response(
-        503,
-        "SERVER_BUSY",
-        f"The server is busy. Try again in {seconds} s.",
-        # A client that is refused at once, and asks again at once, waits in line for
-        # the next connection.
-        {"Retry-After": str(seconds), "Connection": "close"},
-    )
+    # A client that is refused at once, and asks again at once, waits in line for the
+    # next connection.
+    message = "The server is busy. Try again in {seconds} s."
+    return retry_response(503, "SERVER_BUSY", message, headers={"Connection": "close"})
 
 
-def draw_retry_seconds() -> int:
+def draw_retry_seconds(
+    lower: int = _RETRY_AFTER_SECONDS[0], upper: int = _RETRY_AFTER_SECONDS[1]
+) -> int:
     """Value of `Retry-After`, with jitter."""
-    return random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
+    return random.randint(lower, upper)  # noqa: S311 - spreads load

@@ -4,7 +4,6 @@ import hmac
 import json
 import logging
 import math
-import random
 import threading
 import time
 from collections import OrderedDict
@@ -29,7 +28,7 @@ from skills_mcp.events.received_event import (
     ReceivedEvent,
     parse_received,
 )
-from skills_mcp.http.error_responses import error_response
+from skills_mcp.http.error_responses import error_response, retry_response
 from skills_mcp.http.metrics import Metrics
 from skills_mcp.http.secret_file import SecretFile, find_secret_file
 from skills_mcp.server.callers import identify_client
@@ -436,33 +435,27 @@ def _token_challenge(token: str) -> Response:
 
 
 def _unavailable(reason: str) -> Response:
-    seconds = random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
-    return error_response(
-        503,
-        "EVENTS_UNAVAILABLE",
-        f"The server {reason}. Keep the events, and send them again in {seconds} s.",
-        {"Retry-After": str(seconds)},
-    )
+    message = f"The server {reason}. Keep the events, and send them again in {{seconds}} s."
+    return retry_response(503, "EVENTS_UNAVAILABLE", message, _RETRY_AFTER_SECONDS)
 
 
 def _over_quota(exceeded: QuotaExceeded) -> Response:
     wait = math.ceil(exceeded.retry_after_seconds)
-    seconds = wait + random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
-    return error_response(
+    lower, upper = _RETRY_AFTER_SECONDS
+    return retry_response(
         429,
         "EVENTS_QUOTA_EXCEEDED",
         f"These are more bytes of events than events.{exceeded.name} of this server "
-        f"allows just now. Keep the events, and send them again in {seconds} s.",
-        {"Retry-After": str(seconds)},
+        "allows just now. Keep the events, and send them again in {seconds} s.",
+        (wait + lower, wait + upper),
     )
 
 
 def _disk_full() -> Response:
-    seconds = random.randint(*_FULL_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
-    return error_response(
+    return retry_response(
         507,
         "EVENTS_DISK_FULL",
         "The disk of this server has no room for events. Keep them, and send them "
-        f"again in {seconds} s.",
-        {"Retry-After": str(seconds)},
+        "again in {seconds} s.",
+        _FULL_RETRY_AFTER_SECONDS,
     )

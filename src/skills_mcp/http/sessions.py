@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.http.admission import FairShares
-from skills_mcp.http.error_responses import error_response
+from skills_mcp.http.error_responses import retry_response
 from skills_mcp.http.protected_resource import MCP_PATH
 from skills_mcp.server.callers import identify_client
 
@@ -29,7 +29,7 @@ With the SDK's 10,000, a full garbage collection stops the server for a second. 
 clients only have to initialise again.
 """
 
-_RETRY_AFTER_SECONDS = 5
+_RETRY_AFTER_SECONDS = (5, 5)
 
 _VERSION_HEADER = MCP_PROTOCOL_VERSION_HEADER.lower().encode()
 _ID_HEADER = MCP_SESSION_ID_HEADER.lower().encode()
@@ -96,7 +96,9 @@ class SessionLimitMiddleware:
         client = self._identify(scope)
         evicted = self._shares.evict(client) if self._shares.is_full else None
         if self._shares.is_full:
-            await _refuse_session()(scope, receive, send)
+            message = "As many sessions are in use as this server has. Try again in {seconds} s."
+            refusal = retry_response(503, "TOO_MANY_SESSIONS", message, _RETRY_AFTER_SECONDS)
+            await refusal(scope, receive, send)
             return
         session = _Session({"user": scope["user"]} if "user" in scope else {})
         self._shares.add(session, client)  # before another client takes the room
@@ -161,15 +163,6 @@ class _RecordedResponse:
 def _is_handshake_era(headers: Headers) -> bool:
     version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
     return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
-
-
-def _refuse_session() -> ASGIApp:
-    return error_response(
-        503,
-        "TOO_MANY_SESSIONS",
-        f"As many sessions are in use as this server has. Try again in {_RETRY_AFTER_SECONDS} s.",
-        {"Retry-After": str(_RETRY_AFTER_SECONDS)},
-    )
 
 
 async def _receive_nothing() -> Message:

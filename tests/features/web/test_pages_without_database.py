@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from skills_mcp.config import Http
 from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.features.web.site import create_site
+from skills_mcp.http.admission import BodyBufferMiddleware
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import OPERATOR
 from tests.features.web.test_rest import let_in
@@ -56,7 +58,8 @@ def test_without_the_database_pages_are_shown_or_come_later(
 ) -> None:
     with broken_database(kind, tmp_path) as (url, hidden):
         store = open_event_store(url, tmp_path)
-        app = let_in(create_site(library, store), OPERATOR)
+        site = let_in(create_site(library, store), OPERATOR)
+        app = BodyBufferMiddleware(site, http=Http())  # it adds `Retry-After`
         client = TestClient(app, raise_server_exceptions=False)
 
         with caplog.at_level(logging.WARNING):

@@ -1,7 +1,6 @@
 """Page rendering: templates, layout, shared state, and error responses."""
 
 import logging
-import random
 import threading
 import time
 from collections import OrderedDict
@@ -363,9 +362,6 @@ _STATUSES: tuple[tuple[type[SkillsError], int], ...] = (
     (UploadStoppedError, 503),
 )
 
-# Readers that were refused together do not come back together.
-_RETRY_AFTER_SECONDS = (5, 30)
-
 _CODES = {
     403: "INSUFFICIENT_SCOPE",
     404: "NOT_FOUND",
@@ -419,16 +415,11 @@ def handle_skills_error(request: Request, error: Exception) -> Response:
         raise error
     status = derive_status(error)
     if isinstance(error, EventStoreError):
-        answer = _answer_event_store_error(request, error, status)
-    elif _is_for_programs(request):
+        return _answer_event_store_error(request, error, status)
+    if _is_for_programs(request):
         rendered = render_error(error)
-        answer = _send_json_error(status, rendered["code"], rendered["message"])
-    else:
-        answer = _show_error_page(request, status, describe_for_person(error))
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        seconds = random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
-        answer.headers["Retry-After"] = str(seconds)
-    return answer
+        return _send_json_error(status, rendered["code"], rendered["message"])
+    return _show_error_page(request, status, describe_for_person(error))
 
 
 def _answer_event_store_error(request: Request, error: EventStoreError, status: int) -> Response:

@@ -3,10 +3,10 @@
 Rule: a page is not rendered for a disconnected client, and takes no thread from others.
 """
 
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from inspect import iscoroutinefunction
@@ -64,8 +64,9 @@ from skills_mcp.features.web.upload_page import add_routes, upload_routes
 from skills_mcp.features.web.upload_queue import UploadQueue
 from skills_mcp.features.web.usage_page import show_report, show_report_style
 from skills_mcp.http.authentication import find_required_scopes
+from skills_mcp.http.error_responses import draw_retry_seconds
 from skills_mcp.http.http_server import WebPart
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.skill_folder import PublishedSkills
 from skills_mcp.skills.access import READ, REPORT, UPLOAD
 from skills_mcp.skills.model import SkillPath
@@ -273,7 +274,7 @@ async def _cancel_when_gone(receive: Receive, making: anyio.CancelScope) -> None
 
 
 def _refuse() -> HTTPException:
-    seconds = random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
+    seconds = draw_retry_seconds(*_RETRY_AFTER_SECONDS)
     detail = f"The server is busy. Try again in {seconds} s"
     return HTTPException(503, detail, {"Retry-After": str(seconds)})
 

@@ -5,7 +5,7 @@ and scripts; only agents' requests over MCP count as use.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
@@ -212,31 +212,19 @@ class RefusalReply:
     error: RefusalDetail
 
 
+def _copy_fields(kind: type[Reply], source: object) -> Reply:
+    """Build a reply from the attributes of the same names."""
+    names = (field.name for field in fields(kind))  # type: ignore[arg-type]
+    return kind(**{name: getattr(source, name) for name in names})
+
+
 def build_list_reply(page: BrowsedPage) -> SkillListReply:
     return SkillListReply(
-        skills=[
-            SkillSummary(
-                path=skill.path,
-                name=skill.name,
-                description=skill.description,
-                format=skill.format,
-                source=skill.source,
-                area=skill.area,
-                owner=skill.owner,
-                origin=skill.origin,
-                always_apply=skill.always_apply,
-                commit=skill.commit,
-                problems=skill.problems,
-            )
-            for skill in page.skills
-        ],
+        skills=[_copy_fields(SkillSummary, skill) for skill in page.skills],
         total=page.total,
         next=page.next_cursor,
         facets={
-            name: [
-                FacetCount(value=facet_value.value, count=facet_value.count)
-                for facet_value in values
-            ]
+            name: [_copy_fields(FacetCount, value) for value in values]
             for name, values in page.facets.items()
         },
     )
@@ -302,17 +290,7 @@ def build_upload_reply(done: AddedPackage, *, is_served: bool) -> UploadReply:
         is_active=is_served,
         branch=done.review.branch if done.review else None,
         review_url=(done.review.url or None) if done.review else None,
-        problems=[
-            CheckedProblem(
-                file=problem.file,
-                line=problem.line,
-                level=problem.level,
-                rule=problem.rule,
-                reason=problem.reason,
-                hint=problem.hint,
-            )
-            for problem in package.problems
-        ],
+        problems=[_copy_fields(CheckedProblem, problem) for problem in package.problems],
     )
 
 

@@ -3,7 +3,7 @@
 - A host's `Retry-After` is honoured.
 - Otherwise the pause is drawn between 0 and a limit doubling with every consecutive
   failure (full jitter), so that machines do not retry in step.
-- No pause is shorter than a second or longer than an hour, whatever a host asks.
+- No pause is shorter than a second or longer than an hour, even if a host asks for it.
 
 Retry libraries (stamina, tenacity) do not fit: the state is in a file shared by all
 processes of a machine, so the result is the next pause and not a loop.

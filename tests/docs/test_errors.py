@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from skills_mcp import errors
 from skills_mcp.cli import failures
@@ -10,12 +9,12 @@ from skills_mcp.errors import SkillsError
 from skills_mcp.scripts.policy import ENVIRONMENT_ALLOWED
 from tests.docs.pages import (
     CONFIGURATION,
+    PAGES,
     REFERENCE,
     SOURCES,
     TOOLS_PAGES,
     code,
     codes,
-    every_page,
     prose,
     section,
     table,
@@ -95,8 +94,7 @@ def test_every_refusal_over_http_is_documented() -> None:
     assert sorted(documented) == sorted(refusals())
 
 
-@every_page
-def test_names_in_capitals_are_codes_or_variables_that_exist(page: Path) -> None:
+def test_names_in_capitals_are_codes_or_variables_that_exist() -> None:
     known = {each.code for each in error_classes()} | variables() | NOT_OURS
     known |= refusals()
     known |= {*ENVIRONMENT_ALLOWED, "SSH_AUTH_SOCK", "SKILL_DIR"}
@@ -109,10 +107,11 @@ def test_names_in_capitals_are_codes_or_variables_that_exist(page: Path) -> None
     known |= {"SKILLS_NOTE_TOKEN"}  # of the jobs of GitLab
     known |= {"EXTRA_TOOLS", "HAYSTACK_DESERIALIZATION_ALLOWLIST"}  # of frameworks
     known |= {"REMOTE_SECTIONS", "OPERATOR_ONLY", "OPERATOR_ONLY_KEYS"}
-    used = [word for word in codes(prose(page)) if re.fullmatch(r"[A-Z]+_[A-Z_]+", word)]
 
     assert [
-        word
-        for word in used
+        f"{page}: {word}"
+        for page in PAGES
+        for word in codes(prose(page))
+        if re.fullmatch(r"[A-Z]+_[A-Z_]+", word)
         if word not in known and not word.startswith(("SKILL_ARG_", "GIT_", "OTEL_"))
     ] == []

@@ -3,9 +3,10 @@
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import pytest
 import yaml
 
 from skills_mcp import __version__
@@ -14,6 +15,7 @@ from skills_mcp.content import refresher
 from skills_mcp.content.git import diagnostics as failures
 from skills_mcp.content.git.remote import DEFAULT_BRANCH
 from skills_mcp.content.source import LONGEST_PAUSE_SECONDS
+from skills_mcp.errors import SkillsError
 from skills_mcp.events.publisher import INTERVAL_SECONDS
 from skills_mcp.features.embeddings import hybrid_matcher as fused
 from skills_mcp.library.skill_library import MAX_LISTED_FILES
@@ -26,9 +28,10 @@ from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 from tests.docs.pages import (
     CONFIGURATION,
     DOCS,
+    PAGES,
+    Block,
     blocks,
     code,
-    every_page,
     prose,
     section,
     table,
@@ -36,43 +39,66 @@ from tests.docs.pages import (
 )
 from tests.support import PROJECT
 
-
-@every_page
-def test_snippets_parse(page: Path) -> None:
-    for each in blocks(page):
-        match each.language:
-            case "json" if "not-run" not in each.words:
-                json.loads(each.text)
-            case "toml":
-                tomllib.loads(each.text)
-            case "yaml" if "skill" not in each.words:
-                Settings((Layer(page.name, yaml.safe_load(each.text)),)).resolve()
+IN_DOCS = sorted(DOCS.rglob("*.md"))
 
 
-@every_page
-def test_snippets_for_hosts_name_our_program_and_variables_that_exist(
-    page: Path,
-) -> None:
+def test_snippets_parse() -> None:
+    wrong = []
+    for page in PAGES:
+        for block in blocks(page):
+            try:
+                _parse(block, page.name)
+            except (ValueError, yaml.YAMLError, SkillsError) as error:
+                wrong.append(f"{page}: {error} in\n{block.text}")
+
+    assert wrong == []
+
+
+def _parse(block: Block, page: str) -> None:
+    match block.language:
+        case "json" if "not-run" not in block.words:
+            json.loads(block.text)
+        case "toml":
+            tomllib.loads(block.text)
+        case "yaml" if "skill" not in block.words:
+            Settings((Layer(page, yaml.safe_load(block.text)),)).resolve()
+
+
+COMMANDS = (
+    ["skills-mcp"],
+    ["uvx", "skills-mcp-server"],
+    ["skills-mcp", "serve", "--config", "/etc/skills-mcp/config.yaml"],
+)
+
+
+def test_snippets_for_hosts_name_our_program_and_variables_that_exist() -> None:
     known = {
         code(row["Variable"]) for row in table(section(CONFIGURATION, "## Environment variables"))
     }
     forwarded = known | {"SSH_AUTH_SOCK"}
-    parsed = [json.loads(each.text) for each in blocks(page, "json")]
-    parsed += [tomllib.loads(each.text) for each in blocks(page, "toml")]
+    wrong = [
+        f"{page}: {server}"
+        for page in PAGES
+        for server in _servers(page)
+        if (
+            server["url"] != "https://skills.acme.com/mcp"
+            if "url" in server
+            else [server["command"], *server.get("args", [])] not in COMMANDS
+            or not set(server.get("env", {})) <= known
+            or not set(server.get("env_vars", [])) <= forwarded
+        )
+    ]
 
+    assert wrong == []
+
+
+def _servers(page: Path) -> Iterator[dict[str, Any]]:
+    """Yield every server that a snippet of a page configures in a host."""
+    parsed = [json.loads(block.text) for block in blocks(page, "json")]
+    parsed += [tomllib.loads(block.text) for block in blocks(page, "toml")]
     for snippet in parsed:
         for key in ("mcpServers", "servers", "mcp_servers"):
-            for server in snippet.get(key, {}).values():
-                if "url" in server:
-                    assert server["url"] == "https://skills.acme.com/mcp"
-                    continue
-                assert [server["command"], *server.get("args", [])] in (
-                    ["skills-mcp"],
-                    ["uvx", "skills-mcp-server"],
-                    ["skills-mcp", "serve", "--config", "/etc/skills-mcp/config.yaml"],
-                )
-                assert set(server.get("env", {})) <= known
-                assert set(server.get("env_vars", [])) <= forwarded
+            yield from snippet.get(key, {}).values()
 
 
 def anchors(page: Path) -> set[str]:
@@ -82,16 +108,21 @@ def anchors(page: Path) -> set[str]:
     return {heading.replace(" ", "-") for heading in kept}
 
 
-@every_page
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
-        if target.startswith(("https://", "http://")):
-            continue
-        file, _, anchor = target.partition("#")
-        there = (page.parent / file).resolve() if file else page
+def test_links_lead_somewhere() -> None:
+    dead = [
+        f"{page}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)\s]+)\)", prose(page))
+        if not target.startswith(("https://", "http://")) and not _leads_somewhere(page, target)
+    ]
 
-        assert there.exists(), target
-        assert not anchor or anchor in anchors(there), target
+    assert dead == []
+
+
+def _leads_somewhere(page: Path, target: str) -> bool:
+    file, _, anchor = target.partition("#")
+    linked = (page.parent / file).resolve() if file else page
+    return linked.exists() and (not anchor or anchor in anchors(linked))
 
 
 def test_every_page_can_be_reached_from_the_index() -> None:
@@ -101,68 +132,74 @@ def test_every_page_can_be_reached_from_the_index() -> None:
     assert {index, *(DOCS / link for link in linked)} == set(DOCS.rglob("*.md"))
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
-def test_every_page_says_what_to_read_next(page: Path) -> None:
-    *_, last = re.findall(r"^## (.+)$", prose(page), re.MULTILINE)
+def test_every_page_says_what_to_read_next() -> None:
+    last = {page: re.findall(r"^## (.+)$", prose(page), re.MULTILINE)[-1:] for page in IN_DOCS}
 
-    assert last in {"What to read next", "Where to go next"}
-
-
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
-def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
-    lines = [line for line in prose(page).splitlines() if not line.startswith("|")]
-
-    assert [line for line in lines if re.search(r"(?<!\d)[.?!] [A-Z]", line)] == []
+    ends = (["What to read next"], ["Where to go next"])
+    assert [page for page, heading in last.items() if heading not in ends] == []
 
 
-@pytest.mark.parametrize(
-    "page, words",
-    [
-        ("reference/tools.md", f"longer than {tools._MAX_TEXT:,} characters"),
-        ("reference/tools.md", f"may have {tools._MAX_TASK:,}"),
-        (
-            "explanation/routing.md",
-            f"more than {_WHOLE['ranked']:,} characters, {_WHOLE['keyword']:,} with",
-        ),
-        (
-            "explanation/routing.md",
-            f"less than {excerpt._MIN_PART_CHARACTERS} characters",
-        ),
-        ("explanation/routing.md", f"one of these with {excerpt._GOOD_SCORE} or more"),
-        (
-            "explanation/routing.md",
-            f"if there are up to {excerpt._MAX_PARAGRAPHS} paragraphs",
-        ),
-        (
-            "explanation/routing.md",
-            f"none fits with {excerpt._NEAR_MISS_SCORE} or more",
-        ),
-        ("how-to/embeddings.md", f"up to {fused._MAX_TASK_CHARACTERS:,} characters"),
-        ("reference/tools.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
-        ("reference/tools-core.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
-        ("reference/skill-format.md", f"{skill_discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),
-        ("reference/skill-format.md", f"{MAX_YAML_CHARACTERS:,} characters"),
-        ("reference/skill-format.md", f"more than {skill_discovery.MAX_DEPTH} levels"),
-        ("reference/skill-format.md", f"-1000 to {document._MAX_PRIORITY} |"),
-        ("reference/configuration.md", f"`SKILLS_BRANCH` | `{DEFAULT_BRANCH}` |"),
-        ("reference/events.md", f"sends every {INTERVAL_SECONDS:.0f} seconds"),
-        (
-            "explanation/features.md",
-            f"`load_skill` with up to {MAX_LISTED_FILES} files",
-        ),
-        ("explanation/features.md", f"may ask for at most {tools._MAX_HITS} |"),
-        ("explanation/security.md", f"{skill_discovery.MAX_DEPTH} levels, and a size for each"),
-        ("explanation/sync.md", f"within {refresher._RECENT_SECONDS:.0f} seconds"),
-        (
-            "explanation/sync.md",
-            f"at most {LONGEST_PAUSE_SECONDS / 60:.0f} minutes; all windows",
-        ),
-        ("explanation/sync.md", f"Every {Refresh().interval_minutes} minutes"),
-        ("tutorial.md", f"fetches every {Refresh().interval_minutes} minutes"),
-    ],
-)
-def test_numbers_in_the_text_are_those_of_the_program(page: str, words: str) -> None:
-    assert words in (DOCS / page).read_text(encoding="utf-8")
+def test_every_sentence_has_a_line_of_its_own() -> None:
+    lines = [
+        f"{page}: {line}"
+        for page in IN_DOCS
+        for line in prose(page).splitlines()
+        if not line.startswith("|") and re.search(r"(?<!\d)[.?!] [A-Z]", line)
+    ]
+
+    assert lines == []
+
+
+NUMBERS = [
+    ("reference/tools.md", f"longer than {tools._MAX_TEXT:,} characters"),
+    ("reference/tools.md", f"may have {tools._MAX_TASK:,}"),
+    (
+        "explanation/routing.md",
+        f"more than {_WHOLE['ranked']:,} characters, {_WHOLE['keyword']:,} with",
+    ),
+    (
+        "explanation/routing.md",
+        f"less than {excerpt._MIN_PART_CHARACTERS} characters",
+    ),
+    ("explanation/routing.md", f"one of these with {excerpt._GOOD_SCORE} or more"),
+    (
+        "explanation/routing.md",
+        f"if there are up to {excerpt._MAX_PARAGRAPHS} paragraphs",
+    ),
+    (
+        "explanation/routing.md",
+        f"none fits with {excerpt._NEAR_MISS_SCORE} or more",
+    ),
+    ("how-to/embeddings.md", f"up to {fused._MAX_TASK_CHARACTERS:,} characters"),
+    ("reference/tools.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
+    ("reference/tools-core.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
+    ("reference/skill-format.md", f"{skill_discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),
+    ("reference/skill-format.md", f"{MAX_YAML_CHARACTERS:,} characters"),
+    ("reference/skill-format.md", f"more than {skill_discovery.MAX_DEPTH} levels"),
+    ("reference/skill-format.md", f"-1000 to {document._MAX_PRIORITY} |"),
+    ("reference/configuration.md", f"`SKILLS_BRANCH` | `{DEFAULT_BRANCH}` |"),
+    ("reference/events.md", f"sends every {INTERVAL_SECONDS:.0f} seconds"),
+    (
+        "explanation/features.md",
+        f"`load_skill` with up to {MAX_LISTED_FILES} files",
+    ),
+    ("explanation/features.md", f"may ask for at most {tools._MAX_HITS} |"),
+    ("explanation/security.md", f"{skill_discovery.MAX_DEPTH} levels, and a size for each"),
+    ("explanation/sync.md", f"within {refresher._RECENT_SECONDS:.0f} seconds"),
+    (
+        "explanation/sync.md",
+        f"at most {LONGEST_PAUSE_SECONDS / 60:.0f} minutes; all windows",
+    ),
+    ("explanation/sync.md", f"Every {Refresh().interval_minutes} minutes"),
+    ("tutorial.md", f"fetches every {Refresh().interval_minutes} minutes"),
+]
+"""Pages, and words of each that hold numbers of the program."""
+
+
+def test_numbers_in_the_text_are_those_of_the_program() -> None:
+    texts = {page: (DOCS / page).read_text(encoding="utf-8") for page, _ in NUMBERS}
+
+    assert [(page, words) for page, words in NUMBERS if words not in texts[page]] == []
 
 
 def test_advice_about_a_repository_is_what_the_program_says() -> None:
@@ -174,13 +211,15 @@ def test_advice_about_a_repository_is_what_the_program_says() -> None:
         assert [t for t in said if t.startswith(row["The message says"])], row
 
 
-@every_page
-def test_make_targets_that_are_named_exist(page: Path) -> None:
+def test_make_targets_that_are_named_exist() -> None:
     makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
-    text = page.read_text(encoding="utf-8")
-    named = re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE)
+    named = [
+        (name, page)
+        for page in PAGES
+        for name in re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text("utf-8"), re.MULTILINE)
+    ]
 
-    assert [name for name in named if f"\n{name}:" not in makefile] == []
+    assert [(name, page) for name, page in named if f"\n{name}:" not in makefile] == []
 
 
 def test_the_newest_change_is_the_version() -> None:

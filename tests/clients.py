@@ -49,7 +49,7 @@ MODERN = {
 @asynccontextmanager
 async def connected(
     library: SkillLibrary,
-    era: str,
+    era: str = "auto",
     *,
     name: str = "test",
     elicit: ElicitationFnT | None = None,
@@ -58,7 +58,7 @@ async def connected(
 
     Args:
         library: What is served.
-        era: One of `ERAS`.
+        era: One of `ERAS`; the newest, unless the test is about the wire.
         name: What the client calls itself.
         elicit: How its user answers a question; None for a client that cannot ask.
     """

@@ -12,7 +12,7 @@ import pytest
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.library.skill_library import SkillLibrary
-from tests.clients import ERAS, Lifeline, SlowSource, ask, connected
+from tests.clients import Lifeline, SlowSource, ask, connected
 from tests.support import (
     SKILLS_CONTENT,
     Upstream,
@@ -24,14 +24,9 @@ from tests.support import (
 )
 
 
-@pytest.fixture(params=ERAS, ids=list(ERAS.values()))
-def era(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.mark.spec("13")
 async def test_if_the_network_is_down_at_startup_the_cache_is_served(
-    tmp_path: Path, upstream: Upstream, era: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, upstream: Upstream, caplog: pytest.LogCaptureFixture
 ) -> None:
     upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
     sync(_branch(upstream, tmp_path))
@@ -39,7 +34,7 @@ async def test_if_the_network_is_down_at_startup_the_cache_is_served(
     upstream.bare.rename(tmp_path / "gone")
     library = open_library(_branch(upstream, tmp_path), load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="one")
         refreshed = await ask(client, "refresh_skills")
 
@@ -51,12 +46,12 @@ async def test_if_the_network_is_down_at_startup_the_cache_is_served(
 
 @pytest.mark.spec("13")
 async def test_if_the_network_is_down_at_refresh_what_is_here_stays_until_it_is_back(
-    tmp_path: Path, upstream: Upstream, era: str
+    tmp_path: Path, upstream: Upstream
 ) -> None:
     upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
     library = open_library(_branch(upstream, tmp_path), load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await ask(client, "get_skill", context="one")
         upstream.commit({"skills/two.md": skill_text(keywords=["two"])})
         upstream.bare.rename(tmp_path / "gone")
@@ -74,13 +69,13 @@ async def test_if_the_network_is_down_at_refresh_what_is_here_stays_until_it_is_
 
 @pytest.mark.spec("13")
 async def test_a_file_with_invalid_frontmatter_is_skipped_and_the_others_are_served(
-    tmp_path: Path, era: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("WARNING", "skills_mcp")
     write_skill(tmp_path, "good.md", keywords=["good"])
     write(tmp_path / "bad.md", "---\nkeywords: [good\n---\n")
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         tree = await ask(client, "list_skills")
         reply = await ask(client, "get_skill", context="good")
 
@@ -90,8 +85,8 @@ async def test_a_file_with_invalid_frontmatter_is_skipped_and_the_others_are_ser
 
 
 @pytest.mark.spec("13")
-async def test_if_no_skill_matches_the_answer_says_so_and_is_no_error(era: str) -> None:
-    async with connected(open_library(SKILLS_CONTENT), era) as client:
+async def test_if_no_skill_matches_the_answer_says_so_and_is_no_error() -> None:
+    async with connected(open_library(SKILLS_CONTENT)) as client:
         reply = await ask(client, "get_skill", context="zebra crossing")
 
     assert reply == {
@@ -102,13 +97,13 @@ async def test_if_no_skill_matches_the_answer_says_so_and_is_no_error(era: str) 
 
 @pytest.mark.spec("13")
 async def test_an_asset_that_is_declared_but_missing_leaves_its_skill_working(
-    tmp_path: Path, era: str
+    tmp_path: Path,
 ) -> None:
     assets = [{"file": "assets/here.txt"}, {"file": "assets/gone.txt"}]
     write_skill(tmp_path, "login.md", keywords=["login"], assets=assets)
     write(tmp_path / "login/assets/here.txt", "here")
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         missing = await ask(client, "get_asset", skill_path="login", file="assets/gone.txt")
         skill = await ask(client, "get_skill", context="login")
         other = await ask(client, "get_asset", skill_path="login", file="assets/here.txt")
@@ -123,7 +118,7 @@ async def test_an_asset_that_is_declared_but_missing_leaves_its_skill_working(
 
 @pytest.mark.spec("13")
 async def test_an_asset_that_exceeds_the_size_limit_is_refused_with_both_sizes(
-    tmp_path: Path, era: str
+    tmp_path: Path,
 ) -> None:
     assets = [{"file": "at.txt"}, {"file": "over.txt"}]
     write_skill(tmp_path, "login.md", assets=assets)
@@ -131,7 +126,7 @@ async def test_an_asset_that_exceeds_the_size_limit_is_refused_with_both_sizes(
     write(tmp_path / "login/over.txt", "x" * 1001)
     library = open_library(tmp_path, settings={"assets": {"max_size_bytes": 1000}})
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         at_limit = await ask(client, "get_asset", skill_path="login", file="at.txt")
         over = await ask(client, "get_asset", skill_path="login", file="over.txt")
 
@@ -141,12 +136,10 @@ async def test_an_asset_that_exceeds_the_size_limit_is_refused_with_both_sizes(
 
 
 @pytest.mark.spec("13")
-async def test_a_script_with_execution_claude_is_not_run_but_explained(
-    era: str,
-) -> None:
+async def test_a_script_with_execution_claude_is_not_run_but_explained() -> None:
     file = "scripts/scaffold-auth.sh"
 
-    async with connected(open_library(SKILLS_CONTENT), era) as client:
+    async with connected(open_library(SKILLS_CONTENT)) as client:
         reply = await ask(
             client,
             "run_script",
@@ -163,7 +156,7 @@ async def test_a_script_with_execution_claude_is_not_run_but_explained(
 
 @pytest.mark.spec("13")
 async def test_a_script_that_times_out_is_killed_and_its_partial_output_returned(
-    tmp_path: Path, era: str
+    tmp_path: Path,
 ) -> None:
     lifeline = Lifeline(tmp_path / "lifeline")
     library = _library_with_script(
@@ -173,7 +166,7 @@ async def test_a_script_that_times_out_is_killed_and_its_partial_output_returned
         settings={"scripts": {"timeout_seconds": 1, "sandbox": "off"}},
     )
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "run_script", **_CALL, args={"id": "7", "name": "x"})
 
     assert (reply["success"], reply["exit_code"]) == (False, 137)
@@ -185,10 +178,10 @@ async def test_a_script_that_times_out_is_killed_and_its_partial_output_returned
 
 
 @pytest.mark.spec("13")
-async def test_required_arguments_that_are_missing_are_all_named(tmp_path: Path, era: str) -> None:
+async def test_required_arguments_that_are_missing_are_all_named(tmp_path: Path) -> None:
     library = _library_with_script(tmp_path, "exit 0")
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "run_script", **_CALL, args={})
 
     assert reply["error"]["code"] == "MISSING_ARGUMENTS"
@@ -204,7 +197,7 @@ async def test_required_arguments_that_are_missing_are_all_named(tmp_path: Path,
 )
 @pytest.mark.spec("13")
 async def test_a_path_traversal_attempt_is_rejected_at_once(
-    tmp_path: Path, era: str, tool: str, file: str
+    tmp_path: Path, tool: str, file: str
 ) -> None:
     # It is declared, too: what content says does not make it safe.
     assets = [{"file": file}]
@@ -221,20 +214,20 @@ async def test_a_path_traversal_attempt_is_rejected_at_once(
     both = {"toolsets": ["core", "packages"]}
     library = open_library(tmp_path / "content", settings=both)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, tool, **arguments[tool])
 
     assert reply["error"]["code"] == "INVALID_PATH"
 
 
 @pytest.mark.spec("13")
-async def test_if_scripts_are_globally_disabled_none_is_run(tmp_path: Path, era: str) -> None:
+async def test_if_scripts_are_globally_disabled_none_is_run(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     library = _library_with_script(
         tmp_path, f"touch {mark}", settings={"scripts": {"enabled": False}}
     )
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "run_script", **_CALL, args={"id": "7", "name": "x"})
 
     assert reply["error"]["code"] == "SCRIPTS_DISABLED"
@@ -242,12 +235,10 @@ async def test_if_scripts_are_globally_disabled_none_is_run(tmp_path: Path, era:
 
 
 @pytest.mark.spec("13")
-async def test_an_empty_skills_directory_is_served_and_nothing_matches(
-    tmp_path: Path, era: str
-) -> None:
+async def test_an_empty_skills_directory_is_served_and_nothing_matches(tmp_path: Path) -> None:
     library = open_library(tmp_path, load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="react")
         tree = await ask(client, "list_skills")
 
@@ -256,16 +247,14 @@ async def test_an_empty_skills_directory_is_served_and_nothing_matches(
 
 
 @pytest.mark.spec("13")
-async def test_concurrent_refresh_attempts_share_one_sync_and_its_result(
-    era: str,
-) -> None:
+async def test_concurrent_refresh_attempts_share_one_sync_and_its_result() -> None:
     # DESIGN §3.11: they join the one that is running instead of failing at once. It
     # is the second one: the server's own may have asked before what they are about.
     source = SlowSource(SKILLS_CONTENT)
     library = open_library(source, load=False)
     replies: list[dict[str, Any]] = []
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
 
         async def refresh() -> None:
             replies.append(await ask(client, "refresh_skills"))

@@ -1,4 +1,4 @@
-"""Every test of a tool runs in both protocol eras."""
+"""Both protocol eras for what the wire decides, the sample content, and a lifeline."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.support import SKILLS_CONTENT, Upstream, open_library
 
 @pytest.fixture(params=ERAS, ids=list(ERAS.values()))
 def era(request: pytest.FixtureRequest) -> str:
-    """How the client opens the connection."""
+    """How the client opens the connection; a test of a tool needs the newest alone."""
     return str(request.param)
 
 

@@ -152,10 +152,10 @@ async def test_a_call_before_the_first_sync_waits_for_it_and_says_so(era: str) -
     assert reports.messages[0] == "Waiting for the first sync: 0 s"
 
 
-async def test_tools_are_listed_while_the_first_sync_is_running(era: str) -> None:
+async def test_tools_are_listed_while_the_first_sync_is_running() -> None:
     source = SlowSource(SKILLS_CONTENT)
 
-    async with connected(open_library(source, load=False), era) as client:
+    async with connected(open_library(source, load=False)) as client:
         listing = await client.list_tools()
         await anyio.to_thread.run_sync(source.wait_until_asked)
         arrived = source.arrived.is_set()
@@ -176,10 +176,10 @@ async def test_nothing_is_read_before_the_first_request() -> None:
     assert source.syncs == 0
 
 
-async def test_wrong_arguments_do_not_wait_for_the_content(era: str) -> None:
+async def test_wrong_arguments_do_not_wait_for_the_content() -> None:
     source = SlowSource(SKILLS_CONTENT)
 
-    async with connected(open_library(source, load=False), era) as client:
+    async with connected(open_library(source, load=False)) as client:
         reply = await ask(client, "get_skill", contxt="react")
         arrived = source.arrived.is_set()
 
@@ -187,22 +187,18 @@ async def test_wrong_arguments_do_not_wait_for_the_content(era: str) -> None:
     assert not arrived
 
 
-async def test_content_that_is_here_is_served_without_any_background(
-    library: SkillLibrary, era: str
-) -> None:
-    async with Client(create_server(library), mode=era) as client:
+async def test_content_that_is_here_is_served_without_any_background(library: SkillLibrary) -> None:
+    async with Client(create_server(library)) as client:
         reply = await ask(client, "get_skill", context="react login")
 
     assert reply["skill_path"] == "ui/react/auth"
 
 
-async def test_without_content_every_reading_tool_says_why_and_what_to_do(
-    tmp_path: Path, era: str
-) -> None:
+async def test_without_content_every_reading_tool_says_why_and_what_to_do(tmp_path: Path) -> None:
     everything = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
     library = open_library(tmp_path / "nowhere", settings=everything, load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         replies = [
             await ask(client, "get_skill", context="react"),
             await ask(client, "list_skills"),
@@ -222,10 +218,10 @@ async def test_without_content_every_reading_tool_says_why_and_what_to_do(
         assert "call refresh_skills" in reply["error"]["message"]
 
 
-async def test_content_that_comes_late_is_served_after_a_refresh(tmp_path: Path, era: str) -> None:
+async def test_content_that_comes_late_is_served_after_a_refresh(tmp_path: Path) -> None:
     library = open_library(tmp_path / "content", load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         before = await ask(client, "get_skill", context="react")
         write_skill(tmp_path / "content", "late.md", keywords=["react"])
         refreshed = await ask(client, "refresh_skills")
@@ -303,12 +299,12 @@ async def test_a_script_that_takes_long_reports_that_it_is_at_work(
     assert reports.seconds[1] > reports.seconds[0]
 
 
-async def test_a_refresh_reports_that_it_is_at_work(era: str) -> None:
+async def test_a_refresh_reports_that_it_is_at_work() -> None:
     source = SlowSource(SKILLS_CONTENT)
     library = open_library(source, load=False)
     reports = Reports(then=source.arrived.set)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         with anyio.fail_after(PATIENCE_SECONDS):
             await client.call_tool("refresh_skills", {}, progress_callback=reports)
 
@@ -340,16 +336,14 @@ class Receiving(SlowSource):
     doing = "Receiving objects 45 %"
 
 
-async def test_a_refresh_and_who_waits_for_content_say_what_the_sync_is_at(
-    era: str,
-) -> None:
+async def test_a_refresh_and_who_waits_for_content_say_what_the_sync_is_at() -> None:
     source = Receiving(SKILLS_CONTENT)
     library = open_library(source, load=False)
     refreshing = Reports()
     waiting = Reports(then=source.arrived.set)
     call = {"refresh_skills": {}, "get_skill": {"context": "react login"}}
 
-    async with connected(library, era) as client, anyio.create_task_group() as tasks:
+    async with connected(library) as client, anyio.create_task_group() as tasks:
         for (tool, given), reports in zip(call.items(), (refreshing, waiting), strict=True):
             ask = partial(client.call_tool, progress_callback=reports)
             tasks.start_soon(ask, tool, given)
@@ -358,10 +352,10 @@ async def test_a_refresh_and_who_waits_for_content_say_what_the_sync_is_at(
     assert waiting.messages[0] == ("Waiting for the first sync: Receiving objects 45 %, 0 s")
 
 
-async def test_an_instant_answer_reports_nothing(library: SkillLibrary, era: str) -> None:
+async def test_an_instant_answer_reports_nothing(library: SkillLibrary) -> None:
     reports = Reports()
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await client.call_tool("list_skills", {}, progress_callback=reports)
 
     assert reports.messages == []
@@ -397,8 +391,8 @@ CHOICES = [
 every_choice = pytest.mark.parametrize("settings", CHOICES)
 
 
-async def listed(settings: dict[str, Any] | None, era: str) -> list[Tool]:
-    async with connected(open_library(SKILLS_CONTENT, settings=settings), era) as c:
+async def listed(settings: dict[str, Any] | None) -> list[Tool]:
+    async with connected(open_library(SKILLS_CONTENT, settings=settings)) as c:
         return (await c.list_tools()).tools
 
 
@@ -444,10 +438,8 @@ async def test_there_are_six_tools_in_an_order_that_never_changes(
         ),
     ],
 )
-async def test_the_operator_chooses_the_tools(
-    settings: dict[str, Any], names: list[str], era: str
-) -> None:
-    assert [tool.name for tool in await listed(settings, era)] == names
+async def test_the_operator_chooses_the_tools(settings: dict[str, Any], names: list[str]) -> None:
+    assert [tool.name for tool in await listed(settings)] == names
 
 
 WRONG_CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -494,12 +486,12 @@ async def test_a_tool_that_was_not_chosen_does_not_exist(
             await client.call_tool(COMMAND, {"skill_name": "x", "command": "cat"})
 
 
-async def test_no_content_can_add_a_tool(tmp_path: Path, era: str) -> None:
+async def test_no_content_can_add_a_tool(tmp_path: Path) -> None:
     write_pdf(tmp_path)
     more = "toolsets: [core, packages]\ncommands: {enabled: true}\n"
     (tmp_path / "config.yaml").write_text(more)
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         tools = (await client.list_tools()).tools
 
     assert [tool.name for tool in tools] == CORE
@@ -528,11 +520,11 @@ def test_the_texts_are_short(settings: dict[str, Any]) -> None:
 
 
 @every_choice
-async def test_the_instructions_begin_with_what_to_call(settings: dict[str, Any], era: str) -> None:
+async def test_the_instructions_begin_with_what_to_call(settings: dict[str, Any]) -> None:
     library = open_library(SKILLS_CONTENT, settings=settings)
     first_tool = "get_skill" if "core" in settings["toolsets"] else "search_skills"
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         instructions = client.instructions or ""
 
     assert instructions == compose_server_instructions(parsed(settings))
@@ -571,9 +563,9 @@ def test_who_has_both_is_told_of_both() -> None:
 
 @every_choice
 async def test_every_tool_has_a_title_and_a_description_of_what_to_do(
-    settings: dict[str, Any], era: str
+    settings: dict[str, Any],
 ) -> None:
-    for tool in await listed(settings, era):
+    for tool in await listed(settings):
         assert tool.title
         assert tool.annotations is not None
         assert tool.annotations.title == tool.title
@@ -602,11 +594,9 @@ _EVERYTHING = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
     ],
 )
 async def test_hosts_are_told_how_careful_to_be(
-    era: str,
-    name: str,
-    read_only_destructive_idempotent_open_world: tuple[bool | None, ...],
+    name: str, read_only_destructive_idempotent_open_world: tuple[bool | None, ...]
 ) -> None:
-    tools = {tool.name: tool for tool in await listed(_EVERYTHING, era)}
+    tools = {tool.name: tool for tool in await listed(_EVERYTHING)}
 
     hints = tools[name].annotations
     assert hints is not None
@@ -618,16 +608,16 @@ async def test_hosts_are_told_how_careful_to_be(
     ) == read_only_destructive_idempotent_open_world
 
 
-async def test_get_skill_alone_is_loaded_before_it_is_searched_for(era: str) -> None:
-    metas = {tool.name: tool.meta or {} for tool in await listed(_EVERYTHING, era)}
+async def test_get_skill_alone_is_loaded_before_it_is_searched_for() -> None:
+    metas = {tool.name: tool.meta or {} for tool in await listed(_EVERYTHING)}
 
     loaded = [name for name, meta in metas.items() if meta.get("anthropic/alwaysLoad")]
     assert loaded == ["get_skill"]
     assert "conventions" in metas["get_skill"]["anthropic/searchHint"]
 
 
-async def test_tools_with_long_answers_lift_the_limit_of_hosts(era: str) -> None:
-    metas = {tool.name: tool.meta or {} for tool in await listed(_EVERYTHING, era)}
+async def test_tools_with_long_answers_lift_the_limit_of_hosts() -> None:
+    metas = {tool.name: tool.meta or {} for tool in await listed(_EVERYTHING)}
 
     limits = {name: meta.get("anthropic/maxResultSizeChars") for name, meta in metas.items()}
     assert {name for name, limit in limits.items() if limit == 500_000} == {
@@ -641,8 +631,8 @@ async def test_tools_with_long_answers_lift_the_limit_of_hosts(era: str) -> None
     }
 
 
-async def test_schemas_are_strict_and_plain_enough_for_every_host(era: str) -> None:
-    for tool in await listed(_EVERYTHING, era):
+async def test_schemas_are_strict_and_plain_enough_for_every_host() -> None:
+    for tool in await listed(_EVERYTHING):
         schema = tool.input_schema
         text = json.dumps(schema)
         Draft202012Validator.check_schema(schema)
@@ -652,8 +642,8 @@ async def test_schemas_are_strict_and_plain_enough_for_every_host(era: str) -> N
         assert all(field["description"] for field in schema["properties"].values())
 
 
-async def test_no_tool_promises_structured_output(era: str) -> None:
-    tools = await listed(_EVERYTHING, era)
+async def test_no_tool_promises_structured_output() -> None:
+    tools = await listed(_EVERYTHING)
 
     assert [tool.output_schema for tool in tools] == [None] * 13
 
@@ -679,11 +669,11 @@ def test_instructions_name_as_many_core_skills_as_have_room() -> None:
         assert text.endswith(f" and {400 - named} more.\n")
 
 
-async def test_core_skills_are_named_at_once_where_they_are_known(tmp_path: Path, era: str) -> None:
+async def test_core_skills_are_named_at_once_where_they_are_known(tmp_path: Path) -> None:
     write_skill(tmp_path, "ui/forms.md", alwaysApply=True)
     write_skill(tmp_path, "api.md")
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         instructions = client.instructions or ""
         listed = await ask(client, "list_skills")
         routed = await ask(client, "get_skill", context="example")
@@ -746,21 +736,21 @@ def test_the_instructions_of_a_shared_server_name_no_tool_that_it_lacks() -> Non
 
 
 async def test_the_scripts_of_a_shared_server_are_for_the_agents_own_shell(
-    library: SkillLibrary, era: str
+    library: SkillLibrary,
 ) -> None:
-    async with Client(create_server(library), mode=era) as client:
+    async with Client(create_server(library)) as client:
         alone = await ask(client, "get_skill", context="x", skill_path="ui/react/auth")
-    async with Client(create_server(library, is_shared=True), mode=era) as client:
+    async with Client(create_server(library, is_shared=True)) as client:
         shared = await ask(client, "get_skill", context="x", skill_path="ui/react/auth")
 
     assert "server" in {script["execution"] for script in alone["scripts"]}
     assert {script["execution"] for script in shared["scripts"]} == {"claude"}
 
 
-async def test_a_shared_server_names_no_folder_of_its_own_disk(tmp_path: Path, era: str) -> None:
+async def test_a_shared_server_names_no_folder_of_its_own_disk(tmp_path: Path) -> None:
     write_pdf(tmp_path)
     library = open_library(tmp_path, settings={"toolsets": ["core", "packages"]})
-    async with Client(create_server(library, is_shared=True), mode=era) as client:
+    async with Client(create_server(library, is_shared=True)) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         loaded = await ask(client, "load_skill", skill_name="pdf")
         again = await ask(client, "load_skill", skill_name="pdf", known_digest=loaded["digest"])

@@ -127,20 +127,20 @@ _NAME = {"skill_name": "a"}
 )
 @pytest.mark.spec("8")
 async def test_wrong_arguments_are_an_answer_that_the_model_can_act_on(
-    era: str, tool: str, given: dict[str, Any], finding: str
+    tool: str, given: dict[str, Any], finding: str
 ) -> None:
     everything = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
     library = open_library(SKILLS_CONTENT, settings=everything)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, tool, **given)
 
     assert reply["error"]["code"] == "INVALID_ARGUMENTS"
     assert finding in reply["error"]["message"]
 
 
-async def test_text_that_no_encoding_can_carry_is_refused(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_text_that_no_encoding_can_carry_is_refused(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(client, "report_usage", skill_path="\ud800", useful=True)
 
     assert reply["error"]["code"] == "INVALID_ARGUMENTS"

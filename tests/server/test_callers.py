@@ -61,10 +61,10 @@ def content(tmp_path: Path) -> Path:
     return folder
 
 
-async def test_a_caller_sees_only_what_is_given(content: Path, era: str) -> None:
+async def test_a_caller_sees_only_what_is_given(content: Path) -> None:
     caller = replace(OPERATOR, access=UI)
 
-    async with called_by(caller, open_library(content), era) as client:
+    async with called_by(caller, open_library(content)) as client:
         missed = await ask(client, "get_skill", context="refund")
         listed = await ask(client, "list_skills")
         resources = (await client.list_resources()).resources

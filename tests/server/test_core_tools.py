@@ -29,11 +29,12 @@ from tests.support import (
 # get_skill
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.1")
 async def test_a_match_has_exactly_the_documented_keys_in_their_order(
-    library: SkillLibrary, era: str
+    library: SkillLibrary,
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="a login component in react")
 
     assert list(reply) == [
@@ -56,10 +57,8 @@ async def test_a_match_has_exactly_the_documented_keys_in_their_order(
 
 
 @pytest.mark.spec("6.1")
-async def test_a_match_brings_the_rules_from_general_to_specific(
-    library: SkillLibrary, era: str
-) -> None:
-    async with connected(library, era) as client:
+async def test_a_match_brings_the_rules_from_general_to_specific(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="a login component in react")
 
     headers = [line for line in reply["content"].split("\n") if line[:4] == "=== "]
@@ -72,10 +71,8 @@ async def test_a_match_brings_the_rules_from_general_to_specific(
 
 
 @pytest.mark.spec("8.1")
-async def test_a_match_lists_its_own_files_and_the_inherited_ones(
-    library: SkillLibrary, era: str
-) -> None:
-    async with connected(library, era) as client:
+async def test_a_match_lists_its_own_files_and_the_inherited_ones(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="a login component in react")
 
     assert [list(asset) for asset in reply["assets"]] == [["file", "description", "type"]] * 3
@@ -95,11 +92,12 @@ async def test_a_match_lists_its_own_files_and_the_inherited_ones(
     assert reply["inherited_scripts"] == []
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.1")
 async def test_several_good_candidates_are_listed_for_the_caller_to_pick(
-    library: SkillLibrary, era: str
+    library: SkillLibrary,
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="auth")
 
     assert list(reply) == ["ambiguous", "candidates", "message"]
@@ -114,9 +112,10 @@ async def test_several_good_candidates_are_listed_for_the_caller_to_pick(
     assert reply["candidates"][0]["skill_path"] == "api/auth"
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.1")
-async def test_a_task_that_no_skill_serves_is_no_error(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_a_task_that_no_skill_serves_is_no_error(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="zebra")
 
     assert list(reply.items()) == [
@@ -126,13 +125,11 @@ async def test_a_task_that_no_skill_serves_is_no_error(library: SkillLibrary, er
 
 
 @pytest.mark.parametrize("algorithm, least", [("keyword", 0.7), ("ranked", 1)])
-async def test_a_task_without_a_match_gets_the_nearest_skills(
-    algorithm: str, least: float, era: str
-) -> None:
+async def test_a_task_without_a_match_gets_the_nearest_skills(algorithm: str, least: float) -> None:
     matching = {"algorithm": algorithm, "min_score": least, "max_results": 1}
     library = open_library(SKILLS_CONTENT, settings={"matching": matching})
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="the auth of some tokens")
         first = reply["near"][0]["skill_path"]
         picked = await ask(client, "get_skill", context="auth", skill_path=first)
@@ -149,13 +146,13 @@ async def test_a_task_without_a_match_gets_the_nearest_skills(
 
 
 async def test_a_task_with_a_long_log_is_answered_and_explained_in_few_words(
-    library: SkillLibrary, era: str
+    library: SkillLibrary,
 ) -> None:
     noise = "".join(f"{number:x}/{number * 7919:012x} ok\n" for number in range(9_000))
     task = f"add a login to the React app\n\n{noise}"[:199_900]
     token = "x" * 200_000
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context=task)
         explained = await ask(client, "get_skill", context=task, explain=True)
         nothing = await ask(client, "get_skill", context=token, explain=True)
@@ -166,8 +163,8 @@ async def test_a_task_with_a_long_log_is_answered_and_explained_in_few_words(
     assert len(json.dumps(nothing)) < 40_000
 
 
-async def test_a_caller_picks_a_candidate_by_its_path(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_a_caller_picks_a_candidate_by_its_path(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="auth", skill_path="api/auth")
 
     assert reply["skill_path"] == "api/auth"
@@ -176,19 +173,17 @@ async def test_a_caller_picks_a_candidate_by_its_path(library: SkillLibrary, era
 
 
 async def test_a_skill_that_does_not_fit_the_task_can_still_be_picked(
-    library: SkillLibrary, era: str
+    library: SkillLibrary,
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="zebra", skill_path="api/auth")
 
     assert (reply["skill_path"], reply["score"]) == ("api/auth", 0.0)
     assert reply["matched_keywords"] == []
 
 
-async def test_a_path_that_leads_nowhere_names_similar_ones(
-    library: SkillLibrary, era: str
-) -> None:
-    async with connected(library, era) as client:
+async def test_a_path_that_leads_nowhere_names_similar_ones(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="x", skill_path="react/auth")
 
     assert reply["error"]["code"] == "SKILL_NOT_FOUND"
@@ -197,20 +192,18 @@ async def test_a_path_that_leads_nowhere_names_similar_ones(
 
 
 async def test_null_for_an_optional_argument_is_as_good_as_leaving_it_out(
-    library: SkillLibrary, era: str
+    library: SkillLibrary,
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="react login", skill_path=None)
 
     assert reply["skill_path"] == "ui/react/auth"
 
 
-async def test_a_package_is_routed_with_its_files_and_an_inventory(
-    tmp_path: Path, era: str
-) -> None:
+async def test_a_package_is_routed_with_its_files_and_an_inventory(tmp_path: Path) -> None:
     write_pdf(tmp_path)
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         reply = await ask(client, "get_skill", context="x", skill_path="pdf")
 
     assert len(reply.pop("digest")) == 16
@@ -250,11 +243,11 @@ async def test_a_package_is_routed_with_its_files_and_an_inventory(
     }
 
 
-async def test_the_other_tools_know_packages_too(tmp_path: Path, era: str) -> None:
+async def test_the_other_tools_know_packages_too(tmp_path: Path) -> None:
     write_pdf(tmp_path)
     script = {"skill_path": "pdf", "file": "scripts/fill.py"}
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         tree = await ask(client, "list_skills", path="pdf")
         asset = await ask(client, "get_asset", **script)
         run = await ask(client, "run_script", **script, args={})
@@ -279,9 +272,9 @@ async def test_the_other_tools_know_packages_too(tmp_path: Path, era: str) -> No
 )
 @pytest.mark.spec("8")
 async def test_an_answer_is_one_text_block_of_json_and_nothing_else(
-    library: SkillLibrary, era: str, tool: str, arguments: dict[str, Any]
+    library: SkillLibrary, tool: str, arguments: dict[str, Any]
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         result = await client.call_tool(tool, arguments)
 
     assert result.structured_content is None
@@ -290,16 +283,14 @@ async def test_an_answer_is_one_text_block_of_json_and_nothing_else(
     assert isinstance(json.loads(block.text), dict)
 
 
-async def test_markdown_comes_in_a_block_of_its_own_if_the_operator_wants_it(
-    era: str,
-) -> None:
+async def test_markdown_comes_in_a_block_of_its_own_if_the_operator_wants_it() -> None:
     settings = {"responses": {"format": "markdown"}}
     plain = open_library(SKILLS_CONTENT)
     split = open_library(SKILLS_CONTENT, settings=settings)
 
-    async with connected(plain, era) as client:
+    async with connected(plain) as client:
         whole = await ask(client, "get_skill", context="react login")
-    async with connected(split, era) as client:
+    async with connected(split) as client:
         result = await client.call_tool("get_skill", {"context": "react login"})
 
     first, second = result.content
@@ -310,12 +301,10 @@ async def test_markdown_comes_in_a_block_of_its_own_if_the_operator_wants_it(
     assert result.structured_content is None
 
 
-async def test_answers_without_prose_stay_one_block_in_markdown_format(
-    era: str,
-) -> None:
+async def test_answers_without_prose_stay_one_block_in_markdown_format() -> None:
     library = open_library(SKILLS_CONTENT, settings={"responses": {"format": "markdown"}})
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="zebra")
 
     assert reply["no_match"] is True
@@ -324,9 +313,10 @@ async def test_answers_without_prose_stay_one_block_in_markdown_format(
 # list_skills
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.2")
-async def test_the_whole_tree_is_listed(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_the_whole_tree_is_listed(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(client, "list_skills")
 
     assert list(reply) == ["tree", "algorithm", "sources", "total"]
@@ -349,9 +339,9 @@ async def test_the_whole_tree_is_listed(library: SkillLibrary, era: str) -> None
 @pytest.mark.parametrize("path", ["ui/react", "ui/react/_index", "ui/react/"])
 @pytest.mark.spec("8.2")
 async def test_a_part_of_the_tree_is_named_by_its_folder_or_its_index(
-    library: SkillLibrary, era: str, path: str
+    library: SkillLibrary, path: str
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "list_skills", path=path)
 
     node = reply["tree"]
@@ -366,8 +356,8 @@ async def test_a_part_of_the_tree_is_named_by_its_folder_or_its_index(
 
 
 @pytest.mark.spec("8.2")
-async def test_a_single_skill_is_a_tree_without_children(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_a_single_skill_is_a_tree_without_children(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(client, "list_skills", path="ui/react/auth")
 
     node = reply["tree"]
@@ -376,10 +366,8 @@ async def test_a_single_skill_is_a_tree_without_children(library: SkillLibrary, 
 
 
 @pytest.mark.parametrize("path", ["nowhere", "ui/nowhere", "ui//react", "../ui"])
-async def test_a_part_that_is_not_there_is_not_found(
-    library: SkillLibrary, era: str, path: str
-) -> None:
-    async with connected(library, era) as client:
+async def test_a_part_that_is_not_there_is_not_found(library: SkillLibrary, path: str) -> None:
+    async with connected(library) as client:
         reply = await ask(client, "list_skills", path=path)
 
     assert reply["error"]["code"] == "SKILL_NOT_FOUND"
@@ -388,11 +376,12 @@ async def test_a_part_that_is_not_there_is_not_found(
 # get_asset
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.3")
-async def test_a_text_asset_comes_as_text(library: SkillLibrary, era: str) -> None:
+async def test_a_text_asset_comes_as_text(library: SkillLibrary) -> None:
     file = "assets/AuthProvider.tsx.template"
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_asset", skill_path="ui/react/auth", file=file)
 
     raw = (SKILLS_CONTENT / "skills/ui/react/auth" / file).read_bytes()
@@ -409,12 +398,10 @@ async def test_a_text_asset_comes_as_text(library: SkillLibrary, era: str) -> No
 
 
 @pytest.mark.spec("8.3")
-async def test_a_binary_asset_comes_as_base64_with_its_mime_type(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_a_binary_asset_comes_as_base64_with_its_mime_type(library: SkillLibrary) -> None:
     file = "assets/auth-flow.svg"
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_asset", skill_path="ui/react/auth", file=file)
 
     raw = (SKILLS_CONTENT / "skills/ui/react/auth" / file).read_bytes()
@@ -432,8 +419,8 @@ async def test_a_binary_asset_comes_as_base64_with_its_mime_type(
 
 
 @pytest.mark.spec("8.3")
-async def test_an_inherited_asset_says_where_it_comes_from(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_an_inherited_asset_says_where_it_comes_from(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(
             client,
             "get_asset",
@@ -448,8 +435,8 @@ async def test_an_inherited_asset_says_where_it_comes_from(library: SkillLibrary
     assert reply["resolved_from"] == "ui/_index"
 
 
-async def test_a_script_can_be_read_like_an_asset(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_a_script_can_be_read_like_an_asset(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(
             client,
             "get_asset",
@@ -473,20 +460,20 @@ async def test_a_script_can_be_read_like_an_asset(library: SkillLibrary, era: st
 )
 @pytest.mark.spec("8.3")
 async def test_each_error_of_get_asset_has_a_code_of_its_own(
-    library: SkillLibrary, era: str, skill_path: str, file: str, code: str
+    library: SkillLibrary, skill_path: str, file: str, code: str
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_asset", skill_path=skill_path, file=file)
 
     assert reply["error"]["code"] == code
 
 
 @pytest.mark.spec("7.5")
-async def test_an_asset_that_is_declared_but_not_there_is_err4(tmp_path: Path, era: str) -> None:
+async def test_an_asset_that_is_declared_but_not_there_is_err4(tmp_path: Path) -> None:
     write_skill(tmp_path, "login.md", assets=[{"file": "assets/gone.txt"}])
     write(tmp_path / "login/assets/here.txt")
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         reply = await ask(client, "get_asset", skill_path="login", file="assets/gone.txt")
 
     assert reply["error"]["code"] == "FILE_MISSING"
@@ -496,14 +483,15 @@ async def test_an_asset_that_is_declared_but_not_there_is_err4(tmp_path: Path, e
 # run_script
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.4")
 async def test_a_script_that_succeeds_answers_with_exactly_the_documented_fields(
-    tmp_path: Path, era: str
+    tmp_path: Path,
 ) -> None:
     script = "echo out $SKILL_ARG_CLIENT_ID\necho err >&2\n"
     library = _library_with_script(tmp_path, script)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "run_script", **_CALL, args={"client_id": "np"})
 
     assert isinstance(reply.pop("duration_ms"), int)
@@ -527,10 +515,10 @@ async def test_a_script_that_succeeds_answers_with_exactly_the_documented_fields
 
 
 @pytest.mark.spec("8.4")
-async def test_a_script_that_fails_is_an_answer_and_no_error(tmp_path: Path, era: str) -> None:
+async def test_a_script_that_fails_is_an_answer_and_no_error(tmp_path: Path) -> None:
     library = _library_with_script(tmp_path, "echo no clientId >&2; exit 3\n")
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "run_script", **_CALL, args={})
 
     assert list(reply) == _SCRIPT_FIELDS
@@ -540,7 +528,7 @@ async def test_a_script_that_fails_is_an_answer_and_no_error(tmp_path: Path, era
 
 @pytest.mark.spec("8.4")
 async def test_a_script_that_takes_too_long_is_killed_and_its_output_kept(
-    tmp_path: Path, era: str, lifeline: Lifeline
+    tmp_path: Path, lifeline: Lifeline
 ) -> None:
     library = _library_with_script(
         tmp_path,
@@ -548,7 +536,7 @@ async def test_a_script_that_takes_too_long_is_killed_and_its_output_kept(
         settings={"scripts": {"timeout_seconds": 1, "sandbox": "off"}},
     )
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "run_script", **_CALL, args={})
 
     assert list(reply) == _SCRIPT_FIELDS
@@ -572,9 +560,9 @@ async def test_a_script_that_takes_too_long_is_killed_and_its_output_kept(
 )
 @pytest.mark.spec("8.4")
 async def test_a_refused_script_says_which_rule_refuses_it(
-    library: SkillLibrary, era: str, file: str, args: dict[str, str], code: str
+    library: SkillLibrary, file: str, args: dict[str, str], code: str
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "run_script", skill_path="ui/react/auth", file=file, args=args)
 
     assert reply["error"]["code"] == code
@@ -599,13 +587,14 @@ async def test_a_cancelled_call_kills_its_script_and_all_children(
 # report_usage
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.5")
 async def test_feedback_is_recorded(
-    library: SkillLibrary, era: str, caplog: pytest.LogCaptureFixture
+    library: SkillLibrary, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "skills_mcp")
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(
             client,
             "report_usage",
@@ -621,22 +610,20 @@ async def test_feedback_is_recorded(
     assert "Feedback for ui/react/auth: not useful" in caplog.messages
 
 
-async def test_feedback_about_a_skill_that_was_removed_is_recorded(
-    library: SkillLibrary, era: str
-) -> None:
-    async with connected(library, era) as client:
+async def test_feedback_about_a_skill_that_was_removed_is_recorded(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(client, "report_usage", skill_path="gone", useful=True)
 
     assert reply["recorded"] is True
 
 
-async def test_feedback_waits_for_content_that_knows_the_path(tmp_path: Path, era: str) -> None:
+async def test_feedback_waits_for_content_that_knows_the_path(tmp_path: Path) -> None:
     source, spool = SlowSource(SKILLS_CONTENT), Spool(tmp_path / "spool")
     library = open_library(
         source, load=False, spool=spool, settings={"analytics": {"enabled": True}}
     )
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
 
         async def let_it_arrive() -> None:
             await anyio.to_thread.run_sync(source.wait_until_asked)
@@ -656,12 +643,12 @@ async def test_feedback_waits_for_content_that_knows_the_path(tmp_path: Path, er
 
 
 @pytest.mark.spec("8.6")
-async def test_a_folder_is_read_again(tmp_path: Path, era: str) -> None:
+async def test_a_folder_is_read_again(tmp_path: Path) -> None:
     write_skill(tmp_path, "one.md", keywords=["one"])
 
     library = open_library(tmp_path, settings={"refresh": {"enabled": False}})
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await ask(client, "refresh_skills")  # nothing else reads the folder now
         write_skill(tmp_path, "two.md", keywords=["two"])
         reply = await ask(client, "refresh_skills")
@@ -681,12 +668,13 @@ async def test_a_folder_is_read_again(tmp_path: Path, era: str) -> None:
     assert found["skill_path"] == "two"
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.6")
-async def test_a_commit_is_fetched_and_served(tmp_path: Path, upstream: Upstream, era: str) -> None:
+async def test_a_commit_is_fetched_and_served(tmp_path: Path, upstream: Upstream) -> None:
     upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
     library = open_library(branch_of(upstream, tmp_path), load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await ask(client, "get_skill", context="one")
         commit = upstream.commit(
             {
@@ -716,27 +704,25 @@ async def test_a_commit_is_fetched_and_served(tmp_path: Path, upstream: Upstream
 
 
 async def test_the_first_act_of_a_process_compares_with_what_the_disk_has(
-    tmp_path: Path, upstream: Upstream, era: str
+    tmp_path: Path, upstream: Upstream
 ) -> None:
     names = [f"s{number}" for number in range(9)]
     upstream.commit({f"skills/{n}.md": skill_text(keywords=[n]) for n in names})
     open_library(branch_of(upstream, tmp_path)).close()
     upstream.commit({"skills/s3.md": skill_text(keywords=["other"])})
 
-    async with connected(open_library(branch_of(upstream, tmp_path), load=False), era) as client:
+    async with connected(open_library(branch_of(upstream, tmp_path), load=False)) as client:
         reply = await ask(client, "refresh_skills")
 
     assert (reply["added"], reply["changed"], reply["removed"]) == ([], ["s3"], [])
     assert reply["files_changed"] == 1
 
 
-async def test_a_refresh_without_news_changes_nothing(
-    tmp_path: Path, upstream: Upstream, era: str
-) -> None:
+async def test_a_refresh_without_news_changes_nothing(tmp_path: Path, upstream: Upstream) -> None:
     commit = upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
     library = open_library(branch_of(upstream, tmp_path), load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await ask(client, "get_skill", context="one")
         reply = await ask(client, "refresh_skills")
 
@@ -745,7 +731,7 @@ async def test_a_refresh_without_news_changes_nothing(
 
 
 async def test_an_edit_that_keeps_the_size_of_a_file_is_told(
-    tmp_path: Path, upstream: Upstream, era: str
+    tmp_path: Path, upstream: Upstream
 ) -> None:
     asset = [{"file": "assets/base.txt"}]
     upstream.commit(
@@ -757,7 +743,7 @@ async def test_an_edit_that_keeps_the_size_of_a_file_is_told(
     )
     library = open_library(branch_of(upstream, tmp_path), load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await ask(client, "get_skill", context="one")
         await ask(client, "refresh_skills")
         upstream.commit({"skills/one/assets/base.txt": "Two", "README.md": "Hello"})
@@ -767,7 +753,7 @@ async def test_an_edit_that_keeps_the_size_of_a_file_is_told(
 
 
 async def test_every_reply_with_content_says_its_commit_and_its_file(
-    tmp_path: Path, upstream: Upstream, era: str
+    tmp_path: Path, upstream: Upstream
 ) -> None:
     files = [{"file": "run.sh", "execution": "server"}]
     commit = upstream.commit(
@@ -794,7 +780,7 @@ async def test_every_reply_with_content_says_its_commit_and_its_file(
         "run_skill_command": {"skill_name": "one", "command": "true"},
     }
 
-    async with connected(open_library(source, settings=everything, load=False), era) as client:
+    async with connected(open_library(source, settings=everything, load=False)) as client:
         answers = {tool: await ask(client, tool, **arguments) for tool, arguments in calls.items()}
 
     places = {
@@ -809,13 +795,11 @@ async def test_every_reply_with_content_says_its_commit_and_its_file(
 
 
 @pytest.mark.spec("8.2")
-async def test_a_list_says_how_new_each_source_is(
-    tmp_path: Path, upstream: Upstream, era: str
-) -> None:
+async def test_a_list_says_how_new_each_source_is(tmp_path: Path, upstream: Upstream) -> None:
     commit = upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
     library = open_library(branch_of(upstream, tmp_path), load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         whole = await ask(client, "list_skills")
         part = await ask(client, "list_skills", path="one")
 
@@ -835,14 +819,15 @@ async def test_a_list_says_how_new_each_source_is(
     assert part["sources"][0]["commit"] == commit
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.6")
 async def test_a_failed_refresh_says_what_is_served_instead(
-    tmp_path: Path, upstream: Upstream, era: str
+    tmp_path: Path, upstream: Upstream
 ) -> None:
     commit = upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
     library = open_library(branch_of(upstream, tmp_path), load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await ask(client, "get_skill", context="one")
         upstream.bare.rename(tmp_path / "gone")
         reply = await ask(client, "refresh_skills")
@@ -866,11 +851,11 @@ async def test_a_failed_refresh_says_what_is_served_instead(
     assert found["skill_path"] == "one"
 
 
-async def test_a_failed_refresh_of_a_folder_is_an_error_too(tmp_path: Path, era: str) -> None:
+async def test_a_failed_refresh_of_a_folder_is_an_error_too(tmp_path: Path) -> None:
     content = tmp_path / "content"
     write_skill(content, "one.md", keywords=["one"])
 
-    async with connected(open_library(content), era) as client:
+    async with connected(open_library(content)) as client:
         # Whoever asks joins a sync that is running, and the first one may be.
         await ask(client, "refresh_skills")
         content.rename(tmp_path / "gone")
@@ -893,11 +878,12 @@ async def test_a_failed_refresh_of_a_folder_is_an_error_too(tmp_path: Path, era:
 # What is counted
 
 
+@pytest.mark.core
 @pytest.mark.spec("10.2")
-async def test_every_tool_that_does_something_is_counted(spool: Spool, era: str) -> None:
+async def test_every_tool_that_does_something_is_counted(spool: Spool) -> None:
     library = open_library(SKILLS_CONTENT, settings={"analytics": {"enabled": True}}, spool=spool)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await ask(client, "get_skill", context="zebra")
         await ask(client, "get_skill", context="auth")
         await ask(client, "get_skill", context="auth", skill_path="api/auth")
@@ -927,10 +913,10 @@ async def test_every_tool_that_does_something_is_counted(spool: Spool, era: str)
     assert events[4]["data"]["args_provided"] == ["client_id", "redirect_uri"]
 
 
-async def test_calls_that_are_refused_are_not_counted(spool: Spool, era: str) -> None:
+async def test_calls_that_are_refused_are_not_counted(spool: Spool) -> None:
     library = open_library(SKILLS_CONTENT, settings={"analytics": {"enabled": True}}, spool=spool)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await ask(client, "get_skill", context="x", skill_path="nowhere")
         await ask(client, "get_asset", skill_path="ui/react/auth", file="nothing")
         await ask(client, "report_usage", skill_path="x")

@@ -13,17 +13,16 @@ from tests.support import open_library, write_skill
 @pytest.mark.parametrize("explain", [None, False])
 async def test_an_answer_is_explained_only_if_somebody_asks(
     library: SkillLibrary,
-    era: str,
     explain: bool | None,  # noqa: FBT001 - the argument
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="a login in react", explain=explain)
 
     assert "explanation" not in reply
 
 
-async def test_the_explanation_comes_after_the_answer(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_the_explanation_comes_after_the_answer(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         reply = await ask(client, "get_skill", context="add login to the React app", explain=True)
 
     explanation = reply["explanation"]

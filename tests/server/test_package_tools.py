@@ -1,4 +1,4 @@
-"""The tools of 000 §3 and 003, as a client of each protocol era sees them."""
+"""The tools of 000 §3 and 003, as a client sees them."""
 
 import base64
 import json
@@ -70,8 +70,8 @@ def texts(result: CallToolResult) -> list[str]:
 # search_skills
 
 
-async def test_a_search_answers_with_exactly_the_documented_fields(content: Path, era: str) -> None:
-    async with connected(opened(content), era) as client:
+async def test_a_search_answers_with_exactly_the_documented_fields(content: Path) -> None:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "search_skills", query=" pdf ")
 
     assert reply == {
@@ -91,10 +91,10 @@ async def test_a_search_answers_with_exactly_the_documented_fields(content: Path
     }
 
 
-async def test_a_search_says_why_each_skill_is_where_it_is(content: Path, era: str) -> None:
+async def test_a_search_says_why_each_skill_is_where_it_is(content: Path) -> None:
     write_package(content, "notes-of-releases", name="notes-of-releases")
 
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         by_name = await ask(client, "search_skills", query="notes")
         by_words = await ask(client, "search_skills", query="taking notes at meetings")
 
@@ -108,36 +108,34 @@ async def test_a_search_says_why_each_skill_is_where_it_is(content: Path, era: s
     assert 0 < by_words["skills"][0]["score"] < 1
 
 
-async def test_a_search_says_whether_there_are_more(content: Path, era: str) -> None:
-    async with connected(opened(content), era) as client:
+async def test_a_search_says_whether_there_are_more(content: Path) -> None:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "search_skills", query="notes", limit=1)
 
     assert (reply["count"], reply["truncated"]) == (1, True)
     assert [hit["skill_path"] for hit in reply["skills"]] == ["a/notes"]
 
 
-async def test_the_limit_of_the_operator_holds_where_the_caller_has_none(
-    content: Path, era: str
-) -> None:
+async def test_the_limit_of_the_operator_holds_where_the_caller_has_none(content: Path) -> None:
     library = opened(content, search={"limit": 1})
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "search_skills", query="notes", limit=None)
         more = await ask(client, "search_skills", query="notes", limit=2)
 
     assert (reply["count"], more["count"]) == (1, 2)
 
 
-async def test_a_search_may_be_for_the_skills_of_one_scope(content: Path, era: str) -> None:
-    async with connected(opened(content), era) as client:
+async def test_a_search_may_be_for_the_skills_of_one_scope(content: Path) -> None:
+    async with connected(opened(content)) as client:
         theirs = await ask(client, "search_skills", query="notes", scope="org")
         own = await ask(client, "search_skills", query="notes", scope="user")
 
     assert (theirs["count"], own["count"]) == (2, 0)
 
 
-async def test_a_search_without_a_hit_is_no_error(content: Path, era: str) -> None:
-    async with connected(opened(content), era) as client:
+async def test_a_search_without_a_hit_is_no_error(content: Path) -> None:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "search_skills", query="zebra")
 
     assert reply == {
@@ -151,8 +149,8 @@ async def test_a_search_without_a_hit_is_no_error(content: Path, era: str) -> No
 # load_skill
 
 
-async def test_a_load_answers_with_exactly_the_documented_fields(content: Path, era: str) -> None:
-    async with connected(opened(content), era) as client:
+async def test_a_load_answers_with_exactly_the_documented_fields(content: Path) -> None:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "load_skill", skill_name="pdf")
 
     digest = reply.pop("digest")
@@ -194,23 +192,21 @@ async def test_a_load_answers_with_exactly_the_documented_fields(content: Path, 
     ],
 )
 async def test_the_instructions_are_the_body_character_for_character(
-    content: Path, body: str, era: str
+    content: Path, body: str
 ) -> None:
     write_package(content, "own", body=body)
 
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "load_skill", skill_name="own")
 
     assert reply["instructions"] == body
 
 
-async def test_the_rules_of_the_organisation_reach_a_package_in_both_ways(
-    content: Path, era: str
-) -> None:
+async def test_the_rules_of_the_organisation_reach_a_package_in_both_ways(content: Path) -> None:
     write_skill(content, "_root.md", body="Never commit secrets.")
     write_skill(content, "a/_index.md", body="Be brief.")
 
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         loaded = await ask(client, "load_skill", skill_name="a/notes")
         routed = await ask(client, "get_skill", context="take notes", skill_path="a/notes")
 
@@ -223,10 +219,10 @@ async def test_the_rules_of_the_organisation_reach_a_package_in_both_ways(
     assert routed["digest"] == loaded["digest"]
 
 
-async def test_a_skill_of_the_tree_can_be_loaded_too(content: Path, era: str) -> None:
+async def test_a_skill_of_the_tree_can_be_loaded_too(content: Path) -> None:
     write_skill(content, "ui/forms.md", body="Label every field.", description="Forms")
 
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "load_skill", skill_name="forms")
 
     assert len(reply.pop("digest")) == 16
@@ -256,11 +252,11 @@ async def test_a_skill_of_the_tree_can_be_loaded_too(content: Path, era: str) ->
     ],
 )
 async def test_a_name_that_two_skills_have_is_refused_with_both_paths(
-    content: Path, era: str, tool: str, more: dict[str, Any]
+    content: Path, tool: str, more: dict[str, Any]
 ) -> None:
     library = opened(content, commands=COMMANDS)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         by_name = await ask(client, tool, skill_name="notes", **more)
         by_path = await ask(client, tool, skill_name="b/notes", **more)
 
@@ -284,9 +280,9 @@ async def test_a_name_that_two_skills_have_is_refused_with_both_paths(
     ],
 )
 async def test_a_name_that_nobody_has_is_not_found(
-    content: Path, era: str, tool: str, more: dict[str, Any]
+    content: Path, tool: str, more: dict[str, Any]
 ) -> None:
-    async with connected(opened(content, commands=COMMANDS), era) as client:
+    async with connected(opened(content, commands=COMMANDS)) as client:
         reply = await ask(client, tool, skill_name="note", **more)
 
     assert reply["error"]["code"] == "SKILL_NOT_FOUND"
@@ -295,12 +291,12 @@ async def test_a_name_that_nobody_has_is_not_found(
 
 @pytest.mark.parametrize("total", [200, 201])
 async def test_a_load_lists_two_hundred_files_and_says_if_there_are_more(
-    tmp_path: Path, total: int, era: str
+    tmp_path: Path, total: int
 ) -> None:
     others = {f"references/{number:03}.md": "" for number in range(total - 1)}
     write_package(tmp_path, "many", others)
 
-    async with connected(opened(tmp_path), era) as client:
+    async with connected(opened(tmp_path)) as client:
         reply = await ask(client, "load_skill", skill_name="many")
 
     assert len(reply["files"]) == 200
@@ -320,9 +316,9 @@ async def test_a_load_lists_two_hundred_files_and_says_if_there_are_more(
     ],
 )
 async def test_who_has_the_text_gets_a_reminder(
-    content: Path, era: str, tool: str, name: dict[str, Any]
+    content: Path, tool: str, name: dict[str, Any]
 ) -> None:
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         whole = await ask(client, tool, **name)
         again = await ask(client, tool, **name, known_digest=whole["digest"])
         other = await ask(client, tool, **name, known_digest="0123456789abcdef")
@@ -338,8 +334,8 @@ async def test_who_has_the_text_gets_a_reminder(
     assert other == whole
 
 
-async def test_one_skills_digest_is_not_anothers(content: Path, era: str) -> None:
-    async with connected(opened(content), era) as client:
+async def test_one_skills_digest_is_not_anothers(content: Path) -> None:
+    async with connected(opened(content)) as client:
         one = await ask(client, "load_skill", skill_name="a/notes")
         other = await ask(client, "load_skill", skill_name="b/notes", known_digest=one["digest"])
 
@@ -347,14 +343,14 @@ async def test_one_skills_digest_is_not_anothers(content: Path, era: str) -> Non
 
 
 async def test_a_digest_outlives_commits_that_change_something_else(
-    tmp_path: Path, upstream: Upstream, era: str
+    tmp_path: Path, upstream: Upstream
 ) -> None:
     upstream.commit({"skills/pdf/SKILL.md": package_text(), "skills/pdf/a.md": "a"})
     remote = RemoteBranch(Remote(upstream.url, "main"), tmp_path / "cache")
     library = open_library(remote, settings=ON, load=False)
     replies: list[dict[str, Any]] = []
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
 
         async def commit_and_load(files: dict[str, str | None]) -> None:
             upstream.commit(files)
@@ -384,8 +380,8 @@ async def test_a_digest_outlives_commits_that_change_something_else(
 # read_skill_file
 
 
-async def test_a_text_is_read_with_exactly_the_documented_fields(content: Path, era: str) -> None:
-    async with connected(opened(content), era) as client:
+async def test_a_text_is_read_with_exactly_the_documented_fields(content: Path) -> None:
+    async with connected(opened(content)) as client:
         reply = await ask(
             client, "read_skill_file", skill_name="pdf", file_path="references/forms.md"
         )
@@ -415,12 +411,9 @@ async def test_a_text_is_read_with_exactly_the_documented_fields(content: Path, 
     ],
 )
 async def test_some_lines_are_read_with_the_number_of_the_next(
-    content: Path,
-    era: str,
-    lines: dict[str, int],
-    expected: tuple[str, int, int, int | None],
+    content: Path, lines: dict[str, int], expected: tuple[str, int, int, int | None]
 ) -> None:
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         reply = await ask(
             client,
             "read_skill_file",
@@ -447,12 +440,10 @@ async def test_some_lines_are_read_with_the_number_of_the_next(
     }
 
 
-async def test_two_hundred_lines_are_read_if_only_the_first_is_named(
-    content: Path, era: str
-) -> None:
+async def test_two_hundred_lines_are_read_if_only_the_first_is_named(content: Path) -> None:
     write(content / "pdf/long.txt", "line\n" * 500)
 
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         reply = await ask(
             client,
             "read_skill_file",
@@ -465,12 +456,12 @@ async def test_two_hundred_lines_are_read_if_only_the_first_is_named(
     assert reply["content"] == "line\n" * 200
 
 
-async def test_a_long_text_is_read_to_its_end_by_its_next_lines(content: Path, era: str) -> None:
+async def test_a_long_text_is_read_to_its_end_by_its_next_lines(content: Path) -> None:
     text = "".join(f"{number} zwölf 日本\n" for number in range(9000))
     write(content / "pdf/long.txt", text)
     wanted = {"skill_name": "pdf", "file_path": "long.txt"}
 
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         replies = [await ask(client, "read_skill_file", **wanted)]
         while "next_line" in replies[-1]:
             more = {"start_line": replies[-1]["next_line"], "max_lines": 10_000}
@@ -482,11 +473,11 @@ async def test_a_long_text_is_read_to_its_end_by_its_next_lines(content: Path, e
     assert [reply["truncated"] for reply in replies] == [True, True, False]
 
 
-async def test_a_line_that_is_cut_is_said(content: Path, era: str) -> None:
+async def test_a_line_that_is_cut_is_said(content: Path) -> None:
     write(content / "pdf/data.json", "x" * 30)
     library = opened(content, files={"max_bytes": 20})
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, "read_skill_file", skill_name="pdf", file_path="data.json")
 
     assert reply == {
@@ -505,8 +496,8 @@ async def test_a_line_that_is_cut_is_said(content: Path, era: str) -> None:
     }
 
 
-async def test_a_binary_file_comes_as_base64(content: Path, era: str) -> None:
-    async with connected(opened(content), era) as client:
+async def test_a_binary_file_comes_as_base64(content: Path) -> None:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "read_skill_file", skill_name="pdf", file_path="logo.png")
 
     assert reply == {
@@ -523,13 +514,11 @@ async def test_a_binary_file_comes_as_base64(content: Path, era: str) -> None:
     }
 
 
-async def test_a_file_of_a_skill_above_is_read_with_where_it_comes_from(
-    content: Path, era: str
-) -> None:
+async def test_a_file_of_a_skill_above_is_read_with_where_it_comes_from(content: Path) -> None:
     write_skill(content, "_root.md", assets=[{"file": "assets/note.txt"}])
     write(content / "_root/assets/note.txt", "Dear all\n")
 
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "read_skill_file", skill_name="pdf", file_path="assets/note.txt")
 
     assert reply == {
@@ -568,11 +557,11 @@ async def test_a_file_of_a_skill_above_is_read_with_where_it_comes_from(
     ],
 )
 async def test_a_path_of_evil_leads_nowhere_and_shows_no_place_on_the_disk(
-    content: Path, tmp_path: Path, era: str, file: str, code: str
+    content: Path, tmp_path: Path, file: str, code: str
 ) -> None:
     (content / "pdf/passwords").symlink_to(write(tmp_path / "secret", "canary"))
 
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "read_skill_file", skill_name="pdf", file_path=file)
 
     assert reply["error"]["code"] == code
@@ -580,8 +569,8 @@ async def test_a_path_of_evil_leads_nowhere_and_shows_no_place_on_the_disk(
     assert "canary" not in reply["error"]["message"]
 
 
-async def test_lines_beyond_the_end_or_of_no_text_are_refused(content: Path, era: str) -> None:
-    async with connected(opened(content), era) as client:
+async def test_lines_beyond_the_end_or_of_no_text_are_refused(content: Path) -> None:
+    async with connected(opened(content)) as client:
         beyond = await ask(
             client,
             "read_skill_file",
@@ -602,11 +591,11 @@ async def test_lines_beyond_the_end_or_of_no_text_are_refused(content: Path, era
         assert reply["error"]["message"].startswith("start_line: ")
 
 
-async def test_a_file_that_is_edited_is_served_after_a_refresh(content: Path, era: str) -> None:
+async def test_a_file_that_is_edited_is_served_after_a_refresh(content: Path) -> None:
     wanted = {"skill_name": "pdf", "file_path": "references/forms.md"}
     library = opened(content, commands=COMMANDS)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await ask(client, "refresh_skills")  # nothing is read by itself after this
         write(content / "pdf/references/forms.md", "Four\nFive\nSix!\n")
         changed = [
@@ -626,8 +615,8 @@ async def test_a_file_that_is_edited_is_served_after_a_refresh(content: Path, er
 # find_skill_files
 
 
-async def test_files_are_found_with_exactly_the_documented_fields(content: Path, era: str) -> None:
-    async with connected(opened(content), era) as client:
+async def test_files_are_found_with_exactly_the_documented_fields(content: Path) -> None:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "find_skill_files", skill_name="pdf")
         loaded = await ask(client, "load_skill", skill_name="pdf")
 
@@ -655,20 +644,18 @@ async def test_files_are_found_with_exactly_the_documented_fields(content: Path,
     ],
 )
 async def test_files_are_found_by_a_pattern_and_a_text(
-    content: Path, era: str, wanted: dict[str, str], found: list[str]
+    content: Path, wanted: dict[str, str], found: list[str]
 ) -> None:
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "find_skill_files", skill_name="pdf", **wanted)
 
     assert [each["file"] for each in reply["files"]] == found
 
 
-async def test_two_hundred_files_are_found_and_it_is_said_if_there_are_more(
-    tmp_path: Path, era: str
-) -> None:
+async def test_two_hundred_files_are_found_and_it_is_said_if_there_are_more(tmp_path: Path) -> None:
     write_package(tmp_path, "many", {f"{number:03}.md": "" for number in range(250)})
 
-    async with connected(opened(tmp_path), era) as client:
+    async with connected(opened(tmp_path)) as client:
         every = await ask(client, "find_skill_files", skill_name="many")
         some = await ask(client, "find_skill_files", skill_name="many", pattern="00?.md")
 
@@ -692,12 +679,10 @@ def with_examples(content: Path) -> Path:
     return content
 
 
-async def test_examples_are_loaded_with_exactly_the_documented_fields(
-    with_examples: Path, era: str
-) -> None:
+async def test_examples_are_loaded_with_exactly_the_documented_fields(with_examples: Path) -> None:
     wanted = {"skill_name": "forms", "query": "a tax form, or a permit"}
 
-    async with connected(opened(with_examples), era) as client:
+    async with connected(opened(with_examples)) as client:
         reply = await ask(client, "load_skill_examples", **wanted)
 
     assert reply == {
@@ -742,22 +727,22 @@ async def test_examples_are_loaded_with_exactly_the_documented_fields(
     [({}, 3), ({"top_k": None}, 3), ({"top_k": 0}, 1), ({"top_k": 99}, 10)],
 )
 async def test_three_examples_are_loaded_if_nobody_says_how_many(
-    content: Path, era: str, top_k: dict[str, int], count: int
+    content: Path, top_k: dict[str, int], count: int
 ) -> None:
     write_package(content, "forms", examples=[f"form {n}" for n in range(12)])
     wanted = {"skill_name": "forms", "query": "form", **top_k}
 
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "load_skill_examples", **wanted)
 
     assert (len(reply["examples"]), reply["total"]) == (count, 12)
 
 
-async def test_an_example_that_is_left_out_is_said(with_examples: Path, era: str) -> None:
+async def test_an_example_that_is_left_out_is_said(with_examples: Path) -> None:
     write(with_examples / "forms/examples/image.md", PNG)
     wanted = {"skill_name": "forms", "query": "tax"}
 
-    async with connected(opened(with_examples), era) as client:
+    async with connected(opened(with_examples)) as client:
         reply = await ask(client, "load_skill_examples", **wanted)
 
     assert reply["notes"] == ["'examples/image.md' is no UTF-8 text, so it was left out."]
@@ -767,12 +752,10 @@ async def test_an_example_that_is_left_out_is_said(with_examples: Path, era: str
 @pytest.mark.parametrize(
     "name, code", [("nobody", "SKILL_NOT_FOUND"), ("notes", "SKILL_AMBIGUOUS")]
 )
-async def test_examples_need_a_name_that_one_skill_has(
-    content: Path, era: str, name: str, code: str
-) -> None:
+async def test_examples_need_a_name_that_one_skill_has(content: Path, name: str, code: str) -> None:
     wanted = {"skill_name": name, "query": "form"}
 
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         reply = await ask(client, "load_skill_examples", **wanted)
 
     assert reply["error"]["code"] == code
@@ -787,12 +770,10 @@ async def call(client: Client, *words: str) -> dict[str, Any]:
 
 
 @posix
-async def test_a_command_answers_with_exactly_the_documented_fields(
-    content: Path, era: str
-) -> None:
+async def test_a_command_answers_with_exactly_the_documented_fields(content: Path) -> None:
     script = "cat references/forms.md; echo oh >&2; exit 3"
 
-    async with connected(opened(content, commands=COMMANDS), era) as client:
+    async with connected(opened(content, commands=COMMANDS)) as client:
         reply = await call(client, "sh", "-c", script)
 
     sandbox = reply.pop("sandbox")
@@ -813,8 +794,8 @@ async def test_a_command_answers_with_exactly_the_documented_fields(
 
 
 @posix
-async def test_a_command_may_have_no_arguments(content: Path, era: str) -> None:
-    async with connected(opened(content, commands=COMMANDS), era) as client:
+async def test_a_command_may_have_no_arguments(content: Path) -> None:
+    async with connected(opened(content, commands=COMMANDS)) as client:
         left_out = await ask(client, "run_skill_command", skill_name="pdf", command="cat")
         null = await ask(client, "run_skill_command", skill_name="pdf", command="cat", args=None)
 
@@ -823,12 +804,10 @@ async def test_a_command_may_have_no_arguments(content: Path, era: str) -> None:
 
 
 @posix
-async def test_a_command_that_takes_too_long_is_an_answer_and_no_error(
-    content: Path, era: str
-) -> None:
+async def test_a_command_that_takes_too_long_is_an_answer_and_no_error(content: Path) -> None:
     library = opened(content, commands={**COMMANDS, "timeout_seconds": 1})
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await call(client, "sh", "-c", "echo begun; exec sleep 60")
 
     assert (reply["timeout"], reply["exit_code"]) == (True, 137)
@@ -837,10 +816,10 @@ async def test_a_command_that_takes_too_long_is_an_answer_and_no_error(
 
 
 @posix
-async def test_output_is_cut_at_the_limit_and_each_stream_says_so(content: Path, era: str) -> None:
+async def test_output_is_cut_at_the_limit_and_each_stream_says_so(content: Path) -> None:
     library = opened(content, commands={**COMMANDS, "max_output_bytes": 8})
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await call(client, "printf", "%s", "123456789000")
 
     assert reply["stdout"] == (
@@ -851,11 +830,11 @@ async def test_output_is_cut_at_the_limit_and_each_stream_says_so(content: Path,
 
 
 @posix
-async def test_a_command_writes_into_a_copy(content: Path, era: str) -> None:
+async def test_a_command_writes_into_a_copy(content: Path) -> None:
     before = contents(content)
     script = "echo x > SKILL.md; rm -r references; touch new; ls"
 
-    async with connected(opened(content, commands=COMMANDS), era) as client:
+    async with connected(opened(content, commands=COMMANDS)) as client:
         reply = await call(client, "sh", "-c", script)
         again = await call(client, "cat", "references/forms.md")
 
@@ -866,12 +845,12 @@ async def test_a_command_writes_into_a_copy(content: Path, era: str) -> None:
 
 @posix
 async def test_a_command_sees_no_secret_of_ours(
-    content: Path, era: str, monkeypatch: pytest.MonkeyPatch
+    content: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GITHUB_TOKEN", "ANTHROPIC_API_KEY", "SKILLS_REPO", "LD_PRELOAD"):
         monkeypatch.setenv(name, "canary")
 
-    async with connected(opened(content, commands=COMMANDS), era) as client:
+    async with connected(opened(content, commands=COMMANDS)) as client:
         reply = await call(client, "env")
 
     assert "canary" not in reply["stdout"]
@@ -879,31 +858,27 @@ async def test_a_command_sees_no_secret_of_ours(
 
 
 @posix
-async def test_python_runs_through_uv_where_there_is_one(
-    content: Path, tmp_path: Path, era: str
-) -> None:
+async def test_python_runs_through_uv_where_there_is_one(content: Path, tmp_path: Path) -> None:
     write(tmp_path / "bin/uv", '#!/bin/sh\nprintf "%s|" uv "$@"\n').chmod(0o755)
     environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
     settings = {**ON, "commands": COMMANDS}
     library = open_library(content, settings=settings, environment=environment)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await call(client, "python", "scripts/fill.py", "in.pdf")
 
     assert reply["stdout"] == "uv|run|--no-project|scripts/fill.py|in.pdf|"
 
 
 @posix
-async def test_python_runs_by_itself_where_there_is_no_uv(
-    content: Path, tmp_path: Path, era: str
-) -> None:
+async def test_python_runs_by_itself_where_there_is_no_uv(content: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/python3").symlink_to(sys.executable)
     environment = {"PATH": str(tmp_path / "bin")}
     settings = {**ON, "commands": COMMANDS}
     library = open_library(content, settings=settings, environment=environment)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await call(client, "python", "scripts/fill.py")
 
     assert (reply["stdout"], reply["exit_code"]) == ("filled\n", 0)
@@ -925,8 +900,8 @@ def entered(content: Path) -> Path:
 
 
 @posix
-async def test_an_entry_answers_with_exactly_the_documented_fields(entered: Path, era: str) -> None:
-    async with connected(opened(entered, commands=COMMANDS), era) as client:
+async def test_an_entry_answers_with_exactly_the_documented_fields(entered: Path) -> None:
+    async with connected(opened(entered, commands=COMMANDS)) as client:
         reply = await ask(client, "run_skill_entry", skill_name="say", args="'a b' $HOME;id")
 
     sandbox = reply.pop("sandbox")
@@ -948,8 +923,8 @@ async def test_an_entry_answers_with_exactly_the_documented_fields(entered: Path
 
 
 @posix
-async def test_an_entry_needs_no_more_words(entered: Path, era: str) -> None:
-    async with connected(opened(entered, commands=COMMANDS), era) as client:
+async def test_an_entry_needs_no_more_words(entered: Path) -> None:
+    async with connected(opened(entered, commands=COMMANDS)) as client:
         left_out = await ask(client, "run_skill_entry", skill_name="say")
         null = await ask(client, "run_skill_entry", skill_name="say", args=None)
 
@@ -971,18 +946,18 @@ async def test_an_entry_needs_no_more_words(entered: Path, era: str) -> None:
     ],
 )
 async def test_an_entry_that_may_not_run_says_why(
-    entered: Path, era: str, skill: str, args: str, code: str
+    entered: Path, skill: str, args: str, code: str
 ) -> None:
     rules = {**COMMANDS, "allowed": ["sh", "nowhere"]}
 
-    async with connected(opened(entered, commands=rules), era) as client:
+    async with connected(opened(entered, commands=rules)) as client:
         reply = await ask(client, "run_skill_entry", skill_name=skill, args=args)
 
     assert reply["error"]["code"] == code
 
 
-async def test_who_loads_a_skill_sees_its_entry(entered: Path, era: str) -> None:
-    async with connected(opened(entered), era) as client:
+async def test_who_loads_a_skill_sees_its_entry(entered: Path) -> None:
+    async with connected(opened(entered)) as client:
         said = await ask(client, "load_skill", skill_name="say")
         other = await ask(client, "load_skill", skill_name="pdf")
 
@@ -990,8 +965,8 @@ async def test_who_loads_a_skill_sees_its_entry(entered: Path, era: str) -> None
     assert "entry" not in other
 
 
-async def test_another_entry_is_another_digest(entered: Path, era: str) -> None:
-    async with connected(opened(entered), era) as client:
+async def test_another_entry_is_another_digest(entered: Path) -> None:
+    async with connected(opened(entered)) as client:
         before = await ask(client, "load_skill", skill_name="say")
         entry = "sh scripts/say.sh 'to her' --loud"  # the file is as long as before
         write_package(entered, "say", metadata={"entry": entry})
@@ -1017,11 +992,11 @@ async def test_another_entry_is_another_digest(entered: Path, era: str) -> None:
     ],
 )
 async def test_a_command_that_may_not_run_says_why(
-    content: Path, era: str, words: tuple[str, ...], code: str
+    content: Path, words: tuple[str, ...], code: str
 ) -> None:
     library = opened(content, commands={"enabled": True, "allowed": ["cat", "nowhere"]})
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await call(client, *words)
 
     assert reply["error"]["code"] == code
@@ -1047,15 +1022,13 @@ async def test_a_cancelled_call_ends_its_command_and_leaves_no_copy(
 
 
 @posix
-async def test_a_long_command_reports_that_it_is_alive(
-    content: Path, tmp_path: Path, era: str
-) -> None:
+async def test_a_long_command_reports_that_it_is_alive(content: Path, tmp_path: Path) -> None:
     go = tmp_path / "go"
     reports = Reports(then=go.touch)
     script = f"until [ -e {go} ]; do sleep 0.01; done; echo done"
     arguments = {"skill_name": "pdf", "command": "sh", "args": ["-c", script]}
 
-    async with connected(opened(content, **IN_THE_OPEN), era) as client:
+    async with connected(opened(content, **IN_THE_OPEN)) as client:
         with anyio.fail_after(PATIENCE_SECONDS):
             result = await client.call_tool(
                 "run_skill_command", arguments, progress_callback=reports
@@ -1100,19 +1073,17 @@ def with_secret(content: Path) -> Path:
     ],
 )
 async def test_a_hidden_skill_is_disabled_in_every_tool(
-    with_secret: Path, era: str, tool: str, arguments: dict[str, Any]
+    with_secret: Path, tool: str, arguments: dict[str, Any]
 ) -> None:
-    async with connected(opened(with_secret, **HIDDEN), era) as client:
+    async with connected(opened(with_secret, **HIDDEN)) as client:
         reply = await ask(client, tool, **arguments)
 
     assert reply["error"]["code"] == "SKILL_DISABLED"
     assert "not offered here" in reply["error"]["message"]
 
 
-async def test_a_hidden_skill_is_in_no_list_and_found_by_no_search(
-    with_secret: Path, era: str
-) -> None:
-    async with connected(opened(with_secret, **HIDDEN), era) as client:
+async def test_a_hidden_skill_is_in_no_list_and_found_by_no_search(with_secret: Path) -> None:
+    async with connected(opened(with_secret, **HIDDEN)) as client:
         tree = await ask(client, "list_skills")
         named = await ask(client, "search_skills", query="plans")
         described = await ask(client, "search_skills", query="plans of PDF")
@@ -1123,8 +1094,8 @@ async def test_a_hidden_skill_is_in_no_list_and_found_by_no_search(
     assert routed["no_match"] is True
 
 
-async def test_a_skill_that_is_offered_is_where_it_was(with_secret: Path, era: str) -> None:
-    async with connected(opened(with_secret), era) as client:
+async def test_a_skill_that_is_offered_is_where_it_was(with_secret: Path) -> None:
+    async with connected(opened(with_secret)) as client:
         reply = await ask(client, "load_skill", skill_name="plans")
 
     assert reply["skill_path"] == "secret/plans"
@@ -1145,11 +1116,11 @@ async def test_a_skill_that_is_offered_is_where_it_was(with_secret: Path, era: s
     ],
 )
 async def test_markdown_comes_in_a_block_of_its_own_if_the_operator_wants_it(
-    content: Path, era: str, tool: str, arguments: dict[str, Any], prose: str
+    content: Path, tool: str, arguments: dict[str, Any], prose: str
 ) -> None:
-    async with connected(opened(content), era) as client:
+    async with connected(opened(content)) as client:
         whole = await ask(client, tool, **arguments)
-    async with connected(opened(content, responses={"format": "markdown"}), era) as c:
+    async with connected(opened(content, responses={"format": "markdown"})) as c:
         result = await c.call_tool(tool, arguments)
 
     metadata, text = texts(result)
@@ -1160,10 +1131,10 @@ async def test_markdown_comes_in_a_block_of_its_own_if_the_operator_wants_it(
     assert "sha256" not in told
 
 
-async def test_answers_without_prose_stay_one_block(content: Path, era: str) -> None:
+async def test_answers_without_prose_stay_one_block(content: Path) -> None:
     library = opened(content, responses={"format": "markdown"})
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         whole = await client.call_tool("load_skill", {"skill_name": "pdf"})
         digest = json.loads(texts(whole)[0])["digest"]
         known = await ask(client, "load_skill", skill_name="pdf", known_digest=digest)
@@ -1175,8 +1146,8 @@ async def test_answers_without_prose_stay_one_block(content: Path, era: str) -> 
     assert found["count"] == 1
 
 
-async def test_an_answer_has_no_structured_content(content: Path, era: str) -> None:
-    async with connected(opened(content), era) as client:
+async def test_an_answer_has_no_structured_content(content: Path) -> None:
+    async with connected(opened(content)) as client:
         result = await client.call_tool("load_skill", {"skill_name": "pdf"})
 
     assert result.structured_content is None
@@ -1185,12 +1156,10 @@ async def test_an_answer_has_no_structured_content(content: Path, era: str) -> N
 # Packages alone
 
 
-async def test_who_has_packages_only_can_search_load_read_and_refresh(
-    content: Path, era: str
-) -> None:
+async def test_who_has_packages_only_can_search_load_read_and_refresh(content: Path) -> None:
     library = open_library(content, settings={"toolsets": ["packages"]})
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         found = await ask(client, "search_skills", query="fill in a PDF form")
         name = found["skills"][0]["name"]
         loaded = await ask(client, "load_skill", skill_name=name)
@@ -1208,11 +1177,11 @@ async def test_who_has_packages_only_can_search_load_read_and_refresh(
     assert read["content"] == "New\n"
 
 
-async def test_what_is_done_is_counted(content: Path, spool: Spool, era: str) -> None:
+async def test_what_is_done_is_counted(content: Path, spool: Spool) -> None:
     settings = {**ON, "commands": COMMANDS, "analytics": {"enabled": True}}
     library = open_library(content, settings=settings, spool=spool)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await ask(client, "search_skills", query="pdf")
         await ask(client, "search_skills", query="zebra")
         await ask(client, "load_skill", skill_name="pdf")

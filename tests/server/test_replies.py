@@ -516,9 +516,9 @@ def test_an_error_of_the_protocol_has_the_code_of_its_era_and_ours(
     ],
 )
 async def test_a_failure_is_marked_and_holds_a_code_and_a_message_only(
-    library: SkillLibrary, era: str, tool: str, arguments: dict[str, object]
+    library: SkillLibrary, tool: str, arguments: dict[str, object]
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         reply = await ask(client, tool, **arguments)
 
     assert list(reply) == ["error"]

@@ -121,11 +121,11 @@ async def test_a_skill_that_is_hidden_is_neither_listed_nor_read(tmp_path: Path,
     assert of_text[:2] == of_file[:2] == (NOT_FOUND[era], "SKILL_DISABLED")
 
 
-async def test_many_skills_are_listed_page_by_page(tmp_path: Path, era: str) -> None:
+async def test_many_skills_are_listed_page_by_page(tmp_path: Path) -> None:
     for number in range(2 * PAGE_SIZE + 1):
         write_skill(tmp_path, f"s{number:03}.md")
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         pages = await list_all(client)
 
     assert [len(page) for page in pages] == [PAGE_SIZE, PAGE_SIZE, 1]
@@ -133,23 +133,21 @@ async def test_many_skills_are_listed_page_by_page(tmp_path: Path, era: str) -> 
     assert names == [f"s{number:03}" for number in range(2 * PAGE_SIZE + 1)]
 
 
-async def test_a_page_that_is_just_full_is_the_last(tmp_path: Path, era: str) -> None:
+async def test_a_page_that_is_just_full_is_the_last(tmp_path: Path) -> None:
     for number in range(PAGE_SIZE):
         write_skill(tmp_path, f"s{number:03}.md")
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         pages = await list_all(client)
 
     assert [len(page) for page in pages] == [PAGE_SIZE]
 
 
-async def test_a_refresh_between_two_pages_repeats_and_loses_nothing(
-    tmp_path: Path, era: str
-) -> None:
+async def test_a_refresh_between_two_pages_repeats_and_loses_nothing(tmp_path: Path) -> None:
     for number in range(PAGE_SIZE + 2):
         write_skill(tmp_path, f"s{number:03}.md")
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         first = await client.list_resources()
         (tmp_path / "s000.md").unlink()
         (tmp_path / f"s{PAGE_SIZE - 1:03}.md").unlink()
@@ -161,27 +159,25 @@ async def test_a_refresh_between_two_pages_repeats_and_loses_nothing(
 
 
 @pytest.mark.parametrize("cursor", ["x", "not a cursor", "/w==", "_w==", "🙂"])
-async def test_a_cursor_that_is_none_of_ours_is_refused(
-    library: SkillLibrary, era: str, cursor: str
-) -> None:
-    async with connected(library, era) as client:
+async def test_a_cursor_that_is_none_of_ours_is_refused(library: SkillLibrary, cursor: str) -> None:
+    async with connected(library) as client:
         with pytest.raises(MCPError, match="Begin again without one") as raised:
             await client.list_resources(cursor=cursor)
 
     assert raised.value.error.code == -32602
 
 
-async def test_a_long_description_is_cut(tmp_path: Path, era: str) -> None:
+async def test_a_long_description_is_cut(tmp_path: Path) -> None:
     write_skill(tmp_path, "a.md", description="x" * 2000)
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         [[listed]] = await list_all(client)
 
     assert len(listed.description or "") == 1024
 
 
-async def test_how_addresses_are_made_is_said(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_how_addresses_are_made_is_said(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         listing = await client.list_resource_templates()
 
     assert [each.uri_template for each in listing.resource_templates] == [
@@ -199,20 +195,18 @@ async def test_the_list_may_be_kept_for_no_time_and_by_nobody_else(
     assert (listing.ttl_ms, listing.cache_scope) == (0, "private")
 
 
-async def test_a_list_asked_for_at_once_has_what_is_in_a_folder(era: str) -> None:
-    async with connected(open_library(SKILLS_CONTENT, load=False), era) as client:
+async def test_a_list_asked_for_at_once_has_what_is_in_a_folder() -> None:
+    async with connected(open_library(SKILLS_CONTENT, load=False)) as client:
         listing = await client.list_resources()
 
     assert AUTH in [each.uri for each in listing.resources]
 
 
-async def test_a_list_has_what_was_cloned_before_and_does_not_wait_for_the_remote(
-    era: str,
-) -> None:
+async def test_a_list_has_what_was_cloned_before_and_does_not_wait_for_the_remote() -> None:
     source = SlowSource(SKILLS_CONTENT)
     source.here = checkout_of("a1b2c3", SKILLS_CONTENT)
 
-    async with connected(open_library(source, load=False), era) as client:
+    async with connected(open_library(source, load=False)) as client:
         listing = await client.list_resources()
         arrived = source.arrived.is_set()
 
@@ -220,26 +214,22 @@ async def test_a_list_has_what_was_cloned_before_and_does_not_wait_for_the_remot
     assert not arrived
 
 
-async def test_a_list_does_not_wait_for_ever_for_a_disk(
-    era: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_list_does_not_wait_for_ever_for_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "_STORED_CONTENT_SECONDS", 0.01)
     library = open_library(SKILLS_CONTENT, load=False)
 
     # Without a background that would read the folder.
-    async with Client(create_server(library), mode=era) as client:
+    async with Client(create_server(library)) as client:
         with anyio.fail_after(PATIENCE_SECONDS):
             listing = await client.list_resources()
 
     assert listing.resources == []
 
 
-async def test_before_there_is_content_the_list_is_empty_and_does_not_wait(
-    era: str,
-) -> None:
+async def test_before_there_is_content_the_list_is_empty_and_does_not_wait() -> None:
     source = SlowSource(SKILLS_CONTENT)
 
-    async with connected(open_library(source, load=False), era) as client:
+    async with connected(open_library(source, load=False)) as client:
         listing = await client.list_resources()
         templates = await client.list_resource_templates()
         arrived = source.arrived.is_set()
@@ -252,10 +242,8 @@ async def test_before_there_is_content_the_list_is_empty_and_does_not_wait(
 # What can be read
 
 
-async def test_a_rule_is_read_below_the_rules_that_it_inherits(
-    library: SkillLibrary, era: str
-) -> None:
-    async with connected(library, era) as client:
+async def test_a_rule_is_read_below_the_rules_that_it_inherits(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         read = await read_text(client, "skill://ui/react/auth/SKILL.md")
         loaded = await ask(client, "get_skill", context="x", skill_path="ui/react/auth")
 
@@ -268,29 +256,27 @@ async def test_a_rule_is_read_below_the_rules_that_it_inherits(
 
 
 @pytest.mark.parametrize("path", ["_root", "ui/_index"])
-async def test_the_rules_of_a_folder_have_an_address_too(
-    library: SkillLibrary, era: str, path: str
-) -> None:
-    async with connected(library, era) as client:
+async def test_the_rules_of_a_folder_have_an_address_too(library: SkillLibrary, path: str) -> None:
+    async with connected(library) as client:
         read = await read_text(client, f"skill://{path}/SKILL.md")
 
     assert "Northwind Parcel engineering conventions" in read.text
     assert meta_of(read)["path"] == f"skills/{path}.md"
 
 
-async def test_a_package_is_read_below_its_frontmatter(tmp_path: Path, era: str) -> None:
+async def test_a_package_is_read_below_its_frontmatter(tmp_path: Path) -> None:
     write_pdf(tmp_path)
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         read = await read_text(client, "skill://pdf/SKILL.md")
 
     assert without_frontmatter(read.text) == "Do it."
 
 
-async def test_a_file_is_read_as_a_text_or_as_bytes(tmp_path: Path, era: str) -> None:
+async def test_a_file_is_read_as_a_text_or_as_bytes(tmp_path: Path) -> None:
     write_pdf(tmp_path)
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         markdown = await read_text(client, "skill://pdf/references/forms.md")
         script = await read_text(client, "skill://pdf/scripts/fill.py")
         [logo] = (await client.read_resource("skill://pdf/logo.png")).contents
@@ -306,10 +292,8 @@ async def test_a_file_is_read_as_a_text_or_as_bytes(tmp_path: Path, era: str) ->
     assert (base64.b64decode(logo.blob), logo.mime_type) == (PNG, "image/png")
 
 
-async def test_an_inherited_file_is_read_from_the_skill_that_has_it(
-    library: SkillLibrary, era: str
-) -> None:
-    async with connected(library, era) as client:
+async def test_an_inherited_file_is_read_from_the_skill_that_has_it(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         read = await read_text(client, "skill://ui/react/auth/assets/design-tokens.json")
 
     assert json.loads(read.text)["version"]
@@ -317,7 +301,7 @@ async def test_an_inherited_file_is_read_from_the_skill_that_has_it(
 
 
 async def test_the_commits_of_other_sources_are_beside_the_own_one(
-    tmp_path: Path, upstream: Upstream, era: str
+    tmp_path: Path, upstream: Upstream
 ) -> None:
     text = skill_text(body="Never commit secrets.")
     commit = upstream.commit({"skills/_root.md": text})
@@ -327,7 +311,7 @@ async def test_the_commits_of_other_sources_are_beside_the_own_one(
         Mount(source=LocalFolder(tmp_path / "notes"), at="mine"),
     )
 
-    async with connected(open_library(Mounts(mounts), load=False), era) as client:
+    async with connected(open_library(Mounts(mounts), load=False)) as client:
         root = await read_text(client, "skill://_root/SKILL.md")
         own = await read_text(client, "skill://mine/auth/SKILL.md")
 
@@ -344,11 +328,11 @@ async def test_the_commits_of_other_sources_are_beside_the_own_one(
     }
 
 
-async def test_names_that_no_uri_can_hold_are_escaped(tmp_path: Path, era: str) -> None:
+async def test_names_that_no_uri_can_hold_are_escaped(tmp_path: Path) -> None:
     write_skill(tmp_path, "größe #1/50 %.md", body="Percent.")
     uri = derive_uri("größe #1/50 %")
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         [[listed]] = await list_all(client)
         named = await read_text(client, listed.uri)
         read = await read_text(client, uri)
@@ -359,11 +343,11 @@ async def test_names_that_no_uri_can_hold_are_escaped(tmp_path: Path, era: str) 
     assert without_frontmatter(read.text) == "Percent."
 
 
-async def test_a_read_waits_for_the_first_content(era: str) -> None:
+async def test_a_read_waits_for_the_first_content() -> None:
     source = SlowSource(SKILLS_CONTENT)
     texts: list[str] = []
 
-    async with connected(open_library(source, load=False), era) as client:
+    async with connected(open_library(source, load=False)) as client:
 
         async def read() -> None:
             texts.append((await read_text(client, "skill://_root/SKILL.md")).text)
@@ -376,10 +360,10 @@ async def test_a_read_waits_for_the_first_content(era: str) -> None:
     assert "Northwind Parcel" in texts[0]
 
 
-async def test_without_content_a_read_says_why(tmp_path: Path, era: str) -> None:
+async def test_without_content_a_read_says_why(tmp_path: Path) -> None:
     library = open_library(tmp_path / "nowhere", load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         code, ours, message = await read_error(client, "skill://a/SKILL.md")
 
     assert (code, ours) == (-32603, "CONTENT_UNAVAILABLE")
@@ -408,12 +392,12 @@ async def test_without_content_a_read_says_why(tmp_path: Path, era: str) -> None
     ids=lambda value: str(value)[:60],
 )
 async def test_an_address_that_leads_nowhere_is_an_error_of_the_protocol(
-    library: SkillLibrary, era: str, uri: str, code: str
+    library: SkillLibrary, uri: str, code: str
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         found, ours, message = await read_error(client, uri)
 
-    assert (found, ours) == (NOT_FOUND[era], code)
+    assert (found, ours) == (NOT_FOUND["auto"], code)
     assert "/etc/passwd" not in message or uri.startswith("file:")
 
 
@@ -436,11 +420,11 @@ async def test_a_file_that_cannot_be_handed_out_says_why(tmp_path: Path, era: st
     ]
 
 
-async def test_what_is_read_is_counted_as_the_tools_count_it(spool: Spool, era: str) -> None:
+async def test_what_is_read_is_counted_as_the_tools_count_it(spool: Spool) -> None:
     counted = {"analytics": {"enabled": True}}
     library = open_library(SKILLS_CONTENT, settings=counted, spool=spool)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         await read_text(client, "skill://ui/react/auth/SKILL.md")
         await read_text(client, "skill://ui/_index/assets/design-tokens.json")
 

@@ -48,10 +48,8 @@ async def test_there_is_one_prompt_with_one_argument(library: SkillLibrary, era:
     assert [(each.name, each.required) for each in prompt.arguments or ()] == [("task", True)]
 
 
-async def test_a_task_becomes_the_task_and_the_rules_for_it(
-    library: SkillLibrary, era: str
-) -> None:
-    async with connected(library, era) as client:
+async def test_a_task_becomes_the_task_and_the_rules_for_it(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         said, facts, rules = await fill(client, "add login to the React app")
 
     assert said.startswith("add login to the React app")
@@ -59,8 +57,8 @@ async def test_a_task_becomes_the_task_and_the_rules_for_it(
     assert rules == library.view().load_skill("ui/react/auth").instructions
 
 
-async def test_a_path_becomes_the_rules_of_that_skill(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_a_path_becomes_the_rules_of_that_skill(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         said, _, rules = await fill(client, "ui/react/auth")
 
     assert said.endswith(": ui/react/auth")
@@ -82,21 +80,19 @@ async def test_a_task_without_a_skill_says_so(library: SkillLibrary) -> None:
     ],
 )
 async def test_a_wrong_request_is_told_what_to_write(
-    library: SkillLibrary, era: str, name: str, task: str, said: str
+    library: SkillLibrary, name: str, task: str, said: str
 ) -> None:
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         with pytest.raises(MCPError, match=said) as raised:
             await client.get_prompt(name, {"task": task})
 
     assert raised.value.error.code == -32602
 
 
-async def test_paths_are_completed_for_the_prompt_and_for_resources(
-    library: SkillLibrary, era: str
-) -> None:
+async def test_paths_are_completed_for_the_prompt_and_for_resources(library: SkillLibrary) -> None:
     prompt = PromptReference(name="skill")
     template = ResourceTemplateReference(uri=_SKILL_FILE)
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         typed = await complete(client, prompt, task="ui/rea")
         inside = await complete(client, template, skill_path="AUTH")
         files = await complete(client, template, skill_path="ui/react/auth", file="assets/")
@@ -109,11 +105,11 @@ async def test_paths_are_completed_for_the_prompt_and_for_resources(
     assert other.completion.values == []
 
 
-async def test_a_long_list_of_values_is_cut_and_counted(tmp_path: Path, era: str) -> None:
+async def test_a_long_list_of_values_is_cut_and_counted(tmp_path: Path) -> None:
     for number in range(120):
         write_skill(tmp_path, f"area/skill-{number:03}.md")
     library = open_library(tmp_path)
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         done = await complete(client, PromptReference(name="skill"), task="skill")
 
     assert len(done.completion.values) == 100

@@ -104,8 +104,8 @@ async def test_what_is_listed_is_exactly_what_is_read(
     assert len({skill["frontmatter"]["name"] for skill in skills}) == len(skills)
 
 
-async def test_what_an_author_wrote_of_a_package_is_kept(packages: SkillLibrary, era: str) -> None:
-    async with connected(packages, era) as client:
+async def test_what_an_author_wrote_of_a_package_is_kept(packages: SkillLibrary) -> None:
+    async with connected(packages) as client:
         skills = await list_published(client)
 
     told = {each["frontmatter"]["metadata"]["path"]: each for each in skills}
@@ -118,8 +118,8 @@ async def test_what_an_author_wrote_of_a_package_is_kept(packages: SkillLibrary,
     }
 
 
-async def test_one_skill_is_the_same_entry_as_in_the_list(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_one_skill_is_the_same_entry_as_in_the_list(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         skills = await list_published(client)
         answer = await ask_extension(client, "skills/get", uri=AUTH)
 
@@ -144,8 +144,8 @@ async def test_an_address_of_no_skill_is_refused(library: SkillLibrary, era: str
     assert "skills/list has them all" in message
 
 
-async def test_a_folder_has_its_direct_children(packages: SkillLibrary, era: str) -> None:
-    async with connected(packages, era) as client:
+async def test_a_folder_has_its_direct_children(packages: SkillLibrary) -> None:
+    async with connected(packages) as client:
         top = await ask_extension(client, "resources/directory/read", uri="skill://pdf")
         [folder] = [each for each in top["resources"] if each["name"] == "references"]
         below = await ask_extension(client, "resources/directory/read", uri=folder["uri"])
@@ -171,8 +171,8 @@ async def test_a_folder_has_its_direct_children(packages: SkillLibrary, era: str
 @pytest.mark.parametrize(
     "uri", ["skill://pdf/SKILL.md", "skill://pdf/none", "skill://group", "skill://", ""]
 )
-async def test_what_is_no_folder_is_refused(packages: SkillLibrary, era: str, uri: str) -> None:
-    async with connected(packages, era) as client:
+async def test_what_is_no_folder_is_refused(packages: SkillLibrary, uri: str) -> None:
+    async with connected(packages) as client:
         await refusal(client, "resources/directory/read", uri=uri)
         message = await refusal(client, "resources/directory/read", uri="skill://pdf", cursor="x")
 
@@ -180,11 +180,11 @@ async def test_what_is_no_folder_is_refused(packages: SkillLibrary, era: str, ur
 
 
 async def test_many_skills_come_in_pages(
-    library: SkillLibrary, era: str, monkeypatch: pytest.MonkeyPatch
+    library: SkillLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resources, "PAGE_SIZE", 5)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         first = await ask_extension(client, "skills/list")
         skills = await list_published(client)
 
@@ -195,14 +195,11 @@ async def test_many_skills_come_in_pages(
 
 
 async def test_a_skill_beyond_the_limits_of_hosts_is_not_published(
-    packages: SkillLibrary,
-    era: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    packages: SkillLibrary, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(published_skills, "MAX_PUBLISHED_FILES", 4)
 
-    async with connected(packages, era) as client:
+    async with connected(packages) as client:
         skills = await list_published(client)
         await refusal(client, "skills/get", uri="skill://pdf/SKILL.md")
         read = await read_bytes(client, "skill://pdf/SKILL.md")
@@ -213,24 +210,22 @@ async def test_a_skill_beyond_the_limits_of_hosts_is_not_published(
     assert "pdf: the skill, which has 5 files" in told
 
 
-async def test_a_file_that_cannot_be_read_is_not_promised(tmp_path: Path, era: str) -> None:
+async def test_a_file_that_cannot_be_read_is_not_promised(tmp_path: Path) -> None:
     write_pdf(tmp_path)
     limit = {"assets": {"max_size_bytes": 15}}
 
-    async with connected(open_library(tmp_path, settings=limit), era) as client:
+    async with connected(open_library(tmp_path, settings=limit)) as client:
         [skill] = await list_published(client)
 
     names = [each["uri"].rpartition("/")[2] for each in skill["resources"]]
     assert names == ["SKILL.md", "logo.png", "forms.md", "letter.txt"]
 
 
-async def test_the_name_of_a_skill_comes_before_the_path_of_another(
-    tmp_path: Path, era: str
-) -> None:
+async def test_the_name_of_a_skill_comes_before_the_path_of_another(tmp_path: Path) -> None:
     write_skill(tmp_path, "ui/react/auth.md", body="The one by its name.")
     write_skill(tmp_path, "ui-react-auth-x709ad3c.md", body="The other.")
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         skills = await list_published(client)
         texts = [await read_bytes(client, each["uri"]) for each in skills]
 
@@ -241,8 +236,8 @@ async def test_the_name_of_a_skill_comes_before_the_path_of_another(
     assert b"The one by its name." in texts[1]
 
 
-async def test_the_index_names_every_published_skill(library: SkillLibrary, era: str) -> None:
-    async with connected(library, era) as client:
+async def test_the_index_names_every_published_skill(library: SkillLibrary) -> None:
+    async with connected(library) as client:
         skills = await list_published(client)
         index = json.loads(await read_bytes(client, INDEX_URI))
 
@@ -257,11 +252,11 @@ async def test_the_index_names_every_published_skill(library: SkillLibrary, era:
     ]
 
 
-async def test_an_unchanged_skill_keeps_its_digests(tmp_path: Path, era: str) -> None:
+async def test_an_unchanged_skill_keeps_its_digests(tmp_path: Path) -> None:
     write_pdf(tmp_path)
     write_skill(tmp_path, "auth.md")
 
-    async with connected(open_library(tmp_path), era) as client:
+    async with connected(open_library(tmp_path)) as client:
         before = await list_published(client)
         write(tmp_path / "auth.md", skill_text(body="Another text."))
         await ask(client, "refresh_skills")
@@ -271,12 +266,12 @@ async def test_an_unchanged_skill_keeps_its_digests(tmp_path: Path, era: str) ->
     assert before[0]["resources"] != after[0]["resources"]
 
 
-async def test_a_list_waits_for_the_disk_and_not_for_the_remote(era: str) -> None:
-    async with connected(open_library(SKILLS_CONTENT, load=False), era) as client:
+async def test_a_list_waits_for_the_disk_and_not_for_the_remote() -> None:
+    async with connected(open_library(SKILLS_CONTENT, load=False)) as client:
         stored = await list_published(client)
 
     source = SlowSource(SKILLS_CONTENT)
-    async with connected(open_library(source, load=False), era) as client:
+    async with connected(open_library(source, load=False)) as client:
         nothing = await list_published(client)
         arrived = source.arrived.is_set()
 
@@ -285,10 +280,10 @@ async def test_a_list_waits_for_the_disk_and_not_for_the_remote(era: str) -> Non
     assert not arrived
 
 
-async def test_without_content_the_error_says_why(tmp_path: Path, era: str) -> None:
+async def test_without_content_the_error_says_why(tmp_path: Path) -> None:
     library = open_library(tmp_path / "nowhere", load=False)
 
-    async with connected(library, era) as client:
+    async with connected(library) as client:
         with pytest.raises(MCPError, match="nowhere") as raised:
             await ask_extension(client, "skills/get", uri="skill://a/SKILL.md")
 

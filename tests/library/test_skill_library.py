@@ -120,6 +120,7 @@ def branch_of(upstream: Upstream, folder: Path) -> RemoteBranch:
     return RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.1")
 @pytest.mark.spec("10.2")
 def test_a_clear_winner_is_served_with_everything_above_it(content: Path, spool: Spool) -> None:
@@ -306,6 +307,7 @@ def test_a_file_of_the_skill_itself(content: Path, spool: Spool) -> None:
     )
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.3")
 @pytest.mark.spec("7.5")
 @pytest.mark.spec("10.2")
@@ -442,6 +444,7 @@ async def test_a_refresh_of_a_folder_reads_it_again(content: Path, spool: Spool)
     )
 
 
+@pytest.mark.core
 @pytest.mark.spec("8.6")
 @pytest.mark.spec("9.4")
 @pytest.mark.spec("10.2")
@@ -535,6 +538,7 @@ def test_before_the_first_snapshot_there_is_nothing_to_answer_from(
     assert library.config.scripts.enabled  # the operator's settings hold already
 
 
+@pytest.mark.core
 @pytest.mark.spec("3.1")
 async def test_the_library_loads_by_itself_once_it_is_woken(content: Path) -> None:
     library = open_library(content, load=False)

@@ -190,34 +190,32 @@ async def test_required_arguments_that_are_missing_are_all_named(tmp_path: Path)
     assert "colour" not in reply["error"]["message"]
 
 
+OUTSIDE = ["../secret.txt", "/etc/passwd", "assets/../../secret.txt", "..", "a/./b", "a\\b"]
+
+
 @pytest.mark.parametrize("tool", ["get_asset", "run_script", "read_skill_file"])
-@pytest.mark.parametrize(
-    "file",
-    ["../secret.txt", "/etc/passwd", "assets/../../secret.txt", "..", "a/./b", "a\\b"],
-)
 @pytest.mark.spec("13")
-async def test_a_path_traversal_attempt_is_rejected_at_once(
-    tmp_path: Path, tool: str, file: str
-) -> None:
+async def test_a_path_traversal_attempt_is_rejected_at_once(tmp_path: Path, tool: str) -> None:
     # It is declared, too: what content says does not make it safe.
-    assets = [{"file": file}]
-    scripts = [{"file": file, "execution": "server"}]
+    assets = [{"file": file} for file in OUTSIDE]
+    scripts = [{"file": file, "execution": "server"} for file in OUTSIDE]
     write_skill(tmp_path / "content", "login.md", assets=assets, scripts=scripts)
     write(tmp_path / "content/login/here.txt")
     write(tmp_path / "content/secret.txt", "secret")
-    named = {"skill_path": "login", "file": file}
-    arguments: dict[str, dict[str, Any]] = {
-        "get_asset": named,
-        "run_script": {**named, "args": {}},
-        "read_skill_file": {"skill_name": "login", "file_path": file},
-    }
+    named: dict[str, Any] = {
+        "get_asset": {"skill_path": "login"},
+        "run_script": {"skill_path": "login", "args": {}},
+        "read_skill_file": {"skill_name": "login"},
+    }[tool]
+    key = "file_path" if tool == "read_skill_file" else "file"
     both = {"toolsets": ["core", "packages"]}
     library = open_library(tmp_path / "content", settings=both)
 
     async with connected(library) as client:
-        reply = await ask(client, tool, **arguments[tool])
+        replies = {file: await ask(client, tool, **named, **{key: file}) for file in OUTSIDE}
 
-    assert reply["error"]["code"] == "INVALID_PATH"
+    codes = {file: reply["error"]["code"] for file, reply in replies.items()}
+    assert codes == dict.fromkeys(OUTSIDE, "INVALID_PATH")
 
 
 @pytest.mark.spec("13")

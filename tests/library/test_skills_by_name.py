@@ -615,14 +615,14 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("file", HOSTILE)
 def test_a_path_that_could_lead_elsewhere_is_not_looked_up(
-    library: SkillLibrary, content: Path, file: str
+    library: SkillLibrary, content: Path
 ) -> None:
-    with pytest.raises(InvalidPathError) as raised:
-        library.view().read_file("pdf", file)
+    for file in HOSTILE:
+        with pytest.raises(InvalidPathError) as raised:
+            library.view().read_file("pdf", file)
 
-    assert str(content) not in str(raised.value)
+        assert str(content) not in str(raised.value), file
 
 
 @pytest.mark.parametrize(

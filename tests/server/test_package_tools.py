@@ -537,36 +537,38 @@ async def test_a_file_of_a_skill_above_is_read_with_where_it_comes_from(content:
     }
 
 
-@pytest.mark.parametrize(
-    "file, code",
-    [
-        ("../a/notes/SKILL.md", "INVALID_PATH"),
-        ("/etc/passwd", "INVALID_PATH"),
-        ("C:\\Windows\\win.ini", "INVALID_PATH"),
-        ("references/../../b/notes/SKILL.md", "INVALID_PATH"),
-        ("SKILL.md\0", "INVALID_PATH"),
-        ("references\\forms.md", "INVALID_PATH"),
-        ("./SKILL.md", "INVALID_PATH"),
-        ("references/", "INVALID_PATH"),
-        (".git/config", "INVALID_PATH"),
-        ("", "INVALID_PATH"),
-        ("passwords", "FILE_NOT_FOUND"),
-        ("references", "FILE_NOT_FOUND"),
-        ("nothing.md", "FILE_NOT_FOUND"),
-        ("~root", "INVALID_PATH"),
-    ],
-)
+HOSTILE = {
+    "../a/notes/SKILL.md": "INVALID_PATH",
+    "/etc/passwd": "INVALID_PATH",
+    "C:\\Windows\\win.ini": "INVALID_PATH",
+    "references/../../b/notes/SKILL.md": "INVALID_PATH",
+    "SKILL.md\0": "INVALID_PATH",
+    "references\\forms.md": "INVALID_PATH",
+    "./SKILL.md": "INVALID_PATH",
+    "references/": "INVALID_PATH",
+    ".git/config": "INVALID_PATH",
+    "": "INVALID_PATH",
+    "passwords": "FILE_NOT_FOUND",
+    "references": "FILE_NOT_FOUND",
+    "nothing.md": "FILE_NOT_FOUND",
+    "~root": "INVALID_PATH",
+}
+
+
 async def test_a_path_of_evil_leads_nowhere_and_shows_no_place_on_the_disk(
-    content: Path, tmp_path: Path, file: str, code: str
+    content: Path, tmp_path: Path
 ) -> None:
     (content / "pdf/passwords").symlink_to(write(tmp_path / "secret", "canary"))
 
     async with connected(opened(content)) as client:
-        reply = await ask(client, "read_skill_file", skill_name="pdf", file_path=file)
+        replies = {
+            file: await ask(client, "read_skill_file", skill_name="pdf", file_path=file)
+            for file in HOSTILE
+        }
 
-    assert reply["error"]["code"] == code
-    assert str(tmp_path) not in reply["error"]["message"]
-    assert "canary" not in reply["error"]["message"]
+    assert {file: reply["error"]["code"] for file, reply in replies.items()} == HOSTILE
+    messages = [reply["error"]["message"] for reply in replies.values()]
+    assert [text for text in messages if str(tmp_path) in text or "canary" in text] == []
 
 
 async def test_lines_beyond_the_end_or_of_no_text_are_refused(content: Path) -> None:

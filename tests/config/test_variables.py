@@ -181,3 +181,101 @@ def test_an_interval_that_is_no_whole_number_is_refused(minutes: str) -> None:
 def test_an_interval_of_no_minutes_is_refused_and_named() -> None:
     with pytest.raises(ConfigError, match="environment: REFRESH_INTERVAL_MINUTES "):
         parse_environment({"REFRESH_INTERVAL_MINUTES": "0"})
+
+
+@pytest.mark.parametrize(
+    "name, text, key, value",
+    [
+        ("SKILLS_MCP__HTTP__PORT", "0", "http.port", 0),
+        ("SKILLS_MCP__HTTP__AUTH__ISSUER", "https://a.example", "http.auth.issuer", None),
+        ("SKILLS_MCP__DISCOVER", "true", "discover", True),
+        ("SKILLS_MCP__MATCHING__MIN_SCORE", "0.5", "matching.min_score", 0.5),
+        ("SKILLS_MCP__VISIBILITY__DENY", "a/*, b", "visibility.deny", ("a/*", "b")),
+        ("SKILLS_MCP__VISIBILITY__DENY", '["a, b"]', "visibility.deny", ("a, b",)),
+        ("SKILLS_MCP__VISIBILITY__DENY", "[]", "visibility.deny", ()),
+        ("SKILLS_MCP__HTTP__ANONYMOUS", "skills:read", "http.anonymous", ("skills:read",)),
+        ("SKILLS_MCP__WEB__FORGES", '{"git.a": "gitea"}', "web.forges", {"git.a": "gitea"}),
+        ("SKILLS_MCP__SCRIPTS__SANDBOX", "off", "scripts.sandbox", "off"),
+    ],
+)
+def test_any_key_has_a_variable(name: str, text: str, key: str, value: object) -> None:
+    config = Settings((parse_environment({name: text}),)).resolve()
+
+    assert reduce(getattr, key.split("."), config) == (text if value is None else value)
+
+
+def test_sources_in_a_variable_are_json() -> None:
+    text = '[{"repo": "https://a.example/b.git"}, {"folder": "/srv", "mount": "mine"}]'
+
+    sources = Settings((parse_environment({"SKILLS_MCP__SOURCES": text}),)).resolve().sources
+
+    assert [source.mount for source in sources] == ["", "mine"]
+
+
+def test_a_variable_with_a_name_of_its_own_wins() -> None:
+    layer = parse_environment({"SEARCH_LIMIT": "7", "SKILLS_MCP__SEARCH__LIMIT": "8"})
+
+    assert layer.values == {"search": {"limit": 7}}
+
+
+def test_do_not_track_wins_over_the_variable_of_the_key() -> None:
+    layer = parse_environment({"SKILLS_MCP__ANALYTICS__ENABLED": "true", "DO_NOT_TRACK": "1"})
+
+    assert not Settings((layer,)).resolve().analytics.enabled
+
+
+def test_the_variable_of_a_key_wins_over_content() -> None:
+    theirs = Layer("config.yaml", {"matching": {"max_results": 9}})
+    mine = parse_environment({"SKILLS_MCP__MATCHING__MAX_RESULTS": "2"})
+
+    config, _ = Settings((mine,)).resolve_with(theirs, trusted=False)
+
+    assert config.matching.max_results == 2
+
+
+@pytest.mark.parametrize(
+    "name, text, finding",
+    [
+        (
+            "SKILLS_MCP__HTTP__PROT",
+            "1",
+            (
+                "SKILLS_MCP__HTTP__PROT is the name of no setting. "
+                "Did you mean SKILLS_MCP__HTTP__PORT?"
+            ),
+        ),
+        (
+            "SKILLS_MCP__X",
+            "1",
+            "SKILLS_MCP__X is the name of no setting. See config.example.yaml.",
+        ),
+        (
+            "SKILLS_MCP__HTTP__PORT",
+            "http",
+            "SKILLS_MCP__HTTP__PORT must be a whole number from 0 to 65535 (got 'http')",
+        ),
+        (
+            "SKILLS_MCP__EMBEDDING__API_KEY_ENV",
+            "sk-1234",
+            (
+                "SKILLS_MCP__EMBEDDING__API_KEY_ENV must be the name of an environment variable "
+                "in capitals, such as OPENAI_API_KEY (got what may be a secret)"
+            ),
+        ),
+        (
+            "SKILLS_MCP__SOURCES",
+            '[{"repo": 1}]',
+            "SKILLS_MCP__SOURCES: sources[0].repo: must be text (got 1)",
+        ),
+        (
+            "SKILLS_MCP__WEB__FORGES",
+            "gitea",
+            "SKILLS_MCP__WEB__FORGES must be a mapping of `key: value` lines (got 'gitea')",
+        ),
+    ],
+)
+def test_a_wrong_name_or_value_of_a_key_is_named(name: str, text: str, finding: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_environment({name: text})
+
+    assert str(caught.value) == f"environment: {finding}"

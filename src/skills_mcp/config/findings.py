@@ -1,8 +1,10 @@
 """Configuration errors as one-line messages."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import combinations, islice
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -61,9 +63,14 @@ def describe_validation_error(detail: ErrorDetails) -> str:
         guess = get_close_matches(str(name), allowed, n=1)
         hint = f"did you mean {guess[0]}? " if guess else ""
         return f"unknown key {key}; {hint}allowed here: {', '.join(allowed)}"
-    may_quote = detail.get("ctx", {}).get("pattern") not in SECRET_PATTERNS
-    got = quote_value(detail["input"]) if may_quote else "what may be a secret"
+    got = quote_input(detail, detail["input"])
     return f"{key}: must be {describe_allowed_value(detail)} (got {got})"
+
+
+def quote_input(detail: ErrorDetails, value: object) -> str:
+    """Quote the value of an invalid key, unless API keys are pasted there."""
+    may_quote = detail.get("ctx", {}).get("pattern") not in SECRET_PATTERNS
+    return quote_value(value) if may_quote else "what may be a secret"
 
 
 def describe_allowed_value(detail: ErrorDetails) -> str:
@@ -116,117 +123,228 @@ def _fields_of(field: FieldInfo) -> Mapping[str, FieldInfo]:
     return {}
 
 
-_TOP = ""
-_BRANCH = "main"  # it says no more than the default
+Schema = Mapping[str, Any]
+"""A JSON Schema of the keywords in `_KEYWORDS`, for the program and for editors."""
 
-_REPO_KEYS = (
-    *("branch", "ref", "allow_non_fast_forward"),
-    *("allowed_signers", "revoked_signers", "verify"),
-)
-_HISTORY_KEYS = ("branch", "ref", "allow_non_fast_forward", "verify")
-_KINDS = ("folder", "repo", "archive")
-_TAG_CHECKS = ("tag", "both")
 _UNSET = ("", None)
+_KINDS = ("folder", "repo", "archive")
+_HISTORY_KEYS = ("branch", "ref", "allow_non_fast_forward", "verify")
+_REPO_KEYS = (
+    "branch",
+    "ref",
+    "allow_non_fast_forward",
+    "allowed_signers",
+    "revoked_signers",
+    "verify",
+)
+_TAG_CHECKS = ("tag", "both")
 
 
-def source_findings(sources: Any, sync: Any) -> Iterator[str]:
+def _set(*keys: str) -> Schema:
+    """Match a mapping that sets all of these keys; the branch `main` is the default."""
+    unset = {key: (*_UNSET, "main") if key == "branch" else _UNSET for key in keys}
+    given = {key: {"not": {"enum": list(values)}} for key, values in unset.items()}
+    return {"type": "object", "required": list(keys), "properties": given}
+
+
+def _any_set(*keys: str) -> Schema:
+    return {"anyOf": [_set(key) for key in keys]}
+
+
+def _one_of(key: str, values: Sequence[object]) -> Schema:
+    return {"type": "object", "required": [key], "properties": {key: {"enum": list(values)}}}
+
+
+def _not(schema: Schema) -> Schema:
+    return {"not": schema}
+
+
+def _all(*schemas: Schema) -> Schema:
+    return {"allOf": list(schemas)}
+
+
+def _inherits(key: str) -> Schema:
+    """Match a source without the key, or with null: the one in `sync` holds."""
+    return _not({"required": [key], "properties": {key: {"not": {"enum": [None]}}}})
+
+
+def _in_sync(schema: Schema) -> Schema:
+    """Match settings by their section `sync`."""
+    return {"type": "object", "required": ["sync"], "properties": {"sync": schema}}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRule:
+    """A combination of keys that no source may have."""
+
+    refused: Schema
+    describe: Callable[[Mapping[str, Any], Any], str]
+    """Describe it, from the source and `sync`."""
+    among: Schema = field(default_factory=dict)
+    """The rule holds only in settings that match."""
+
+
+def _named(source: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
+    return [key for key in keys if fits(_set(key), source)]
+
+
+def _describe_missing_signers(source: Mapping[str, Any], _: Any) -> str:
+    own = _named(source, ("revoked_signers", "verify"))
+    return (
+        f"has {' and '.join(own)}, but no signer is allowed: name the file with the keys that "
+        "may sign in allowed_signers"
+    )
+
+
+def _describe_missing_tag(source: Mapping[str, Any], sync: Any) -> str:
+    return (
+        "follows a branch, which has no tag to verify "
+        f"(verify: {source.get('verify') or sync['verify']}): set ref to a tag, or "
+        "`verify: commit`"
+    )
+
+
+_KIND_RULES = (
+    SourceRule(
+        {"anyOf": [_set(*pair) for pair in combinations(_KINDS, 2)]},
+        lambda source, _: (
+            f"has a {' and a '.join(_named(source, _KINDS))}: keep one, and add the other as a "
+            "source"
+        ),
+    ),
+    SourceRule(
+        _not(_any_set(*_KINDS)),
+        lambda *_: "needs a folder, the URL of a repo, or an archive with its sha256",
+    ),
+    SourceRule(
+        _all(_any_set("archive", "sha256"), _not(_set("archive", "sha256"))),
+        lambda *_: "needs archive and sha256 together: the file, and what it has to be",
+    ),
+)
+_VERSION_RULES = (
+    SourceRule(
+        _set("branch", "ref"),
+        lambda *_: "has a branch and a ref: keep the branch to follow, or the ref to pin",
+    ),
+    SourceRule(
+        _all(_set("folder"), _not(_any_set("repo", "archive")), _any_set(*_REPO_KEYS)),
+        lambda source, _: (
+            "has a folder, which has no versions: remove "
+            f"{', '.join(_named(source, _REPO_KEYS))}, or set a repo instead of the folder"
+        ),
+    ),
+    SourceRule(
+        _all(_set("archive"), _not(_any_set("folder", "repo")), _any_set(*_HISTORY_KEYS)),
+        lambda source, _: (
+            "has an archive, which has no history: remove "
+            f"{', '.join(_named(source, _HISTORY_KEYS))}"
+        ),
+    ),
+)
+_SIGNED = _in_sync(_set("allowed_signers"))
+_SIGNATURE_RULES = (
+    *(
+        SourceRule(
+            _all(_set("repo"), _any_set("revoked_signers", "verify"), unsigned),
+            _describe_missing_signers,
+            among,
+        )
+        for unsigned, among in (
+            (_one_of("allowed_signers", [""]), {}),
+            (_inherits("allowed_signers"), _not(_SIGNED)),
+        )
+    ),
+    *(
+        SourceRule(
+            _all(_set("repo"), signed, tagged, _not(_set("ref"))),
+            _describe_missing_tag,
+            _all(signed_by, tagged_by),
+        )
+        for signed, signed_by in (
+            (_set("allowed_signers"), {}),
+            (_inherits("allowed_signers"), _SIGNED),
+        )
+        for tagged, tagged_by in (
+            (_one_of("verify", _TAG_CHECKS), {}),
+            (_inherits("verify"), _in_sync(_one_of("verify", _TAG_CHECKS))),
+        )
+    ),
+)
+SOURCE_RULES = (_KIND_RULES, _VERSION_RULES, _SIGNATURE_RULES)
+"""Of each group, a source breaks one rule at most: the first."""
+
+_SIGNED_SOURCE = {
+    "required": ["sources"],
+    "properties": {"sources": {"type": "array", "contains": _set("allowed_signers")}},
+}
+_UNSIGNED = _not({"anyOf": [_SIGNED, _SIGNED_SOURCE]})
+_REMEDY = "name the file with the keys that may sign in sync.allowed_signers"
+SYNC_RULES = (
+    (
+        "verify",
+        _all(_UNSIGNED, _in_sync(_one_of("verify", _TAG_CHECKS))),
+        f"sync.verify requires signatures, but no signer is allowed: {_REMEDY}",
+    ),
+    (
+        "revoked_signers",
+        _all(_UNSIGNED, _in_sync(_set("revoked_signers"))),
+        f"sync.revoked_signers revokes keys, but no signer is allowed: {_REMEDY}",
+    ),
+)
+"""Keys of `sync`, the settings in which they are refused, and why."""
+
+
+def source_findings(settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield errors of the operator's sources, except those of single keys.
 
     Other types than a list of mappings are reported by the key checks.
-
-    Args:
-        sources: The list.
-        sync: The section with the defaults.
     """
     mounted: dict[str, list[str]] = {}
+    sources = settings["sources"]
     for number, source in enumerate(sources if isinstance(sources, tuple) else ()):
         if not isinstance(source, Mapping):
             continue
         name = name_key(("sources", number))
-        yield from (f"{name} {finding}" for finding in _check_source(source))
-        if _has(source, "repo"):
-            yield from (f"{name} {finding}" for finding in _check_signatures(source, sync))
-        mount = simplify_path(str(source.get("mount", _TOP)))
-        mounted.setdefault(mount, []).append(name)
+        for group in SOURCE_RULES:
+            broken = (
+                rule for rule in group if fits(rule.among, settings) and fits(rule.refused, source)
+            )
+            for rule in islice(broken, 1):
+                yield f"{name} {rule.describe(source, settings['sync'])}"
+        mounted.setdefault(simplify_path(str(source.get("mount", ""))), []).append(name)
     for mount, names in mounted.items():
         if len(names) > 1:
             yield _describe_duplicate_mount(names, mount)
 
 
-def sync_findings(sources: Any, sync: Any) -> Iterator[tuple[str, str]]:
+def sync_findings(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the keys of `sync` that need allowed signers, if there are none."""
-    listed = sources if isinstance(sources, tuple) else ()
-    sections = [section for section in (sync, *listed) if isinstance(section, Mapping)]
-    if any(_has(section, "allowed_signers") for section in sections):
-        return
-    remedy = "name the file with the keys that may sign in sync.allowed_signers"
-    if _get_default(sync, "verify") in _TAG_CHECKS:
-        yield (
-            "verify",
-            f"sync.verify requires signatures, but no signer is allowed: {remedy}",
-        )
-    if _get_default(sync, "revoked_signers") not in _UNSET:
-        yield (
-            "revoked_signers",
-            f"sync.revoked_signers revokes keys, but no signer is allowed: {remedy}",
-        )
+    return ((key, text) for key, refused, text in SYNC_RULES if fits(refused, settings))
 
 
-def _check_source(source: Mapping[str, Any]) -> Iterator[str]:
-    kinds = [key for key in _KINDS if _has(source, key)]
-    repo_keys = [key for key in _REPO_KEYS if _has(source, key)]
-    if len(kinds) > 1:
-        yield (f"has a {' and a '.join(kinds)}: keep one, and add the other as a source")
-    elif not kinds:
-        yield "needs a folder, the URL of a repo, or an archive with its sha256"
-    elif _has(source, "archive") != _has(source, "sha256"):
-        yield "needs archive and sha256 together: the file, and what it has to be"
-    if "branch" in repo_keys and "ref" in repo_keys:
-        yield "has a branch and a ref: keep the branch to follow, or the ref to pin"
-    elif kinds == ["folder"] and repo_keys:
-        yield (
-            f"has a folder, which has no versions: remove {', '.join(repo_keys)}, or set a "
-            "repo instead of the folder"
-        )
-    elif kinds == ["archive"] and (unfit := [k for k in repo_keys if k in _HISTORY_KEYS]):
-        yield f"has an archive, which has no history: remove {', '.join(unfit)}"
+def fits(schema: Schema, value: Any) -> bool:
+    """Evaluate a schema of the rules."""
+    return all(_KEYWORDS[keyword](operand, value) for keyword, operand in schema.items())
 
 
-def _check_signatures(source: Mapping[str, Any], sync: Any) -> Iterator[str]:
-    """Yield signature requirements that cannot be met."""
-    own = [key for key in ("revoked_signers", "verify") if _has(source, key)]
-    verify = _resolve_for_source(source, sync, "verify")
-    if _resolve_for_source(source, sync, "allowed_signers") in _UNSET:
-        if own:
-            yield (
-                f"has {' and '.join(own)}, but no signer is allowed: name the file "
-                "with the keys that may sign in allowed_signers"
-            )
-    elif verify in _TAG_CHECKS and not _has(source, "ref"):
-        yield (
-            f"follows a branch, which has no tag to verify (verify: {verify}): set ref "
-            "to a tag, or `verify: commit`"
-        )
-
-
-def _has(source: Mapping[str, Any], key: str) -> bool:
-    nothing = (*_UNSET, _BRANCH) if key == "branch" else _UNSET
-    return source.get(key) not in nothing
-
-
-def _resolve_for_source(source: Mapping[str, Any], sync: Any, key: str) -> Any:
-    """Effective value for a source: its own, else the one in `sync`."""
-    own = source.get(key)
-    return _get_default(sync, key) if own is None else own
-
-
-def _get_default(sync: Any, key: str) -> Any:
-    return sync.get(key) if isinstance(sync, Mapping) else None
+_TYPES = {"object": Mapping, "array": tuple}
+_KEYWORDS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "type": lambda name, value: isinstance(value, _TYPES[name]),
+    "enum": lambda allowed, value: value in allowed,
+    "required": lambda keys, value: all(key in value for key in keys),
+    "properties": lambda schemas, value: all(
+        fits(schema, value[key]) for key, schema in schemas.items() if key in value
+    ),
+    "contains": lambda schema, value: any(fits(schema, item) for item in value),
+    "not": lambda schema, value: not fits(schema, value),
+    "anyOf": lambda schemas, value: any(fits(schema, value) for schema in schemas),
+    "allOf": lambda schemas, value: all(fits(schema, value) for schema in schemas),
+}
 
 
 def _describe_duplicate_mount(names: list[str], mount: str) -> str:
     sources_text = f"{', '.join(names[:-1])} and {names[-1]}"
-    if mount == _TOP:
+    if not mount:
         return (
             f"{sources_text} are at the top of the tree: give all but one of them a mount, "
             "such as `mount: teams/web`"

@@ -81,9 +81,11 @@ def merge_layers(layers: tuple[Layer, ...]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Convert lists to tuples, as frozen models need, and keys to text."""
+    """Convert lists to tuples, as frozen models need, keys to text, and 3.0 to 3."""
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
@@ -143,11 +145,10 @@ class Settings:
                 yield f"{origin}: {describe_validation_error(detail)}"
 
     def _wrong_sources(self, values: Mapping[str, Any]) -> Iterator[str]:
-        sources, sync = values["sources"], values["sync"]
         origin = self._find_origin_layer(("sources",)).origin
-        for finding in source_findings(sources, sync):
+        for finding in source_findings(values):
             yield f"{origin}: {finding}"
-        for key, finding in sync_findings(sources, sync):
+        for key, finding in sync_findings(values):
             yield f"{self._find_origin_layer(('sync', key)).origin}: {finding}"
 
     def _find_origin_layer(self, path: Sequence[Step]) -> Layer:

@@ -6,12 +6,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from skills_mcp.config.findings import describe_validation_error
-from skills_mcp.config.sections import Config
+from skills_mcp.config.sections import KEYS, Config
+from skills_mcp.config.values import SetBy
 
-REMOTE_SECTIONS = ("matching", "routing", "assets", "refresh", "validation")
+REMOTE_SECTIONS = tuple(
+    path[0] for path, key in KEYS.items() if len(path) == 1 and key.set_by is SetBy.CONTENT
+)
 """Sections an untrusted repository may set."""
 
-LOWER_ONLY = (("assets", "max_size_bytes"), ("assets", "inline_text_max_bytes"))
+LOWER_ONLY = tuple(path for path, key in KEYS.items() if key.set_by is SetBy.LOWERING)
 """Limits an untrusted repository may lower, never raise."""
 
 SLOWEST_REFRESH_MINUTES = 60
@@ -20,44 +23,18 @@ SLOWEST_REFRESH_MINUTES = 60
 A bad commit that switched the timer off would never be replaced by a good one.
 """
 
-OPERATOR_ONLY = (
-    "sources",
-    "sync",
-    "discover",
-    "limits",
-    "toolsets",
-    "access",
-    "http",
-    "events",
-    "web",
-    "upload",
-    "commands",
-    "embedding",
-    "trust_content_config",
+OPERATOR_ONLY = tuple(
+    path[0] for path, key in KEYS.items() if len(path) == 1 and key.set_by is SetBy.OPERATOR
 )
 """Keys no content may set: sources, visibility, rights, recipients of texts.
 
 Limits are among these because they apply before any content is read.
 """
 
-OPERATOR_ONLY_KEYS = (
-    ("scripts", "sandbox"),
-    ("scripts", "confirm"),
-    ("scripts", "network"),
-    ("scripts", "roots"),
-    ("scripts", "roots_writable"),
-    ("scripts", "readable"),
-    ("scripts", "environment"),
-    ("scripts", "max_memory_bytes"),
-    ("scripts", "max_file_bytes"),
-    ("scripts", "max_processes"),
-    ("analytics", "token_file"),
-    ("analytics", "heartbeats"),
-    ("analytics", "context"),
-    ("analytics", "identity"),
-    ("analytics", "group"),
-    ("analytics", "max_spool_bytes"),
-    ("analytics", "keep_days"),
+OPERATOR_ONLY_KEYS = tuple(
+    path
+    for path, key in KEYS.items()
+    if key.set_by is SetBy.OPERATOR and path[0] not in OPERATOR_ONLY
 )
 """Single keys no content may set, in sections open to trusted content.
 

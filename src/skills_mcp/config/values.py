@@ -2,38 +2,54 @@
 
 import ipaddress
 import re
-import shlex
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import PurePath
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic.config import JsonDict
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import parse_relative
 
+
+class SetBy(Enum):
+    """Whether content may set a key; the operator may set all keys."""
+
+    OPERATOR = "never"
+    TRUSTED = "if trusted"
+    LOWERING = "may lower it"
+    CONTENT = "may set it"
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """The name of an environment variable for a key."""
+
+    name: str
+    switches_on: bool = False
+    """Whether it also sets `enabled` of the section."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A command-line option for a key."""
+
+    name: str
+    variable: str = ""
+    """The variable that the command line reads."""
+
+
 Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=100)]
 EntryCount = Annotated[int, Field(ge=1, le=10_000)]
-FileCount = Annotated[int, Field(ge=1, le=10_000_000)]
-Minutes = Annotated[int, Field(ge=1, le=7 * 24 * 60)]
 Seconds = Annotated[int, Field(ge=1, le=24 * 60 * 60)]
 Bytes = Annotated[int, Field(ge=1, le=1 << 30)]
 BytesOnDisk = Annotated[int, Field(ge=1, le=1 << 40)]
-Patience = Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)]
-# Less would not hold a few skills with long paths; hosts cut what is longer.
-ReplyCharacters = Annotated[int, Field(ge=10_000, le=500_000)]
-SpoolBytes = Annotated[int, Field(ge=65_536, le=1 << 30)]  # a few events, at least
-KeptDays = Annotated[int, Field(ge=0, le=3650)]
-RetentionDays = Annotated[int, Field(ge=1, le=3650)]
-Dimensions = Annotated[int, Field(ge=0, le=8192)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 Concurrency = Annotated[int, Field(ge=1, le=100_000)]
-Skew = Annotated[int, Field(ge=0, le=600)]
-SessionHours = Annotated[int, Field(ge=1, le=24 * 30)]
-IdleMinutes = Annotated[int, Field(ge=5, le=24 * 60)]
 Drain = Annotated[int, Field(ge=0, le=600)]
 
 AlgorithmSetting = Literal["auto", "keyword", "ranked"]
@@ -49,8 +65,16 @@ ToolScope = Literal[
 ]
 # YAML reads a bare `off` as false.
 _BARE_OFF = BeforeValidator(lambda value: "off" if value is False else value)
-SandboxDemand = Annotated[Literal["required", "best_effort", "off"], _BARE_OFF]
-UploadMode = Annotated[Literal["off", "folder", "branch"], _BARE_OFF]
+SandboxDemand = Annotated[
+    Literal["required", "best_effort", "off"],
+    _BARE_OFF,
+    WithJsonSchema({"enum": ["required", "best_effort", "off", False]}),
+]
+UploadMode = Annotated[
+    Literal["off", "folder", "branch"],
+    _BARE_OFF,
+    WithJsonSchema({"enum": ["off", "folder", "branch", False]}),
+]
 ForgeKind = Literal["github", "gitlab", "gitea", "bitbucket", "azure"]
 ConfirmDemand = Literal["never", "if_possible", "always"]
 Disclosure = Literal["full", "redacted", "hashed", "none"]
@@ -61,57 +85,57 @@ TOOLSETS: tuple[str, ...] = get_args(Toolset)
 
 _SHA256 = "^([0-9a-fA-F]{64})?$"
 _LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+# Spelled out, as every dialect of patterns has its own `\s`, `\d` and `.`.
+_SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_LOOPBACK = r"http://(localhost|127\.[0-9]+\.[0-9]+\.[0-9]+|\[::1\])(:[0-9]+)?"
 # Events describe people's work: plain HTTP may carry them within this machine only.
-_LOOPBACK = r"http://(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?"
-SAFE_ADDRESS = rf"^(https://[^\s@]+|{_LOOPBACK}(/[^\s@]*)?)?$"
+SAFE_ADDRESS = rf"^(https://[^{_SPACE}@]+|{_LOOPBACK}(/[^{_SPACE}@]*)?)?$"
+_SYNONYM = rf"^[^{_SPACE}=,>][^\n]*( = |, | > )[^\n]*[^{_SPACE}=,>]$"
 # What stands before an @ or behind a question mark may be a secret.
-SYNONYM = r"^[^\s=,>].*( = |, | > ).*[^\s=,>]$"
-PLAIN_ADDRESS = r"^(https?://[^\s@?#]+)?$"
+_PLAIN_ADDRESS = rf"^(https?://[^{_SPACE}@?#]+)?$"
 # Plain HTTP only within this machine: who answers there decides who is signed in.
-ISSUER = rf"^(https://[^\s@?#]+|{_LOOPBACK}(/[^\s@?#]*)?)?$"
+_ISSUER = rf"^(https://[^{_SPACE}@?#]+|{_LOOPBACK}(/[^{_SPACE}@?#]*)?)?$"
 # Keys of providers have small letters or hyphens in them, so none of them fits.
-VARIABLE_NAME = r"^([A-Z_][A-Z0-9_]{0,63})?$"
-HEADER_NAME = r"^([A-Za-z][A-Za-z0-9-]{0,63})?$"
+_VARIABLE_NAME = r"^([A-Z_][A-Z0-9_]{0,63})?$"
+_HEADER_NAME = r"^([A-Za-z][A-Za-z0-9-]{0,63})?$"
 _ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 _EXTENSION = r"^\.[A-Za-z0-9]+$"
 _PROGRAM = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
+# The grammar of `shlex.split`.
+_COMMAND = r"""^([^'"\\]|\\[\s\S]|'[^']*'|"([^"\\]|\\[\s\S])*")*$"""
 
 PATTERN_DESCRIPTIONS = {
     _LINE: "one line",
-    SYNONYM: "words that mean the same, such as `rfc = request for change`",
+    _SYNONYM: "words that mean the same, such as `rfc = request for change`",
     SAFE_ADDRESS: "an https:// URL, or an http:// URL on this machine",
     _ENVIRONMENT_NAME: "the name of an environment variable",
-    ISSUER: "an https:// URL without a query, or an http:// URL on this machine",
-    PLAIN_ADDRESS: "an https:// or http:// URL without a password and without a query",
-    VARIABLE_NAME: "the name of an environment variable in capitals, such as OPENAI_API_KEY",
-    HEADER_NAME: "the name of a header, such as X-Forwarded-User",
+    _ISSUER: "an https:// URL without a query, or an http:// URL on this machine",
+    _PLAIN_ADDRESS: "an https:// or http:// URL without a password and without a query",
+    _VARIABLE_NAME: "the name of an environment variable in capitals, such as OPENAI_API_KEY",
+    _HEADER_NAME: "the name of a header, such as X-Forwarded-User",
     _EXTENSION: "an extension with its dot, such as .sh",
     _PROGRAM: "the bare name of a program, such as python3",
+    _COMMAND: "a command with every quotation mark closed, as in a shell",
 }
 """Descriptions of patterns, for messages."""
 
-SECRET_PATTERNS = (PLAIN_ADDRESS, VARIABLE_NAME)
+SECRET_PATTERNS = (_PLAIN_ADDRESS, _VARIABLE_NAME)
 """Patterns of settings into which people paste API keys: never quoted."""
 
 
-def _require_words(command: str) -> str:
-    try:
-        shlex.split(command)
-    except ValueError as error:
-        message = "a command with every quotation mark closed, as in a shell"
-        raise PydanticCustomError("command", message) from error
-    return command
+def _any_case(pattern: str) -> str:
+    """Fold the case of a pattern of capitals, as JSON Schema has no flag for it."""
+    return re.sub("[A-Z]", lambda letter: f"[{letter[0]}{letter[0].lower()}]", pattern)
 
 
 # They would run other code before the first line of a script.
-_CODE_LOADING_VARIABLES = re.compile(
-    r"LD_|DYLD_|PYTHON|PERL|RUBY|NODE_(?:OPTIONS|PATH)$|BASH|(?:SHELLOPTS|ENV|IFS|PS4)$",
-    re.IGNORECASE,
+_CODE_LOADING_VARIABLES = "^" + _any_case(
+    r"(LD_|DYLD_|PYTHON|PERL|RUBY|NODE_(OPTIONS|PATH)$|BASH|(SHELLOPTS|ENV|IFS|PS4)$)"
 )
 
 
 def _require_harmless(name: str) -> str:
-    if _CODE_LOADING_VARIABLES.match(name):
+    if re.match(_CODE_LOADING_VARIABLES, name):
         message = "a variable that only carries data: this one makes programs load code"
         raise PydanticCustomError("harmless_variable", message)
     return name
@@ -153,24 +177,56 @@ def _require_inside(path: str) -> str:
     return "." if path in {".", "./"} else _require_relative(path)
 
 
-# Less than `parse_relative` knows, but an editor sees most mistakes.
-_PATH: JsonDict = {"pattern": r'^([^\\/:*?"<>|]+(/[^\\/:*?"<>|]+)*/?)?$'}
+# What the functions above check, for JSON Schema: addresses without the syntax of IPv6,
+# paths without invisible characters.
+_PORT = "([0-5]?[0-9]{0,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_READABLE = rf"^([^:]*://(\[[0-9A-Fa-f:.]+\]|[^/:\[\]]*)(:{_PORT})?(/|$)|$)"
+_ABSOLUTE = r"~(/|$)|/|[A-Za-z]:[\\/]|\\\\"
+_DEVICE = _any_case(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|CLOCK\$|(COM|LPT)[0-9¹²³]) *(\.[^/]*)?")
+_SHORT_NAME = r"[^.~/]{1,6}~[0-9]{1,6}(\.[^./]{0,3})?"
+_PART = (
+    rf"(?!({_any_case('[.]GIT')}|{_DEVICE}|{_SHORT_NAME}| [^/]*|[^/]*[ .])(/|$))"
+    r'[^\\/:*?"<>|\x00-\x1f\x7f]{1,255}'
+)
+_RELATIVE = rf"(\./)?(?!~){_PART}(/{_PART}){{0,32}}/?"
 
-Synonym = Annotated[str, Field(pattern=SYNONYM, max_length=200)]
+
+def _in_schema(keyword: str, value: Any) -> Any:
+    return Field(json_schema_extra={keyword: value})
+
+
+Synonym = Annotated[str, Field(pattern=_SYNONYM, max_length=200)]
 Name = Annotated[str, Field(min_length=1)]
-ReadableUrl = Annotated[str, AfterValidator(_require_readable)]
+SafeAddress = Annotated[str, Field(pattern=SAFE_ADDRESS)]
+PlainAddress = Annotated[str, Field(pattern=_PLAIN_ADDRESS)]
+_READABLE_EXTRA = _in_schema("allOf", [{"pattern": _READABLE}])
+ReadableUrl = Annotated[
+    str, Field(pattern=_PLAIN_ADDRESS), AfterValidator(_require_readable), _READABLE_EXTRA
+]
+Issuer = Annotated[str, Field(pattern=_ISSUER), AfterValidator(_require_readable), _READABLE_EXTRA]
+VariableName = Annotated[str, Field(pattern=_VARIABLE_NAME)]
+HeaderName = Annotated[str, Field(pattern=_HEADER_NAME)]
 GroupName = Annotated[str, Field(pattern=_LINE, max_length=100)]
 Extension = Annotated[str, Field(pattern=_EXTENSION)]
 EnvironmentName = Annotated[
-    str, Field(pattern=_ENVIRONMENT_NAME), AfterValidator(_require_harmless)
+    str,
+    Field(pattern=_ENVIRONMENT_NAME),
+    AfterValidator(_require_harmless),
+    _in_schema("not", {"pattern": _CODE_LOADING_VARIABLES}),
 ]
-AbsolutePath = Annotated[str, AfterValidator(_require_absolute)]
-Root = Annotated[str, AfterValidator(_require_root)]
+AbsolutePath = Annotated[
+    str, AfterValidator(_require_absolute), _in_schema("pattern", f"^({_ABSOLUTE})")
+]
+Root = Annotated[str, AfterValidator(_require_root), _in_schema("pattern", rf"^(\.$|{_ABSOLUTE})")]
 ProgramName = Annotated[str, Field(pattern=_PROGRAM)]
-CommandLine = Annotated[str, AfterValidator(_require_words)]
-MountPath = Annotated[str, AfterValidator(_require_relative), Field(json_schema_extra=_PATH)]
+CommandLine = Annotated[str, Field(pattern=_COMMAND)]
+MountPath = Annotated[
+    str, AfterValidator(_require_relative), _in_schema("pattern", f"^({_RELATIVE})?$")
+]
 Sha256 = Annotated[str, Field(pattern=_SHA256)]
-Subfolder = Annotated[str, AfterValidator(_require_inside), Field(json_schema_extra=_PATH)]
+Subfolder = Annotated[
+    str, AfterValidator(_require_inside), _in_schema("pattern", rf"^({_RELATIVE}|\./?)?$")
+]
 
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")

@@ -1,24 +1,31 @@
 """Environment variables of settings, and misspelt ones.
 
-Rule: no variable grants more rights; none switches commands on, trusts content or a
-proxy, or lets callers in without sign-in.
+Every key has `SKILLS_MCP__SECTION__KEY`; a variable with a name of its own wins over it.
+Rule: no variable with a name of its own grants more rights; none switches commands on,
+trusts content or a proxy, or lets callers in without sign-in.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from skills_mcp.config.findings import (
     describe_allowed_value,
+    describe_validation_error,
     find_error_path,
+    quote_input,
     quote_value,
 )
 from skills_mcp.config.layers import Layer, merge_layers
-from skills_mcp.config.sections import Config
+from skills_mcp.config.sections import KEYS, Config, is_section
+from skills_mcp.config.values import Option, Variable
 from skills_mcp.errors import ConfigError
 
 _MAX_DIGITS = 100  # more are outside of every range, and Python may refuse them
@@ -40,20 +47,37 @@ def _switch(text: str) -> object:
     return {"true": True, "false": False}.get(text.strip().casefold(), text)
 
 
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def _names(text: str) -> object:
+    if text.lstrip().startswith("["):
+        return _json(text)
     # An empty list would allow more than its author meant.
     return tuple(filter(None, map(str.strip, text.split(",")))) or text
 
 
+_PARSERS: Mapping[object, Callable[[str], object]] = {
+    int: _whole_number,
+    float: _number,
+    bool: _switch,
+    tuple: _names,
+    dict: _json,
+}
+"""Converters of texts by the type of a key; invalid text is passed through."""
+
+
 @dataclass(frozen=True, slots=True)
-class Variable:
+class KeyVariable:
     """An environment variable for a key."""
 
     name: str
     key: str
     """Dotted path of the setting."""
-    parse: Callable[[str], object] = str
-    """Converts the text; invalid text is passed through, to be reported."""
     switches_on: bool = False
     """Whether it also sets `enabled` of the section."""
 
@@ -61,54 +85,46 @@ class Variable:
         """Nested values, as in `config.yaml`."""
         *sections, name = self.key.split(".")
         values: dict[str, Any] = {"enabled": True} if self.switches_on else {}
-        values[name] = self.parse(text)
+        values[name] = self._parse(text)
         for section in reversed(sections):
             values = {section: values}
         return values
 
+    def _parse(self, text: str) -> object:
+        kind = _LEAVES[self.key]
+        if get_origin(kind) is UnionType:
+            [kind] = (each for each in get_args(kind) if each is not NoneType)
+        return _PARSERS.get(get_origin(kind) or kind, str)(text)
 
-VARIABLES = (
-    Variable("ANALYTICS_ENDPOINT", "analytics.endpoint", switches_on=True),
-    Variable("ANALYTICS_TOKEN_FILE", "analytics.token_file"),
-    Variable("ANALYTICS_GROUP", "analytics.group"),
-    Variable(
-        "REFRESH_INTERVAL_MINUTES",
-        "refresh.interval_minutes",
-        _whole_number,
-        switches_on=True,
-    ),
-    Variable("SEARCH_LIMIT", "search.limit", _whole_number),
-    Variable("SEARCH_THRESHOLD", "search.threshold", _number),
-    Variable("EMBEDDING_PROVIDER", "embedding.provider"),
-    Variable("EMBEDDING_MODEL", "embedding.model"),
-    Variable("SKILLHUB_ENABLED_SKILLS", "visibility.enabled_skills", _names),
-    Variable("SKILLHUB_ENABLED_CATEGORIES", "visibility.enabled_categories", _names),
-    Variable("MAX_FILE_BYTES", "files.max_bytes", _whole_number),
-    Variable("ALLOWED_COMMANDS", "commands.allowed", _names),
-    Variable("EXEC_TIMEOUT_SECONDS", "commands.timeout_seconds", _whole_number),
-    Variable("EXEC_MAX_OUTPUT_BYTES", "commands.max_output_bytes", _whole_number),
-    Variable("SKILLS_MCP_HTTP_HOST", "http.host"),
-    Variable("SKILLS_MCP_HTTP_PORT", "http.port", _whole_number),
-    Variable("SKILLS_MCP_HTTP_OPERATIONS_HOST", "http.operations_host"),
-    Variable("SKILLS_MCP_HTTP_OPERATIONS_PORT", "http.operations_port", _whole_number),
-    Variable("SKILLS_MCP_HTTP_BASE_URL", "http.base_url"),
-    Variable("SKILLS_MCP_HTTP_STATELESS", "http.stateless", _switch),
-    Variable("SKILLS_MCP_HTTP_ALLOWED_HOSTS", "http.allowed_hosts", _names),
-    Variable("SKILLS_MCP_HTTP_ALLOWED_ORIGINS", "http.allowed_origins", _names),
-    Variable("SKILLS_MCP_HTTP_ISSUER", "http.auth.issuer"),
-    Variable("SKILLS_MCP_HTTP_AUDIENCE", "http.auth.audience"),
-    Variable("SKILLS_MCP_HTTP_WEBHOOK_SECRET_FILE", "http.webhook_secret_file"),
-    Variable("SKILLS_MCP_EVENTS_ENABLED", "events.enabled", _switch),
-    Variable("SKILLS_MCP_EVENTS_DATABASE", "events.database"),
-    Variable("SKILLS_MCP_EVENTS_INGEST_TOKEN_FILE", "events.ingest_token_file"),
-    Variable("SKILLS_MCP_EVENTS_RETENTION_DAYS", "events.retention_days", _whole_number),
-    Variable("SKILLS_MCP_WEB_ENABLED", "web.enabled", _switch),
-    Variable("SKILLS_MCP_WEB_CLIENT_ID", "web.client_id"),
-    Variable("SKILLS_MCP_WEB_CLIENT_SECRET_FILE", "web.client_secret_file"),
-    Variable("SKILLS_MCP_WEB_COOKIE_KEY_FILE", "web.cookie_key_file"),
-    Variable("SKILLS_MCP_UPLOAD_MODE", "upload.mode"),
-    Variable("SKILLS_MCP_UPLOAD_SOURCE", "upload.source"),
+
+_LEAVES = {
+    ".".join(path): key.field.annotation
+    for path, key in KEYS.items()
+    if not is_section(key.field.annotation)
+}
+
+VARIABLES = tuple(
+    KeyVariable(variable.name, ".".join(path), variable.switches_on)
+    for path, key in KEYS.items()
+    if (variable := key.find(Variable))
 )
+"""Variables with a name of their own."""
+
+_GENERIC_PREFIX = "SKILLS_MCP__"
+
+
+def name_generic_variable(key: str) -> str:
+    """Name the variable of any key.
+
+    >>> name_generic_variable("http.auth.issuer")
+    'SKILLS_MCP__HTTP__AUTH__ISSUER'
+    """
+    return _GENERIC_PREFIX + key.replace(".", "__").upper()
+
+
+_GENERIC = {
+    name: KeyVariable(name, key) for key in _LEAVES for name in [name_generic_variable(key)]
+}
 
 
 def is_tracking_refused(environment: Mapping[str, str]) -> bool:
@@ -126,56 +142,60 @@ def parse_environment(environment: Mapping[str, str]) -> Layer:
     """Parse environment variables; empty ones are ignored.
 
     Raises:
-        ConfigError: Lists all variables with invalid values.
+        ConfigError: Lists all variables with unknown names or invalid values.
     """
-    set_variables = [(variable, environment.get(variable.name, "")) for variable in VARIABLES]
-    set_variables = [(variable, text) for variable, text in set_variables if text]
-    findings = [
-        finding for variable, text in set_variables for finding in _find_errors(variable, text)
+    texts = {name: text for name, text in environment.items() if text}
+    generic = sorted(name for name in texts if name.startswith(_GENERIC_PREFIX))
+    findings = [_describe_unknown(name) for name in generic if name not in _GENERIC]
+    known = (*(_GENERIC[name] for name in generic if name in _GENERIC), *VARIABLES)
+    single = [
+        Layer(variable.name, variable.values(texts[variable.name]))
+        for variable in known
+        if variable.name in texts
     ]
+    for layer in single:
+        findings += _find_errors(layer, texts[layer.origin])
     if findings:
-        raise ConfigError("\n".join(f"environment: {variable}" for variable in findings))
-    single = [Layer(variable.name, variable.values(text)) for variable, text in set_variables]
+        raise ConfigError("\n".join(f"environment: {finding}" for finding in findings))
     if is_tracking_refused(environment):
         single.append(Layer("DO_NOT_TRACK", {"analytics": {"enabled": False}}))
     return Layer("environment", merge_layers(tuple(single)))
 
 
-def _find_errors(variable: Variable, text: str) -> Iterator[str]:
+def _describe_unknown(name: str) -> str:
+    keys = [known.removeprefix(_GENERIC_PREFIX) for known in _GENERIC]
+    near = get_close_matches(name.removeprefix(_GENERIC_PREFIX), keys, n=1)
+    hint = f"Did you mean {_GENERIC_PREFIX}{near[0]}?" if near else "See config.example.yaml."
+    return f"{name} is the name of no setting. {hint}"
+
+
+def _find_errors(layer: Layer, text: str) -> Iterator[str]:
     try:
-        Config.model_validate(variable.values(text))
+        Config.model_validate(merge_layers((layer,)))
     except ValidationError as error:
         for detail in error.errors():
-            yield _describe_error(variable.name, text, detail)
+            yield _describe_error(layer.origin, text, detail)
 
 
 def _describe_error(name: str, text: str, detail: ErrorDetails) -> str:
-    if isinstance(find_error_path(detail)[-1], int):
+    *_, last = path = find_error_path(detail)
+    if isinstance(last, int):
         got = quote_value(detail["input"])
         return f"every name in {name} must be {describe_allowed_value(detail)} (got {got})"
+    if ".".join(map(str, path)) not in _LEAVES:
+        return f"{name}: {describe_validation_error(detail)}"
     is_list = detail["type"] == "tuple_type"
     allowed = "names separated by commas" if is_list else describe_allowed_value(detail)
-    return f"{name} must be {allowed} (got {quote_value(text)})"
+    return f"{name} must be {allowed} (got {quote_input(detail, text)})"
 
 
 _OPTIONS = (
-    "SKILLS_BRANCH",
-    "SKILLS_DIR",
-    "SKILLS_EVERYWHERE",
-    "SKILLS_MCP_DISCOVER",
-    "SKILLS_MCP_HOME",
-    "SKILLS_MCP_LOG_LEVEL",
-    "SKILLS_MCP_OFFLINE",
-    "SKILLS_MCP_PROJECT_ROOT",
-    "SKILLS_MCP_TOKEN_FILE",
-    "SKILLS_MCP_TOOLSETS",
-    "SKILLS_MCP_TRANSPORT",
-    "SKILLS_PLUGINS",
-    "SKILLS_REF",
-    "SKILLS_REPO",
-    "SKILLS_SUBFOLDER",
+    *("SKILLS_BRANCH", "SKILLS_DIR", "SKILLS_EVERYWHERE", "SKILLS_MCP_HOME"),
+    *("SKILLS_MCP_LOG_LEVEL", "SKILLS_MCP_PROJECT_ROOT", "SKILLS_MCP_TOKEN_FILE"),
+    *("SKILLS_MCP_TRANSPORT", "SKILLS_PLUGINS", "SKILLS_REF", "SKILLS_REPO", "SKILLS_SUBFOLDER"),
+    *(option.variable for key in KEYS.values() if (option := key.find(Option))),
 )
-"""Variables of options and folders: no settings."""
+"""Variables that the command line reads, and those of folders."""
 
 _PREFIX = "SKILLS_MCP_"
 _SIMILAR_PREFIX = re.compile(r"(?:SKILLS?_MCP|SKILLS?HUB|SKILLS?)_")
@@ -202,17 +222,16 @@ def find_unknown_variables(
 ) -> tuple[UnknownVariable, ...]:
     """Find probable misspellings, sorted.
 
-    Other programs may use `SKILLS_`, too, so those names count only if similar to a
-    known
-    one.
+    Other programs may use `SKILLS_`, too, so those names count only if similar to a known one.
+    Wrong names of `SKILLS_MCP__` are errors of `parse_environment`.
     """
     looked_at = sorted(name for name in environment if _SIMILAR_PREFIX.match(name))
     known = {*_OPTIONS, *(variable.name for variable in VARIABLES)}
-    unknown = [name for name in looked_at if environment[name] and name not in known]
-    if not unknown:
-        return ()
-    from difflib import get_close_matches
-
+    unknown = [
+        name
+        for name in looked_at
+        if environment[name] and name not in known and not name.startswith(_GENERIC_PREFIX)
+    ]
     bare = {_strip_prefix(name): name for name in sorted(known)}
     found = []
     for name in unknown:

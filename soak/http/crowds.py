@@ -16,8 +16,6 @@ from tests.http_server import HttpServer, served
 from tests.support import PATIENCE_SECONDS
 
 _TASK = {"context": "add a login form to the React application"}
-# Longer than a call takes beside other tests: a refusal is too short to fill a buffer.
-_PATIENT = {"http": {"request_timeout_seconds": 4}}
 _FEW = {"http": {"max_concurrent_requests": 4, "max_waiting_requests": 8}}
 _END_SECONDS = 10.0
 _SMALL_BUFFER_BYTES = 4_096
@@ -50,7 +48,7 @@ def flood(_: Path, scale: Scale) -> Iterator[Figure]:
 def dawdle(_: Path, scale: Scale) -> Iterator[Figure]:
     """Send and read slowly, many at once, while another client works."""
     each = scale.count(full=100, quick=20)
-    with served(_PATIENT) as server, ExitStack() as opened:
+    with served() as server, ExitStack() as opened:
         whole = call(server.url, "get_skill", _TASK)
         head, body = whole.split(b"\r\n\r\n")
         slow = [_connect(opened, server, head) for _ in range(each)]

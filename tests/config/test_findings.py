@@ -1,14 +1,14 @@
 """How wrong settings are named."""
 
 import re
+from functools import reduce
 from typing import Any
 
 import pytest
 
-from skills_mcp.config import (
-    Layer,
-    Settings,
-)
+from skills_mcp.config import Layer, Settings, parse_environment
+from skills_mcp.config.findings import REMOVED_KEYS
+from skills_mcp.config.variables import name_generic_variable
 from skills_mcp.errors import ConfigError
 from tests.config.places import operator
 
@@ -244,6 +244,19 @@ def test_a_wrong_setting_is_named_with_its_file_and_what_is_allowed(
         settings.resolve()
 
     assert str(caught.value) == f"operator.yaml: {finding}"
+
+
+@pytest.mark.parametrize("key", REMOVED_KEYS)
+def test_a_key_of_an_earlier_version_is_answered_with_what_replaces_it(key: str) -> None:
+    values = reduce(lambda inner, name: {name: inner}, reversed(key.split(".")), 1)
+
+    with pytest.raises(ConfigError) as caught:
+        Settings((Layer("operator.yaml", values),)).resolve()
+    with pytest.raises(ConfigError) as named:
+        parse_environment({name_generic_variable(key): "1"})
+
+    assert str(caught.value) == f"operator.yaml: unknown key {key}: {REMOVED_KEYS[key]}"
+    assert str(named.value).endswith(REMOVED_KEYS[key])
 
 
 def test_every_wrong_setting_is_named_at_once() -> None:

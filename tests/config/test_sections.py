@@ -21,7 +21,6 @@ DEFAULTS_OF_000 = {
         "api_key_env": "",
         "dimensions": 0,
         "timeout_seconds": 2.0,
-        "batch_size": 32,
         "weight": 0.3,
     },
     "files": {"max_bytes": 65536},

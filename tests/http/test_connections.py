@@ -365,4 +365,3 @@ def test_a_limit_that_is_too_low_is_named(caplog: pytest.LogCaptureFixture) -> N
 
     assert possible < hard
     assert "LimitNOFILE" in caplog.text
-    assert "http.max_streams" in caplog.text

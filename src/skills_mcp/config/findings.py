@@ -33,6 +33,18 @@ _YAML_TYPES = {
 }
 """Error types of pydantic in terms of YAML."""
 
+_FIXED = "it is {} now and no setting; remove the key"
+REMOVED_KEYS = {
+    "embedding.batch_size": _FIXED.format(32),
+    "http.auth.clock_skew_seconds": _FIXED.format(60),
+    "http.max_streams": _FIXED.format("4,096"),
+    "http.refreshes_per_minute": _FIXED.format(6),
+    "http.request_timeout_seconds": _FIXED.format(30),
+    "web.trusted_header.groups_claim": "it is `groups` now and no setting; remove the key, and "
+    "write `groups` in access",
+}
+"""Keys of earlier versions, and what replaces them."""
+
 _NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
 _USERINFO = re.compile(r"//[^/\s]*@")
 _KEY_MARKER = "[key]"  # pydantic marks with it that a key is wrong, not its value
@@ -59,6 +71,8 @@ def describe_validation_error(detail: ErrorDetails) -> str:
     *section, name = find_error_path(detail)
     key = name_key([*section, name])
     if detail["type"] == "extra_forbidden":
+        if key in REMOVED_KEYS:
+            return f"unknown key {key}: {REMOVED_KEYS[key]}"
         allowed = sorted(_fields_at(section))
         guess = get_close_matches(str(name), allowed, n=1)
         hint = f"did you mean {guess[0]}? " if guess else ""

@@ -6,7 +6,7 @@ trusted content may or may not set it, and the `Variable` and `Option` that set 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeGuard, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeGuard, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
@@ -262,7 +262,7 @@ class Embedding(Section):  # 000 §6.3
         "Seconds to wait for the vector of a task; after that only the words count.",
     ] = 2.0
     # To read the reply of 64 long vectors takes 10 ms, in which nothing else runs.
-    batch_size: Annotated[Count, "The maximum number of skills in one request."] = 32
+    batch_size: ClassVar[int] = 32
     weight: Annotated[
         Ratio, "The weight of the embedding in a score, from 0 to 1; the words have the rest."
     ] = 0.3
@@ -556,9 +556,8 @@ class Auth(Section):
         Variable("SKILLS_MCP_HTTP_AUDIENCE"),
         "What a token must have as its audience; without one, `http.base_url` and `/mcp`.",
     ] = ""
-    clock_skew_seconds: Annotated[
-        int, Field(ge=0, le=600), "By how many seconds the clock of the issuer may differ."
-    ] = 60
+    # Machines with a time server are much closer; a token lives for minutes at least.
+    clock_skew_seconds: ClassVar[int] = 60
     scope_claims: Annotated[
         tuple[Name, ...],
         "The claims that hold the scopes of a token: each a text with spaces, or a list.",
@@ -661,18 +660,13 @@ class Http(Section):  # 000 §7.2
         "The maximum number of requests that wait, for at most 10 seconds; one more gets 503 and "
         "`Retry-After`.",
     ] = 1024
-    max_streams: Annotated[
-        Concurrency, "The maximum number of streams that only wait for notices."
-    ] = 4096
+    # They only wait for notices, and each is an open file.
+    max_streams: ClassVar[int] = 4096
     max_body_bytes: Annotated[Bytes, "The maximum size of the body of a request."] = 4_194_304
-    request_timeout_seconds: Annotated[
-        Seconds,
-        "Seconds that a client has to send its request, and to read on while it is answered; "
-        "then it is cut off.",
-    ] = 30
-    refreshes_per_minute: Annotated[
-        Count, "How often a caller may call `refresh_skills` in a minute."
-    ] = 6
+    # To send a request, and to read on while it is answered; then a client is cut off.
+    request_timeout_seconds: ClassVar[int] = 30
+    # Of one caller: enough for people who wait for a merge, too few for a loop.
+    refreshes_per_minute: ClassVar[int] = 6
     drain_seconds: Annotated[
         Drain,
         "Seconds between the signal to end, when `/readyz` turns 503, and the last new "
@@ -690,7 +684,8 @@ class TrustedHeader(Section):
         "remove what a browser sends under this name.",
     ] = ""
     groups: Annotated[HeaderName, "The header with the person's groups, separated by commas."] = ""
-    groups_claim: Annotated[Name, "The claim of `access` that these groups are."] = "groups"
+    # The usual name in tokens, so that one grant of `access` fits both.
+    groups_claim: ClassVar[str] = "groups"
     scopes: Annotated[
         HeaderName,
         "The header with what else the person may do, such as `skills:report`, separated by "

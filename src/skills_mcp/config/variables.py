@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from skills_mcp.config.findings import (
+    REMOVED_KEYS,
     describe_allowed_value,
     describe_validation_error,
     find_error_path,
@@ -163,6 +164,9 @@ def parse_environment(environment: Mapping[str, str]) -> Layer:
 
 
 def _describe_unknown(name: str) -> str:
+    key = name.removeprefix(_GENERIC_PREFIX).replace("__", ".").lower()
+    if key in REMOVED_KEYS:
+        return f"{name}: {REMOVED_KEYS[key]}"
     keys = [known.removeprefix(_GENERIC_PREFIX) for known in _GENERIC]
     near = get_close_matches(name.removeprefix(_GENERIC_PREFIX), keys, n=1)
     hint = f"Did you mean {_GENERIC_PREFIX}{near[0]}?" if near else "See config.example.yaml."

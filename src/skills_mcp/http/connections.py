@@ -190,8 +190,7 @@ def raise_open_files_limit(http: Http) -> int:
     if not is_enough:
         logger.warning(
             "Only %s files may be open at once (ulimit -n), so clients beyond %s "
-            "connections are refused. Set the limit to %s (systemd: LimitNOFILE=), or "
-            "lower http.max_streams.",
+            "connections are refused. Set the limit to %s (systemd: LimitNOFILE=).",
             *(f"{hard:,}", f"{hard - _SPARE_FILES:,}", f"{needed:,}"),
         )
     return max(permitted - _SPARE_FILES, 1)

@@ -13,7 +13,7 @@ from tests.features.web.visiting import KEY
 
 GRANTS = (
     Grant(allow=("*",)),
-    Grant(when={"teams": ("payments",)}, allow=("pay/**",)),
+    Grant(when={"groups": ("payments",)}, allow=("pay/**",)),
 )
 
 
@@ -22,7 +22,6 @@ def find(client: str, *headers: tuple[str, str], **rules: Any) -> Visitor | None
     section = TrustedHeader(
         user="X-Forwarded-User",
         groups="X-Forwarded-Groups",
-        groups_claim="teams",
         scopes="X-Forwarded-Scopes",
         proxies=rules.get("proxies", ("10.0.0.5", "fd00::/64")),
     )

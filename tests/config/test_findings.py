@@ -1,7 +1,6 @@
 """How wrong settings are named."""
 
 import re
-from functools import reduce
 from typing import Any
 
 import pytest
@@ -248,7 +247,10 @@ def test_a_wrong_setting_is_named_with_its_file_and_what_is_allowed(
 
 @pytest.mark.parametrize("key", REMOVED_KEYS)
 def test_a_key_of_an_earlier_version_is_answered_with_what_replaces_it(key: str) -> None:
-    values = reduce(lambda inner, name: {name: inner}, reversed(key.split(".")), 1)
+    *sections, name = key.split(".")
+    values: dict[str, Any] = {name: 1}
+    for section in reversed(sections):
+        values = {section: values}
 
     with pytest.raises(ConfigError) as caught:
         Settings((Layer("operator.yaml", values),)).resolve()

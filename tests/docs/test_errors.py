@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from skills_mcp import errors
 from skills_mcp.cli import failures
+from skills_mcp.config.variables import name_generic_variable
 from skills_mcp.errors import SkillsError
 from skills_mcp.scripts.policy import ENVIRONMENT_ALLOWED
 from tests.docs.pages import (
@@ -19,6 +20,7 @@ from tests.docs.pages import (
     section,
     table,
 )
+from tests.docs.settings import all_keys
 
 NOT_OURS = {
     "EXECUTION_TIMEOUT",
@@ -106,7 +108,8 @@ def test_names_in_capitals_are_codes_or_variables_that_exist() -> None:
     known |= {failures.USAGE, failures.PROMPTS_INVALID, failures.INTERRUPTED}
     known |= {"SKILLS_NOTE_TOKEN"}  # of the jobs of GitLab
     known |= {"EXTRA_TOOLS", "HAYSTACK_DESERIALIZATION_ALLOWLIST"}  # of frameworks
-    known |= {"REMOTE_SECTIONS", "OPERATOR_ONLY", "OPERATOR_ONLY_KEYS"}
+    known |= {name_generic_variable(key) for key, *_ in all_keys()}
+    known |= {"SKILLS_MCP__SECTION__KEY", "SOURCE_RULES"}
 
     assert [
         f"{page}: {word}"

@@ -21,8 +21,12 @@ from sqlalchemy import func, select, text
 
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
 from skills_mcp.events.received_event import ReceivedEvent, parse_received
-from skills_mcp.features.report import Span, derive_report_notes, render_report_page
-from skills_mcp.features.report.aggregation import Aggregation
+from skills_mcp.features.report import (
+    Aggregation,
+    Span,
+    derive_report_notes,
+    render_report_page,
+)
 from skills_mcp.features.report.database_report import (
     NO_LIMIT,
     ReportLimits,

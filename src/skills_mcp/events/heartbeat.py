@@ -3,7 +3,7 @@
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeGuard, get_args
@@ -167,3 +167,8 @@ def _parse_age(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= _MAX_AGE_SECONDS else None
+
+
+def name_commits(sources: Iterable[ServedSource]) -> dict[str, str]:
+    """The repository, or else the mount, of each served commit."""
+    return {source.commit: source.repository or source.mount for source in sources if source.commit}

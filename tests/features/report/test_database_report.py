@@ -16,16 +16,15 @@ from skills_mcp.events.collector.event_queries import RollUpTable
 from skills_mcp.events.collector.event_store import EventStore, open_event_store, run_steps
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import parse_received
-from skills_mcp.features.report import Span
-from skills_mcp.features.report.aggregation import Aggregation, derive_fleet
+from skills_mcp.features.report import Span, UsageReport, database_report
 from skills_mcp.features.report.database_report import (
-    LAYOUT,
     ReportLimits,
     UnknownCommitError,
-    aggregate_database,
     load_report,
     roll_up_days,
 )
+from skills_mcp.features.report.event_rows import UsageRow
+from skills_mcp.features.report.fleet import derive_fleet
 from skills_mcp.features.report.usage_report import Answers, Release
 from tests.features.report.happenings import (
     NEW,
@@ -128,6 +127,11 @@ def keep(store: EventStore, wanted: Sequence[dict[str, Any]]) -> None:
     store.store([parse_received(each) for each in wanted])
 
 
+def figures(store: EventStore) -> UsageReport:
+    """Return the report without what servers say about themselves."""
+    return replace(load_report(store, SPAN, None), sources=None, fleet=None)
+
+
 @given(st.lists(events, max_size=30), st.lists(events, max_size=10))
 def test_figures_of_a_database_are_those_of_files(
     emptied: Callable[[], EventStore],
@@ -137,9 +141,9 @@ def test_figures_of_a_database_are_those_of_files(
     store = emptied()
 
     keep(store, first)
-    early = aggregate_database(store, SPAN).derive(None)
+    early = figures(store)
     keep(store, later)
-    late = aggregate_database(store, SPAN).derive(None)
+    late = figures(store)
 
     assert early == aggregate(first, span=SPAN)
     assert late == aggregate([*first, *later], span=SPAN)
@@ -159,7 +163,7 @@ def test_a_pick_and_all_else_of_days_adds_up(store: EventStore) -> None:
     ]
     keep(store, happened)
 
-    made, kept = (aggregate_database(store, SPAN).derive(None) for _ in range(2))
+    made, kept = (figures(store) for _ in range(2))
 
     assert made == kept == aggregate(happened, span=SPAN)
     assert kept.rivalries[0].picks == (0, 2)
@@ -176,11 +180,11 @@ def test_of_a_day_only_new_events_are_read(
     ]
     pick = served("ui/auth", 4, context="sign in", was_ambiguous=True)
     keep(store, happened)
-    aggregate_database(store, SPAN)
+    figures(store)
     keep(store, [pick])
     read = note_reading(monkeypatch)
 
-    report = aggregate_database(store, SPAN).derive(None)
+    report = figures(store)
 
     assert read == [pick["event_id"]]
     assert report == aggregate([*happened, pick], span=SPAN)
@@ -192,7 +196,7 @@ def test_an_event_that_was_received_earlier_than_others_is_not_missed(
 ) -> None:
     happened, late = [missed("a", 3), missed("b", 3)], missed("c", 3)
     keep(store, happened)
-    aggregate_database(store, SPAN)
+    figures(store)
     keep(store, [late])
     with store.writing() as connection:
         row = database.events.c.event_id == late["event_id"]
@@ -200,7 +204,7 @@ def test_an_event_that_was_received_earlier_than_others_is_not_missed(
         connection.execute(database.events.update().where(row).values(before))
     read = note_reading(monkeypatch)
 
-    report = aggregate_database(store, SPAN).derive(None)
+    report = figures(store)
 
     assert len(read) == 3
     assert report == aggregate([*happened, late], span=SPAN)
@@ -242,54 +246,59 @@ async def test_the_upkeep_counts_what_a_page_would_have_to(store: EventStore) ->
 
     await run_steps(partial(roll_up_days, store), pause_seconds=0)
 
-    assert len(list(RollUpTable(store, LAYOUT).load(SPAN.first, SPAN.last))) == 2
+    assert len(RollUpTable(store).load(SPAN.first, SPAN.last)) == 2
 
 
 def note_reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list to which each event that is read adds its name."""
     read: list[str] = []
-    add = Aggregation.add
+    parse = database_report.parse_row
 
-    def note(self: Aggregation, raw: dict[str, str]) -> None:
+    def note(raw: dict[str, str]) -> UsageRow | None:
         read.append(raw["event_id"])
-        add(self, raw)
+        return parse(raw)
 
-    monkeypatch.setattr(Aggregation, "add", note)
+    monkeypatch.setattr(database_report, "parse_row", note)
     return read
 
 
 def test_figures_of_another_layout_are_made_anew(store: EventStore) -> None:
     keep(store, [missed("a", 3)])
-    aggregate_database(store, SPAN)
-    other = RollUpTable(store, "another")
-    [kept] = RollUpTable(store, LAYOUT).load(SPAN.first, SPAN.last)
-    other.save(replace(kept, body=b"what no program reads"))
+    figures(store)
+    with store.writing() as connection:
+        connection.execute(database.roll_ups.update().values(layout="another"))
+        connection.execute(database.day_figures.update().values(number=7))
 
-    assert aggregate_database(store, SPAN).derive(None).answers.no_match == 1
+    assert figures(store).answers.no_match == 1
 
 
 def test_what_is_kept_of_a_day_is_deleted_with_its_events(store: EventStore) -> None:
     keep(store, [missed("a secret plan", 3)])
-    aggregate_database(store, SPAN)
+    figures(store)
 
     while store.prune(0):
         pass
 
-    assert not list(RollUpTable(store, LAYOUT).load(date.min, date.max))
+    assert not RollUpTable(store).load(date.min, date.max)
+    with store.reading() as connection:
+        assert not connection.execute(database.day_figures.select()).all()
 
 
 def test_each_source_has_its_own_figures() -> None:
-    aggregation = Aggregation(Span(date(2026, 11, 1), date(2026, 11, 30)))
-    for each in (
-        served("a", commit=OLD),
-        served("b", commit=NEW, person="dev-bob"),
-        judged("b", useful=True, commit=NEW),
-        missed("x", commit=None),
-    ):
-        aggregation.add(each)
+    heard = [json.loads(beat(commit, commit).to_json()) for commit in (OLD, NEW)]
 
-    shop, unknown = aggregation.derive_sources({OLD: "acme/shop", NEW: "acme/shop"})
+    report = aggregate(
+        [
+            *heard,
+            served("a", commit=OLD),
+            served("b", commit=NEW, person="dev-bob"),
+            judged("b", useful=True, commit=NEW),
+            missed("x", commit=None),
+        ]
+    )
 
+    assert report.sources is not None
+    shop, unknown = report.sources
     assert (shop.name, shop.answers.served, shop.people, shop.useful) == (
         *("acme/shop", 2),
         *(2, 1),
@@ -400,7 +409,8 @@ def test_an_unknown_commit_is_answered_with_those_that_are_known(
 
 def test_a_source_is_what_servers_say_of_its_commit(store: EventStore) -> None:
     keep(store, [served("a", 3, commit=NEW)])
-    store.store_heartbeat(replace(beat("s", NEW), happened_at=datetime(2026, 11, 3, tzinfo=UTC)))
+    early = datetime(2026, 11, 3, tzinfo=UTC)
+    store.store((), [replace(beat("s", NEW), happened_at=early)])
 
     report = load_report(store, SPAN, None)
 

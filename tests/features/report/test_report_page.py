@@ -21,8 +21,8 @@ from skills_mcp.features.report import (
     parse_since,
     render_report_page,
 )
-from skills_mcp.features.report.aggregation import CurrentSkill
 from skills_mcp.features.report.event_rows import clean_line
+from skills_mcp.features.report.figure_queries import CurrentSkill
 from skills_mcp.features.report.report_page import (
     MAX_ROWS,
     VISIBLE_ROWS,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skills_mcp.features.report import CurrentSkills, UsageReport
-from skills_mcp.features.report.aggregation import CurrentSkill
+from skills_mcp.features.report.figure_queries import CurrentSkill
 from tests.features.report.happenings import (
     NEW,
     OLD,

@@ -63,7 +63,7 @@ class DatabasePublisher(Publisher):
         if self._heartbeat_timer is None or (beat := self._heartbeat_timer.read()) is None:
             return
         try:
-            self._store.store_heartbeat(beat)
+            self._store.store((), (beat,))
             self._heartbeat_timer.mark_sent()
         except EventStoreError as error:
             logger.debug("A heartbeat was not stored: %s", error)

@@ -41,7 +41,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from skills_mcp.about import DISTRIBUTION
 from skills_mcp.errors import ConfigError, EventStoreError, EventStoreFullError
-from skills_mcp.events.collector.schema import events, heartbeats, migrate_schema, roll_ups
+from skills_mcp.events.collector.schema import (
+    day_figures,
+    events,
+    heartbeats,
+    migrate_schema,
+    roll_ups,
+)
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import ReceivedEvent
 from skills_mcp.files.durable import open_private
@@ -223,8 +229,6 @@ _PRUNED_ROWS = 5000
 
 _WITH_ROWCOUNT = {"preserve_rowcount": True}  # without it an INSERT tells no number
 
-_KEYS = {"server_id", "day"}  # of heartbeats
-
 
 @dataclass(frozen=True, slots=True)
 class StoreResult:
@@ -321,10 +325,6 @@ class EventStore:
                 # Outside of a transaction, which SQLAlchemy would begin.
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def store_heartbeat(self, beat: Heartbeat) -> None:
-        """Upsert a heartbeat, unless a newer one is stored."""
-        self.store((), (beat,))
-
     def events(
         self,
         first: date | None = None,
@@ -335,9 +335,9 @@ class EventStore:
         """Iterate over the events of some days and types, as sent, in no order."""
         query = select(events)
         if first:
-            query = query.where(events.c.happened_at >= _start_of(first))
+            query = query.where(events.c.happened_at >= start_of(first))
         if last and last < date.max:
-            end = _start_of(last + timedelta(days=1))
+            end = start_of(last + timedelta(days=1))
             query = query.where(events.c.happened_at < end)
         if kinds:
             query = query.where(events.c.kind.in_(kinds))
@@ -389,7 +389,8 @@ class EventStore:
         with self.writing() as connection:
             done = connection.execute(delete(events).where(events.c.event_id.in_(some)))
             connection.execute(delete(heartbeats).where(heartbeats.c.day < limit.date()))
-            connection.execute(delete(roll_ups).where(roll_ups.c.day < limit.date()))
+            for table in roll_ups, day_figures:
+                connection.execute(delete(table).where(table.c.day < limit.date().toordinal()))
         return done.rowcount
 
     def ensure_schema(self) -> None:
@@ -454,45 +455,31 @@ class EventStore:
         return EventStoreError(f"{message}{_first_error_line(error)}{_connection_hint(error)}")
 
     def _insert(self, connection: Connection, rows: list[dict[str, Any]]) -> int:
-        statement = self._insert_into(events).on_conflict_do_nothing()
+        statement = self.insert_into(events).on_conflict_do_nothing()
         done = connection.execute(statement, rows, execution_options=_WITH_ROWCOUNT)
         return max(0, done.rowcount)
 
     def _upsert_heartbeat(self, connection: Connection, beat: Heartbeat, now: datetime) -> int:
+        """Store a heartbeat, unless a newer one of the day is stored."""
         moment = min(beat.happened_at, now)  # or a wrong clock would stay the newest
         row = {
-            "server_id": beat.server_id,
-            "day": moment.date(),
             "happened_at": moment,
             "version": beat.version,
             "transport": beat.transport,
             "sources": [asdict(source) for source in beat.sources],
         }
-        return self.upsert(connection, row, heartbeats, newest="happened_at")
-
-    def upsert(
-        self,
-        connection: Connection,
-        row: Mapping[str, Any],
-        table: Table,
-        *,
-        newest: str = "",
-    ) -> int:
-        """Upsert a row; return the number of stored rows.
-
-        With `newest`, only if the value of that column grows.
-        """
-        statement = self._insert_into(table).values(row)
+        keys = {"server_id": beat.server_id, "day": moment.date()}
+        statement = self.insert_into(heartbeats).values(**keys, **row)
         excluded = statement.excluded
         statement = statement.on_conflict_do_update(
-            index_elements=list(table.primary_key.columns),
-            set_={n: excluded[n] for n in row if not table.c[n].primary_key},
-            where=excluded[newest] > table.c[newest] if newest else None,
+            index_elements=list(keys),
+            set_={name: excluded[name] for name in row},
+            where=excluded.happened_at > heartbeats.c.happened_at,
         )
         done = connection.execute(statement, execution_options=_WITH_ROWCOUNT)
         return max(0, done.rowcount)
 
-    def _insert_into(self, table: Table) -> sqlite.Insert | postgresql.Insert:
+    def insert_into(self, table: Table) -> sqlite.Insert | postgresql.Insert:
         if _is_sqlite(self._engine):
             return sqlite.insert(table)
         return postgresql.insert(table)
@@ -636,7 +623,7 @@ def _to_heartbeat(row: RowMapping) -> Heartbeat:
     )
 
 
-def _start_of(day: date) -> datetime:
+def start_of(day: date) -> datetime:
     return datetime.combine(day, time.min, UTC)
 
 

@@ -1,22 +1,20 @@
-"""The schema of the event database, and its migration.
+"""The schema of the event database, and its migrations.
 
-A change of a table needs a migration in the folder `revisions`.
+A change of a table needs a new migration.
 """
 
 import logging
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
+from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Column,
     Connection,
     Date,
@@ -29,9 +27,11 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
     TypeDecorator,
     func,
     select,
+    table,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -90,25 +90,48 @@ heartbeats = Table(
 )
 """The newest heartbeat of each server and day."""
 
+# Ordered and compared byte by byte, as in SQLite and in Python.
+_Name = Text().with_variant(Text(collation="C"), "postgresql")
+
+
+def _name_column(name: str) -> Column[str]:
+    return Column(name, _Name, nullable=False, server_default="")
+
+
 roll_ups = Table(
-    "kept_days",
+    "rolled_days",
     metadata,
-    Column("day", Date, primary_key=True),
+    Column("day", Integer, primary_key=True, autoincrement=False),
     Column("layout", String(40), nullable=False),
     Column("events", Integer, nullable=False),
-    Column("totals", LargeBinary, nullable=False),
-    Column("body", LargeBinary, nullable=False),
     Column("received_until", UtcTime),
-    Column("unfinished", LargeBinary),
 )
-"""Daily roll-ups for reports."""
+"""The days with figures: of how many events, and when the last of them was received."""
+
+day_figures = Table(
+    "day_figures",
+    metadata,
+    Column("day", Integer, nullable=False),
+    Column("figure", String(20), nullable=False),
+    *map(_name_column, ("content_commit", "team", "person", "skill", "other", "mark", "wording")),
+    Column("duration_ms", BigInteger),
+    Column("number", BigInteger, nullable=False),
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    Index("day_figures_day", "day", "figure"),
+)
+"""The daily roll-up: what happened on a day, and how often.
+
+Several rows may have the same names: their numbers add up. Days are ordinals of the
+calendar, moments microseconds since 1970: SQLite and PostgreSQL calculate alike.
+"""
 
 
 logger = logging.getLogger(__name__)
 
-MIGRATIONS = Path(__file__).with_name("revisions")
+VERSION_TABLE = "skills_mcp_revision"
 
-_VERSION_TABLE = "skills_mcp_revision"
+_version = Table(VERSION_TABLE, MetaData(), Column("version_num", String(32), primary_key=True))
 
 # Any number that no other program locks in the same database; this one spells "skills".
 _LOCK_KEY = 0x736B696C6C73
@@ -116,44 +139,114 @@ _LOCK_KEY = 0x736B696C6C73
 # A revision of a large table may take minutes, and the other replicas wait for it.
 _LOCK_TIMEOUT_SECONDS = 300.0
 
-# Alembic keeps what it works on in a module: one database of a process at a time.
-_alembic = threading.Lock()
+_MOMENT = DateTime(timezone=True)
 
 
-def migrate_schema(engine: Engine, revision: str = "head") -> None:
+def _create_events(operations: Operations) -> None:
+    operations.create_table(
+        "events",
+        Column("event_id", String(200), primary_key=True),
+        Column("kind", String(40), nullable=False),
+        Column("happened_at", _MOMENT, nullable=False),
+        Column("received_at", _MOMENT, nullable=False),
+        Column("server_id", String(200), nullable=False),
+        Column("content_commit", String(200)),
+        Column("data", Json, nullable=False),
+    )
+    operations.create_index("events_happened_at", "events", ["happened_at"])
+    operations.create_index("events_received_at", "events", ["received_at"])
+    operations.create_table(
+        "heartbeats",
+        Column("server_id", String(200), primary_key=True),
+        Column("day", Date, primary_key=True),
+        Column("happened_at", _MOMENT, nullable=False),
+        Column("version", String(200), nullable=False),
+        Column("transport", String(40), nullable=False),
+        Column("sources", Json, nullable=False),
+    )
+    operations.create_index("heartbeats_day", "heartbeats", ["day"])
+
+
+def _create_kept_days(operations: Operations) -> None:
+    operations.create_table(
+        "kept_days",
+        Column("day", Date, primary_key=True),
+        Column("layout", String(40), nullable=False),
+        Column("events", Integer, nullable=False),
+        Column("totals", LargeBinary, nullable=False),
+        Column("body", LargeBinary, nullable=False),
+    )
+
+
+def _add_late_events(operations: Operations) -> None:
+    for column in Column("received_until", _MOMENT), Column("unfinished", LargeBinary):
+        operations.add_column("kept_days", column)
+
+
+def _create_figures(operations: Operations) -> None:
+    """Create the roll-up as rows, and empty the one of bytes.
+
+    That one stays a table: servers of the version before go on with it.
+    """
+    operations.create_table(
+        "rolled_days",
+        Column("day", Integer, primary_key=True, autoincrement=False),
+        Column("layout", String(40), nullable=False),
+        Column("events", Integer, nullable=False),
+        Column("received_until", _MOMENT),
+    )
+    names = ("content_commit", "team", "person", "skill", "other", "mark", "wording")
+    operations.create_table(
+        "day_figures",
+        Column("day", Integer, nullable=False),
+        Column("figure", String(20), nullable=False),
+        *map(_name_column, names),
+        Column("duration_ms", BigInteger),
+        Column("number", BigInteger, nullable=False),
+        Column("first_at", BigInteger, nullable=False),
+        Column("last_at", BigInteger, nullable=False),
+    )
+    operations.create_index("day_figures_day", "day_figures", ["day", "figure"])
+    operations.execute(table("kept_days").delete())
+
+
+_MIGRATIONS: Mapping[str, Callable[[Operations], None]] = {
+    "0001": _create_events,
+    "0002": _create_kept_days,
+    "0003": _add_late_events,
+    "0004": _create_figures,
+}
+
+
+def migrate_schema(engine: Engine, revision: str = max(_MIGRATIONS)) -> None:
     """Migrate the tables; the first of several servers does it.  Blocking.
 
     A migration only adds, and tables of a newer version are used as they are: so
-    servers of
-    the version before go on meanwhile, and after a rollback.
+    servers of the version before go on meanwhile, and after a rollback.
 
     Raises:
         OSError: The file of the database cannot be locked.
         SQLAlchemyError: The database cannot be reached, or refuses it.
     """
-    configuration = Config()
-    configuration.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    script = ScriptDirectory.from_config(configuration)
-    known = [migration.revision for migration in script.walk_revisions()]
     with _begin_exclusive(engine) as connection:
-        current = _read_revision(connection)
-        if current and current not in known:
+        options = {"version_table": VERSION_TABLE}
+        context = MigrationContext.configure(connection, opts=options)
+        current = context.get_current_revision() or ""
+        if current and current not in _MIGRATIONS:
             logger.warning(
                 "The tables of events were made by a newer version of this program "
                 "(revision %s), and are used as they are",
                 current,
             )
-        elif current != known[0]:
-            configuration.attributes["connection"] = connection
-            configuration.attributes["version_table"] = _VERSION_TABLE
-            with _alembic:
-                command.upgrade(configuration, revision)
+            return
+        pending = [name for name in _MIGRATIONS if current < name <= revision]
+        for name in pending:
+            _MIGRATIONS[name](Operations(context))
+        if pending:
+            _version.create(connection, checkfirst=True)
+            connection.execute(_version.delete())
+            connection.execute(_version.insert().values(version_num=pending[-1]))
             logger.info("The tables of events were made or changed")
-
-
-def _read_revision(connection: Connection) -> str | None:
-    options = {"version_table": _VERSION_TABLE}
-    return MigrationContext.configure(connection, opts=options).get_current_revision()
 
 
 @contextmanager

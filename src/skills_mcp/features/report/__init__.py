@@ -1,11 +1,8 @@
 """Usage reports from recorded events, and suggested changes to skills."""
 
-from skills_mcp.features.report.aggregation import (
-    Aggregation,
-    CurrentSkills,
-    derive_current_skills,
-)
+from skills_mcp.features.report.aggregation import Aggregation
 from skills_mcp.features.report.event_rows import EventFilesError, load_event_files
+from skills_mcp.features.report.figure_queries import CurrentSkills, derive_current_skills
 from skills_mcp.features.report.report_page import render_report_page
 from skills_mcp.features.report.report_text import (
     RecordingState,

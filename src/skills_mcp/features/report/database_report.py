@@ -1,15 +1,15 @@
 """The report over the event database of all machines.
 
-The roll-up of each day is stored; later events of a day are added to its roll-up.
+The figures of each day are stored; later events of a day are added to them.
 """
 
-import json
 import sys
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 from skills_mcp.events.collector.event_queries import (
     DayCount,
@@ -18,33 +18,31 @@ from skills_mcp.events.collector.event_queries import (
     RollUpTable,
 )
 from skills_mcp.events.collector.event_store import EventStore
-from skills_mcp.features.report.aggregation import (
-    FLEET_DAYS,
-    Aggregation,
+from skills_mcp.features.report.aggregation import FigureTable
+from skills_mcp.features.report.day_figures import LAYOUT, DayFigures
+from skills_mcp.features.report.event_rows import parse_row
+from skills_mcp.features.report.figure_queries import (
     CurrentSkills,
-    Packed,
-    derive_fleet,
+    EventExtent,
+    FigureQueries,
+    Query,
+    derive_report,
 )
+from skills_mcp.features.report.fleet import FLEET_DAYS
 from skills_mcp.features.report.usage_report import (
     CommitEffect,
     Feedback,
     SkillEffect,
     Span,
-    Totals,
     UsageReport,
 )
 from skills_mcp.processes.memory import gc_paused
-
-LAYOUT = "3"
-"""Changes with every change of a tally or its serialisation."""
 
 EFFECT_DAYS = 14
 """Before and after a commit: enough for ratings, few enough to be about it."""
 
 NO_LIMIT = sys.maxsize
 """No limit, however long counting takes."""
-
-_FAST = 1  # of zlib: a report waits for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,53 +61,18 @@ class UnknownCommitError(Exception):
     """No commit of the events has this prefix, or several have."""
 
 
-def aggregate_database(
-    store: EventStore, span: Span, limits: "ReportLimits | None" = None
-) -> Aggregation:
-    """Aggregate a span.  Blocking; stores the roll-ups of days with new events.
-
-    Raises:
-        EventStoreError: The database cannot be used.
-    """
-    bounds = limits or ReportLimits()
-    archive = RollUpTable(store, LAYOUT)
-    aggregation = Aggregation(span)
-    extent = archive.measure()
-    if extent is None:
-        return aggregation
-    days = _RenewedRollUps(archive, extent, bounds.max_counted)
-    counted = 0
-    for roll_up in days.load(span):
-        bounds.check_cancelled()
-        counted += roll_up.events
-        aggregation.merge(roll_up.day, _unpack(roll_up.totals), _unpack(roll_up.body))
-    left = days.left
-    if span.before:
-        for roll_up in days.load(span.before, totals_only=True):
-            aggregation.merge_before(_unpack(roll_up.totals))
-    outside = extent.events - counted - left
-    aggregation.bound(extent.oldest, extent.newest, max(0, outside), days.left)
-    return aggregation
-
-
 def roll_up_days(store: EventStore) -> Iterator[date]:
     """Roll up each day with new events, the newest first; yield it.  Blocking.
 
     Raises:
         EventStoreError: The database cannot be used.
     """
-    archive = RollUpTable(store, LAYOUT)
-    extent = archive.measure()
-    if extent is None:
-        return
-    first, last = extent.oldest.date(), extent.newest.date()
-    counts = archive.count(first, last)
-    for roll_up in archive.load(first, last, totals_only=True):
-        if counts.get(roll_up.day) == roll_up.events:
-            del counts[roll_up.day]
-    for day in sorted(counts, reverse=True):
-        _roll_up_day(archive, day)
-        yield day
+    table = RollUpTable(store)
+    if extent := table.measure():
+        first, last = extent.oldest.date(), extent.newest.date()
+        for day, old in _find_stale(table.count(first, last), table.load(first, last)):
+            _roll_up_day(table, day, old)
+            yield day
 
 
 def load_report(
@@ -119,11 +82,10 @@ def load_report(
     around: str = "",
     limits: ReportLimits | None = None,
 ) -> UsageReport:
-    """The report over all machines.  Blocking.
+    """The report over all machines.  Blocking; stores the figures of days with new events.
 
     `current` is compared with today's skills; `around` is a commit or its prefix, to
-    report
-    its effect.
+    report its effect.
 
     Raises:
         EventStoreError: The database cannot be used.
@@ -131,72 +93,137 @@ def load_report(
     """
     with gc_paused():
         bounds = limits or ReportLimits()
-        aggregation = aggregate_database(store, span, bounds)
-        report = aggregation.derive(current, bounds.max_gaps)
-        return _add_database_figures(store, span, around, aggregation, report)
+        table = RollUpTable(store)
+        effect = _measure_effect(store, table, around) if around else None
+        with open_figures(store, span, bounds) as (extent, query):
+            since = datetime.now(UTC) - timedelta(days=FLEET_DAYS)
+            known = replace(
+                extent,
+                beats=store.read_fleet(since),
+                commit_names=table.name_commits((span.before or span).first, span.last),
+            )
+            report = derive_report(query, span, known, current, bounds.max_gaps)
+        return replace(report, effect=effect)
 
 
-def _add_database_figures(
-    store: EventStore,
-    span: Span,
-    around: str,
-    aggregation: Aggregation,
-    report: UsageReport,
-) -> UsageReport:
-    archive = RollUpTable(store, LAYOUT)
-    effect = _measure_effect(store, archive, around) if around else None
-    names = archive.name_commits((span.before or span).first, span.last)
-    since = datetime.now(UTC) - timedelta(days=FLEET_DAYS)
-    return replace(
-        report,
-        sources=aggregation.derive_sources(names),
-        fleet=derive_fleet(store.read_fleet(since), report.releases),
-        effect=effect,
+@contextmanager
+def open_figures(
+    store: EventStore, span: Span, limits: ReportLimits
+) -> Iterator[tuple[EventExtent, Query]]:
+    """The figures of a span and of the one before, with new events as far as allowed."""
+    table = RollUpTable(store)
+    found = table.measure()
+    extent = _renew(table, span, found, limits) if found else EventExtent()
+    is_small = found is None or found.events <= limits.max_counted
+    if extent.uncounted and is_small and not store.has_space():
+        figures = FigureTable()
+        for event in store.events((span.before or span).first, span.last):
+            if row := parse_row(event):
+                figures.add(row)
+        yield replace(extent, uncounted=0), figures.query
+        return
+    with table.open_query() as query:
+        yield extent, query
+
+
+def _renew(table: RollUpTable, span: Span, found: EventRange, limits: ReportLimits) -> EventExtent:
+    inside, left, budget = 0, 0, limits.max_counted if table.has_space() else 0
+    for part in filter(None, (span, span.before)):
+        first, last = max(part.first, found.oldest.date()), min(part.last, found.newest.date())
+        counts = table.count(first, last)
+        inside += sum(counts.values()) if part is span else 0
+        for day, old in _find_stale(counts, table.load(first, last)):
+            limits.check_cancelled()
+            known = _count_valid(old, counts[day])
+            if counts[day] - known <= budget:
+                budget -= counts[day] - known
+                _roll_up_day(table, day, old)
+            else:
+                left += counts[day] - known
+                if old and not known:
+                    table.save(old, DayRollUp(day, LAYOUT, 0, None), (), is_whole=True)
+    return EventExtent(
+        oldest=found.oldest.date(),
+        newest=found.newest.date(),
+        outside=found.events - inside,
+        uncounted=left,
     )
 
 
-def _measure_effect(store: EventStore, archive: RollUpTable, prefix: str) -> CommitEffect:
-    found = archive.find_commits(prefix)
+def _find_stale(
+    counts: Mapping[date, int], known: Mapping[date, DayRollUp]
+) -> Iterator[tuple[date, DayRollUp | None]]:
+    """Days with other events than their figures have, the newest first."""
+    for day in sorted(counts, reverse=True):
+        old = known.get(day)
+        if old is None or (old.layout, old.events) != (LAYOUT, counts[day]):
+            yield day, old
+
+
+def _count_valid(old: DayRollUp | None, events: int) -> int:
+    """Events in figures that can be continued."""
+    return old.events if old and old.layout == LAYOUT and old.events < events else 0
+
+
+def _roll_up_day(table: RollUpTable, day: date, old: DayRollUp | None) -> None:
+    """Count the events of a day, or only the new ones, and store the figures.
+
+    All are counted if the numbers do not add up: then events were deleted, or one was
+    stored after others with a later receipt.
+    """
+    if old and old.received_until and old.layout == LAYOUT:
+        figures, reading = _read_day(table, day, old.received_until)
+        if old.events + reading.read == reading.events:
+            new = DayRollUp(day, LAYOUT, reading.events, reading.received_until)
+            table.save(old, new, list(figures.rows()), is_whole=False)
+            return
+    figures, reading = _read_day(table, day)
+    new = DayRollUp(day, LAYOUT, reading.events, reading.received_until)
+    table.save(old, new, list(figures.rows()), is_whole=True)
+
+
+def _read_day(
+    table: RollUpTable, day: date, after: datetime | None = None
+) -> tuple[DayFigures, DayCount]:
+    figures = DayFigures()
+
+    def add(event: Mapping[str, Any]) -> None:
+        if row := parse_row(event):
+            figures.add(row)
+
+    return figures, table.read(day, add, after=after)
+
+
+def _measure_effect(store: EventStore, table: RollUpTable, prefix: str) -> CommitEffect:
+    found = table.find_commits(prefix)
     if len(found) != 1:
-        raise UnknownCommitError(_describe_commits(prefix, found, archive))
+        raise UnknownCommitError(_describe_commits(prefix, found, table))
     [(commit, moment)] = found.items()
     first = moment.date()
     known = (datetime.now(UTC).date() - first).days + 1
     last = first + timedelta(days=max(1, min(EFFECT_DAYS, known)) - 1)
     after = Span(first, last)
-    now = aggregate_database(store, after).derive(None)
-    days_before = after.before or after
-    before = aggregate_database(store, days_before).derive(None)
-    return CommitEffect(
-        commit=commit,
-        before=_total_ratings(before, is_complete=now.before is not None),
-        after=_total_ratings(now, is_complete=True),
-        skills=_compare_skills(before.feedback, now.feedback),
-    )
+    with open_figures(store, after, ReportLimits()) as (extent, query):
+        new, old = FigureQueries(query, after), FigureQueries(query, after.before or after)
+        has_before = extent.oldest is not None and extent.oldest < first
+        return CommitEffect(
+            commit=commit,
+            before=old.derive_totals(is_complete=has_before),
+            after=new.derive_totals(is_complete=True),
+            skills=_compare_skills(old.find_feedback(), new.find_feedback()),
+        )
 
 
-def _describe_commits(prefix: str, found: Mapping[str, datetime], archive: RollUpTable) -> str:
+def _describe_commits(prefix: str, found: Mapping[str, datetime], table: RollUpTable) -> str:
     if found:
         message = f"{len(found)} commits or more begin with {prefix}"
         return f"{message}: {', '.join(found)}. Write more of the one that you mean."
-    newest = archive.find_commits("")
+    newest = table.find_commits("")
     if not newest:
         return f"No event names the commit {prefix}: no event names any commit."
     return (
         f"No event names a commit that begins with {prefix}. The newest commits are "
         f"{', '.join(newest)}."
-    )
-
-
-def _total_ratings(report: UsageReport, *, is_complete: bool) -> Totals:
-    return Totals(
-        since=report.since,
-        until=report.until,
-        answers=report.answers,
-        people=report.people,
-        useful=sum(feedback.useful for feedback in report.feedback),
-        not_useful=sum(feedback.not_useful for feedback in report.feedback),
-        is_complete=is_complete,
     )
 
 
@@ -236,84 +263,3 @@ def _rating_change(effect: SkillEffect) -> float:
         if useful + bad
     ]
     return abs(shares[1] - shares[0]) if len(shares) == 2 else 0.0  # noqa: PLR2004
-
-
-class _RenewedRollUps:
-    """Roll-ups of the days of a database, renewed within a budget of events."""
-
-    def __init__(self, archive: RollUpTable, extent: EventRange, max_counted: int) -> None:
-        self._archive = archive
-        self._extent = extent
-        self._most_counted = max_counted
-        self.left = 0
-        """Events that are not counted yet."""
-
-    def load(self, span: Span, *, totals_only: bool = False) -> Iterator[DayRollUp]:
-        """Yield each day of a span with events, or with a partial roll-up."""
-        first = max(span.first, self._extent.oldest.date())
-        last = min(span.last, self._extent.newest.date())
-        if first > last:
-            return
-        counts = self._archive.count(first, last)
-        known = {}
-        for roll_up in self._archive.load(first, last, totals_only=totals_only):
-            if counts.get(roll_up.day) == roll_up.events:
-                del counts[roll_up.day]
-                yield roll_up
-            else:
-                known[roll_up.day] = roll_up.events
-        for day in sorted(counts, reverse=True):
-            if found := self._update(day, counts[day], known.get(day, 0)):
-                yield found
-
-    def _update(self, day: date, events: int, known: int) -> DayRollUp | None:
-        """Update the roll-up of a day, unless it has too many new events."""
-        new = events - known if known < events else events
-        if new <= self._most_counted:
-            self._most_counted -= new
-            return _roll_up_day(self._archive, day)
-        found = self._archive.find(day) if known < events else None
-        self.left += events - (found.events if found else 0)
-        return found
-
-
-def _roll_up_day(archive: RollUpTable, day: date) -> DayRollUp:
-    """Count the events of a day, or only the new ones, and store the roll-up."""
-    old = archive.find(day)
-    made = _continue_day(archive, old) if old else None
-    aggregation, reading = made or _count_day(archive, day)
-    totals, body = map(_pack, aggregation.pack())
-    unfinished = _pack(aggregation.pack_unfinished())
-    roll_up = DayRollUp(day, reading.events, reading.received_until, totals, body, unfinished)
-    archive.save(roll_up)
-    return roll_up
-
-
-def _count_day(archive: RollUpTable, day: date) -> tuple[Aggregation, DayCount]:
-    aggregation = Aggregation(Span(day, day))
-    return aggregation, archive.read(day, aggregation.add)
-
-
-def _continue_day(archive: RollUpTable, old: DayRollUp) -> tuple[Aggregation, DayCount] | None:
-    """Count the new events; None if the numbers do not add up.
-
-    Then events were deleted, or one was stored after others with a later receipt.
-    """
-    if old.received_until is None or not old.unfinished:
-        return None
-    aggregation = Aggregation(Span(old.day, old.day))
-    packed = map(_unpack, (old.totals, old.body, old.unfinished))
-    aggregation.reopen(old.day, *packed)
-    reading = archive.read(old.day, aggregation.add, after=old.received_until)
-    is_complete = old.events + reading.read == reading.events
-    return (aggregation, reading) if is_complete else None
-
-
-def _pack(packed: Packed) -> bytes:
-    text = json.dumps(packed, ensure_ascii=False, separators=(",", ":"))
-    return zlib.compress(text.encode(), _FAST)
-
-
-def _unpack(compressed: bytes) -> Packed:
-    packed: Packed = json.loads(zlib.decompress(compressed))
-    return packed

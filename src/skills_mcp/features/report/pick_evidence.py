@@ -12,12 +12,8 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 from skills_mcp.events.privacy import HASH_PREFIX
-from skills_mcp.features.report.aggregation import (
-    Answer,
-    RivalryTally,
-    derive_task_key,
-    derive_tick,
-)
+from skills_mcp.features.report.aggregation import FigureTable
+from skills_mcp.features.report.day_figures import derive_task_key, derive_tick
 from skills_mcp.features.report.event_rows import (
     RecordedTask,
     UsageRow,
@@ -25,6 +21,7 @@ from skills_mcp.features.report.event_rows import (
     identify,
     parse_row,
 )
+from skills_mcp.features.report.figure_queries import Answer, FigureQueries
 from skills_mcp.features.report.usage_report import Rivalry, Span
 from skills_mcp.routing.analyzer import analyze_token, split_raw_tokens, stem
 from skills_mcp.routing.lexicon import common_word_weight, is_technology_name
@@ -126,7 +123,7 @@ class PickTally:
         self._tasks: list[_TaskPicks] = []
         self._served: defaultdict[tuple[str, str], _Served] = defaultdict(_Served)
         self._feedback: list[tuple[int, str, str, bool]] = []
-        self._rivalry_tally = RivalryTally()
+        self._figures = FigureTable()
         self._counts: Counter[str] = Counter()
 
     def add(self, raw: object) -> None:
@@ -138,11 +135,10 @@ class PickTally:
         if row.moment.date() not in self._span or mark in self._seen:
             return
         self._seen.add(mark)
+        self._figures.add(row)
         if row.kind == "skill_served":
             self._add_served(row)
-        elif row.kind == "ambiguous":
-            self._rivalry_tally.add_ambiguous(row)
-        else:
+        elif row.kind == "skill_feedback":
             skill, useful = row.text("skill_path"), row.is_set("useful")
             tick = derive_tick(row.moment)
             self._feedback.append((tick, row.person, skill, useful))
@@ -154,8 +150,6 @@ class PickTally:
         served = self._served[row.person, skill]
         served.ticks.append(tick)
         served.tasks.append(number)
-        if row.is_set("was_ambiguous"):
-            self._rivalry_tally.add_pick(row)
         if is_pick:
             self._counts["picks"] += 1
             self._counts["unreadable"] += number < 0
@@ -201,7 +195,7 @@ class PickTally:
             answered=tuple(sorted(answered, key=lambda a: (-a.count, a.task))),
             picks=self._counts["picks"],
             unreadable=self._counts["unreadable"],
-            rivalries=self._rivalry_tally.derive(self._span, answer),
+            rivalries=FigureQueries(self._figures.query, self._span).find_rivalries(answer),
         )
 
     def _attribute_feedback(self) -> None:

@@ -28,10 +28,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.errors import SkillNotFoundError, SkillsError
-from skills_mcp.events.collector.event_queries import (
-    CatalogueCounts,
-    count_skills,
-)
 from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.features.authoring.uploads import Uploads, open_uploads
 from skills_mcp.features.export.layout import (
@@ -42,6 +38,10 @@ from skills_mcp.features.export.layout import (
     build_well_known_skill,
     package_skill,
     render_well_known,
+)
+from skills_mcp.features.report.skill_counts import (
+    CatalogueCounts,
+    count_skills,
 )
 from skills_mcp.features.web.browser import BrowserMiddleware, notice_route
 from skills_mcp.features.web.browser_sign_in import OpenIdSignIn, choose_sign_in

@@ -1,0 +1,602 @@
+"""The report as SQL over the figures of days.
+
+The same statements run in SQLite and PostgreSQL, and in the SQLite of the standard
+library: the report of a single machine needs no package for databases.
+"""
+
+# ruff: noqa: S608 - the statements are made of constants
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import cached_property, partial
+from itertools import groupby, takewhile
+from typing import Any
+
+from skills_mcp.events.heartbeat import Heartbeat
+from skills_mcp.events.received_event import MAX_FIELD_LENGTH
+from skills_mcp.features.report.day_figures import (
+    ANSWERS,
+    MAX_NAMES,
+    OTHERS,
+    derive_day,
+)
+from skills_mcp.features.report.event_rows import MAX_TEXT_LENGTH, clean_line
+from skills_mcp.features.report.fleet import derive_fleet
+from skills_mcp.features.report.usage_report import (
+    Answers,
+    Counts,
+    Feedback,
+    Gap,
+    KeywordCount,
+    PartUse,
+    PeriodAnswers,
+    Refreshes,
+    Release,
+    Rivalry,
+    ScriptUse,
+    SkillUse,
+    Span,
+    Totals,
+    Unrecorded,
+    Unserved,
+    UsageReport,
+)
+from skills_mcp.library import Snapshot
+from skills_mcp.routing.decision import answered_candidates, score_and_decide
+from skills_mcp.skills.skill_index import INDEX, ROOT
+
+Row = Sequence[Any]
+
+Query = Callable[[str, Mapping[str, Any]], Iterable[Row]]
+"""Runs a statement with named parameters, and has its rows."""
+
+Answer = Callable[[str], tuple[str, ...]]
+"""Routes a task now: paths of one skill, several candidates or none."""
+
+_MAX_COMMENTS = 5  # of a skill at a commit: more of them repeat each other
+_MAX_KEYWORDS = 8  # of a pair: the first of them are those to change
+_MAX_ROUTED = 200  # tasks that are routed again: lists are shown to 40 rows
+
+_MAX_PEOPLE = 500_000  # with their commits and groups
+
+_BROKEN = 0.5  # of the runs: a script may have a reason to fail less often
+
+_RATINGS = "useful", "not_useful"
+_MAIN = *ANSWERS.values(), *_RATINGS, "event"
+_OUTCOMES = "run", "failed", "timed_out", "cancelled"
+_COUNTED = "event", "dropped", "untold", "refreshed", "refresh_failed"
+
+# A maximum of moment and text is the newest text. All moments have sixteen digits with
+# this sum, from the year 2000 on.
+_NEWEST = "SUBSTR(MAX(CAST(last_at + 1000000000000000 AS TEXT) || {}), 17)"
+
+
+def within(*figures: str) -> str:
+    names = ", ".join(f"'{figure}'" for figure in figures)
+    return f"FROM day_figures WHERE day BETWEEN :first AND :last AND figure IN ({names})"
+
+
+def _sum(figures: Iterable[str]) -> str:
+    return ", ".join(
+        f"SUM(CASE WHEN figure = '{figure}' THEN number ELSE 0 END)" for figure in figures
+    )
+
+
+_GAPS = f"""
+SELECT SUM(number), COUNT(DISTINCT NULLIF(person, '')), MAX(last_at),
+    {_NEWEST.format("wording")}, {_NEWEST.format("other")}
+{within("gap")} AND mark <> ''
+GROUP BY mark ORDER BY 1 DESC, 4, 3, mark LIMIT :rows
+"""
+
+_UNRECORDED = f"""
+SELECT SUM(CASE WHEN task = '' THEN 1 ELSE 0 END), MAX(CASE WHEN task = '' THEN asked END),
+    SUM(CASE WHEN task = '' THEN 0 ELSE asked END)
+FROM (SELECT MAX(wording) AS task, SUM(number) AS asked {within("gap")} AND mark <> ''
+    GROUP BY mark) AS gaps
+"""
+
+_PAIRS = f"""
+SELECT skill, other, SUM(number), MAX(last_at), {_NEWEST.format("wording")}
+{within("pair")} AND other <> ''
+GROUP BY skill, other ORDER BY 3 DESC, skill, other LIMIT :rows
+"""
+
+_PAIR_DAYS = f"SELECT skill, other, day, SUM(number) {within('pair')} GROUP BY skill, other, day"
+
+_PAIR_KEYWORDS = f"""
+SELECT skill, other, wording, number FROM (
+    SELECT skill, other, wording, SUM(number) AS number, ROW_NUMBER() OVER (
+        PARTITION BY skill, other ORDER BY SUM(number) DESC, wording
+    ) AS place
+    {within("keyword")} GROUP BY skill, other, wording
+) AS ranked WHERE place <= :rows ORDER BY skill, other, place
+"""
+
+# A pick counts for each answer with both skills before it, on the same day.
+_PICKS = f"""
+WITH met AS (
+    SELECT day, mark, skill, other, SUM(number) AS number
+    {within("pair")} AND mark <> '' GROUP BY day, mark, skill, other
+), picks AS (
+    SELECT day, mark, skill, SUM(number) AS number
+    {within("pick")} GROUP BY day, mark, skill
+)
+SELECT met.skill, met.other,
+    SUM(CASE WHEN one.number < met.number THEN one.number
+        WHEN one.number IS NULL THEN 0 ELSE met.number END),
+    SUM(CASE WHEN two.number < met.number THEN two.number
+        WHEN two.number IS NULL THEN 0 ELSE met.number END)
+FROM met
+LEFT JOIN picks AS one ON one.day = met.day AND one.mark = met.mark AND one.skill = met.skill
+LEFT JOIN picks AS two ON two.day = met.day AND two.mark = met.mark AND two.skill = met.other
+GROUP BY met.skill, met.other
+"""
+
+_COMMENTS = f"""
+SELECT skill, content_commit, wording FROM (
+    SELECT skill, content_commit, wording, ROW_NUMBER() OVER (
+        PARTITION BY skill, content_commit ORDER BY figure, MAX(last_at) DESC, wording DESC
+    ) AS place
+    {within("complaint", "praise")} AND wording <> ''
+    GROUP BY skill, content_commit, figure, wording
+) AS ranked WHERE place <= :rows ORDER BY skill, content_commit, place
+"""
+
+_MEDIANS = f"""
+SELECT skill, other, content_commit,
+    MIN(CASE WHEN 2 * upto >= runs THEN duration_ms END),
+    MIN(CASE WHEN 2 * upto > runs THEN duration_ms END)
+FROM (
+    SELECT skill, other, content_commit, duration_ms,
+        SUM(SUM(number)) OVER (
+            PARTITION BY skill, other, content_commit ORDER BY duration_ms) AS upto,
+        SUM(SUM(number)) OVER (PARTITION BY skill, other, content_commit) AS runs
+    {within("run")} AND duration_ms IS NOT NULL
+    GROUP BY skill, other, content_commit, duration_ms
+) AS timed GROUP BY skill, other, content_commit
+"""
+
+_PEOPLE = f"SELECT COUNT(DISTINCT person) {within('person')} AND person <> ''"
+
+_PEOPLE_OF_PARTS = f"""
+SELECT DISTINCT content_commit, team, person {within("person")} AND person <> '' LIMIT :rows
+"""
+
+_FIRST_DAY = f"SELECT MIN(day) {within(*ANSWERS.values(), 'person')}"
+
+_OTHER_COUNTS = f"SELECT {_sum(_COUNTED)} {within(*_COUNTED)}"
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentSkill:
+    """The part of a served skill used by a report."""
+
+    path: str
+    description: str
+    keywords: tuple[str, ...]
+    is_above_others: bool = False
+    """Whether it is an index, delivered with the skills below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentSkills:
+    """The served skills, for a comparison with the events."""
+
+    skills: tuple[CurrentSkill, ...]
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventExtent:
+    """The events of all days, and what servers said about themselves."""
+
+    oldest: date | None = None
+    newest: date | None = None
+    repeated: int = 0
+    outside: int = 0
+    unreadable: int = 0
+    uncounted: int = 0
+    beats: Sequence[Heartbeat] | None = None
+    """The newest of each server."""
+    commit_names: Mapping[str, str] | None = None
+    """The repository of each commit, or else its mount."""
+
+    def is_before(self, day: date) -> bool:
+        """Whether events go back to a day."""
+        return self.oldest is not None and self.oldest <= day
+
+
+@dataclass(slots=True)
+class _Part:
+    sums: Counter[str] = field(default_factory=Counter)
+    tasks: Counter[date] = field(default_factory=Counter)
+    people: set[str] = field(default_factory=set)
+
+
+class FigureQueries:
+    """The figures of a span of days, each read when it is needed.  Blocking."""
+
+    def __init__(self, query: Query, span: Span) -> None:
+        self._query = query
+        self.span = span
+
+    def select(self, sql: str, rows: int | None = None, span: Span | None = None) -> Iterable[Row]:
+        days = span or self.span
+        values = {"first": days.first.toordinal(), "last": days.last.toordinal()}
+        return self._query(sql, values if rows is None else {**values, "rows": rows})
+
+    def count(
+        self,
+        names: Sequence[str],
+        figures: Sequence[str],
+        *,
+        limit: int | None = None,
+        has_rest: bool = False,
+    ) -> list[Row]:
+        """Names, a sum for each figure, and the first and last tick; the largest first.
+
+        Names beyond the limit, `MAX_NAMES` by default, are left out, or are one row of `OTHERS` with `has_rest`.
+        """
+        limit = MAX_NAMES if limit is None else limit
+        keys = ", ".join(names)
+        values = f"{_sum(figures)}, MIN(first_at), MAX(last_at) {within(*figures)}"
+        order = f"GROUP BY {keys} ORDER BY SUM(number) DESC, {keys} LIMIT :rows"
+        rows = list(self.select(f"SELECT {keys}, {values} {order}", limit))
+        if has_rest and len(rows) == limit:
+            [(*totals, first_at, last_at)] = self.select(f"SELECT {values}")
+            columns = list(zip(*rows, strict=True))[len(names) : -2]
+            rest = (total - sum(column) for total, column in zip(totals, columns, strict=True))
+            rows.append((OTHERS, *[""] * (len(names) - 1), *rest, first_at, last_at))
+        return rows
+
+    def count_people(self, span: Span | None = None) -> int:
+        [[people]] = self.select(_PEOPLE, span=span)
+        return int(people)
+
+    @cached_property
+    def days(self) -> dict[date, Counter[str]]:
+        """The main figures of each day."""
+        return {
+            date.fromordinal(day): _to_counter(_MAIN, sums)
+            for day, *sums, _, _ in self.count(("day",), _MAIN)
+        }
+
+    @cached_property
+    def sums(self) -> Counter[str]:
+        return sum(self.days.values(), Counter())
+
+    @cached_property
+    def covered(self) -> Span | None:
+        """The span without the days before the first task or person; None without one."""
+        [[day]] = self.select(_FIRST_DAY)
+        return self.span.starting(date.fromordinal(day)) if day else None
+
+    @property
+    def charted(self) -> Span:
+        return self.covered or Span(self.span.last, self.span.last)
+
+    def derive_totals(self, *, is_complete: bool) -> Totals:
+        return Totals(
+            since=self.span.first,
+            until=self.span.last,
+            answers=count_answers(self.sums),
+            people=self.count_people(),
+            useful=self.sums["useful"],
+            not_useful=self.sums["not_useful"],
+            is_complete=is_complete,
+        )
+
+    def derive_periods(self) -> Iterator[PeriodAnswers]:
+        if self.covered is None:
+            return
+        starts = list(self.covered.periods())
+        ends = [date.fromordinal(start.toordinal() - 1) for start in starts[1:]]
+        answers: defaultdict[date, Counter[str]] = defaultdict(Counter)
+        for day, sums in self.days.items():
+            answers[self.covered.start_of(day)] += sums
+        for start, end in zip(starts, (*ends, self.span.last), strict=True):
+            people = self.count_people(Span(max(start, self.span.first), end))
+            yield PeriodAnswers(start, count_answers(answers[start]), people)
+
+    def find_releases(self) -> tuple[Release, ...]:
+        rows = self.count(("content_commit",), ("event",), has_rest=True)
+        order = sorted((first, commit) for commit, _, first, _ in rows if commit)
+        return tuple(
+            Release(commit=commit, first_seen=derive_day(first)) for first, commit in order
+        )
+
+    def group_parts(self, name_part: Callable[[str, str], str]) -> dict[str, _Part]:
+        """The main figures of parts, which a commit and a group name."""
+        parts: defaultdict[str, _Part] = defaultdict(_Part)
+        for commit, team, day, *sums, _, _ in self.count(("content_commit", "team", "day"), _MAIN):
+            part, counted = parts[name_part(commit, team)], _to_counter(_MAIN, sums)
+            part.sums += counted
+            period = self.charted.start_of(date.fromordinal(day))
+            part.tasks[period] += count_answers(counted).tasks
+        for commit, team, person in self.select(_PEOPLE_OF_PARTS, _MAX_PEOPLE):
+            parts[name_part(commit, team)].people.add(person)
+        return parts
+
+    def find_gaps(self, answer: Answer | None, limit: int | None) -> tuple[Gap, ...]:
+        rows = self.select(_GAPS, MAX_NAMES if limit is None else limit)
+        return tuple(
+            Gap(
+                task=task,
+                count=int(count),
+                people=people,
+                last_seen=derive_day(tick),
+                near=tuple(near.split("\n")) if near else (),
+                today=_route(answer, task, index),
+            )
+            for index, (count, people, tick, task, near) in enumerate(rows)
+        )
+
+    def count_unrecorded(self) -> Unrecorded:
+        [(different, most, recorded)] = self.select(_UNRECORDED)
+        return Unrecorded(
+            count=self.sums["no_match"] - int(recorded or 0),
+            different=int(different or 0),
+            most=int(most or 0),
+        )
+
+    def find_rivalries(self, answer: Answer | None = None) -> tuple[Rivalry, ...]:
+        """Pairs of candidates of the same ambiguous answers."""
+        days: defaultdict[Row, Counter[date]] = defaultdict(Counter)
+        for *pair, day, count in self.select(_PAIR_DAYS):
+            days[*pair,][self.charted.start_of(date.fromordinal(day))] += int(count)
+        words: defaultdict[Row, list[KeywordCount]] = defaultdict(list)
+        for *pair, word, count in self.select(_PAIR_KEYWORDS, _MAX_KEYWORDS):
+            words[*pair,].append(KeywordCount(word, int(count)))
+        picks = {
+            (*pair,): (int(first), int(second)) for *pair, first, second in self.select(_PICKS)
+        }
+        rows = enumerate(self.select(_PAIRS, MAX_NAMES))
+        return tuple(
+            Rivalry(
+                skills=(first, second),
+                count=int(count),
+                picks=picks.get((first, second)),
+                keywords=tuple(words[first, second]),
+                days=tuple(sorted(days[first, second].items())),
+                last_seen=derive_day(tick),
+                task=task,
+                is_still=None if today is None else {first, second} <= set(today),
+            )
+            for index, (first, second, count, tick, task) in rows
+            for today in [_route(answer, task, index)]
+        )
+
+    def find_skills(self, offered: Mapping[str, CurrentSkill] | None) -> tuple[SkillUse, ...]:
+        rows = self.count(("skill",), ("served", "unchanged", "picked", "file"), has_rest=True)
+        uses = (
+            SkillUse(
+                skill=path,
+                served=int(served),
+                unchanged=int(unchanged),
+                picked=int(picked),
+                files=int(files),
+                last_seen=derive_day(tick),
+                is_offered=None if offered is None else path in offered,
+            )
+            for path, served, unchanged, picked, files, _, tick in rows
+        )
+        return tuple(sorted(uses, key=lambda use: (-use.served, use.skill)))
+
+    def find_unserved(
+        self, offered: Mapping[str, CurrentSkill] | None, uses: Iterable[SkillUse]
+    ) -> tuple[Unserved, ...] | None:
+        """Skills without a use, by path; None if no skills are known."""
+        if offered is None:
+            return None
+        served = {use.skill for use in uses if use.served}
+        candidates = {
+            path: int(count) for path, count, *_ in self.count(("skill",), ("candidate",))
+        }
+        return tuple(
+            Unserved(
+                skill=skill.path,
+                description=skill.description,
+                keywords=skill.keywords,
+                candidate=int(candidates.get(skill.path, 0)),
+            )
+            for _, skill in sorted(offered.items())
+            if skill.path not in served and not skill.is_above_others
+        )
+
+    def find_feedback(self) -> tuple[Feedback, ...]:
+        """Most complaints first, and per skill by time."""
+        comments: defaultdict[Row, list[str]] = defaultdict(list)
+        for path, commit, text in self.select(_COMMENTS, _MAX_COMMENTS):
+            comments[path, commit].append(text)
+        figures = ("served", *_RATINGS)
+        rows = self.count(("skill", "content_commit"), figures, has_rest=True)
+        complaints: Counter[str] = Counter()
+        for path, _, _, _, not_useful, *_ in rows:
+            complaints[path] += int(not_useful)
+        rows.sort(key=lambda row: (-complaints[row[0]], row[0], row[-2], row[1]))
+        return tuple(
+            Feedback(
+                skill=path,
+                commit=commit,
+                served=int(served),
+                useful=int(useful),
+                not_useful=int(not_useful),
+                comments=tuple(comments[path, commit]),
+                first_seen=derive_day(first),
+                last_seen=derive_day(last),
+            )
+            for path, commit, served, useful, not_useful, first, last in rows
+            if useful + not_useful
+        )
+
+    def find_scripts(self) -> tuple[ScriptUse, ...]:
+        """Most failures first, and per script by time."""
+        medians = {(*key,): round((low + high) / 2) for *key, low, high in self.select(_MEDIANS)}
+        rows = self.count(("skill", "other", "content_commit"), _OUTCOMES, has_rest=True)
+        rows.sort(key=lambda row: (row[0], row[1], row[-2], row[2]))
+        uses = (
+            ScriptUse(
+                skill=skill,
+                file=file,
+                commit=commit,
+                runs=int(runs),
+                failures=int(failures),
+                timeouts=int(timeouts),
+                cancelled=int(cancelled),
+                median_ms=medians.get((skill, file, commit)),
+                first_seen=derive_day(first),
+                is_broken_since=False,
+            )
+            for skill, file, commit, runs, failures, timeouts, cancelled, first, _ in rows
+        )
+        scripts = [
+            _mark_break(list(runs))
+            for _, runs in groupby(uses, key=lambda use: (use.skill, use.file))
+        ]
+        scripts.sort(key=lambda runs: -sum(use.failures + use.timeouts for use in runs))
+        return tuple(use for runs in scripts for use in runs)
+
+    def count_others(self) -> Counter[str]:
+        [sums] = self.select(_OTHER_COUNTS)
+        return _to_counter(_COUNTED, sums)
+
+
+def _to_counter(names: Iterable[str], sums: Iterable[Any]) -> Counter[str]:
+    return Counter({name: int(number or 0) for name, number in zip(names, sums, strict=True)})
+
+
+def count_answers(sums: Mapping[str, int]) -> Answers:
+    return Answers(*(sums.get(figure, 0) for figure in ANSWERS.values()))
+
+
+def _mark_break(uses: list[ScriptUse]) -> list[ScriptUse]:
+    """Mark the first of the newest commits with only failures."""
+    broken = len(list(takewhile(_is_broken, reversed(uses))))
+    if broken:
+        uses[-broken] = replace(uses[-broken], is_broken_since=True)
+    return uses
+
+
+def _is_broken(use: ScriptUse) -> bool:
+    failed = use.failures + use.timeouts
+    return 0 < failed >= _BROKEN * (use.runs - use.cancelled)
+
+
+def _route(answer: Answer | None, text: str, index: int) -> tuple[str, ...] | None:
+    return answer(text) if answer and text and index < _MAX_ROUTED else None
+
+
+def derive_parts(
+    now: FigureQueries, before: FigureQueries | None, name_part: Callable[[str, str], str]
+) -> tuple[PartUse, ...]:
+    """Main figures of parts, the most used first."""
+    parts = now.group_parts(name_part)
+    old = before.group_parts(name_part) if before else {}
+    uses = (
+        PartUse(
+            name=name,
+            answers=count_answers(part.sums),
+            people=len(part.people),
+            useful=part.sums["useful"],
+            not_useful=part.sums["not_useful"],
+            before=count_answers(old[name].sums if name in old else {}) if before else None,
+            periods=tuple(sorted((+part.tasks).items())),
+        )
+        for name in {*parts, *old}
+        for part in [parts.get(name, _Part())]
+    )
+    return tuple(sorted(uses, key=lambda use: (-use.answers.tasks, use.name)))
+
+
+def derive_report(
+    query: Query,
+    span: Span,
+    extent: EventExtent,
+    current: CurrentSkills | None,
+    max_gaps: int | None = None,
+) -> UsageReport:
+    """Derive the report from the figures of days.  Blocking.
+
+    `current` adds today's answers; None for `max_gaps` reports all unmatched tasks.
+    """
+    now = FigureQueries(query, span)
+    has_before = span.before is not None and extent.is_before(span.before.last)
+    before = FigureQueries(query, span.before) if span.before and has_before else None
+    answer = current.answer if current else None
+    offered = {skill.path: skill for skill in current.skills} if current else None
+    counts, skills, releases = now.count_others(), now.find_skills(offered), now.find_releases()
+    failures = counts["refresh_failed"]
+    groups, names = derive_parts(now, before, lambda _, team: team), extent.commit_names
+    return UsageReport(
+        since=span.first,
+        until=span.last,
+        period=now.charted.period,
+        counts=_derive_counts(extent, counts),
+        people=now.count_people(),
+        answers=count_answers(now.sums),
+        before=_derive_before(before, extent),
+        periods=tuple(now.derive_periods()),
+        gaps=now.find_gaps(answer, max_gaps),
+        unrecorded=now.count_unrecorded(),
+        rivalries=now.find_rivalries(answer),
+        skills=skills,
+        unserved=now.find_unserved(offered, skills),
+        feedback=now.find_feedback(),
+        scripts=now.find_scripts(),
+        releases=releases,
+        refreshes=Refreshes(count=counts["refreshed"] + failures, failures=failures),
+        groups=groups if any(use.name for use in groups) else None,
+        sources=None if names is None else derive_parts(now, before, _name_source(names)),
+        fleet=None if extent.beats is None else derive_fleet(extent.beats, releases),
+    )
+
+
+def _name_source(names: Mapping[str, str]) -> Callable[[str, str], str]:
+    return lambda commit, _: names.get(commit, "")
+
+
+def _derive_before(before: FigureQueries | None, extent: EventExtent) -> Totals | None:
+    if before is None:
+        return None
+    return before.derive_totals(is_complete=extent.is_before(before.span.first))
+
+
+def _derive_counts(extent: EventExtent, counts: Counter[str]) -> Counts:
+    return Counts(
+        events=counts["event"],
+        repeated=extent.repeated,
+        outside=extent.outside,
+        unreadable=extent.unreadable,
+        dropped=counts["dropped"],
+        untold_tasks=counts["untold"],
+        uncounted=extent.uncounted,
+        newest=extent.newest,
+    )
+
+
+def derive_current_skills(snapshot: Snapshot) -> CurrentSkills:
+    skills = (
+        CurrentSkill(
+            path=clean_line(skill.path, MAX_FIELD_LENGTH),
+            description=clean_line(skill.description, MAX_TEXT_LENGTH),
+            keywords=tuple(clean_line(word, MAX_FIELD_LENGTH) for word in skill.keywords),
+            is_above_others=_is_above_others(skill.path),
+        )
+        for skill in snapshot.index
+    )
+    return CurrentSkills(tuple(skills), partial(_answer_paths, snapshot))
+
+
+def _is_above_others(path: str) -> bool:
+    return path == ROOT or path.rpartition("/")[2] == INDEX
+
+
+def _answer_paths(snapshot: Snapshot, task: str) -> tuple[str, ...]:
+    decision = score_and_decide(snapshot.matcher, task, snapshot.config.matching)
+    return tuple(
+        clean_line(candidate.skill.path, MAX_FIELD_LENGTH)
+        for candidate in answered_candidates(decision)
+    )

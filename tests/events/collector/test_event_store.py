@@ -169,11 +169,11 @@ def test_events_and_heartbeats_are_stored_together_or_not_at_all(
 def test_the_fleet_is_the_newest_heartbeat_of_each_server(store: EventStore) -> None:
     yesterday, hour = timedelta(days=1), timedelta(hours=1)
     newest = beat("one", version="2.0")
-    store.store_heartbeat(beat("one", happened_at=NOW - yesterday))
-    store.store_heartbeat(newest)
-    store.store_heartbeat(beat("one", happened_at=NOW - timedelta(seconds=1)))
-    store.store_heartbeat(beat("two", happened_at=NOW - hour))
-    store.store_heartbeat(beat("gone", happened_at=NOW - 3 * yesterday))
+    store.store((), [beat("one", happened_at=NOW - yesterday)])
+    store.store((), [newest])
+    store.store((), [beat("one", happened_at=NOW - timedelta(seconds=1))])
+    store.store((), [beat("two", happened_at=NOW - hour)])
+    store.store((), [beat("gone", happened_at=NOW - 3 * yesterday)])
 
     fleet = store.read_fleet(NOW - yesterday)
 
@@ -186,7 +186,7 @@ def test_a_heartbeat_that_comes_again_is_known(store: EventStore) -> None:
 
 
 def test_a_server_whose_clock_is_ahead_is_heard_from_now(store: EventStore) -> None:
-    store.store_heartbeat(beat(happened_at=NOW + timedelta(days=4000)))
+    store.store((), [beat(happened_at=NOW + timedelta(days=4000))])
 
     (found,) = store.read_fleet(NOW - timedelta(minutes=1))
 
@@ -195,8 +195,8 @@ def test_a_server_whose_clock_is_ahead_is_heard_from_now(store: EventStore) -> N
 
 def test_what_is_older_than_the_retention_is_deleted(store: EventStore) -> None:
     store.store(received(old(31), old(29), old(-4000)))
-    store.store_heartbeat(beat(happened_at=NOW - timedelta(days=32)))
-    store.store_heartbeat(beat("two"))
+    store.store((), [beat(happened_at=NOW - timedelta(days=32))])
+    store.store((), [beat("two")])
 
     assert store.prune(30) == 1
     assert store.prune(30) == 0

@@ -94,7 +94,7 @@ def test_a_catalogue_of_fifty_thousand_skills_is_counted_by_name() -> None:
     for number in range(MAX_NAMES):
         figures.add(row(event("asset_served", skill_path=f"skill-{number}")))
 
-    names = {each["skill"] for each in figures.rows() if each["figure"] == "file"}
+    names = {each["skill"] for each in figures.rows() if each["figure"] == "files"}
     assert len(names) == MAX_NAMES
     assert OTHERS not in names
 

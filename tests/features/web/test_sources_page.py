@@ -137,7 +137,7 @@ def test_the_page_counts_the_servers_of_each_commit_and_version(
     library: SkillLibrary, store: EventStore
 ) -> None:
     for number, commit in enumerate(("a" * 40, "a" * 40, "b" * 40)):
-        store.store_heartbeat(beat(number, commit, f"0.{number}.0"))
+        store.store((), [beat(number, commit, f"0.{number}.0")])
 
     page = ask_with(store, library)
 
@@ -150,7 +150,7 @@ def test_the_page_counts_the_servers_of_each_commit_and_version(
 def test_who_sees_a_part_of_the_skills_knows_of_no_other_server(
     library: SkillLibrary, store: EventStore
 ) -> None:
-    store.store_heartbeat(beat(1, "a" * 40))
+    store.store((), [beat(1, "a" * 40)])
     part = EVERYTHING.narrow(("ui/**",), ())
 
     assert "aaaaaaaaaaaa" not in ask_with(store, library, part)

@@ -182,12 +182,12 @@ def _derive_gap(row: UsageRow) -> Iterator[Figure]:
 
 def _derive_run(row: UsageRow) -> Iterator[Figure]:
     script = row.commit, "", "", row.text("skill_path"), row.text("file")
-    yield Figure("run", *script, duration_ms=row.number("duration_ms"))
+    yield Figure("runs", *script, duration_ms=row.number("duration_ms"))
     if row.is_set("timed_out"):
-        yield Figure("timed_out", *script)
+        yield Figure("timeouts", *script)
     elif not row.is_set("success"):
         is_cancelled = "exit_code" in row.data and row.data["exit_code"] is None
-        yield Figure("cancelled" if is_cancelled else "failed", *script)
+        yield Figure("cancelled" if is_cancelled else "failures", *script)
 
 
 def _derive_feedback(row: UsageRow) -> Iterator[Figure]:
@@ -200,7 +200,7 @@ def _derive_feedback(row: UsageRow) -> Iterator[Figure]:
 
 def _derive_other(row: UsageRow) -> Iterator[Figure]:
     if row.kind == "asset_served":
-        yield Figure("file", skill=row.text("skill_path"))
+        yield Figure("files", skill=row.text("skill_path"))
     elif row.kind == "refresh":
         yield Figure("refreshed" if row.is_set("success") else "refresh_failed")
     else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property, partial
 from itertools import groupby, takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from skills_mcp.events.heartbeat import Heartbeat
 from skills_mcp.events.received_event import MAX_FIELD_LENGTH
@@ -65,7 +65,8 @@ _BROKEN = 0.5  # of the runs: a script may have a reason to fail less often
 
 _RATINGS = "useful", "not_useful"
 _MAIN = *ANSWERS.values(), *_RATINGS, "event"
-_OUTCOMES = "run", "failed", "timed_out", "cancelled"
+_USES = "served", "unchanged", "picked", "files"
+_OUTCOMES = "runs", "failures", "timeouts", "cancelled"
 _COUNTED = "event", "dropped", "untold", "refreshed", "refresh_failed"
 
 # A maximum of moment and text is the newest text. All moments have sixteen digits with
@@ -154,7 +155,7 @@ FROM (
         SUM(SUM(number)) OVER (
             PARTITION BY skill, other, content_commit ORDER BY duration_ms) AS upto,
         SUM(SUM(number)) OVER (PARTITION BY skill, other, content_commit) AS runs
-    {within("run")} AND duration_ms IS NOT NULL
+    {within("runs")} AND duration_ms IS NOT NULL
     GROUP BY skill, other, content_commit, duration_ms
 ) AS timed GROUP BY skill, other, content_commit
 """
@@ -216,6 +217,20 @@ class _Part:
     people: set[str] = field(default_factory=set)
 
 
+class Tally(NamedTuple):
+    """Sums of figures, and the ticks of the first and the last event."""
+
+    names: tuple[Any, ...]
+    numbers: Counter[str]
+    first_at: int
+    last_at: int
+
+
+def _to_tally(row: Row, names: int, figures: Sequence[str]) -> Tally:
+    *sums, first_at, last_at = row[names:]
+    return Tally(tuple(row[:names]), _to_counter(figures, sums), first_at, last_at)
+
+
 class FigureQueries:
     """The figures of a span of days, each read when it is needed.  Blocking."""
 
@@ -235,22 +250,25 @@ class FigureQueries:
         *,
         limit: int | None = None,
         has_rest: bool = False,
-    ) -> list[Row]:
-        """Names, a sum for each figure, and the first and last tick; the largest first.
+    ) -> list[Tally]:
+        """Sum figures by names, the largest first.
 
-        Names beyond the limit, `MAX_NAMES` by default, are left out, or are one row of `OTHERS` with `has_rest`.
+        Names beyond the limit, `MAX_NAMES` by default, are left out, or are one row of
+        `OTHERS` with `has_rest`.
         """
         limit = MAX_NAMES if limit is None else limit
         keys = ", ".join(names)
         values = f"{_sum(figures)}, MIN(first_at), MAX(last_at) {within(*figures)}"
         order = f"GROUP BY {keys} ORDER BY SUM(number) DESC, {keys} LIMIT :rows"
-        rows = list(self.select(f"SELECT {keys}, {values} {order}", limit))
-        if has_rest and len(rows) == limit:
-            [(*totals, first_at, last_at)] = self.select(f"SELECT {values}")
-            columns = list(zip(*rows, strict=True))[len(names) : -2]
-            rest = (total - sum(column) for total, column in zip(totals, columns, strict=True))
-            rows.append((OTHERS, *[""] * (len(names) - 1), *rest, first_at, last_at))
-        return rows
+        rows = self.select(f"SELECT {keys}, {values} {order}", limit)
+        tallies = [_to_tally(row, len(names), figures) for row in rows]
+        if has_rest and len(tallies) == limit:
+            [row] = self.select(f"SELECT {values}")
+            rest = _to_tally((OTHERS, *[""] * (len(names) - 1), *row), len(names), figures)
+            for tally in tallies:
+                rest.numbers.subtract(tally.numbers)
+            tallies.append(rest)
+        return tallies
 
     def count_people(self, span: Span | None = None) -> int:
         [[people]] = self.select(_PEOPLE, span=span)
@@ -260,8 +278,7 @@ class FigureQueries:
     def days(self) -> dict[date, Counter[str]]:
         """The main figures of each day."""
         return {
-            date.fromordinal(day): _to_counter(_MAIN, sums)
-            for day, *sums, _, _ in self.count(("day",), _MAIN)
+            date.fromordinal(tally.names[0]): tally.numbers for tally in self.count(("day",), _MAIN)
         }
 
     @cached_property
@@ -302,20 +319,20 @@ class FigureQueries:
             yield PeriodAnswers(start, count_answers(answers[start]), people)
 
     def find_releases(self) -> tuple[Release, ...]:
-        rows = self.count(("content_commit",), ("event",), has_rest=True)
-        order = sorted((first, commit) for commit, _, first, _ in rows if commit)
-        return tuple(
-            Release(commit=commit, first_seen=derive_day(first)) for first, commit in order
-        )
+        found = self.count(("content_commit",), ("event",), has_rest=True)
+        order = sorted((tally.first_at, *tally.names) for tally in found if tally.names[0])
+        return tuple(Release(commit=name, first_seen=derive_day(first)) for first, name in order)
 
     def group_parts(self, name_part: Callable[[str, str], str]) -> dict[str, _Part]:
         """The main figures of parts, which a commit and a group name."""
         parts: defaultdict[str, _Part] = defaultdict(_Part)
-        for commit, team, day, *sums, _, _ in self.count(("content_commit", "team", "day"), _MAIN):
-            part, counted = parts[name_part(commit, team)], _to_counter(_MAIN, sums)
-            part.sums += counted
+        for (commit, team, day), numbers, *_ in self.count(
+            ("content_commit", "team", "day"), _MAIN
+        ):
+            part = parts[name_part(commit, team)]
+            part.sums += numbers
             period = self.charted.start_of(date.fromordinal(day))
-            part.tasks[period] += count_answers(counted).tasks
+            part.tasks[period] += count_answers(numbers).tasks
         for commit, team, person in self.select(_PEOPLE_OF_PARTS, _MAX_PEOPLE):
             parts[name_part(commit, team)].people.add(person)
         return parts
@@ -370,18 +387,14 @@ class FigureQueries:
         )
 
     def find_skills(self, offered: Mapping[str, CurrentSkill] | None) -> tuple[SkillUse, ...]:
-        rows = self.count(("skill",), ("served", "unchanged", "picked", "file"), has_rest=True)
         uses = (
             SkillUse(
-                skill=path,
-                served=int(served),
-                unchanged=int(unchanged),
-                picked=int(picked),
-                files=int(files),
-                last_seen=derive_day(tick),
-                is_offered=None if offered is None else path in offered,
+                skill=skill,
+                last_seen=derive_day(last_at),
+                is_offered=None if offered is None else skill in offered,
+                **numbers,
             )
-            for path, served, unchanged, picked, files, _, tick in rows
+            for (skill,), numbers, _, last_at in self.count(("skill",), _USES, has_rest=True)
         )
         return tuple(sorted(uses, key=lambda use: (-use.served, use.skill)))
 
@@ -392,15 +405,14 @@ class FigureQueries:
         if offered is None:
             return None
         served = {use.skill for use in uses if use.served}
-        candidates = {
-            path: int(count) for path, count, *_ in self.count(("skill",), ("candidate",))
-        }
+        found = self.count(("skill",), ("candidate",))
+        candidates = {tally.names[0]: tally.numbers["candidate"] for tally in found}
         return tuple(
             Unserved(
                 skill=skill.path,
                 description=skill.description,
                 keywords=skill.keywords,
-                candidate=int(candidates.get(skill.path, 0)),
+                candidate=candidates.get(skill.path, 0),
             )
             for _, skill in sorted(offered.items())
             if skill.path not in served and not skill.is_above_others
@@ -411,46 +423,44 @@ class FigureQueries:
         comments: defaultdict[Row, list[str]] = defaultdict(list)
         for path, commit, text in self.select(_COMMENTS, _MAX_COMMENTS):
             comments[path, commit].append(text)
-        figures = ("served", *_RATINGS)
-        rows = self.count(("skill", "content_commit"), figures, has_rest=True)
-        complaints: Counter[str] = Counter()
-        for path, _, _, _, not_useful, *_ in rows:
-            complaints[path] += int(not_useful)
-        rows.sort(key=lambda row: (-complaints[row[0]], row[0], row[-2], row[1]))
-        return tuple(
+        names = "skill", "content_commit"
+        rows = [
             Feedback(
-                skill=path,
+                skill=skill,
                 commit=commit,
-                served=int(served),
-                useful=int(useful),
-                not_useful=int(not_useful),
-                comments=tuple(comments[path, commit]),
-                first_seen=derive_day(first),
-                last_seen=derive_day(last),
+                comments=tuple(comments[skill, commit]),
+                first_seen=derive_day(first_at),
+                last_seen=derive_day(last_at),
+                **numbers,
             )
-            for path, commit, served, useful, not_useful, first, last in rows
-            if useful + not_useful
-        )
+            for (skill, commit), numbers, first_at, last_at in sorted(
+                self.count(names, ("served", *_RATINGS), has_rest=True),
+                key=lambda tally: (tally.first_at, tally.names),
+            )
+            if numbers["useful"] + numbers["not_useful"]
+        ]
+        complaints: Counter[str] = Counter()
+        for row in rows:
+            complaints[row.skill] += row.not_useful
+        return tuple(sorted(rows, key=lambda row: (-complaints[row.skill], row.skill)))
 
     def find_scripts(self) -> tuple[ScriptUse, ...]:
         """Most failures first, and per script by time."""
         medians = {(*key,): round((low + high) / 2) for *key, low, high in self.select(_MEDIANS)}
-        rows = self.count(("skill", "other", "content_commit"), _OUTCOMES, has_rest=True)
-        rows.sort(key=lambda row: (row[0], row[1], row[-2], row[2]))
+        names = "skill", "other", "content_commit"
+        found = self.count(names, _OUTCOMES, has_rest=True)
+        found.sort(key=lambda tally: (tally.names[:2], tally.first_at, tally.names))
         uses = (
             ScriptUse(
                 skill=skill,
                 file=file,
                 commit=commit,
-                runs=int(runs),
-                failures=int(failures),
-                timeouts=int(timeouts),
-                cancelled=int(cancelled),
                 median_ms=medians.get((skill, file, commit)),
-                first_seen=derive_day(first),
+                first_seen=derive_day(first_at),
                 is_broken_since=False,
+                **numbers,
             )
-            for skill, file, commit, runs, failures, timeouts, cancelled, first, _ in rows
+            for (skill, file, commit), numbers, first_at, _ in found
         )
         scripts = [
             _mark_break(list(runs))

@@ -18,6 +18,8 @@ _MAX_COMMENTS = 10
 
 _WEEK = timedelta(weeks=1)
 
+_FIGURES = "picked", "useful", "not_useful"
+
 _NEWEST_COMMENTS = f"""
 SELECT skill, wording, figure, last_at FROM (
     SELECT skill, wording, figure, last_at, ROW_NUMBER() OVER (
@@ -72,15 +74,13 @@ def count_skills(store: EventStore, last: date) -> CatalogueCounts:
     counts: defaultdict[str, SkillCounts] = defaultdict(SkillCounts)
     with open_figures(store, Span(first, last), ReportLimits()) as (_, query):
         figures = FigureQueries(query, Span(first, last))
-        for path, picked, useful, not_useful, *_ in figures.count(
-            ("skill",), ("picked", "useful", "not_useful")
-        ):
+        for (path,), numbers, *_ in figures.count(("skill",), _FIGURES):
             skill = counts[path]
-            skill.picked, skill.useful, skill.not_useful = map(int, (picked, useful, not_useful))
+            skill.picked, skill.useful, skill.not_useful = map(numbers.__getitem__, _FIGURES)
         weekly = figures.count(("skill", "day"), ("served",), limit=WEEKS * MAX_NAMES)
-        for path, day, served, _, last_at in weekly:
+        for (path, day), numbers, _, last_at in weekly:
             skill, moment = counts[path], derive_moment(last_at)
-            skill.weeks[(day - first.toordinal()) // _WEEK.days] += int(served)
+            skill.weeks[(day - first.toordinal()) // _WEEK.days] += numbers["served"]
             skill.last_served = max(skill.last_served or moment, moment)
         for path, text, kind, last_at in figures.select(_NEWEST_COMMENTS, _MAX_COMMENTS):
             comment = SkillComment(text, kind == "praise", derive_moment(last_at))

@@ -2,7 +2,9 @@
 
 A feature is a folder of `skills_mcp.features`, and each of these is optional:
 
-- `commands/NAME.py` is a command of the command line, see `skills_mcp.cli.commands`.
+- `commands/NAME.py` is a command of the command line, see `skills_mcp.cli.command_group`.
+- `early_commands/NAME.py` has `run`, which takes the words after the command NAME and a
+  function that runs the program; it may answer before anything else is imported.
 - `hooks.py` has `open_part`, which takes a `Serving` and gives a part of a server, or
   `open_embedder`, which gives the embedder, or both.
 """
@@ -27,6 +29,13 @@ def find_features() -> Sequence[Path]:
     folders = (spec.submodule_search_locations if spec else None) or ()
     entries = (entry for folder in folders for entry in Path(folder).iterdir())
     return sorted(entry for entry in entries if (entry / "__init__.py").is_file())
+
+
+def find_modules(folder: str) -> Iterator[tuple[str, Path]]:
+    """Modules in this folder of each feature: the name to import, and the file."""
+    for feature in find_features():
+        for file in (feature / folder).glob("[!_]*.py"):
+            yield f"{_FEATURES}.{feature.name}.{folder}.{file.stem}", file
 
 
 def load_hooks(name: str) -> Iterator[Callable[..., Any]]:

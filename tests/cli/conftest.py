@@ -5,11 +5,20 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from skills_mcp.cli import program
 from tests.support import PATIENCE_SECONDS
+
+_CONTEXT = click.Context(program, **program.context_settings)
+COMMANDS: dict[str, click.Command] = {
+    name: command
+    for name in program.list_commands(_CONTEXT)
+    if (command := program.get_command(_CONTEXT, name))
+}
+"""Each command by its name."""
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

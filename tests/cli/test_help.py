@@ -11,20 +11,18 @@ from pathlib import Path
 import click
 import pytest
 
-from skills_mcp.cli import program
-from skills_mcp.cli.examples import FIRST_EXAMPLES, SECTIONS
-from skills_mcp.cli.verb import _MEANT
-from tests.cli.conftest import Run
+from skills_mcp.cli.command_group import _MEANT, FIRST_EXAMPLES, SECTIONS
+from tests.cli.conftest import COMMANDS, Run
 from tests.docs.pages import DOCS, codes, section
 from tests.support import SKILLS_CONTENT
 
-every_command = pytest.mark.parametrize("command", sorted(program.commands))
+every_command = pytest.mark.parametrize("command", COMMANDS)
 
 
 def test_every_command_stands_below_one_title() -> None:
     placed = [name for names in SECTIONS.values() for name in names]
 
-    assert sorted(placed) == sorted(program.commands)
+    assert sorted(placed) == sorted(COMMANDS)
 
 
 def test_the_help_has_the_commands_in_groups_each_with_its_whole_sentence(
@@ -35,8 +33,30 @@ def test_the_help_has_the_commands_in_groups_each_with_its_whole_sentence(
     places = [shown.index(f"\n{title}:\n") for title in SECTIONS]
     assert places == sorted(places)
     assert "..." not in shown.partition("\n")[2]
-    for name in program.commands:
+    for name in COMMANDS:
         assert f"\n  {name} " in shown
+
+
+@every_command
+def test_the_list_of_commands_reads_the_help_of_a_command(invoke: Run, command: str) -> None:
+    listed = " ".join(invoke("--help", COLUMNS="80").stdout.split())
+    shown = invoke(command, "--help", COLUMNS="200").stdout.splitlines()
+
+    assert f" {command} {shown[2].strip()} " in listed
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_what_is_said_about_the_program_loads_none_of_its_commands(option: str) -> None:
+    code = "import sys, atexit; from skills_mcp.__main__ import main; atexit.register(lambda: "
+    code += "print(*(n for n in sys.modules if n.startswith('skills_mcp')), file=sys.stderr)); "
+
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code} main()", option], capture_output=True, text=True, check=True
+    )
+
+    modules = done.stderr.split()
+    assert len(modules) <= 10, modules
+    assert not [name for name in modules if "commands" in name or "features" in name]
 
 
 @every_command
@@ -69,7 +89,7 @@ def test_the_paths_of_the_first_page_can_be_typed() -> None:
 def _parse(line: str) -> None:
     """Parse an example, without a look at the files that it names."""
     words = shlex.split(line.partition("skills-mcp ")[2].partition(" > ")[0])
-    found = program.commands[words[0]]
+    found = COMMANDS[words[0]]
     parser = found.make_parser(click.Context(found))
     _, surplus, _ = parser.parse_args(words[1:])
     assert surplus == []
@@ -77,7 +97,7 @@ def _parse(line: str) -> None:
 
 @every_command
 def test_whatever_prints_for_people_prints_json_too(command: str) -> None:
-    options = {name for each in program.commands[command].params for name in each.opts}
+    options = {name for each in COMMANDS[command].params for name in each.opts}
 
     # What the others print is for one program alone: a client, an agent, a shell.
     assert ("--json" in options) is (command not in {"serve", "hook", "completion"})
@@ -114,6 +134,8 @@ def test_the_help_is_as_wide_as_the_terminal(run: Run, width: int) -> None:
         ("valdate", "skills-mcp validate"),
         ("Tree", "skills-mcp tree"),
         ("uninstall", "skills-mcp install --remove"),
+        ("self-check --max-age 24", "skills-mcp doctor --brief --max-age 24"),
+        ("verify .claude/skills --json", "skills-mcp export --verify .claude/skills --json"),
         ("help", "skills-mcp --help"),
         ("help tree", "skills-mcp tree --help"),
         ("version", "skills-mcp --version"),
@@ -135,7 +157,7 @@ def test_a_command_that_is_like_no_other_is_answered_with_the_help(invoke: Run) 
 
 
 def test_no_name_of_another_program_hides_a_command() -> None:
-    assert not _MEANT.keys() & program.commands.keys()
+    assert not _MEANT.keys() & COMMANDS.keys()
 
 
 @pytest.mark.parametrize(
@@ -197,7 +219,7 @@ def test_an_interrupt_is_an_object_with_json(
     def interrupt(**_: object) -> None:
         raise stop
 
-    monkeypatch.setattr("skills_mcp.cli.build_application", interrupt)
+    monkeypatch.setattr("skills_mcp.cli.commands.status.build_application", interrupt)
 
     done = invoke("status", "--json", "--skills-dir", str(SKILLS_CONTENT))
 

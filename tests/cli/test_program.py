@@ -91,7 +91,7 @@ def test_an_interrupt_says_what_was_stopped(invoke: Run, monkeypatch: pytest.Mon
     def stop(**_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skills_mcp.cli.build_application", stop)
+    monkeypatch.setattr("skills_mcp.cli.commands.sync.build_application", stop)
 
     done = invoke("sync", "--repo", "https://git.invalid/skills.git")
 
@@ -316,7 +316,7 @@ def test_a_log_level_for_everybody_counts_if_ours_is_not_set(
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     listing = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "import skills_mcp.cli"],
+        [sys.executable, "-X", "importtime", "-c", "import skills_mcp.cli.commands.serve"],
         check=True,
         capture_output=True,
         text=True,
@@ -324,7 +324,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
 
     imported = {line.rpartition("|")[2].strip() for line in listing.stderr.splitlines()}
     heavy = {"git", "httpx", "rich", "yaml", "frontmatter", "mcp", "mcp_types"}
-    assert "skills_mcp.cli" in imported
+    assert "skills_mcp.cli.commands.serve" in imported
     assert imported & heavy == set()
 
 

@@ -35,7 +35,8 @@ def known_variables() -> set[str]:
 def parse_command(arguments: list[str]) -> dict[str, Any]:
     """Return what our command line makes of arguments; it refuses wrong ones."""
     name, *options = arguments
-    command = program.commands[name]
     # Below the program's own context: a command keeps the help option of its first one.
     above = click.Context(program, **program.context_settings)
+    command = program.get_command(above, name)
+    assert command
     return command.make_context(name, list(options), parent=above).params

@@ -5,22 +5,34 @@ from pathlib import Path
 import click
 
 from skills_mcp.cli import failures, program
-from tests.docs.help_texts import run
+from tests.cli.conftest import COMMANDS
+from tests.docs.help_texts import PAGES, run
 from tests.docs.pages import DOCS, REFERENCE, block, blocks, codes, section, table
 
-CLI = REFERENCE / "cli.md"
+CLI = REFERENCE / "cli" / "index.md"
 
 
 def test_every_command_is_documented_with_its_help() -> None:
-    shown = {" ".join(each.words[1:]): each.text for each in blocks(CLI, "text", "help")}
-
-    assert shown == {
-        command: run(*command.split(), "--help").output for command in ("", *program.commands)
+    shown = {
+        " ".join(each.words[1:]): each.text
+        for page in PAGES
+        for each in blocks(page, "text", "help")
     }
+
+    assert shown == {command: run(*command.split(), "--help").output for command in ("", *COMMANDS)}
+
+
+def test_the_table_of_commands_has_each_with_its_sentence() -> None:
+    rows = {
+        codes(row["Command"])[0]: f"{row['What it does']}."
+        for row in table(section(CLI, "## Commands"))
+    }
+
+    assert rows == {name: (command.help or "").split("\n")[0] for name, command in COMMANDS.items()}
 
 
 def test_every_option_is_documented_with_its_variable_and_no_other() -> None:
-    commands = [program, *program.commands.values()]
+    commands = [program, *COMMANDS.values()]
     every = [p for command in commands for p in command.params]
     options = [p for p in every if isinstance(p, click.Option)] + [
         program.get_help_option(program.make_context("skills-mcp", ["tree"]))

@@ -6,11 +6,16 @@ from typing import Any
 
 import click
 
+from skills_mcp.errors import ConfigError, ContentError, SkillsError
+
 _WORDS = "skills_mcp.words"
 
 USAGE = "WRONG_USAGE"
 INTERRUPTED = "INTERRUPTED"
 PROMPTS_INVALID = "PROMPTS_INVALID"
+
+CONFIG_EXIT = 3
+_SYNC_EXIT = 4
 
 
 def store_command_line(context: click.Context, words: Sequence[str]) -> None:
@@ -21,6 +26,23 @@ def store_command_line(context: click.Context, words: Sequence[str]) -> None:
 def stored_command_line(context: click.Context) -> tuple[str, ...]:
     words: tuple[str, ...] = context.meta.get(_WORDS, ())
     return words
+
+
+def print_error(error: SkillsError) -> int:
+    """Print an error on standard error, and as JSON if requested.
+
+    Returns:
+        The exit code.
+    """
+    print_failure_object(error.code, str(error))
+    click.echo(f"skills-mcp: {error}", err=True)
+    match error:
+        case ConfigError():
+            return CONFIG_EXIT
+        case ContentError():
+            return _SYNC_EXIT
+        case _:
+            return 1
 
 
 def print_failure_object(code: str, message: str, **more: Any) -> None:

@@ -1,20 +1,28 @@
-"""Output to a terminal, to a pipe, and as JSON."""
+"""Output to a terminal, to a pipe, and as JSON; progress of a sync and of other work."""
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from threading import Timer
-from typing import Any
+from threading import Event, Thread, Timer
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
+from skills_mcp.errors import SkillsError
 from skills_mcp.skills.model import Problem
 
+if TYPE_CHECKING:  # or there is not enough memory to print that there is not enough
+    from skills_mcp.library import SkillLibrary, Snapshot
+
 _WHOLE_LINES = 100_000
+_GLANCE_SECONDS = 0.2
 
 
 def open_console() -> Console:
@@ -43,6 +51,61 @@ def print_paged(renderables: Sequence[RenderableType], *, is_paged: bool) -> Non
         click.echo_via_pager(text, color=False if console.no_color else None)
     else:
         console.out(text, end="")
+
+
+def tabulate(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    title: str | None = None,
+    numbers: Sequence[str] = (),
+    show_lines: bool = False,
+) -> Table:
+    """A table; texts are printed as they are, without markup.
+
+    Args:
+        columns: Their titles.
+        rows: A cell for each column.
+        title: Above the table.
+        numbers: The columns that are aligned on the right.
+        show_lines: Whether there is a line between two rows.
+    """
+    table = Table(title=title, title_justify="left", caption_justify="left", show_lines=show_lines)
+    for column in columns:
+        is_number = column in numbers
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    return table
+
+
+def shorten(text: str, max_characters: int) -> str:
+    """One line of a text, with an ellipsis if it is longer."""
+    line = " ".join(text.split())
+    return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
+
+
+def confirm(  # noqa: PLR0913 - a message has parts
+    question: str, error: type[SkillsError], *, done: str, preview: str, shown: str, as_json: bool
+) -> None:
+    """Ask before something is changed.
+
+    Args:
+        question: For yes or no.
+        error: Raised if the answer is no, or if there is no answer.
+        done: What would be done, such as `added`.
+        preview: What shows the change without JSON.
+        shown: What has shown it on a terminal.
+        as_json: Whether the output is JSON.
+    """
+    again = "and call it again with --yes"
+    if as_json:
+        raise error(f"Nothing was {done}: --json does not ask. Look at {preview}, {again}")
+    if not sys.stdin.isatty():
+        reason = "there is no terminal to ask at"
+        raise error(f"Nothing was {done}: {reason}. Look at the {shown} above, {again}")
+    if not click.confirm(question):
+        raise error(f"Nothing was {done}")
 
 
 def print_json(data: Mapping[str, Any]) -> None:
@@ -92,3 +155,52 @@ def progress_bar(verb: str) -> Iterator[Callable[[int, int], None]]:
         timer.cancel()
         timer.join()  # or it could start after the end
         progress.stop()
+
+
+def sync_and_load(library: "SkillLibrary") -> "Snapshot":
+    """Sync and load; print sync errors to standard error.
+
+    Raises:
+        SyncError: There is no content, old or new.
+    """
+    with sync_progress(library):
+        error = library.sync_or_load_stored()
+    if error and not library.is_ready:
+        raise error
+    if error:
+        notices = Console(stderr=True, highlight=False)
+        message = f"Sync failed; showing the previous content: {escape(str(error))}"
+        notices.print(message, soft_wrap=True)
+    return library.snapshot
+
+
+@contextmanager
+def sync_progress(library: "SkillLibrary") -> Iterator[None]:
+    """Show the progress of a sync on a terminal, until it ends."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    message = f"Reading {library.source_name} …"
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, BarColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(message, total=None)
+        ending = Event()
+
+        def follow() -> None:
+            while not ending.wait(_GLANCE_SECONDS):
+                progress = library.progress
+                bar.update(
+                    task,
+                    description=f"{message} {library.sync_step}",
+                    completed=progress.done,
+                    total=progress.total or None,
+                )
+
+        watcher = Thread(target=follow, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ending.set()
+            watcher.join()

@@ -17,7 +17,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.cli import options
 from skills_mcp.errors import ExportError
 from skills_mcp.features.export.folder import (
     ExportReport,
@@ -374,7 +373,3 @@ def test_the_well_known_index_has_the_digest_of_each_file(content: Path, target:
     with tarfile.open(target / ".well-known/agent-skills/pdf/pdf.tar.gz") as archive:
         assert archive.getnames() == ["SKILL.md", "scripts/fill.py"]
     assert verify_folder(target)[1] == ()
-
-
-def test_the_command_knows_every_format() -> None:
-    assert options._EXPORT_FORMATS == FORMATS

@@ -1,0 +1,304 @@
+"""The group of all commands: finds their files, and answers wrong ones.
+
+A command is a file `NAME.py` in `commands` here or in a feature. Its `command` is a
+`SectionedCommand`, and its docstring is the help, so that the list of all commands
+imports none of them.
+
+Libraries for option groups in Click take 25 to 50 milliseconds to import, with each
+start of a server; Click's own formatter does it, too.
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from skills_mcp.cli.failures import (
+    INTERRUPTED,
+    USAGE,
+    print_error,
+    print_failure_object,
+    store_command_line,
+    stored_command_line,
+)
+from skills_mcp.errors import SkillsError
+from skills_mcp.hooks import find_modules
+
+OWN = "Options"
+OVER_HTTP = "Over HTTP"
+WHERE = "Where the skills are"
+GENERAL = "General"
+_OPTION_SECTIONS = (OWN, OVER_HTTP, WHERE, GENERAL)
+
+SECTIONS: Mapping[str, Sequence[str]] = {
+    "Agents": ("install", "doctor", "serve", "catalog", "hook"),
+    "Content": ("tree", "open", "sync", "export", "status", "rollback", "report"),
+    "Authoring": ("new", "show", "ask", "search", "explain", "validate", "test", "add"),
+    "Shell": ("completion",),
+}
+"""Titles in the help, and the commands below each that are installed."""
+
+FIRST_EXAMPLES = (
+    "skills-mcp install --repo https://github.com/acme/skills.git",
+    "skills-mcp tree --skills-dir ./skills",
+    'skills-mcp ask "add a login page" --skills-dir ./skills',
+    "skills-mcp validate ./skills --strict",
+    "skills-mcp doctor",
+)
+"""For the help of the program itself."""
+
+_NAME_WIDTH = 30  # the widest first column, as Click has it
+_SHORT_HELP_CHARACTERS = 45  # of a command in the completion of a shell, as Click has it
+
+_PROGRAM = "skills-mcp"
+_INTERRUPTED_EXIT = 130  # as shells have it: 128 and the number of the signal
+_KEPT = "What was served before is unchanged; run it again to start over."
+
+_MEANT = {
+    # Their names in the release before.
+    "self-check": "doctor --brief",
+    "verify": "export --verify",
+    # The names that other programs give to what these commands do.
+    "browse": "open",
+    "check": "validate",
+    "connect": "install",
+    "create": "new",
+    "diagnose": "doctor",
+    "eval": "test",
+    "fetch": "sync",
+    "find": "search",
+    "get": "show",
+    "import": "add",
+    "info": "status",
+    "init": "new",
+    "lint": "validate",
+    "list": "tree",
+    "ls": "tree",
+    "match": "ask",
+    "pull": "sync",
+    "query": "ask",
+    "restore": "rollback",
+    "revert": "rollback",
+    "route": "ask",
+    "run": "serve",
+    "setup": "install",
+    "start": "serve",
+    "stats": "report",
+    "undo": "rollback",
+    "uninstall": "install --remove",
+    "update": "sync",
+    "view": "show",
+    "why": "explain",
+}
+_ALIKE = 0.6  # two letters of five
+
+Rows = list[tuple[str, str]]
+
+
+class SectionOption(click.Option):
+    """An option below its own title in the help."""
+
+    def __init__(self, *args: Any, section: str = OWN, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+
+
+class SectionedCommand(click.Command):
+    """A command with sections and examples in its help."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, Rows] = {title: [] for title in _OPTION_SECTIONS}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None and isinstance(option, click.Option):
+                is_help = option is self.get_help_option(ctx)
+                section = GENERAL if is_help else getattr(option, "section", OWN)
+                sections[section].append(record)
+        _write_sections(formatter, sections)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click passes it
+        _write_examples(formatter, self.examples)
+
+
+class CommandGroup(click.Group):
+    """The commands, each loaded when it is called; `serve` is the default."""
+
+    @cached_property
+    def _modules(self) -> Mapping[str, tuple[str, Path]]:
+        """Name and file of the module of each command."""
+        package = __package__
+        folder = Path(__file__).with_name("commands")
+        own = ((f"{package}.commands.{file.stem}", file) for file in folder.glob("[!_]*.py"))
+        return {file.stem: (name, file) for name, file in (*own, *find_modules("commands"))}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click passes it
+        return sorted(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - Click passes it
+        if cmd_name not in self._modules:
+            return None
+        from skills_mcp.processes.memory import gc_frozen
+
+        with gc_frozen():
+            module = import_module(self._modules[cmd_name][0])
+        found: click.Command = module.command
+        found.name, found.help = cmd_name, module.__doc__
+        return found
+
+    def shell_complete(
+        self, ctx: click.Context, incomplete: str
+    ) -> "list[click.shell_completion.CompletionItem]":
+        """Complete the name of a command without loading any."""
+        from textwrap import shorten
+
+        from click.shell_completion import CompletionItem
+
+        commands = [
+            CompletionItem(name, help=shorten(text, _SHORT_HELP_CHARACTERS, placeholder="..."))
+            for name, text in self._list_rows(self.list_commands(ctx))
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert `serve`, unless a command or an option of the program comes first."""
+        store_command_line(ctx, args)
+        own = {"--help", "-h", "--version"}
+        is_completed = ctx.resilient_parsing  # then a command may be what comes next
+        if (not args and not is_completed) or (
+            args and args[0].startswith("-") and args[0] not in own
+        ):
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, with a suggestion for an unknown one.
+
+        Raises:
+            UsageError: There is no such command.
+        """
+        if args[0] not in self._modules and not ctx.resilient_parsing:
+            raise click.UsageError(self.describe_unknown(args), ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; report errors, Ctrl-C and a lack of memory."""
+        from skills_mcp.processes.memory import translate_out_of_memory
+
+        try:
+            with translate_out_of_memory():
+                return super().invoke(ctx)
+        except click.ClickException as error:
+            reported = self._hint_at_order(ctx, error)
+            print_failure_object(USAGE, reported.format_message())
+            raise reported from error
+        except (KeyboardInterrupt, click.Abort):
+            message = f"{ctx.invoked_subcommand or _PROGRAM} was interrupted. {_KEPT}"
+            print_failure_object(INTERRUPTED, message)
+            click.echo(f"\nskills-mcp: {message}", err=True)
+            ctx.exit(_INTERRUPTED_EXIT)
+        except SkillsError as error:
+            ctx.exit(print_error(error))
+
+    def describe_unknown(self, words: Sequence[str]) -> str:
+        """Message for an unknown command; `words` begin with the command."""
+        meant = self._suggest(*words)
+        more = f"Did you mean: {meant}" if meant else f"See: {_PROGRAM} --help"
+        return f"There is no command {words[0]!r}. {more}"
+
+    def _suggest(self, name: str, *others: str) -> str:
+        """A correction of a mistyped command line; empty if there is none."""
+        typed = name.lower()
+        if typed == "help":
+            named = [word for word in others if word in self._modules]
+            return shlex.join([_PROGRAM, *named[:1], "--help"])
+        if typed == "version":
+            return f"{_PROGRAM} --version"
+        meant = _MEANT.get(typed, "").split()
+        if not meant or meant[0] not in self._modules:
+            from difflib import get_close_matches
+
+            meant = get_close_matches(typed, self._modules, n=1, cutoff=_ALIKE)
+        return shlex.join([_PROGRAM, *meant, *others]) if meant else ""
+
+    def _hint_at_order(
+        self, ctx: click.Context, error: click.ClickException
+    ) -> click.ClickException:
+        """Message for options before the command, or the error itself."""
+        words = stored_command_line(ctx)
+        if not isinstance(error, click.UsageError) or not "".join(words[:1]).startswith("-"):
+            return error
+        for index, word in enumerate(words):
+            if word in self._modules and not self._is_value(ctx, words, index):
+                rest = [*words[:index], *words[index + 1 :]]
+                line = shlex.join([_PROGRAM, word, *rest])
+                message = f"Options come after the command: {line}"
+                return click.UsageError(message, error.ctx)
+        return error
+
+    def _is_value(self, ctx: click.Context, words: Sequence[str], index: int) -> bool:
+        """Whether a word is the value of the preceding option of `serve`."""
+        serve = self.get_command(ctx, "serve")
+        return any(
+            isinstance(option, click.Option)
+            and words[index - 1] in option.opts
+            and not option.is_flag
+            for option in (serve.params if serve else ())
+        )
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        placed = {name for names in SECTIONS.values() for name in names}
+        others = [name for name in self.list_commands(ctx) if name not in placed]
+        sections = {**SECTIONS, "Other": others}
+        _write_sections(
+            formatter, {title: self._list_rows(names) for title, names in sections.items()}
+        )
+
+    def _list_rows(self, names: Iterable[str]) -> Rows:
+        return [
+            (name, _read_short_help(self._modules[name][1]))
+            for name in names
+            if name in self._modules
+        ]
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click passes it
+        examples = [line for line in FIRST_EXAMPLES if line.split()[1] in self._modules]
+        _write_examples(formatter, examples)
+        formatter.write_paragraph()
+        formatter.write_text(f"More about a command: {_PROGRAM} COMMAND --help")
+
+
+def _read_short_help(file: Path) -> str:
+    """The first line of the docstring of a module."""
+    with file.open(encoding="utf-8") as lines:
+        return lines.readline().strip().strip('"')
+
+
+def _write_sections(formatter: click.HelpFormatter, sections: Mapping[str, Rows]) -> None:
+    """Write rows below titles, with one width of the first column."""
+    names = [name for rows in sections.values() for name, _ in rows]
+    width = max((len(name) for name in names if len(name) <= _NAME_WIDTH), default=0)
+    for title, rows in sections.items():
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{name:{width}}", text) for name, text in rows], col_max=width
+                )
+
+
+def _write_examples(formatter: click.HelpFormatter, lines: Sequence[str]) -> None:
+    """Write lines unwrapped, to be copied."""
+    if lines:
+        with formatter.section("Examples"):
+            for line in lines:
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")

@@ -1,0 +1,147 @@
+"""Serve MCP, on standard input and output or over HTTP (the default)."""
+
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skills_mcp.bootstrap import Application, build
+from skills_mcp.cli.command_group import OVER_HTTP, CommandGroup, SectionedCommand, SectionOption
+from skills_mcp.cli.failures import CONFIG_EXIT, print_error
+from skills_mcp.cli.options import build_application, content_options, read_options
+from skills_mcp.config import TOOLSETS
+from skills_mcp.errors import ConfigError
+from skills_mcp.processes.memory import gc_frozen, limit_malloc_arenas
+
+if TYPE_CHECKING:
+    from skills_mcp.server.wire import Wire
+
+_HELLO = (
+    "Waiting for an MCP client on standard input; Ctrl-C ends it. To see the skills "
+    "yourself: skills-mcp tree"
+)
+
+_HTTP_KEYS = ("host", "port", "operations_host", "operations_port", "base_url")
+
+_http_option = partial(click.option, cls=SectionOption, section=OVER_HTTP)
+
+
+def _parse_toolsets(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(filter(None, map(str.strip, text.split(","))))
+    for name in names or [text]:
+        if name not in TOOLSETS:
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(TOOLSETS)}.")
+    return names
+
+
+@click.command(
+    cls=SectionedCommand,
+    context_settings={"allow_extra_args": True},
+    examples=(
+        "skills-mcp serve --repo https://github.com/acme/skills.git",
+        "skills-mcp serve --skills-dir ./skills --log-level debug",
+        "skills-mcp serve --transport http --port 8080",
+    ),
+)
+@click.option(
+    "--toolsets",
+    envvar="SKILLS_MCP_TOOLSETS",
+    metavar="NAMES",
+    callback=_parse_toolsets,
+    help=f"Which tools to offer, separated by commas: {','.join(TOOLSETS)}.",
+)
+@click.option(
+    "--transport",
+    envvar="SKILLS_MCP_TRANSPORT",
+    type=click.Choice(["stdio", "http"]),
+    default="stdio",
+    show_default=True,
+    help="How clients reach the server.",
+)
+@_http_option("--host", metavar="ADDRESS", help="Listen here.  [default: http.host]")
+@_http_option("--port", metavar="N", type=int, help="The port.  [default: http.port]")
+@_http_option(
+    "--operations-host",
+    metavar="ADDRESS",
+    help="Listen here for health and metrics.  [default: http.operations_host]",
+)
+@_http_option(
+    "--operations-port",
+    metavar="N",
+    type=int,
+    help="The port of these.  [default: http.operations_port]",
+)
+@_http_option(
+    "--base-url",
+    metavar="URL",
+    help="The URL that clients use, without /mcp.  [default: http.base_url]",
+)
+@content_options(log_level="info")
+@click.pass_context
+def command(context: click.Context, /, *, transport: str, **values: Any) -> None:
+    if context.args and context.parent and isinstance(context.parent.command, CommandGroup):
+        raise click.UsageError(context.parent.command.describe_unknown(context.args))
+    http = {key: values.pop(key) for key in _HTTP_KEYS}
+    values["http"] = {key: value for key, value in http.items() if value is not None}
+    if transport == "http":
+        from skills_mcp.cli.http_serving import run_http
+
+        run_http(build_application(**values))
+    else:
+        _run_stdio(**values)
+
+
+def _run_stdio(**values: Any) -> None:
+    from skills_mcp.server.wire import claimed_wire
+
+    is_typed_at = sys.stdin.isatty()
+    variables = dict(os.environ)  # before a secret is taken out of the environment
+    with claimed_wire() as wire:
+        with gc_frozen():
+            application = _build_for(wire, is_typed_at=is_typed_at, **values)
+            import anyio
+
+            from skills_mcp.server.app import create_server
+            from skills_mcp.server.parts import Serving, open_parts
+            from skills_mcp.server.stdio import serve_stdio
+
+            serving = Serving(
+                server=create_server(application.library),
+                library=application.library,
+                publisher=application.publisher,
+                transport="pipe",
+                arguments=sys.argv[1:],
+                environment=variables,
+            )
+            parts = open_parts(serving)
+        limit_malloc_arenas()
+        if is_typed_at:
+            click.echo(_HELLO, err=True)
+        anyio.run(serve_stdio, serving, wire, parts)
+
+
+def _build_for(wire: "Wire", *, is_typed_at: bool, **values: Any) -> Application:
+    """Build the application, or answer the client with the error until it disconnects.
+
+    A host shows nothing of a server that ends at once; a person reads standard error.
+    """
+    try:
+        return build(*read_options(**values))
+    except ConfigError as error:
+        if is_typed_at:
+            raise
+        import anyio
+
+        from skills_mcp.server.app import create_unconfigured_server
+        from skills_mcp.server.stdio import serve_unconfigured
+
+        print_error(error)
+        server = create_unconfigured_server(error)
+        anyio.run(serve_unconfigured, server, wire, CONFIG_EXIT)
+        raise

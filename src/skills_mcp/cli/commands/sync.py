@@ -1,0 +1,50 @@
+"""Fetch the newest skills once, for cron jobs and image builds."""
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.commands.status import describe_state
+from skills_mcp.cli.options import build_application, content_options, json_option
+from skills_mcp.cli.terminal import print_json, sync_progress
+from skills_mcp.library import render_state
+
+_FAILED = 4
+
+
+@click.command(
+    cls=SectionedCommand,
+    examples=(
+        "skills-mcp sync --repo https://github.com/acme/skills.git",
+        "skills-mcp sync --json",
+    ),
+)
+@json_option
+@click.option(
+    "--allow-rewrite",
+    "allows_rewrite",
+    is_flag=True,
+    help="Accept a rewritten history (force-push) this once.",
+)
+@content_options(log_level="error")
+def command(*, as_json: bool, **values: Any) -> None:
+    library = build_application(**values).library
+    with sync_progress(library):
+        error = library.sync_or_load_stored()
+    count = len(library.snapshot.index) if library.is_ready else 0
+    states = library.states()
+    if as_json:
+        if error and not any(state.error for state in states):
+            # Not every error is stored: offline nothing was tried.
+            states = tuple(replace(state, error=error) for state in states)
+        print_json({"skills": count, "sources": list(map(render_state, states))})
+    else:
+        for state in states:
+            click.echo(describe_state(state))
+        click.echo("1 skill" if count == 1 else f"{count} skills")
+    if error:
+        click.echo(f"skills-mcp: {error}", err=True)
+        sys.exit(_FAILED)

@@ -1,0 +1,335 @@
+"""Test that prompts match the skills that they should.
+
+FILE has one prompt per line, or is the evals.json or trigger_eval.json of a skill;
+those of the skills, and their examples, are tested without it.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from skills_mcp.bootstrap import Options, build, is_folder, opened_baseline
+from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.failures import PROMPTS_INVALID, print_failure_object
+from skills_mcp.cli.options import algorithm_option, content_options, read_options
+from skills_mcp.cli.terminal import (
+    open_console,
+    print_json,
+    progress_bar,
+    shorten,
+    sync_and_load,
+    tabulate,
+)
+from skills_mcp.features.authoring.evaluation import (
+    AnswerChange,
+    Outcome,
+    RoutingScores,
+    diff_outcomes,
+    evaluate_snapshot,
+    explain_failure,
+    score_outcomes,
+)
+from skills_mcp.features.authoring.prompts import (
+    Prompt,
+    PromptsError,
+    check_prompts,
+    collect_evals,
+    collect_examples,
+    load_tasks,
+    resolve_names,
+)
+from skills_mcp.features.authoring.routing_diff import render_test_markdown
+from skills_mcp.library import Snapshot
+from skills_mcp.routing.answer_explanation import format_rounded_down
+from skills_mcp.routing.decision import answered_candidates, decision_kind
+from skills_mcp.skills.skill_index import SkillIndex
+
+_FAILED_EXIT = 1
+_USAGE_EXIT = 2
+
+_MOST_ROWS = 50  # --json has all of them
+_MOST_CHARACTERS = 60  # of a prompt in a table; some are pages
+
+_DIGITS = 4
+
+
+_HOW_TO_BEGIN = """\
+No skill has an example task yet, so nothing was tested.
+Add tasks to the frontmatter of a skill, as a user would write them:
+  examples:
+    - add login to the checkout page
+In a package they stand below metadata, one on each line of one text. A file of tasks
+does it, too: skills-mcp test tasks.yaml"""
+
+TestFormat = Literal["text", "json", "markdown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tested:
+    snapshot: Snapshot
+    outcomes: tuple[Outcome, ...]
+    scores: RoutingScores
+    wrong: tuple[Outcome, ...]
+    min_accuracy: float | None
+    baseline: str
+    changes: tuple[AnswerChange, ...] | None
+    """None without `--baseline`."""
+
+    def give_reason(self, outcome: Outcome) -> str:
+        snapshot = self.snapshot
+        matching = snapshot.config.matching
+        return explain_failure(outcome, snapshot.matcher, matching, snapshot.index)
+
+    @property
+    def has_failed(self) -> bool:
+        if self.min_accuracy is None:
+            return bool(self.wrong)
+        return (self.scores.accuracy_at_1 or 0.0) < self.min_accuracy
+
+
+@click.command(
+    cls=SectionedCommand,
+    examples=(
+        "skills-mcp test --skills-dir ./skills",
+        "skills-mcp test prompts.yaml --baseline HEAD~1 --skills-dir ./skills",
+        "skills-mcp test --baseline origin/main --format markdown --skills-dir .",
+    ),
+)
+@click.argument(
+    "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@algorithm_option
+@click.option(
+    "--format",
+    "report_format",
+    type=click.Choice(get_args(TestFormat)),
+    default="text",
+    show_default=True,
+    help="For people, programs, or a comment on a pull request.",
+)
+@click.option("--json", "as_json", is_flag=True, help="As --format json.")
+@click.option("--strict", "is_strict", is_flag=True, help="Fail on an ambiguous answer, too.")
+@click.option(
+    "--min-accuracy",
+    metavar="X",
+    type=click.FloatRange(0, 1),
+    help="Fail only if accuracy_at_1 is below X.",
+)
+@click.option(
+    "--baseline",
+    metavar="REF",
+    help="Compare with the skills of this commit, or of this folder: ./before.",
+)
+@click.option(
+    "--no-examples",
+    "has_examples",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Leave out the examples of the skills.",
+)
+@content_options(log_level="error")
+def command(
+    *,
+    file: Path | None,
+    report_format: TestFormat,
+    as_json: bool,
+    is_strict: bool,
+    min_accuracy: float | None,
+    baseline: str | None,
+    has_examples: bool,
+    **values: Any,
+) -> None:
+    options, environment = read_options(**values)
+    try:
+        # Errors of the file come first: they do not depend on the skills.
+        named = load_tasks(file) if file else ()
+        library = build(options, environment).library
+        snapshot = sync_and_load(library)
+        library.wait_for_vectors()
+        index = snapshot.index
+        examples = _collect_examples(index) if has_examples else ()
+        prompts = tuple(dict.fromkeys((*resolve_names(named, index), *examples)))
+        _require(prompts, min_accuracy, has_examples=has_examples)
+        check_prompts(prompts, index)
+    except PromptsError as error:
+        sys.exit(_refuse(error))
+    outcomes = _measure(prompts, snapshot)
+    tested = _Tested(
+        snapshot=snapshot,
+        outcomes=outcomes,
+        scores=score_outcomes(outcomes),
+        wrong=tuple(o for o in outcomes if not o.is_right(is_strict=is_strict)),
+        min_accuracy=min_accuracy,
+        baseline=baseline or "",
+        changes=_compare(outcomes, options, environment, baseline),
+    )
+    _print(tested, "json" if as_json else report_format)
+    sys.exit(_FAILED_EXIT if tested.has_failed else 0)
+
+
+def _print(tested: _Tested, report_format: TestFormat) -> None:
+    match report_format:
+        case "json":
+            print_json(_to_json(tested))
+        case "markdown" if tested.outcomes:
+            wrong = [(outcome, tested.give_reason(outcome)) for outcome in tested.wrong]
+            summary = _summarise(tested)
+            for line in render_test_markdown(tested.changes, tested.baseline, wrong, summary):
+                click.echo(line)
+        case "text" if tested.outcomes:
+            _print_tables(tested)
+        case _:
+            click.echo(_HOW_TO_BEGIN)
+
+
+def _require(prompts: Sequence[Prompt], min_accuracy: float | None, *, has_examples: bool) -> None:
+    if not prompts and not has_examples:
+        raise click.UsageError(
+            "There is no prompt to test. Name a FILE of prompts, or leave out --no-examples."
+        )
+    if min_accuracy is not None and not any(prompt.expect for prompt in prompts):
+        raise click.UsageError("--min-accuracy: no prompt expects a skill.")
+
+
+def _collect_examples(index: SkillIndex) -> tuple[Prompt, ...]:
+    """Example tasks of the skills; a skill file without any is reported."""
+    evals, findings = collect_evals(index)
+    for finding in findings:
+        click.echo(f"skills-mcp: left out: {finding}", err=True)
+    return (*collect_examples(index), *evals)
+
+
+def _refuse(error: PromptsError) -> int:
+    findings = [asdict(finding) for finding in error.findings]
+    print_failure_object(PROMPTS_INVALID, str(error), errors=findings)
+    click.echo(f"skills-mcp: the prompts cannot be used.\n{error}", err=True)
+    return _USAGE_EXIT
+
+
+def _measure(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Outcome, ...]:
+    with progress_bar("Trying") as on_progress:
+        return evaluate_snapshot(prompts, snapshot, on_progress)
+
+
+def _compare(
+    outcomes: Sequence[Outcome], options: Options, environment: Mapping[str, str], ref: str | None
+) -> tuple[AnswerChange, ...] | None:
+    if ref is None:
+        return None
+    if not (options.skills_dir or options.repo or is_folder(ref)):
+        raise click.UsageError("--baseline needs --skills-dir or --repo.")
+    prompts = [outcome.prompt for outcome in outcomes]
+    with opened_baseline(options, environment, ref) as library:
+        return tuple(diff_outcomes(_measure(prompts, library.view().snapshot), outcomes))
+
+
+def _to_json(tested: _Tested) -> dict[str, Any]:
+    data = asdict(tested.scores) | {
+        "algorithm": tested.snapshot.matcher.algorithm,
+        "skills": len(tested.snapshot.index),
+        "failures": [_failure(outcome, tested) for outcome in tested.wrong],
+    }
+    if tested.changes is not None:
+        data["baseline"] = [
+            {"query": c.query, "before": list(c.before), "after": list(c.after)}
+            for c in tested.changes
+        ]
+    return data
+
+
+def _failure(outcome: Outcome, tested: _Tested) -> dict[str, Any]:
+    best = next(iter(answered_candidates(outcome.decision)), None)
+    return {
+        "query": outcome.prompt.query,
+        "expect": list(outcome.prompt.expect) or None,
+        "avoid": list(outcome.prompt.avoid) or None,
+        "got": list(outcome.answers),
+        "decision": decision_kind(outcome.decision),
+        "score": round(float(best.score), _DIGITS) if best else None,
+        "why": tested.give_reason(outcome),
+        "origin": outcome.prompt.origin,
+    }
+
+
+def _print_tables(tested: _Tested) -> None:
+    console = open_console()
+    if tested.wrong:
+        console.print(_tabulate_failures(tested))
+        _say_more(console, len(tested.wrong))
+    if tested.changes:
+        console.print(_tabulate_changes(tested.changes, tested.baseline))
+        _say_more(console, len(tested.changes))
+    elif tested.changes is not None:
+        message = f"Every prompt matches the same skills as at {tested.baseline}."
+        console.print(escape(message))
+    for line in _summarise(tested):
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def _tabulate_failures(tested: _Tested) -> Table:
+    rows = [
+        (
+            shorten(outcome.prompt.query, _MOST_CHARACTERS),
+            _list_expected(outcome.prompt),
+            _list(outcome.answers),
+            "\n".join(
+                format_rounded_down(candidate.score)
+                for candidate in answered_candidates(outcome.decision)
+            ),
+            tested.give_reason(outcome),
+        )
+        for outcome in tested.wrong[:_MOST_ROWS]
+    ]
+    columns = ("Prompt", "Expected", "Got", "Score", "Why")
+    return tabulate(columns, rows, title="Wrong", show_lines=True)
+
+
+def _tabulate_changes(changes: Sequence[AnswerChange], ref: str) -> Table:
+    rows = [
+        (shorten(change.query, _MOST_CHARACTERS), _list(change.before), _list(change.after))
+        for change in changes[:_MOST_ROWS]
+    ]
+    title = f"Changed since {escape(ref)}"
+    return tabulate(("Prompt", "Before", "After"), rows, title=title, show_lines=True)
+
+
+def _list(paths: Sequence[str]) -> str:
+    return "\n".join(paths) or "no skill"
+
+
+def _list_expected(prompt: Prompt) -> str:
+    if prompt.avoid and not prompt.expect:
+        return "\n".join(f"not {path}" for path in prompt.avoid)
+    return _list(prompt.expect)
+
+
+def _say_more(console: Console, number: int) -> None:
+    if number > _MOST_ROWS:
+        console.print(f"and {number - _MOST_ROWS} more: see --json")
+
+
+def _summarise(tested: _Tested) -> Iterator[str]:
+    scores, wrong = tested.scores, len(tested.wrong)
+    prompts = "1 prompt" if scores.queries == 1 else f"{scores.queries} prompts"
+    parts = [f"{prompts}: {scores.queries - wrong} right, {wrong} wrong"]
+    if scores.accuracy_at_1 is not None:
+        parts.append(
+            f"accuracy {scores.accuracy_at_1:.3f}, among the first five {scores.hit_at_5:.3f}"
+        )
+    parts.append(
+        f"{scores.single} single, {scores.ambiguous} ambiguous, {scores.no_match} without a match"
+    )
+    skills = len(tested.snapshot.index)
+    algorithm = tested.snapshot.matcher.algorithm
+    parts.append(f"{algorithm} algorithm, {skills} skill{'' if skills == 1 else 's'}")
+    yield "; ".join(parts)
+    if tested.min_accuracy is not None and tested.has_failed:
+        yield f"The accuracy is below {tested.min_accuracy:g}"

@@ -1,0 +1,332 @@
+"""Check skills before they are merged.
+
+PATHS are content repositories, folders of skills, packages or single files.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.terminal import print_json, progress_bar, render_problem
+from skills_mcp.features.authoring.finding_formats import (
+    display_message,
+    display_path,
+    render_github,
+    render_junit,
+    render_sarif,
+)
+from skills_mcp.features.authoring.rules import (
+    BaselineComparison,
+    BaselineError,
+    KnownFinding,
+    RuleSelection,
+    UnknownRuleError,
+    compare_baseline,
+    load_baseline,
+    resolve_entry_path,
+    select_rules,
+    write_baseline,
+)
+from skills_mcp.features.authoring.validation import Validation, validate_paths
+from skills_mcp.skills.model import Problem, escape_unprintable
+
+_STYLES = {"error": "bold red", "warning": "yellow"}
+
+_MAX_FULL_FINDINGS = 20
+"""Findings to print in full; of more, a summary comes first."""
+
+ReportFormat = Literal["text", "json", "sarif", "github", "junit"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """New findings, and those in the baseline."""
+
+    found: Validation
+    comparison: BaselineComparison
+    baseline: Path | None
+    repaired: tuple[FixedFile, ...] = ()
+
+    @property
+    def new(self) -> tuple[Problem, ...]:
+        return self.comparison.new
+
+    def count(self, level: str) -> int:
+        return sum(problem.level == level for problem in self.new)
+
+
+@click.command(
+    cls=SectionedCommand,
+    examples=(
+        "skills-mcp validate ./skills",
+        "skills-mcp validate ./skills --strict --json",
+        "skills-mcp validate ./skills --fix",
+        "skills-mcp validate ./skills --ignore 'link-*,metadata-value'",
+        "skills-mcp validate . --baseline skills-baseline.json --write-baseline",
+        "skills-mcp validate . --baseline skills-baseline.json --format sarif",
+    ),
+)
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--select",
+    metavar="RULES",
+    multiple=True,
+    help="Report only these rules, with commas between them; link-* stands for all that begin so.",
+)
+@click.option("--ignore", metavar="RULES", multiple=True, help="Do not report these rules.")
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Do not report the findings that this file knows.",
+)
+@click.option(
+    "--write-baseline",
+    "is_baseline_written",
+    is_flag=True,
+    help="Write all findings to the baseline.",
+)
+@click.option(
+    "--fix", "is_repairing", is_flag=True, help="Repair what needs no thought, and report the rest."
+)
+@click.option(
+    "--format",
+    "report_format",
+    type=click.Choice(get_args(ReportFormat)),
+    default="text",
+    show_default=True,
+    help="For people, programs, code scanning, annotations or test reports.",
+)
+@click.option("--json", "as_json", is_flag=True, help="As --format json.")
+@click.option("--strict", "is_strict", is_flag=True, help="Fail on warnings, too.")
+def command(
+    *,
+    paths: tuple[Path, ...],
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    baseline: Path | None,
+    is_baseline_written: bool,
+    is_repairing: bool,
+    report_format: ReportFormat,
+    as_json: bool,
+    is_strict: bool,
+) -> None:
+    if is_repairing and is_baseline_written:
+        raise click.UsageError("--fix and --write-baseline exclude each other.")
+    choice = _choose(select, ignore)
+    validation = _validate(paths, choice)
+    baseline = baseline or _find_baseline(validation)
+    repaired: tuple[FixedFile, ...] = ()
+    if is_repairing:
+        repaired = _repair(_compare(baseline, validation, choice).new)
+        renamed = (_find_again(path, repaired) for path in paths)
+        validation = _validate(renamed, choice) if repaired else validation
+    if is_baseline_written:
+        _write(baseline, validation, choice)
+        return
+    comparison = _compare(baseline, validation, choice)
+    report = _Report(validation, comparison, baseline, repaired)
+    _print(report, "json" if as_json else report_format, is_strict=is_strict)
+    sys.exit(1 if (report.new if is_strict else report.count("error")) else 0)
+
+
+def _validate(paths: Iterable[Path], choice: RuleSelection) -> Validation:
+    with progress_bar("Checking") as on_progress:
+        return validate_paths(*paths, choice=choice, on_progress=on_progress)
+
+
+def _repair(problems: Iterable[Problem]) -> tuple[FixedFile, ...]:
+    try:
+        return fix_findings(problems)
+    except OSError as error:
+        reason = error.strerror or "an error of the disk"
+        raise click.UsageError(
+            f"{display_path(str(error.filename or ''))} cannot be written: {reason}. "
+            "Its folder has to be writable."
+        ) from error
+
+
+def _find_again(path: Path, repaired: Iterable[FixedFile]) -> Path:
+    """The path after a repair that renamed it."""
+    moved = (renamed.file for renamed in repaired if renamed.file.parent == path.absolute().parent)
+    return path if path.exists() else next(moved, path)
+
+
+def _choose(select: Iterable[str], ignore: Iterable[str]) -> RuleSelection:
+    try:
+        return select_rules(_split(select), _split(ignore))
+    except UnknownRuleError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _split(names: Iterable[str]) -> Iterator[str]:
+    """Names from repeated or comma-separated options."""
+    for text in names:
+        yield from filter(None, map(str.strip, text.split(",")))
+
+
+def _find_baseline(validation: Validation) -> Path | None:
+    if len(validation.baselines) > 1:
+        names = " and ".join(map(str, validation.baselines))
+        raise click.UsageError(
+            f"The paths have several baselines, {names}: check one tree after the "
+            "other, or name one with --baseline."
+        )
+    return next(iter(validation.baselines), None)
+
+
+def _write(baseline: Path | None, validation: Validation, choice: RuleSelection) -> None:
+    """Update the baseline; entries of unchecked files stay."""
+    if baseline is None:
+        raise click.UsageError("--write-baseline needs a file: --baseline skills-baseline.json")
+    old = _load(baseline) if baseline.exists() else ()
+    retained = [e for e in old if not _is_checked(baseline, e, validation, choice)]
+    try:
+        count = write_baseline(baseline, retained, validation.problems)
+    except OSError as error:
+        reason = error.strerror or "an error of the disk"
+        raise click.UsageError(f"{baseline} cannot be written: {reason}.") from error
+    noun = "finding" if count == 1 else "findings"
+    click.echo(f"Wrote {count} known {noun} to {display_path(str(baseline.absolute()))}")
+
+
+def _compare(
+    baseline: Path | None, validation: Validation, choice: RuleSelection
+) -> BaselineComparison:
+    if baseline is None:
+        return BaselineComparison(validation.problems, 0, ())
+    known = [entry for entry in _load(baseline) if _is_checked(baseline, entry, validation, choice)]
+    return compare_baseline(baseline, known, validation.problems)
+
+
+def _load(baseline: Path) -> tuple[KnownFinding, ...]:
+    try:
+        return load_baseline(baseline)
+    except BaselineError as error:
+        raise click.UsageError(f"{error}.") from error
+
+
+def _is_checked(
+    baseline: Path, entry: KnownFinding, validation: Validation, choice: RuleSelection
+) -> bool:
+    file = resolve_entry_path(baseline, entry)
+    return choice.reports(entry.rule) and validation.focus.covers(file)
+
+
+def _print(report: _Report, report_format: ReportFormat, *, is_strict: bool) -> None:
+    if report_format != "json":
+        for fixed in report.repaired:
+            rules = ", ".join(fixed.rules)
+            line = f"{display_path(str(fixed.file))}: fixed[{rules}]"
+            click.echo(escape_unprintable(line), err=report_format != "text")
+    match report_format:
+        case "json":
+            print_json(_to_json(report))
+        case "sarif":
+            print_json(render_sarif(report.new))
+        case "junit":
+            click.echo(render_junit(report.new, is_strict=is_strict))
+        case "github":
+            for line in render_github(report.new):
+                click.echo(line)
+            _print_end(report)
+        case "text":
+            _print_lines(report)
+
+
+def _print_lines(report: _Report) -> None:
+    console = _open_console()
+    for problem in report.new:
+        # A line that is wrapped cannot be clicked or searched.
+        console.print(_render(problem), soft_wrap=True)
+    _print_end(report)
+
+
+def _print_end(report: _Report) -> None:
+    console = _open_console()
+    for line in (*_describe_gone(report), *_tabulate_rules(report)):
+        console.print(line, soft_wrap=True)
+    console.print(_summarise(report), soft_wrap=True)
+
+
+def _open_console() -> Console:
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def _render(problem: Problem) -> Text:
+    return Text.assemble(
+        f"{display_path(problem.file)}:{problem.line}: ",
+        (f"{problem.level}[{problem.rule}]", _STYLES[problem.level]),
+        f" {display_message(problem)}",
+    )
+
+
+def _describe_gone(report: _Report) -> Iterator[str]:
+    """List repaired baseline findings, so that they do not come back unseen."""
+    gone = report.comparison.gone
+    if not gone or report.baseline is None:
+        return
+    for entry in gone[:_MAX_FULL_FINDINGS]:
+        yield escape_unprintable(f"{entry.file}: repaired[{entry.rule}] {entry.reason}")
+    if len(gone) > _MAX_FULL_FINDINGS:
+        yield f"and {len(gone) - _MAX_FULL_FINDINGS} more"
+    name = report.baseline.name
+    if len(gone) == 1:
+        yield f"1 entry of {name} no longer occurs: take it out with --write-baseline"
+        return
+    yield (f"{len(gone)} entries of {name} no longer occur: take them out with --write-baseline")
+
+
+def _tabulate_rules(report: _Report) -> Iterator[str]:
+    if len(report.new) <= _MAX_FULL_FINDINGS:
+        return
+    counts = Counter((problem.rule, problem.level) for problem in report.new)
+    width = len(str(max(counts.values())))
+    yield "By rule:"
+    for (rule, level), count in counts.most_common():
+        yield f"  {count:>{width}}  {level:7}  {rule}"
+    if report.baseline is None:
+        yield (
+            "To see only new findings from now on, write these to a file: add "
+            "--baseline skills-baseline.json --write-baseline"
+        )
+
+
+def _summarise(report: _Report) -> str:
+    counts = (
+        _count(report.found.skill_count, "skill", "skills"),
+        _count(report.count("error"), "error", "errors"),
+        _count(report.count("warning"), "warning", "warnings"),
+    )
+    known = (f"{report.comparison.known_count} known",) if report.baseline else ()
+    return ", ".join((*counts, *known))
+
+
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
+
+
+def _to_json(report: _Report) -> dict[str, Any]:
+    problems = (replace(p, file=display_path(p.file)) for p in report.new)
+    rules = Counter(problem.rule for problem in report.new)
+    return {
+        "problems": [render_problem(problem) for problem in problems],
+        "skills": report.found.skill_count,
+        "errors": report.count("error"),
+        "warnings": report.count("warning"),
+        "rules": dict(rules.most_common()),
+        "known": report.comparison.known_count,
+        "gone": [entry._asdict() for entry in report.comparison.gone],
+        "fixed": [
+            {"file": display_path(str(fixed.file)), "rules": list(fixed.rules)}
+            for fixed in report.repaired
+        ],
+    }

@@ -1,0 +1,38 @@
+"""Name the skill for a prompt, as a hook of your agent.
+
+The agent starts it with each prompt, as JSON on standard input. It is silent if no
+skill fits.
+"""
+
+import logging
+from typing import Any, get_args
+
+import click
+
+from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.options import build_application, content_options
+from skills_mcp.errors import SkillsError
+from skills_mcp.features.hosts.host_names import HookHost
+from skills_mcp.features.hosts.prompt_hook import print_hint, read_prompt
+from skills_mcp.features.hosts.prompt_socket import find_hint
+
+logger = logging.getLogger(__name__)
+
+
+@click.command(
+    cls=SectionedCommand,
+    examples=("""echo '{"prompt": "add a login page"}' | skills-mcp hook claude-code""",),
+)
+@click.argument("host", type=click.Choice(get_args(HookHost)))
+@content_options(log_level="error")
+def command(*, host: str, **values: Any) -> None:
+    # Nothing is fetched, and unreadable input is no error: a prompt is never blocked.
+    prompt = read_prompt()
+    if not prompt:
+        return
+    try:
+        library = build_application(**values).library
+        library.load_stored()
+        print_hint(host, find_hint(library, prompt))
+    except (SkillsError, OSError) as error:
+        logger.info("No skill is named: %s", error)

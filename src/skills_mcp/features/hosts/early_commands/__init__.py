@@ -1,0 +1,1 @@
+"""Commands of this feature that are answered before click is imported."""

@@ -1,0 +1,427 @@
+"""Report what agents asked for, what they got, and what to change.
+
+The events are those recorded on this machine, or with --from collected ones.
+"""
+
+import errno
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from skills_mcp.about import DISTRIBUTION
+from skills_mcp.bootstrap import Options, build, find_home, load_operator_config, open_local_events
+from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.options import content_options, json_option, read_options
+from skills_mcp.cli.terminal import open_console, print_json, progress_bar, sync_and_load
+from skills_mcp.config import Analytics, is_tracking_refused
+from skills_mcp.errors import ConfigError, SyncError
+from skills_mcp.events.privacy import Privacy
+from skills_mcp.features.report import (
+    Aggregation,
+    CurrentSkills,
+    EventFilesError,
+    RecordingState,
+    Span,
+    UsageReport,
+    derive_current_skills,
+    derive_report_notes,
+    describe_empty_report,
+    load_event_files,
+    parse_since,
+    render_report,
+    render_report_page,
+)
+from skills_mcp.features.report.pick_evidence import PICK_KINDS, PickTally
+from skills_mcp.features.report.report_tables import Dimension, print_parts, print_tables
+from skills_mcp.features.report.report_text import HOW_TO_RECORD
+from skills_mcp.features.report.skill_additions import Patch
+from skills_mcp.features.report.suggestion_review import (
+    SET_CONTEXT,
+    SuggestionReview,
+    render_review,
+    suggest,
+)
+from skills_mcp.features.report.suggestion_text import print_review
+from skills_mcp.files.durable import atomic_write
+
+if TYPE_CHECKING:
+    from skills_mcp.events.collector.event_store import EventStore
+
+_DATABASE_NEEDS = ("sqlalchemy", "alembic")
+
+
+@dataclass(frozen=True, slots=True)
+class _EventRecord:
+    """Events of some days: of this machine, of files, or of a database."""
+
+    environment: Mapping[str, str]
+    span: Span
+    files: tuple[Path, ...]
+    database: str | None
+
+    @property
+    def is_local(self) -> bool:
+        return not self.files and self.database is None
+
+    def read_events(self) -> Iterator[object]:
+        """Iterate over the events of the named files, or of this machine.
+
+        Raises:
+            EventFilesError: A file cannot be read.
+        """
+        if self.files:
+            yield from load_event_files(self.files)
+            return
+        record = open_local_events(self.environment)
+        yield from record.events()
+        yield from (None for _ in range(record.skipped))
+
+    def open_store(self) -> "EventStore":
+        """Open the database.
+
+        Raises:
+            click.UsageError: Files are named, too.
+            ConfigError: A package is missing.
+            EventStoreError: There is no such database.
+        """
+        if self.files:
+            raise click.UsageError("--database and --from exclude each other: name one.")
+        if not self.database:  # an unset variable in a script means no other record
+            raise click.UsageError("--database is empty: name the database of events.")
+        if missing := [name for name in _DATABASE_NEEDS if find_spec(name) is None]:
+            raise ConfigError(
+                f"--database needs {' and '.join(missing)}, which is not installed: "
+                f"pip install '{DISTRIBUTION}[http]'"
+            )
+        from skills_mcp.events.collector.event_store import open_existing_event_store
+
+        return open_existing_event_store(self.database)
+
+
+@click.command(
+    cls=SectionedCommand,
+    examples=(
+        "skills-mcp report --since 12w",
+        "skills-mcp report --html report.html",
+        "skills-mcp report --suggest --skills-dir . > suggestions.patch",
+    ),
+)
+@click.option(
+    "--since",
+    metavar="WHEN",
+    default="30d",
+    show_default=True,
+    help="The first day: a date, or a number of days (30d) or weeks (12w).",
+)
+@click.option(
+    "--until",
+    metavar="DATE",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="The last day.  [default: today]",
+)
+@click.option(
+    "--from",
+    "collected",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Events that a receiver collected: a file with one event per line, or "
+    "a folder; may be repeated.",
+)
+@click.option(
+    "--database",
+    metavar="URL",
+    help="The database in which a server keeps the events of all machines, "
+    "such as sqlite:////srv/events.db.",
+)
+@click.option(
+    "--around",
+    metavar="COMMIT",
+    help="Compare the days before and after this commit was first used; needs --database.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(get_args(Dimension)),
+    help="Print the main figures of each group of people, or of each source.",
+)
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write a self-contained page with charts.",
+)
+@click.option(
+    "--suggest",
+    "is_suggesting",
+    is_flag=True,
+    help="Print keywords and example tasks to add, by what agents picked, as a "
+    "diff for git apply, with its effect on all example tasks.",
+)
+@click.option(
+    "--source",
+    metavar="NAME",
+    help="The source whose diff --suggest prints, if several have one: its place "
+    "in the tree, or its address.",
+)
+@json_option
+@content_options(log_level="error")
+def command(
+    *,
+    since: str,
+    until: datetime | None,
+    collected: tuple[Path, ...],
+    database: str | None,
+    around: str | None,
+    by: Dimension | None,
+    html: Path | None,
+    is_suggesting: bool,
+    source: str | None,
+    as_json: bool,
+    **values: Any,
+) -> None:
+    options, environment = read_options(**values)
+    if is_suggesting:
+        _refuse_others({"--html": html, "--by": by, "--around": around})
+    elif source is not None:
+        raise click.UsageError("--source needs --suggest: it chooses a diff.")
+    span = _parse_span(since, until)
+    record = _EventRecord(environment, span, collected, database)
+    if is_suggesting:
+        _print_suggestions(options, record, source, as_json=as_json)
+        return
+    if by and (as_json or html):
+        raise click.UsageError(
+            "--by is for the tables: --json and --html have groups and sources anyway."
+        )
+    if html:
+        _require_writable(html)
+    report, notes = _load_report(options, record, around)
+    _show_report(report, notes, by=by, html=html, as_json=as_json)
+
+
+def _show_report(
+    report: UsageReport,
+    notes: tuple[str, ...],
+    *,
+    by: Dimension | None,
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    if html:
+        _write(html, render_report_page(report, notes))
+    if as_json:
+        print_json({**render_report(report), "notes": list(notes)})
+    elif not report.counts.events:
+        click.echo("\n".join(notes))
+        if html:
+            click.echo(f"{html} says so, too: it has no figures.")
+    elif html:
+        click.echo(f"{report.counts.events:,} events are in {html}")
+    elif by:
+        print_parts(open_console(), report, by)
+    else:
+        print_tables(open_console(), report, notes)
+
+
+def _parse_span(since: str, until: datetime | None) -> Span:
+    last = until.date() if until else datetime.now(UTC).date()
+    try:
+        span = Span(parse_since(since, last), last)
+    except ValueError as error:
+        raise click.UsageError(f"--since: {error}") from error
+    if span.first > last:
+        raise click.UsageError(f"--since: {span.first} is after {last}, the last day.")
+    return span
+
+
+def _load_report(
+    options: Options, record: _EventRecord, around: str | None
+) -> tuple[UsageReport, tuple[str, ...]]:
+    """Load the report and its notes; it can do without the served skills."""
+    current, reason = None, ""
+    try:
+        library = build(options, record.environment).library
+        current = derive_current_skills(sync_and_load(library))
+    except (ConfigError, SyncError) as error:
+        reason = str(error)
+    report = _derive_report(record, current, around)
+    notes = derive_report_notes(report, without_skills=reason)
+    if not report.counts.events:
+        state = _find_recording_state(options, record.environment)
+        empty = describe_empty_report(report, state, is_collected=not record.is_local)
+        notes = empty, *notes
+    return report, notes
+
+
+def _derive_report(
+    record: _EventRecord, current: CurrentSkills | None, around: str | None
+) -> UsageReport:
+    if record.database is not None:
+        return _load_database(record, current, around or "")
+    if around:
+        raise click.UsageError("--around needs --database: name the database of events.")
+    aggregation = Aggregation(record.span)
+    try:
+        for event in record.read_events():
+            aggregation.add(event)
+    except EventFilesError as error:
+        raise click.UsageError(str(error)) from error
+    return aggregation.derive(current)
+
+
+def _load_database(record: _EventRecord, current: CurrentSkills | None, around: str) -> UsageReport:
+    store = record.open_store()
+    from skills_mcp.features.report.database_report import UnknownCommitError, load_report
+
+    try:
+        return load_report(store, record.span, current, around)
+    except UnknownCommitError as error:
+        raise click.UsageError(f"--around: {error}") from error
+    finally:
+        store.close()
+
+
+def _find_recording_state(options: Options, environment: Mapping[str, str]) -> RecordingState:
+    if is_tracking_refused(environment):
+        return "refused"
+    try:
+        return "on" if load_operator_config(options, environment).analytics.enabled else "off"
+    except ConfigError:
+        return "off"
+
+
+@contextmanager
+def _translate_disk_errors(file: Path) -> Iterator[None]:
+    """Translate disk errors to wrong usage: another file may work."""
+    try:
+        yield
+    except OSError as error:
+        raise click.UsageError(
+            f"--html: {file} cannot be written: {error.strerror}. Name another file."
+        ) from error
+
+
+def _follow_links(file: Path) -> Path:
+    """Resolve symbolic links, so that a link stays one.
+
+    Raises:
+        OSError: They form a cycle; not every Python detects it.
+    """
+    target = Path(os.path.realpath(file))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return target
+
+
+def _require_writable(file: Path) -> None:
+    """Refuse an unwritable file before any event is read."""
+    with _translate_disk_errors(file):
+        if file.is_dir():
+            raise click.UsageError(f"--html: {file} is a folder. Name a file in it.")
+        if not _follow_links(file).parent.is_dir():
+            raise click.UsageError(
+                f"--html: there is no folder {file.parent}. Make it, or name another file."
+            )
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file atomically."""
+    # A link keeps leading to the newest page, and a page is open to all that any new
+    # file of this user is for.
+    with _translate_disk_errors(file), atomic_write(_follow_links(file), mode=0o666) as page:
+        page.write(text.encode("utf-8"))
+
+
+def _refuse_others(others: Mapping[str, object]) -> None:
+    if used := [name for name, value in others.items() if value]:
+        raise click.UsageError(
+            f"--suggest and {used[0]} exclude each other: the one is about what to "
+            "change, the other about what was. Name one of them."
+        )
+
+
+def _print_suggestions(
+    options: Options, record: _EventRecord, source: str | None, *, as_json: bool
+) -> None:
+    """Suggest additions, and print them with their effect and as a diff."""
+    library = build(options, record.environment).library
+    answer = derive_current_skills(sync_and_load(library)).answer
+    library.wait_for_vectors()
+    picks = _load_picks(record).derive(answer)
+    with progress_bar("Trying suggestions") as on_progress:
+        review = suggest(library, picks, on_progress)
+    patches = _choose(review.patches, source)
+    notes = (*review.notes, *_describe_recording(review, options, record))
+    if as_json:
+        print_json(render_review(review, record.span, patches, notes))
+    else:
+        print_review(review, record.span, patches, notes)
+
+
+def _load_picks(record: _EventRecord) -> PickTally:
+    """Aggregate the picks.
+
+    The output may become a file for many readers, so `analytics.context: redacted`
+    applies, even to tasks recorded in full.
+    """
+    privacy = Privacy(find_home(record.environment) / "analytics.key", record.environment)
+    rules = Analytics(context="redacted")
+    tally = PickTally(
+        record.span, lambda task: str(privacy.redact_fields({"context": task}, rules)["context"])
+    )
+    try:
+        for event in _read_picks(record):
+            tally.add(event)
+    except EventFilesError as error:
+        raise click.UsageError(str(error)) from error
+    return tally
+
+
+def _read_picks(record: _EventRecord) -> Iterator[object]:
+    if record.database is None:
+        yield from record.read_events()
+        return
+    store = record.open_store()
+    try:
+        yield from store.events(record.span.first, record.span.last, kinds=PICK_KINDS)
+    finally:
+        store.close()
+
+
+def _choose(patches: Sequence[Patch], source: str | None) -> tuple[Patch, ...]:
+    """Patches of the requested sources; all without a name.
+
+    Raises:
+        click.UsageError: Only other sources have changes.
+    """
+    if source is None or not patches:
+        return tuple(patches)
+    chosen = tuple(patch for patch in patches if source in {patch.source.mount, patch.source.name})
+    if not chosen:
+        names = ", ".join(patch.name for patch in patches)
+        raise click.UsageError(
+            f"--source: there is no diff of a source {source!r}. Those with a diff: {names}."
+        )
+    return chosen
+
+
+def _describe_recording(
+    review: SuggestionReview, options: Options, record: _EventRecord
+) -> Iterator[str]:
+    """Advice to record picks, if this machine has recorded none."""
+    if review.record.picks or not record.is_local:
+        return
+    counting = _find_recording_state(options, record.environment)
+    if counting == "refused":
+        yield "DO_NOT_TRACK is set here, so nothing is recorded."
+    elif counting == "off":
+        yield f"Analytics are off on this machine. {HOW_TO_RECORD}"
+    elif load_operator_config(options, record.environment).analytics.context in {"hashed", "none"}:
+        yield f"The tasks that this machine records cannot be read. {SET_CONTEXT}"

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from skills_mcp.cli import program
 from tests.docs.pages import REFERENCE
 
-PAGE = REFERENCE / "cli.md"
+PAGES = sorted((REFERENCE / "cli").glob("*.md"))
 
 _BLOCK = re.compile(r"(^```text help *([\w-]*)\n).*?(^```$)", re.MULTILINE | re.DOTALL)
 
@@ -32,5 +32,6 @@ def _render(block: re.Match[str]) -> str:
 
 
 if __name__ == "__main__":
-    text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(_BLOCK.sub(_render, text), encoding="utf-8")
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(_BLOCK.sub(_render, text), encoding="utf-8")

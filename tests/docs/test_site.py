@@ -120,7 +120,7 @@ def _require_search(url: str) -> None:
         box.click()
         box.press_sequentially("rollback")
         page.locator("a.md-search-result__link[href*='#skills-mcp-rollback']").click()
-        page.wait_for_url("**/reference/cli.html*")
+        page.wait_for_url("**/reference/cli/content.html*")
         browser.close()
     assert [each for each in asked if not each.startswith((url, "blob:", "data:"))] == []
 

@@ -26,7 +26,7 @@ def test_the_examples_of_the_reference_print_what_it_says(
     good = upstream.commit({"one.md": skill_text()})
     run("sync")
     bad = upstream.commit({"one.md": skill_text(description="Bad")})
-    page = REFERENCE / "cli.md"
+    page = REFERENCE / "cli" / "content.md"
     shown = [step for each in blocks(page, "console") for step in steps(each)]
 
     printed = run_page(page, folder)

@@ -59,6 +59,26 @@ def test_what_is_said_about_the_program_loads_none_of_its_commands(option: str) 
     assert not [name for name in modules if "commands" in name or "features" in name]
 
 
+def test_without_features_the_commands_of_the_core_remain() -> None:
+    code = "import sys; sys.modules['skills_mcp.features'] = None; "
+    code += "from skills_mcp.__main__ import main; main()"
+
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        line = [sys.executable, "-c", code, *words]
+        return subprocess.run(line, capture_output=True, text=True, check=False)
+
+    listed = run("--help").stdout
+    refused = run("validate", "skills")
+
+    core = ["serve", "catalog", "tree", "sync", "status", "rollback"]
+    core += ["show", "ask", "search", "explain", "completion"]
+    assert re.findall(r"^  ([a-z]+)  ", listed, re.MULTILINE) == core
+    assert "skills-mcp doctor" not in listed
+    assert refused.stderr.rstrip().endswith(
+        "There is no command 'validate'. See: skills-mcp --help"
+    )
+
+
 @every_command
 def test_a_command_shows_examples_that_its_options_allow(invoke: Run, command: str) -> None:
     shown = invoke(command, "--help").stdout

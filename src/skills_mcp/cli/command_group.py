@@ -58,41 +58,34 @@ _PROGRAM = "skills-mcp"
 _INTERRUPTED_EXIT = 130  # as shells have it: 128 and the number of the signal
 _KEPT = "What was served before is unchanged; run it again to start over."
 
-_MEANT = {
-    # Their names in the release before.
+_RENAMED = {  # until the release after 0.1
     "self-check": "doctor --brief",
     "verify": "export --verify",
-    # The names that other programs give to what these commands do.
-    "browse": "open",
-    "check": "validate",
-    "connect": "install",
-    "create": "new",
-    "diagnose": "doctor",
-    "eval": "test",
-    "fetch": "sync",
-    "find": "search",
-    "get": "show",
-    "import": "add",
-    "info": "status",
-    "init": "new",
-    "lint": "validate",
-    "list": "tree",
-    "ls": "tree",
-    "match": "ask",
-    "pull": "sync",
-    "query": "ask",
-    "restore": "rollback",
-    "revert": "rollback",
-    "route": "ask",
-    "run": "serve",
-    "setup": "install",
-    "start": "serve",
-    "stats": "report",
-    "undo": "rollback",
-    "uninstall": "install --remove",
-    "update": "sync",
-    "view": "show",
-    "why": "explain",
+}
+_SYNONYMS = {
+    "add": "import",
+    "ask": "match query route",
+    "doctor": "diagnose",
+    "explain": "why",
+    "install": "connect setup",
+    "install --remove": "uninstall",
+    "new": "create init",
+    "open": "browse",
+    "report": "stats",
+    "rollback": "restore revert undo",
+    "search": "find",
+    "serve": "run start",
+    "show": "get view",
+    "status": "info",
+    "sync": "fetch pull update",
+    "test": "eval",
+    "tree": "list ls",
+    "validate": "check lint",
+}
+"""Commands, and the names that other programs give to what they do."""
+
+_MEANT = _RENAMED | {
+    word: command for command, words in _SYNONYMS.items() for word in words.split()
 }
 _ALIKE = 0.6  # two letters of five
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they say."""
+"""Options of several commands, and the application that they configure."""
 
 import os
 import re

@@ -86,7 +86,7 @@ def shorten(text: str, max_characters: int) -> str:
 
 
 def confirm(  # noqa: PLR0913 - a message has parts
-    question: str, error: type[SkillsError], *, done: str, preview: str, shown: str, as_json: bool
+    question: str, error: type[SkillsError], *, done: str, preview: str, listing: str, as_json: bool
 ) -> None:
     """Ask before something is changed.
 
@@ -94,8 +94,8 @@ def confirm(  # noqa: PLR0913 - a message has parts
         question: For yes or no.
         error: Raised if the answer is no, or if there is no answer.
         done: What would be done, such as `added`.
-        preview: What shows the change without JSON.
-        shown: What has shown it on a terminal.
+        preview: Where to look if the output is JSON.
+        listing: The lines above, on a terminal.
         as_json: Whether the output is JSON.
     """
     again = "and call it again with --yes"
@@ -103,7 +103,7 @@ def confirm(  # noqa: PLR0913 - a message has parts
         raise error(f"Nothing was {done}: --json does not ask. Look at {preview}, {again}")
     if not sys.stdin.isatty():
         reason = "there is no terminal to ask at"
-        raise error(f"Nothing was {done}: {reason}. Look at the {shown} above, {again}")
+        raise error(f"Nothing was {done}: {reason}. Look at the {listing} above, {again}")
     if not click.confirm(question):
         raise error(f"Nothing was {done}")
 

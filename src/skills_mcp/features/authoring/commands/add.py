@@ -103,7 +103,7 @@ def _add(
                 PackageNotAddedError,
                 done="added",
                 preview="the package without --json",
-                shown="list",
+                listing="list",
                 as_json=as_json,
             )
         replaced = store.put(package.folder, package.name, datetime.now(UTC))

@@ -87,7 +87,8 @@ def command(
     if is_brief:
         findings += _check_version(program_version or __version__)
         findings += _check_machine(environment)
-        states = _check_briefly(options, environment, max_hours, findings)
+        checks, states = _check_briefly(options, environment, max_hours)
+        findings += checks
         facts = {"version": __version__, "sources": [render_state(state) for state in states]}
         if not as_json:
             _print_brief(findings, states)
@@ -98,10 +99,12 @@ def command(
                 _print(finding)
     failed = sum(not finding.is_ok for finding in findings)
     if as_json:
-        checks = [finding.render() for finding in findings]
-        print_json({"ok": not failed, **facts, "checks": checks})
+        print_json(
+            {"ok": not failed, **facts, "checks": [finding.render() for finding in findings]}
+        )
     elif not is_brief:
-        _print_count(failed)
+        noun = "check" if failed == 1 else "checks"
+        click.echo(f"\n{failed} {noun} failed." if failed else "\nAll is well.")
     sys.exit(_FOUND if failed else 0)
 
 
@@ -186,11 +189,6 @@ def _print(finding: CheckResult) -> None:
     sys.stdout.flush()
 
 
-def _print_count(failed: int) -> None:
-    noun = "check" if failed == 1 else "checks"
-    click.echo(f"\n{failed} {noun} failed." if failed else "\nAll is well.")
-
-
 def _check_version(needed: str) -> Iterator[CheckResult]:
     is_ok = needed == __version__
     fix = "" if is_ok else f"Install skills-mcp {needed}"
@@ -198,31 +196,29 @@ def _check_version(needed: str) -> Iterator[CheckResult]:
 
 
 def _check_briefly(
-    options: Options,
-    environment: Mapping[str, str],
-    max_hours: float | None,
-    findings: list[CheckResult],
-) -> Sequence[SourceState]:
-    """Check the sources without a network, and return their states.
+    options: Options, environment: Mapping[str, str], max_hours: float | None
+) -> tuple[Sequence[CheckResult], Sequence[SourceState]]:
+    """Check the sources without a network.
 
     Args:
         options: The source, if one is named.
         environment: All variables.
         max_hours: Since the last successful sync; None for three intervals of the timer.
-        findings: Gets the results.
+
+    Returns:
+        The results, and the states of the sources.
     """
     try:
         library = build(options, environment).library
     except ConfigError as error:
         fix = "Correct what the message names"
-        findings.append(CheckResult("settings", is_ok=False, message=str(error), fix=fix))
-        return ()
+        return [CheckResult("settings", is_ok=False, message=str(error), fix=fix)], ()
     states = library.stored_states()
+    checks: list[CheckResult] = []
     for state in states:
-        findings += _check_folder(state)
-        findings += (_compare_age(check, state, max_hours) for check in check_content(state, ""))
-    findings.append(check_sandbox(library.choose_sandbox(), library.config.scripts))
-    return states
+        checks += _check_folder(state)
+        checks += (_compare_age(check, state, max_hours) for check in check_content(state, ""))
+    return [*checks, check_sandbox(library.choose_sandbox(), library.config.scripts)], states
 
 
 def _check_folder(state: SourceState) -> Iterator[CheckResult]:

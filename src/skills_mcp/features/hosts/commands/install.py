@@ -256,7 +256,7 @@ def _apply(
             HostFileError,
             done="changed",
             preview="the entry with --print",
-            shown="lines",
+            listing="lines",
             as_json=as_json,
         )
     for change in needed:

@@ -1,4 +1,4 @@
-"""`skills-mcp hook` by a running server: a person waits for it with each prompt."""
+"""`skills-mcp hook`, answered by a running server: it runs before each prompt."""
 
 import os
 from collections.abc import Callable, Sequence

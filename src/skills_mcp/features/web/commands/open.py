@@ -46,27 +46,27 @@ _SETTINGS: Mapping[str, object] = {
 @click.command(cls=SectionedCommand, examples=("skills-mcp open --skills-dir ./skills",))
 @click.option(
     "--browser/--no-browser",
-    "is_shown",
+    "opens_browser",
     default=True,
     help="Open a browser, or only print the address.",
 )
 @json_option
 @content_options(log_level="error")
-def command(*, is_shown: bool, as_json: bool, **values: Any) -> None:
+def command(*, opens_browser: bool, as_json: bool, **values: Any) -> None:
     options, environment = read_options(**values)
     application = build(replace(options, http=_HTTP, settings=_SETTINGS), environment)
-    is_shown = is_shown and _has_browser(environment)
-    announce = partial(_announce, is_shown=is_shown, as_json=as_json)
+    opens_browser = opens_browser and _has_browser(environment)
+    announce = partial(_announce, opens_browser=opens_browser, as_json=as_json)
     run_http(application, "skills-mcp open", on_open=announce)
 
 
-def _announce(url: str, *, is_shown: bool, as_json: bool) -> None:
+def _announce(url: str, *, opens_browser: bool, as_json: bool) -> None:
     if as_json:
         # On one line: a program that waits for the address reads no further.
         click.echo(json.dumps({"url": f"{url}/"}))
     else:
         click.echo(f"The pages are at {url}/ (Ctrl-C ends them)")
-    if is_shown:
+    if opens_browser:
         # Some browsers keep the caller until they are closed.
         Thread(target=webbrowser.open, args=(f"{url}/",), daemon=True).start()
 

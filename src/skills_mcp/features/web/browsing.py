@@ -11,14 +11,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 from weakref import WeakKeyDictionary
 
 from skills_mcp.config.sections import Visibility
 from skills_mcp.errors import InvalidArgumentsError, SyncError
 from skills_mcp.library import (
     LibraryView,
-    PastCommit,
     RemoteBranch,
     Snapshot,
     derive_commit_url,
@@ -29,6 +28,9 @@ from skills_mcp.library.skill_preview import SkillFormat, derive_skill_format
 from skills_mcp.routing.search import search_skills
 from skills_mcp.skills.model import Scope, Skill, SkillPath
 from skills_mcp.skills.skill_index import NO_FILTER, SkillIndex
+
+if TYPE_CHECKING:
+    from skills_mcp.library import PastCommit
 
 FacetName = Literal["source", "area", "format", "owner", "origin", "problems", "used"]
 
@@ -301,7 +303,7 @@ _MAX_FILES = 500  # of a skill: each is an argument of Git
 class SkillChange:
     """Commit changing a skill or an inherited rule."""
 
-    past: PastCommit
+    past: "PastCommit"
     url: str
 
 

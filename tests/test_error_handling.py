@@ -202,17 +202,17 @@ async def test_a_path_traversal_attempt_is_rejected_at_once(tmp_path: Path, tool
     write_skill(tmp_path / "content", "login.md", assets=assets, scripts=scripts)
     write(tmp_path / "content/login/here.txt")
     write(tmp_path / "content/secret.txt", "secret")
-    named: dict[str, Any] = {
+    calls: dict[str, dict[str, Any]] = {
         "get_asset": {"skill_path": "login"},
         "run_script": {"skill_path": "login", "args": {}},
         "read_skill_file": {"skill_name": "login"},
-    }[tool]
+    }
     key = "file_path" if tool == "read_skill_file" else "file"
     both = {"toolsets": ["core", "packages"]}
     library = open_library(tmp_path / "content", settings=both)
 
     async with connected(library) as client:
-        replies = {file: await ask(client, tool, **named, **{key: file}) for file in OUTSIDE}
+        replies = {file: await ask(client, tool, **calls[tool], **{key: file}) for file in OUTSIDE}
 
     codes = {file: reply["error"]["code"] for file, reply in replies.items()}
     assert codes == dict.fromkeys(OUTSIDE, "INVALID_PATH")

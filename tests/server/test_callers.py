@@ -64,7 +64,7 @@ def content(tmp_path: Path) -> Path:
 async def test_a_caller_sees_only_what_is_given(content: Path) -> None:
     caller = replace(OPERATOR, access=UI)
 
-    async with called_by(caller, open_library(content)) as client:
+    async with called_by(caller, open_library(content), "auto") as client:
         missed = await ask(client, "get_skill", context="refund")
         listed = await ask(client, "list_skills")
         resources = (await client.list_resources()).resources

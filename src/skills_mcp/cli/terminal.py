@@ -171,7 +171,7 @@ def sync_and_load(library: "SkillLibrary") -> "Snapshot":
         notices = Console(stderr=True, highlight=False)
         message = f"Sync failed; showing the previous content: {escape(str(error))}"
         notices.print(message, soft_wrap=True)
-    return library.snapshot
+    return library.view().snapshot
 
 
 @contextmanager
@@ -181,7 +181,7 @@ def sync_progress(library: "SkillLibrary") -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    message = f"Reading {library.source_name} …"
+    message = f"Reading {library.mounts.name} …"
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, BarColumn(), console=console, transient=True) as bar:
         task = bar.add_task(message, total=None)
@@ -189,10 +189,10 @@ def sync_progress(library: "SkillLibrary") -> Iterator[None]:
 
         def follow() -> None:
             while not ending.wait(_GLANCE_SECONDS):
-                progress = library.progress
+                progress = library.mounts.progress
                 bar.update(
                     task,
-                    description=f"{message} {library.sync_step}",
+                    description=f"{message} {library.mounts.doing}",
                     completed=progress.done,
                     total=progress.total or None,
                 )

@@ -199,9 +199,9 @@ class Health:
         library = self._library
         if library.is_ready and self._is_serving:
             return None
-        errors = [state.error for state in library.states() if state.error]
-        if library.is_ready or library.sync_step or not errors:
-            return NotReady("loading", library.sync_step)
+        errors = [state.error for state in library.view().states() if state.error]
+        if library.is_ready or library.mounts.doing or not errors:
+            return NotReady("loading", library.mounts.doing)
         return NotReady("sync failed", code=errors[0].code)
 
 

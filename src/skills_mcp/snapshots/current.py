@@ -227,7 +227,7 @@ class CurrentSnapshot:
         snapshot = take_snapshot(content, self._settings, state)
         if self._embedder is None:
             return snapshot
-        vectors = self._embedder.make_vectors(snapshot.index.offered)
+        vectors = self._embedder.vectors_of(snapshot.index.offered)
         vectors.prepare()
         return replace(snapshot, vectors=vectors)
 
@@ -236,7 +236,7 @@ class CurrentSnapshot:
             served.vectors.close()
         if self._embedder is None:
             return snapshot
-        vectors = self._embedder.make_vectors(snapshot.index.offered)
+        vectors = self._embedder.vectors_of(snapshot.index.offered)
         # A daemon: the end of the process does not wait for it.
         self._embedding = Thread(target=vectors.prepare, name="vectors", daemon=True)
         self._embedding.start()

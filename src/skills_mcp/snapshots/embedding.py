@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # NumPy: the first answer may not wait for it
 class SkillVectors(Protocol):
     """Vectors of the skills of one snapshot."""
 
-    def to_hybrid(self, matcher: "Matcher", seen: "VisibleSkills | None" = None) -> "Matcher":
+    def fuse(self, matcher: "Matcher", seen: "VisibleSkills | None" = None) -> "Matcher":
         """A matcher that fuses lexical scores with those of the vectors."""
         ...
 
@@ -29,7 +29,7 @@ class SkillVectors(Protocol):
 class Embedder(Protocol):
     """Opens the vectors of skills."""
 
-    def make_vectors(self, skills: Sequence[Skill]) -> SkillVectors:
+    def vectors_of(self, skills: Sequence[Skill]) -> SkillVectors:
         """Open the vectors of skills in path order; `prepare` fetches them."""
         ...
 

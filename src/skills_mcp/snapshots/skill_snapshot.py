@@ -331,7 +331,7 @@ class Snapshot:
     def _fuse(self, lexical: Matcher) -> Matcher:
         if self.vectors is None:
             return lexical
-        return self.vectors.to_hybrid(lexical, self.indexes.seen)
+        return self.vectors.fuse(lexical, self.indexes.seen)
 
     @gc_paused()
     def prepare(self) -> None:

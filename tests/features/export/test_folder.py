@@ -26,7 +26,6 @@ from skills_mcp.features.export.folder import (
 )
 from skills_mcp.features.export.layout import (
     EXPORT_LOCK_FILE,
-    FORMATS,
     WELL_KNOWN_INDEX,
     LockedSettings,
     detect_format,

@@ -16,7 +16,7 @@ from skills_mcp.events.collector.event_queries import RollUpTable
 from skills_mcp.events.collector.event_store import EventStore, open_event_store, run_steps
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import parse_received
-from skills_mcp.features.report import Span, UsageReport, database_report
+from skills_mcp.features.report import Span, UsageReport, database_report, event_rows
 from skills_mcp.features.report.database_report import (
     ReportLimits,
     UnknownCommitError,
@@ -252,7 +252,7 @@ async def test_the_upkeep_counts_what_a_page_would_have_to(store: EventStore) ->
 def note_reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list to which each event that is read adds its name."""
     read: list[str] = []
-    parse = database_report.parse_row
+    parse = event_rows.parse_row
 
     def note(raw: dict[str, str]) -> UsageRow | None:
         read.append(raw["event_id"])

@@ -60,14 +60,14 @@ def command(
     reply = call_tool(
         library, "get_skill", context=task, skill_path=skill, within=within, category=category
     )
-    data = with_core_skills(reply, library.core_skills()).data
+    data = with_core_skills(reply, library.view().core_skills()).data
     path = data.get("skill_path")
     if as_json:
         print_json(data)
     elif path is None:
         open_console().print(*_describe_list(data), sep="\n")
     elif open_console().is_terminal:
-        sections = library.preview(path).sections
+        sections = library.view().preview(path).sections
         parts: list[RenderableType] = [escape(_name_match(data)), ""]
         parts += [part for section in sections for part in show_section(section)]
         print_paged([*parts, *_describe_files(data)], is_paged=is_paged)
@@ -88,11 +88,11 @@ def call_tool(library: SkillLibrary, tool: str, **arguments: Any) -> "Reply":
     from skills_mcp.server.tools import CORE_TOOLS, parse_arguments
 
     sync_and_load(library)
-    library.wait_for_vectors()
+    library.current.wait_for_vectors()
     spec = {spec.name: spec for spec in (*CORE_TOOLS, *PACKAGE_TOOLS)}[tool]
     values = {key: value for key, value in arguments.items() if value}
     parsed = parse_arguments(spec.arguments, tool, values)
-    return anyio.run(partial(spec.handler, library, parsed))
+    return anyio.run(partial(spec.handler, library.view(), parsed))
 
 
 def _name_match(data: Mapping[str, Any]) -> str:

@@ -55,7 +55,7 @@ def command(
 ) -> None:
     library = build_application(**values).library
     sync_and_load(library)
-    catalog = library.compose_catalog(
+    catalog = library.view().compose_catalog(
         style, scope=scope, max_entries=max_entries, max_bytes=max_bytes
     )
     size_bytes = len(catalog.text.encode("utf-8"))

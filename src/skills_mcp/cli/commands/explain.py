@@ -57,8 +57,8 @@ def command(
 ) -> None:
     library = build_application(**values).library
     sync_and_load(library)
-    library.wait_for_vectors()
-    explanation = library.explain(task, skill, scoping=SkillFilter(within, category))
+    library.current.wait_for_vectors()
+    explanation = library.view().explain(task, skill, scoping=SkillFilter(within, category))
     if as_json:
         answers = [candidate.skill.path for candidate in answered_candidates(explanation.decision)]
         head = {"decision": decision_kind(explanation.decision), "answers": answers}

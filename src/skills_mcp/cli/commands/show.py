@@ -49,8 +49,9 @@ def command(
         raise click.UsageError("--raw and --files exclude each other.")
     library = build_application(is_recorded=False, **values).library
     sync_and_load(library)
-    preview = library.preview(name)
-    raw = library.read_raw(name) if is_raw else None
+    view = library.view()
+    preview = view.preview(name)
+    raw = view.read_raw(name) if is_raw else None
     if as_json:
         print_json(_render(preview, raw))
     elif with_files:

@@ -34,8 +34,9 @@ def command(*, as_json: bool, **values: Any) -> None:
     library = build_application(**values).library
     with sync_progress(library):
         error = library.sync_or_load_stored()
-    count = len(library.snapshot.index) if library.is_ready else 0
-    states = library.states()
+    view = library.view()
+    count = len(view.snapshot.index) if view.served else 0
+    states = view.states()
     if as_json:
         if error and not any(state.error for state in states):
             # Not every error is stored: offline nothing was tried.

@@ -58,7 +58,7 @@ def command(
 ) -> None:
     library = build_application(**values).library
     snapshot = sync_and_load(library)
-    tree = library.tree()
+    tree = library.view().tree()
     if words := tuple(search.lower().split()):
         tree = filter_tree(tree, partial(_has_words, words=words))
     visible = prune_tree(tree, depth) if depth else tree
@@ -66,7 +66,7 @@ def command(
     if as_json:
         print_json(_render(visible, problems))
         return
-    summary = _summary(snapshot, library.states(), hint=problems is None)
+    summary = _summary(snapshot, library.view().states(), hint=problems is None)
     parts: list[RenderableType] = [_branch(visible), *_count(tree, search), summary]
     if problems:
         parts += ["", _problems(problems)]

@@ -1,7 +1,7 @@
 """Embeddings: texts as vectors, from a model chosen by the operator.
 
 Without a provider neither NumPy nor httpx is imported, and nothing leaves the machine.
-With one, they are imported by `make_vectors`, on a worker thread, and not before.
+With one, they are imported by `vectors_of`, on a worker thread, and not before.
 """
 
 import logging

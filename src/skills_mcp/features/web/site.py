@@ -5,8 +5,8 @@ Rule: a page is not rendered for a disconnected client, and takes no thread from
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from inspect import iscoroutinefunction

@@ -153,7 +153,7 @@ def command(
         named = load_tasks(file) if file else ()
         library = build(options, environment).library
         snapshot = sync_and_load(library)
-        library.wait_for_vectors()
+        library.current.wait_for_vectors()
         index = snapshot.index
         examples = _collect_examples(index) if has_examples else ()
         prompts = tuple(dict.fromkeys((*resolve_names(named, index), *examples)))

@@ -23,6 +23,7 @@ from skills_mcp.features.authoring.finding_formats import (
     render_junit,
     render_sarif,
 )
+from skills_mcp.features.authoring.fixes import FixedFile, fix_findings
 from skills_mcp.features.authoring.rules import (
     BaselineComparison,
     BaselineError,

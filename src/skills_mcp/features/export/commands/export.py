@@ -19,19 +19,21 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import complete_folder, content_options, json_option, read_options
 from skills_mcp.cli.terminal import print_json, progress_bar, sync_and_load
 from skills_mcp.errors import ExportError
-from skills_mcp.features.export import (
+from skills_mcp.features.export.folder import (
+    ExportReport,
+    export_skills,
+    plan_export,
+    verify_folder,
+)
+from skills_mcp.features.export.layout import (
     EXPORT_LOCK_FILE,
     ExportLock,
-    ExportReport,
     FolderFormat,
     LockedSettings,
     detect_format,
-    export_skills,
-    plan_export,
     read_lock,
-    verify_folder,
 )
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.skills.model import escape_unprintable
 
 _BEHIND = 1
@@ -162,7 +164,7 @@ def _require_lock(target: Path) -> ExportLock:
 
 
 def _require_commits(library: SkillLibrary, lock: ExportLock) -> None:
-    found = {state.mount: state.commit for state in library.states()}
+    found = {state.mount: state.commit for state in library.view().states()}
     for source in lock.sources:
         if found.get(source.mount) != source.commit:
             raise ExportError(
@@ -172,8 +174,9 @@ def _require_commits(library: SkillLibrary, lock: ExportLock) -> None:
             )
 
 
-def _narrow(library: SkillLibrary, settings: LockedSettings) -> SkillLibrary:
-    return library.narrow(settings.select, ()) if settings.select else library
+def _narrow(library: SkillLibrary, settings: LockedSettings) -> LibraryView:
+    view = library.view()
+    return view.narrow(settings.select, ()) if settings.select else view
 
 
 def _write(library: SkillLibrary, target: Path, settings: LockedSettings) -> ExportReport:
@@ -195,11 +198,12 @@ async def _follow(
         changed.set()
 
     # Each change is told on the thread that has read it.
-    _narrow(library, settings).watch_changes(lambda _: anyio.from_thread.run_sync(tell))
+    access = _narrow(library, settings).access
+    library.watch_changes(lambda _: anyio.from_thread.run_sync(tell), access)
     click.echo("Following the skills; Ctrl-C ends it.", err=True)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(library.run)
-        library.wake()
+        tasks.start_soon(library.refresher.run)
+        library.refresher.wake()
         while True:
             await changed.wait()
             changed = anyio.Event()

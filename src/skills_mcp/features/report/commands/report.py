@@ -353,7 +353,7 @@ def _print_suggestions(
     """Suggest additions, and print them with their effect and as a diff."""
     library = build(options, record.environment).library
     answer = derive_current_skills(sync_and_load(library)).answer
-    library.wait_for_vectors()
+    library.current.wait_for_vectors()
     picks = _load_picks(record).derive(answer)
     with progress_bar("Trying suggestions") as on_progress:
         review = suggest(library, picks, on_progress)

@@ -2,7 +2,6 @@
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -13,7 +12,7 @@ from skills_mcp.events.received_event import (
     InvalidEventError,
     parse_utc,
 )
-from skills_mcp.text.rendering import render_time
+from skills_mcp.events.tracker import new_event_id, render_event
 
 HEARTBEAT = "heartbeat"
 
@@ -53,17 +52,13 @@ class Heartbeat:
     sources: tuple[ServedSource, ...]
 
     def to_json(self) -> str:
-        fields = {
-            "type": HEARTBEAT,
-            "timestamp": render_time(self.happened_at),
-            "server_id": self.server_id,
-            "data": {
-                "version": self.version,
-                "transport": self.transport,
-                "sources": [asdict(source) for source in self.sources],
-            },
-            "event_id": uuid.uuid4().hex,
+        data = {
+            "version": self.version,
+            "transport": self.transport,
+            "sources": [asdict(source) for source in self.sources],
         }
+        moment, server_id = self.happened_at, self.server_id
+        fields = render_event(HEARTBEAT, moment, server_id, data, new_event_id())
         return json.dumps(fields, ensure_ascii=False)
 
 

@@ -37,16 +37,29 @@ class Event:
     """None for a folder."""
 
     def to_json(self) -> str:
-        fields = {
-            "type": self.type,
-            "timestamp": render_time(self.timestamp),
-            "server_id": self.server_id,
-            "data": dict(self.data),
-            "event_id": self.event_id,
-        }
-        if self.content_commit is not None:
-            fields["content_commit"] = self.content_commit
+        fields = render_event(
+            self.type, self.timestamp, self.server_id, self.data, self.event_id, self.content_commit
+        )
         return json.dumps(fields, ensure_ascii=False)
+
+
+def render_event(  # noqa: PLR0913, PLR0917 - the fields of an event
+    kind: str,
+    moment: datetime,
+    server_id: str,
+    data: Mapping[str, Any],
+    event_id: str,
+    content_commit: str | None = None,
+) -> dict[str, Any]:
+    """The fields of an event as they are sent."""
+    fields = {
+        "type": kind,
+        "timestamp": render_time(moment),
+        "server_id": server_id,
+        "data": dict(data),
+        "event_id": event_id,
+    }
+    return fields if content_commit is None else {**fields, "content_commit": content_commit}
 
 
 def new_event_id() -> str:

@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-from skills_mcp.events.collector.event_store import EventStore, start_of
+from skills_mcp.events.collector.event_store import EventStore, start_of, stream_events
 from skills_mcp.events.collector.schema import day_figures, events, heartbeats, roll_ups
 from skills_mcp.events.heartbeat import ServedSource, name_commits
 
@@ -103,12 +103,13 @@ class RollUpTable:
         after: datetime | None = None,
     ) -> DayCount:
         """Pass the events of a day, or those received after a moment, to `consume`."""
-        received = events.c.received_at
-        condition = and_(_within_day(day), received > after) if after else _within_day(day)
+        query = select(events).where(_within_day(day))
+        if after:
+            query = query.where(events.c.received_at > after)
         number, until = 0, after
         with self._store.reading(is_snapshot=True) as connection:
             total = connection.execute(_count_day(day)).scalar_one()
-            for moment, event in self._store.select(connection, condition):
+            for moment, event in stream_events(connection, query):
                 consume(event)
                 number += 1
                 until = max(until or moment, moment)

@@ -21,7 +21,6 @@ import anyio
 import anyio.to_thread
 from sqlalchemy import (
     URL,
-    ColumnElement,
     Connection,
     Engine,
     RowMapping,
@@ -50,9 +49,9 @@ from skills_mcp.events.collector.schema import (
 )
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import ReceivedEvent
+from skills_mcp.events.tracker import render_event
 from skills_mcp.files.durable import open_private
 from skills_mcp.text.redaction import redact_registered, register_secret
-from skills_mcp.text.rendering import render_time
 
 _POSTGRESQL = "postgresql+psycopg"
 
@@ -342,13 +341,8 @@ class EventStore:
         if kinds:
             query = query.where(events.c.kind.in_(kinds))
         with self.reading() as connection:
-            for _, event in _stream_events(connection, query):
+            for _, event in stream_events(connection, query):
                 yield event
-
-    def select(
-        self, connection: Connection, condition: ColumnElement[bool]
-    ) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
-        return _stream_events(connection, select(events).where(condition))
 
     def read_fleet(self, since: datetime) -> tuple[Heartbeat, ...]:
         """The newest heartbeat of each server since then, bounded to the newest servers."""
@@ -580,12 +574,13 @@ def _has_no_connection(error: Exception) -> bool:
     return isinstance(error, DBAPIError) and error.statement is None
 
 
-def _stream_events(
+def stream_events(
     connection: Connection, query: Select[Any]
 ) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
     found = connection.execution_options(yield_per=_ROWS).execute(query)
     for row in found.mappings():
-        yield row["received_at"], _to_event(row)
+        names = "kind", "happened_at", "server_id", "data", "event_id", "content_commit"
+        yield row["received_at"], render_event(*(row[name] for name in names))
 
 
 def _to_row(received: ReceivedEvent, now: datetime) -> dict[str, Any]:
@@ -598,19 +593,6 @@ def _to_row(received: ReceivedEvent, now: datetime) -> dict[str, Any]:
         "content_commit": received.content_commit,
         "data": dict(received.data),
     }
-
-
-def _to_event(row: RowMapping) -> Mapping[str, Any]:
-    found = {
-        "type": row["kind"],
-        "timestamp": render_time(row["happened_at"]),
-        "server_id": row["server_id"],
-        "data": row["data"],
-        "event_id": row["event_id"],
-    }
-    if row["content_commit"] is not None:
-        found["content_commit"] = row["content_commit"]
-    return found
 
 
 def _to_heartbeat(row: RowMapping) -> Heartbeat:

@@ -118,7 +118,7 @@ day_figures = Table(
     Column("number", BigInteger, nullable=False),
     Column("first_at", BigInteger, nullable=False),
     Column("last_at", BigInteger, nullable=False),
-    Index("day_figures_day", "day", "figure"),
+    Index("day_figures_figure", "figure", "day"),
 )
 """The daily roll-up: what happened on a day, and how often.
 
@@ -206,7 +206,7 @@ def _create_figures(operations: Operations) -> None:
         Column("first_at", BigInteger, nullable=False),
         Column("last_at", BigInteger, nullable=False),
     )
-    operations.create_index("day_figures_day", "day_figures", ["day", "figure"])
+    operations.create_index("day_figures_figure", "day_figures", ["figure", "day"])
     operations.execute(table("kept_days").delete())
 
 

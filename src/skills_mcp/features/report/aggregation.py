@@ -27,7 +27,7 @@ class FigureTable:
         # A thread of a test or of a library may read what another one has made.
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)
         self._connection.execute(f"CREATE TABLE day_figures ({', '.join(COLUMNS)})")
-        self._connection.execute("CREATE INDEX day_figures_day ON day_figures (day, figure)")
+        self._connection.execute("CREATE INDEX day_figures_figure ON day_figures (figure, day)")
         self._figures = DayFigures()
 
     def add(self, row: UsageRow) -> None:

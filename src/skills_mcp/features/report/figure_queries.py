@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property, partial
 from itertools import groupby, takewhile
+from operator import itemgetter
+from statistics import median
 from typing import Any, NamedTuple
 
 from skills_mcp.events.heartbeat import Heartbeat
@@ -93,14 +95,13 @@ GROUP BY mark ORDER BY 1 DESC, 4, 3, mark LIMIT :rows
 """
 
 _UNRECORDED = f"""
-SELECT SUM(CASE WHEN task = '' THEN 1 ELSE 0 END), MAX(CASE WHEN task = '' THEN asked END),
-    SUM(CASE WHEN task = '' THEN 0 ELSE asked END)
-FROM (SELECT MAX(wording) AS task, SUM(number) AS asked {within("gap")} AND mark <> ''
-    GROUP BY mark) AS gaps
+SELECT COUNT(*), MAX(asked), (SELECT SUM(number) {within("gap")} AND wording <> '')
+FROM (SELECT SUM(number) AS asked {within("gap")} AND mark <> '' AND wording = ''
+    GROUP BY mark) AS hashed
 """
 
 _PAIRS = f"""
-SELECT skill, other, SUM(number), MAX(last_at), {_NEWEST.format("wording")}
+SELECT skill, other, SUM(number), MAX(last_at), {_NEWEST.format("wording")}, MAX(mark)
 {within("pair")} AND other <> ''
 GROUP BY skill, other ORDER BY 3 DESC, skill, other LIMIT :rows
 """
@@ -116,14 +117,14 @@ SELECT skill, other, wording, number FROM (
 ) AS ranked WHERE place <= :rows ORDER BY skill, other, place
 """
 
-# A pick counts for each answer with both skills before it, on the same day.
+# A pick counts for each answer with both skills on the same day.
 _PICKS = f"""
-WITH met AS (
-    SELECT day, mark, skill, other, SUM(number) AS number
-    {within("pair")} AND mark <> '' GROUP BY day, mark, skill, other
-), picks AS (
+WITH picks AS (
     SELECT day, mark, skill, SUM(number) AS number
     {within("pick")} GROUP BY day, mark, skill
+), met AS (
+    SELECT day, mark, skill, other, SUM(number) AS number
+    {within("pair")} AND mark IN (SELECT mark FROM picks) GROUP BY day, mark, skill, other
 )
 SELECT met.skill, met.other,
     SUM(CASE WHEN one.number < met.number THEN one.number
@@ -136,28 +137,15 @@ LEFT JOIN picks AS two ON two.day = met.day AND two.mark = met.mark AND two.skil
 GROUP BY met.skill, met.other
 """
 
+# Complaints first, the newest first.
 _COMMENTS = f"""
-SELECT skill, content_commit, wording FROM (
-    SELECT skill, content_commit, wording, ROW_NUMBER() OVER (
-        PARTITION BY skill, content_commit ORDER BY figure, MAX(last_at) DESC, wording DESC
-    ) AS place
-    {within("complaint", "praise")} AND wording <> ''
-    GROUP BY skill, content_commit, figure, wording
-) AS ranked WHERE place <= :rows ORDER BY skill, content_commit, place
+SELECT skill, content_commit, figure, wording {within("complaint", "praise")} AND wording <> ''
+ORDER BY skill, content_commit, figure, last_at DESC, wording DESC
 """
 
-_MEDIANS = f"""
-SELECT skill, other, content_commit,
-    MIN(CASE WHEN 2 * upto >= runs THEN duration_ms END),
-    MIN(CASE WHEN 2 * upto > runs THEN duration_ms END)
-FROM (
-    SELECT skill, other, content_commit, duration_ms,
-        SUM(SUM(number)) OVER (
-            PARTITION BY skill, other, content_commit ORDER BY duration_ms) AS upto,
-        SUM(SUM(number)) OVER (PARTITION BY skill, other, content_commit) AS runs
-    {within("runs")} AND duration_ms IS NOT NULL
-    GROUP BY skill, other, content_commit, duration_ms
-) AS timed GROUP BY skill, other, content_commit
+_DURATIONS = f"""
+SELECT skill, other, content_commit, duration_ms, number
+{within("runs")} AND duration_ms IS NOT NULL ORDER BY skill, other, content_commit
 """
 
 _PEOPLE = f"SELECT COUNT(DISTINCT person) {within('person')} AND person <> ''"
@@ -355,7 +343,7 @@ class FigureQueries:
         [(different, most, recorded)] = self.select(_UNRECORDED)
         return Unrecorded(
             count=self.sums["no_match"] - int(recorded or 0),
-            different=int(different or 0),
+            different=different,
             most=int(most or 0),
         )
 
@@ -375,14 +363,14 @@ class FigureQueries:
             Rivalry(
                 skills=(first, second),
                 count=int(count),
-                picks=picks.get((first, second)),
+                picks=picks.get((first, second), (0, 0)) if mark else None,
                 keywords=tuple(words[first, second]),
                 days=tuple(sorted(days[first, second].items())),
                 last_seen=derive_day(tick),
                 task=task,
                 is_still=None if today is None else {first, second} <= set(today),
             )
-            for index, (first, second, count, tick, task) in rows
+            for index, (first, second, count, tick, task, mark) in rows
             for today in [_route(answer, task, index)]
         )
 
@@ -420,15 +408,16 @@ class FigureQueries:
 
     def find_feedback(self) -> tuple[Feedback, ...]:
         """Most complaints first, and per skill by time."""
-        comments: defaultdict[Row, list[str]] = defaultdict(list)
-        for path, commit, text in self.select(_COMMENTS, _MAX_COMMENTS):
-            comments[path, commit].append(text)
+        comments = {
+            key: list(dict.fromkeys((figure, text) for *_, figure, text in rows))[:_MAX_COMMENTS]
+            for key, rows in groupby(self.select(_COMMENTS), itemgetter(0, 1))
+        }
         names = "skill", "content_commit"
         rows = [
             Feedback(
                 skill=skill,
                 commit=commit,
-                comments=tuple(comments[skill, commit]),
+                comments=tuple(text for _, text in comments.get((skill, commit), ())),
                 first_seen=derive_day(first_at),
                 last_seen=derive_day(last_at),
                 **numbers,
@@ -446,7 +435,10 @@ class FigureQueries:
 
     def find_scripts(self) -> tuple[ScriptUse, ...]:
         """Most failures first, and per script by time."""
-        medians = {(*key,): round((low + high) / 2) for *key, low, high in self.select(_MEDIANS)}
+        medians = {
+            key: round(median(ms for *_, ms, number in rows for _ in range(number)))
+            for key, rows in groupby(self.select(_DURATIONS), itemgetter(0, 1, 2))
+        }
         names = "skill", "other", "content_commit"
         found = self.count(names, _OUTCOMES, has_rest=True)
         found.sort(key=lambda tally: (tally.names[:2], tally.first_at, tally.names))

@@ -49,10 +49,6 @@ TESTS_OF_THE_CORE = (
 )
 """Of these the tests that are marked run again without each feature."""
 
-_until_commands_are_hooks = pytest.mark.xfail(
-    strict=False, reason="skills_mcp.cli imports features until their commands are hooks"
-)
-
 
 @pytest.fixture
 def content(tmp_path: Path) -> Path:
@@ -88,7 +84,6 @@ async def call_six_tools(client: Client, *, is_shared: bool = False) -> None:
         assert run["stdout"] == "hello\n"
 
 
-@_until_commands_are_hooks
 async def test_the_six_tools_need_no_feature_over_stdio(content: Path, home: Path) -> None:
     server = StdioServerParameters(
         command=sys.executable,
@@ -100,7 +95,6 @@ async def test_the_six_tools_need_no_feature_over_stdio(content: Path, home: Pat
         await call_six_tools(client)
 
 
-@_until_commands_are_hooks
 async def test_the_six_tools_need_no_feature_over_http(content: Path, home: Path) -> None:
     write(home / ".skills-mcp/config.yaml", "http: {port: 0}")
     command = [sys.executable, "-c", WITHOUT_FEATURES, "--transport", "http"]
@@ -110,7 +104,6 @@ async def test_the_six_tools_need_no_feature_over_http(content: Path, home: Path
             await call_six_tools(client, is_shared=True)
 
 
-@_until_commands_are_hooks
 def test_the_commands_of_the_core_need_no_feature(content: Path) -> None:
     program = [sys.executable, "-c", WITHOUT_FEATURES]
 
@@ -126,10 +119,7 @@ def test_the_commands_of_the_core_need_no_feature(content: Path) -> None:
     assert "forms" in shown.stdout
 
 
-@pytest.mark.parametrize(
-    "feature",
-    [pytest.param(f, marks=_until_commands_are_hooks) for f in FEATURES],
-)
+@pytest.mark.parametrize("feature", FEATURES)
 def test_the_core_passes_its_tests_without(feature: str, tmp_path: Path) -> None:
     deleted = {feature, *_find_dependents(feature)}
     with copied_without(deleted, tmp_path) as environment:

@@ -35,7 +35,7 @@ UI = Access(grants=((("ui/**", "ui"), ()),))
 
 @asynccontextmanager
 async def called_by(
-    principal: Principal, library: SkillLibrary, era: str, **options: Any
+    principal: Principal, library: SkillLibrary, era: str = "auto", **options: Any
 ) -> AsyncIterator[Client]:
     """Connect a client whose every message comes from one caller."""
     server = create_server(library, is_shared=True)

@@ -325,7 +325,7 @@ def test_the_templates_are_part_of_the_package() -> None:
 
 
 def test_no_rule_keeps_the_templates_out_of_what_is_built() -> None:
-    folder = PROJECT / "src" / "skills_mcp" / "usage" / "templates"
+    folder = PROJECT / "src" / "skills_mcp" / "features" / "report" / "templates"
 
     done = subprocess.run(
         ["git", "check-ignore", *folder.iterdir()],

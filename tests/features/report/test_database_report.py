@@ -23,7 +23,7 @@ from skills_mcp.features.report.database_report import (
     load_report,
     roll_up_days,
 )
-from skills_mcp.features.report.event_rows import UsageRow
+from skills_mcp.features.report.event_rows import UsageRow, parse_row
 from skills_mcp.features.report.fleet import derive_fleet
 from skills_mcp.features.report.usage_report import Answers, Release
 from tests.features.report.happenings import (
@@ -252,11 +252,10 @@ async def test_the_upkeep_counts_what_a_page_would_have_to(store: EventStore) ->
 def note_reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list to which each event that is read adds its name."""
     read: list[str] = []
-    parse = event_rows.parse_row
 
     def note(raw: dict[str, str]) -> UsageRow | None:
         read.append(raw["event_id"])
-        return parse(raw)
+        return parse_row(raw)
 
     monkeypatch.setattr(database_report, "parse_row", note)
     return read

@@ -16,7 +16,7 @@ from skills_mcp.events.collector.event_queries import RollUpTable
 from skills_mcp.events.collector.event_store import EventStore, open_event_store, run_steps
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import parse_received
-from skills_mcp.features.report import Span, UsageReport, database_report, event_rows
+from skills_mcp.features.report import Span, UsageReport, database_report
 from skills_mcp.features.report.database_report import (
     ReportLimits,
     UnknownCommitError,

@@ -84,7 +84,7 @@ def refusals() -> set[str]:
     """Return every code with which a request over HTTP is refused."""
     rooms = [each for each in SOURCES if each.parent.name == "http"]
     source = "\n".join(each.read_text(encoding="utf-8") for each in rooms)
-    found = re.findall(r'(?:refuse|_RefusedBodyError)\(\s*\d+,\s*"([A-Z_]+)"', source)
+    found = re.findall(r'\(\s*\d{3},\s*"([A-Z_]+)"', source)  # a status, and its code
     return {*found, "INVALID_TOKEN", "SIGN_IN_NEEDED"}  # that of RFC 6750, or ours
 
 

@@ -115,13 +115,12 @@ def test_every_defect_of_the_fixtures_has_its_row() -> None:
 
 
 def test_every_field_of_a_rule_file_is_documented_and_no_other() -> None:
-    source = inspect.getsource(skill_parser) + "".join(
-        map(inspect.getsource, (document.get_priority, document.get_always_apply))
-    )
-    source += 'text_of(fields, "owner")' * ("owner_of(fields)" in source)
-    reading = r'(?:fields\.get\(|_?(?:text|flag|words)(?:_of)?\(\w+, )"(\w+)"'
+    _, _, source = inspect.getsource(skill_parser).partition("def parse_rule_file(")
+    source += "".join(map(inspect.getsource, (document.get_priority, document.get_always_apply)))
+    source += 'get_text(fields, "owner")' * ("get_owner(fields)" in source)
+    reading = r'(?:fields\.get\(|_?get_(?:text|flag|words|stripped)\(\w+, )"(\w+)"'
     read = re.findall(reading, source)
-    listed = re.findall(r'_(?:entries|mappings)\(\w+, "(\w+)"(?:, "(\w+)")?', source)
+    listed = re.findall(r'_parse_(?:entries|mappings)\(\w+, "(\w+)"(?:, "(\w+)")?', source)
     rows = table(section(FORMAT, "### Fields of a rule file"))
 
     documented = {re.split(r"[\[\].]+", code(row["Field"]))[-1] for row in rows}
@@ -266,9 +265,9 @@ def test_the_first_place_of_the_table_counts(field: str, written: list[object]) 
 
 
 def test_no_other_place_is_read() -> None:
-    source = inspect.getsource(skill_parser)
-    keyword_places = re.findall(r"words_of\(", source)
-    category_places = re.findall(r'text_of\(.*, "category"\)', source)
+    source, _, _ = inspect.getsource(skill_parser).partition("def parse_rule_file(")
+    keyword_places = re.findall(r"get_words\(", source)
+    category_places = re.findall(r'get_text\(.*, "category"\)', source)
 
     found = [field for field, _ in places()]
 

@@ -107,7 +107,8 @@ import logging
 import sys
 from pathlib import Path
 import anyio
-from skills_mcp.library import SkillLibrary
+from skills_mcp.features.web import catalogue_page
+from skills_mcp.library import LibraryView
 from skills_mcp.http.http_server import serve_http
 from skills_mcp.server.parts import Serving, open_parts
 from skills_mcp.server.app import create_server
@@ -124,7 +125,7 @@ class Publisher:
 released = Path(sys.argv[1])
 home = released.with_suffix(".home")
 home.mkdir(exist_ok=True)
-browse = SkillLibrary.browse
+browse = catalogue_page.browse
 
 def spin(*its, **named):
     print("A thread is busy", file=sys.stderr, flush=True)
@@ -132,7 +133,7 @@ def spin(*its, **named):
         pass
     return browse(*its)
 
-SkillLibrary.browse = SkillLibrary.list_skills = spin
+catalogue_page.browse = LibraryView.list_skills = spin
 free = {"port": 0, "operations_port": 0, "shutdown_seconds": int(sys.argv[2])}
 library = open_library(SKILLS_CONTENT, settings={"http": free})
 server = create_server(library, is_shared=True)

@@ -507,7 +507,7 @@ def test_when_the_whole_cache_is_deleted_the_next_sync_makes_it_again(
 KILLED_WHILE = {
     "staging": "store.stage(two, lambda folder: (write(folder), die()))",
     "staged": "store.stage(two, write); die()",
-    "published": "store.stage(two, write); store.publish(Current(two, 2.0)); die()",
+    "published": "store.stage(two, write); store.publish(PublishedCommit(two, 2.0)); die()",
 }
 
 
@@ -732,7 +732,7 @@ def test_a_writer_without_life_for_minutes_loses_its_claim(
         writer.send_signal(signal.SIGCONT)
         writer.stdin.write(b"\n")
         writer.stdin.flush()
-        assert writer.stdout.readline() == b"ClaimLostError\n"
+        assert writer.stdout.readline() == b"LockLostError\n"
     assert opened(store).revision == TWO
 
 

@@ -72,7 +72,7 @@ def test_an_error_of_another_module_only_refines_one_of_the_tree() -> None:
         if module.name.endswith("__main__"):
             continue
         # Adapters need a framework, which only `make test-integrations` installs.
-        is_adapter = module.name in ADAPTERS or "integrations." in module.name
+        is_adapter = module.name in ADAPTERS or "frameworks." in module.name
         with suppress(ImportError) if is_adapter else nullcontext():
             importlib.import_module(module.name)
 

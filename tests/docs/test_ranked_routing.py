@@ -132,7 +132,7 @@ def test_the_chances_of_the_text_are_those_of_the_program() -> None:
 
 def test_pairs_of_a_task_reach_as_far_as_the_text_says() -> None:
     assert query._PAIR_WINDOW == 2
-    assert "neighbours in the query, or have one between them" in prose(ROUTING)
+    assert "neighbours in the task, or have one between them" in prose(ROUTING)
 
 
 def test_ordinary_words_keep_what_the_text_says() -> None:

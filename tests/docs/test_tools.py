@@ -153,7 +153,7 @@ def test_each_tool_set_has_the_documented_tools() -> None:
         f"1 to {tools._MAX_HITS}; without it `search.limit`",
         f"`search.limit`, which is {Search().limit}",
         f"1 to {tools._MAX_LINES:,}; without it {package_tools._DEFAULT_LINES} if",
-        f"Its tools, at most {tools._MAX_ARGS} |",
+        f"Its arguments, at most {tools._MAX_ARGS} |",
         f"at most `files.max_bytes`, which is {Files().max_bytes // 1024} KiB",
         f"How many, 1 to {skill_library.MAX_EXAMPLES}; without it 3, and what is",
         f"more than {skill_library.MAX_LISTED_FILES} files, of which the first",
@@ -171,7 +171,7 @@ def test_every_kind_of_evidence_is_documented_and_no_other() -> None:
     documented = {name for r in rows if "`where`" in r for name in codes(r["`where`"])}
     modules = (keyword_matcher, ranked_matcher, answer_explanation, fused)
     source = "".join(map(inspect.getsource, modules))
-    named = re.findall(r'where(?:=|, shown = |: str = )"(\w+)"', source)
+    named = re.findall(r'where(?:=|, shown = |, matched = |: str = )"(\w+)"', source)
 
     assert documented == {*named, *ranked_matcher._FIELD_NAMES}
 

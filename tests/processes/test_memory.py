@@ -47,7 +47,7 @@ from threading import Barrier
 
 from skills_mcp.processes import memory
 
-memory.share_one_heap()
+memory.limit_malloc_arenas()
 together = Barrier(4)
 
 def allocate(_: int) -> list[bytes]:
@@ -63,7 +63,7 @@ print(Path("/proc/self/maps").read_text())
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps")
 def test_threads_share_one_heap() -> None:
     shared = run_python(_THREADS)
-    apart = run_python(_THREADS.replace("memory.share_one_heap()", ""))
+    apart = run_python(_THREADS.replace("memory.limit_malloc_arenas()", ""))
 
     assert count_thread_heaps(shared) == 0 < count_thread_heaps(apart)
 

@@ -31,7 +31,7 @@ def test_terms_are_found_alone_and_together(terms: list[str], asked: list[str], 
     every = [*terms, *asked]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{Vocabulary.__module__}._FEW", few)
+        patch.setattr(f"{Vocabulary.__module__}._SMALL_VOCABULARY", few)
 
         assert [vocabulary.find(term) for term in every] == [*map(known.get, every)]
         assert [*vocabulary.find_known(every)] == [
@@ -42,7 +42,7 @@ def test_terms_are_found_alone_and_together(terms: list[str], asked: list[str], 
 def test_two_terms_with_one_checksum_are_two_terms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(f"{Vocabulary.__module__}._FEW", 0)
+    monkeypatch.setattr(f"{Vocabulary.__module__}._SMALL_VOCABULARY", 0)
     vocabulary = Vocabulary.join(["buckeroo", "other", "plumless"])
 
     assert crc32(b"buckeroo") == crc32(b"plumless")

@@ -333,7 +333,7 @@ class _FolderWatch:
             if folders := self._identify():
                 try:
                     yield from self._watch_until_replaced(folders)
-                except OSError as error:
+                except (OSError, RuntimeError) as error:  # watchfiles raises either
                     logger.warning(_explain(error))
                     return
             else:
@@ -374,7 +374,7 @@ def _identify(folder: Path) -> _Identity | None:
     return (real, found.st_dev, found.st_ino) if S_ISDIR(found.st_mode) else None
 
 
-def _explain(error: OSError) -> str:
+def _explain(error: Exception) -> str:
     reason = f"Folders cannot be watched: {error}. An edit is served after"
     return (
         f"{reason} refresh_skills. On Linux, fs.inotify.max_user_watches may be too "

@@ -166,6 +166,8 @@ class FoundFiles:
 
 @dataclass(frozen=True, slots=True)
 class ServedExamples:
+    """Examples of a skill, and the commit that they are from."""
+
     loaded: "LoadedExamples"
     provenance: Provenance
 

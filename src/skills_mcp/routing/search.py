@@ -41,6 +41,8 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
+    """Hits for a query, best first."""
+
     hits: tuple[Hit, ...]
     total: int
     """Hits before the cut to the limit."""

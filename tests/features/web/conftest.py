@@ -15,6 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
 from tests.http_server import HttpServer, served
+from tests.issuer import Issuer, running_issuer
 from tests.support import SKILLS_CONTENT
 
 CHROMIUM = shutil.which("chromium")
@@ -144,3 +145,9 @@ def opened_site(
             yield opened
         finally:
             opened.close()
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with running_issuer() as issuer:
+        yield issuer

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from skills_mcp.features.web import catalogue_page
 from skills_mcp.features.web.site import (
     MAX_EXPENSIVE_THREADS,
     MAX_PAGE_THREADS,
@@ -25,7 +26,6 @@ from skills_mcp.features.web.site import (
     build_web,
 )
 from skills_mcp.http.http_server import create_application
-from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import create_server
 from tests.http.listening import listening
 from tests.support import PATIENCE_SECONDS, open_library, wait_for, write_skill
@@ -91,7 +91,7 @@ def test_abandoned_pages_take_few_threads_and_tools_are_answered(
     server = create_server(library, is_shared=True)
     app = create_application(server, library.config, shutdown=anyio.Event(), web=web)
     blocking = Blocking()
-    monkeypatch.setattr(SkillLibrary, "browse", lambda *_: blocking.run())
+    monkeypatch.setattr(catalogue_page, "browse", lambda *_: blocking.run())
 
     with listening(app) as url, released_at_the_end(blocking):
         for path in ["/", "/api/skills", "/?q=one"] * 20:

@@ -109,7 +109,7 @@ def test_coverage_equals_a_look_at_every_word_of_the_name(
     assert found.tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("feature", [{}, {"covered": 1.0}, {"near": 1.0}])
+@pytest.mark.parametrize("feature", [{}, {"name_share": 1.0}, {"proximity": 1.0}])
 def test_features_are_absolute_and_each_of_them_counts(
     feature: dict[str, float],
 ) -> None:

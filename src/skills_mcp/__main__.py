@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def _run() -> None:
-    from skills_mcp.cli import main as run
+    from skills_mcp.cli import run_program as run
 
     run()
 

@@ -14,8 +14,8 @@ from importlib import util
 find = util.find_spec
 util.find_spec = lambda name, *rest: None if name == "prometheus_client" else find(name)
 sys.argv = ["skills-mcp", "--transport", "http", "--skills-dir", sys.argv[1]]
-from skills_mcp.cli import main
-main()
+from skills_mcp.cli import run_program
+run_program()
 """
 
 

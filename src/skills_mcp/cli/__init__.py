@@ -26,7 +26,7 @@ def program() -> None:
     """Serve an organisation's engineering knowledge to coding agents over MCP."""
 
 
-def main() -> None:
+def run_program() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a poor terminal costs no traceback

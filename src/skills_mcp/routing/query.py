@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, pairwise
 from math import sqrt
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -418,15 +418,11 @@ def _resolve_terms(
     if len(numbers) < len(terms):
         return None
     # The rarest says most.
-    holders = min(map(index.postings.count, numbers))
+    holders = np.array(min(map(index.postings.count, numbers)))
     return numbers, float(idf(holders, len(index)) ** _IDF_EXPONENT)
 
 
-@overload
-def idf(holders: int, total: int) -> np.float64: ...
-@overload
-def idf(holders: NDArray[np.int64], total: int) -> NDArray[np.float64]: ...
-def idf(holders: int | NDArray[np.int64], total: int) -> np.float64 | NDArray[np.float64]:
+def idf(holders: NDArray[np.int64], total: int) -> NDArray[np.float64]:
     """Inverse document frequency."""
     return np.log1p((total - holders + 0.5) / (holders + 0.5))
 

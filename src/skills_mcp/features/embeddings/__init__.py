@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # imported late: the first answer may not wait for numpy
 logger = logging.getLogger(__name__)
 
 
-def open_embedder(
+def open_provider_embedder(
     rules: Embedding, environment: Mapping[str, str], cache: Path
 ) -> "ProviderEmbedder | None":
     """Open the embedder; None if the operator has not switched it on.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from skills_mcp.config import Embedding
-from skills_mcp.features.embeddings import open_embedder as open_provider_embedder
+from skills_mcp.features.embeddings import open_provider_embedder
 from skills_mcp.snapshots.embedding import Embedder
 
 

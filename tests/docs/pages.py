@@ -25,10 +25,8 @@ from tests.support import PROJECT
 
 DOCS = PROJECT / "docs"
 REFERENCE = DOCS / "reference"
-TOOLS_PAGE = REFERENCE / "tools.md"
-CORE_TOOLS_PAGE = REFERENCE / "tools-core.md"
-PACKAGE_TOOLS_PAGE = REFERENCE / "tools-packages.md"
-TOOLS_PAGES = (TOOLS_PAGE, CORE_TOOLS_PAGE, PACKAGE_TOOLS_PAGE)
+TOOLS_PAGE = REFERENCE / "tools/index.md"
+TOOLS_PAGES = sorted((REFERENCE / "tools").glob("*.md"))
 CONFIGURATION = REFERENCE / "configuration.md"
 PAGES = (*sorted(DOCS.rglob("*.md")), *sorted(PROJECT.glob("*.md")))
 SOURCES = sorted(Path(skills_mcp.__file__).parent.rglob("*.py"))

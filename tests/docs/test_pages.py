@@ -151,8 +151,8 @@ def test_every_sentence_has_a_line_of_its_own() -> None:
 
 
 NUMBERS = [
-    ("reference/tools.md", f"longer than {tools._MAX_TEXT:,} characters"),
-    ("reference/tools.md", f"may have {tools._MAX_TASK:,}"),
+    ("reference/tools/index.md", f"longer than {tools._MAX_TEXT:,} characters"),
+    ("reference/tools/index.md", f"may have {tools._MAX_TASK:,}"),
     (
         "explanation/routing.md",
         f"more than {_WHOLE['ranked']:,} characters, {_WHOLE['keyword']:,} with",
@@ -171,8 +171,8 @@ NUMBERS = [
         f"none fits with {excerpt._NEAR_MISS_SCORE} or more",
     ),
     ("how-to/embeddings.md", f"up to {fused._MAX_TASK_CHARACTERS:,} characters"),
-    ("reference/tools.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
-    ("reference/tools-core.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
+    ("reference/tools/index.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
+    ("reference/tools/run_script.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
     ("reference/skill-format.md", f"{skill_discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),
     ("reference/skill-format.md", f"{MAX_YAML_CHARACTERS:,} characters"),
     ("reference/skill-format.md", f"more than {skill_discovery.MAX_DEPTH} levels"),

@@ -25,14 +25,12 @@ from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing import answer_explanation, keyword_matcher, ranked_matcher
 from skills_mcp.server import package_tools, replies, tools
 from skills_mcp.server.app import select_tools
-from skills_mcp.server.tools import CORE_TOOLS, input_schema
+from skills_mcp.server.tools import input_schema
 from skills_mcp.skills import skill_examples
 from skills_mcp.skills import skill_files as assets
 from tests.clients import TOOLS, connected
 from tests.docs.pages import (
-    CORE_TOOLS_PAGE,
     NOTHING,
-    PACKAGE_TOOLS_PAGE,
     REFERENCE,
     TOOLS_PAGE,
     TOOLS_PAGES,
@@ -59,31 +57,29 @@ PACKAGES_CONTENT = PROJECT / "fixtures" / "packages-content"
 EVERYTHING = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
 
 
-def test_every_tool_has_a_section_and_every_section_a_tool() -> None:
-    core, packages = (
-        re.findall(r"^## (\w+_\w+)$", prose(page), re.MULTILINE)
-        for page in (CORE_TOOLS_PAGE, PACKAGE_TOOLS_PAGE)
-    )
+def test_every_tool_has_a_page_and_every_page_a_tool() -> None:
+    named = {page.stem for page in TOOLS_PAGES if re.fullmatch(r"\w+_\w+", page.stem)}
 
-    assert core == [spec.name for spec in CORE_TOOLS]
-    assert core + packages == [spec.name for spec in TOOLS]
+    assert named == {spec.name for spec in TOOLS}
 
 
 def test_the_first_page_leads_to_every_tool() -> None:
-    linked = re.findall(r"\[\w+\]\((tools-\w+\.md)#(\w+)\)", prose(TOOLS_PAGE))
+    linked = re.findall(r"\[(\w+_\w+)\]\(\1\.md\)", prose(TOOLS_PAGE))
 
-    assert linked == [(page_of(spec).name, spec.name) for spec in TOOLS]
+    assert linked == [spec.name for spec in TOOLS]
 
 
-def page_of(spec: Any) -> Path:
-    """Return the page of the tool set that a tool belongs to."""
-    return CORE_TOOLS_PAGE if spec in CORE_TOOLS else PACKAGE_TOOLS_PAGE
+def page_of(name: str) -> Path:
+    return REFERENCE / f"tools/{name}.md"
+
+
+SKILLHUB_PAGE = page_of("skillhub")
 
 
 @pytest.mark.parametrize("spec", TOOLS, ids=lambda spec: spec.name)
 def test_every_argument_is_documented_as_it_is_advertised(spec: Any) -> None:
     schema = input_schema(spec.arguments)
-    rows = [r for r in table(section(page_of(spec), f"## {spec.name}")) if "Argument" in r]
+    rows = [r for r in table(prose(page_of(spec.name))) if "Argument" in r]
 
     documented = {code(r["Argument"]): (r["Type"].split()[0], r["Required"] == "yes") for r in rows}
 
@@ -119,7 +115,7 @@ def test_every_key_for_a_host_is_documented() -> None:
 
 
 def test_mime_types_are_those_of_the_program() -> None:
-    rows = [r for r in table(prose(CORE_TOOLS_PAGE)) if "`mime_type`" in r]
+    rows = [r for r in table(prose(page_of("get_asset"))) if "`mime_type`" in r]
 
     assert {code(r["Extension"]): code(r["`mime_type`"]) for r in rows} == {
         extension: assets.binary_mime_type(f"x{extension}")
@@ -167,7 +163,7 @@ def test_limits_in_the_text_are_those_of_the_program(words: str) -> None:
 
 
 def test_every_kind_of_evidence_is_documented_and_no_other() -> None:
-    rows = table(section(CORE_TOOLS_PAGE, "### An explanation"))
+    rows = table(section(page_of("get_skill"), "## An explanation"))
     documented = {name for r in rows if "`where`" in r for name in codes(r["`where`"])}
     modules = (keyword_matcher, ranked_matcher, answer_explanation, fused)
     source = "".join(map(inspect.getsource, modules))
@@ -183,7 +179,7 @@ SKILLHUB = ("search_skills", "load_skill", "read_skill_file", "run_skill_command
 
 
 def test_every_argument_of_the_four_tools_is_compared() -> None:
-    rows = table(section(PACKAGE_TOOLS_PAGE, "### Arguments"))
+    rows = table(section(SKILLHUB_PAGE, "## Arguments"))
     here = [(code(row["Tool"]), code(row["Here"])) for row in rows]
 
     assert here == [
@@ -197,7 +193,7 @@ def test_every_argument_of_the_four_tools_is_compared() -> None:
 
 
 def test_every_argument_that_skillhub_does_not_have_is_optional() -> None:
-    rows = table(section(PACKAGE_TOOLS_PAGE, "### Arguments"))
+    rows = table(section(SKILLHUB_PAGE, "## Arguments"))
     added = [(code(r["Tool"]), code(r["Here"])) for r in rows if r["SkillHub"] == NOTHING]
     fields = {spec.name: spec.arguments.model_fields for spec in TOOLS}
 
@@ -205,14 +201,14 @@ def test_every_argument_that_skillhub_does_not_have_is_optional() -> None:
 
 
 def test_every_field_of_a_reply_is_compared() -> None:
-    rows = table(section(PACKAGE_TOOLS_PAGE, "### Results"))
+    rows = table(section(SKILLHUB_PAGE, "## Results"))
     said = templates(package_tools) | templates(replies)
     for tool in SKILLHUB:
         mine = [row for row in rows if code(row["Tool"]) == tool]
         documented = {name for row in mine for name in codes(row["Here"])}
         shown = {
             name
-            for example in examples(PACKAGE_TOOLS_PAGE)
+            for example in examples(page_of(tool))
             if example.call["name"] == tool and "reply" in example.answer[0].words
             for block in example.answer
             if block.language == "json"
@@ -226,7 +222,7 @@ def test_every_field_of_a_reply_is_compared() -> None:
 
 
 def test_the_variables_of_skillhub_set_the_keys_that_the_page_names() -> None:
-    rows = table(section(PACKAGE_TOOLS_PAGE, "### Limits and variables"))
+    rows = table(section(SKILLHUB_PAGE, "## Limits and variables"))
     keys = {code(row["Variable"]): code(row["Key here"]) for row in rows}
     ours = {
         *("ANALYTICS_ENDPOINT", "ANALYTICS_TOKEN_FILE", "ANALYTICS_GROUP"),
@@ -392,9 +388,11 @@ def fits(shown: Any, real: Any) -> bool:
 @pytest.mark.spec("8.4")
 @pytest.mark.spec("8.5")
 @pytest.mark.spec("8.6")
-@pytest.mark.parametrize("name", ["tools", "tools-core", "tools-packages", "errors"])
-async def test_every_reply_is_what_the_server_answers(name: str, tmp_path: Path) -> None:
-    answered = await answers(REFERENCE / f"{name}.md", tmp_path)
+@pytest.mark.parametrize(
+    "page", [*TOOLS_PAGES, REFERENCE / "errors.md"], ids=lambda page: page.stem
+)
+async def test_every_reply_is_what_the_server_answers(page: Path, tmp_path: Path) -> None:
+    answered = await answers(page, tmp_path)
 
     for example, result in answered:
         assert len(example.answer) == len(result.content)

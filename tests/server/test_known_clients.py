@@ -225,7 +225,7 @@ async def test_the_rest_of_an_asset_and_of_a_loaded_skill_comes_in_parts(
 
 
 def test_the_documentation_has_the_table() -> None:
-    page = (PROJECT / "docs/reference/tools.md").read_text()
+    page = (PROJECT / "docs/reference/tools/index.md").read_text()
     rows = re.findall(r"^\| `([a-z-]+)` \| ([\d,]+) bytes", page, re.MULTILINE)
 
     told = {name: int(size.replace(",", "")) for name, size in rows}

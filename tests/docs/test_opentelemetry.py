@@ -8,8 +8,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from skills_mcp.features import telemetry
-from skills_mcp.features.telemetry.instruments import OtelInstruments
-from skills_mcp.features.telemetry.pipeline import RedactingSpanExporter
+from skills_mcp.features.telemetry.pipeline import OtelInstruments, RedactingSpanExporter
 from skills_mcp.server.measurements import (
     OPERATION,
     ROUTING,

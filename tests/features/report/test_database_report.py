@@ -24,7 +24,7 @@ from skills_mcp.features.report.database_report import (
     roll_up_days,
 )
 from skills_mcp.features.report.event_rows import UsageRow, parse_row
-from skills_mcp.features.report.fleet import derive_fleet
+from skills_mcp.features.report.figure_queries import derive_fleet
 from skills_mcp.features.report.usage_report import Answers, Release
 from tests.features.report.happenings import (
     NEW,

@@ -13,8 +13,12 @@ from skills_mcp.events.heartbeat import Heartbeat, is_heartbeat, name_commits, p
 from skills_mcp.events.received_event import InvalidEventError
 from skills_mcp.features.report.day_figures import COLUMNS, DayFigures
 from skills_mcp.features.report.event_rows import UsageRow, identify, parse_row
-from skills_mcp.features.report.figure_queries import CurrentSkills, EventExtent, derive_report
-from skills_mcp.features.report.fleet import FLEET_DAYS
+from skills_mcp.features.report.figure_queries import (
+    FLEET_DAYS,
+    CurrentSkills,
+    EventExtent,
+    derive_report,
+)
 from skills_mcp.features.report.usage_report import Span, UsageReport
 
 _BATCH = 100_000  # rows in memory before they are those of SQLite

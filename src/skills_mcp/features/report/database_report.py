@@ -22,13 +22,13 @@ from skills_mcp.features.report.aggregation import FigureTable
 from skills_mcp.features.report.day_figures import LAYOUT, DayFigures
 from skills_mcp.features.report.event_rows import parse_row
 from skills_mcp.features.report.figure_queries import (
+    FLEET_DAYS,
     CurrentSkills,
     EventExtent,
     FigureQueries,
     Query,
     derive_report,
 )
-from skills_mcp.features.report.fleet import FLEET_DAYS
 from skills_mcp.features.report.usage_report import (
     CommitEffect,
     Feedback,

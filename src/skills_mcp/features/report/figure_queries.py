@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property, partial
+from heapq import nsmallest
 from itertools import groupby, takewhile
 from operator import itemgetter
 from statistics import median
 from typing import Any, NamedTuple
 
-from skills_mcp.events.heartbeat import Heartbeat
+from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import MAX_FIELD_LENGTH
 from skills_mcp.features.report.day_figures import (
     ANSWERS,
@@ -25,11 +26,13 @@ from skills_mcp.features.report.day_figures import (
     derive_day,
 )
 from skills_mcp.features.report.event_rows import MAX_TEXT_LENGTH, clean_line
-from skills_mcp.features.report.fleet import derive_fleet
 from skills_mcp.features.report.usage_report import (
     Answers,
     Counts,
     Feedback,
+    Fleet,
+    FleetCommit,
+    FleetVersion,
     Gap,
     KeywordCount,
     PartUse,
@@ -56,6 +59,12 @@ Query = Callable[[str, Mapping[str, Any]], Iterable[Row]]
 
 Answer = Callable[[str], tuple[str, ...]]
 """Routes a task now: paths of one skill, several candidates or none."""
+
+FLEET_DAYS = 7
+"""A server without a heartbeat for so long has left the fleet."""
+
+_MAX_COMMITS, _MAX_VERSIONS = 1_000, 100
+"""The most frequent; a fleet has a few, and a sender may invent a million."""
 
 _MAX_COMMENTS = 5  # of a skill at a commit: more of them repeat each other
 _MAX_KEYWORDS = 8  # of a pair: the first of them are those to change
@@ -558,6 +567,44 @@ def derive_report(
 
 def _name_source(names: Mapping[str, str]) -> Callable[[str, str], str]:
     return lambda commit, _: names.get(commit, "")
+
+
+def derive_fleet(beats: Sequence[Heartbeat], releases: Sequence[Release] = ()) -> Fleet:
+    first_seen = {entry.commit: entry.first_seen for entry in releases}
+    served: defaultdict[tuple[str, str], list[ServedSource]] = defaultdict(list)
+    for beat in beats:
+        for entry in beat.sources:
+            if entry.commit:
+                served[entry.repository or entry.mount, entry.commit].append(entry)
+    commits = [
+        FleetCommit(
+            source=source,
+            commit=commit,
+            servers=len(entry),
+            failing=sum(one.last_error is not None for one in entry),
+            oldest_sync_seconds=max(
+                (one.age_seconds for one in entry if one.age_seconds is not None),
+                default=None,
+            ),
+            first_seen=first_seen.get(commit),
+        )
+        for (source, commit), entry in served.items()
+    ]
+    commits = nsmallest(_MAX_COMMITS, commits, lambda entry: -entry.servers)
+    versions = Counter(beat.version for beat in beats)
+    return Fleet(
+        days=FLEET_DAYS,
+        servers=len(beats),
+        commits=tuple(sorted(commits, key=lambda c: (c.source, -c.servers, c.commit))),
+        versions=tuple(
+            FleetVersion(version=version, servers=count)
+            for version, count in nsmallest(
+                _MAX_VERSIONS,
+                versions.items(),
+                key=lambda item: (-item[1], item[0]),
+            )
+        ),
+    )
 
 
 def _derive_before(before: FigureQueries | None, extent: EventExtent) -> Totals | None:

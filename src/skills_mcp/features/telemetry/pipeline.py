@@ -3,9 +3,11 @@
 import json
 import logging
 import re
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mcp.server.context import CallNext, HandlerResult
@@ -16,6 +18,7 @@ from opentelemetry.context import get_current
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
@@ -27,12 +30,19 @@ from opentelemetry.trace.status import Status
 
 from skills_mcp.about import __version__
 from skills_mcp.features.telemetry import OtelSettings
-from skills_mcp.features.telemetry.instruments import OtelInstruments
 from skills_mcp.server.measurements import (
+    DURATION_BUCKETS,
+    GAUGES,
     METHODS,
+    OPERATION,
     OTHER,
+    ROUTING,
+    SESSION,
     VERSIONS,
+    ContentGauges,
     Context,
+    GaugeMeasurement,
+    Measurement,
     Measurements,
     Outcome,
     to_label,
@@ -178,6 +188,83 @@ def _redact_event(event: Event) -> Event:
     kind = (event.attributes or {}).get("exception.type")
     attributes = {"exception.type": kind} if kind else {}
     return Event(event.name, attributes, event.timestamp)
+
+
+# One export asks for each of them in turn.
+_FRESH_SECONDS = 1.0
+
+
+class OtelInstruments:
+    """`Instruments` for OpenTelemetry.
+
+    Args:
+        read_gauges: Reads the gauges; blocking, called on the exporter's thread.
+    """
+
+    def __init__(
+        self,
+        meters: MeterProvider,
+        read_gauges: Callable[[], ContentGauges],
+        transport: Transport,
+    ) -> None:
+        self._transport = transport
+        meter = meters.get_meter("skills_mcp", __version__)
+        self._record: dict[str, Callable[[float, Mapping[str, str]], None]] = {
+            measured.name: meter.create_histogram(
+                measured.name,
+                unit=measured.unit,
+                description=measured.description,
+                explicit_bucket_boundaries_advisory=DURATION_BUCKETS,
+            ).record
+            for measured in (OPERATION, SESSION)
+        }
+        counter = meter.create_counter(ROUTING.name, ROUTING.unit, ROUTING.description)
+        self._record[ROUTING.name] = counter.add
+        latest = _CachedGauges(read_gauges)
+        for measured in GAUGES:
+            is_counter = measured.kind == "counter"
+            create = (
+                meter.create_observable_counter if is_counter else meter.create_observable_gauge
+            )
+            description = measured.description
+            if measured.kind == "info":
+                description = f"{description.rstrip('.')}; the value is always 1."
+            observe = partial(_observe, measured, latest)
+            create(measured.name, [observe], measured.unit, description)
+
+    def record(self, measurement: Measurement, value: float, *labels: str) -> None:
+        named = zip(measurement.labels, labels, strict=True)
+        attributes = {name: label for name, label in named if label}
+        if measurement.unit == "s":
+            attributes["network.transport"] = self._transport
+        if "gen_ai.tool.name" in attributes:
+            attributes["gen_ai.operation.name"] = "execute_tool"
+        if attributes.get("error.type") == OTHER:
+            attributes["error.type"] = "_OTHER"
+        self._record[measurement.name](value, attributes)
+
+
+class _CachedGauges:
+    """Gauges, read once per export."""
+
+    def __init__(self, read_gauges: Callable[[], ContentGauges]) -> None:
+        self._read_gauges = read_gauges
+        self._guard = threading.Lock()
+        self._read: tuple[float, ContentGauges] | None = None
+
+    def read(self) -> ContentGauges:
+        with self._guard:
+            now = time.monotonic()
+            if self._read is None or now - self._read[0] > _FRESH_SECONDS:
+                self._read = (now, self._read_gauges())
+            return self._read[1]
+
+
+def _observe(
+    measured: GaugeMeasurement, latest: _CachedGauges, _: CallbackOptions
+) -> Iterable[Observation]:
+    for value, labels in measured.read(latest.read()):
+        yield Observation(value, dict(zip(measured.labels, labels, strict=True)))
 
 
 logger = logging.getLogger(__name__)

@@ -138,7 +138,7 @@ def show_sources(request: Request) -> Response:
 
 def _load_fleet(request: Request, now: datetime) -> tuple[Fleet | None, bool]:
     """Latest heartbeats of all servers, and whether the query failed."""
-    from skills_mcp.features.report.fleet import FLEET_DAYS, derive_fleet
+    from skills_mcp.features.report.figure_queries import FLEET_DAYS, derive_fleet
 
     store = get_site_state(request).events
     if store is None:

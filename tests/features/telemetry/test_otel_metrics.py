@@ -4,7 +4,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from skills_mcp.features.telemetry.instruments import OtelInstruments
+from skills_mcp.features.telemetry.pipeline import OtelInstruments
 from skills_mcp.server.measurements import (
     DURATION_BUCKETS,
     OPERATION,

@@ -101,11 +101,22 @@ class SectionOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command with sections and examples in its help."""
+    """A command with sections and examples in its help.
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+    With `reports_variables`, it says itself which variables are mistyped, or prints
+    nothing.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        examples: Sequence[str] = (),
+        reports_variables: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
+        self.reports_variables = reports_variables
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, Rows] = {title: [] for title in _OPTION_SECTIONS}

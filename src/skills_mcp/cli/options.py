@@ -204,8 +204,6 @@ def read_options(*, log_level: str, **values: Any) -> tuple[Options, Mapping[str
     return Options(selection=selection, **values), environment
 
 
-_TELLING = ("doctor", "hook", "serve", "status")
-
 _SELECTION = ("subfolder", "plugins", "everywhere")
 
 
@@ -226,11 +224,9 @@ def _parse_selection(*, subfolder: str, plugins: str, everywhere: bool) -> Selec
 def _warn_of_variables(environment: Mapping[str, str]) -> None:
     """Print suggestions for mistyped variables.
 
-    The log has them, too, but most commands do not print it; the others warn
-    themselves, and
-    a hook prints nothing.
+    The log has them, too, but most commands do not print it.
     """
-    if click.get_current_context().info_name in _TELLING:
+    if getattr(click.get_current_context().command, "reports_variables", False):
         return
     for unknown in find_unknown_variables(environment):
         click.echo(f"skills-mcp: {unknown}", err=True)

@@ -42,6 +42,7 @@ def _parse_toolsets(
 
 @click.command(
     cls=SectionedCommand,
+    reports_variables=True,
     context_settings={"allow_extra_args": True},
     examples=(
         "skills-mcp serve --repo https://github.com/acme/skills.git",

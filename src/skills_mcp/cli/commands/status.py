@@ -37,7 +37,11 @@ _UNCONFINED = "a script can read and change what you can"
 _NOTHING = "There is no source: no .agents/skills was found here."
 
 
-@click.command(cls=SectionedCommand, examples=("skills-mcp status", "skills-mcp status --json"))
+@click.command(
+    cls=SectionedCommand,
+    reports_variables=True,
+    examples=("skills-mcp status", "skills-mcp status --json"),
+)
 @json_option
 @content_options(log_level="error")
 def command(*, as_json: bool, **values: Any) -> None:

@@ -45,6 +45,7 @@ _SHOWN = 7  # digits of a commit
 
 @click.command(
     cls=SectionedCommand,
+    reports_variables=True,
     examples=(
         "skills-mcp doctor",
         "skills-mcp doctor --repo https://github.com/acme/skills.git --json",
@@ -144,7 +145,7 @@ def _diagnose_sources(
     yield from _diagnose_source(options, environment)
 
 
-@click.command()
+@click.command(cls=SectionedCommand, reports_variables=True)
 @content_options(log_level="error")
 def _read_entry(**values: Any) -> Options:
     return read_options(**values)[0]

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 @click.command(
     cls=SectionedCommand,
+    reports_variables=True,
     examples=("""echo '{"prompt": "add a login page"}' | skills-mcp hook claude-code""",),
 )
 @click.argument("host", type=click.Choice(get_args(HookHost)))

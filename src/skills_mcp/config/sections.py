@@ -84,7 +84,7 @@ class Refresh(Section):  # 001 §9.3
 
 
 class Sync(Section):
-    """How repositories and folders are synced, and what they must meet."""
+    """The sync of repositories and folders, and their requirements."""
 
     timeout_seconds: Annotated[Seconds, "The timeout of one sync, in seconds."] = 120
     allow_non_fast_forward: Annotated[
@@ -231,7 +231,7 @@ class Search(Section):  # 000 §3.2
 
 
 class Embedding(Section):  # 000 §6.3
-    """Whether an embedding model compares meanings, besides the words."""
+    """An embedding model, which compares meanings in addition to words."""
 
     provider: Annotated[
         EmbeddingProvider,
@@ -361,7 +361,7 @@ class Commands(Section):  # 000 §3.5, §6.2, 003
 
 
 class Analytics(Section):  # 001 §10
-    """Which events are recorded, what they contain, and where they are sent."""
+    """The recorded events: their content and their receiver."""
 
     enabled: Annotated[bool, "Whether to record events."] = False
     endpoint: Annotated[

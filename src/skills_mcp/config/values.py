@@ -124,7 +124,7 @@ SECRET_PATTERNS = (_PLAIN_ADDRESS, _VARIABLE_NAME)
 
 
 def _any_case(pattern: str) -> str:
-    """Fold the case of a pattern of capitals, as JSON Schema has no flag for it."""
+    """Fold the case of a pattern of capitals: JSON Schema has no flag for that."""
     return re.sub("[A-Z]", lambda letter: f"[{letter[0]}{letter[0].lower()}]", pattern)
 
 

@@ -660,7 +660,7 @@ async def run_steps(
 
 
 def prune_events(store: EventStore, retention_days: Callable[[], int]) -> Iterator[int]:
-    """Delete what is older than the retention, some rows with each step.
+    """Delete events older than the retention, some rows with each step.
 
     Raises:
         EventStoreError: The database cannot be used.

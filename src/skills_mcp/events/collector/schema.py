@@ -88,7 +88,12 @@ heartbeats = Table(
     Column("sources", Json, nullable=False),
     Index("heartbeats_day", "day"),
 )
-"""The newest heartbeat of each server and day."""
+"""The newest heartbeat of each server and day.
+
+They are no rows of `events`: those are never changed, which the roll-up relies on, and
+a heartbeat replaces the one before. Servers of the version before write this table
+while others are updated, and would count heartbeats among the events of a day.
+"""
 
 # Ordered and compared byte by byte, as in SQLite and in Python.
 _Name = Text().with_variant(Text(collation="C"), "postgresql")

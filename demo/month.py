@@ -5,6 +5,7 @@ The same seed makes the same events.  `make demo-report` shows the page that
 """
 
 import argparse
+import json
 import os
 import random
 import subprocess
@@ -13,11 +14,12 @@ import tempfile
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from skills_mcp.events.spool import Spool
-from skills_mcp.events.tracker import Event, EventType
+from skills_mcp.events.tracker import EventType, render_event
 
 CONTENT = Path(__file__).parent.parent / "fixtures" / "skills-content"
 
@@ -136,16 +138,16 @@ class _Month:
 
     chance: random.Random
     first_day: date
-    events: list[Event] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, kind: EventType, call: _Call, **data: Any) -> None:
         """Record an event."""
         self.events.append(
-            Event(
-                type=kind,
-                timestamp=call.moment,
-                server_id=call.person,
-                data=data,
+            render_event(
+                kind,
+                call.moment,
+                call.person,
+                data,
                 event_id=uuid.UUID(int=self.chance.getrandbits(128), version=4).hex,
                 content_commit=COMMITS[self.release_at(call)][1],
             )
@@ -162,7 +164,7 @@ class _Month:
         return datetime.combine(day, time(), UTC) + timedelta(hours=hour)
 
 
-def simulate(seed: int = SEED, last_day: date = LAST_DAY) -> list[Event]:
+def simulate(seed: int = SEED, last_day: date = LAST_DAY) -> list[dict[str, Any]]:
     """Return the events of a month, in the order of time."""
     chance = random.Random(seed)  # noqa: S311 - nothing is protected by it
     month = _Month(chance, last_day - timedelta(days=DAYS - 1))
@@ -172,7 +174,7 @@ def simulate(seed: int = SEED, last_day: date = LAST_DAY) -> list[Event]:
         mean = _WEEKEND_TASKS if is_weekend else _WORKDAY_TASKS
         for _ in range(round(chance.gauss(mean, mean / 10))):
             _ask(month, _Call(month.moment(day), chance.choice(PEOPLE)))
-    return sorted(month.events, key=lambda event: event.timestamp)
+    return sorted(month.events, key=itemgetter("timestamp"))
 
 
 def _ask(month: _Month, call: _Call) -> None:
@@ -307,17 +309,19 @@ def _judge(month: _Month, call: _Call, path: str) -> None:
     )
 
 
-def write_month(home: Path, events: list[Event]) -> None:
+def write_month(home: Path, events: list[dict[str, Any]]) -> None:
     """Write events into the spool of a home folder, as a server does."""
     spool = Spool(home / "spool")
     for event in events:
-        spool.append(event.to_json())
+        spool.append(json.dumps(event, ensure_ascii=False))
     spool.rotate()
 
 
-def write_lines(file: Path, events: list[Event]) -> None:
+def write_lines(file: Path, events: list[dict[str, Any]]) -> None:
     """Write events into a file, as a receiver does."""
-    file.write_text("".join(f"{event.to_json()}\n" for event in events), "utf-8")
+    file.write_text(
+        "".join(f"{json.dumps(event, ensure_ascii=False)}\n" for event in events), "utf-8"
+    )
 
 
 def main() -> None:

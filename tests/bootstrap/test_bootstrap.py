@@ -130,7 +130,7 @@ def test_only_the_operators_endpoint_is_told_the_token(tmp_path: Path) -> None:
 
     def told(endpoint: str, **more: str) -> str:
         publisher = build(LOCAL, {**given, **more}).publisher
-        return publisher._read_token(endpoint)
+        return publisher.read_token(endpoint)
 
     assert told(ours) == "of-the-variable"
     assert told(ours, ANALYTICS_TOKEN_FILE=str(file)) == "of-the-file"

@@ -12,43 +12,37 @@ import pytest
 from skills_mcp.config import Analytics
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.spool import Spool
-from skills_mcp.events.tracker import Event, EventType, Tracker, new_event_id
+from skills_mcp.events.tracker import EventType, Tracker, compose_event_line
 from tests.support import running_python, spooled, write
 
 
-def an_event(commit: str | None = None, **fields: object) -> Event:
-    return Event(
-        type="no_match",
-        timestamp=datetime(2026, 2, 18, 14, 30, tzinfo=UTC),
-        server_id="dev-ada",
-        data=fields,
-        event_id="7",
-        content_commit=commit,
-    )
+def an_event(commit: str | None = None, **fields: object) -> str:
+    moment = datetime(2026, 2, 18, 14, 30, tzinfo=UTC)
+    return compose_event_line("no_match", "dev-ada", fields, commit, moment)
 
 
 @pytest.mark.spec("10.1")
 def test_an_event_holds_what_the_specification_names() -> None:
-    line = an_event(context="a task").to_json()
+    event = json.loads(an_event(context="a task"))
 
-    assert json.loads(line) == {
+    assert event == {
         "type": "no_match",
         "timestamp": "2026-02-18T14:30:00.000Z",
         "server_id": "dev-ada",
         "data": {"context": "a task"},
-        "event_id": "7",
+        "event_id": event["event_id"],
     }
 
 
 def test_an_event_says_which_commit_was_served_if_there_are_commits() -> None:
-    assert json.loads(an_event("c0ffee").to_json())["content_commit"] == "c0ffee"
-    assert "content_commit" not in json.loads(an_event().to_json())
+    assert json.loads(an_event("c0ffee"))["content_commit"] == "c0ffee"
+    assert "content_commit" not in json.loads(an_event())
 
 
 @pytest.mark.spec("10.4")
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\u2028b", "créer", "日本"])
 def test_an_event_is_one_line_and_keeps_its_text(text: str) -> None:
-    line = an_event(context=text).to_json()
+    line = an_event(context=text)
 
     assert "\n" not in line
     assert json.loads(line)["data"]["context"] == text
@@ -69,7 +63,7 @@ def test_the_types_are_those_of_the_specification_and_one_of_ours() -> None:
 
 
 def test_no_two_events_have_the_same_identifier() -> None:
-    assert len({new_event_id() for _ in range(1000)}) == 1000
+    assert len({json.loads(an_event())["event_id"] for _ in range(1000)}) == 1000
 
 
 TRACK_UNTIL_KILLED = """

@@ -1,6 +1,5 @@
 """Heartbeats of servers; they name no person, no path of a machine and no secret."""
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ from skills_mcp.events.received_event import (
     InvalidEventError,
     parse_utc,
 )
-from skills_mcp.events.tracker import new_event_id, render_event
+from skills_mcp.events.tracker import compose_event_line
 
 HEARTBEAT = "heartbeat"
 
@@ -57,9 +56,7 @@ class Heartbeat:
             "transport": self.transport,
             "sources": [asdict(source) for source in self.sources],
         }
-        moment, server_id = self.happened_at, self.server_id
-        fields = render_event(HEARTBEAT, moment, server_id, data, new_event_id())
-        return json.dumps(fields, ensure_ascii=False)
+        return compose_event_line(HEARTBEAT, self.server_id, data, moment=self.happened_at)
 
 
 class HeartbeatTimer:

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import Enum, auto
 from http import HTTPStatus
@@ -250,39 +250,31 @@ class _SegmentResult:
     refused: list[EventLine] = field(default_factory=list)
 
 
+@dataclass(eq=False, repr=False)
 class Publisher:
     """Sends events at least once, in batches, with back-off.
 
     `rules`, `is_offline` and `read_token` (on a thread; it may return an empty text)
-    are
-    called before every round. Without an endpoint events are only archived. `transport`
-    replaces the network in tests.
+    are called before every round. Without an endpoint events are only archived.
+    `transport` replaces the network in tests.
     """
 
-    def __init__(  # noqa: PLR0913 - the last two are for tests
-        self,
-        outbox: Outbox,
-        rules: Callable[[], Analytics],
-        *,
-        is_offline: Callable[[], bool] = lambda: False,
-        read_token: Callable[[str], str] = lambda _: "",
-        heartbeat_timer: HeartbeatTimer | None = None,
-        transport: "httpx.AsyncBaseTransport | None" = None,
-        interval_seconds: float = INTERVAL_SECONDS,
-    ) -> None:
-        self.outbox = outbox
-        """Where the events are."""
-        self._rules = rules
-        self._is_offline = is_offline
-        self._read_token = read_token
-        self._heartbeat_timer = heartbeat_timer
-        self._transport = transport
-        self._interval_seconds = interval_seconds
-        self._backoff = SharedBackoff(outbox.spool.directory)
+    outbox: Outbox
+    """Where the events are."""
+    rules: Callable[[], Analytics]
+    _: KW_ONLY
+    is_offline: Callable[[], bool] = lambda: False
+    read_token: Callable[[str], str] = lambda _: ""
+    heartbeat_timer: HeartbeatTimer | None = None
+    transport: "httpx.AsyncBaseTransport | None" = None
+    interval_seconds: float = INTERVAL_SECONDS
+
+    def __post_init__(self) -> None:
+        self._backoff = SharedBackoff(self.outbox.spool.directory)
 
     async def run(self) -> None:
         while True:
-            await anyio.sleep(self._interval_seconds)
+            await anyio.sleep(self.interval_seconds)
             try:
                 await self.publish()
             except Exception:
@@ -293,10 +285,10 @@ class Publisher:
 
         Return the number of accepted ones.
         """
-        rules = self._rules()
+        rules = self.rules()
         # Also while nothing is counted: older events are not kept longer.
         await _run_in_thread(lambda: self.outbox.prune(rules.keep_days))
-        if not rules.enabled or self._is_offline():
+        if not rules.enabled or self.is_offline():
             return 0
         if not rules.endpoint:
             await _run_in_thread(lambda: self.outbox.archive_all(rules.keep_days))
@@ -313,9 +305,7 @@ class Publisher:
 
     def _claim_round(self, rules: Analytics) -> bool:
         without_heartbeat = (
-            self._heartbeat_timer is None
-            or not rules.heartbeats
-            or not self._heartbeat_timer.is_due
+            self.heartbeat_timer is None or not rules.heartbeats or not self.heartbeat_timer.is_due
         )
         if self.outbox.spool.is_empty and without_heartbeat:
             return False
@@ -348,7 +338,7 @@ class Publisher:
 
     async def _send_heartbeat(self, current: _Round) -> None:
         """Send a heartbeat, if one is due; it is never spooled."""
-        timer = self._heartbeat_timer
+        timer = self.heartbeat_timer
         if timer is None or current.ended_by:
             return
         if (beat := await _run_in_thread(timer.read)) is None:
@@ -419,7 +409,7 @@ class Publisher:
         import httpx
 
         try:
-            return self._open_client(httpx.URL(endpoint), self._read_token(endpoint))
+            return self._open_client(httpx.URL(endpoint), self.read_token(endpoint))
         except (httpx.InvalidURL, ImportError, OSError, ValueError) as error:
             return DeliveryResult(
                 DeliveryStatus.RETRY,
@@ -433,7 +423,7 @@ class Publisher:
         is_local = is_loopback(address.host)
         return httpx.AsyncClient(
             timeout=httpx.Timeout(TIMEOUT_SECONDS, connect=_CONNECT_SECONDS),
-            transport=self._transport,
+            transport=self.transport,
             headers={"Authorization": f"Bearer {token}"} if token else None,
             mounts={f"all://{address.netloc.decode()}": None} if is_local else None,
             follow_redirects=False,

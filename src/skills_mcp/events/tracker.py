@@ -5,7 +5,6 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -26,23 +25,6 @@ EventType = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    type: EventType
-    timestamp: datetime
-    server_id: str
-    data: Mapping[str, Any]
-    event_id: str
-    content_commit: str | None = None
-    """None for a folder."""
-
-    def to_json(self) -> str:
-        fields = render_event(
-            self.type, self.timestamp, self.server_id, self.data, self.event_id, self.content_commit
-        )
-        return json.dumps(fields, ensure_ascii=False)
-
-
 def render_event(  # noqa: PLR0913, PLR0917 - the fields of an event
     kind: str,
     moment: datetime,
@@ -51,7 +33,7 @@ def render_event(  # noqa: PLR0913, PLR0917 - the fields of an event
     event_id: str,
     content_commit: str | None = None,
 ) -> dict[str, Any]:
-    """The fields of an event as they are sent."""
+    """The fields of an event as they are sent; without a commit, it is left out."""
     fields = {
         "type": kind,
         "timestamp": render_time(moment),
@@ -62,8 +44,17 @@ def render_event(  # noqa: PLR0913, PLR0917 - the fields of an event
     return fields if content_commit is None else {**fields, "content_commit": content_commit}
 
 
-def new_event_id() -> str:
-    return uuid.uuid4().hex
+def compose_event_line(
+    kind: str,
+    server_id: str,
+    data: Mapping[str, Any],
+    content_commit: str | None = None,
+    moment: datetime | None = None,
+) -> str:
+    """A new event in one line of JSON, of this moment by default."""
+    moment = moment or datetime.now(UTC)
+    fields = render_event(kind, moment, server_id, data, uuid.uuid4().hex, content_commit)
+    return json.dumps(fields, ensure_ascii=False)
 
 
 logger = logging.getLogger(__name__)
@@ -123,15 +114,9 @@ class Tracker:
         rules: Analytics,
     ) -> bool:
         hidden = self._privacy.redact_fields(data, rules)
-        event = Event(
-            type=kind,
-            timestamp=datetime.now(UTC),
-            server_id=self._privacy.user_pseudonym(rules),
-            data={**hidden, "group": rules.group} if rules.group else hidden,
-            event_id=new_event_id(),
-            content_commit=content_commit,
-        )
-        return self._spool.append(event.to_json(), rules.max_spool_bytes)
+        data = {**hidden, "group": rules.group} if rules.group else hidden
+        line = compose_event_line(kind, self._privacy.user_pseudonym(rules), data, content_commit)
+        return self._spool.append(line, rules.max_spool_bytes)
 
     def _enforce_limit(self, rules: Analytics) -> None:
         """Dropped events are counted before they are deleted."""

@@ -119,18 +119,8 @@ def month() -> UsageReport:
     """A month of use, with the skills of that month."""
     since = parse_since("30d", LAST_DAY)
     skill = CurrentSkill("ui/never", "Nobody asked for it", ("never",))
-    lines = (
-        {
-            "type": each.type,
-            "timestamp": each.timestamp.isoformat(),
-            "server_id": each.server_id,
-            "data": each.data,
-            "event_id": each.event_id,
-            "content_commit": each.content_commit,
-        }
-        for each in simulate()
-    )
-    return aggregate(lines, CurrentSkills((skill,), lambda _: ("ui/never",)), Span(since, LAST_DAY))
+    current = CurrentSkills((skill,), lambda _: ("ui/never",))
+    return aggregate(simulate(), current, Span(since, LAST_DAY))
 
 
 def test_a_month_is_a_page_with_every_section(month: UsageReport) -> None:

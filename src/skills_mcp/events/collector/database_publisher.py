@@ -1,55 +1,38 @@
 """Publishes the server's own events to its own database, without a request."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import anyio.to_thread
 
-from skills_mcp.config import Analytics
 from skills_mcp.errors import EventStoreError
 from skills_mcp.events.collector.event_store import EventStore
-from skills_mcp.events.heartbeat import HeartbeatTimer
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.received_event import (
     InvalidEventError,
     ReceivedEvent,
     parse_received,
 )
-from skills_mcp.events.spool import EventLine, Outbox
+from skills_mcp.events.spool import EventLine
 
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class DatabasePublisher(Publisher):
     """Moves the events of this server from its spool into its database.
 
     With an `analytics.endpoint`, they are sent there instead.
     """
 
-    def __init__(  # noqa: PLR0913 - each of them is something that bootstrap wires
-        self,
-        outbox: Outbox,
-        rules: Callable[[], Analytics],
-        store: EventStore,
-        *,
-        is_offline: Callable[[], bool] = lambda: False,
-        read_token: Callable[[str], str] = lambda _: "",
-        heartbeat_timer: HeartbeatTimer | None = None,
-    ) -> None:
-        super().__init__(
-            outbox,
-            rules,
-            is_offline=is_offline,
-            read_token=read_token,
-            heartbeat_timer=heartbeat_timer,
-        )
-        self._store = store
-        self._is_failing = False
+    store: EventStore
+    _is_failing: bool = field(default=False, init=False)
 
     async def publish(self) -> int:
         """Store all pending events; return their number."""
-        rules = self._rules()
+        rules = self.rules()
         if rules.endpoint:
             return await super().publish()
         await anyio.to_thread.run_sync(partial(self.outbox.prune, rules.keep_days))
@@ -60,11 +43,11 @@ class DatabasePublisher(Publisher):
         return await anyio.to_thread.run_sync(self._store_segments, abandon_on_cancel=True)
 
     def _store_heartbeat(self) -> None:
-        if self._heartbeat_timer is None or (beat := self._heartbeat_timer.read()) is None:
+        if self.heartbeat_timer is None or (beat := self.heartbeat_timer.read()) is None:
             return
         try:
-            self._store.store((), (beat,))
-            self._heartbeat_timer.mark_sent()
+            self.store.store((), (beat,))
+            self.heartbeat_timer.mark_sent()
         except EventStoreError as error:
             logger.debug("A heartbeat was not stored: %s", error)
 
@@ -76,7 +59,7 @@ class DatabasePublisher(Publisher):
         try:
             for segment in self.outbox.spool.claim_segments():
                 received, accepted, refused = _parse_lines(segment.lines)
-                self._store.store(received)
+                self.store.store(received)
                 # They are in the database: the archive would hold them twice.
                 self.outbox.settle(segment, accepted, refused, keep_days=0)
                 count += len(accepted)

@@ -286,7 +286,7 @@ class EventStore:
         ordered = sorted(received, key=lambda item: item.event_id)
         with self.writing() as connection:
             now = datetime.now(UTC)  # after waiting for others, who are before this one
-            rows = [_to_row(item, now) for item in ordered]
+            rows = [{**asdict(item), "received_at": now} for item in ordered]
             stored = self._insert(connection, rows) if rows else 0
             for beat in sorted(beats, key=lambda item: item.server_id):
                 stored += self._upsert_heartbeat(connection, beat, now)
@@ -581,18 +581,6 @@ def stream_events(
     for row in found.mappings():
         names = "kind", "happened_at", "server_id", "data", "event_id", "content_commit"
         yield row["received_at"], render_event(*(row[name] for name in names))
-
-
-def _to_row(received: ReceivedEvent, now: datetime) -> dict[str, Any]:
-    return {
-        "event_id": received.event_id,
-        "kind": received.kind,
-        "happened_at": received.happened_at,
-        "received_at": now,
-        "server_id": received.server_id,
-        "content_commit": received.content_commit,
-        "data": dict(received.data),
-    }
 
 
 def _to_heartbeat(row: RowMapping) -> Heartbeat:

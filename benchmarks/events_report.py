@@ -21,19 +21,16 @@ from sqlalchemy import func, select, text
 
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
 from skills_mcp.events.received_event import ReceivedEvent, parse_received
-from skills_mcp.features.report import (
-    Aggregation,
-    Span,
-    derive_report_notes,
-    render_report_page,
-)
+from skills_mcp.features.report.aggregation import Aggregation
 from skills_mcp.features.report.database_report import (
     NO_LIMIT,
     ReportLimits,
     load_report,
     roll_up_days,
 )
-from skills_mcp.features.report.report_page import MAX_ROWS
+from skills_mcp.features.report.report_page import MAX_ROWS, render_report_page
+from skills_mcp.features.report.report_text import derive_report_notes
+from skills_mcp.features.report.usage_report import Span
 from skills_mcp.processes.memory import gc_paused
 
 DAYS = 30

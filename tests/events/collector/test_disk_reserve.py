@@ -25,8 +25,8 @@ from skills_mcp.events.collector.event_store import (
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.received_event import parse_received
 from skills_mcp.events.spool import Outbox
-from skills_mcp.features.report import Span
 from skills_mcp.features.report.database_report import load_report
+from skills_mcp.features.report.usage_report import Span
 from tests.features.report.happenings import missed
 from tests.http.listening import listening
 from tests.http.test_event_intake import Collector, code, post, spooled

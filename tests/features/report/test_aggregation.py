@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.month import LAST_DAY, simulate
-from skills_mcp.features.report import Span, UsageReport, derive_current_skills
-from skills_mcp.features.report.usage_report import Answers
+from skills_mcp.features.report.figure_queries import derive_current_skills
+from skills_mcp.features.report.usage_report import Answers, Span, UsageReport
 from tests.features.report.happenings import (
     NEW,
     OLD,

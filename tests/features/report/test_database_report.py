@@ -16,7 +16,7 @@ from skills_mcp.events.collector.event_queries import RollUpTable
 from skills_mcp.events.collector.event_store import EventStore, open_event_store, run_steps
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import parse_received
-from skills_mcp.features.report import Span, UsageReport, database_report
+from skills_mcp.features.report import database_report
 from skills_mcp.features.report.database_report import (
     ReportLimits,
     UnknownCommitError,
@@ -25,7 +25,7 @@ from skills_mcp.features.report.database_report import (
 )
 from skills_mcp.features.report.event_rows import UsageRow, parse_row
 from skills_mcp.features.report.figure_queries import derive_fleet
-from skills_mcp.features.report.usage_report import Answers, Release
+from skills_mcp.features.report.usage_report import Answers, Release, Span, UsageReport
 from tests.features.report.happenings import (
     NEW,
     OLD,

@@ -13,16 +13,8 @@ from hypothesis import strategies as st
 
 from demo.month import LAST_DAY, simulate
 from skills_mcp.events.received_event import MAX_FIELD_LENGTH
-from skills_mcp.features.report import (
-    CurrentSkills,
-    Span,
-    UsageReport,
-    derive_report_notes,
-    parse_since,
-    render_report_page,
-)
 from skills_mcp.features.report.event_rows import clean_line
-from skills_mcp.features.report.figure_queries import CurrentSkill
+from skills_mcp.features.report.figure_queries import CurrentSkill, CurrentSkills
 from skills_mcp.features.report.report_page import (
     MAX_ROWS,
     VISIBLE_ROWS,
@@ -31,14 +23,18 @@ from skills_mcp.features.report.report_page import (
     derive_cards,
     describe_period,
     draw_answers,
+    render_report_page,
     sparkline,
 )
-from skills_mcp.features.report.report_text import divide_feedback
+from skills_mcp.features.report.report_text import derive_report_notes, divide_feedback
 from skills_mcp.features.report.usage_report import (
     Answers,
     Period,
     PeriodAnswers,
     Release,
+    Span,
+    UsageReport,
+    parse_since,
 )
 from tests.features.report.happenings import (
     aggregate,

@@ -6,15 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.report import (
-    RecordingState,
-    Span,
-    UsageReport,
-    derive_report_notes,
-    describe_empty_report,
-)
 from skills_mcp.features.report.report_text import (
+    RecordingState,
+    derive_report_notes,
     describe_commit,
+    describe_empty_report,
     describe_share,
     describe_unrecorded,
     fold_weeks,
@@ -22,7 +18,7 @@ from skills_mcp.features.report.report_text import (
     select_gaps,
     select_scripts,
 )
-from skills_mcp.features.report.usage_report import Answers, PeriodAnswers
+from skills_mcp.features.report.usage_report import Answers, PeriodAnswers, Span, UsageReport
 from tests.features.report.happenings import (
     NEW,
     aggregate,

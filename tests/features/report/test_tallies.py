@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.features.report import CurrentSkills, UsageReport
-from skills_mcp.features.report.figure_queries import CurrentSkill
+from skills_mcp.features.report.figure_queries import CurrentSkill, CurrentSkills
+from skills_mcp.features.report.usage_report import UsageReport
 from tests.features.report.happenings import (
     NEW,
     OLD,

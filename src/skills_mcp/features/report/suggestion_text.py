@@ -11,7 +11,6 @@ from rich.table import Table
 
 from skills_mcp.cli.terminal import open_console, shorten, tabulate
 from skills_mcp.features.authoring.evaluation import Outcome
-from skills_mcp.features.report import Span
 from skills_mcp.features.report.pick_evidence import MIN_TASKS, join_counts
 from skills_mcp.features.report.skill_additions import (
     AcceptedAddition,
@@ -23,6 +22,7 @@ from skills_mcp.features.report.skill_additions import (
     WordAddition,
 )
 from skills_mcp.features.report.suggestion_review import SuggestionReview, TaskOrigin
+from skills_mcp.features.report.usage_report import Span
 from skills_mcp.skills.model import escape_unprintable
 from skills_mcp.text.rendering import count_noun
 

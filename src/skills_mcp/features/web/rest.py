@@ -19,7 +19,7 @@ from starlette.routing import Route
 from skills_mcp.about import __version__
 from skills_mcp.errors import InvalidArgumentsError, SkillNotFoundError
 from skills_mcp.features.authoring.uploads import AddedPackage
-from skills_mcp.features.report import UsageReport
+from skills_mcp.features.report.usage_report import UsageReport
 from skills_mcp.features.web.browsing import (
     FACETS,
     MAX_PAGE_SIZE,

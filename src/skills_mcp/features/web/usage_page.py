@@ -12,19 +12,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.features.report import (
-    Span,
-    UsageReport,
-    derive_current_skills,
-    derive_report_notes,
-    render_report,
-)
+from skills_mcp.features.report.figure_queries import derive_current_skills
 from skills_mcp.features.report.report_page import (
     MAX_ROWS,
     render_figures,
     render_style,
 )
-from skills_mcp.features.report.report_text import restrict_report, select_area
+from skills_mcp.features.report.report_text import derive_report_notes, restrict_report, select_area
+from skills_mcp.features.report.usage_report import Span, UsageReport, render_report
 from skills_mcp.features.web.page import (
     get_site_state,
     get_visible_library,

@@ -23,24 +23,18 @@ from skills_mcp.cli.terminal import open_console, print_json, progress_bar, sync
 from skills_mcp.config import Analytics, is_tracking_refused
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.events.privacy import Privacy
-from skills_mcp.features.report import (
-    Aggregation,
-    CurrentSkills,
-    EventFilesError,
+from skills_mcp.features.report.aggregation import Aggregation
+from skills_mcp.features.report.event_rows import EventFilesError, load_event_files
+from skills_mcp.features.report.figure_queries import CurrentSkills, derive_current_skills
+from skills_mcp.features.report.pick_evidence import PICK_KINDS, PickTally
+from skills_mcp.features.report.report_page import render_report_page
+from skills_mcp.features.report.report_tables import Dimension, print_parts, print_tables
+from skills_mcp.features.report.report_text import (
+    HOW_TO_RECORD,
     RecordingState,
-    Span,
-    UsageReport,
-    derive_current_skills,
     derive_report_notes,
     describe_empty_report,
-    load_event_files,
-    parse_since,
-    render_report,
-    render_report_page,
 )
-from skills_mcp.features.report.pick_evidence import PICK_KINDS, PickTally
-from skills_mcp.features.report.report_tables import Dimension, print_parts, print_tables
-from skills_mcp.features.report.report_text import HOW_TO_RECORD
 from skills_mcp.features.report.skill_additions import Patch
 from skills_mcp.features.report.suggestion_review import (
     SET_CONTEXT,
@@ -49,6 +43,7 @@ from skills_mcp.features.report.suggestion_review import (
     suggest,
 )
 from skills_mcp.features.report.suggestion_text import print_review
+from skills_mcp.features.report.usage_report import Span, UsageReport, parse_since, render_report
 from skills_mcp.files.durable import atomic_write
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ from skills_mcp.events.heartbeat import (
     Transport,
 )
 from skills_mcp.events.privacy import Privacy
-from skills_mcp.events.publisher import Publisher
+from skills_mcp.events.publisher import DatabasePublisher, Publisher
 from skills_mcp.events.received_event import MAX_FIELD_LENGTH
 from skills_mcp.events.spool import LocalEvents, Outbox
 from skills_mcp.events.tracker import Tracker
@@ -226,7 +226,6 @@ def open_event_backend(application: Application, environment: Mapping[str, str])
     library = application.library
     if not library.config.events.enabled:
         return EventBackend(application.publisher, None)
-    from skills_mcp.events.collector.database_publisher import DatabasePublisher
     from skills_mcp.events.collector.event_store import open_event_store
 
     events = library.config.events

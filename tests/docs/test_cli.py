@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from skills_mcp.cli import failures, program
+from skills_mcp.cli import command_group, program
 from tests.cli.conftest import COMMANDS
 from tests.docs.help_texts import PAGES, run
 from tests.docs.pages import DOCS, REFERENCE, block, blocks, codes, section, table
@@ -72,4 +72,4 @@ def test_the_codes_of_errors_as_json_are_those_of_the_table() -> None:
     rows = table(section(CLI, "## Errors as JSON"))
 
     named = {code for row in rows for code in codes(row["Code"])}
-    assert named == {failures.USAGE, failures.PROMPTS_INVALID, failures.INTERRUPTED}
+    assert named == {command_group.USAGE, command_group.PROMPTS_INVALID, command_group.INTERRUPTED}

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from skills_mcp import errors
-from skills_mcp.cli import failures
+from skills_mcp.cli import command_group
 from skills_mcp.config.variables import name_generic_variable
 from skills_mcp.errors import SkillsError
 from skills_mcp.scripts.policy import ENVIRONMENT_ALLOWED
@@ -105,7 +105,7 @@ def test_names_in_capitals_are_codes_or_variables_that_exist() -> None:
     # Where hosts keep their files.
     known |= {"CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME"}
     known |= {"GEMINI_CLI_HOME", "XDG_DATA_HOME"}
-    known |= {failures.USAGE, failures.PROMPTS_INVALID, failures.INTERRUPTED}
+    known |= {command_group.USAGE, command_group.PROMPTS_INVALID, command_group.INTERRUPTED}
     known |= {"SKILLS_NOTE_TOKEN"}  # of the jobs of GitLab
     known |= {"EXTRA_TOOLS", "HAYSTACK_DESERIALIZATION_ALLOWLIST"}  # of frameworks
     known |= {name_generic_variable(key) for key, *_ in all_keys()}

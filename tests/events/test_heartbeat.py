@@ -13,11 +13,10 @@ import pytest
 from skills_mcp.about import __version__
 from skills_mcp.bootstrap import Options, build, open_heartbeat_timer, read_heartbeat
 from skills_mcp.config import Analytics
-from skills_mcp.events.collector.database_publisher import DatabasePublisher
 from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.events.heartbeat import Heartbeat, HeartbeatTimer, parse_heartbeat
 from skills_mcp.events.privacy import Privacy
-from skills_mcp.events.publisher import Publisher
+from skills_mcp.events.publisher import DatabasePublisher, Publisher
 from skills_mcp.events.spool import Outbox
 from tests.features.report.happenings import missed
 from tests.support import SKILLS_CONTENT, Upstream, skill_text

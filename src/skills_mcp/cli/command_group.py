@@ -1,4 +1,4 @@
-"""The group of all commands: finds their files, and answers wrong ones.
+"""The group of all commands: finds their files, and reports failures.
 
 A command is a file `NAME.py` in `commands` here or in a feature. Its `command` is a
 `SectionedCommand`, and its docstring is the help, so that the list of all commands
@@ -12,20 +12,13 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import click
 
-from skills_mcp.cli.failures import (
-    INTERRUPTED,
-    USAGE,
-    print_error,
-    print_failure_object,
-    store_command_line,
-    stored_command_line,
-)
-from skills_mcp.errors import SkillsError
+from skills_mcp.errors import ConfigError, ContentError, SkillsError
 from skills_mcp.hooks import find_modules
 
 OWN = "Options"
@@ -88,6 +81,15 @@ _MEANT = _RENAMED | {
     word: command for command, words in _SYNONYMS.items() for word in words.split()
 }
 _ALIKE = 0.6  # two letters of five
+
+_WORDS = "skills_mcp.words"
+
+USAGE = "WRONG_USAGE"
+INTERRUPTED = "INTERRUPTED"
+PROMPTS_INVALID = "PROMPTS_INVALID"
+
+CONFIG_EXIT = 3
+_SYNC_EXIT = 4
 
 Rows = list[tuple[str, str]]
 
@@ -306,3 +308,52 @@ def _write_examples(formatter: click.HelpFormatter, lines: Sequence[str]) -> Non
         with formatter.section("Examples"):
             for line in lines:
                 formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+def store_command_line(context: click.Context, words: Sequence[str]) -> None:
+    """Store the command line: wrong usage is reported before it is parsed."""
+    context.meta[_WORDS] = tuple(words)
+
+
+def stored_command_line(context: click.Context) -> tuple[str, ...]:
+    words: tuple[str, ...] = context.meta.get(_WORDS, ())
+    return words
+
+
+def print_error(error: SkillsError) -> int:
+    """Print an error on standard error, and as JSON if requested.
+
+    Returns:
+        The exit code.
+    """
+    print_failure_object(error.code, str(error))
+    click.echo(f"skills-mcp: {error}", err=True)
+    match error:
+        case ConfigError():
+            return CONFIG_EXIT
+        case ContentError():
+            return _SYNC_EXIT
+        case _:
+            return 1
+
+
+def print_failure_object(code: str, message: str, **more: Any) -> None:
+    """Print an error as JSON to standard output, if JSON was requested.
+
+    Args:
+        code: A stable name, in capitals.
+        message: The error, and what to do next.
+        more: Further fields of the object.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None or not _is_json_wanted(stored_command_line(context)):
+        return
+    from skills_mcp.cli.terminal import print_json
+
+    print_json({"error": {"code": code, "message": message}, **more})
+
+
+def _is_json_wanted(words: Sequence[str]) -> bool:
+    pairs = pairwise(words)
+    is_long = "--format=json" in words or ("--format", "json") in pairs
+    return is_long or "--json" in words

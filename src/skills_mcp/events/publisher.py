@@ -1,4 +1,6 @@
-"""Posts spooled events to the operator's endpoint.  The only HTTP of analytics.
+"""Publishes spooled events: to the operator's endpoint, or to the own database.
+
+The only HTTP of analytics.
 
 An event leaves the spool only when the receiver has accepted it, or refused it for its
 content. File work runs on threads, never on the event loop.
@@ -24,7 +26,9 @@ import anyio.to_thread
 
 from skills_mcp.config import Analytics
 from skills_mcp.config.values import SAFE_ADDRESS, is_loopback
+from skills_mcp.errors import EventStoreError
 from skills_mcp.events.heartbeat import HeartbeatTimer
+from skills_mcp.events.received_event import InvalidEventError, ReceivedEvent, parse_received
 from skills_mcp.events.spool import MAX_BATCH_EVENTS, EventLine, Outbox, Segment
 from skills_mcp.files.durable import read_regular, write_text_atomically
 from skills_mcp.files.locks import acquire_lock
@@ -38,6 +42,7 @@ from skills_mcp.processes.retry import (
 if TYPE_CHECKING:  # imported late: nothing is sent before the first answer
     import httpx
 
+    from skills_mcp.events.collector.event_store import EventStore
 
 # As long as one round of requests may take. A process that was stopped in the middle of
 # a round keeps the others back no longer.
@@ -428,6 +433,75 @@ class Publisher:
             mounts={f"all://{address.netloc.decode()}": None} if is_local else None,
             follow_redirects=False,
         )
+
+
+@dataclass(eq=False, repr=False)
+class DatabasePublisher(Publisher):
+    """Moves the events of this server from its spool into its database.
+
+    With an `analytics.endpoint`, they are sent there instead.
+    """
+
+    store: "EventStore"
+    _is_failing: bool = field(default=False, init=False)
+
+    async def publish(self) -> int:
+        """Store all pending events; return their number."""
+        rules = self.rules()
+        if rules.endpoint:
+            return await super().publish()
+        await _run_in_thread(lambda: self.outbox.prune(rules.keep_days))
+        if rules.heartbeats:
+            await _run_in_thread(self._store_heartbeat)
+        if not rules.enabled:
+            return 0
+        return await _run_in_thread(self._store_segments)
+
+    def _store_heartbeat(self) -> None:
+        if self.heartbeat_timer is None or (beat := self.heartbeat_timer.read()) is None:
+            return
+        try:
+            self.store.store((), (beat,))
+            self.heartbeat_timer.mark_sent()
+        except EventStoreError as error:
+            logger.debug("A heartbeat was not stored: %s", error)
+
+    def _store_segments(self) -> int:
+        if self.outbox.spool.is_empty:
+            return 0
+        self.outbox.spool.rotate()
+        count = 0
+        try:
+            for segment in self.outbox.spool.claim_segments():
+                received, accepted, refused = _parse_lines(segment.lines)
+                self.store.store(received)
+                # They are in the database: the archive would hold them twice.
+                self.outbox.settle(segment, accepted, refused, keep_days=0)
+                count += len(accepted)
+        except EventStoreError as error:
+            if not self._is_failing:
+                logger.warning("Events of this server wait on its disk: %s", error)
+            self._is_failing = True
+        else:
+            self._is_failing = False
+        return count
+
+
+def _parse_lines(
+    lines: Sequence[EventLine],
+) -> tuple[list[ReceivedEvent], list[EventLine], list[EventLine]]:
+    """Split lines into parsed events, their lines, and invalid lines."""
+    received: list[ReceivedEvent] = []
+    accepted: list[EventLine] = []
+    refused: list[EventLine] = []
+    for line in lines:
+        try:
+            received.append(parse_received(line.event))
+            accepted.append(line)
+        except InvalidEventError as error:
+            logger.warning("An event cannot be stored: %s", error)
+            refused.append(line)
+    return received, accepted, refused
 
 
 def split_batches(lines: Sequence[EventLine]) -> Iterator[Sequence[EventLine]]:

@@ -15,14 +15,13 @@ import pytest
 
 from skills_mcp.config import Analytics
 from skills_mcp.errors import EventStoreFullError
-from skills_mcp.events.collector.database_publisher import DatabasePublisher
 from skills_mcp.events.collector.event_store import (
     DiskReserve,
     EventStore,
     open_engine,
     read_free_bytes,
 )
-from skills_mcp.events.publisher import Publisher
+from skills_mcp.events.publisher import DatabasePublisher, Publisher
 from skills_mcp.events.received_event import parse_received
 from skills_mcp.events.spool import Outbox
 from skills_mcp.features.report.database_report import load_report

@@ -3,7 +3,7 @@ from typing import Any
 
 from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.events.received_event import parse_received
-from skills_mcp.features.report.skill_counts import WEEKS, count_skills
+from skills_mcp.features.report.database_report import WEEKS, count_skills
 from tests.features.report.happenings import judged, missed, served
 
 TODAY = date(2026, 11, 23)

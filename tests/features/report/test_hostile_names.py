@@ -11,9 +11,9 @@ from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import parse_received
 from skills_mcp.features.report import day_figures, figure_queries
+from skills_mcp.features.report.database_report import count_skills
 from skills_mcp.features.report.day_figures import MAX_NAMES, OTHERS, DayFigures
 from skills_mcp.features.report.figure_queries import derive_fleet
-from skills_mcp.features.report.skill_counts import count_skills
 from tests.features.report.happenings import (
     aggregate,
     event,

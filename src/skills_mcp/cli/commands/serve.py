@@ -2,16 +2,25 @@
 
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from skills_mcp.bootstrap import Application, build
-from skills_mcp.cli.command_group import OVER_HTTP, CommandGroup, SectionedCommand, SectionOption
-from skills_mcp.cli.failures import CONFIG_EXIT, print_error
+from skills_mcp.about import DISTRIBUTION
+from skills_mcp.bootstrap import Application, build, find_home, open_event_backend
+from skills_mcp.cli.command_group import (
+    CONFIG_EXIT,
+    OVER_HTTP,
+    CommandGroup,
+    SectionedCommand,
+    SectionOption,
+    print_error,
+)
 from skills_mcp.cli.options import build_application, content_options, read_options
-from skills_mcp.config import TOOLSETS
+from skills_mcp.config import TOOLSETS, Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.processes.memory import gc_frozen, limit_malloc_arenas
 
@@ -22,6 +31,8 @@ _HELLO = (
     "Waiting for an MCP client on standard input; Ctrl-C ends it. To see the skills "
     "yourself: skills-mcp tree"
 )
+
+_NEEDED_FOR_HTTP = ("alembic", "authlib", "jwt", "prometheus_client", "sqlalchemy", "uvicorn")
 
 _HTTP_KEYS = ("host", "port", "operations_host", "operations_port", "base_url")
 
@@ -91,8 +102,6 @@ def command(context: click.Context, /, *, transport: str, **values: Any) -> None
     http = {key: values.pop(key) for key in _HTTP_KEYS}
     values["http"] = {key: value for key, value in http.items() if value is not None}
     if transport == "http":
-        from skills_mcp.cli.http_serving import run_http
-
         run_http(build_application(**values))
     else:
         _run_stdio(**values)
@@ -146,3 +155,68 @@ def _build_for(wire: "Wire", *, is_typed_at: bool, **values: Any) -> Application
         server = create_unconfigured_server(error)
         anyio.run(serve_unconfigured, server, wire, CONFIG_EXIT)
         raise
+
+
+def run_http(
+    application: Application,
+    command: str = "--transport http",
+    on_open: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until a signal; the process ends here.
+
+    Args:
+        application: The application to serve.
+        command: The command line, for messages.
+        on_open: Called with the URL as soon as there are skills; the server is then for
+            the local user alone.
+    """
+    _require_extra(command)
+    import anyio
+
+    from skills_mcp.http.http_server import serve_http
+    from skills_mcp.server.app import create_server
+    from skills_mcp.server.parts import Serving, open_parts
+
+    library = application.library
+    if on_open is None:
+        _refuse_discovery(library.config)
+    with gc_frozen():
+        collection = open_event_backend(application, os.environ)
+        serving = Serving(
+            server=create_server(library, is_shared=True),
+            library=library,
+            publisher=collection.publisher,
+            transport="tcp",
+            home=find_home(os.environ),
+            environment=dict(os.environ),
+            store=collection.store,
+        )
+        parts = open_parts(serving)
+    anyio.run(partial(serve_http, serving, parts, on_open=on_open))
+
+
+def _refuse_discovery(config: Config) -> None:
+    """Refuse to share one person's skills with many callers.
+
+    Raises:
+        ConfigError: Discovery is on.
+    """
+    if config.discover:
+        raise ConfigError(
+            "discover serves the skills of one person's project and home, and "
+            "--transport http serves many callers. Switch it off with --no-discover or "
+            "`discover: false`, and name what to serve in sources."
+        )
+
+
+def _require_extra(command: str) -> None:
+    """Require the packages for HTTP.
+
+    Raises:
+        ConfigError: One is missing.
+    """
+    if missing := [name for name in _NEEDED_FOR_HTTP if find_spec(name) is None]:
+        raise ConfigError(
+            f"{command} needs {' and '.join(missing)}, which is not installed: "
+            f"pip install '{DISTRIBUTION}[http]'"
+        )

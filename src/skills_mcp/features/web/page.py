@@ -37,7 +37,7 @@ from skills_mcp.errors import (
     UploadStoppedError,
 )
 from skills_mcp.events.collector.event_store import EventStore
-from skills_mcp.features.report.skill_counts import CatalogueCounts
+from skills_mcp.features.report.database_report import CatalogueCounts
 from skills_mcp.features.web.browser import VISITOR_KEY, Notice, Visitor
 from skills_mcp.features.web.upload_queue import UploadQueue
 from skills_mcp.library import LibraryView, SkillLibrary

@@ -39,7 +39,7 @@ from skills_mcp.features.export.layout import (
     package_skill,
     render_well_known,
 )
-from skills_mcp.features.report.skill_counts import (
+from skills_mcp.features.report.database_report import (
     CatalogueCounts,
     count_skills,
 )

@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from skills_mcp.errors import SkillsError
-from skills_mcp.features.report.skill_counts import SkillComment, SkillCounts
+from skills_mcp.features.report.database_report import SkillComment, SkillCounts
 from skills_mcp.features.web.browsing import BrowsedSkill, BrowseRequest, browse, read_history
 from skills_mcp.features.web.page import (
     derive_display_name,

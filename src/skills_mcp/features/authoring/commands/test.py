@@ -16,8 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from skills_mcp.bootstrap import Options, build, is_folder, opened_baseline
-from skills_mcp.cli.command_group import SectionedCommand
-from skills_mcp.cli.failures import PROMPTS_INVALID, print_failure_object
+from skills_mcp.cli.command_group import PROMPTS_INVALID, SectionedCommand, print_failure_object
 from skills_mcp.cli.options import algorithm_option, content_options, read_options
 from skills_mcp.cli.terminal import (
     open_console,

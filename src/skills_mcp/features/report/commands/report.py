@@ -39,10 +39,10 @@ from skills_mcp.features.report.skill_additions import Patch
 from skills_mcp.features.report.suggestion_review import (
     SET_CONTEXT,
     SuggestionReview,
+    print_review,
     render_review,
     suggest,
 )
-from skills_mcp.features.report.suggestion_text import print_review
 from skills_mcp.features.report.usage_report import Span, UsageReport, parse_since, render_report
 from skills_mcp.files.durable import atomic_write
 

@@ -13,7 +13,7 @@ import click
 
 from skills_mcp.bootstrap import build
 from skills_mcp.cli.command_group import SectionedCommand
-from skills_mcp.cli.http_serving import run_http
+from skills_mcp.cli.commands.serve import run_http
 from skills_mcp.cli.options import content_options, json_option, read_options
 
 # Settings of a server for an organisation are for another address than this one.

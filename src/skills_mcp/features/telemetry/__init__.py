@@ -5,21 +5,19 @@ first response.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import anyio
 import anyio.to_thread
 from mcp.server.context import CallNext, HandlerResult
 
 from skills_mcp.about import DISTRIBUTION
-from skills_mcp.server.measurements import Context, Measurements
+from skills_mcp.server.measurements import Context
 from skills_mcp.server.parts import ServerPart, Serving
-
-if TYPE_CHECKING:  # the SDK, which is an extra
-    from skills_mcp.features.telemetry.pipeline import OtelPipeline
 
 logger = logging.getLogger(__name__)
 
@@ -100,17 +98,18 @@ class Telemetry(ServerPart):
     def __init__(self, settings: OtelSettings, serving: Serving) -> None:
         self._settings = settings
         self._serving = serving
-        self._pipeline: OtelPipeline | None = None
+        self._flushes: Sequence[Callable[[], object]] = ()
 
     async def open(self) -> None:
         if self._serving.transport == "tcp":
-            await self._begin(self._serving.measurements)
+            await self._begin()
 
     async def run(self) -> None:
         """On stdio, start exporting after the first response to a client."""
         if self._serving.transport == "tcp":
             return
-        measurements, answered = self._serving.measurements, anyio.Event()
+        _ = self._serving.measurements  # made now, they measure the first request, too
+        answered = anyio.Event()
 
         async def note(ctx: Context, call_next: CallNext) -> HandlerResult:
             try:
@@ -120,18 +119,16 @@ class Telemetry(ServerPart):
 
         self._serving.server.middleware.append(note)
         await answered.wait()
-        await self._begin(measurements)
+        await self._begin()
 
-    async def _begin(self, measurements: Measurements) -> None:
-        def begin() -> "OtelPipeline":
-            from skills_mcp.features.telemetry.pipeline import OtelPipeline
+    async def _begin(self) -> None:
+        def begin() -> Sequence[Callable[[], object]]:
+            from skills_mcp.features.telemetry.pipeline import begin_pipeline
 
-            pipeline = OtelPipeline(self._settings, measurements, self._serving)
-            pipeline.begin()
-            return pipeline
+            return begin_pipeline(self._settings, self._serving)
 
         try:
-            self._pipeline = await anyio.to_thread.run_sync(begin)
+            self._flushes = await anyio.to_thread.run_sync(begin)
         except ValueError as error:
             logger.warning(
                 "Nothing is sent to OpenTelemetry: %s. Correct the variables that begin with OTEL_",
@@ -139,18 +136,15 @@ class Telemetry(ServerPart):
             )
             return
         if self._settings.capture_arguments:
+            from skills_mcp.features.telemetry.pipeline import record_arguments
+
             # Inside of the span, which is the first.
-            self._serving.server.middleware.insert(1, self._pipeline.record_arguments)
+            self._serving.server.middleware.insert(1, record_arguments)
 
     async def close(self) -> None:
         """Flush, within a bounded time."""
-        if self._pipeline is None:
-            return
+        run = partial(anyio.to_thread.run_sync, abandon_on_cancel=True)
         with anyio.move_on_after(_LAST_EXPORT_SECONDS):
             async with anyio.create_task_group() as tasks:
-                for end in self._pipeline.shutdown_callbacks:
-                    tasks.start_soon(_run_or_abandon, end)
-
-
-async def _run_or_abandon(end: Callable[[], object]) -> None:
-    await anyio.to_thread.run_sync(end, abandon_on_cancel=True)
+                for flush in self._flushes:
+                    tasks.start_soon(run, flush)

@@ -43,7 +43,6 @@ from skills_mcp.server.measurements import (
     Context,
     GaugeMeasurement,
     Measurement,
-    Measurements,
     Outcome,
     to_label,
 )
@@ -277,67 +276,65 @@ _REPEATED_SECONDS = 60 * 60.0  # one line an hour says that a collector is still
 _MAX_ARGUMENT_CHARACTERS = 16_000
 
 
-class OtelPipeline:
-    """OTLP providers and exporters, configured by the SDK from variables."""
+def begin_pipeline(settings: OtelSettings, serving: Serving) -> list[Callable[[], object]]:
+    """Start exporting, as variables configure the SDK.  Blocking.
 
-    def __init__(
-        self, settings: OtelSettings, measurements: Measurements, serving: Serving
-    ) -> None:
-        self._settings = settings
-        self._measurements = measurements
-        self._serving = serving
-        self.shutdown_callbacks: list[Callable[[], object]] = []
-        """Flush each signal; blocking."""
+    Once per process: the tracer of the MCP SDK is global.
 
-    def begin(self) -> None:
-        """Start exporting. Once per process: the tracer of the MCP SDK is global."""
-        _limit_sdk_logs()
-        resource = Resource.create(_describe_service())
-        if "traces" in self._settings.signals:
-            self._begin_traces(resource)
-            self._measurements.watch_outcomes(set_span_outcome)
-        if "metrics" in self._settings.signals:
-            meters = self._begin_metrics(resource)
-            serving = self._serving
-            self._measurements.add(
-                OtelInstruments(meters, serving.read_condition, serving.transport)
-            )
-        if "logs" in self._settings.signals:
-            self._begin_logs(resource)
+    Returns:
+        A function for each signal that flushes it, and blocks.
+    """
+    _limit_sdk_logs()
+    resource = Resource.create(_describe_service())
+    flushes: list[Callable[[], object]] = []
+    if "traces" in settings.signals:
+        flushes.append(_begin_traces(resource, settings, serving))
+    if "metrics" in settings.signals:
+        flushes.append(_begin_metrics(resource, serving))
+    if "logs" in settings.signals:
+        flushes.append(_begin_logs(resource))
+    return flushes
 
-    def _begin_traces(self, resource: Resource) -> None:
-        provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        redacting = RedactingSpanExporter(
-            OTLPSpanExporter(),
-            self._measurements.tools,
-            self._serving.transport,
-            capture_arguments=self._settings.capture_arguments,
-        )
-        provider.add_span_processor(BatchSpanProcessor(redacting))
-        trace.set_tracer_provider(provider)
-        self.shutdown_callbacks.append(provider.shutdown)
 
-    def _begin_metrics(self, resource: Resource) -> MeterProvider:
-        reader = PeriodicExportingMetricReader(OTLPMetricExporter())
-        provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
-        self.shutdown_callbacks.append(provider.shutdown)
-        return provider
+def _begin_traces(
+    resource: Resource, settings: OtelSettings, serving: Serving
+) -> Callable[[], object]:
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    redacting = RedactingSpanExporter(
+        OTLPSpanExporter(),
+        serving.measurements.tools,
+        serving.transport,
+        capture_arguments=settings.capture_arguments,
+    )
+    provider.add_span_processor(BatchSpanProcessor(redacting))
+    trace.set_tracer_provider(provider)
+    serving.measurements.watch_outcomes(set_span_outcome)
+    return provider.shutdown
 
-    def _begin_logs(self, resource: Resource) -> None:
-        provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
-        provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
-        # Only our own: the texts of libraries may quote what a client has sent.
-        logging.getLogger("skills_mcp").addHandler(OtelLogHandler(provider))
-        self.shutdown_callbacks.append(provider.shutdown)
 
-    @staticmethod
-    async def record_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: add the tool arguments to the span."""
-        if ctx.method == "tools/call":
-            arguments = json.dumps((ctx.params or {}).get("arguments"), default=str)
-            text = redact(arguments)[:_MAX_ARGUMENT_CHARACTERS]
-            trace.get_current_span().set_attribute(ARGUMENTS, text)
-        return await call_next(ctx)
+def _begin_metrics(resource: Resource, serving: Serving) -> Callable[[], object]:
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+    provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
+    instruments = OtelInstruments(provider, serving.read_condition, serving.transport)
+    serving.measurements.add(instruments)
+    return provider.shutdown
+
+
+def _begin_logs(resource: Resource) -> Callable[[], object]:
+    provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
+    # Only our own: the texts of libraries may quote what a client has sent.
+    logging.getLogger("skills_mcp").addHandler(OtelLogHandler(provider))
+    return provider.shutdown
+
+
+async def record_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Middleware: add the tool arguments to the span."""
+    if ctx.method == "tools/call":
+        arguments = json.dumps((ctx.params or {}).get("arguments"), default=str)
+        text = redact(arguments)[:_MAX_ARGUMENT_CHARACTERS]
+        trace.get_current_span().set_attribute(ARGUMENTS, text)
+    return await call_next(ctx)
 
 
 def _describe_service() -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from operator import itemgetter
 
 from skills_mcp.events.privacy import HASH_PREFIX
 from skills_mcp.features.report.aggregation import FigureTable
@@ -89,15 +90,6 @@ class PickRecord:
 
 
 @dataclass(slots=True)
-class _Served:
-    """Times and tasks for which a person got a skill."""
-
-    ticks: list[int] = field(default_factory=list)
-    tasks: list[int] = field(default_factory=list)
-    """Task numbers; -1 for an unreadable task."""
-
-
-@dataclass(slots=True)
 class _TaskPicks:
     tick: int = 0
     text: str = ""
@@ -121,7 +113,8 @@ class PickTally:
         self._seen: set[int] = set()
         self._numbers: dict[str, int] = {}
         self._tasks: list[_TaskPicks] = []
-        self._served: defaultdict[tuple[str, str], _Served] = defaultdict(_Served)
+        self._served: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+        """When a person got a skill, and the number of the task; -1 for an unreadable one."""
         self._feedback: list[tuple[int, str, str, bool]] = []
         self._figures = FigureTable()
         self._counts: Counter[str] = Counter()
@@ -147,9 +140,7 @@ class PickTally:
         skill, tick = row.text("skill_path"), derive_tick(row.moment)
         is_pick = row.is_set("was_ambiguous") or row.is_set("was_near")
         number = self._find_task(row, tick)
-        served = self._served[row.person, skill]
-        served.ticks.append(tick)
-        served.tasks.append(number)
+        self._served[row.person, skill].append((tick, number))
         if is_pick:
             self._counts["picks"] += 1
             self._counts["unreadable"] += number < 0
@@ -203,17 +194,15 @@ class PickTally:
         for task in self._tasks:
             task.ratings.clear()
         for served in self._served.values():
-            order = sorted(zip(served.ticks, served.tasks, strict=True))
-            served.ticks = [tick for tick, _ in order]
-            served.tasks = [task for _, task in order]
+            served.sort()
         for tick, person, skill, is_useful in self._feedback:
-            found = self._served.get((person, skill))
-            index = bisect_right(found.ticks, tick) - 1 if found else -1
-            if found is None or index < 0 or found.tasks[index] < 0:
+            served = self._served.get((person, skill), [])
+            index = bisect_right(served, tick, key=itemgetter(0))
+            if index == 0:
                 continue
-            if tick - found.ticks[index] <= _SESSION_TICKS:
-                task = self._tasks[found.tasks[index]]
-                task.ratings[skill][is_useful] += 1
+            served_at, number = served[index - 1]
+            if number >= 0 and tick - served_at <= _SESSION_TICKS:
+                self._tasks[number].ratings[skill][is_useful] += 1
 
 
 def _derive_task(found: _TaskPicks) -> KnownTask | None:

@@ -349,14 +349,7 @@ def compose_diff(file: str, old: bytes, new: bytes) -> bytes:
 
 def _split_lines(raw: bytes) -> list[bytes]:
     """Lines as in Git: they end at a line feed and nowhere else."""
-    return [*_lines(raw)]
-
-
-def _lines(raw: bytes) -> Iterator[bytes]:
-    *lines, last = raw.split(b"\n")
-    yield from (line + b"\n" for line in lines)
-    if last:
-        yield last
+    return re.findall(rb"[^\n]*\n|[^\n]+", raw)
 
 
 def _quote_path(path: str) -> str:

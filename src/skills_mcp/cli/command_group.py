@@ -89,7 +89,7 @@ INTERRUPTED = "INTERRUPTED"
 PROMPTS_INVALID = "PROMPTS_INVALID"
 
 CONFIG_EXIT = 3
-_SYNC_EXIT = 4
+SYNC_EXIT = 4
 
 Rows = list[tuple[str, str]]
 
@@ -332,7 +332,7 @@ def print_error(error: SkillsError) -> int:
         case ConfigError():
             return CONFIG_EXIT
         case ContentError():
-            return _SYNC_EXIT
+            return SYNC_EXIT
         case _:
             return 1
 

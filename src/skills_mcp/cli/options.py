@@ -100,7 +100,7 @@ _PART_OPTIONS = (
 """The served part of a source."""
 
 
-def content_options(*, log_level: str) -> Decorator:
+def content_options(*, log_level: str = "error") -> Decorator:
     """Options for sources."""
     return add_options(
         _where_option(

@@ -43,7 +43,7 @@ _DIGITS = 2
 @narrowing_options
 @json_option
 @pager_option
-@content_options(log_level="error")
+@content_options()
 def command(
     *,
     task: str,

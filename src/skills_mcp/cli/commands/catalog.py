@@ -43,7 +43,7 @@ from skills_mcp.skills.skill_index import SCOPES
     help="The maximum size.  [default: catalog.max_bytes]",
 )
 @json_option
-@content_options(log_level="error")
+@content_options()
 def command(
     *,
     style: CatalogStyle,

@@ -51,7 +51,7 @@ from skills_mcp.skills.skill_index import SkillFilter
 )
 @narrowing_options
 @json_option
-@content_options(log_level="error")
+@content_options()
 def command(
     *, task: str, skill: str | None, within: str, category: str, as_json: bool, **values: Any
 ) -> None:

@@ -31,7 +31,7 @@ from skills_mcp.library import SourceState, render_state
 )
 @click.option("--resume", is_flag=True, help="Follow the repository again.")
 @json_option
-@content_options(log_level="error")
+@content_options()
 def command(*, mount: str | None, to: str, resume: bool, as_json: bool, **values: Any) -> None:
     if to and resume:
         raise click.UsageError("--to and --resume exclude each other.")

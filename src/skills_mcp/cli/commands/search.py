@@ -27,7 +27,7 @@ from skills_mcp.cli.terminal import open_console, print_json
 )
 @narrowing_options
 @json_option
-@content_options(log_level="error")
+@content_options()
 def command(
     *, query: str, limit: int | None, within: str, category: str, as_json: bool, **values: Any
 ) -> None:

@@ -41,7 +41,7 @@ _SHORT_COMMIT = 7
 )
 @json_option
 @pager_option
-@content_options(log_level="error")
+@content_options()
 def command(
     *, name: str, is_raw: bool, with_files: bool, as_json: bool, is_paged: bool, **values: Any
 ) -> None:

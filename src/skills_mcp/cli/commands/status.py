@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.command_group import SYNC_EXIT, SectionedCommand
 from skills_mcp.cli.options import build_application, content_options, json_option
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.config import Analytics, Scripts, is_tracking_refused
@@ -23,7 +23,6 @@ FAILED = "last sync failed; serving the previous commit"
 _FAILED_FIRST = "last sync failed"
 
 _NEEDS_CARE = 1
-_SYNC_FAILS = 4
 
 _SHOWN = 12  # digits of a commit, where two are on one line
 
@@ -43,7 +42,7 @@ _NOTHING = "There is no source: no .agents/skills was found here."
     examples=("skills-mcp status", "skills-mcp status --json"),
 )
 @json_option
-@content_options(log_level="error")
+@content_options()
 def command(*, as_json: bool, **values: Any) -> None:
     library = build_application(**values).library
     states, rules = library.stored_states(), library.config.scripts
@@ -61,7 +60,7 @@ def command(*, as_json: bool, **values: Any) -> None:
         for variable in unknown:
             click.echo(_compose_fact("Variable", str(variable)))
     if any(state.is_failing for state in states):
-        sys.exit(_SYNC_FAILS)
+        sys.exit(SYNC_EXIT)
     sys.exit(_NEEDS_CARE if any(state.is_stale for state in states) else 0)
 
 

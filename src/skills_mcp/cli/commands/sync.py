@@ -6,13 +6,11 @@ from typing import Any
 
 import click
 
-from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.command_group import SYNC_EXIT, SectionedCommand
 from skills_mcp.cli.commands.status import describe_state
 from skills_mcp.cli.options import build_application, content_options, json_option
 from skills_mcp.cli.terminal import print_json, sync_progress
 from skills_mcp.library import render_state
-
-_FAILED = 4
 
 
 @click.command(
@@ -29,7 +27,7 @@ _FAILED = 4
     is_flag=True,
     help="Accept a rewritten history (force-push) this once.",
 )
-@content_options(log_level="error")
+@content_options()
 def command(*, as_json: bool, **values: Any) -> None:
     library = build_application(**values).library
     with sync_progress(library):
@@ -48,4 +46,4 @@ def command(*, as_json: bool, **values: Any) -> None:
         click.echo("1 skill" if count == 1 else f"{count} skills")
     if error:
         click.echo(f"skills-mcp: {error}", err=True)
-        sys.exit(_FAILED)
+        sys.exit(SYNC_EXIT)

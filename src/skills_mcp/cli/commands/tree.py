@@ -46,7 +46,7 @@ _NO_SKILL = (
 @json_option
 @click.option("--problems", "with_problems", is_flag=True, help="Show the problems of the content.")
 @pager_option
-@content_options(log_level="error")
+@content_options()
 def command(
     *,
     depth: int | None,

@@ -8,15 +8,13 @@ received since are the whole day, provided their numbers add up.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Row,
     Select,
-    and_,
     delete,
     func,
     insert,
@@ -25,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from skills_mcp.events.collector.event_store import EventStore, start_of, stream_events
+from skills_mcp.events.collector.event_store import EventStore, happened_within, stream_events
 from skills_mcp.events.collector.schema import day_figures, events, heartbeats, roll_ups
 from skills_mcp.events.heartbeat import ServedSource, name_commits
 
@@ -103,7 +101,7 @@ class RollUpTable:
         after: datetime | None = None,
     ) -> DayCount:
         """Pass the events of a day, or those received after a moment, to `consume`."""
-        query = select(events).where(_within_day(day))
+        query = select(events).where(happened_within(day, day))
         if after:
             query = query.where(events.c.received_at > after)
         number, until = 0, after
@@ -204,15 +202,8 @@ class RollUpTable:
             return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def _within_day(day: date) -> ColumnElement[bool]:
-    moment = events.c.happened_at
-    if day == date.max:
-        return moment >= start_of(day)
-    return and_(moment >= start_of(day), moment < start_of(day + timedelta(days=1)))
-
-
 def _count_day(day: date) -> Select[int]:
-    return select(func.count()).select_from(events).where(_within_day(day))
+    return select(func.count()).select_from(events).where(happened_within(day, day))
 
 
 def _days(first: date, last: date) -> Iterator[date]:

@@ -21,11 +21,13 @@ import anyio
 import anyio.to_thread
 from sqlalchemy import (
     URL,
+    ColumnElement,
     Connection,
     Engine,
     RowMapping,
     Select,
     Table,
+    and_,
     create_engine,
     delete,
     event,
@@ -33,6 +35,7 @@ from sqlalchemy import (
     make_url,
     or_,
     select,
+    true,
     tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -332,12 +335,7 @@ class EventStore:
         kinds: Collection[str] = (),
     ) -> Iterator[Mapping[str, Any]]:
         """Iterate over the events of some days and types, as sent, in no order."""
-        query = select(events)
-        if first:
-            query = query.where(events.c.happened_at >= start_of(first))
-        if last and last < date.max:
-            end = start_of(last + timedelta(days=1))
-            query = query.where(events.c.happened_at < end)
+        query = select(events).where(happened_within(first, last))
         if kinds:
             query = query.where(events.c.kind.in_(kinds))
         with self.reading() as connection:
@@ -446,7 +444,9 @@ class EventStore:
 
     def _to_store_error(self, error: Exception) -> EventStoreError:
         message = f"The database of events ({self.address}) cannot be used: "
-        return EventStoreError(f"{message}{_first_error_line(error)}{_connection_hint(error)}")
+        is_away = _has_no_connection(error)
+        hint = ". Check its address, and whether it can be reached from here." if is_away else ""
+        return EventStoreError(f"{message}{_first_error_line(error)}{hint}")
 
     def _insert(self, connection: Connection, rows: list[dict[str, Any]]) -> int:
         statement = self.insert_into(events).on_conflict_do_nothing()
@@ -563,12 +563,6 @@ def _first_error_line(error: Exception) -> str:
     return redact_registered(lines[0])
 
 
-def _connection_hint(error: Exception) -> str:
-    if _has_no_connection(error):
-        return ". Check its address, and whether it can be reached from here."
-    return ""
-
-
 def _has_no_connection(error: Exception) -> bool:
     """Whether the connection failed: such an error has no statement."""
     return isinstance(error, DBAPIError) and error.statement is None
@@ -593,7 +587,16 @@ def _to_heartbeat(row: RowMapping) -> Heartbeat:
     )
 
 
-def start_of(day: date) -> datetime:
+def happened_within(first: date | None, last: date | None) -> ColumnElement[bool]:
+    """The condition for the events of some days; None for no limit."""
+    moment = events.c.happened_at
+    after: ColumnElement[bool] = moment >= _start_of(first) if first else true()
+    if last is None or last == date.max:
+        return after
+    return and_(after, moment < _start_of(last + timedelta(days=1)))
+
+
+def _start_of(day: date) -> datetime:
     return datetime.combine(day, time.min, UTC)
 
 

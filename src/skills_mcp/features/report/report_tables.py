@@ -12,6 +12,7 @@ from rich.table import Table
 
 from skills_mcp.cli.terminal import tabulate
 from skills_mcp.features.report.report_text import (
+    NOTHING,
     describe_commit,
     describe_elapsed,
     describe_part_change,
@@ -38,8 +39,6 @@ from skills_mcp.text.rendering import count_noun
 _MAX_ROWS = 10  # of a table, so that all tables fit a screen
 _MOST_DAYS = 10  # more become weeks
 _MAX_PERIODS = 26  # half a year of weeks
-
-_NONE = "–"  # noqa: RUF001 - a dash stands for nothing
 
 _EFFECT_FIGURES = ("Tasks", "Served", "Ambiguous", "No match", "Useful", "People")
 
@@ -158,9 +157,9 @@ def _tabulate_gaps(report: UsageReport) -> Table:
         (
             gap.task,
             f"{gap.count:,}",
-            f"{gap.people:,}" if gap.people else _NONE,
+            f"{gap.people:,}" if gap.people else NOTHING,
             str(gap.last_seen),
-            "\n".join(gap.near) or _NONE,
+            "\n".join(gap.near) or NOTHING,
             _describe_today(gap),
         )
         for gap in select_gaps(report)
@@ -171,7 +170,7 @@ def _tabulate_gaps(report: UsageReport) -> Table:
 
 def _describe_today(gap: Gap) -> str:
     if gap.today is None:
-        return _NONE
+        return NOTHING
     return " or ".join(gap.today) or "no match"
 
 
@@ -180,8 +179,8 @@ def _tabulate_rivalries(report: UsageReport) -> Table:
         (
             "\n".join(rivalry.skills),
             f"{rivalry.count:,}",
-            "\n".join(f"{pick:,}" for pick in rivalry.picks) if rivalry.picks else _NONE,
-            ", ".join(word.keyword for word in rivalry.keywords) or _NONE,
+            "\n".join(f"{pick:,}" for pick in rivalry.picks) if rivalry.picks else NOTHING,
+            ", ".join(word.keyword for word in rivalry.keywords) or NOTHING,
             str(rivalry.last_seen),
             _describe_state(rivalry),
         )
@@ -193,7 +192,7 @@ def _tabulate_rivalries(report: UsageReport) -> Table:
 
 def _describe_state(rivalry: Rivalry) -> str:
     if rivalry.is_still is None:
-        return _NONE
+        return NOTHING
     return "ambiguous" if rivalry.is_still else "resolved"
 
 
@@ -222,7 +221,7 @@ def _tabulate_scripts(report: UsageReport) -> Table:
             f"{script.runs:,}",
             f"{script.failures:,}",
             f"{script.timeouts:,}",
-            _NONE if script.median_ms is None else f"{script.median_ms:,} ms",
+            NOTHING if script.median_ms is None else f"{script.median_ms:,} ms",
             f"since {script.first_seen}" if script.is_broken_since else "",
         )
         for script in select_scripts(report)
@@ -249,7 +248,7 @@ def _tabulate_skills(report: UsageReport) -> Table:
 
 def _tabulate_unserved(report: UsageReport) -> Table:
     rows = [
-        (skill.skill, ", ".join(skill.keywords) or _NONE, f"{skill.candidate:,}")
+        (skill.skill, ", ".join(skill.keywords) or NOTHING, f"{skill.candidate:,}")
         for skill in report.unserved or ()
     ]
     columns = ("Skill", "Keywords", "As candidate")
@@ -304,7 +303,7 @@ def _tabulate_fleet(report: UsageReport) -> Table:
             f"{entry.servers:,}",
             f"{entry.failing:,}",
             describe_elapsed(entry.oldest_sync_seconds),
-            str(entry.first_seen or _NONE),
+            str(entry.first_seen or NOTHING),
         )
         for entry in (fleet.commits if fleet else ())
     ]

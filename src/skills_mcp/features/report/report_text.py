@@ -28,7 +28,8 @@ _SHORT = 8  # characters of a commit, about as many as Git shows
 _HOUR = 60  # minutes
 _TWO_DAYS = 48  # hours
 
-_NOTHING = "–"  # noqa: RUF001 - a dash stands for nothing
+NOTHING = "–"  # noqa: RUF001
+"""A dash stands for it."""
 
 _BLOCKS = "·▁▂▃▄▅▆▇█"
 
@@ -47,7 +48,7 @@ def describe_share(part: int, total: int) -> str:
     ['0 %', '< 1 %', '50 %', '> 99 %', '100 %']
     """
     if not total:
-        return _NOTHING
+        return NOTHING
     percent = 100 * part / total
     if 0 < percent < 1:
         return "< 1 %"
@@ -55,7 +56,7 @@ def describe_share(part: int, total: int) -> str:
 
 
 def describe_commit(commit: str) -> str:
-    return commit[:_SHORT] or _NOTHING
+    return commit[:_SHORT] or NOTHING
 
 
 def describe_day(day: date) -> str:
@@ -69,7 +70,7 @@ def describe_ratings(useful: int, not_useful: int) -> str:
     '90 % of 10'
     """
     judged = useful + not_useful
-    return f"{describe_share(useful, judged)} of {judged:,}" if judged else _NOTHING
+    return f"{describe_share(useful, judged)} of {judged:,}" if judged else NOTHING
 
 
 def describe_elapsed(seconds: float | None) -> str:
@@ -79,7 +80,7 @@ def describe_elapsed(seconds: float | None) -> str:
     ['1 min', '2 h', '2 days']
     """
     if seconds is None:
-        return _NOTHING
+        return NOTHING
     minutes = max(1, round(seconds / 60))
     if minutes < _HOUR:
         return f"{minutes} min"

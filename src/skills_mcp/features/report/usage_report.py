@@ -385,14 +385,10 @@ class UsageReport:
     effect: CommitEffect | None = None
 
 
-def render_report(report: UsageReport) -> dict[str, Any]:
-    rendered: dict[str, Any] = _render(report)
-    return rendered
-
-
-def _render(value: Any) -> Any:
+def render_report(value: Any) -> Any:
+    """Render a report, or a part, as values of JSON."""
     if is_dataclass(value):
-        return {item.name: _render(getattr(value, item.name)) for item in fields(value)}
+        return {item.name: render_report(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, tuple):
-        return [_render(item) for item in value]
+        return list(map(render_report, value))
     return value.isoformat() if isinstance(value, date) else value

@@ -166,7 +166,7 @@ class _EventRecord:
     "in the tree, or its address.",
 )
 @json_option
-@content_options(log_level="error")
+@content_options()
 def command(
     *,
     since: str,

@@ -120,7 +120,7 @@ def parse_received(raw: object) -> ReceivedEvent:
         _parse_name(event, name) for name in ("event_id", "server_id", "content_commit")
     )
     return ReceivedEvent(
-        event_id=event_id or f"sha256:{_digest(text)}",
+        event_id=event_id or f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]}",
         kind=checked.kind,
         happened_at=checked.moment,
         server_id=server_id,
@@ -163,10 +163,6 @@ def _parse_name(event: Mapping[str, Any], field: str) -> str:
     if len(value) > MAX_FIELD_LENGTH:
         raise InvalidEventError(f"its {field} is longer than {MAX_FIELD_LENGTH} characters")
     return value
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def _has_text(value: object) -> bool:

@@ -87,10 +87,9 @@ class RollUpTable:
 
     def count(self, first: date, last: date) -> dict[date, int]:
         """Days without events are left out."""
+        days = map(date.fromordinal, range(first.toordinal(), last.toordinal() + 1))
         with self._store.reading() as connection:
-            counted = {
-                day: connection.execute(_count_day(day)).scalar_one() for day in _days(first, last)
-            }
+            counted = {day: connection.execute(_count_day(day)).scalar_one() for day in days}
         return {day: count for day, count in counted.items() if count}
 
     def read(
@@ -204,8 +203,3 @@ class RollUpTable:
 
 def _count_day(day: date) -> Select[int]:
     return select(func.count()).select_from(events).where(happened_within(day, day))
-
-
-def _days(first: date, last: date) -> Iterator[date]:
-    for number in range(first.toordinal(), last.toordinal() + 1):
-        yield date.fromordinal(number)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from skills_mcp.events.privacy import HASH_PREFIX
 from skills_mcp.events.received_event import (
@@ -60,7 +60,8 @@ def load_event_files(paths: Iterable[Path]) -> Iterator[object]:
         for file in _find_files(path):
             try:
                 with file.open("rb") as opened:
-                    yield from _load_lines(opened)
+                    for line in split_lines(opened, _MOST_LINE_BYTES):
+                        yield from (UNREADABLE,) if line is None else _parse_line(line)
             except OSError as error:
                 raise _file_error(file, error.strerror or "it cannot be read") from error
 
@@ -79,11 +80,6 @@ def _file_error(path: Path, reason: str) -> EventFilesError:
         f"No events can be read from {path}: {reason}. Name a file with one event "
         f"per line, or a folder of such files that end in {_SUFFIX}."
     )
-
-
-def _load_lines(file: IO[bytes]) -> Iterator[object]:
-    for line in split_lines(file, _MOST_LINE_BYTES):
-        yield from (UNREADABLE,) if line is None else _parse_line(line)
 
 
 def _parse_line(line: bytes) -> Iterator[object]:

@@ -6,7 +6,7 @@ The events are those recorded on this machine, or with --from collected ones.
 import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -272,15 +272,13 @@ def _derive_report(
 
 
 def _load_database(record: _EventRecord, current: CurrentSkills | None, around: str) -> UsageReport:
-    store = record.open_store()
-    from skills_mcp.features.report.database_report import UnknownCommitError, load_report
+    with closing(record.open_store()) as store:
+        from skills_mcp.features.report.database_report import UnknownCommitError, load_report
 
-    try:
-        return load_report(store, record.span, current, around)
-    except UnknownCommitError as error:
-        raise click.UsageError(f"--around: {error}") from error
-    finally:
-        store.close()
+        try:
+            return load_report(store, record.span, current, around)
+        except UnknownCommitError as error:
+            raise click.UsageError(f"--around: {error}") from error
 
 
 def _find_recording_state(options: Options, environment: Mapping[str, str]) -> RecordingState:
@@ -383,11 +381,8 @@ def _read_picks(record: _EventRecord) -> Iterator[object]:
     if record.database is None:
         yield from record.read_events()
         return
-    store = record.open_store()
-    try:
+    with closing(record.open_store()) as store:
         yield from store.events(record.span.first, record.span.last, kinds=PICK_KINDS)
-    finally:
-        store.close()
 
 
 def _choose(patches: Sequence[Patch], source: str | None) -> tuple[Patch, ...]:

@@ -161,7 +161,7 @@ class RemoteBranch:
         return published
 
     def attempt(self) -> SyncAttempt:
-        return self._delivery.last_attempt()
+        return self._store.attempt()
 
     def next_sync_at(self, interval_seconds: float | None) -> float:
         """Time of the next sync, in seconds since the epoch; infinity for never.

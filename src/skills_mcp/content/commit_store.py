@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
@@ -319,6 +320,8 @@ class CommitStore:
         self._commits_folder = directory / "snap"
         self._pointer = directory / "current.json"
         self._state = directory / "state.json"
+        self._unsaved = SyncAttempt()
+        """The last attempt of this process, if the disk had no room for it."""
         self._lock: FileLock | None = None
 
     @contextmanager
@@ -501,20 +504,30 @@ class CommitStore:
         return self.commits()
 
     def attempt(self) -> SyncAttempt:
-        """Read the sync state; an empty one if it is unknown."""
+        """State of the last sync by any process; an empty one if it is unknown."""
+        last = self._unsaved
         with suppress(OSError):
-            return parse_attempt(read_regular(self._state))
-        return SyncAttempt()
+            stored = parse_attempt(read_regular(self._state))
+            last = max(stored, last, key=attrgetter("attempted_at"))
+        with suppress(SyncError):
+            pointer = self.pointer()
+            if pointer and last.attempted_at < pointer.fetched_at <= time.time():
+                # The process that published it died, or found the disk full, before it
+                # could write its state.
+                return SyncAttempt(attempted_at=pointer.fetched_at)
+        return last
 
     def save_attempt(self, attempt: SyncAttempt) -> None:
         """Write the sync state.  Requires the lock.
 
         Raises:
-            SyncError: There is no room, or no permission.
+            SyncError: There is no room, or no permission; this process remembers it.
         """
+        self._unsaved = attempt
         self.require_lock()
         with translate_disk_errors(self.directory):
             write_text_atomically(self._state, compose_attempt(attempt))
+        self._unsaved = SyncAttempt()
 
     def stamp(self) -> object:
         """Version of the pointer: it differs after each `publish`, by any process."""

@@ -63,7 +63,7 @@ InspectCommit = Callable[[Checkout], None]
 class CommitSync:
     """Syncs one repository into its store.
 
-    All methods except `verify` and `last_attempt` require the store's lock.
+    All methods except `verify` require the store's lock.
     """
 
     def __init__(
@@ -82,8 +82,6 @@ class CommitSync:
         """The commit of the last fetch; empty until there is one."""
         self.doing = ""
         """See `RemoteBranch.doing`."""
-        self.attempt = SyncAttempt()
-        """The last failure of this process, which a full disk cannot store."""
 
     def run(self, lock: IO[Any], freshness: Freshness, inspect: InspectCommit) -> None:
         """Publish the remote's commit, unless the published one is fresh enough.
@@ -96,7 +94,7 @@ class CommitSync:
             # A held commit is never replaced, even if its files are gone.
             self._restore_rolled_back(pointer)
             return
-        now, attempt = time.time(), self.last_attempt()
+        now, attempt = time.time(), self._store.attempt()
         # A time in the future was written while the clock was wrong; it proves nothing.
         if current and freshness.newer_than <= current.fetched_at <= now:
             return
@@ -113,7 +111,6 @@ class CommitSync:
             self._collect_garbage(lock)
             self.repair_published(current)
             raise
-        self.attempt = SyncAttempt()
         self._record_success(lock, now)
 
     def fetch_commit(self, commit: str, lock: IO[Any], inspect: InspectCommit) -> PublishedCommit:
@@ -135,16 +132,6 @@ class CommitSync:
             staged = self._stage(lock, None, time.time(), pinned)
             self._inspect(staged, inspect)
         return staged
-
-    def last_attempt(self) -> SyncAttempt:
-        last = max(self._store.attempt(), self.attempt, key=lambda it: it.attempted_at)
-        with suppress(SyncError):
-            pointer = self._store.pointer()
-            if pointer and last.attempted_at < pointer.fetched_at <= time.time():
-                # The process that published it died, or found the disk full, before it
-                # could write its state.
-                return SyncAttempt(attempted_at=pointer.fetched_at)
-        return last
 
     def _restore_rolled_back(self, pointer: PublishedCommit) -> None:
         if not self._is_gone(pointer.commit):
@@ -302,9 +289,8 @@ class CommitSync:
             randomness=_RANDOMNESS,
         )
         refused = self._newest if isinstance(error, _REFUSALS) else ""
-        self.attempt = replace(failed, refused_commit=refused)
         with suppress(SyncError, OSError):
-            self._store.save_attempt(self.attempt)
+            self._store.save_attempt(replace(failed, refused_commit=refused))
             self._store.delete_unreferenced()
 
     def _record_success(self, lock: IO[Any], now: float) -> None:

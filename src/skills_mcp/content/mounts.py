@@ -69,8 +69,8 @@ class Mounts:
         )
         self.progress = Progress()
         """How far the reading of what was synced has got."""
-        self._newest: dict[ContentSource, Checkout] = {}
-        self._errors: dict[ContentSource, SyncError | None] = {}
+        self._last = Content(())
+        """The result of the last sync: failures that are on no disk, too."""
         self._failed_syncs: Counter[ContentSource] = Counter()
 
     @property
@@ -112,10 +112,9 @@ class Mounts:
         return content if content.parts else None
 
     def open_update(self) -> Content | None:
-        served = self._newest.copy()
+        served = self._newest
         content = self.open()
-        is_new = any(c is not served.get(s) for s, c in self._newest.items())
-        return content if is_new else None
+        return content if self._newest != served else None
 
     def is_check_due(self) -> bool:
         """Whether the served files of a repository must be compared with Git."""
@@ -197,18 +196,28 @@ class Mounts:
     ) -> tuple[SourceState, ...]:
         """Derive the state of each source, except missing discovered folders."""
         parts = {p.mount: p.checkout for p in content.parts} if content else {}
+        errors = {failure.mount: failure.error for failure in self._last.failures}
         return tuple(
-            self._derive_state(mount, parts.get(mount), interval_seconds)
+            self._derive_state(mount, parts.get(mount), errors.get(mount), interval_seconds)
             for mount in self.mounts
-            if mount.scope == "org" or mount in parts or self._errors.get(mount.source)
+            if mount.scope == "org" or mount in parts or mount in errors
         )
 
     def close(self) -> None:
         for source in self._repositories:
             source.close()
 
+    @property
+    def _newest(self) -> dict[ContentSource, Checkout]:
+        checkouts = _checkouts(self._last).items()
+        return {s: checkout for s, checkout in checkouts if isinstance(s, RemoteBranch)}
+
     def _derive_state(
-        self, mount: Mount, checkout: Checkout | None, interval_seconds: float | None
+        self,
+        mount: Mount,
+        checkout: Checkout | None,
+        error: SyncError | None,
+        interval_seconds: float | None,
     ) -> SourceState:
         source = mount.source
         attempt, next_sync_at = SyncAttempt(), inf
@@ -226,7 +235,7 @@ class Mounts:
         # The failure of a folder is written nowhere, nor any failure on a full disk.
         return replace(
             state,
-            error=state.error or self._errors.get(source),
+            error=state.error or error,
             failed_syncs=self._failed_syncs[source],
         )
 
@@ -283,16 +292,13 @@ class Mounts:
             return None
 
     def _compose_content(self, outcomes: Mapping[ContentSource, _SyncOutcome]) -> Content:
-        for source, outcome in outcomes.items():
-            self._errors[source] = outcome.error
-            if isinstance(source, RemoteBranch) and outcome.checkout:
-                self._newest[source] = outcome.checkout
         failures = (
             Failure(mount, error)
             for mount in self.mounts
             if (error := outcomes[mount.source].error)
         )
-        return Content(tuple(_derive_parts(self.mounts, outcomes)), tuple(failures))
+        self._last = Content(tuple(_derive_parts(self.mounts, outcomes)), tuple(failures))
+        return self._last
 
 
 def _derive_parts(

@@ -446,7 +446,7 @@ def test_whatever_stands_in_the_place_of_a_file_the_next_sync_heals_it(
     with store.exclusive(timeout_seconds=10):
         store.stage(ONE, lambda folder: fill(folder, ONE))
         store.replace_survey(ONE, SURVEYED)
-        store.save_attempt(replace(attempted, failures=1))
+        store.save_attempt(replace(attempted, attempted_at=3.0, failures=1))
         store.publish(PublishedCommit(ONE, 2.0))
         store.delete_unreferenced()
 

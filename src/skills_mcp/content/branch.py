@@ -74,7 +74,7 @@ class _Components:
         repository = GitRepository(store.objects, remote, policy)
         delivery = CommitSync(remote, store, repository, policy)
         history_git = repository.git.with_directory(directory / "history.git")
-        return cls(store, repository, delivery, CommitHistory(history_git, remote, policy))
+        return cls(store, repository, delivery, CommitHistory(history_git, policy))
 
 
 class RemoteBranch:

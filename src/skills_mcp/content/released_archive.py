@@ -156,7 +156,7 @@ class ReleasedArchive(RemoteBranch):
             self._check_digest(file)
             repository = Path(scratch) / "repository"
             git = self._parts.repository.git.with_directory(repository)
-            git.run("init", "--quiet", "--bare", "--template=")
+            git.init()
             if self._signers:
                 signature = file.with_name(f"{file.name}{_SIGNATURE}")
                 base, mark, query = self._archive.url.partition("?")

@@ -370,19 +370,14 @@ def render_settings(settings: Iterable[Setting]) -> Iterator[tuple[str, str]]:
     yield "GIT_CONFIG_COUNT", str(count)
 
 
-def require_version(printed: bytes) -> None:
-    """Refuse an outdated Git; an unparsable version passes.
+def is_older(printed: str, oldest: tuple[int, int]) -> bool:
+    """Whether the output of `git version` names an older one; an unparsable one is not.
 
-    Raises:
-        SyncError: It is too old.
+    >>> is_older("git version 2.30.9", (2, 31)), is_older("git version 2.43.0", (2, 31))
+    (True, False)
     """
-    version = printed.decode("utf-8", "replace").strip()
-    found = re.search(r"(\d+)\.(\d+)", version)
-    if found and (int(found[1]), int(found[2])) < _OLDEST_VERSION:
-        oldest = ".".join(map(str, _OLDEST_VERSION))
-        raise SyncError(
-            f"{version} is too old. Install Git {oldest} or newer, or put a newer one first in PATH"
-        )
+    found = re.search(r"(\d+)\.(\d+)", printed)
+    return found is not None and (int(found[1]), int(found[2])) < oldest
 
 
 def build_user_environment(environment: Mapping[str, str], directory: Path) -> dict[str, str]:
@@ -495,6 +490,14 @@ def _advise(file: Path) -> str:
     return f"Write the token into {file}, which {TOKEN_FILE_VARIABLE} names"
 
 
+_FETCH_OPTIONS = (
+    "--progress",
+    "--no-tags",
+    "--no-recurse-submodules",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+)
+
 _CAN_PASS_FILES = hasattr(os, "killpg")  # systems with process groups pass files on
 
 _SETTINGS_SECONDS = 30.0  # a home on a network may be slow
@@ -510,6 +513,21 @@ class CommandOutput:
     @property
     def text(self) -> str:
         return self.stdout.decode("utf-8", "surrogateescape").strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteCall:
+    """Credentials, deadline and progress of commands that ask the remote."""
+
+    access: RemoteAccess
+    deadline: float
+    """On the monotonic clock."""
+    lock: IO[Any] | None = None
+    on_progress: Callable[[str, float], None] | None = None
+
+    @property
+    def remaining_seconds(self) -> float:
+        return max(self.deadline - time.monotonic(), 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -582,6 +600,33 @@ class Git:
         printed = bytes(command.printed)
         return CommandOutput(printed, transcript.text, status, transcript.response)
 
+    def init(self, lock: IO[Any] | None = None) -> None:
+        """Make the bare store."""
+        self.run("init", "--quiet", "--bare", "--template=", lock=lock)
+
+    def fetch(
+        self,
+        call: RemoteCall,
+        refspec: str,
+        *options: str,
+        stdin: bytes = b"",
+        settings: tuple[str, ...] = (),
+        is_ok: tuple[int, ...] = (0,),
+    ) -> CommandOutput:
+        """Fetch from the remote, within the policy's limit of a download; see `run`."""
+        return self.run(
+            *("fetch", *_FETCH_OPTIONS, *options, *call.access.options),
+            *("--end-of-options", self._remote.url, *filter(None, (refspec,))),
+            lock=call.lock,
+            access=call.access,
+            timeout_seconds=call.remaining_seconds,
+            stdin=stdin,
+            settings=settings,
+            on_progress=call.on_progress,
+            max_growth_bytes=self._policy.max_download_bytes,
+            is_ok=is_ok,
+        )
+
     @contextmanager
     def stream(self, *arguments: str, stdin: bytes = b"") -> Iterator[IO[bytes]]:
         """Stream the output of a command until a sync's deadline; leaving kills it.
@@ -621,7 +666,9 @@ class Git:
             check_address(self._remote.url)
         except ConfigError as error:
             raise SyncError(str(error)) from error
-        self._require_version()
+        if not self._is_new_enough:
+            self.read_version()
+            self._is_new_enough = True
         return open_access(self._remote, self._read_user_settings())
 
     def close(self) -> None:
@@ -637,14 +684,14 @@ class Git:
         Raises:
             SyncError: There is no Git, or it is too old.
         """
-        printed = bytes(self._run_user_command("version").printed)
-        require_version(printed)
-        return printed.decode("utf-8", "replace").strip()
-
-    def _require_version(self) -> None:
-        if not self._is_new_enough:
-            self.read_version()
-            self._is_new_enough = True
+        version = self._run_user_command("version").printed.decode("utf-8", "replace").strip()
+        if is_older(version, _OLDEST_VERSION):
+            oldest = ".".join(map(str, _OLDEST_VERSION))
+            raise SyncError(
+                f"{version} is too old. Install Git {oldest} or newer, or put a newer one first "
+                "in PATH"
+            )
+        return version
 
     def _read_user_settings(self) -> tuple[Setting, ...]:
         words = ("config", "--list", "--null", "--show-scope", "--includes")

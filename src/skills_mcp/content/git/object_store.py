@@ -294,7 +294,7 @@ class RetainedRefs:
         return self._read_refs(PUBLISHED_REF).get(PUBLISHED_REF, "")
 
     def import_objects(
-        self, incoming: Git, fetched: str, blobs: Iterable[str], lock: IO[Any]
+        self, incoming: Git, fetched: str, blobs: Iterable[str], lock: IO[Any] | None
     ) -> None:
         """Import a commit or tag with some blobs from another store, and publish it."""
         trees = _list_commits(incoming, (fetched,), *_WITH_TREES)
@@ -306,14 +306,14 @@ class RetainedRefs:
         if self._is_gc_due():
             self._repack(lock)
 
-    def forget_published(self, lock: IO[Any]) -> None:
+    def forget_published(self, lock: IO[Any] | None) -> None:
         """Discard the result of an oversized fetch."""
         with suppress(OSError):
             delete_leftovers(self._git.directory, PUBLISHED_REF)
         self._change_refs(f"delete {PUBLISHED_REF}", lock=lock)
         self._repack(lock)
 
-    def _change_refs(self, *changes: str, lock: IO[Any]) -> None:
+    def _change_refs(self, *changes: str, lock: IO[Any] | None) -> None:
         lines = "".join(f"{change}\n" for change in changes)
         self._git.run("update-ref", "--stdin", stdin=lines.encode(), lock=lock)
 
@@ -345,7 +345,7 @@ class RetainedRefs:
         limit = _MAX_GROWTH * self._read_size() + _GROWTH_ALLOWANCE_BYTES
         return packs > _MAX_PACKS or loose > _MAX_LOOSE_OBJECTS or size > limit
 
-    def _repack(self, lock: IO[Any]) -> None:
+    def _repack(self, lock: IO[Any] | None) -> None:
         if self._find_blobs is None:
             for words in (("repack", "-a", "-d", "-q"), ("prune", "--expire=now")):
                 self._run_long(self._git, *words, lock=lock)
@@ -355,7 +355,7 @@ class RetainedRefs:
         with suppress(OSError):  # then the next collection is too early
             (self._git.directory / _SIZE_FILE).write_text(str(size), "ascii")
 
-    def _repack_served(self, find_blobs: FindBlobs, lock: IO[Any]) -> None:
+    def _repack_served(self, find_blobs: FindBlobs, lock: IO[Any] | None) -> None:
         """Pack the served objects alone; `git repack` would keep every file."""
         store, marked = self._git.directory, self._read_refs(_OUR_REFS).values()
         commits = _list_commits(self._git, marked)
@@ -366,13 +366,13 @@ class RetainedRefs:
         _delete_other_packs(store, name)
         _prune_shallow(store, frozenset(commits))
 
-    def _pack(self, git: Git, names: Iterable[str], lock: IO[Any]) -> str:
+    def _pack(self, git: Git, names: Iterable[str], lock: IO[Any] | None) -> str:
         pack = self._git.directory / "objects" / "pack" / "pack"
         words = ("pack-objects", "-q", "--delta-base-offset", os.fspath(pack))
         lines = "".join(f"{name}\n" for name in names)
         return self._run_long(git, *words, stdin=lines.encode(), lock=lock)
 
-    def _run_long(self, git: Git, *words: str, lock: IO[Any], stdin: bytes = b"") -> str:
+    def _run_long(self, git: Git, *words: str, lock: IO[Any] | None, stdin: bytes = b"") -> str:
         return git.run(
             *words,
             stdin=stdin,
@@ -388,19 +388,27 @@ class RetainedRefs:
             return 0
 
 
+def prepare_store(git: Git, ref: str, lock: IO[Any]) -> None:
+    """Make the store unless it exists, and delete what a killed process left.
+
+    Raises:
+        SyncError: Git cannot make it.
+        OSError: Something cannot be deleted, or there is no permission.
+    """
+    git.directory.mkdir(parents=True, exist_ok=True)
+    delete_leftovers(git.directory, ref)
+    if not (git.directory / "HEAD").is_file():
+        git.init(lock)
+
+
 def delete_leftovers(store: Path, ref: str) -> None:
     """Delete all locks, temporary files and incomplete packs.
 
     Raises:
         OSError: Something cannot be deleted.
     """
-    for path in tuple(
-        chain(
-            _find_locks(store),
-            _find_temporary_objects(store),
-            _find_partial_packs(store),
-        )
-    ):
+    finders = (_find_locks, _find_temporary_objects, _find_partial_packs)
+    for path in [path for find in finders for path in find(store)]:
         delete_tree(path)
     ref_path = store / ref
     if ref_path.is_dir() or _is_blank(ref_path):
@@ -426,21 +434,34 @@ def _is_not_index(path: Path) -> bool:
 
 
 def _prune_shallow(store: Path, commits: Collection[str]) -> None:
-    lines = _read_shallow(store)
+    lines = _read_undamaged_shallow(store)
     remaining = [line for line in lines if line in commits]
     if remaining != lines:
         _write_shallow(store, remaining)
 
 
 def _merge_shallow(incoming: Path, store: Path) -> None:
-    if cut := _read_shallow(incoming):
-        _write_shallow(store, sorted({*cut, *_read_shallow(store)}))
+    if cut := _read_undamaged_shallow(incoming):
+        _write_shallow(store, sorted({*cut, *_read_undamaged_shallow(store)}))
 
 
-def _read_shallow(store: Path) -> list[str]:
+def _read_undamaged_shallow(store: Path) -> list[str]:
+    try:
+        return read_shallow(store)
+    except UnicodeDecodeError:
+        return []
+
+
+def read_shallow(store: Path) -> list[str]:
+    """Read the shallow boundary: the commits whose parents were not fetched.
+
+    Raises:
+        OSError: It cannot be read.
+        UnicodeDecodeError: It is damaged.
+    """
     try:
         return (store / "shallow").read_text("ascii").split()
-    except (FileNotFoundError, UnicodeDecodeError):
+    except FileNotFoundError:
         return []
 
 
@@ -550,7 +571,7 @@ class PartialFetch:
 def _list_sizes(store: Git) -> dict[str, int]:
     form = "--batch-check=%(objectname) %(objectsize)"
     printed = store.run("cat-file", "--batch-all-objects", "--unordered", form)
-    return _parse_sizes(printed.text)
+    return parse_sizes(printed.text)
 
 
 def _find_sizes(store: Git, blobs: Collection[str]) -> dict[str, int]:
@@ -558,10 +579,10 @@ def _find_sizes(store: Git, blobs: Collection[str]) -> dict[str, int]:
         return {}
     form = "--batch-check=%(objectname) %(objectsize)"
     lines = "".join(f"{blob}\n" for blob in blobs)
-    return _parse_sizes(store.run("cat-file", form, stdin=lines.encode()).text)
+    return parse_sizes(store.run("cat-file", form, stdin=lines.encode()).text)
 
 
-def _parse_sizes(text: str) -> dict[str, int]:
+def parse_sizes(text: str) -> dict[str, int]:
     rows = map(str.split, text.splitlines())
     return {name: int(size) for name, size in rows if size != "missing"}
 

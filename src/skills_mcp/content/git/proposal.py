@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from skills_mcp.content.git.command import Git, RemoteAccess
+from skills_mcp.content.git.command import Git, RemoteCall
 from skills_mcp.content.git.fast_import import (
     quote_c_style,
     render_blob_file,
@@ -71,22 +71,14 @@ def push_change(
     """
     if not is_ref_name(change.branch):
         raise SyncError(f"{change.branch} can be no branch. Rename the skill")
-    access = git.open_access()
     seconds = min(policy.timeout_seconds, change.timeout_seconds)
-    deadline = time.monotonic() + seconds
+    call = RemoteCall(access=git.open_access(), deadline=time.monotonic() + seconds)
     with locked_temporary_folder("skills-mcp-change-") as folder:
         store = git.with_directory(folder / "store")
-        store.run("init", "--quiet", "--bare", "--template=")
-        store.run(
-            *("fetch", "--quiet", "--no-tags", "--depth=1", *access.options),
-            *("--end-of-options", remote.url, f"+{base}:{_BASE_REF}"),
-            access=access,
-            timeout_seconds=seconds,
-            max_growth_bytes=policy.max_download_bytes,
-        )
+        store.init()
+        store.fetch(call, f"+{base}:{_BASE_REF}", "--depth=1")
         _commit(store, change)
-        left = max(deadline - time.monotonic(), 1.0)
-        is_new = _push(store, remote, change.branch, access, left)
+        is_new = _push(store, remote, change.branch, call)
     return Proposal(change.branch, base.removeprefix("refs/heads/"), is_new)
 
 
@@ -140,16 +132,16 @@ def _render(change: FolderChange, retained: Sequence[TreeEntry]) -> Iterator[byt
     yield b"done\n"
 
 
-def _push(store: Git, remote: Remote, branch: str, access: RemoteAccess, seconds: float) -> bool:
+def _push(store: Git, remote: Remote, branch: str, call: RemoteCall) -> bool:
     ref = f"refs/heads/{branch}"
     try:
         output = store.run(
             *("push", "--porcelain", "--no-verify", "--no-follow-tags"),
             # An empty expectation: the branch must not be there.
-            *(f"--force-with-lease={ref}:", *access.push_options),
+            *(f"--force-with-lease={ref}:", *call.access.push_options),
             *("--end-of-options", remote.url, f"{_CHANGE_REF}:{ref}"),
-            access=access,
-            timeout_seconds=seconds,
+            access=call.access,
+            timeout_seconds=max(call.remaining_seconds, 1.0),
             is_ok=(0, 1),
         )
     except ShutdownError:

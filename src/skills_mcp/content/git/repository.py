@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any
 from uuid import uuid4
 
-from skills_mcp.content.git.command import CommandOutput, Git, RemoteAccess
+from skills_mcp.content.git.command import CommandOutput, Git, RemoteCall
 from skills_mcp.content.git.diagnostics import PIN_ADVICE, DamagedStoreError, Response, advise_pin
 from skills_mcp.content.git.object_store import (
     BLOBLESS_FILTER,
@@ -28,10 +28,12 @@ from skills_mcp.content.git.object_store import (
     RetainedRefs,
     TreeEntry,
     TreeListing,
-    delete_leftovers,
     parse_content_ids,
     parse_listing,
+    parse_sizes,
+    prepare_store,
     read_blobs,
+    read_shallow,
     select_served,
     split_records,
 )
@@ -43,14 +45,6 @@ from skills_mcp.files.locks import acquire_lock
 from skills_mcp.processes.retry import parse_http_date
 from skills_mcp.skills.model import escape_unprintable
 from skills_mcp.text.rendering import abbreviate_value
-
-_FETCH_OPTIONS = (
-    "--progress",
-    "--no-tags",
-    "--no-recurse-submodules",
-    "--no-write-fetch-head",
-    "--no-auto-maintenance",
-)
 
 _NEWEST = "--depth=1"
 
@@ -86,18 +80,6 @@ class RemoteStatus:
     """The newest commit, or the annotated tag, if one is followed."""
     sent_at: datetime | None = None
     """The host's clock, over HTTP."""
-
-
-@dataclass(frozen=True, slots=True)
-class _FetchContext:
-    lock: IO[Any]
-    access: RemoteAccess
-    deadline: float
-    on_progress: Callable[[str, float], None] | None
-
-    @property
-    def remaining_seconds(self) -> float:
-        return max(self.deadline - time.monotonic(), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +137,12 @@ class GitRepository:
         self._prepare(lock)
         if served:
             self.refs.retain_published(served, lock)
-        call = _FetchContext(lock, access, time.monotonic() + timeout_seconds, on_progress)
+        call = RemoteCall(
+            access=access,
+            deadline=time.monotonic() + timeout_seconds,
+            lock=lock,
+            on_progress=on_progress,
+        )
         remote_ref = self._resolve_remote(call)
         if known or not self._keeps_served_only:
             self._fetch_all_files(call, remote_ref.ref, known)
@@ -163,17 +150,18 @@ class GitRepository:
             self._fetch_served(call, remote_ref)
         return replace(self._read_published(), default_branch=remote_ref.default_branch)
 
-    def _fetch_all_files(self, call: "_FetchContext", ref: str, known: str | None) -> None:
+    def _fetch_all_files(self, call: RemoteCall, ref: str, known: str | None) -> None:
+        refspec = f"+{ref}:{PUBLISHED_REF}"
         try:
             # The check of the descent needs the history since `known`, or all of it.
-            self._run_fetch(self.git, call, ref, *(() if known else (_NEWEST,)))
+            self.git.fetch(call, refspec, *(() if known else (_NEWEST,)))
             if known and self._is_shallow_before(known):
-                self._run_fetch(self.git, call, ref, "--unshallow")
+                self.git.fetch(call, refspec, "--unshallow")
         except LimitExceededError:
             self.refs.forget_published(call.lock)
             raise
 
-    def _fetch_served(self, call: "_FetchContext", remote_ref: "_RemoteRef") -> None:
+    def _fetch_served(self, call: RemoteCall, remote_ref: "_RemoteRef") -> None:
         """Fetch into a temporary store, and import the served files.
 
         So a repository may be larger than its skills, and an oversized commit leaves
@@ -188,14 +176,12 @@ class GitRepository:
             # this fails, too, and says so.
             self._fetch_separately(call, remote_ref)
 
-    def _fetch_separately(
-        self, call: "_FetchContext", remote_ref: "_RemoteRef", *options: str
-    ) -> None:
+    def _fetch_separately(self, call: RemoteCall, remote_ref: "_RemoteRef", *options: str) -> None:
         # A name of its own: another process may have taken over meanwhile.
         incoming = self.git.with_directory(self._directory / f"{_INCOMING}-{uuid4().hex}")
         try:
-            incoming.run("init", "--quiet", "--bare", "--template=", lock=call.lock)
-            self._run_fetch(incoming, call, remote_ref.ref, _NEWEST, *options)
+            incoming.init(call.lock)
+            incoming.fetch(call, f"+{remote_ref.ref}:{PUBLISHED_REF}", _NEWEST, *options)
             found = self._read_published(incoming)
             fetch = partial(self._fetch_blobs, incoming, call)
             fetched = PartialFetch(incoming, self.git, fetch)
@@ -207,38 +193,17 @@ class GitRepository:
         finally:
             delete_tree(incoming.directory)
 
-    def _fetch_blobs(self, incoming: Git, call: "_FetchContext", blobs: Collection[str]) -> None:
-        done = incoming.run(
-            *(
-                "fetch",
-                *_FETCH_OPTIONS,
-                BLOBLESS_FILTER,
-                "--stdin",
-                *call.access.options,
-            ),
-            *("--end-of-options", self._remote.url),
+    def _fetch_blobs(self, incoming: Git, call: RemoteCall, blobs: Collection[str]) -> None:
+        done = incoming.fetch(
+            call,
+            "",
+            *(BLOBLESS_FILTER, "--stdin"),
             stdin="".join(f"{blob}\n" for blob in blobs).encode(),
-            lock=call.lock,
-            access=call.access,
-            timeout_seconds=call.remaining_seconds,
             settings=("fetch.negotiationAlgorithm=noop",),
-            on_progress=call.on_progress,
-            max_growth_bytes=self._policy.max_download_bytes,
             is_ok=(0, *_REFUSED_STATUS),
         )
         if done.returncode:
             raise _FilesRefusedError
-
-    def _run_fetch(self, git: Git, call: "_FetchContext", ref: str, *options: str) -> None:
-        git.run(
-            *("fetch", *_FETCH_OPTIONS, *options, *call.access.options),
-            *("--end-of-options", self._remote.url, f"+{ref}:{PUBLISHED_REF}"),
-            lock=call.lock,
-            access=call.access,
-            timeout_seconds=call.remaining_seconds,
-            on_progress=call.on_progress,
-            max_growth_bytes=self._policy.max_download_bytes,
-        )
 
     def ask_remote(self, *, timeout_seconds: float) -> RemoteStatus:
         """Query the newest commit, without fetching or touching this store.
@@ -254,9 +219,8 @@ class GitRepository:
             access = other.git.open_access()
             other._prepare(lock)
             deadline = time.monotonic() + timeout_seconds
-            remote_ref = other._resolve_remote(
-                _FetchContext(lock, access, deadline, None), resolves_pin=True
-            )
+            call = RemoteCall(access=access, deadline=deadline, lock=lock)
+            remote_ref = other._resolve_remote(call, resolves_pin=True)
             return RemoteStatus(remote_ref.object, remote_ref.sent_at)
 
     @property
@@ -331,8 +295,7 @@ class GitRepository:
 
     def _read_sizes(self) -> dict[str, int]:
         with suppress(OSError, ValueError):
-            rows = (self._directory / _SIZES).read_text("ascii").splitlines()
-            return {blob: int(size) for blob, _, size in map(_partition, rows)}
+            return parse_sizes((self._directory / _SIZES).read_text("ascii"))
         return {}
 
     def _record_sizes(self, entries: Iterable[TreeEntry]) -> None:
@@ -352,12 +315,9 @@ class GitRepository:
         if not self._directory.is_dir():
             delete_tree(self._directory)
         with translate_disk_errors(self._directory.parent):
-            self._directory.mkdir(parents=True, exist_ok=True)
             for left in self._directory.glob(f"{_INCOMING}*"):
                 delete_tree(left)
-            delete_leftovers(self._directory, PUBLISHED_REF)
-        if not (self._directory / "HEAD").is_file():
-            self.git.run("init", "--quiet", "--bare", "--template=", lock=lock)
+            prepare_store(self.git, PUBLISHED_REF, lock)
 
     def _read_published(self, git: Git | None = None) -> FetchResult:
         names = (PUBLISHED_REF, f"{PUBLISHED_REF}^{{commit}}")
@@ -375,15 +335,13 @@ class GitRepository:
             self.is_ancestor(commit, PUBLISHED_REF) for commit in self._read_boundary()
         )
 
-    def _read_boundary(self) -> tuple[str, ...]:
+    def _read_boundary(self) -> list[str]:
         try:
-            return tuple((self._directory / "shallow").read_text("ascii").split())
-        except FileNotFoundError:
-            return ()
+            return read_shallow(self._directory)
         except (OSError, UnicodeDecodeError) as error:
             raise DamagedStoreError(f"Git's store cannot be read: {error}") from error
 
-    def _resolve_remote(self, call: "_FetchContext", *, resolves_pin: bool = False) -> "_RemoteRef":
+    def _resolve_remote(self, call: RemoteCall, *, resolves_pin: bool = False) -> "_RemoteRef":
         """Resolve the ref on the remote; a pinned commit only with `resolves_pin`."""
         remote = self._remote
         if remote.commit and not resolves_pin:
@@ -403,7 +361,7 @@ class GitRepository:
             raise self._explain_missing(call)
         return _RemoteRef(f"refs/heads/{default}", objects["HEAD"], default, sent_at)
 
-    def _list_refs(self, call: "_FetchContext", seconds: float, *refs: str) -> CommandOutput:
+    def _list_refs(self, call: RemoteCall, seconds: float, *refs: str) -> CommandOutput:
         return self.git.run(
             *("ls-remote", "--symref", *call.access.options, "--end-of-options"),
             *(self._remote.url, *refs),
@@ -412,7 +370,7 @@ class GitRepository:
             timeout_seconds=seconds,
         )
 
-    def _explain_missing(self, call: "_FetchContext") -> SyncError:
+    def _explain_missing(self, call: RemoteCall) -> SyncError:
         name = f"{self._remote}: the repository"
         branches = ("HEAD", "refs/heads/*")
         try:
@@ -459,10 +417,6 @@ def _render_branches(listed: str) -> str:
     return f"Set SKILLS_BRANCH to one that it has: {some}"
 
 
-def _partition(row: str) -> tuple[str, str, str]:
-    return row.partition(" ")
-
-
 _REF = "refs/skills/history"
 
 _FETCH_SECONDS = 30.0  # a person waits for it
@@ -500,9 +454,8 @@ class PastCommit:
 class CommitHistory:
     """The last commits of one branch.  Blocking."""
 
-    def __init__(self, git: Git, remote: Remote, policy: SyncPolicy) -> None:
+    def __init__(self, git: Git, policy: SyncPolicy) -> None:
         self._git = git
-        self._remote = remote
         self._policy = policy
         self._rests_until = 0.0
 
@@ -527,7 +480,7 @@ class CommitHistory:
             *("log", f"--max-count={max_commits}", *_SHOW, form, commit, "--"),
             *(f":(top,literal){file}" for file in files),
         )
-        shallow = self._read_shallow()
+        shallow = read_shallow(self._git.directory)
         found = _parse(printed.stdout.decode("utf-8", "replace"), mark)
         # Git takes the oldest commit for one that has made every file.
         return tuple(past for past in found if past.commit not in shallow)
@@ -562,34 +515,13 @@ class CommitHistory:
 
     def _fetch_alone(self, base: str, max_commits: int, lock: IO[bytes]) -> None:
         access = self._git.open_access()
-        self._git.directory.mkdir(parents=True, exist_ok=True)
-        delete_leftovers(self._git.directory, _REF)
-        if not (self._git.directory / "HEAD").is_file():
-            self._git.run("init", "--quiet", "--bare", "--template=", lock=lock)
-        self._git.run(
-            *(
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                f"--depth={max_commits + 1}",
-                *access.options,
-            ),
-            *("--end-of-options", self._remote.url, f"+{base}:{_REF}"),
-            lock=lock,
-            access=access,
-            timeout_seconds=min(_FETCH_SECONDS, self._policy.timeout_seconds),
-            max_growth_bytes=self._policy.max_download_bytes,
-        )
+        prepare_store(self._git, _REF, lock)
+        deadline = time.monotonic() + min(_FETCH_SECONDS, self._policy.timeout_seconds)
+        call = RemoteCall(access=access, deadline=deadline, lock=lock)
+        self._git.fetch(call, f"+{base}:{_REF}", f"--depth={max_commits + 1}")
         packs = (self._git.directory / "objects" / "pack").glob("*.pack")
         if sum(1 for _ in packs) > _MAX_PACKS:
             self._git.run("repack", "-a", "-d", "-q", lock=lock)
-
-    def _read_shallow(self) -> frozenset[str]:
-        file: Path = self._git.directory / "shallow"
-        try:
-            return frozenset(file.read_text("ascii").split())
-        except FileNotFoundError:
-            return frozenset()
 
 
 def _parse(printed: str, mark: str) -> Iterator[PastCommit]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from skills_mcp.content.git.command import CommandOutput, Git
+from skills_mcp.content.git.command import CommandOutput, Git, is_older
 from skills_mcp.content.git.diagnostics import NO_PROGRAM, render_reason
 from skills_mcp.content.source import Signers
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
@@ -143,15 +143,9 @@ def _refuse(kind: str, name: str, reason: str) -> SignatureError:
 
 
 def _find_reason(git: Git, kind: str, stderr: str) -> str:
-    if _is_too_old(git):
+    if is_older(_run(git, "version").text, _OLDEST_GIT):
         return "Git is too old. Version 2.34 or newer is needed on this machine"
     return render_reason(kind, stderr)
-
-
-def _is_too_old(git: Git) -> bool:
-    version = _run(git, "version").stdout.decode("utf-8", "replace")
-    found = re.search(r"(\d+)\.(\d+)", version)
-    return found is not None and (int(found[1]), int(found[2])) < _OLDEST_GIT
 
 
 def _parse_signer(stderr: str) -> str:

@@ -44,7 +44,7 @@ from skills_mcp.routing.inverted_index import SCORED_FIELDS, TextIndex
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.snapshots.embedding import Embedder
+from skills_mcp.snapshots.skill_snapshot import Embedder
 
 Kind = str
 SERVED: Kind = "served"

@@ -150,5 +150,4 @@ def _sync(source: RemoteBranch) -> Content:
 
 def _import() -> None:
     """Load what the server loads while it has nothing else to do."""
-    import skills_mcp.snapshots.index_cache
     import skills_mcp.snapshots.indexes  # noqa: F401

@@ -21,7 +21,7 @@ from skills_mcp.features.embeddings.client import (
 from skills_mcp.routing.decision import score_and_decide
 from skills_mcp.routing.inverted_index import TextIndex
 from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
-from skills_mcp.snapshots.embedding import Embedder
+from skills_mcp.snapshots.skill_snapshot import Embedder
 
 # With a shorter one, words alone would answer in a slow moment, and be measured.
 _TIMEOUT_SECONDS = 60.0

@@ -17,13 +17,13 @@ import yaml
 
 from skills_mcp.config import Layer, Settings
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import (
     Checkout,
     Content,
     ContentSource,
     Freshness,
+    LocalFolder,
     Mount,
     accept_any_commit,
 )

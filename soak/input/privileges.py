@@ -15,9 +15,8 @@ from skills_mcp.config.layers import merge_layers
 from skills_mcp.config.trust import SLOWEST_REFRESH_MINUTES
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Freshness, Mount, SyncPolicy, accept_any_commit
+from skills_mcp.content.source import Freshness, LocalFolder, Mount, SyncPolicy, accept_any_commit
 from skills_mcp.snapshots.skill_snapshot import Snapshot, take_snapshot
 from soak.scenario import Figure, Scale, Scenario
 from tests.support import Upstream, mounted, skill_text, sync_all, write

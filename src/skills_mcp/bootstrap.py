@@ -49,7 +49,7 @@ from skills_mcp.files.durable import read_regular
 from skills_mcp.hooks import load_hooks
 from skills_mcp.library import SkillLibrary, SourceState
 from skills_mcp.snapshots.current import CurrentSnapshot
-from skills_mcp.snapshots.embedding import Embedder
+from skills_mcp.snapshots.skill_snapshot import Embedder
 from skills_mcp.text.redaction import register_secret
 
 if TYPE_CHECKING:

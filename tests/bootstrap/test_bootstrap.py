@@ -12,11 +12,11 @@ from skills_mcp.bootstrap import Application, Options, build
 from skills_mcp.config import Analytics
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import (
     ContentSource,
     Freshness,
+    LocalFolder,
     Signers,
     SyncPolicy,
     accept_any_commit,

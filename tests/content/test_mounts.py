@@ -12,13 +12,14 @@ import pytest
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.local import DiscoveredFolder, LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import (
     Checkout,
     Content,
     ContentSource,
+    DiscoveredFolder,
     Freshness,
+    LocalFolder,
     Mount,
     SourceState,
     SyncAttempt,

@@ -6,9 +6,8 @@ import pytest
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Push, Remote
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Mount
+from skills_mcp.content.source import LocalFolder, Mount
 
 ADDRESSES = (
     "https://git.acme.com/platform/skills.git",

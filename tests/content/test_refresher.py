@@ -10,7 +10,6 @@ import pytest
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.refresher import Refresher
 from skills_mcp.content.source import (
@@ -19,6 +18,7 @@ from skills_mcp.content.source import (
     Content,
     ContentSource,
     Freshness,
+    LocalFolder,
     Mount,
     SyncAttempt,
     SyncPolicy,

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import (
     Checkout,
     Hold,
+    LocalFolder,
     Mount,
     SourceState,
     SyncAttempt,

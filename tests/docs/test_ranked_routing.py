@@ -26,7 +26,7 @@ from skills_mcp.routing.ranked_matcher import _SCORE_UNIT, to_indexed_document
 from skills_mcp.routing.scoring import PostingsLookup, compute_coverage
 from skills_mcp.routing.tokenizer import FILLER
 from skills_mcp.skills.model import Skill
-from skills_mcp.snapshots.index_cache import _RETENTION_SECONDS
+from skills_mcp.snapshots.indexes import _RETENTION_SECONDS
 from tests.docs.pages import (
     block,
     blocks,

@@ -16,9 +16,8 @@ from mcp_types import CallToolResult, TextContent
 from skills_mcp.config import VARIABLES, Commands, Config, Files, Search
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Mount
+from skills_mcp.content.source import LocalFolder, Mount
 from skills_mcp.features.embeddings import hybrid_matcher as fused
 from skills_mcp.library import skill_library
 from skills_mcp.library.skill_library import SkillLibrary

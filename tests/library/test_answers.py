@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.source import Checkout, Content, ContentPart, Mount
+from skills_mcp.content.source import Checkout, Content, ContentPart, LocalFolder, Mount
 from skills_mcp.library.answers import (
     Provenance,
     build_loaded_skill,

@@ -10,9 +10,8 @@ from repositories.tree import BRANCH
 from skills_mcp.bootstrap import Options, build
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Mount
+from skills_mcp.content.source import LocalFolder, Mount
 from skills_mcp.features.embeddings.hybrid_matcher import HybridMatcher
 from skills_mcp.library import SkillLibrary, UneditableError
 from skills_mcp.skills.model import Skill

@@ -19,9 +19,8 @@ from mcp_types import PaginatedRequestParams, ReadResourceRequestParams
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Mount
+from skills_mcp.content.source import LocalFolder, Mount
 from skills_mcp.events.spool import Spool
 from skills_mcp.library.catalog import RENDERERS
 from skills_mcp.library.skill_library import LibraryView, SkillLibrary

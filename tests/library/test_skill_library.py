@@ -12,7 +12,7 @@ import pytest
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.source import LocalFolder
 from skills_mcp.errors import (
     ChangedFileError,
     ContentUnavailableError,

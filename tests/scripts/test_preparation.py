@@ -30,7 +30,7 @@ from skills_mcp.errors import (
     TemporaryFolderError,
     UndeclaredScriptError,
 )
-from skills_mcp.files.temporary_folders import remove_stale_folders
+from skills_mcp.files.locks import remove_stale_folders
 from skills_mcp.scripts.policy import ScriptRequest
 from skills_mcp.scripts.prepared_runs import (
     MAX_SCRIPT_BYTES,

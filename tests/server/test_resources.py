@@ -10,9 +10,8 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import BlobResourceContents, Resource, TextResourceContents
 
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Mount
+from skills_mcp.content.source import LocalFolder, Mount
 from skills_mcp.events.spool import Spool
 from skills_mcp.library.skill_folder import PublishedNames
 from skills_mcp.library.skill_library import SkillLibrary

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from skills_mcp.config import Layer, Limits, Settings
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import (
     Checkout,
     Content,
     ContentPart,
+    LocalFolder,
     Mode,
     Mount,
     Surveyed,

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from skills_mcp.config import Limits, Settings, Visibility
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import (
     Checkout,
     Content,
     ContentPart,
     ContentSource,
+    LocalFolder,
     Mount,
 )
 from skills_mcp.skills.model import EXPORTED_TIMES_NS, Problem

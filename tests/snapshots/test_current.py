@@ -9,9 +9,8 @@ import pytest
 from skills_mcp.config import Layer, Settings
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import ContentSource, Mount, Progress
+from skills_mcp.content.source import ContentSource, LocalFolder, Mount, Progress
 from skills_mcp.skills.source_layout import FolderListing, FolderTree
 from skills_mcp.snapshots.current import CurrentSnapshot
 from tests.packages import package_text, write_package

@@ -15,13 +15,11 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.config import Config, Layer, Limits, Settings, Visibility
-from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.source import Checkout, Content, ContentPart, Mount
+from skills_mcp.content.source import Checkout, Content, ContentPart, LocalFolder, Mount
 from skills_mcp.errors import ContentUnavailableError
-from skills_mcp.snapshots import index_cache
+from skills_mcp.snapshots import indexes
 from skills_mcp.snapshots.current import CurrentSnapshot
-from skills_mcp.snapshots.index_cache import IndexCache
-from skills_mcp.snapshots.indexes import IndexState
+from skills_mcp.snapshots.indexes import IndexCache, IndexState
 from skills_mcp.snapshots.skill_snapshot import Snapshot, take_snapshot
 from tests.support import PATIENCE_SECONDS, mounted, write
 
@@ -190,7 +188,7 @@ def test_other_sources_limits_and_formats_have_folders_of_their_own(
         Config(trust_content_config=True),
     ):
         assert IndexCache(index, content_of(folder), other).open() is None
-    monkeypatch.setattr(index_cache, "FORMAT", index_cache.FORMAT + 1)
+    monkeypatch.setattr(indexes, "FORMAT", indexes.FORMAT + 1)
     assert IndexCache(index, content_of(folder), Config()).open() is None
 
 
@@ -445,7 +443,7 @@ def server_of_loaded(folder: Path, tmp_path: Path) -> CurrentSnapshot:
 def test_a_process_that_was_stopped_in_mid_build_keeps_no_other_waiting(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_cache, "_WAIT_SECONDS", 60 * 60)
+    monkeypatch.setattr(indexes, "_WAIT_SECONDS", 60 * 60)
     layout = IndexCache(tmp_path / "index", content_of(folder), Config()).folder
     layout.mkdir(parents=True)
     command = [sys.executable, "-c", _HOLD, str(layout / "lock")]

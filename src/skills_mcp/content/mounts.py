@@ -19,7 +19,6 @@ from pathlib import Path
 from skills_mcp.config import Refresh
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Push
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import (
     Checkout,
     CommitCheck,
@@ -28,6 +27,7 @@ from skills_mcp.content.source import (
     ContentSource,
     Failure,
     Freshness,
+    LocalFolder,
     Mode,
     Mount,
     Progress,

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
+from hashlib import file_digest
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from skills_mcp.config.values import is_private_url
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.git.fast_import import render_commit, render_inline_file
+from skills_mcp.content.git.proposal import render_commit, render_inline_file
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Checkout, CommitCheck, Freshness, Signers, SyncPolicy
 from skills_mcp.errors import (
@@ -187,12 +187,10 @@ class ReleasedArchive(RemoteBranch):
 
     def _check_digest(self, file: Path) -> None:
         with file.open("rb") as handle:
-            digest = sha256()
-            while chunk := handle.read(_CHUNK):
-                digest.update(chunk)
-        if digest.hexdigest() != self._archive.sha256:
+            digest = file_digest(handle, "sha256").hexdigest()
+        if digest != self._archive.sha256:
             raise SyncError(
-                f"{self._archive.redacted_url} has the SHA-256 {digest.hexdigest()}, and the "
+                f"{self._archive.redacted_url} has the SHA-256 {digest}, and the "
                 f"settings want {self._archive.sha256}. Find out who changed the "
                 "archive; if it is a new release, write its digest into sha256"
             )

@@ -245,6 +245,52 @@ class SourceState:
     """Number of packages outside of the served folders."""
 
 
+class LocalFolder:
+    """A folder served in place; `setting` names its setting in messages."""
+
+    mode: Literal["local"] = "local"
+
+    def __init__(self, directory: Path, setting: str = "SKILLS_DIR") -> None:
+        self.name = str(directory)
+        self.directory = directory
+        self._advice = f"Create it, or set {setting} to the folder that holds the skills"
+
+    def open(self) -> Checkout | None:
+        """Open the folder in its present state.
+
+        Raises:
+            SyncError: It does not exist, or cannot be read.
+        """
+        try:
+            os.scandir(self.directory).close()
+        except OSError as error:
+            raise SyncError(
+                f"the folder {self.name} cannot be read: {error.strerror}. {self._advice}."
+            ) from error
+        return Checkout(self.directory, None, datetime.now(UTC))
+
+
+class DiscoveredFolder(LocalFolder):
+    """An unconfigured folder; it need not exist."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._advice = "Check its permissions, or set discover to false"
+
+    def open(self) -> Checkout | None:
+        """Open the folder in its present state; None if it does not exist.
+
+        Raises:
+            SyncError: It exists and cannot be read.
+        """
+        try:
+            return super().open()
+        except SyncError as error:
+            if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+                return None
+            raise
+
+
 def accept_any_commit(source: ContentSource, checkout: Checkout) -> None:
     """Accept any commit: a `CommitCheck` for callers without skills."""
 

@@ -12,15 +12,25 @@ from pathlib import Path
 from skills_mcp.config import Config, Source
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.local import LocalFolder, derive_mounts, find_project_root
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.released_archive import Archive, ReleasedArchive, is_fetchable
-from skills_mcp.content.source import ContentSource, Mount, Signers, SyncPolicy
+from skills_mcp.content.source import (
+    ContentSource,
+    DiscoveredFolder,
+    LocalFolder,
+    Mount,
+    Signers,
+    SyncPolicy,
+)
 from skills_mcp.errors import ConfigError
-from skills_mcp.skills.source_layout import DEFAULT_SELECTION, Selection
+from skills_mcp.skills.source_layout import DEFAULT_SELECTION, TOP_SUBFOLDER, Selection
 from skills_mcp.text.redaction import redact
 
 _WORKING_FOLDER = Path()
+
+FOLDER = ".agents/skills"
+MARKERS = (".git", ".jj", ".codelia")
+"""Markers of a project's root: a folder, or a file as in a Git worktree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +319,51 @@ def _discover_project_skills(environment: Mapping[str, str]) -> tuple[Mount, ...
             "SKILLS_MCP_PROJECT_ROOT or CODELIA_AGENTS_ROOT, or leave it out."
         )
     return derive_mounts(root, working, Path.home())
+
+
+def find_project_root(working: Path) -> Path:
+    """Find the nearest folder with a marker, upwards; `working` itself without one."""
+    return next(filter(_has_marker, (working, *working.parents)), working)
+
+
+def derive_folders(root: Path, working: Path) -> tuple[Path, ...]:
+    """List the folders from the project's root down to the working directory.
+
+    A working directory outside of the project adds nothing.
+
+    >>> [f.as_posix() for f in derive_folders(Path("/home/a"), Path("/home/a/b/c"))]
+    ['/home/a', '/home/a/b', '/home/a/b/c']
+    """
+    chain = (working, *working.parents)
+    if root not in chain:
+        return (root,)
+    return tuple(reversed(chain[: chain.index(root) + 1]))
+
+
+def derive_mounts(root: Path, working: Path, home: Path) -> tuple[Mount, ...]:
+    """Mount every potential skills folder of the project and the user."""
+    # 002 §5.1, §5.2
+    project = [
+        Mount(
+            source=DiscoveredFolder(folder / FOLDER),
+            at=(folder / FOLDER).relative_to(root).as_posix(),
+            selection=Selection(TOP_SUBFOLDER),
+            scope="repo",
+        )
+        for folder in derive_folders(root, working)
+    ]
+    own = Mount(
+        source=DiscoveredFolder(home / FOLDER),
+        at=f"~/{FOLDER}",
+        selection=Selection(TOP_SUBFOLDER),
+        scope="user",
+    )
+    return (*project, own)
+
+
+def _has_marker(folder: Path) -> bool:
+    # Unlike the method, this function does not fail in a folder without permission.
+    return any(os.path.exists(folder / marker) for marker in MARKERS)  # noqa: PTH110
 
 
 def _absolute_path(path: str, folder: Path = _WORKING_FOLDER) -> Path:

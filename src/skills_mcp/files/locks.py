@@ -1,4 +1,6 @@
-"""Advisory file locks, exclusive or shared, released when their process dies.
+"""Advisory file locks, and temporary folders that are locked while in use.
+
+A lock is exclusive or shared, and released when its process dies.
 
 Rule: after acquiring a lock, a process verifies the path. The file may have been
 deleted meanwhile, and then the lock guards nothing.
@@ -6,15 +8,17 @@ deleted meanwhile, and then the lock guards nothing.
 
 import errno
 import os
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
-from skills_mcp.files.durable import open_private
+from skills_mcp.files.durable import open_private, open_regular
 
 # File locks have no queue: a process that looks less often than the others starves
 # beside one that lets go of the lock only for a moment.
@@ -49,12 +53,7 @@ class FileLock:
     def __enter__(self) -> IO[bytes]:
         return self.handle
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 
@@ -176,3 +175,66 @@ def _try_lock(handle: IO[bytes], *, is_shared: bool) -> bool:
     except portalocker.LockException as error:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
     return True
+
+
+LOCK_FILE = "lock"
+
+# A folder is made and then locked: in between it looks like one that was left behind.
+_MIN_AGE_SECONDS = 60 * 60
+
+_REMOVALS = 3  # a thread may still write into a folder that is removed
+
+_gate = threading.Lock()
+_in_use: set[Path] = set()
+
+
+@contextmanager
+def locked_temporary_folder(prefix: str) -> Iterator[Path]:
+    """Make a private folder, locked while in use, and remove it with the block.
+
+    A killed process leaves its folders behind, unlocked, and the next one removes them.
+    Blocking.
+
+    Raises:
+        OSError: The system's temporary folder is full, missing or closed.
+    """
+    remove_stale_folders(tempfile.gettempdir(), prefix)
+    # A process that has left its group may still write into it: then it stays.
+    made = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+    folder = Path(made.name).resolve()
+    with _gate:
+        _in_use.add(folder)
+    try:
+        with made, acquire_lock(folder / LOCK_FILE):
+            yield folder
+    finally:  # not before it is removed: the process may end in between
+        with _gate:
+            _in_use.discard(folder)
+
+
+def remove_own_temporary_folders() -> None:
+    with _gate:
+        folders = tuple(_in_use)
+    for folder in folders:
+        for _ in range(_REMOVALS):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                break
+
+
+@cache
+def remove_stale_folders(parent: str, prefix: str) -> None:
+    """Remove the folders of killed processes; once per process is enough."""
+    for folder in Path(parent).glob(f"{prefix}*"):
+        try:
+            is_fresh = time.time() - folder.lstat().st_mtime < _MIN_AGE_SECONDS
+            if is_fresh or folder.is_symlink():
+                continue
+            handle = open_regular(folder / LOCK_FILE, is_writing=True)
+            if handle is None:
+                continue
+            with handle:
+                lock_file(handle)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue  # in use, or the folder of another user

@@ -13,9 +13,16 @@ from pathlib import Path
 from skills_mcp.config.values import ForgeKind, UploadMode
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import derive_review_url
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Checkout, Content, ContentPart, Mode, Mount, SurveyedPart
+from skills_mcp.content.source import (
+    Checkout,
+    Content,
+    ContentPart,
+    LocalFolder,
+    Mode,
+    Mount,
+    SurveyedPart,
+)
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.files.durable import read_regular
 from skills_mcp.skills.model import Skill

@@ -20,8 +20,8 @@ from skills_mcp.errors import (
     InvalidArgumentsError,
     TemporaryFolderError,
 )
+from skills_mcp.files.locks import locked_temporary_folder
 from skills_mcp.files.paths import parse_relative
-from skills_mcp.files.temporary_folders import locked_temporary_folder
 from skills_mcp.scripts import policy
 from skills_mcp.scripts.execution import CONFINING_TIERS, Grants, PreparedCommand, SandboxName
 from skills_mcp.scripts.policy import CommandRequest, ScriptRequest, keep_absolute_folders

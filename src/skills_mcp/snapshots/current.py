@@ -24,8 +24,8 @@ from skills_mcp.errors import (
     ContentUnavailableError,
 )
 from skills_mcp.processes.memory import trim_heap
-from skills_mcp.snapshots.embedding import Embedder
 from skills_mcp.snapshots.skill_snapshot import (
+    Embedder,
     Snapshot,
     inspect_commit,
     is_listing_changed,
@@ -35,8 +35,7 @@ from skills_mcp.snapshots.skill_snapshot import (
 )
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
-    from skills_mcp.snapshots.index_cache import IndexCache
-    from skills_mcp.snapshots.indexes import IndexState
+    from skills_mcp.snapshots.indexes import IndexCache, IndexState
     from skills_mcp.snapshots.loaded_skills import LoadedSkills
     from skills_mcp.snapshots.skill_records import SkillTable
 
@@ -283,7 +282,7 @@ class CurrentSnapshot:
         )
 
     def _open_cache(self, content: Content) -> "IndexCache | None":
-        from skills_mcp.snapshots.index_cache import IndexCache
+        from skills_mcp.snapshots.indexes import IndexCache
 
         if self._cache is None:
             return None

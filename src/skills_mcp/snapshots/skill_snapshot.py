@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 from skills_mcp.config import Config, Settings, Visibility, read_layer
 from skills_mcp.content.source import Content, ContentPart, Mode, Progress, SourceState
@@ -29,7 +29,7 @@ from skills_mcp.files.opening import open_inside
 from skills_mcp.processes.memory import gc_paused
 from skills_mcp.routing.matcher import Mask, Matcher
 from skills_mcp.skills.access import EVERYTHING, Access
-from skills_mcp.skills.model import Problem, SkillPath, escape_unprintable
+from skills_mcp.skills.model import Problem, Skill, SkillPath, escape_unprintable
 from skills_mcp.skills.skill_index import (
     SkillFilter,
     SkillIndex,
@@ -42,10 +42,38 @@ from skills_mcp.skills.source_layout import FolderTree, find_layout
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.routing.keyword_matcher import KeywordMatcher
-    from skills_mcp.snapshots.embedding import SkillVectors
+    from skills_mcp.routing.visible_skills import VisibleSkills
     from skills_mcp.snapshots.indexes import Indexes, IndexState
     from skills_mcp.snapshots.loaded_skills import LoadedSkills
     from skills_mcp.snapshots.skill_records import SkillTable
+
+
+class SkillVectors(Protocol):
+    """Vectors of the skills of one snapshot."""
+
+    def fuse(self, matcher: Matcher, seen: "VisibleSkills | None" = None) -> Matcher:
+        """A matcher that fuses lexical scores with those of the vectors."""
+        ...
+
+    def prepare(self) -> bool:
+        """Fetch missing vectors; whether all are complete.  Blocking."""
+        ...
+
+    def close(self) -> None:
+        """Stop fetching."""
+        ...
+
+
+class Embedder(Protocol):
+    """Opens the vectors of skills."""
+
+    def vectors_of(self, skills: Sequence[Skill]) -> SkillVectors:
+        """Open the vectors of skills in path order; `prepare` fetches them."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections to the provider."""
+        ...
 
 
 MAX_GRANT_VIEWS = 64
@@ -246,7 +274,7 @@ class Snapshot:
     config: Config
     algorithm: Literal["keyword", "ranked"]
     problems: tuple[Problem, ...]
-    vectors: "SkillVectors | None" = None
+    vectors: SkillVectors | None = None
     """Embeddings of the skills, if a provider is configured."""
     views: ViewCache["Snapshot"] = field(
         default_factory=lambda: ViewCache(MAX_GRANT_VIEWS), init=False, repr=False

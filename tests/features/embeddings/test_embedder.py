@@ -5,7 +5,7 @@ import pytest
 from skills_mcp.config import Embedding
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.embeddings import open_provider_embedder
-from skills_mcp.snapshots.embedding import Embedder
+from skills_mcp.snapshots.skill_snapshot import Embedder
 from skills_mcp.text.redaction import redact
 from tests.features.embeddings.embedding_server import (
     KEY,

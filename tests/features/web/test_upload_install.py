@@ -9,9 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from skills_mcp.config import Http
-from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Mount
+from skills_mcp.content.source import LocalFolder, Mount
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.authoring.version_store import VersionStore
 from skills_mcp.library import SkillLibrary

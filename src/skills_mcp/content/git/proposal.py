@@ -12,21 +12,17 @@ from math import inf
 from pathlib import Path
 
 from skills_mcp.content.git.command import Git, RemoteCall
-from skills_mcp.content.git.fast_import import (
-    quote_c_style,
-    render_blob_file,
-    render_commit,
-    render_inline_file,
-)
 from skills_mcp.content.git.object_store import TreeEntry, parse_listing
 from skills_mcp.content.git.remote import Remote, is_ref_name
 from skills_mcp.content.source import ShutdownError, SyncPolicy
 from skills_mcp.errors import SyncError
-from skills_mcp.files.temporary_folders import locked_temporary_folder
+from skills_mcp.files.locks import locked_temporary_folder
 from skills_mcp.text.redaction import redact
 
 _BASE_REF = "refs/skills/base"
 _CHANGE_REF = "refs/skills/change"
+
+_COMMITTER = "skills-mcp <skills-mcp@localhost>"
 
 _ALREADY_EXISTS = ("stale info", "already exists", "fetch first", "non-fast-forward")
 
@@ -161,3 +157,35 @@ def _push(store: Git, remote: Remote, branch: str, call: RemoteCall) -> bool:
         f"{remote.url} refuses the branch {branch}: {reason}. Let its rules permit "
         "branches that begin with skills-mcp/"
     )
+
+
+# Streams for fast-import: https://git-scm.com/docs/git-fast-import
+
+
+def render_commit(ref: str, message: str, *, seconds: int) -> Iterator[bytes]:
+    """Render the header of a commit by this program; `seconds` since the epoch."""
+    text = message.encode()
+    yield b"commit %s\n" % ref.encode()
+    yield b"committer %s %d +0000\n" % (_COMMITTER.encode(), seconds)
+    yield b"data %d\n%s\n" % (len(text), text)
+
+
+def render_inline_file(path: str, data: bytes, *, is_executable: bool) -> Iterator[bytes]:
+    mode = b"100755" if is_executable else b"100644"
+    yield b"M %s inline %s\n" % (mode, quote_c_style(path))
+    yield b"data %d\n%s\n" % (len(data), data)
+
+
+def render_blob_file(path: str, blob: str, mode: str) -> bytes:
+    """Render a file of the current commit by the id of an existing blob."""
+    return b"M %s %s %s\n" % (mode.encode(), blob.encode(), quote_c_style(path))
+
+
+def quote_c_style(path: str) -> bytes:
+    r"""Quote a path as in C.
+
+    >>> quote_c_style('a "b".md')
+    b'"a \\"b\\".md"'
+    """
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return b'"%s"' % escaped.encode()

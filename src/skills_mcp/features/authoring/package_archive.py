@@ -13,8 +13,8 @@ from skills_mcp.features.authoring.markdown import read_bytes
 from skills_mcp.features.authoring.rules import enumerate_shortly
 from skills_mcp.features.authoring.validation import validate_paths
 from skills_mcp.files.archive import open_archive, unpack_archive
+from skills_mcp.files.locks import locked_temporary_folder
 from skills_mcp.files.paths import is_path_component
-from skills_mcp.files.temporary_folders import locked_temporary_folder
 from skills_mcp.skills.model import Problem, Skill, Stamp
 from skills_mcp.skills.skill_parser import derive_slug, is_skill_md, parse_package
 from skills_mcp.text.rendering import abbreviate_value

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from skills_mcp.config import Settings
-from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.source import Checkout, Content, ContentPart, Mount
+from skills_mcp.content.source import Checkout, Content, ContentPart, LocalFolder, Mount
 from skills_mcp.library import Snapshot
 from skills_mcp.skills.model import Problem, Skill
 from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk, WalkLimits

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from skills_mcp.config import Embedding
 from skills_mcp.features.embeddings import open_provider_embedder
-from skills_mcp.snapshots.embedding import Embedder
+from skills_mcp.snapshots.skill_snapshot import Embedder
 
 
 def open_embedder(rules: Embedding, environment: Mapping[str, str], cache: Path) -> Embedder | None:

@@ -21,7 +21,7 @@ from skills_mcp.features.authoring.uploads import (
     UploadPreview,
     Uploads,
 )
-from skills_mcp.files.temporary_folders import locked_temporary_folder
+from skills_mcp.files.locks import locked_temporary_folder
 
 logger = logging.getLogger(__name__)
 

@@ -4,16 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.local import (
+from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.source import ContentPart, DiscoveredFolder, LocalFolder, Mount
+from skills_mcp.content.source_mounts import (
     FOLDER,
-    DiscoveredFolder,
-    LocalFolder,
     derive_folders,
     derive_mounts,
     find_project_root,
 )
-from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import ContentPart, Mount
 from skills_mcp.errors import SyncError
 from tests.support import git, sync_all, write
 

@@ -247,7 +247,7 @@ class RemoteBranch:
             return None
         if not to:
             earlier = current.previous
-            return None if earlier is None or self._is_gone(earlier) else earlier
+            return earlier if earlier and self._store.is_complete(earlier) else None
         found = [commit for commit in self._store.commits() if commit.startswith(to.lower())]
         if len(found) > 1:
             raise SyncError(f"Several commits begin with {to}: {', '.join(found)}")
@@ -269,7 +269,7 @@ class RemoteBranch:
             newest = pointer.hold.instead_of
             # The reason for the rollback may be that its signer is not trusted now.
             with suppress(SignatureError):
-                if not self._is_gone(newest):
+                if self._store.is_complete(newest):
                     followed = replace(
                         followed,
                         commit=newest,
@@ -389,9 +389,6 @@ class RemoteBranch:
                 "on. Run `skills-mcp sync` once with a network"
             )
         raise SyncError("the published commit was deleted by another program")
-
-    def _is_gone(self, commit: str) -> bool:
-        return commit not in self._store.commits()
 
 
 def _store_name(remote: Remote, policy: SyncPolicy) -> str:

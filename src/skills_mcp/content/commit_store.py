@@ -366,7 +366,7 @@ class CommitStore:
             SyncError: There are too many open files.
         """
         pointer = self.pointer()
-        return pointer if pointer and self._is_complete(pointer.commit) else None
+        return pointer if pointer and self.is_complete(pointer.commit) else None
 
     def pointer(self) -> PublishedCommit | None:
         """Read the pointer; the files of its commit may be gone.
@@ -387,7 +387,15 @@ class CommitStore:
             names = [path.name for path in self._commits_folder.iterdir()]
         except OSError:
             return ()
-        return tuple(sorted(filter(self._is_complete, names)))
+        return tuple(sorted(filter(self.is_complete, names)))
+
+    def is_complete(self, commit: str) -> bool:
+        """Whether the folder of a commit exists; it gets its name when complete."""
+        try:
+            mode = self.folder(commit).lstat().st_mode
+        except OSError:
+            return False
+        return is_commit_id(commit) and stat.S_ISDIR(mode)
 
     def stage(self, commit: str, write: Callable[[Path], Surveyed]) -> Path:
         """Create a commit's folder with the lock held; `write` fills and surveys it.
@@ -398,7 +406,7 @@ class CommitStore:
         """
         self.require_lock()
         folder = self.folder(commit)
-        if self._is_complete(commit):
+        if self.is_complete(commit):
             return folder
         with translate_disk_errors(self.directory):
             delete_tree(folder)  # it is no complete snapshot
@@ -417,7 +425,7 @@ class CommitStore:
     def checked_at(self, commit: str) -> float:
         """Time of a commit's last content check, since the epoch; 0 if unknown."""
         try:
-            changed = self._checked_file(commit).stat().st_mtime
+            changed = self._file_beside(commit, _CHECKED_SUFFIX).stat().st_mtime
         except OSError:
             return 0.0
         # A time in the future was written while the clock was wrong.
@@ -430,7 +438,7 @@ class CommitStore:
             SyncError: There is no room, or no permission.
         """
         with translate_disk_errors(self.directory):
-            write_text_atomically(self._checked_file(commit), "")
+            write_text_atomically(self._file_beside(commit, _CHECKED_SUFFIX), "")
 
     def replace_survey(self, commit: str, surveyed: Surveyed) -> None:
         """Replace the survey of a staged commit.  Requires the lock.
@@ -450,7 +458,7 @@ class CommitStore:
         """
         self.require_lock()
         with translate_disk_errors(self.directory):
-            delete_irregular_lease(self._lease_file(current.commit))
+            delete_irregular_lease(self._file_beside(current.commit, _LEASE_SUFFIX))
             write_text_atomically(self._pointer, compose_pointer(current))
 
     def open_current(self, verify: Callable[[str], str | None] | None = None) -> Checkout | None:
@@ -463,7 +471,7 @@ class CommitStore:
             current = self.pointer()
             if current is None:
                 return None
-            if verify and self._is_complete(current.commit):
+            if verify and self.is_complete(current.commit):
                 current = replace(current, verified_by=verify(current.commit))
             if checkout := self._open(current.commit, current):
                 return checkout
@@ -476,7 +484,7 @@ class CommitStore:
             SyncError: There are too many open files.
         """
         for _ in range(_LEASE_ATTEMPTS):
-            if not self._is_complete(commit):
+            if not self.is_complete(commit):
                 return None
             if checkout := self._open(commit, current):
                 return checkout
@@ -558,22 +566,16 @@ class CommitStore:
         except OSError:
             return False
 
-    def _is_complete(self, commit: str) -> bool:
-        """Whether the folder of a commit exists; it gets its name when complete."""
-        try:
-            mode = self.folder(commit).lstat().st_mode
-        except OSError:
-            return False
-        return is_commit_id(commit) and stat.S_ISDIR(mode)
-
     def _open(self, commit: str, current: PublishedCommit) -> Checkout | None:
         """Lease a commit; None if it is deleted, or about to be."""
-        if not self._is_complete(commit):
+        if not self.is_complete(commit):
             return None  # and leave no lease behind for what is not there
         with suppress(OSError):  # a read-only disk can still be read
             os.utime(self.directory)  # or `delete_unused` takes it for unused
         with translate_disk_errors(self.directory):
-            lease = acquire_lease(self._lease_file(commit), lambda: self._is_complete(commit))
+            lease = acquire_lease(
+                self._file_beside(commit, _LEASE_SUFFIX), lambda: self.is_complete(commit)
+            )
         if lease is None:
             return None
         checkout = Checkout(
@@ -588,39 +590,33 @@ class CommitStore:
         weakref.finalize(checkout, lease)
         return checkout
 
-    def _lease_file(self, commit: str) -> Path:
-        return self._commits_folder / f"{commit}{_LEASE_SUFFIX}"
-
-    def _survey_file(self, commit: str) -> Path:
-        return self._commits_folder / f"{commit}{_SURVEY_SUFFIX}"
-
-    def _checked_file(self, commit: str) -> Path:
-        return self._commits_folder / f"{commit}{_CHECKED_SUFFIX}"
+    def _file_beside(self, commit: str, suffix: str) -> Path:
+        return self._commits_folder / f"{commit}{suffix}"
 
     def _read_survey(self, commit: str) -> Surveyed:
         with translate_disk_errors(self.directory):
-            text = read_regular(self._survey_file(commit), _MAX_SURVEY_BYTES)
+            text = read_regular(self._file_beside(commit, _SURVEY_SUFFIX), _MAX_SURVEY_BYTES)
         return parse_surveyed(text)
 
     def _write_survey(self, commit: str, surveyed: Surveyed) -> None:
-        write_text_atomically(self._survey_file(commit), compose_surveyed(surveyed))
+        write_text_atomically(self._file_beside(commit, _SURVEY_SUFFIX), compose_surveyed(surveyed))
 
     def _find_orphans(self) -> Iterator[Path]:
         yield from _find_leftovers(self._commits_folder)
         for suffix in (_LEASE_SUFFIX, _SURVEY_SUFFIX, _CHECKED_SUFFIX):
             for path in self._commits_folder.glob(f"*{suffix}"):
-                if not self._is_complete(path.name.removesuffix(suffix)):
+                if not self.is_complete(path.name.removesuffix(suffix)):
                     yield path
 
     def _delete_unless_leased(self, commit: str) -> None:
-        lease = self._lease_file(commit)
+        lease = self._file_beside(commit, _LEASE_SUFFIX)
         deleted = self._commits_folder / f"{DELETED_PREFIX}{uuid4().hex}"
         with exclusive_lease(lease) as is_free, suppress(OSError):
             if is_free:
                 # In one step: a half-deleted folder must not look like a snapshot.
                 self.folder(commit).rename(deleted)
-                self._survey_file(commit).unlink(missing_ok=True)
-                self._checked_file(commit).unlink(missing_ok=True)
+                self._file_beside(commit, _SURVEY_SUFFIX).unlink(missing_ok=True)
+                self._file_beside(commit, _CHECKED_SUFFIX).unlink(missing_ok=True)
                 lease.unlink()
         delete_tree(deleted)
 

@@ -134,7 +134,7 @@ class CommitSync:
         return staged
 
     def _restore_rolled_back(self, pointer: PublishedCommit) -> None:
-        if not self._is_gone(pointer.commit):
+        if self._store.is_complete(pointer.commit):
             self.repair_published(pointer)
             return
         try:
@@ -194,15 +194,15 @@ class CommitSync:
             )
         verified_by = self._verify(fetched)
         self._write(commit, served)
-        is_gone = before is not None and self._is_gone(before.commit)
+        is_gone = before is not None and not self._store.is_complete(before.commit)
         previous = before.previous if before and is_gone else served
         return PublishedCommit(
             commit, now, verified_by, previous, default_branch=fetched.default_branch
         )
 
     def _write(self, commit: str, served: str | None) -> None:
-        listing = self._list(commit)
-        if not self._is_gone(commit):
+        listing = self._repository.list_served(commit)
+        if self._store.is_complete(commit):
             self._repair(listing, commit)
             self._store.replace_survey(commit, listing.surveyed)
             return
@@ -256,7 +256,7 @@ class CommitSync:
         if current is None:
             return
         with suppress(SyncError, OSError):  # the next fetch brings what is missing
-            listing = self._list(current.commit)
+            listing = self._repository.list_served(current.commit)
             self._repair(listing, current.commit, by_content=by_content)
             if by_content:
                 self._store.mark_checked(current.commit)
@@ -270,7 +270,7 @@ class CommitSync:
             logger.warning("%d more files differed; they are repaired", others)
 
     def _find_previous(self, served: str | None) -> tuple[TreeListing, Path] | None:
-        if served is None or self._is_gone(served):
+        if served is None or not self._store.is_complete(served):
             return None
         try:
             entries = self._repository.list_files(served)
@@ -307,12 +307,6 @@ class CommitSync:
     def _collect_garbage(self, lock: IO[Any]) -> None:
         with suppress(SyncError, OSError):
             self._repository.refs.collect_garbage(lock)
-
-    def _is_gone(self, commit: str) -> bool:
-        return commit not in self._store.commits()
-
-    def _list(self, commit: str) -> TreeListing:
-        return self._repository.list_served(commit)
 
     def _report_progress(self, verb: str, share: float) -> None:
         self.doing = f"{verb} {share:.0%}"

@@ -33,7 +33,6 @@ _TIME_DIGITS = 7
 _READABLE, _EXECUTABLE = 0o444, 0o555
 
 _SHA1_DIGITS = 40
-_PIECE_BYTES = 256 * 1024
 
 # Other systems do not keep the mode that was set.
 _KEEPS_MODES = hasattr(os, "geteuid")
@@ -298,8 +297,7 @@ def _has_content(path: Path, entry: TreeEntry) -> bool:
     digest = hashlib.new(kind, b"blob %d\0" % entry.size_bytes, usedforsecurity=False)
     try:
         with path.open("rb", buffering=0) as handle:
-            while piece := handle.read(_PIECE_BYTES):
-                digest.update(piece)
+            hashlib.file_digest(handle, lambda: digest)
     except OSError:
         return False
     return digest.hexdigest() == entry.blob

@@ -152,8 +152,6 @@ def _is_ambiguous(part: str) -> bool:
     )
 
 
-_ANY_FOLDERS = "**/"
-
 _STAR, _FOLDERS = "*", "**/"
 """The gaps of a pattern: any text; any folders, or none."""
 
@@ -181,8 +179,8 @@ def matches_any(path: str, *patterns: str) -> bool:
 
 
 def compile_patterns(patterns: Iterable[str]) -> Callable[[str], bool]:
-    fits_any = _Automaton(map(_normalize_nfc, patterns)).fits
-    return lambda path: fits_any(_normalize_nfc(path))
+    fits_any = _Automaton(map(_to_nfc, patterns)).fits
+    return lambda path: fits_any(_to_nfc(path))
 
 
 def count_wildcards(pattern: str) -> int:
@@ -191,15 +189,11 @@ def count_wildcards(pattern: str) -> int:
     >>> count_wildcards("**/ui-?/[ab]*")
     4
     """
-    parts = _merge_wildcards(_tokenize(_normalize_nfc(pattern)))
+    parts = _merge_wildcards(_tokenize(_to_nfc(pattern)))
     return sum(not _is_literal(part) for part in parts)
 
 
 _compile = lru_cache(maxsize=_MAX_COMPILED)(compile_patterns)
-
-
-def _normalize_nfc(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
 
 
 class _State(dict[str, "_State"]):

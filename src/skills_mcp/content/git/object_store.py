@@ -152,15 +152,6 @@ def _describe_entry(entry: TreeEntry | str) -> FolderEntry:
     return FolderEntry(entry.kind, Stamp(entry.size_bytes, 0, 0) if is_file else None)
 
 
-def find_served(tree: CommitTree, policy: SyncPolicy) -> tuple[TreeEntry, ...]:
-    """Select the files to serve, as far as their sizes are known.
-
-    Raises:
-        LimitExceededError: There are too many files, or too many bytes.
-    """
-    return _survey(tree, policy)[0]
-
-
 def select_served(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
     """Select the files to serve, and survey the others.
 
@@ -542,16 +533,15 @@ class PartialFetch:
         """
         entries = self._list(commit)
         self._fetch_missing(e.blob for e in entries if f"/{e.file}".endswith(_MANIFESTS))
-        served = find_served(CommitTree(entries, self._read), policy)
+        served, _ = _survey(CommitTree(entries, self._read), policy)
         self._fetch_missing(entry.blob for entry in served)
         entries = self._list(commit)
         return entries, select_served(CommitTree(entries, self._read), policy)
 
     def _list(self, commit: str) -> tuple[TreeEntry, ...]:
         # Without -l: to know the sizes, Git would fetch one file after the other.
-        words = ("ls-tree", "-r", "-z", "--full-tree", commit)
-        with self._incoming.stream(*words) as output:
-            return parse_listing(split_records(output), self._known | self._arrived)
+        with list_tree(self._incoming, commit) as records:
+            return parse_listing(records, self._known | self._arrived)
 
     def _fetch_missing(self, blobs: Iterable[str]) -> None:
         """Fetch the blobs missing on this machine."""
@@ -587,7 +577,18 @@ def parse_sizes(text: str) -> dict[str, int]:
     return {name: int(size) for name, size in rows if size != "missing"}
 
 
-def split_records(output: IO[bytes]) -> Iterator[bytes]:
+@contextmanager
+def list_tree(git: Git, treeish: str, *options: str) -> Iterator[Iterator[bytes]]:
+    """Stream the records of all files of a commit, by `git ls-tree`.
+
+    Raises:
+        DamagedStoreError: The commit is not in the store.
+    """
+    with git.stream("ls-tree", "-r", "-z", *options, "--full-tree", treeish) as output:
+        yield _split_records(output)
+
+
+def _split_records(output: IO[bytes]) -> Iterator[bytes]:
     rest = b""
     while piece := output.read(_PIECE_BYTES):
         *records, rest = (rest + piece).split(b"\0")

@@ -9,7 +9,7 @@ exactly.
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -28,6 +28,7 @@ from skills_mcp.content.git.object_store import (
     RetainedRefs,
     TreeEntry,
     TreeListing,
+    list_tree,
     parse_content_ids,
     parse_listing,
     parse_sizes,
@@ -35,7 +36,6 @@ from skills_mcp.content.git.object_store import (
     read_blobs,
     read_shallow,
     select_served,
-    split_records,
 )
 from skills_mcp.content.git.remote import Remote, is_ref_name
 from skills_mcp.content.source import SyncPolicy, translate_disk_errors
@@ -234,7 +234,8 @@ class GitRepository:
         Raises:
             DamagedStoreError: The commit is not in the store.
         """
-        return self._list(commit, self.git)
+        with list_tree(self.git, commit, "-l") as records:
+            return parse_listing(records, self._read_sizes())
 
     def read_content_ids(self, commit: str) -> dict[str, str]:
         """Map each file of a commit to its content id, served or not.
@@ -243,8 +244,8 @@ class GitRepository:
             DamagedStoreError: The commit is not in the store.
         """
         # Without their sizes, which Git would read for each.
-        with self.git.stream("ls-tree", "-r", "-z", "--full-tree", commit) as output:
-            return parse_content_ids(split_records(output))
+        with list_tree(self.git, commit) as records:
+            return parse_content_ids(records)
 
     def list_served(self, commit: str) -> TreeListing:
         """List the served files of a commit, by the policy.
@@ -253,22 +254,26 @@ class GitRepository:
             DamagedStoreError: The commit, or one of the files, is not in the store.
             LimitExceededError: There are more files than the policy allows.
         """
-        known = self._listings.get(commit)
-        return known or self._select(self.list_files(commit), self.git)
+        if known := self._listings.get(commit):
+            return known
+
+        def read(blob: str) -> bytes:
+            with self.read_blobs((blob,)) as contents:
+                return next(contents)
+
+        return select_served(CommitTree(self.list_files(commit), read), self._policy)
 
     def forget_listings(self) -> None:
         """Free the cached listings: they may take many megabytes."""
         self._listings.clear()
 
-    @contextmanager
-    def read_blobs(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
+    def read_blobs(self, blobs: Iterable[str]) -> AbstractContextManager[Iterator[bytes]]:
         """Stream the content of blobs, in their order.
 
         Raises:
             DamagedStoreError: One is missing or damaged.
         """
-        with read_blobs(self.git, blobs) as contents:
-            yield contents
+        return read_blobs(self.git, blobs)
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether `new` descends from `old`; False if uncertain."""
@@ -277,18 +282,6 @@ class GitRepository:
             return self.git.run(*words, is_ok=(0, 1)).returncode == 0
         except SyncError:
             return False
-
-    def _list(self, commit: str, git: Git) -> tuple[TreeEntry, ...]:
-        words = ("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
-        with git.stream(*words) as output:
-            return parse_listing(split_records(output), self._read_sizes())
-
-    def _select(self, entries: Sequence[TreeEntry], git: Git) -> TreeListing:
-        def read(blob: str) -> bytes:
-            with read_blobs(git, (blob,)) as contents:
-                return next(contents)
-
-        return select_served(CommitTree(entries, read), self._policy)
 
     def _find_blobs(self, commit: str) -> Iterator[str]:
         return (entry.blob for entry in self.list_served(commit).entries)

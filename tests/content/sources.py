@@ -77,7 +77,7 @@ class FakeSource(RemoteBranch):
     def is_check_due(self) -> bool:
         return False
 
-    def content_ids(self, checkout: Checkout) -> Mapping[str, str] | None:
+    def content_ids(self, checkout: Checkout) -> Mapping[str, str]:
         """Return ten files, of which each revision changes the first."""
         same = {f"{number}.md": "same" for number in range(1, 10)}
         return {"0.md": str(checkout.revision), **same}

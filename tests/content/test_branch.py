@@ -482,7 +482,7 @@ def test_a_commit_long_forgotten_counts_as_empty(upstream: Upstream, source: Rem
     forgotten = Checkout(part.checkout.directory, "0" * 40, part.checkout.synced_at)
     before = Content((ContentPart(part.mount, forgotten),))
 
-    assert source.content_ids(forgotten) is None
+    assert source.content_ids(forgotten) == {}
     assert Mounts((Mount(source=source),)).count_changes(before, after) == 2
 
 

@@ -278,14 +278,12 @@ class RemoteBranch:
                     )
             self._store.publish(followed)
 
-    def content_ids(self, checkout: Checkout) -> Mapping[str, str] | None:
-        """Map each file to its blob id and mode; None if Git deleted the commit."""
-        if checkout.revision is None:
-            return None
-        try:
-            return self._parts.repository.read_content_ids(checkout.revision)
-        except SyncError:
-            return None
+    def content_ids(self, checkout: Checkout) -> Mapping[str, str]:
+        """Map each file to its blob id and mode; empty if Git deleted the commit."""
+        with suppress(SyncError):
+            if checkout.revision:
+                return self._parts.repository.read_content_ids(checkout.revision)
+        return {}
 
     def ask_remote(self) -> "RemoteStatus":
         """Query the remote for its newest commit, without fetching.

@@ -108,7 +108,8 @@ class CommitSync:
             raise  # another process may ask the remote at once, or does so already
         except SyncError as error:
             self._record_failure(error, attempt, now, freshness.longest_pause_seconds)
-            self._collect_garbage(lock)
+            with suppress(SyncError, OSError):
+                self._repository.refs.collect_garbage(lock)
             self.repair_published(current)
             raise
         self._record_success(lock, now)
@@ -303,10 +304,6 @@ class CommitSync:
             self._repository.mark_damaged()
         except (SyncError, OSError) as error:
             logger.debug("Not cleaned up: %s", error)
-
-    def _collect_garbage(self, lock: IO[Any]) -> None:
-        with suppress(SyncError, OSError):
-            self._repository.refs.collect_garbage(lock)
 
     def _report_progress(self, verb: str, share: float) -> None:
         self.doing = f"{verb} {share:.0%}"

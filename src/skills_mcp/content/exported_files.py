@@ -18,7 +18,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from skills_mcp.content.git.diagnostics import DamagedStoreError
-from skills_mcp.content.git.object_store import TreeEntry, TreeListing
+from skills_mcp.content.git.object_store import TreeEntry, TreeListing, group_by_folder
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
 from skills_mcp.content.source import SyncPolicy
@@ -109,7 +109,7 @@ def repair_files(
     expected = {entry.file: entry for entry in listing.entries}
     wrong = {"."} if grant_owner_access(folder) else set()
     intact = set()
-    for path, found in _walk(folder, "", _find_folders(listing.entries), wrong):
+    for path, found in _walk(folder, "", group_by_folder(listing.entries), wrong):
         if path not in expected:
             delete_tree(folder / path)
             wrong.add(path)
@@ -190,18 +190,8 @@ def _find_syncfs() -> Callable[[int], None] | None:
     return flush
 
 
-def _find_folders(entries: Iterable[TreeEntry]) -> set[str]:
-    folders: set[str] = set()
-    for entry in entries:
-        folder = entry.file.rpartition("/")[0]
-        while folder and folder not in folders:
-            folders.add(folder)
-            folder = folder.rpartition("/")[0]
-    return folders
-
-
 def _make_folders(entries: Iterable[TreeEntry], folder: Path) -> None:
-    for inner in sorted(_find_folders(entries)):  # those above others come first
+    for inner in sorted(group_by_folder(entries)):  # those above others come first
         with suppress(FileExistsError):
             os.mkdir(f"{folder}/{inner}")  # noqa: PTH102 - thousands of them
 

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, nextafter
 from pathlib import Path
 
@@ -224,18 +224,14 @@ class Mounts:
         if isinstance(source, RemoteBranch):
             attempt = source.attempt()
             next_sync_at = source.next_sync_at(interval_seconds)
-        state = derive_state(
+        return derive_state(
             mount,
             checkout,
             attempt,
             next_sync_at=next_sync_at,
             interval_seconds=interval_seconds,
             now=time.time(),
-        )
-        # The failure of a folder is written nowhere, nor any failure on a full disk.
-        return replace(
-            state,
-            error=state.error or error,
+            error=error,
             failed_syncs=self._failed_syncs[source],
         )
 
@@ -321,9 +317,8 @@ def _checkouts(content: Content) -> dict[ContentSource, Checkout]:
 
 
 def _count_changes(source: RemoteBranch, before: Checkout | None, after: Checkout) -> int:
-    old = source.content_ids(before) if before else None
-    new = source.content_ids(after)
-    return len(dict((old or {}).items() ^ (new or {}).items()))
+    old = source.content_ids(before) if before else {}
+    return len(dict(old.items() ^ source.content_ids(after).items()))
 
 
 def _has_same_revision(old: Checkout | None, new: Checkout) -> bool:

@@ -313,11 +313,13 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
     next_sync_at: float,
     interval_seconds: float | None,
     now: float,
+    error: SyncError | None = None,
+    failed_syncs: int = 0,
 ) -> SourceState:
     """Derive the state of a source for display.
 
     `next_sync_at` is in seconds since the epoch; infinity if no sync will follow:
-    rolled back, pinned, offline, or a folder.
+    rolled back, pinned, offline, or a folder. `error` is of this process alone.
     """
     is_git = mount.source.mode == "git"
     age = _derive_age(checkout, now) if is_git else None
@@ -335,7 +337,7 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
         mode=mount.source.mode,
         commit=checkout.revision if checkout else None,
         synced_at=checkout.synced_at if checkout else None,
-        error=derive_last_error(attempt),
+        error=derive_last_error(attempt) or error,
         age_seconds=age,
         is_stale=checkout is None or is_missed,
         verified_by=checkout.verified_by if checkout else None,
@@ -346,6 +348,7 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
         refused_commit=attempt.refused_commit or None,
         is_failing=attempt.failures > 0
         and (bool(attempt.refused_commit) or age is None or age > interval),
+        failed_syncs=failed_syncs,
     )
 
 

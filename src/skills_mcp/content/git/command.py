@@ -82,7 +82,8 @@ class GitProcess:
             # At the end of its output it ends at once, so the wait is short.
             reader.join(_CHECK_SECONDS)
             if not reader.is_alive():
-                self._wait_briefly()
+                with suppress(subprocess.TimeoutExpired):
+                    self.process.wait(_CHECK_SECONDS)
             on_tick()
             if time.monotonic() > deadline:
                 self.has_timed_out = True
@@ -117,16 +118,9 @@ class GitProcess:
         self.has_timed_out = True
         kill_group(self.process.pid)
 
-    def _wait_briefly(self) -> None:
-        try:
-            self.process.wait(_CHECK_SECONDS)
-        except subprocess.TimeoutExpired:
-            return
-
     def _append_output(self, data: bytes) -> None:
-        if self.has_exceeded_output:
-            return
-        self.printed += data
+        if not self.has_exceeded_output:
+            self.printed += data
 
     def _drain(
         self, stream: IO[bytes] | None, consume: Callable[[bytes], object]

@@ -99,7 +99,7 @@ class CommitTree:
         self._entries = {entry.file: entry for entry in entries}
         self._read_blob = read_blob
         # No entry for each yet: those of ten thousand folders would take 5 MB.
-        self._folders = _group_by_folder(entries)
+        self._folders = group_by_folder(entries)
         self.read_files: set[str] = set()
         """The files whose content was read: manifests of plugins."""
 
@@ -121,7 +121,7 @@ class CommitTree:
         return self._read_blob(entry.blob)
 
 
-def _group_by_folder(entries: Iterable[TreeEntry]) -> dict[str, list[TreeEntry | str]]:
+def group_by_folder(entries: Iterable[TreeEntry]) -> dict[str, list[TreeEntry | str]]:
     folders: dict[str, list[TreeEntry | str]] = {"": []}
     for entry in entries:
         folder = _folder_of(entry.file)
@@ -380,7 +380,7 @@ class RetainedRefs:
 
 
 def prepare_store(git: Git, ref: str, lock: IO[Any]) -> None:
-    """Make the store unless it exists, and delete what a killed process left.
+    """Make a missing store, and delete the leftovers of killed processes.
 
     Raises:
         SyncError: Git cannot make it.
@@ -412,16 +412,12 @@ def _list_commits(git: Git, marked: Collection[str], *words: str) -> list[str]:
 
 def _delete_other_packs(store: Path, name: str) -> None:
     """Delete all other packs, index first: without it Git ignores a pack."""
-    files = sorted((store / "objects" / "pack").iterdir(), key=_is_not_index)
-    for path in files:
+    packs = (store / "objects" / "pack").iterdir()
+    for path in sorted(packs, key=lambda path: path.suffix != ".idx"):
         if not path.name.startswith(f"pack-{name}."):
             delete_tree(path)
     for folder in (store / "objects").glob("[0-9a-f][0-9a-f]"):
         delete_tree(folder)
-
-
-def _is_not_index(path: Path) -> bool:
-    return path.suffix != ".idx"
 
 
 def _prune_shallow(store: Path, commits: Collection[str]) -> None:

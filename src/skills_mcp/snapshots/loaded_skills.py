@@ -60,7 +60,8 @@ def find_copies(
         skill = record.skill
         if skill and is_skill_md(skill.file.rpartition("/")[2]):
             sizes = tuple(stamp.size_bytes for stamp in skill.stamps)
-            alike[_folder_name(skill.path), skill.name, sizes].append((home, skill))
+            folder_name = skill.path.rpartition("/")[2]
+            alike[folder_name, skill.name, sizes].append((home, skill))
     same: dict[bytes, dict[SkillPath, None]] = defaultdict(dict)
     for group in alike.values():
         for home, skill in group if len(group) > 1 else ():
@@ -68,10 +69,6 @@ def find_copies(
             if digest is not None:
                 same[digest][skill.path] = None
     return tuple(tuple(group) for group in same.values() if len(group) > 1)
-
-
-def _folder_name(path: SkillPath) -> str:
-    return path.rpartition("/")[2]
 
 
 def _hash_package(home: SkillRoot, skill: RecordedSkill, blob_id: BlobId) -> bytes | None:
@@ -408,7 +405,11 @@ def read_skill_root(
         if isinstance(item, Problem):
             findings.append((None, item))
             continue
-        record = known[item] if isinstance(item, bytes) else _read(home, *item)
+        if isinstance(item, bytes):
+            record = known[item]
+        else:
+            skill = read_skill(home, item.found)
+            record = ContentRecord.of(item.key, home, item.found.file, skill)
         records.append(record)
         findings += [(record, problem) for problem in record.problems]
     # In a mounted tree `_root.md` and `_index.md` have one path: the rules first.
@@ -416,10 +417,6 @@ def read_skill_root(
     records.sort(key=lambda item: (item.file != rules, item.file))
     findings.sort(key=lambda item: item[1].file)
     return SkillRootContent(records, findings)
-
-
-def _read(home: SkillRoot, key: bytes, found: RuleFile | Package) -> ContentRecord:
-    return ContentRecord.of(key, home, found.file, read_skill(home, found))
 
 
 def _limit_problem(part: ContentPart, error: LimitExceededError) -> Problem:
@@ -556,9 +553,7 @@ def _drain(found: deque[_T]) -> Iterator[_T]:
 
 def _read_content_ids(part: ContentPart) -> Mapping[str, str]:
     source = part.mount.source
-    if not isinstance(source, RemoteBranch):
-        return {}
-    return source.content_ids(part.checkout) or {}
+    return source.content_ids(part.checkout) if isinstance(source, RemoteBranch) else {}
 
 
 def _content_id(home: RelativeRoot, ids: Mapping[str, str], commit: str) -> ContentId:

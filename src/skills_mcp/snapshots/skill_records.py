@@ -8,7 +8,7 @@ process.
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import accumulate, chain, starmap
@@ -166,45 +166,20 @@ def _record_skill(skill: Skill, home: SkillRoot) -> RecordedSkill:
     )
 
 
+_FIELDS = (
+    *("path", "file", "name", "description", "keywords", "body", "inherit", "priority"),
+    *("assets", "scripts", "directory", "category", "files", "inventory"),
+    *("examples", "entry", "always_apply", "owner"),
+)
+"""Order of a record; a change of it needs another `FORMAT` of the index on disk."""
+
+
 def encode_skill(skill: Skill, home: SkillRoot) -> bytes:
     """Encode a skill as JSON, without its folder."""
-    inventory = skill.inventory
-    record = (
-        skill.path,
-        skill.file,
-        skill.name,
-        skill.description,
-        skill.keywords,
-        skill.body,
-        skill.inherit,
-        skill.priority,
-        [(a.file, a.description, a.type) for a in skill.assets],
-        [
-            (
-                s.file,
-                s.description,
-                s.execution,
-                [(a.name, a.description, a.required) for a in s.args],
-            )
-            for s in skill.scripts
-        ],
-        _folder_of(skill, home),
-        skill.category,
-        list(skill.files),
-        inventory
-        and (
-            inventory.script_files,
-            inventory.reference_files,
-            inventory.template_files,
-            inventory.total_files,
-            inventory.total_size_bytes,
-        ),
-        skill.examples,
-        skill.entry,
-        skill.always_apply,
-        skill.owner,
-    )
-    return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    fields = {name: getattr(skill, name) for name in _FIELDS}
+    record = fields | {"directory": _folder_of(skill, home), "files": list(skill.files)}
+    text = json.dumps(list(record.values()), ensure_ascii=False, default=astuple)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _folder_of(skill: Skill, home: SkillRoot) -> str | None:
@@ -214,49 +189,20 @@ def _folder_of(skill: Skill, home: SkillRoot) -> str | None:
 
 
 def decode_skill(record: bytes, home: SkillRoot, stamps: Sequence[Stamp]) -> Skill:
-    (
-        path,
-        file,
-        name,
-        description,
-        keywords,
-        body,
-        inherit,
-        priority,
-        assets,
-        scripts,
-        folder,
-        category,
-        files,
-        inventory,
-        examples,
-        entry,
-        always_apply,
-        owner,
-    ) = json.loads(record)
-    return Skill(
-        path=path,
-        file=file,
-        name=name,
-        description=description,
-        keywords=tuple(keywords),
-        body=body,
-        inherit=inherit,
-        priority=priority,
-        assets=tuple(starmap(Asset, assets)),
-        scripts=tuple(starmap(_parse_script, scripts)),
-        directory=None if folder is None else home.directory / folder,
-        root=home.directory,
-        location=home.directory / file.removeprefix(home.file_prefix),
-        category=category,
-        owner=owner,
-        scope=home.scope,
-        files=dict(zip(files, stamps, strict=True)),
-        inventory=inventory and _parse_inventory(*inventory),
-        examples=tuple(examples),
-        entry=tuple(entry),
-        always_apply=always_apply,
-    )
+    fields: dict[str, Any] = dict(zip(_FIELDS, json.loads(record), strict=True))
+    folder, inventory = fields["directory"], fields["inventory"]
+    decoded = {
+        "keywords": tuple(fields["keywords"]),
+        "assets": tuple(starmap(Asset, fields["assets"])),
+        "scripts": tuple(starmap(_parse_script, fields["scripts"])),
+        "directory": None if folder is None else home.directory / folder,
+        "files": dict(zip(fields["files"], stamps, strict=True)),
+        "inventory": inventory and _parse_inventory(*inventory),
+        "examples": tuple(fields["examples"]),
+        "entry": tuple(fields["entry"]),
+    }
+    location = home.directory / fields["file"].removeprefix(home.file_prefix)
+    return Skill(**fields | decoded, root=home.directory, location=location, scope=home.scope)
 
 
 def _parse_script(
@@ -265,23 +211,22 @@ def _parse_script(
     return Script(file, about, execution, tuple(starmap(Argument, arguments)))
 
 
-def decode_skill_text(record: bytes) -> SkillText:
-    path, _, name, description, keywords, body, _, priority, *others = json.loads(record)
-    _, _, _, category, *_ = others
-    return SkillText(path, name, description, keywords, body, priority, category)
-
-
 def _parse_inventory(
-    scripts: list[str], references: list[str], templates: list[str], *totals: int
+    scripts: list[str], references: list[str], templates: list[str], files: int, size_bytes: int
 ) -> Inventory:
-    total_files, total_size_bytes = totals
     return Inventory(
         script_files=tuple(scripts),
         reference_files=tuple(references),
         template_files=tuple(templates),
-        total_files=total_files,
-        total_size_bytes=total_size_bytes,
+        total_files=files,
+        total_size_bytes=size_bytes,
     )
+
+
+def decode_skill_text(record: bytes) -> SkillText:
+    path, _, name, description, keywords, body, _, priority, *others = json.loads(record)
+    _, _, _, category, *_ = others
+    return SkillText(path, name, description, keywords, body, priority, category)
 
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -317,10 +262,7 @@ class SkillTable(Sequence[Skill]):
         numbers = [home for home, _ in placed]
         keys = b"".join(record.key for _, record in placed)
         skills = [record.skill for _, record in placed if record.skill]
-        stamps = [
-            (stamp.size_bytes, stamp.modified_ns, stamp.changed_ns)
-            for stamp in chain.from_iterable(skill.stamps for skill in skills)
-        ]
+        stamps = list(chain.from_iterable(skill.stamps for skill in skills))
         columns = {
             "paths": [s.path for s in skills],
             "names": [s.name for s in skills],
@@ -423,13 +365,13 @@ class SkillTable(Sequence[Skill]):
         return self._lines.record(keys.index(key))
 
     def records(self) -> Iterator[ContentRecord]:
-        listed, files = self.listed, self.column("files")
+        listed = self.listed
         columns = (
             (row.path for row in listed),
             (row.name for row in listed),
             (row.category for row in listed),
             *(self.column(name) for name in ("keywords", "priorities")),
-            files,
+            self.column("files"),
             map(self._lines.stamps, range(len(self))),
             self.arrays["characters"].tolist(),
             (row.always_apply for row in listed),
@@ -437,11 +379,7 @@ class SkillTable(Sequence[Skill]):
             map(self._lines.stored, range(len(self))),
         )
         skills = starmap(RecordedSkill, zip(*columns, strict=True))
-        prefixes = [home.file_prefix for home in self.homes]
-        homes = map(prefixes.__getitem__, self.arrays["homes"].tolist())
-        rows = zip(self.keys, homes, files, skills, strict=True)
-        for key, prefix, file, skill in rows:
-            yield ContentRecord(key, prefix + file, skill)
+        return starmap(ContentRecord, zip(self.keys, self.files(), skills, strict=True))
 
     def column(self, name: str) -> list[Any]:
         column: list[Any] = json.loads(bytes(self.arrays[name]))

@@ -384,16 +384,7 @@ class Snapshot:
 
     def with_state(self, state: "IndexState") -> "Snapshot":
         """Copy of this snapshot on the memory-mapped arrays of the index cache."""
-        from skills_mcp.snapshots.indexes import Indexes
-
-        table = state.collection.table
-        index = SkillIndex(
-            table,
-            self.config.visibility,
-            rows=table.listed,
-            copies=state.collection.copies,
-        )
-        indexes = Indexes(state.collection, index, state, synonyms=self.config.routing.synonyms)
+        index, indexes = _build_indexes(state.collection, self.config, state)
         return replace(self, index=index, indexes=indexes)
 
 
@@ -421,7 +412,6 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
         LimitExceededError: There is no skill, because a source exceeds a limit.
     """
     # Late: the first answer may not wait for NumPy.
-    from skills_mcp.snapshots.indexes import Indexes
     from skills_mcp.snapshots.loaded_skills import read_sources
 
     config, problems = _configure(content, settings)
@@ -434,9 +424,7 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
         return served
     _require_within_limits(content, collection)
     table = collection.table
-    index = SkillIndex(table, config.visibility, rows=table.listed, copies=collection.copies)
-    synonyms = config.routing.synonyms
-    indexes = Indexes(collection, index, known, progress, synonyms)
+    index, indexes = _build_indexes(collection, config, known, progress)
     algorithm = _choose_algorithm(index, config, table)
     problems += collection.problems
     if algorithm == "keyword":
@@ -450,6 +438,19 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
         algorithm=algorithm,
         problems=tuple(problems),
     )
+
+
+def _build_indexes(
+    collection: "LoadedSkills",
+    config: Config,
+    known: "IndexState | None",
+    progress: Progress | None = None,
+) -> "tuple[SkillIndex, Indexes]":
+    from skills_mcp.snapshots.indexes import Indexes
+
+    table = collection.table
+    index = SkillIndex(table, config.visibility, rows=table.listed, copies=collection.copies)
+    return index, Indexes(collection, index, known, progress, config.routing.synonyms)
 
 
 def inspect_commit(

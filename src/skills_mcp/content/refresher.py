@@ -220,8 +220,6 @@ class Refresher:
                 await self._join(work).done.wait()
 
     async def _watch_folders(self) -> None:
-        # Late: the first answer does not wait for the library.
-
         async for _ in watch_folders(self._mounts.find_folders):
             while running := self._running:  # it may have read before the change
                 await running.done.wait()
@@ -306,63 +304,54 @@ async def watch_folders(find: Callable[[], Sequence[Path]]) -> AsyncIterator[Non
     A folder may come, go, or be replaced meanwhile. If folders cannot be watched, a
     warning is logged once, and the iteration ends.
     """
-    watch = _FolderWatch(find)
+    stopped = Event()
+    changes = _follow(find, stopped)
     try:
-        while await anyio.to_thread.run_sync(watch.wait, abandon_on_cancel=True):
+        while await anyio.to_thread.run_sync(next, changes, None, abandon_on_cancel=True):
             yield
     finally:
-        watch.stop()
+        stopped.set()
 
 
-class _FolderWatch:
-    """A watch for a worker thread.  Blocking."""
-
-    def __init__(self, find: Callable[[], Sequence[Path]]) -> None:
-        self._find = find
-        self._stopped = Event()
-        self._changes = self._follow()
-
-    def wait(self) -> bool:
-        return next(self._changes, False)
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def _follow(self) -> Iterator[bool]:
-        while not self._stopped.is_set():
-            if folders := self._identify():
-                try:
-                    yield from self._watch_until_replaced(folders)
-                except (OSError, RuntimeError) as error:  # watchfiles raises either
-                    logger.warning(_explain(error))
-                    return
-            else:
-                yield True  # for what is gone
-                while not self._identify() and not self._stopped.is_set():
-                    self._stopped.wait(_POLL_MS / 1000)
-
-    def _watch_until_replaced(self, folders: frozenset[_Identity]) -> Iterator[bool]:
-        """Yield True at each change, until a folder is replaced."""
-        from watchfiles import watch
-
-        is_first = True
-        for changes in watch(
-            *(path for path, *_ in folders),
-            debounce=_LONGEST_BURST_MS,
-            step=_STEP_MS,
-            rust_timeout=_POLL_MS,
-            yield_on_timeout=True,
-            stop_event=self._stopped,
-            ignore_permission_denied=True,
-        ):
-            if changes or is_first:
-                yield True
-            is_first = False
-            if self._identify() != folders:
+def _follow(find: Callable[[], Sequence[Path]], stopped: Event) -> Iterator[bool]:
+    """Yield True at each change, until `stopped`.  Blocking."""
+    while not stopped.is_set():
+        if folders := _identify_all(find()):
+            try:
+                yield from _watch_until_replaced(folders, find, stopped)
+            except (OSError, RuntimeError) as error:  # watchfiles raises either
+                logger.warning(_explain(error))
                 return
+        else:
+            yield True  # for what is gone
+            while not _identify_all(find()) and not stopped.is_set():
+                stopped.wait(_POLL_MS / 1000)
 
-    def _identify(self) -> frozenset[_Identity]:
-        return frozenset(filter(None, map(_identify, self._find())))
+
+def _watch_until_replaced(
+    folders: frozenset[_Identity], find: Callable[[], Sequence[Path]], stopped: Event
+) -> Iterator[bool]:
+    from watchfiles import watch  # late: the first answer does not wait for it
+
+    is_first = True
+    for changes in watch(
+        *(path for path, *_ in folders),
+        debounce=_LONGEST_BURST_MS,
+        step=_STEP_MS,
+        rust_timeout=_POLL_MS,
+        yield_on_timeout=True,
+        stop_event=stopped,
+        ignore_permission_denied=True,
+    ):
+        if changes or is_first:
+            yield True
+        is_first = False
+        if _identify_all(find()) != folders:
+            return
+
+
+def _identify_all(folders: Sequence[Path]) -> frozenset[_Identity]:
+    return frozenset(filter(None, map(_identify, folders)))
 
 
 def _identify(folder: Path) -> _Identity | None:

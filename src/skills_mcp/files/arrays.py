@@ -11,12 +11,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from tokenize import TokenError
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 from weakref import finalize
 from zlib import crc32
 
@@ -85,16 +86,16 @@ def write_arrays(
     staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder.parent))
     try:
         for name, array in arrays.items():
-            with (staging / f"{name}.npy").open("wb") as handle:
+            with _written(staging / f"{name}.npy") as handle:
                 np.save(handle, array, allow_pickle=False)
-                _fsync(handle.fileno())
         for name, text in texts.items():
-            with (staging / f"{name}{_TEXT_SUFFIX}").open("wb") as handle:
+            with _written(staging / f"{name}{_TEXT_SUFFIX}") as handle:
                 handle.write(text[:])
-                _fsync(handle.fileno())
-        _write_json(staging / _DESCRIPTION_FILE, about)
+        with _written(staging / _DESCRIPTION_FILE) as handle:
+            handle.write(json.dumps(about).encode())
         sums = {file.name: crc32(file.read_bytes()) for file in _checksummed_files(staging)}
-        _write_json(staging / _CHECKSUMS, sums)
+        with _written(staging / _CHECKSUMS) as handle:
+            handle.write(json.dumps(sums).encode())
         staging.rename(folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -159,12 +160,10 @@ def _parse_array(data: bytes) -> NDArray[Any]:
     return array
 
 
-def _write_json(file: Path, value: object) -> None:
-    with file.open("w", encoding="utf-8") as handle:
-        json.dump(value, handle)
-        _fsync(handle.fileno())
-
-
-def _fsync(descriptor: int) -> None:
-    # Or a power cut leaves a file of the right length that holds zeros.
-    os.fsync(descriptor)
+@contextmanager
+def _written(file: Path) -> Iterator[IO[bytes]]:
+    with file.open("wb") as handle:
+        yield handle
+        handle.flush()
+        # Or a power cut leaves a file of the right length that holds zeros.
+        os.fsync(handle.fileno())

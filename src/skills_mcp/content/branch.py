@@ -291,8 +291,7 @@ class RemoteBranch:
         Raises:
             SyncError: It does not answer, or has no such branch, tag or commit.
         """
-        seconds = self._policy.timeout_seconds
-        return self._parts.repository.ask_remote(timeout_seconds=seconds)
+        return self._parts.repository.ask_remote()
 
     def read_git_version(self) -> str:
         """Read the output of `git version`.

@@ -205,7 +205,7 @@ class GitRepository:
         if done.returncode:
             raise _FilesRefusedError
 
-    def ask_remote(self, *, timeout_seconds: float) -> RemoteStatus:
+    def ask_remote(self) -> RemoteStatus:
         """Query the newest commit, without fetching or touching this store.
 
         Raises:
@@ -218,7 +218,7 @@ class GitRepository:
             other = GitRepository(Path(folder, "asked.git"), self._remote, self._policy)
             access = other.git.open_access()
             other._prepare(lock)
-            deadline = time.monotonic() + timeout_seconds
+            deadline = time.monotonic() + self._policy.timeout_seconds
             call = RemoteCall(access=access, deadline=deadline, lock=lock)
             remote_ref = other._resolve_remote(call, resolves_pin=True)
             return RemoteStatus(remote_ref.object, remote_ref.sent_at)

@@ -17,7 +17,7 @@ from skills_mcp.content.source import (
     Surveyed,
 )
 from skills_mcp.skills.model import Problem, Scope, Skill
-from skills_mcp.skills.skill_discovery import RootWalk, WalkLimits
+from skills_mcp.skills.skill_discovery import RootWalk
 from skills_mcp.skills.source_layout import (
     FolderTree,
     RelativeRoot,
@@ -85,7 +85,7 @@ def load_skills(
 ) -> LoadedSkills:
     """Read every skill of a folder, in the order of their files."""
     home = SkillRoot(folder, prefix, scope=scope, file_prefix=prefix)
-    limited = WalkLimits.of(limits or Limits())
+    limited = limits or Limits()
     walk = RootWalk(FolderTree(folder), RelativeRoot(""), limited).run()
     read = read_skill_root(home, classify_walk(home, walk, lambda _: "", frozenset()), {})
     records = [record for record in read.records if record.skill]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.config import Limits
 from skills_mcp.errors import LimitExceededError
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.skill_discovery import (
@@ -20,7 +21,6 @@ from skills_mcp.skills.skill_discovery import (
     RootWalk,
     RuleFile,
     SourceWalk,
-    WalkLimits,
     WalkResult,
 )
 from skills_mcp.skills.source_layout import (
@@ -52,7 +52,7 @@ def walk(
     packages_only: bool = False,
 ) -> Iterator[WalkResult]:
     home = RelativeRoot("", packages_only=packages_only)
-    limits = WalkLimits(max_files=max_files, max_file_bytes=max_file_bytes)
+    limits = Limits(max_files=max_files, max_file_bytes=max_file_bytes)
     return RootWalk(FolderTree(folder), home, limits).run()
 
 
@@ -477,7 +477,7 @@ def test_a_huge_folder_is_not_looked_at_to_its_end(tmp_path: Path) -> None:
     tree = CountingTree(tmp_path)
 
     with pytest.raises(LimitExceededError):
-        list(RootWalk(tree, RelativeRoot(""), WalkLimits(max_files=4)).run())
+        list(RootWalk(tree, RelativeRoot(""), Limits(max_files=4)).run())
 
     assert "b" not in looked_at
 
@@ -519,7 +519,7 @@ def test_the_bytes_of_a_source_are_limited_as_a_whole(
     write(tmp_path / "skills/a.md", "x" * 30)
     write(tmp_path / "skills/a/b.txt", "x" * 30)
     write(tmp_path / ".github/skills/c/SKILL.md", "x" * 40)
-    limits = WalkLimits(max_total_bytes=limit)
+    limits = Limits(max_total_bytes=limit)
     survey = SourceWalk(FolderTree(tmp_path), DEFAULT_SELECTION, limits)
     said = None
 
@@ -681,7 +681,7 @@ def test_any_tree_of_any_names_is_read_to_its_end(
 
 
 def outside_of(folder: Path, **selected: Any) -> list[tuple[str, str, int]]:
-    survey = SourceWalk(FolderTree(folder), Selection(**selected), WalkLimits())
+    survey = SourceWalk(FolderTree(folder), Selection(**selected), Limits())
     for home in survey.layout.homes:
         list(survey.walk(home))
     return sorted((each.file, each.rule, each.count) for each in survey.outside())

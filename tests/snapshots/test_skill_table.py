@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.config import Limits
 from skills_mcp.skills.model import (
     Argument,
     Asset,
@@ -17,7 +18,7 @@ from skills_mcp.skills.model import (
     Skill,
     Stamp,
 )
-from skills_mcp.skills.skill_discovery import RootWalk, WalkLimits, read_skill
+from skills_mcp.skills.skill_discovery import RootWalk, read_skill
 from skills_mcp.skills.source_layout import FolderTree, RelativeRoot, SkillRoot
 from skills_mcp.snapshots.skill_records import NO_KEY, RECORD_KEY_BYTES, ContentRecord, SkillTable
 from tests.support import SKILLS_CONTENT, make_skill
@@ -43,7 +44,7 @@ def placed(skill: Skill) -> Skill:
 
 def test_every_skill_comes_out_as_it_was_read() -> None:
     home = SkillRoot(SKILLS_CONTENT / "skills")
-    walk = RootWalk(FolderTree(home.directory), RelativeRoot(""), WalkLimits()).run()
+    walk = RootWalk(FolderTree(home.directory), RelativeRoot(""), Limits()).run()
     found = [each for each in walk if not isinstance(each, Problem)]
     read = [(each.file, read_skill(home, each)) for each in found]
     skills = [skill for _, (skill, _) in read if skill]

@@ -78,7 +78,6 @@ from skills_mcp.routing.tokenizer import tokenize
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
 from skills_mcp.skills.model import Asset, Level, Scope, Skill, SkillPath
-from skills_mcp.skills.skill_discovery import WalkLimits
 from skills_mcp.skills.skill_examples import (
     Example,
     LoadedExamples,
@@ -752,7 +751,7 @@ class SkillLibrary:
         """Status of the stored commits, without loading or network.  Blocking."""
         content = self.mounts.open()
         config = self.current.load_config(content)
-        limits = WalkLimits.of(config.limits)
+        limits = config.limits
         parts = content.parts if content else ()
         return self._derive_states(content, config, [find_not_served(p, limits) for p in parts])
 

@@ -31,7 +31,6 @@ from skills_mcp.skills.skill_discovery import (
     Package,
     RuleFile,
     SourceWalk,
-    WalkLimits,
 )
 from skills_mcp.skills.source_layout import (
     DEFAULT_SELECTION,
@@ -165,7 +164,7 @@ class WorkingCopy:
         known = checkout.surveyed.get(mount.selection)
         top, copied = checkout.directory, self._folder / name
         copied.mkdir()
-        limits = WalkLimits.of(self.served.config.limits)
+        limits = self.served.config.limits
         layout = Layout(known.homes) if known else None
         survey = SourceWalk(FolderTree(top), mount.selection, limits, layout)
         for home in survey.layout.homes:

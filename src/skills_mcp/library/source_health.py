@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
+from skills_mcp.config import Limits
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import ContentPart, Mode, Mount, SourceState
 from skills_mcp.errors import LimitExceededError, SyncError, UnreadableContentError
 from skills_mcp.skills.model import Level, Problem
-from skills_mcp.skills.skill_discovery import SourceWalk, WalkLimits, count_outside_packages
+from skills_mcp.skills.skill_discovery import SourceWalk, count_outside_packages
 from skills_mcp.skills.source_layout import FolderTree
 
 MountedSources: TypeAlias = Sequence[tuple[str, str]]
@@ -85,7 +86,7 @@ def redact_state(state: SourceState) -> SourceState:
     return replace(state, error=error, not_served=0)
 
 
-def find_not_served(part: ContentPart, limits: WalkLimits) -> int:
+def find_not_served(part: ContentPart, limits: Limits) -> int:
     """Count the packages outside of the served folders.  Blocking."""
     selection = part.mount.selection
     surveyed = part.checkout.surveyed.get(selection)

@@ -24,6 +24,7 @@ from skills_mcp.files.paths import (
     is_path_component,
 )
 from skills_mcp.skills.document import decode_markdown
+from skills_mcp.skills.inheritance import InheritableEntry
 from skills_mcp.skills.model import (
     Level,
     Problem,
@@ -44,6 +45,7 @@ from skills_mcp.skills.skill_parser import (
 from skills_mcp.skills.source_layout import (
     GENERATED_FOLDERS,
     IGNORED_NAMES,
+    EntryKind,
     FileTree,
     FolderEntry,
     Layout,
@@ -54,20 +56,18 @@ from skills_mcp.skills.source_layout import (
     is_inside,
     list_or_empty,
 )
+from skills_mcp.text.rendering import count_noun
 
 MAX_DEPTH = MAX_PARTS - 1
 """Limit of folders in the path of a file."""
 
 _OUTSIDE = "outside-homes"
-_LINK_HINT = "put what it leads to in its place"
 
 # A limit that is exceeded is told with the number found, unless that takes too long.
 _COUNT_FACTOR = 2
 
 _MAX_NAMED = 3
 """Files named in the summary of many."""
-
-_LIMITS = Limits.model_construct()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,151 +105,19 @@ class Package:
 WalkResult = RuleFile | Package | Problem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WalkLimits:
-    """Limits of one source. The defaults are those of `Config`."""
-
-    max_files: int = _LIMITS.max_files
-    max_file_bytes: int = _LIMITS.max_file_bytes
-    max_total_bytes: int = _LIMITS.max_total_bytes
-
-    @classmethod
-    def of(cls, limits: Limits) -> "WalkLimits":
-        return cls(
-            max_files=limits.max_files,
-            max_file_bytes=limits.max_file_bytes,
-            max_total_bytes=limits.max_total_bytes,
-        )
-
-
 _Entries = Mapping[str, FolderEntry]
 
 
 @dataclass(slots=True)
-class _WalkCounters:
+class _WalkTally:
+    """Counts of one source, and its files that are not served."""
+
     seen: int = 0
     size_bytes: int = 0
-
-
-class SourceWalk:
-    """A walk over one source: all of its roots, and the files outside."""
-
-    def __init__(
-        self,
-        tree: FileTree,
-        selection: Selection,
-        limits: WalkLimits,
-        layout: Layout | None = None,
-    ) -> None:
-        self._tree = tree
-        self._selection = selection
-        self._limits = limits
-        self._tally = _WalkCounters()
-        self._unserved = UnservedFiles()
-        self.layout = layout or find_layout(tree, selection)
-
-    def walk(self, home: RelativeRoot) -> Iterator[WalkResult]:
-        """Yield the skills and problems of a root; files are relative to it.
-
-        Raises:
-            LimitExceededError: The source has too many files or bytes.
-        """
-        yield from RootWalk(self._tree, home, self._limits, self._tally, self._unserved).run()
-        max_total_bytes = self._limits.max_total_bytes
-        if self._tally.size_bytes > max_total_bytes:
-            raise LimitExceededError(
-                f"the files to serve have {self._tally.size_bytes:,} bytes, and "
-                f"limits.max_total_bytes is {max_total_bytes:,}. Serve a part of them with "
-                "subfolder, or raise limits.max_total_bytes"
-            )
-
-    def outside(self) -> Iterator[Problem]:
-        """Report unserved files, with counts; call it after the roots are walked."""
-        yield from self.layout.problems
-        if not self._selection.subfolder:
-            yield from self._find_outside("")
-        yield from self._unserved.problems()
-
-    def _find_outside(self, folder: str) -> Iterator[Problem]:
-        parts = [part for home in self.layout.homes for part in home.parts]
-        if folder in parts or "" in parts:
-            return
-        has_home = not folder or any(p.startswith(f"{folder}/") for p in parts)
-        if not has_home:
-            count = self._count(folder)
-            if count:
-                yield _report_outside(folder, count, self.layout)
-            return
-        entries = self._list(folder)
-        mains = [name for name, entry in entries.items() if _is_main_file(name, entry)]
-        if mains:
-            main_file = f"{folder}/{mains[0]}" if folder else mains[0]
-            yield _report_outside(main_file, 1, self.layout)
-        for name, entry in entries.items():
-            inner = f"{folder}/{name}" if folder else name
-            if entry.kind == "folder":
-                yield from self._find_outside(inner)
-            elif not mains:
-                self._unserved.add(inner, entry)
-
-    def _count(self, folder: str) -> int:
-        entries = self._list(folder)
-        is_package = any(_is_main_file(*item) for item in entries.items())
-        count = int(is_package)
-        for name, entry in entries.items():
-            if entry.kind == "folder":
-                count += self._count(f"{folder}/{name}")
-            elif not is_package:
-                self._unserved.add(f"{folder}/{name}", entry)
-        return count
-
-    def _list(self, folder: str) -> _Entries:
-        if folder.count("/") > 2 * MAX_DEPTH or self._unserved.is_full:
-            return {}
-        try:
-            entries = self._tree.list(folder, self._limits.max_files).entries
-        except OSError:
-            return {}
-        self._unserved.looked_at += len(entries)
-        if self._unserved.looked_at > self._limits.max_files:
-            self._unserved.is_full = True
-        self._unserved.skip(folder, entries)
-        return {n: e for n, e in entries.items() if n not in _NEVER_SERVED}
-
-
-def _is_main_file(name: str, entry: FolderEntry) -> bool:
-    return entry.kind != "folder" and is_skill_md(name)
-
-
-def count_outside_packages(problems: Iterable[Problem]) -> int:
-    """Sum the packages outside of the roots, from the problems."""
-    found = (problem for problem in problems if problem.rule == _OUTSIDE)
-    return sum(problem.count for problem in found)
-
-
-def _report_outside(folder: str, count: int, layout: Layout) -> Problem:
-    packages = "1 package" if count == 1 else f"{count:,} packages"
-    if layout.is_picked:
-        reason = f"holds {packages} of plugins that are not picked"
-        hint = "add the plugin to plugins in your settings"
-        rule = "plugin-not-picked"
-    else:
-        homes = [home.folder for home in layout.homes]
-        where = ", ".join(homes[:_MAX_NAMED]) + (", …" if homes[_MAX_NAMED:] else "")
-        reason = f"holds {packages} outside of the folders that are served ({where})"
-        hint = "set everywhere: true for this source (SKILLS_EVERYWHERE=true)"
-        rule = _OUTSIDE
-    # A warning: previews and evaluations lie there on purpose.
-    escaped = escape_unprintable(folder)
-    return Problem(escaped, reason, hint, "warning", rule=rule, count=count)
-
-
-@dataclass(slots=True)
-class UnservedFiles:
-    markdown: list[str] = field(default_factory=list)
-    installed: list[str] = field(default_factory=list)
     looked_at: int = 0
     is_full: bool = False
+    markdown: list[str] = field(default_factory=list)
+    installed: list[str] = field(default_factory=list)
 
     def add(self, file: str, entry: FolderEntry) -> None:
         name = PurePosixPath(file).name
@@ -264,14 +132,9 @@ class UnservedFiles:
 
     def problems(self) -> Iterator[Problem]:
         if self.markdown:
-            reason = "outside of the folders where skills begin"
-            yield _summarize(
-                self.markdown,
-                "file of Markdown",
-                reason,
-                "if they are rules, set everywhere: true for this source",
-                rule="outside-markdown",
-            )
+            reason = "of Markdown outside of the folders where skills begin"
+            hint = "if they are rules, set everywhere: true for this source"
+            yield _summarize(self.markdown, "file", reason, hint, rule="outside-markdown")
         if self.installed:
             reason = "filled by a program, of which nothing is served"
             hint = "take them out of the content"
@@ -283,13 +146,116 @@ class UnservedFiles:
 
 
 def _summarize(files: list[str], noun: str, reason: str, hint: str, *, rule: str) -> Problem:
-    ordered = sorted(files)
-    named = ", ".join(map(escape_unprintable, ordered[:_MAX_NAMED]))
+    named = ", ".join(map(escape_unprintable, sorted(files)[:_MAX_NAMED]))
     more = ", …" if len(files) > _MAX_NAMED else ""
-    kind, _, rest = noun.partition(" ")
-    nouns = noun if len(files) == 1 else f"{kind}s {rest}".rstrip()
-    reason = f"holds {len(files):,} {nouns} {reason}: {named}{more}"
+    reason = f"holds {count_noun(len(files), noun)} {reason}: {named}{more}"
     return Problem(".", reason, hint, "warning", rule=rule, count=len(files))
+
+
+class SourceWalk:
+    """A walk over one source: all of its roots, and the files outside."""
+
+    def __init__(
+        self,
+        tree: FileTree,
+        selection: Selection,
+        limits: Limits,
+        layout: Layout | None = None,
+    ) -> None:
+        self._tree = tree
+        self._selection = selection
+        self._limits = limits
+        self._tally = _WalkTally()
+        self.layout = layout or find_layout(tree, selection)
+
+    def walk(self, home: RelativeRoot) -> Iterator[WalkResult]:
+        """Yield the skills and problems of a root; files are relative to it.
+
+        Raises:
+            LimitExceededError: The source has too many files or bytes.
+        """
+        yield from RootWalk(self._tree, home, self._limits, self._tally).run()
+        max_total_bytes = self._limits.max_total_bytes
+        if self._tally.size_bytes > max_total_bytes:
+            raise LimitExceededError(
+                f"the files to serve have {self._tally.size_bytes:,} bytes, and "
+                f"limits.max_total_bytes is {max_total_bytes:,}. Serve a part of them with "
+                "subfolder, or raise limits.max_total_bytes"
+            )
+
+    def outside(self) -> Iterator[Problem]:
+        """Report unserved files, with counts; call it after the roots are walked."""
+        yield from self.layout.problems
+        if not self._selection.subfolder:
+            yield from self._find_outside("")
+        yield from self._tally.problems()
+
+    def _find_outside(self, folder: str) -> Iterator[Problem]:
+        parts = [part for home in self.layout.homes for part in home.parts]
+        if folder in parts or "" in parts:
+            return
+        has_home = not folder or any(p.startswith(f"{folder}/") for p in parts)
+        if not has_home:
+            count = self._count(folder)
+            if count:
+                yield _report_outside(folder, count, self.layout)
+            return
+        entries = self._list(folder)
+        main = _find_main_file(entries)
+        if main:
+            yield _report_outside(f"{folder}/{main}" if folder else main, 1, self.layout)
+        for name, entry in entries.items():
+            inner = f"{folder}/{name}" if folder else name
+            if entry.kind == "folder":
+                yield from self._find_outside(inner)
+            elif not main:
+                self._tally.add(inner, entry)
+
+    def _count(self, folder: str) -> int:
+        entries = self._list(folder)
+        is_package = _find_main_file(entries) is not None
+        count = int(is_package)
+        for name, entry in entries.items():
+            if entry.kind == "folder":
+                count += self._count(f"{folder}/{name}")
+            elif not is_package:
+                self._tally.add(f"{folder}/{name}", entry)
+        return count
+
+    def _list(self, folder: str) -> _Entries:
+        if folder.count("/") > 2 * MAX_DEPTH or self._tally.is_full:
+            return {}
+        try:
+            entries = self._tree.list(folder, self._limits.max_files).entries
+        except OSError:
+            return {}
+        self._tally.looked_at += len(entries)
+        if self._tally.looked_at > self._limits.max_files:
+            self._tally.is_full = True
+        self._tally.skip(folder, entries)
+        return {n: e for n, e in entries.items() if n not in _NEVER_SERVED}
+
+
+def count_outside_packages(problems: Iterable[Problem]) -> int:
+    """Sum the packages outside of the roots, from the problems."""
+    found = (problem for problem in problems if problem.rule == _OUTSIDE)
+    return sum(problem.count for problem in found)
+
+
+def _report_outside(folder: str, count: int, layout: Layout) -> Problem:
+    packages = count_noun(count, "package")
+    if layout.is_picked:
+        reason = f"holds {packages} of plugins that are not picked"
+        hint = "add the plugin to plugins in your settings"
+        rule = "plugin-not-picked"
+    else:
+        homes = [home.folder for home in layout.homes]
+        where = ", ".join(homes[:_MAX_NAMED]) + (", …" if homes[_MAX_NAMED:] else "")
+        reason = f"holds {packages} outside of the folders that are served ({where})"
+        hint = "set everywhere: true for this source (SKILLS_EVERYWHERE=true)"
+        rule = _OUTSIDE
+    # A warning: previews and evaluations lie there on purpose.
+    return Problem(escape_unprintable(folder), reason, hint, "warning", rule=rule, count=count)
 
 
 class RootWalk:
@@ -299,15 +265,13 @@ class RootWalk:
         self,
         tree: FileTree,
         home: RelativeRoot,
-        limits: WalkLimits,
-        tally: _WalkCounters | None = None,
-        unserved: UnservedFiles | None = None,
+        limits: Limits,
+        tally: _WalkTally | None = None,
     ) -> None:
         self._tree = tree
         self._home = home
         self._limits = limits
-        self._tally = tally or _WalkCounters()
-        self._unserved = unserved or UnservedFiles()
+        self._tally = tally or _WalkTally()
 
     def run(self) -> Iterator[WalkResult]:
         """Yield skills and problems; folders of a skill are its files.
@@ -339,9 +303,9 @@ class RootWalk:
             if entry.kind == "folder":
                 yield from self._walk_inner(prefix + name, entries, packages_only=is_hidden)
             elif is_hidden and is_selected:
-                self._unserved.add(self._home.below(prefix + name), entry)
-            elif entry.kind in {"link", "submodule"} and is_selected:
-                yield from _report_link(prefix + name, entry, "error")
+                self._tally.add(self._home.below(prefix + name), entry)
+            elif entry.kind in _REFUSED_KINDS and is_selected:
+                yield _refuse(prefix + name, _REFUSED_KINDS[entry.kind], "error")
             elif name.endswith(".md") and is_selected:
                 yield from self._walk_markdown(prefix + name, entry, entries)
 
@@ -383,35 +347,15 @@ class RootWalk:
         folder = file.removesuffix(".md")
         own: dict[str, Stamp] = {}
         files: dict[str, Stamp] = {}
-        for found in self._walk_owned_folder(folder, "", own):
+        entries = yield from self._list_servable(f"{folder}/", is_owned=True)
+        for found in self._walk_files(f"{folder}/", "", entries, own):
             if isinstance(found, Package):
                 files.update(_rebase_files(found, folder))
             yield found
         files |= own
         markdown = tuple(name for name in own if name.endswith(".md"))
         ordered = {name: files[name] for name in sorted(files)}
-        owns = True
-        yield RuleFile(file, owns, markdown, entry.stamp, ordered)
-
-    def _walk_owned_folder(
-        self, folder: str, below: str, files: dict[str, Stamp]
-    ) -> Iterator[WalkResult]:
-        """Yield packages in a rule file's folder; add the other files to `files`."""
-        prefix = f"{folder}/{below}"
-        entries = yield from self._list_servable(prefix, is_owned=True)
-        for name, entry in entries.items():
-            inner = f"{below}{name}/"
-            if entry.kind != "folder":
-                if not self._add_file(files, below + name, entry):
-                    yield from self._report_unserved(prefix + name, entry)
-            elif not self._leads_to_selected(prefix + name):
-                continue
-            elif self._is_package(prefix + name):
-                yield from self._walk_folder(f"{folder}/{inner}", packages_only=True)
-            elif (prefix + inner).count("/") > MAX_DEPTH:
-                yield self._report_depth(prefix + name)
-            else:
-                yield from self._walk_owned_folder(folder, inner, files)
+        yield RuleFile(file, owns_folder=True, markdown=markdown, stamp=entry.stamp, files=ordered)
 
     def _walk_package(self, prefix: str, main: str, entries: _Entries) -> Iterator[WalkResult]:
         files: dict[str, Stamp] = {}
@@ -420,8 +364,8 @@ class RootWalk:
         entry = entries[main]
         if not self._is_selected(prefix):
             return
-        if entry.kind in {"link", "submodule"}:
-            yield from _report_link(prefix + main, entry, "error")
+        if entry.kind in _REFUSED_KINDS:
+            yield _refuse(prefix + main, _REFUSED_KINDS[entry.kind], "error")
         elif fault := self._check_size(prefix + main, entry, "error"):
             yield fault
         else:
@@ -431,10 +375,13 @@ class RootWalk:
     def _walk_files(
         self, prefix: str, below: str, entries: _Entries, files: dict[str, Stamp]
     ) -> Iterator[WalkResult]:
+        """Add the files of a skill's folder to `files`; yield the packages in it."""
         for name, entry in entries.items():
             path = prefix + below + name
             if entry.kind != "folder":
-                if not self._add_file(files, below + name, entry):
+                if entry.stamp and entry.stamp.size_bytes <= self._limits.max_file_bytes:
+                    files[below + name] = entry.stamp
+                else:
                     yield from self._report_unserved(path, entry)
             elif not self._leads_to_selected(path):
                 continue
@@ -447,18 +394,11 @@ class RootWalk:
                 else:
                     yield from self._walk_files(prefix, f"{below}{name}/", listed, files)
 
-    def _add_file(self, files: dict[str, Stamp], file: str, entry: FolderEntry) -> bool:
-        stamp = entry.stamp
-        if stamp is None or stamp.size_bytes > self._limits.max_file_bytes:
-            return False
-        files[file] = stamp
-        return True
-
     def _report_unserved(self, path: str, entry: FolderEntry) -> Iterator[Problem]:
         if fault := self._check_size(path, entry, "warning"):
             yield fault
-        else:
-            yield from _report_link(path, entry, "warning")
+        elif entry.kind in _REFUSED_KINDS:
+            yield _refuse(path, _REFUSED_KINDS[entry.kind], "warning")
 
     def _check_size(self, file: str, entry: FolderEntry, level: Level) -> Problem | None:
         size = entry.stamp.size_bytes if entry.stamp else 0
@@ -486,8 +426,7 @@ class RootWalk:
         return any(is_inside(path, part) or is_inside(part, path) for part in parts)
 
     def _is_package(self, folder: str) -> bool:
-        entries = list_or_empty(self._tree, self._home.below(folder))
-        return any(_is_main_file(*item) for item in entries.items())
+        return _find_main_file(list_or_empty(self._tree, self._home.below(folder))) is not None
 
     def _report_depth(self, folder: str) -> Problem:
         reason = f"is not served: it is more than {MAX_DEPTH} folders deep"
@@ -496,9 +435,8 @@ class RootWalk:
 
     def _count(self, folder: str, depth: int = 0) -> int:
         entries = list_or_empty(self._tree, folder) if depth < 4 * MAX_DEPTH else {}
-        self._unserved.skip(folder, entries)
-        count = int(any(_is_main_file(*item) for item in entries.items()))
-        return count + sum(
+        self._tally.skip(folder, entries)
+        return (_find_main_file(entries) is not None) + sum(
             self._count(f"{folder}/{name}", depth + 1)
             for name, entry in entries.items()
             if entry.kind == "folder" and name not in _NEVER_SERVED
@@ -519,8 +457,8 @@ class RootWalk:
         if not entries or _are_all_safe(entries):
             return entries  # nearly always, and ten thousand folders are asked
         refused = dict(_find_unservable(entries))
-        is_owned = is_owned or any(_is_main_file(*item) for item in entries.items())
-        for name, (reason, hint, rule) in refused.items():
+        is_owned = is_owned or _find_main_file(entries) is not None
+        for name, refusal in refused.items():
             if not self._leads_to_selected(prefix + name):
                 continue
             entry, path = entries[name], self._home.below(prefix + name)
@@ -529,10 +467,9 @@ class RootWalk:
             if count or is_owned or entry.kind == "folder" or is_skill:
                 is_error = count or is_skill_md(name) or not is_owned
                 level: Level = "error" if is_error else "warning"
-                escaped = escape_unprintable(prefix + name)
-                yield Problem(escaped, reason, hint, level, rule=rule, count=count)
+                yield _refuse(escape_unprintable(prefix + name), refusal, level, count)
             else:
-                self._unserved.add(path, entry)
+                self._tally.add(path, entry)
         return {n: entry for n, entry in entries.items() if n not in refused}
 
     def _list(self, prefix: str) -> _Entries:
@@ -544,7 +481,7 @@ class RootWalk:
         if self._tally.seen > _COUNT_FACTOR * max_files:
             raise self._too_many_error("more than ")
         if left_out := entries.keys() & _NEVER_SERVED:
-            self._unserved.skip(folder, entries)
+            self._tally.skip(folder, entries)
             return {n: entry for n, entry in entries.items() if n not in left_out}
         return entries
 
@@ -556,23 +493,37 @@ class RootWalk:
         )
 
 
-_RefusedName = tuple[str, str, str]
+_Refusal = tuple[str, str, str]
+"""Reason, hint and rule."""
 
-_NOT_PRINTABLE: _RefusedName = (
+_NOT_PRINTABLE: _Refusal = (
     "has a name with invisible characters, or one that is not UTF-8",
     "rename it",
     "file-name",
 )
-_UNSAFE: _RefusedName = (
+_UNSAFE: _Refusal = (
     "has a name that is not safe on every system",
     "rename it: letters, digits, hyphens and dots are safe",
     "file-name",
 )
-_COLLISION: _RefusedName = (
+_COLLISION: _Refusal = (
     "has a name that some file systems take for another one in its folder",
     "rename one of them so that they differ in more than capitals and accents",
     "name-collision",
 )
+_REFUSED_KINDS: Mapping[EntryKind, _Refusal] = {
+    "link": ("is a link, so it is not served", "put what it leads to in its place", "link"),
+    "submodule": (
+        "is a submodule, which is another repository",
+        "add that repository to your sources, or copy its files",
+        "submodule",
+    ),
+}
+
+
+def _refuse(file: str, refusal: _Refusal, level: Level, count: int = 0) -> Problem:
+    reason, hint, rule = refusal
+    return Problem(file, reason, hint, level, rule=rule, count=count)
 
 
 def _are_all_safe(entries: _Entries) -> bool:
@@ -581,15 +532,12 @@ def _are_all_safe(entries: _Entries) -> bool:
     return is_plain and len(set(map(str.lower, entries))) == len(entries)
 
 
-def _find_unservable(entries: _Entries) -> Iterator[tuple[str, _RefusedName]]:
+def _find_unservable(entries: _Entries) -> Iterator[tuple[str, _Refusal]]:
     for name in entries:
         if not name.isprintable():
             yield name, _NOT_PRINTABLE
         elif not is_path_component(name):
             yield name, _UNSAFE
-    folded = {fold_name(name) for name in entries}
-    if len(folded) == len(entries):
-        return
     alike = defaultdict(list)
     for name in entries:
         alike[fold_name(name)].append(name)
@@ -599,16 +547,6 @@ def _find_unservable(entries: _Entries) -> Iterator[tuple[str, _RefusedName]]:
         others = [name for name in names if name != best]
         if len(names) > 1:
             yield from ((name, _COLLISION) for name in others)
-
-
-def _report_link(file: str, entry: FolderEntry, level: Level) -> Iterator[Problem]:
-    if entry.kind == "link":
-        reason = "is a link, so it is not served"
-        yield Problem(file, reason, _LINK_HINT, level, rule="link")
-    elif entry.kind == "submodule":
-        reason = "is a submodule, which is another repository"
-        hint = "add that repository to your sources, or copy its files"
-        yield Problem(file, reason, hint, level, rule="submodule")
 
 
 def _rebase_files(package: Package, folder: str) -> Iterator[tuple[str, Stamp]]:
@@ -716,19 +654,11 @@ def _match_spelling_on_disk(skill: Skill, files: Collection[str]) -> Skill:
     if all(entry.file.isascii() for entry in skill.entries()):
         return skill
 
-    def spell(file: str) -> str:
-        return find_composed_name(files, file) or file
+    def spell(declared: InheritableEntry) -> InheritableEntry:
+        return replace(declared, file=find_composed_name(files, declared.file) or declared.file)
 
-    return replace(
-        skill,
-        assets=tuple(
-            replace(declared_file, file=spell(declared_file.file)) for declared_file in skill.assets
-        ),
-        scripts=tuple(
-            replace(declared_file, file=spell(declared_file.file))
-            for declared_file in skill.scripts
-        ),
-    )
+    assets, scripts = tuple(map(spell, skill.assets)), tuple(map(spell, skill.scripts))
+    return replace(skill, assets=assets, scripts=scripts)
 
 
 def _read(root: Path, file: str) -> tuple[bytes, Stamp] | Problem:

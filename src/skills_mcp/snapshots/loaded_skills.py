@@ -22,7 +22,6 @@ from skills_mcp.skills.skill_discovery import (
     Package,
     RuleFile,
     SourceWalk,
-    WalkLimits,
     WalkResult,
     count_outside_packages,
     read_skill,
@@ -300,7 +299,7 @@ def _survey(
     survey = SourceWalk(
         FolderTree(checkout.directory),
         mount.selection,
-        WalkLimits.of(limits),
+        limits,
         Layout(surveyed.homes) if surveyed else None,
     )
     ids = _read_content_ids(part)

@@ -12,13 +12,14 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from skills_mcp.config import Limits
 from skills_mcp.content.git.command import Git, find_objects, measure_objects
 from skills_mcp.content.git.diagnostics import DamagedStoreError
 from skills_mcp.content.source import Surveyed, SurveyedPart, SyncPolicy
 from skills_mcp.files.durable import NEW_PREFIX, delete_tree, write_text_atomically
 from skills_mcp.files.paths import is_path_component, is_plain_path
 from skills_mcp.skills.model import Problem, Stamp
-from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk, WalkLimits
+from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk
 from skills_mcp.skills.source_layout import (
     MAX_READ_BYTES,
     EntryKind,
@@ -171,7 +172,7 @@ def _survey(
 ) -> tuple[tuple[TreeEntry, ...], dict[Selection, SurveyedPart]]:
     files: set[str] = set()
     surveyed: dict[Selection, SurveyedPart] = {}
-    limits = WalkLimits(
+    limits = Limits.model_construct(  # an export has no limits that a setting may have
         max_files=policy.max_files,
         max_file_bytes=policy.max_file_bytes,
         max_total_bytes=policy.max_total_bytes,

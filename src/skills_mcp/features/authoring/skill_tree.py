@@ -10,7 +10,7 @@ from skills_mcp.config import Settings
 from skills_mcp.content.source import Checkout, Content, ContentPart, LocalFolder, Mount
 from skills_mcp.library import Snapshot
 from skills_mcp.skills.model import Problem, Skill
-from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk, WalkLimits
+from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk
 from skills_mcp.skills.skill_parser import is_skill_md
 from skills_mcp.skills.source_layout import TOP_SUBFOLDER, FolderTree, Selection, SkillRoot
 from skills_mcp.snapshots.skill_snapshot import take_snapshot
@@ -132,7 +132,7 @@ def load_tree(top: Path, subfolder: str = "") -> SkillTree:
     mount = Mount(source=LocalFolder(top, "the path"), selection=selection)
     checkout = Checkout(top, None, datetime.now(UTC))
     snapshot = take_snapshot(Content((ContentPart(mount, checkout),)), Settings())
-    limits = WalkLimits.of(snapshot.config.limits)
+    limits = snapshot.config.limits
     survey = SourceWalk(FolderTree(top), selection, limits)
     folders = [(root, root.at(top, "", "org")) for root in survey.layout.homes]
     served = {skill.location: skill for skill in snapshot.index}

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from skills_mcp.config import Limits
 from skills_mcp.errors import FileError
 from skills_mcp.files.opening import OPENERS, Opener, has_openat2, open_inside
-from skills_mcp.skills.skill_discovery import Package, RootWalk, WalkLimits
+from skills_mcp.skills.skill_discovery import Package, RootWalk
 from skills_mcp.skills.skill_files import read_skill_file
 from skills_mcp.skills.source_layout import FolderTree, RelativeRoot
 from soak.input.swapper import swapping
@@ -104,7 +105,7 @@ def _list(folder: Path, count: int) -> Iterator[Figure]:
 
 
 def _walk(root: Path) -> str:
-    walk = RootWalk(FolderTree(root), RelativeRoot(""), WalkLimits(max_files=100))
+    walk = RootWalk(FolderTree(root), RelativeRoot(""), Limits(max_files=100))
     packages = [found for found in walk.run() if isinstance(found, Package)]
     if any("canary.txt" in file for package in packages for file in package.files):
         return "leaked"

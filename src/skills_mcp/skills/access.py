@@ -8,13 +8,17 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Protocol, TypeGuard
 
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.files.paths import count_wildcards
-from skills_mcp.skills.skill_index import SkillPatterns, SkillRow, normalize_pattern
+from skills_mcp.skills.skill_index import (
+    SkillPatterns,
+    SkillRow,
+    compile_skill_patterns,
+    normalize_pattern,
+)
 
 MAX_SCOPE_PATTERNS = 32
 """Per request; headers are short, and each pattern is tried on every skill."""
@@ -34,9 +38,6 @@ This bounds the states of the matcher: 10,000 skills match in a fraction of a se
 _ALL = ("**",)
 
 _MATCH_ALL = frozenset({"*", "**"})  # a star of a pattern stands for slashes, too
-
-# Lists of grants, which are the operator's; more are compiled again for each view.
-_MAX_COMPILED = 256
 
 _KEY_DIGITS = 16  # of two different texts, one in 10^19 has the same
 
@@ -88,7 +89,8 @@ class Access:
         if self.grants is None:
             return True
         return any(
-            _compile(allow).fit(listed) and not _compile(deny).fit(listed)
+            compile_skill_patterns(allow).fit(listed)
+            and not compile_skill_patterns(deny).fit(listed)
             for allow, deny in self.grants
         )
 
@@ -230,11 +232,6 @@ def _find(claims: Mapping[str, Any], name: str) -> object:
     for part in name.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None
     return found
-
-
-@lru_cache(maxsize=_MAX_COMPILED)
-def _compile(patterns: tuple[str, ...]) -> SkillPatterns:
-    return SkillPatterns(patterns)
 
 
 READ = "skills:read"

@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from textwrap import dedent
 from typing import Any
 
@@ -229,23 +230,15 @@ def _repair_yaml(block: str, level: int = 1) -> StringDocument | None:
         key, value = _read_part(part, level)
         if key in fields:
             repeated.append(key)
-        fields[key] = value
-        lines[key] = number
+        fields[key], lines[key] = value, number
     return StringDocument(fields, lines, tuple(repeated)) if fields else None
 
 
 def _split_keys(block: str) -> Iterator[tuple[int, str]]:
-    part: list[str] = []
-    begin = 0
-    for number, line in enumerate(block.split("\n")):
-        if _KEY.match(line):
-            if part:
-                yield begin, "\n".join(part)
-            part, begin = [line], number
-        elif part:
-            part.append(line)
-    if part:
-        yield begin, "\n".join(part)
+    lines = block.split("\n")
+    begins = [number for number, line in enumerate(lines) if _KEY.match(line)]
+    for begin, end in pairwise((*begins, len(lines))):
+        yield begin, "\n".join(lines[begin:end])
 
 
 def _read_part(part: str, level: int) -> tuple[str, Any]:
@@ -304,9 +297,6 @@ EMPTY_SCALARS = frozenset({"", "~", "null"})
 _MAX_PRIORITY = 1000
 _INTEGER = re.compile(r"[+-]?\d{1,5}")
 
-_ENTRY = "entry"
-_METADATA = "metadata"
-_EXAMPLES = "examples"
 _EXAMPLE_KEYS = ("query", "prompt")
 
 
@@ -323,8 +313,7 @@ def get_owner(fields: Mapping[str, Any]) -> str:
     'team-web'
     """
     metadata = get_mapping(fields, "metadata")
-    keys = ((fields, "owner"), (metadata, "owner"), (fields, "author"))
-    found = (get_text(*key) for key in (*keys, (metadata, "author")))
+    found = (get_text(part, key) for key in ("owner", "author") for part in (fields, metadata))
     return next(filter(None, found), "")[:_MAX_OWNER]
 
 
@@ -350,10 +339,14 @@ def unique_words(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(first_spellings.values())
 
 
+def _fold_scalar(value: object) -> str:
+    return value.strip().casefold() if isinstance(value, str) else "no scalar"
+
+
 def get_flag(fields: Mapping[str, Any], key: str, report: ProblemList, *, default: bool) -> bool:
     """Get a boolean, in YAML's spellings."""
     value = fields.get(key, "")
-    word = value.strip().casefold() if isinstance(value, str) else "no scalar"
+    word = _fold_scalar(value)
     if word in _TRUE | _FALSE:
         return word in _TRUE
     if word not in EMPTY_SCALARS:
@@ -364,7 +357,7 @@ def get_flag(fields: Mapping[str, Any], key: str, report: ProblemList, *, defaul
 
 def get_always_apply(fields: Mapping[str, Any], report: ProblemList) -> bool:
     """Get `alwaysApply`: at the top, in `metadata`, or in `metadata: skillhub:`."""
-    metadata = get_mapping(fields, _METADATA)
+    metadata = get_mapping(fields, "metadata")
     merged = {**get_mapping(metadata, "skillhub"), **metadata, **fields}
     return get_flag(merged, "alwaysApply", report, default=False)
 
@@ -372,7 +365,7 @@ def get_always_apply(fields: Mapping[str, Any], report: ProblemList) -> bool:
 def get_priority(fields: Mapping[str, Any], report: ProblemList) -> int:
     """Get the priority; 0 for an invalid one."""
     value = fields.get("priority", "")
-    word = value.strip().casefold() if isinstance(value, str) else "no scalar"
+    word = _fold_scalar(value)
     if word in EMPTY_SCALARS:
         return 0
     if _INTEGER.fullmatch(word) and abs(int(word)) <= _MAX_PRIORITY:
@@ -398,24 +391,24 @@ def get_examples(value: Any, report: ProblemList) -> tuple[str, ...]:
     if not isinstance(entries, list):
         if entries is not None:
             reason = "has examples that are no list of texts"
-            report.warn(f"{_EXAMPLES}-type", reason, hint, key=_EXAMPLES)
+            report.warn("examples-type", reason, hint, key="examples")
         return ()
     texts = tuple(map(_get_example, entries))
     if isinstance(value, list) and not all(texts):
         reason = "has an entry in examples without a text"
-        report.warn(f"{_EXAMPLES}-entry", reason, hint, key=_EXAMPLES)
+        report.warn("examples-entry", reason, hint, key="examples")
     return tuple(dict.fromkeys(filter(None, texts)))
 
 
 def get_entry(fields: Mapping[str, Any], report: ProblemList) -> tuple[str, ...]:
     """Get the entry command, split as a shell does; nothing is expanded."""
-    value = fields.get(_ENTRY, "")
+    value = fields.get("entry", "")
     words = split_command(value) if isinstance(value, str) else None
     if words is None:
         reason = "has an entry that is no command line, so there is none"
         hint = "write one text and close its quotes: entry: python3 scripts/run.py"
-        key = _ENTRY if _ENTRY in report.lines else _METADATA
-        report.warn(f"{_ENTRY}-type", reason, hint, key=key)
+        key = "entry" if "entry" in report.lines else "metadata"
+        report.warn("entry-type", reason, hint, key=key)
         return ()
     return () if len(words) == 1 and words[0].casefold() in EMPTY_SCALARS else words
 
@@ -436,4 +429,4 @@ def _get_example(entry: Any) -> str:
     if isinstance(entry, dict):
         found = (get_text(entry, key) for key in _EXAMPLE_KEYS)
         return next(filter(None, found), "")
-    return get_text({_EXAMPLES: entry}, _EXAMPLES)
+    return get_text({"": entry}, "")

@@ -25,23 +25,6 @@ from skills_mcp.files.opening import open_inside
 from skills_mcp.files.paths import compile_patterns, find_composed_name, parse_relative
 from skills_mcp.skills.model import Skill, Stamp
 
-BINARY_EXTENSIONS = frozenset(
-    [
-        ".png",
-        ".jpg",
-        ".jpeg",
-        ".gif",
-        ".svg",
-        ".ico",
-        ".webp",
-        ".pdf",
-        ".zip",
-        ".woff",
-        ".woff2",
-    ]
-)
-"""Always served as Base64."""
-
 MIME_TYPES = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -53,6 +36,9 @@ MIME_TYPES = {
     ".woff": "font/woff",
     ".woff2": "font/woff2",
 }
+BINARY_EXTENSIONS = frozenset({*MIME_TYPES, ".ico", ".webp"})
+"""Always served as Base64."""
+
 MAX_COPY_BYTES = 64 * 1024 * 1024
 """Four times the largest public skill."""
 
@@ -75,7 +61,13 @@ def is_binary_file(file: str, data: bytes) -> bool:
     The extension decides first. Other bytes that are not UTF-8 count as binary, too: a
     font or an archive of an unlisted kind would arrive as broken text.
     """
-    return _extension(file) in BINARY_EXTENSIONS or not _is_text(data)
+    if _extension(file) in BINARY_EXTENSIONS:
+        return True
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def binary_mime_type(file: str) -> str:
@@ -217,14 +209,6 @@ def _extension(file: str) -> str:
     return PurePosixPath(file).suffix.lower()
 
 
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 _LFS_PREFIX = b"version https://git-lfs.github.com/spec/"
 
 MAX_LFS_POINTER_BYTES = 1023
@@ -292,18 +276,15 @@ def read_head(skill: Skill, file: str, *, max_bytes: int) -> FilePart:
     truncated = len(data) > max_bytes
     data = data[:max_bytes]
     text = _drop_partial_character(data) if truncated else data
-    if is_binary_file(file, text):
-        content = FileContent(data, is_binary=True, mime_type=binary_mime_type(file))
-        return FilePart(content=content, truncated=truncated, size_bytes=size)
-    if truncated:
-        text = _drop_partial_line(text)
-    content = FileContent(text, is_binary=False, mime_type=binary_mime_type(file))
+    is_binary = is_binary_file(file, text)
+    if truncated and not is_binary:
+        data = _drop_partial_line(text)
     return FilePart(
-        content=content,
+        content=FileContent(data, is_binary, binary_mime_type(file)),
         truncated=truncated,
         size_bytes=size,
-        start_line=1,
-        end_line=len(_split_lines(text)),
+        start_line=None if is_binary else 1,
+        end_line=None if is_binary else len(_split_lines(data)),
     )
 
 
@@ -362,21 +343,17 @@ def find_skill_files(
     Raises:
         FileError: A file has changed since the skills were read.
     """
-    fits = compile_patterns((pattern,))
+    fits, folded = compile_patterns((pattern,)), contains.casefold()
     for file, stamp in skill.files.items():
         if not fits(file):
             continue
-        if not contains:
+        if not folded:
             yield file
         elif stamp.size_bytes <= max_file_bytes:
             with open_listed_file(skill, file) as handle:
                 data = handle.read(max_file_bytes)
-            if not is_binary_file(file, data) and _contains(data, contains):
+            if not is_binary_file(file, data) and folded in data.decode("utf-8").casefold():
                 yield file
-
-
-def _contains(data: bytes, text: str) -> bool:
-    return text.casefold() in data.decode("utf-8").casefold()
 
 
 def _split_lines(data: bytes) -> list[bytes]:

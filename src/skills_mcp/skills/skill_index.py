@@ -30,8 +30,9 @@ if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from numpy.typing import NDArray
 
 
-# The settings of a server and of its tests: each state is judged with the same ones.
-_COMPILED_CACHE_SIZE = 16
+# Lists of settings and grants, which are the operator's; each state and view is judged
+# with the same ones.
+_MAX_COMPILED = 256
 
 
 class SkillRow(Protocol):
@@ -54,12 +55,14 @@ class SkillRow(Protocol):
 
 
 def is_denied(skill: SkillRow, rules: Visibility) -> bool:
-    return _matches(skill, rules.deny)
+    return compile_skill_patterns(rules.deny).fit(skill)
 
 
 def is_enabled(skill: SkillRow, rules: Visibility) -> bool:
     """Whether the skill can be requested; deny wins over allow."""
-    if is_denied(skill, rules) or (rules.allow and not _matches(skill, rules.allow)):
+    if is_denied(skill, rules):
+        return False
+    if rules.allow and not compile_skill_patterns(rules.allow).fit(skill):
         return False
     if rules.enabled_skills:  # 000 §8.3: names decide alone, if there are any
         return not {skill.name.casefold(), skill.path.casefold()}.isdisjoint(
@@ -107,12 +110,8 @@ class SkillPatterns:
         return self._fits(skill.path.casefold()) or self._fits(skill.name.casefold())
 
 
-def _matches(skill: SkillRow, patterns: tuple[str, ...]) -> bool:
-    return _compile(patterns).fit(skill)
-
-
-@lru_cache(maxsize=_COMPILED_CACHE_SIZE)
-def _compile(patterns: tuple[str, ...]) -> SkillPatterns:
+@lru_cache(maxsize=_MAX_COMPILED)
+def compile_skill_patterns(patterns: tuple[str, ...]) -> SkillPatterns:
     return SkillPatterns(patterns)
 
 
@@ -204,14 +203,13 @@ class SkillIndex:
         copies: Iterable[Sequence[SkillPath]] = (),
     ) -> None:
         if rows is None or not isinstance(skills, Sequence):
-            skills = _sort_by_path(skills)
+            by_path = {skill.path: skill for skill in skills}
+            skills = [by_path[path] for path in sorted(by_path)]
         known = tuple(rows or skills)
         numbers = {row.path: number for number, row in enumerate(known)}
         shared = _SharedRows(skills, known, numbers, tuple(copies))
-        self._set_standing(
-            shared,
-            bytes(_judge_visibility(row, rules or Visibility()) for row in known),
-        )
+        rules = rules or Visibility()
+        self._set_standing(shared, bytes(_judge_visibility(row, rules) for row in known))
 
     def _set_standing(self, shared: _SharedRows, standing: bytes) -> None:
         """Set visibility per row, a byte for each."""
@@ -221,15 +219,12 @@ class SkillIndex:
         self._first_copies: dict[str, str] = {
             c: p for p, others in self._copies.items() for c in others
         }
-        enabled = array(
-            "I",
-            (
-                number
-                for number, row in enumerate(shared.rows)
-                if standing[number] == _ENABLED and row.path not in self._first_copies
-            ),
+        enabled = (
+            number
+            for number, row in enumerate(shared.rows)
+            if standing[number] == _ENABLED and row.path not in self._first_copies
         )
-        self.offered = SkillSubset(shared.skills, enabled)
+        self.offered = SkillSubset(shared.skills, array("I", enabled))
 
     def derive_caller_standing(self, is_visible: Callable[[SkillRow], bool]) -> bytes:
         """Compute the visibility per row for a caller with restricted access.
@@ -345,9 +340,8 @@ class SkillIndex:
 
     def not_found(self, path: str) -> SkillsError:
         requested = path.strip("/").casefold()
-        hidden = (
-            row for number, row in enumerate(self._shared.rows) if self._standing[number] in _HIDDEN
-        )
+        standings = zip(self._shared.rows, self._standing, strict=True)
+        hidden = (row for row, standing in standings if standing in _HIDDEN)
         quoted = quote_requested_path(path, "of this name")
         if any(requested in {r.path.casefold(), r.name.casefold()} for r in hidden):
             return SkillDisabledError(
@@ -367,7 +361,8 @@ class SkillIndex:
         return None if above is None else self._shared.skills[above]
 
     def children(self, skill: Skill) -> tuple[Skill, ...]:
-        return tuple(s for s in self if _path_or_empty(self.parent(s)) == skill.path)
+        parents = ((child, self.parent(child)) for child in self)
+        return tuple(child for child, above in parents if above and above.path == skill.path)
 
     def lineage(self, skill: Skill) -> tuple[Skill, ...]:
         """List the skill's ancestors and itself, the most general first."""
@@ -476,15 +471,6 @@ def _ambiguous_error(name: str, named: list[Skill]) -> AmbiguousNameError:
     return AmbiguousNameError(
         f"Several skills are named {name!r}. Pass the path of the one you mean: {listed}."
     )
-
-
-def _sort_by_path(skills: Iterable[Skill]) -> Sequence[Skill]:
-    by_path = {skill.path: skill for skill in skills}
-    return sorted(by_path.values(), key=lambda skill: skill.path)
-
-
-def _path_or_empty(skill: Skill | None) -> str:
-    return skill.path if skill else ""
 
 
 _MAX_LISTED = 20  # in a message, where they only help to find the right one

@@ -96,10 +96,7 @@ def parse_package(
     metadata = get_mapping(fields, "metadata")
     both = {**metadata, **fields}
     name = _parse_name(fields, path, report)
-    main = file.rpartition("/")[2]
-    kinds = {
-        package_file: classify_file(package_file) for package_file in files if package_file != main
-    }
+    kinds = {name: classify_file(name) for name in files if name != file.rpartition("/")[2]}
     skill = Skill(
         path=path or derive_slug(name),
         file=file,
@@ -212,17 +209,16 @@ def _strip_markdown(text: str) -> str:
 
 def _parse_package_keywords(fields: Mapping[str, Any]) -> tuple[str, ...]:
     metadata = get_mapping(fields, "metadata")
-    return unique_words(
-        (
-            *get_words(fields, "keywords"),
-            *get_words(fields, "tags"),
-            *get_words(fields, "triggers"),
-            *get_words(metadata, "keywords"),
-            *get_words(metadata, "tags"),
-            *get_words(get_mapping(metadata, "skillhub"), "tags"),
-            *get_words(get_mapping(metadata, "triggers"), "keywords"),
-        )
+    words = (
+        *get_words(fields, "keywords"),
+        *get_words(fields, "tags"),
+        *get_words(fields, "triggers"),
+        *get_words(metadata, "keywords"),
+        *get_words(metadata, "tags"),
+        *get_words(get_mapping(metadata, "skillhub"), "tags"),
+        *get_words(get_mapping(metadata, "triggers"), "keywords"),
     )
+    return unique_words(words)
 
 
 def _parse_category(fields: Mapping[str, Any]) -> str:
@@ -267,10 +263,8 @@ def parse_rule_file(
         return None, report.problems
 
     path = derive_rule_path(file)
-    assets, scripts = (
-        tuple(_parse_assets(fields, report)),
-        tuple(_parse_scripts(fields, report)),
-    )
+    assets = tuple(_parse_assets(fields, report))
+    scripts = tuple(_parse_scripts(fields, report))
     if directory is None and (assets or scripts):
         report.warn(
             "resource-folder",

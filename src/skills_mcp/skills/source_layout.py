@@ -11,7 +11,6 @@ docs/how-to/whole-repositories.md.
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter
@@ -91,7 +90,7 @@ MAX_READ_BYTES = 1024 * 1024
 
 def has_folder(tree: FileTree, folder: str) -> bool:
     above, _, name = folder.rpartition("/")
-    entry = list_or_empty(tree, above).get(name)
+    entry = list_or_empty(tree, above).get(name) if folder else _FOLDER
     return entry is not None and entry.kind == "folder"
 
 
@@ -109,27 +108,22 @@ def _split_path(path: str) -> tuple[str, ...]:
 
 def _to_entry(entry: "os.DirEntry[str]") -> FolderEntry:
     # The kind comes with the name; only files have to be looked at.
+    found = _OTHER
     try:
         if entry.is_dir(follow_symlinks=False):
             return _FOLDER
         if entry.is_symlink():
             return _LINK
-        if not entry.is_file(follow_symlinks=False):
-            return _OTHER
-        return FolderEntry("file", Stamp.of(entry.stat(follow_symlinks=False)))
-    except OSError:  # deleted since it was listed, or behind a lock
-        return _to_listed_entry(entry)
-
-
-def _to_listed_entry(entry: "os.DirEntry[str]") -> FolderEntry:
-    with suppress(OSError):
         if entry.is_file(follow_symlinks=False):
-            return FolderEntry("file")
-    return _OTHER
+            found = _FILE
+            return FolderEntry("file", Stamp.of(entry.stat(follow_symlinks=False)))
+    except OSError:  # deleted since it was listed, or behind a lock
+        pass
+    return found
 
 
 _FOLDER, _LINK = FolderEntry("folder"), FolderEntry("link")
-_OTHER = FolderEntry("other")
+_FILE, _OTHER = FolderEntry("file"), FolderEntry("other")
 _name_of = attrgetter("name")
 
 
@@ -309,10 +303,9 @@ def _find_default_roots(
 
 def _separate_roots(roots: Sequence[RelativeRoot]) -> Iterator[RelativeRoot]:
     homes: dict[str, RelativeRoot] = {}
-    # A commit may hold a folder that is called `..`.
-    for home in (
-        candidate for candidate in roots if not candidate.folder or _is_valid_path(candidate.folder)
-    ):
+    for home in roots:
+        if home.folder and not _is_valid_path(home.folder):
+            continue  # a commit may hold a folder that is called `..`
         known = homes.setdefault(home.folder, home)
         only = (*known.only, *home.only) if known.only and home.only else ()
         homes[home.folder] = replace(known, only=tuple(dict.fromkeys(only)))
@@ -397,7 +390,7 @@ class _ManifestReader:
             return None
         above = base if isinstance(base, str) and not source.startswith(".") else ""
         folder = _parse_folder(f"{above}/{source}")
-        if folder is None or (folder and not has_folder(self.tree, folder)):
+        if folder is None or not has_folder(self.tree, folder):
             reason = f"has the plugin {escaped_name}, whose source is no folder in here"
             self._warn(reason, "correct its source")
             return None
@@ -423,10 +416,8 @@ class _ManifestReader:
     def _open(self, folder: str, name: str, skills: object) -> _Plugin:
         """Read a plugin; the marketplace has precedence over its own manifest."""
         own = self._read(f"{folder}/{PLUGIN_MANIFEST}") if folder else {}
-        declared, file = (
-            (skills, MARKETPLACE_MANIFEST) if skills else (own.get("skills"), PLUGIN_MANIFEST)
-        )
-        named = [*self._find_named_folders(folder, declared, file)]
+        file = MARKETPLACE_MANIFEST if skills else PLUGIN_MANIFEST
+        named = [*self._find_named_folders(folder, skills or own.get("skills"), file)]
         # What a manifest names is in addition to the usual folder.
         usual = f"{folder}/{SKILLS_FOLDER}" if folder else SKILLS_FOLDER
         if (folder or not named) and has_folder(self.tree, usual):
@@ -443,17 +434,13 @@ class _ManifestReader:
         texts = declared if isinstance(declared, list) else [declared] if declared else []
         for text in texts:
             folder = _parse_folder(f"{plugin}/{text}")
-            if folder is None or not self._has(plugin, folder):
+            if folder is None or not (is_inside(folder, plugin) and has_folder(self.tree, folder)):
                 where = escape_unprintable(plugin) or "this repository"
                 reason = f"names {escape_unprintable(str(text))!r}, which is no folder in {where}"
                 manifest = f"{plugin}/{file}" if file == PLUGIN_MANIFEST else file
                 self._warn(reason, "correct skills", manifest)
                 continue
             yield folder
-
-    def _has(self, plugin: str, folder: str) -> bool:
-        is_top = not folder
-        return is_inside(folder, plugin) and (is_top or has_folder(self.tree, folder))
 
     def _to_root(self, folder: str, plugin: str, name: str) -> RelativeRoot:
         if not self._is_package(folder) or not folder:

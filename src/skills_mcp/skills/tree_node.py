@@ -4,6 +4,7 @@ The tree is built from paths alone. Skills are decoded on access, so that one le
 ten thousand skills costs no more than its visible nodes.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -47,7 +48,7 @@ def build_tree(index: SkillIndex) -> TreeNode:
         *folders, last = row.path.split("/")
         folder = top
         for name in folders:
-            folder = folder.get_or_create(name)
+            folder = folder.folders[name]
         if last == (INDEX if folders else ROOT):
             folder.about = number
         else:
@@ -86,13 +87,9 @@ def walk_descendants(
     first, *inner = after or (None,)
     for child in node.children:
         is_first = child.name == first
-        if (
-            first is not None
-            and not is_first
-            and _node_sort_key(child.name) < _node_sort_key(first)
-        ):
-            continue
         if not is_first:
+            if first is not None and _node_sort_key(child.name) < _node_sort_key(first):
+                continue
             yield (child.name,), child
         if levels > 1:
             for names, below in walk_descendants(child, levels - 1, inner if is_first else ()):
@@ -113,10 +110,7 @@ def filter_tree(node: TreeNode, is_match: Callable[[TreeNode], bool]) -> TreeNod
 
 
 def render_node(node: TreeNode) -> dict[str, Any]:
-    return {
-        **render_without_children(node),
-        "children": [render_node(c) for c in node.children],
-    }
+    return {**render_without_children(node), "children": list(map(render_node, node.children))}
 
 
 def render_without_children(node: TreeNode) -> dict[str, Any]:
@@ -137,13 +131,7 @@ def render_without_children(node: TreeNode) -> dict[str, Any]:
 class _Folder:
     about: int | None = None
     skills: dict[str, int] = field(default_factory=dict)
-    folders: dict[str, "_Folder"] = field(default_factory=dict)
-
-    def get_or_create(self, name: str) -> "_Folder":
-        found = self.folders.get(name)
-        if found is None:
-            found = self.folders[name] = _Folder()
-        return found
+    folders: dict[str, "_Folder"] = field(default_factory=lambda: defaultdict(_Folder))
 
 
 @dataclass(frozen=True, slots=True)

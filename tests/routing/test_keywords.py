@@ -284,7 +284,7 @@ def test_an_index_that_was_kept_answers_alike() -> None:
     skills = [make_skill("a", keywords=["react", "認証"]), make_skill("b", priority=7)]
     built = KeywordIndex.build((s.keywords, s.priority) for s in skills)
 
-    kept = KeywordIndex.from_arrays({**built.arrays})
+    kept = KeywordIndex({**built.arrays})
 
     for task in ("react", "認証画面", "example", "other"):
         assert KeywordMatcher(kept, skills).score(task) == KeywordMatcher(built, skills).score(task)
@@ -306,7 +306,7 @@ def test_arrays_of_another_index_are_refused(name: str, value: NDArray[np.generi
     arrays[name] = value
 
     with pytest.raises(ValueError, match="do not fit together"):
-        KeywordIndex.from_arrays(arrays)
+        KeywordIndex(arrays)
 
 
 @given(SKILLS, CONTEXTS.map(" ".join))

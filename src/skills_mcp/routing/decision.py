@@ -233,12 +233,6 @@ def _decide_by_probability(near: Sequence[Candidate], matching: Matching) -> Dec
     return Ambiguous(tuple(near[: min(max(likely, 2), max_candidates)]))
 
 
-def is_single_answer(ranked: Sequence[Candidate], matching: Matching) -> bool:
-    """Whether the best of ranked candidates, best first, is a single answer."""
-    best = estimate_probabilities([candidate.score for candidate in ranked])[0]
-    return _is_certain(best, matching)
-
-
 def _is_certain(probability: float, matching: Matching) -> bool:
     return probability >= 1 - matching.ambiguity_threshold
 

@@ -13,7 +13,7 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -187,13 +187,10 @@ class Vocabulary:
     def term(self, number: int) -> str:
         return self._encoded(number).decode()
 
-    def find(self, term: str) -> int | None:
-        return self._find(term)
-
     def find_known(self, terms: Sequence[str]) -> Iterator[int]:
         """Yield the positions of the known ones among many terms."""
         if len(self) <= _SMALL_VOCABULARY:
-            find = self._find
+            find = self.find
             yield from (n for n, term in enumerate(terms) if find(term) is not None)
             return
         hashes = map(crc32, map(str.encode, terms))
@@ -245,7 +242,8 @@ class Vocabulary:
         return bytes(self._text[self._ends[number] : self._ends[number + 1]])
 
     @cached_property
-    def _find(self) -> Callable[[str], int | None]:
+    def find(self) -> Callable[[str], int | None]:
+        """Find the number of a term."""
         if len(self) <= _SMALL_VOCABULARY:
             return self.numbers().get
         return lru_cache(maxsize=4096)(self._look_up)  # tasks repeat their words
@@ -349,7 +347,8 @@ class TermSequences:
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
         # A view answers for one item several times as fast as an array.
         read = partial(_read_leading_terms, ends.data, sums.data, source, restore)
-        self._read = lru_cache(maxsize=_CACHED_DOCUMENTS)(read)
+        self.read = lru_cache(maxsize=_CACHED_DOCUMENTS)(read)
+        """Read the first terms of a document; raises `DamagedTextError`."""
 
     @classmethod
     def of(cls, rows: RaggedArray) -> "TermSequences":
@@ -360,14 +359,6 @@ class TermSequences:
 
     def __len__(self) -> int:
         return len(self.sums)
-
-    def read(self, document: int) -> LeadingTerms:
-        """Read the first terms of a document.
-
-        Raises:
-            DamagedTextError: It is damaged, and cannot be restored.
-        """
-        return self._read(document)
 
     def load(self) -> RaggedArray:
         """Read all rows.
@@ -549,6 +540,10 @@ class Postings:
     """Impact of the term on the document, 0 to `IMPACT_UNIT`."""
     fields: NDArray[np.uint8]
     """A bit for each of `SCORED_FIELDS`, the first is 1."""
+    mask: NDArray[np.bool_] | None = None
+    """The visible documents, None for all; `span` covers the others, too."""
+    counts: NDArray[np.int32] | None = None
+    """With a mask, the visible documents of each term."""
 
     def __post_init__(self) -> None:
         """Validate; a damaged file is a ValueError."""
@@ -567,6 +562,8 @@ class Postings:
         ]
 
     def count(self, term: int) -> int:
+        if self.counts is not None:
+            return int(self.counts[term])
         return int(self.documents.ends[term + 1] - self.documents.ends[term])
 
     def holds(self, term: int, document: int) -> bool:
@@ -581,23 +578,31 @@ class Postings:
         counts = np.zeros(len(terms), np.int64)
         is_known = terms >= 0
         known = terms[is_known]
-        counts[is_known] = self.documents.ends[known + 1] - self.documents.ends[known]
+        if self.counts is not None:
+            counts[is_known] = self.counts[known]
+        else:
+            counts[is_known] = self.documents.ends[known + 1] - self.documents.ends[known]
         return counts
 
     @property
     def total(self) -> int:
-        return len(self.shares)
+        return len(self.shares) if self.counts is None else int(self.counts.sum(dtype=np.int64))
 
     def holders(self, term: int) -> tuple[Documents, Impacts, NDArray[np.uint8]]:
         span = self.span(term)
-        return self.documents.values[span], self.shares[span], self.fields[span]
+        documents, shares = self.documents.values[span], self.shares[span]
+        fields = self.fields[span]
+        if self.mask is None:
+            return documents, shares, fields
+        is_visible = self.mask[documents]
+        return documents[is_visible], shares[is_visible], fields[is_visible]
 
-    def seen(self, mask: NDArray[np.bool_]) -> "VisiblePostings":
+    def seen(self, mask: NDArray[np.bool_]) -> "Postings":
         """Restrict the postings to visible documents."""
         is_seen = mask.view(np.uint8)[self.documents.values]
         # Every term has a document, so no row is empty.
         counts = np.add.reduceat(is_seen, self.documents.ends[:-1], dtype=np.int32)
-        return VisiblePostings(self.documents, self.shares, self.fields, mask, counts)
+        return replace(self, mask=mask, counts=counts)
 
     @classmethod
     def invert(cls, sequences: RaggedArray, term_count: int) -> "Postings":
@@ -619,34 +624,6 @@ class Postings:
             shares[to] = part.shares
             fields[to] = part.fields
         return cls(RaggedArray(documents, ends), shares, fields)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VisiblePostings(Postings):
-    """Postings restricted by a mask; `span` still covers all documents."""
-
-    mask: NDArray[np.bool_]
-    counts: NDArray[np.int32]
-
-    def count(self, term: int) -> int:
-        return int(self.counts[term])
-
-    def count_documents(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:
-        counts = np.zeros(len(terms), np.int64)
-        is_known = terms >= 0
-        counts[is_known] = self.counts[terms[is_known]]
-        return counts
-
-    @property
-    def total(self) -> int:
-        return int(self.counts.sum(dtype=np.int64))
-
-    def holders(self, term: int) -> tuple[Documents, Impacts, NDArray[np.uint8]]:
-        span = self.span(term)
-        is_visible = self.mask[self.documents.values[span]]
-        rows = self.documents.values, self.shares, self.fields
-        documents, shares, fields = (row[span][is_visible] for row in rows)
-        return documents, shares, fields
 
 
 def _compute_batches(sequences: RaggedArray) -> Iterator[PostingEntries]:
@@ -751,6 +728,8 @@ class TextIndex:
     sequences: TermSequences
     postings: Postings
     priorities: NDArray[np.int32]
+    order: DocumentNumbers | None = None
+    """The visible documents in order; None for the order of numbers."""
 
     def __post_init__(self) -> None:
         """Validate; a damaged file is a ValueError."""
@@ -761,36 +740,41 @@ class TextIndex:
         )
 
     def __len__(self) -> int:
-        return len(self.priorities)
+        mask = self.postings.mask
+        return len(self.priorities) if mask is None else int(np.count_nonzero(mask))
 
     @property
     def cache_size(self) -> int:
-        return _WORD_CACHE_SIZE
+        return _WORD_CACHE_SIZE if self.postings.mask is None else _WORD_CACHE_SIZE // 8
 
     @property
     def has_priorities(self) -> bool:
-        return bool(self.priorities.any())
+        mask = self.postings.mask
+        return bool((self.priorities if mask is None else self.priorities[mask]).any())
 
     def find(self, term: str) -> int | None:
-        return self.vocabulary.find(term)
+        number = self.vocabulary.find(term)
+        if number is None or self.postings.mask is None or self.postings.count(number):
+            return number
+        return None
 
     def find_known(self, terms: Sequence[str]) -> Iterator[int]:
         """Yield the positions of the known ones among many terms."""
-        return self.vocabulary.find_known(terms)
+        known = self.vocabulary.find_known(terms)
+        if self.postings.mask is None:
+            return known
+        return (position for position in known if self.find(terms[position]) is not None)
 
     def take_first(self, documents: DocumentNumbers, limit: int) -> DocumentNumbers:
-        return documents[:limit]
+        if self.order is None:
+            return documents[:limit]
+        is_candidate = np.zeros(len(self.priorities), np.bool_)
+        is_candidate[documents] = True
+        return self.order[is_candidate[self.order]][:limit]
 
-    def seen(self, mask: NDArray[np.bool_], order: DocumentNumbers | None) -> "VisibleTextIndex":
-        """Restrict the index to visible documents, optionally in another order."""
-        return VisibleTextIndex(
-            self.vocabulary,
-            self.sequences,
-            self.postings.seen(mask),
-            self.priorities,
-            mask,
-            order,
-        )
+    def seen(self, mask: NDArray[np.bool_], order: DocumentNumbers | None) -> "TextIndex":
+        """Restrict the index to visible documents, which keep their numbers."""
+        return replace(self, postings=self.postings.seen(mask), order=order)
 
     @classmethod
     def build(
@@ -820,10 +804,8 @@ class TextIndex:
         sequences = RaggedArray(map_values(rows.values, numbers), rows.ends)
         del rows
         postings = Postings.invert(sequences, len(vocabulary))
-        priorities_in_order = np.array(
-            [priorities[number] for number in numbers_in_known], np.int32
-        )
-        return cls(vocabulary, TermSequences.of(sequences), postings, priorities_in_order)
+        ranks = np.array([priorities[number] for number in numbers_in_known], np.int32)
+        return cls(vocabulary, TermSequences.of(sequences), postings, ranks)
 
     @classmethod
     def from_arrays(
@@ -877,41 +859,6 @@ class TextIndex:
             "fields": self.postings.fields,
             "priorities": self.priorities,
         }
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VisibleTextIndex(TextIndex):
-    """An index restricted to visible documents; they keep their numbers."""
-
-    mask: NDArray[np.bool_]
-    order: DocumentNumbers | None
-    """The visible documents in order; None for the order of numbers."""
-
-    def __len__(self) -> int:
-        return int(np.count_nonzero(self.mask))
-
-    @property
-    def cache_size(self) -> int:
-        return _WORD_CACHE_SIZE // 8
-
-    @property
-    def has_priorities(self) -> bool:
-        return bool(self.priorities[self.mask].any())
-
-    def find(self, term: str) -> int | None:
-        number = self.vocabulary.find(term)
-        return None if number is None or not self.postings.count(number) else number
-
-    def find_known(self, terms: Sequence[str]) -> Iterator[int]:
-        known = self.vocabulary.find_known(terms)
-        return (position for position in known if self.find(terms[position]) is not None)
-
-    def take_first(self, documents: DocumentNumbers, limit: int) -> DocumentNumbers:
-        if self.order is None:
-            return documents[:limit]
-        is_candidate = np.zeros(len(self.mask), np.bool_)
-        is_candidate[documents] = True
-        return self.order[is_candidate[self.order]][:limit]
 
 
 def _select_unread(

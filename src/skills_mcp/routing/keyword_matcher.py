@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain, pairwise, product
+from itertools import chain, pairwise, product
 from typing import Any, Final
 from unicodedata import name
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.routing.decision import PRIORITY_UNIT
-from skills_mcp.routing.inverted_index import unique_sorted
+from skills_mcp.routing.inverted_index import expand_ranges, row_offsets, unique_sorted
 from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
@@ -57,7 +57,7 @@ class KeywordPostings:
 
     def of(self, keywords: KeywordNumbers) -> KeywordNumbers:
         starts, ends = self.ends[keywords], self.ends[keywords + 1]
-        return self.skills[_concatenate_ranges(starts, ends)]
+        return self.skills[expand_ranges(starts, ends - starts)]
 
 
 class KeywordIndex:
@@ -95,20 +95,11 @@ class KeywordIndex:
                 "counts": lengths,
                 "priorities": np.fromiter((p for _, p in rows), np.int32),
                 "skills": skills[order],
-                "skill_ends": _cumulate(np.bincount(keywords, minlength=len(words))),
+                "skill_ends": _to_ends(np.bincount(keywords, minlength=len(words))),
                 "unmatchable": np.fromiter(_find_unmatchable(words), np.uint32),
                 **_index_grams(words),
             }
         )
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "KeywordIndex":
-        """Restore an index from stored arrays.
-
-        Raises:
-            ValueError: The arrays are inconsistent.
-        """
-        return cls(arrays)
 
     @cached_property
     def words(self) -> list[str]:
@@ -255,25 +246,18 @@ def _index_grams(words: Sequence[str]) -> dict[str, NDArray[Any]]:
     return {
         "grams": distinct,
         "gram_keywords": holders[is_new],
-        "gram_ends": _cumulate(counts),
+        "gram_ends": _to_ends(counts),
     }
+
+
+def _to_ends(lengths: NDArray[np.integer]) -> KeywordNumbers:
+    return row_offsets(lengths).astype(np.uint32)
 
 
 def _grams_of(word: str) -> Iterator[int]:
     letters = list(map(ord, word))
     for one, two, three in zip(letters, letters[1:], letters[2:], strict=False):
         yield (one << 2 * _LETTER_BITS) | (two << _LETTER_BITS) | three
-
-
-def _cumulate(lengths: Iterable[int]) -> NDArray[np.uint32]:
-    return np.fromiter(accumulate(lengths, initial=0), np.uint32)
-
-
-def _concatenate_ranges(starts: KeywordNumbers, ends: KeywordNumbers) -> NDArray[np.int64]:
-    lengths = (ends - starts).astype(np.int64)
-    total = int(lengths.sum())
-    shift = np.repeat(starts - np.concatenate(([0], lengths.cumsum()[:-1])), lengths)
-    return np.arange(total) + shift
 
 
 _TOKEN_CACHE_SIZE = 4096  # tasks share their words
@@ -425,26 +409,18 @@ class KeywordMatcher:
         lowest = int(priorities.min(initial=0))
         span = int(priorities.max(initial=0)) - lowest + 1
         keys = (counts * base + totals) * span + (priorities - lowest)
-        distinct, which = np.unique(keys, return_inverse=True)
-        exact = [_to_score_fraction(*_unpack_key(key, base, span, lowest)) for key in distinct]
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        columns = (column[first].tolist() for column in (counts, totals, priorities))
+        rows = zip(*columns, strict=True)
+        exact = [Fraction(count, total) + own * PRIORITY_UNIT for count, total, own in rows]
         scores = sorted(set(exact), reverse=True)
         ranks = {score: rank for rank, score in enumerate(scores)}
         return scores, np.fromiter((ranks[s] for s in exact), np.int64)[which]
 
 
-def _unpack_key(key: int, base: int, span: int, lowest: int) -> tuple[int, int, int]:
-    rest, priority = divmod(int(key), span)
-    matches, total = divmod(rest, base)
-    return matches, total, priority + lowest
-
-
 def _to_candidate(skill: Skill, score: Fraction, matched: set[str]) -> Candidate:
     words = tuple(word for word in skill.keywords if normalize_keyword(word) in matched)
     return Candidate(skill, score, words)
-
-
-def _to_score_fraction(matches: int, total: int, priority: int) -> Fraction:
-    return Fraction(matches, total) + priority * PRIORITY_UNIT
 
 
 def _select(found: _Matches, selected: NDArray[Any]) -> _Matches:

@@ -512,6 +512,6 @@ def _open_state(folder: Path, rebuild: Rebuild | None) -> IndexState:
     return IndexState(
         collection=collection,
         offered=offered,
-        keywords=KeywordIndex.from_arrays(keywords) if keywords else None,
+        keywords=KeywordIndex(keywords) if keywords else None,
         texts=TextIndex.from_arrays(texts, sequences, reread) if texts else None,
     )

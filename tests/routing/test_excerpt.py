@@ -20,8 +20,7 @@ from skills_mcp.routing.decision import (
     take_ends,
 )
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
-from skills_mcp.routing.name_index import NameIndex
-from skills_mcp.routing.search import search_skills
+from skills_mcp.routing.search import NameIndex, search_skills
 from skills_mcp.skills.model import Skill
 from tests.features.authoring.evaluation.matching import PlainMatcher
 from tests.routing.matchers import keyword_matcher, ranked_matcher

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.name_index import NameIndex, normalize_name
+from skills_mcp.routing.search import NameIndex, normalize_name
 
 NAMES = NameIndex(
     ["_root", "a/pdf-forms", "b/pdf_forms", "c/straße", "docs/Release Notes", "kafka"],

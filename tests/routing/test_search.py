@@ -20,9 +20,8 @@ from skills_mcp.routing.matcher import (
     Matcher,
     TermWeight,
 )
-from skills_mcp.routing.name_index import NameIndex
 from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
-from skills_mcp.routing.search import SearchResult, search_skills
+from skills_mcp.routing.search import NameIndex, SearchResult, search_skills
 from skills_mcp.skills.model import Scope, Skill
 from tests.support import make_skill
 

@@ -15,8 +15,7 @@ from skills_mcp.features.embeddings.hybrid_matcher import (
     VectorIndex,
 )
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.name_index import NameIndex
-from skills_mcp.routing.search import search_skills
+from skills_mcp.routing.search import NameIndex, search_skills
 from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Skill
 from tests.features.embeddings.embedding_server import vector_of

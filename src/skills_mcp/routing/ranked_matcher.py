@@ -32,7 +32,6 @@ from skills_mcp.routing.matcher import (
     Mask,
     TermWeight,
 )
-from skills_mcp.routing.name_index import NameIndex, strip_mention
 from skills_mcp.routing.query import Query, QueryParser
 from skills_mcp.routing.scoring import (
     PostingsLookup,
@@ -41,6 +40,7 @@ from skills_mcp.routing.scoring import (
     find_heaviest_rows,
     find_matched_words,
 )
+from skills_mcp.routing.search import NameIndex, strip_mention
 from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_index import INDEX, ROOT

@@ -1,16 +1,169 @@
-"""Search of skills: by name if the query names one, else ranked."""
+"""Search of skills: by path, by name or by a prefix of one, else ranked."""
 
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from heapq import nsmallest
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from skills_mcp.routing.decision import select_relevant_part, to_exact_fraction
 from skills_mcp.routing.matcher import Candidate, Mask, Matcher
-from skills_mcp.routing.name_index import NameIndex, normalize_name, strip_mention
-from skills_mcp.skills.model import Skill
+from skills_mcp.routing.tokenizer import SILENT_WORDS, fold
+from skills_mcp.skills.model import Scope, Skill
 from skills_mcp.skills.skill_index import SCOPES
+
+if TYPE_CHECKING:
+    from skills_mcp.routing.visible_skills import VisibleSkills
+
+
+_MIN_PREFIX_LETTERS = 3  # fewer letters begin too many words to mean a name
+
+_LAST_CODE_POINT = "\U0010ffff"  # behind everything that begins alike
+
+
+@dataclass(frozen=True)
+class NameIndex:
+    """The names of skills, by skill number; indexed at the first look-up."""
+
+    paths: Sequence[str] = field(repr=False)
+    names: Sequence[str] = field(repr=False)
+    scopes: Sequence[Scope] = field(default=(), repr=False)
+    """Empty if all are the organisation's."""
+
+    def path(self, number: int) -> str:
+        return self.paths[number]
+
+    def scope(self, number: int) -> Scope:
+        return self.scopes[number] if self.scopes else "org"
+
+    def find_path(self, text: str) -> tuple[int, ...]:
+        """Find the skills with this path; several if they differ in signs."""
+        return self._by_path.get(normalize_name(text), ())
+
+    def find_name(self, text: str) -> tuple[int, ...]:
+        name = normalize_name(text)
+        start = bisect_left(self._sorted, name)
+        end = bisect_right(self._sorted, name, lo=start)
+        return tuple(self._numbers[start:end])
+
+    def find_by_prefix(self, text: str) -> tuple[int, ...]:
+        prefix = normalize_name(text)
+        start = bisect_left(self._sorted, prefix)
+        end = bisect_left(self._sorted, prefix + _LAST_CODE_POINT)
+        return tuple(self._numbers[start:end])
+
+    def find_by_file(self, file: str) -> tuple[int, ...]:
+        """Find the skills a Markdown file may belong to, the likeliest first.
+
+        A package's folder, a rule file's own name, or any package at the top.
+        """
+        *_, folder, last = ("", "", *normalize_name(file).split("/"))
+        own = last.removesuffix(".md")
+        near = (*self._find_last(folder), *self._find_last(own))
+        return tuple(dict.fromkeys((*near, *self._at_top)))
+
+    def find_unique(self, text: str, within: Mask = None) -> int | None:
+        """Find the only skill named by the whole text: path, `$name`, or prefix."""
+        name = strip_mention(text)
+        for found in (self.find_path(name), self.find_name(name)):
+            allowed = _select_eligible(found, within)
+            if allowed:
+                return allowed[0] if len(allowed) == 1 else None
+        if len(name) < _MIN_PREFIX_LETTERS or fold(name) in SILENT_WORDS:
+            return None
+        allowed = _select_eligible(self.find_by_prefix(name), within)
+        return allowed[0] if len(allowed) == 1 else None
+
+    def seen(self, seen: "VisibleSkills") -> "VisibleNameIndex":
+        return VisibleNameIndex(self.paths, self.names, self.scopes, whole=self, some=seen)
+
+    def _find_last(self, name: str) -> Sequence[int]:
+        return self._by_last.get(name, ())
+
+    @cached_property
+    def _by_path(self) -> dict[str, tuple[int, ...]]:
+        return _group_numbers(map(normalize_name, self.paths))
+
+    @cached_property
+    def _by_last(self) -> dict[str, tuple[int, ...]]:
+        return _group_numbers(normalize_name(path.rpartition("/")[2]) for path in self.paths)
+
+    @cached_property
+    def _at_top(self) -> tuple[int, ...]:
+        return tuple(n for n, path in enumerate(self.paths) if "/" not in path)
+
+    @cached_property
+    def _numbers(self) -> "array[int]":
+        folded = list(map(normalize_name, self.names))
+        return array("I", sorted(range(len(folded)), key=folded.__getitem__))
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return [normalize_name(self.names[number]) for number in self._numbers]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisibleNameIndex(NameIndex):
+    """The names visible to one caller, on top of the index of all skills."""
+
+    whole: NameIndex = field(repr=False)
+    some: "VisibleSkills"
+
+    def path(self, number: int) -> str:
+        return self.some.moved.get(number) or self.paths[number]
+
+    def find_path(self, text: str) -> tuple[int, ...]:
+        moved, normalized = self.some.moved, normalize_name(text)
+        unmoved = (n for n in self._select_visible(self.whole.find_path(text)) if n not in moved)
+        relocated = (n for n, path in moved.items() if normalize_name(path) == normalized)
+        return tuple(self.some.sort((*unmoved, *relocated)))
+
+    def find_name(self, text: str) -> tuple[int, ...]:
+        return tuple(self._select_visible(self.whole.find_name(text)))
+
+    def find_by_prefix(self, text: str) -> tuple[int, ...]:
+        return tuple(self._select_visible(self.whole.find_by_prefix(text)))
+
+    def _find_last(self, name: str) -> Sequence[int]:
+        # A copy has the same last name as the first.
+        return self.some.sort(self._select_visible(self.whole._find_last(name)))  # noqa: SLF001 - it is one of us
+
+    @cached_property
+    def _at_top(self) -> tuple[int, ...]:
+        visible = zip(self.some.numbers.tolist(), self.some.paths, strict=True)
+        return tuple(number for number, path in visible if "/" not in path)
+
+    def _select_visible(self, numbers: Iterable[int]) -> list[int]:
+        return [number for number in numbers if self.some.mask[number]]
+
+
+def strip_mention(text: str) -> str:
+    return " ".join(text.split()).removeprefix("$").strip()
+
+
+def normalize_name(text: str) -> str:
+    """Normalise a name: `Release Notes` and `release_notes` are equal."""
+    # Most names are ASCII, where folding is lowering, and there may be 10,000.
+    folded = text.lower() if text.isascii() else fold(text)
+    folded = folded.replace(" ", "-").replace("_", "-")
+    return text if folded == text else folded  # or most names are in memory twice
+
+
+def _group_numbers(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    grouped: dict[str, list[int]] = defaultdict(list)
+    for number, text in enumerate(texts):
+        grouped[text].append(number)
+    # Ten thousand lists of one number take twice as much.
+    return {text: tuple(numbers) for text, numbers in grouped.items()}
+
+
+def _select_eligible(numbers: Sequence[int], within: Mask) -> Sequence[int]:
+    return numbers if within is None else [n for n in numbers if within[n]]
+
 
 Reason = Literal["exact_path", "exact_name", "prefix", "token_overlap"]
 """Why a hit ranks here, in order of precedence."""

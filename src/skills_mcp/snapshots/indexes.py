@@ -37,8 +37,8 @@ from skills_mcp.routing.decision import tie_break_ranks
 from skills_mcp.routing.inverted_index import IndexedDocument, TextIndex
 from skills_mcp.routing.keyword_matcher import KeywordIndex, KeywordMatcher
 from skills_mcp.routing.matcher import Mask
-from skills_mcp.routing.name_index import NameIndex
 from skills_mcp.routing.ranked_matcher import RankedMatcher, SkillText, to_indexed_document
+from skills_mcp.routing.search import NameIndex
 from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Problem, Skill, SkillPath
 from skills_mcp.skills.skill_index import SkillIndex

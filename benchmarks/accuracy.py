@@ -38,10 +38,9 @@ from skills_mcp.routing.decision import (
     decision_kind,
     estimate_probabilities,
     score_and_decide,
-    tie_break_ranks,
 )
 from skills_mcp.routing.inverted_index import SCORED_FIELDS, TextIndex
-from skills_mcp.routing.matcher import Matcher
+from skills_mcp.routing.matcher import Matcher, tie_break_ranks
 from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.snapshots.skill_snapshot import Embedder

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from skills_mcp.routing.decision import tie_break_ranks
 from skills_mcp.routing.inverted_index import TextIndex
 from skills_mcp.routing.keyword_matcher import KeywordIndex, KeywordMatcher
+from skills_mcp.routing.matcher import tie_break_ranks
 from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
 from skills_mcp.routing.search import NameIndex
 from skills_mcp.skills.model import Skill

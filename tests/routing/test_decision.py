@@ -20,11 +20,10 @@ from skills_mcp.routing.decision import (
     decision_kind,
     estimate_probabilities,
     score_and_decide,
-    tie_break_ranks,
     to_exact_fraction,
 )
 from skills_mcp.routing.keyword_matcher import KeywordMatcher
-from skills_mcp.routing.matcher import Candidate
+from skills_mcp.routing.matcher import Candidate, tie_break_ranks
 from skills_mcp.skills.model import SkillPath
 from skills_mcp.skills.skill_index import derive_parent_path
 from tests.features.authoring.evaluation.matching import PlainMatcher

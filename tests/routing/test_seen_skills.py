@@ -14,9 +14,8 @@ from skills_mcp.features.embeddings.hybrid_matcher import (
     QueryEmbedder,
     VectorIndex,
 )
-from skills_mcp.routing.matcher import Matcher
+from skills_mcp.routing.matcher import Matcher, VisibleSkills
 from skills_mcp.routing.search import NameIndex, search_skills
-from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Skill
 from tests.features.embeddings.embedding_server import vector_of
 from tests.routing.matchers import keyword_matcher, ranked_matcher

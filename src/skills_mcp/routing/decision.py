@@ -13,18 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
+from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher, candidate_sort_key
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold
 from skills_mcp.skills.model import Skill
-from skills_mcp.skills.skill_index import INDEX, ROOT
-
-if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # A longer context is not scored as it is: most of it was pasted, and what people wrote
 # themselves is found in parts, too (measured: docs/explanation/routing.md). To the
@@ -130,7 +123,6 @@ _STRATEGIES: Sequence[tuple[Callable[[str], Iterable[str]], float]] = (
 PRIORITY_UNIT = Fraction(1, 1000)
 """Score added per step of priority: so little that it only breaks ties."""
 
-_LAST_IN_ORDER = "\U0010ffff"
 _RESCORED_CANDIDATES = 20  # more than an ambiguous answer lists
 
 MAX_NEAR_MISSES = 3
@@ -303,34 +295,6 @@ def is_near_miss(skill: Skill, decision: Decision) -> bool:
     return isinstance(decision, NoMatch) and any(
         candidate.skill.path == skill.path for candidate in decision.near
     )
-
-
-def candidate_sort_key(candidate: Candidate) -> tuple[Fraction, str]:
-    return -candidate.score, _tie_break_key(candidate.skill.path)
-
-
-def tie_break_ranks(paths: Sequence[str]) -> "NDArray[np.int64]":
-    """Rank paths for tie-breaks, by path.
-
-    The rules of a folder rank behind everything that inherits them: a skill that ties
-    with its own ancestor is more specific.
-
-    >>> tie_break_ranks(["_root", "ui/_index", "ui/react", "vue"]).tolist()
-    [3, 1, 0, 2]
-    """
-    import numpy as np
-
-    order = sorted(range(len(paths)), key=lambda number: _tie_break_key(paths[number]))
-    ranks = np.empty(len(paths), np.int64)
-    ranks[order] = np.arange(len(paths))
-    return ranks
-
-
-def _tie_break_key(path: str) -> str:
-    folder, separator, last = path.rpartition("/")
-    # At the top `_root` has this part; an `_index` there is the parent of no skill.
-    is_rules = path == ROOT or (last == INDEX and bool(folder))
-    return f"{folder}{separator}{_LAST_IN_ORDER}" if is_rules else path
 
 
 @cache

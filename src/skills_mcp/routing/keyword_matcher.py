@@ -23,9 +23,9 @@ from skills_mcp.routing.matcher import (
     Evidence,
     Mask,
     TermWeight,
+    VisibleSkills,
 )
 from skills_mcp.routing.tokenizer import STOP_WORDS, fold, tokenize
-from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Skill
 
 KeywordNumbers = NDArray[np.uint32]

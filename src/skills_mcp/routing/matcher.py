@@ -1,10 +1,13 @@
-"""The interface of the routing algorithms: score skills for a task, and explain."""
+"""The interface of the routing algorithms: the skills that a caller sees, and their scores."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills.skill_index import INDEX, ROOT
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     import numpy as np
@@ -89,3 +92,92 @@ class Matcher(Protocol):
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
         """List the evidence for a skill; it sums to the score of `score`."""
         ...
+
+
+_LAST_IN_ORDER = "\U0010ffff"
+
+
+def candidate_sort_key(candidate: Candidate) -> tuple[Fraction, str]:
+    return -candidate.score, _tie_break_key(candidate.skill.path)
+
+
+def tie_break_ranks(paths: Sequence[str]) -> "NDArray[np.int64]":
+    """Rank paths for tie-breaks, by path.
+
+    The rules of a folder rank behind everything that inherits them: a skill that ties
+    with its own ancestor is more specific.
+
+    >>> tie_break_ranks(["_root", "ui/_index", "ui/react", "vue"]).tolist()
+    [3, 1, 0, 2]
+    """
+    import numpy as np
+
+    order = sorted(range(len(paths)), key=lambda number: _tie_break_key(paths[number]))
+    ranks = np.empty(len(paths), np.int64)
+    ranks[order] = np.arange(len(paths))
+    return ranks
+
+
+def _tie_break_key(path: str) -> str:
+    folder, separator, last = path.rpartition("/")
+    # At the top `_root` has this part; an `_index` there is the parent of no skill.
+    is_rules = path == ROOT or (last == INDEX and bool(folder))
+    return f"{folder}{separator}{_LAST_IN_ORDER}" if is_rules else path
+
+
+@dataclass(frozen=True, eq=False)
+class VisibleSkills:
+    """The skills visible to one caller; a skill is its number in the index.
+
+    Rule: results and scores are bit by bit those of an index of these skills alone. The
+    numbers stay, so that a caller costs a mask and no index.
+    """
+
+    total: int
+    numbers: "NDArray[np.integer]"
+    """The visible skills, in path order."""
+    skills: Sequence[Skill] = field(repr=False)
+    """All skills by number; a copy replaces an invisible first one."""
+    paths: Sequence[SkillPath] = field(repr=False)
+    """The paths of the visible skills, in the order of `numbers`."""
+    moved: Mapping[int, SkillPath] = field(default_factory=dict, repr=False)
+    """Paths of copies that stand in for others, by number."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @cached_property
+    def mask(self) -> "NDArray[np.bool_]":
+        import numpy as np
+
+        mask = np.zeros(self.total, np.bool_)
+        mask[self.numbers] = True
+        return mask
+
+    @cached_property
+    def places(self) -> "NDArray[np.int64]":
+        import numpy as np
+
+        ranks = np.zeros(self.total, np.int64)
+        ranks[self.numbers] = tie_break_ranks(self.paths)
+        return ranks
+
+    def expand(self, within: Mask) -> Mask:
+        """Convert a mask over the visible skills to one over all numbers."""
+        if within is None:
+            return None
+        import numpy as np
+
+        mask = np.zeros(self.total, np.bool_)
+        mask[self.numbers[within]] = True
+        return mask
+
+    def sort(self, numbers: Sequence[int]) -> list[int]:
+        if not self.moved:
+            return sorted(numbers)
+        return sorted(numbers, key=self._ranks.__getitem__)
+
+    @cached_property
+    def _ranks(self) -> dict[int, int]:
+        """Path order by number: a copy may be far from the first."""
+        return {number: rank for rank, number in enumerate(self.numbers.tolist())}

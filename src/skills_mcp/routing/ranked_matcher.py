@@ -31,6 +31,7 @@ from skills_mcp.routing.matcher import (
     Evidence,
     Mask,
     TermWeight,
+    VisibleSkills,
 )
 from skills_mcp.routing.query import Query, QueryParser
 from skills_mcp.routing.scoring import (
@@ -41,7 +42,6 @@ from skills_mcp.routing.scoring import (
     find_matched_words,
 )
 from skills_mcp.routing.search import NameIndex, strip_mention
-from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_index import INDEX, ROOT
 

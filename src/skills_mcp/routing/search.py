@@ -8,17 +8,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from skills_mcp.routing.decision import select_relevant_part, to_exact_fraction
-from skills_mcp.routing.matcher import Candidate, Mask, Matcher
+from skills_mcp.routing.matcher import Candidate, Mask, Matcher, VisibleSkills
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold
 from skills_mcp.skills.model import Scope, Skill
 from skills_mcp.skills.skill_index import SCOPES
-
-if TYPE_CHECKING:
-    from skills_mcp.routing.visible_skills import VisibleSkills
-
 
 _MIN_PREFIX_LETTERS = 3  # fewer letters begin too many words to mean a name
 
@@ -78,7 +74,7 @@ class NameIndex:
         allowed = _select_eligible(self.find_by_prefix(name), within)
         return allowed[0] if len(allowed) == 1 else None
 
-    def seen(self, seen: "VisibleSkills") -> "VisibleNameIndex":
+    def seen(self, seen: VisibleSkills) -> "VisibleNameIndex":
         return VisibleNameIndex(self.paths, self.names, self.scopes, whole=self, some=seen)
 
     def _find_last(self, name: str) -> Sequence[int]:
@@ -111,7 +107,7 @@ class VisibleNameIndex(NameIndex):
     """The names visible to one caller, on top of the index of all skills."""
 
     whole: NameIndex = field(repr=False)
-    some: "VisibleSkills"
+    some: VisibleSkills
 
     def path(self, number: int) -> str:
         return self.some.moved.get(number) or self.paths[number]

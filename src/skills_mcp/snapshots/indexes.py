@@ -33,13 +33,11 @@ from skills_mcp.files.arrays import (
 )
 from skills_mcp.files.locks import StaleLockDetector, acquire_lock, lock_heartbeat
 from skills_mcp.routing.analyzer import STEMMER_VERSION
-from skills_mcp.routing.decision import tie_break_ranks
 from skills_mcp.routing.inverted_index import IndexedDocument, TextIndex
 from skills_mcp.routing.keyword_matcher import KeywordIndex, KeywordMatcher
-from skills_mcp.routing.matcher import Mask
+from skills_mcp.routing.matcher import Mask, VisibleSkills, tie_break_ranks
 from skills_mcp.routing.ranked_matcher import RankedMatcher, SkillText, to_indexed_document
 from skills_mcp.routing.search import NameIndex
-from skills_mcp.routing.visible_skills import VisibleSkills
 from skills_mcp.skills.model import Problem, Skill, SkillPath
 from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.skills.source_layout import Selection, SkillRoot

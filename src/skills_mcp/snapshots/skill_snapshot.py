@@ -42,7 +42,7 @@ from skills_mcp.skills.source_layout import FolderTree, find_layout
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.routing.keyword_matcher import KeywordMatcher
-    from skills_mcp.routing.visible_skills import VisibleSkills
+    from skills_mcp.routing.matcher import VisibleSkills
     from skills_mcp.snapshots.indexes import Indexes, IndexState
     from skills_mcp.snapshots.loaded_skills import LoadedSkills
     from skills_mcp.snapshots.skill_records import SkillTable

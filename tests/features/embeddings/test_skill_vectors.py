@@ -14,7 +14,7 @@ from skills_mcp.features.embeddings.skill_embeddings import (
     VectorStore,
     compose_embedded_text,
 )
-from skills_mcp.routing.visible_skills import VisibleSkills
+from skills_mcp.routing.matcher import VisibleSkills
 from skills_mcp.skills.model import Skill
 from tests.features.embeddings.embedding_server import (
     KEY,

@@ -18,9 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.features.embeddings.client import EmbeddingError, Matrix, Vector, remove_surrogates
-from skills_mcp.routing.decision import MAX_UNCUT_CHARACTERS, tie_break_ranks
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, TermWeight
-from skills_mcp.routing.visible_skills import VisibleSkills
+from skills_mcp.routing.decision import MAX_UNCUT_CHARACTERS
+from skills_mcp.routing.matcher import (
+    Candidate,
+    Evidence,
+    Mask,
+    Matcher,
+    TermWeight,
+    VisibleSkills,
+    tie_break_ranks,
+)
 from skills_mcp.skills.model import Skill, SkillPath
 
 logger = logging.getLogger(__name__)

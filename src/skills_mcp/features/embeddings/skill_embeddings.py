@@ -44,8 +44,7 @@ from skills_mcp.features.embeddings.hybrid_matcher import HybridMatcher, QueryEm
 from skills_mcp.files.durable import NEW_PREFIX, atomic_write
 from skills_mcp.files.locks import FileLock, StaleLockDetector, acquire_lock, lock_heartbeat
 from skills_mcp.processes.retry import derive_backoff
-from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.visible_skills import VisibleSkills
+from skills_mcp.routing.matcher import Matcher, VisibleSkills
 from skills_mcp.skills.model import Skill
 
 logger = logging.getLogger(__name__)

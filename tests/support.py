@@ -32,8 +32,7 @@ from skills_mcp.events.spool import Spool
 from skills_mcp.events.tracker import Tracker
 from skills_mcp.library.runs import Runs
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.scripts.audit import AuditFile
-from skills_mcp.scripts.execution import CONFINING_TIERS, SandboxName
+from skills_mcp.scripts.execution import CONFINING_TIERS, AuditFile, SandboxName
 from skills_mcp.scripts.prepared_runs import ScriptEnvironment
 from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.model import Skill, SkillPath

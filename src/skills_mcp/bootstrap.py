@@ -245,7 +245,7 @@ def open_event_backend(application: Application, environment: Mapping[str, str])
 def _open_runs(tracker: Tracker, home: Path, environment: Mapping[str, str]) -> "Runs":
     """Wire the script runner; its modules are imported for the first script."""
     from skills_mcp.library.runs import Runs
-    from skills_mcp.scripts.audit import AuditFile
+    from skills_mcp.scripts.execution import AuditFile
     from skills_mcp.scripts.prepared_runs import ScriptEnvironment
     from skills_mcp.scripts.script_runner import ScriptRunner
 

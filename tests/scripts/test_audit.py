@@ -9,8 +9,7 @@ from typing import Any
 import portalocker
 import pytest
 
-from skills_mcp.scripts.audit import AuditEntry, AuditFile
-from skills_mcp.scripts.execution import ScriptResult
+from skills_mcp.scripts.execution import AuditEntry, AuditFile, ScriptResult
 from skills_mcp.text.redaction import register_secret
 from tests.support import running_python
 
@@ -105,7 +104,7 @@ WRITE_MANY = """
 import sys
 from pathlib import Path
 from dataclasses import replace
-from skills_mcp.scripts.audit import AuditFile
+from skills_mcp.scripts.execution import AuditFile
 from tests.scripts.test_audit import ENTRY
 
 log = AuditFile(Path(sys.argv[1]))
@@ -145,7 +144,7 @@ def test_a_window_that_was_stopped_with_the_lock_stops_no_other(tmp_path: Path) 
 LIMITED = """
 import resource, signal, sys
 from pathlib import Path
-from skills_mcp.scripts.audit import AuditFile
+from skills_mcp.scripts.execution import AuditFile
 from tests.scripts.test_audit import ENTRY
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -18,7 +18,6 @@ from skills_mcp.errors import (
     FileTooLargeError,
     FolderNotAllowedError,
     InvalidArgumentsError,
-    TemporaryFolderError,
 )
 from skills_mcp.files.locks import locked_temporary_folder
 from skills_mcp.files.paths import parse_relative
@@ -30,6 +29,7 @@ from skills_mcp.scripts.sandbox import (
     expand_home_folder,
     find_executable,
     find_program_folders,
+    translate_disk_errors,
 )
 from skills_mcp.skills.inheritance import find_script_in_lineage
 from skills_mcp.skills.model import Script, Skill
@@ -279,7 +279,7 @@ def _derive_grants(
 def _write_script(permitted: PermittedScript, original: Path, copy: Path) -> Path:
     parts = PurePosixPath(permitted.script.file).parts
     path = copy.joinpath(*parts)
-    with _translate_disk_errors(f"{permitted.script.file!r} cannot be prepared"):
+    with translate_disk_errors(f"{permitted.script.file!r} cannot be prepared"):
         for depth, part in enumerate(parts):
             folder = copy.joinpath(*parts[:depth])
             folder.mkdir()
@@ -320,7 +320,7 @@ def prepare_command_run(
         SandboxUnavailableError: The operator requires a sandbox, and none works.
     """
     with make_private_folder() as folder:
-        with _translate_disk_errors(f"the folder of {skill.path} cannot be copied"):
+        with translate_disk_errors(f"the folder of {skill.path} cannot be copied"):
             folder.copy.mkdir()
             copy_skill_files(skill, folder.copy)
         variables = {
@@ -384,19 +384,8 @@ def make_private_folder() -> Iterator[PrivateFolder]:
         TemporaryFolderError: The system's temporary folder is full, missing or closed.
     """
     with ExitStack() as opened:
-        with _translate_disk_errors("no temporary folder can be made"):
+        with translate_disk_errors("no temporary folder can be made"):
             made = locked_temporary_folder(_FOLDER_PREFIX)
             folder = PrivateFolder(opened.enter_context(made))
             folder.home.mkdir()
         yield folder
-
-
-@contextmanager
-def _translate_disk_errors(what_failed: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise TemporaryFolderError(
-            f"{what_failed}: {error.strerror}. Run it in your own shell, or ask the "
-            "operator to look at TMPDIR."
-        ) from error

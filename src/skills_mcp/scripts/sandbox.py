@@ -31,7 +31,12 @@ from threading import Lock
 
 from skills_mcp.config import Scripts
 from skills_mcp.config.values import SandboxDemand
-from skills_mcp.errors import RunnerNotFoundError, SandboxUnavailableError
+from skills_mcp.errors import (
+    RunnerNotFoundError,
+    SandboxUnavailableError,
+    SkillsError,
+    TemporaryFolderError,
+)
 from skills_mcp.scripts.execution import (
     CONFINING_TIERS,
     Grants,
@@ -415,7 +420,7 @@ def _compose_rules(paths: dict[str, str]) -> Iterator[str]:
         yield f"(allow file-read* file-write* {_subpath_filter(name)})"
     for inner in readable:
         # What is granted for reading stays as it is in a folder to write into.
-        if any(_is_inside(paths[inner], paths[outer]) for outer in writable):
+        if any(Path(paths[inner]).is_relative_to(paths[outer]) for outer in writable):
             yield f"(deny file-write* {_subpath_filter(inner)})"
     yield f"(allow file-read* file-write* {_subpath_filter(_HOME_PARAMETER)})"
     # The only sockets with a path.
@@ -425,10 +430,6 @@ def _compose_rules(paths: dict[str, str]) -> Iterator[str]:
 
 def _subpath_filter(name: str) -> str:
     return f'(subpath (param "{name}"))'
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return Path(path).is_relative_to(folder)
 
 
 def _resolve_all(paths: Iterable[Path]) -> list[str]:
@@ -444,6 +445,7 @@ Tier = Callable[[Grants], tuple[str, ...]]
 _PROBE_SECONDS = 20  # a hundred times what the slowest tier takes on a busy machine
 _PROBE = 'read -r _ < "$1" && ! read -r _ < "$2" && echo held'
 _MAX_FAULT_CHARACTERS = 200
+_UNPREPARED = "The sandbox cannot be prepared", SandboxUnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,7 +488,7 @@ class Sandbox:
         """
         if demand == "off":
             return Choice("none")
-        with self._lock, _translate_file_errors():
+        with self._lock, translate_disk_errors(*_UNPREPARED):
             self._best = best = self._best or self._probe()
         if demand == "required" and not best.confines:
             raise SandboxUnavailableError(
@@ -524,7 +526,7 @@ class Sandbox:
                 readable=(*grants.readable, *own, *existing),
                 home_bytes=rules.max_file_bytes,
             )
-            with _translate_file_errors():
+            with translate_disk_errors(*_UNPREPARED):
                 words = (*self._tiers[choice.name](grants), *words)
             readable = (*grants.readable, *grants.writable)
             search_path = filter_search_path(search_path, readable)
@@ -533,7 +535,11 @@ class Sandbox:
             words=words,
             environment={**command.environment, "PATH": search_path},
             sandbox=choice.name,
-            limits=_derive_limits(rules),
+            limits=ProcessLimits(
+                memory_bytes=rules.max_memory_bytes,
+                file_bytes=rules.max_file_bytes,
+                processes=rules.max_processes,
+            ),
         )
 
     def _probe(self) -> Choice:
@@ -573,22 +579,17 @@ def _explain_faults(best: Choice) -> str:
 
 
 @contextmanager
-def _translate_file_errors() -> Iterator[None]:
+def translate_disk_errors(
+    what_failed: str, kind: type[SkillsError] = TemporaryFolderError
+) -> Iterator[None]:
+    """Raise a full, missing or closed disk as an error of a kind."""
     try:
         yield
     except OSError as error:
-        raise SandboxUnavailableError(
-            f"The sandbox cannot be prepared: {error.strerror}. Run it in your own "
-            "shell, or ask the operator to look at TMPDIR."
+        raise kind(
+            f"{what_failed}: {error.strerror}. Run it in your own shell, or ask the "
+            "operator to look at TMPDIR."
         ) from error
-
-
-def _derive_limits(rules: Scripts) -> ProcessLimits:
-    return ProcessLimits(
-        memory_bytes=rules.max_memory_bytes,
-        file_bytes=rules.max_file_bytes,
-        processes=rules.max_processes,
-    )
 
 
 def expand_home_folder(path: str, home: Path) -> Path:

@@ -373,15 +373,11 @@ class HeadTailBuffer:
         self.ended = anyio.Event()
 
     async def read(self, stream: ByteReceiveStream | None) -> None:
+        ends = anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError
         try:
-            while stream is not None:
-                self.add(await stream.receive(_CHUNK_BYTES))
-        except (
-            anyio.EndOfStream,
-            anyio.ClosedResourceError,
-            anyio.BrokenResourceError,
-        ):
-            pass
+            with suppress(*ends):
+                while stream is not None:
+                    self.add(await stream.receive(_CHUNK_BYTES))
         finally:
             self.ended.set()
 

@@ -31,7 +31,7 @@ from benchmarks.task_sets import SOURCES, TASKS, find_skills, place_expected
 from skills_mcp.config import Matching
 from skills_mcp.features.authoring.evaluation import RANK_CUTOFF, Outcome
 from skills_mcp.features.authoring.prompts import Prompt
-from skills_mcp.routing import inverted_index, lexicon, query, ranked_matcher, scoring
+from skills_mcp.routing import inverted_index, lexicon, query, ranked_matcher
 from skills_mcp.routing.decision import (
     Decision,
     NoMatch,
@@ -270,8 +270,8 @@ PARTS: Mapping[str, Sequence[tuple[object, str, object]]] = {
     ],
     "refusals": [(ranked_matcher, "drop_exclusions", lambda description: description)],
     "opening": [(inverted_index, "FIELD_WEIGHTS", _without_opening())],
-    "name": [(scoring, "NAME_WEIGHT", 0.0)],
-    "nearness": [(scoring, "PROXIMITY_WEIGHT", 0.0)],
+    "name": [(ranked_matcher, "NAME_WEIGHT", 0.0)],
+    "nearness": [(ranked_matcher, "PROXIMITY_WEIGHT", 0.0)],
 }
 """What can be left out, to see what it is worth: names of modules and their values."""
 

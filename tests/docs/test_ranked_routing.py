@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing import inverted_index, lexicon, query, scoring, search
-from skills_mcp.routing.analyzer import analyze_token, split_raw_tokens, stem
+from skills_mcp.routing import inverted_index, lexicon, query, search
+from skills_mcp.routing import ranked_matcher as ranked
 from skills_mcp.routing.decision import (
     LISTED_SHARE,
     NO_MATCH_ODDS,
@@ -20,10 +20,15 @@ from skills_mcp.routing.decision import (
     estimate_probabilities,
 )
 from skills_mcp.routing.inverted_index import TextIndex
+from skills_mcp.routing.lexicon import analyze_token, split_raw_tokens, stem
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.query import QueryParser
-from skills_mcp.routing.ranked_matcher import _SCORE_UNIT, to_indexed_document
-from skills_mcp.routing.scoring import PostingsLookup, compute_coverage
+from skills_mcp.routing.ranked_matcher import (
+    _SCORE_UNIT,
+    PostingsLookup,
+    compute_coverage,
+    to_indexed_document,
+)
 from skills_mcp.routing.tokenizer import FILLER
 from skills_mcp.skills.model import Skill
 from skills_mcp.snapshots.indexes import _RETENTION_SECONDS
@@ -83,8 +88,8 @@ def test_the_weights_and_lengths_are_those_of_the_program() -> None:
 def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
     length, name, near = (
         inverted_index.BM25_B,
-        scoring.NAME_WEIGHT,
-        scoring.PROXIMITY_WEIGHT,
+        ranked.NAME_WEIGHT,
+        ranked.PROXIMITY_WEIGHT,
     )
     text = formulas().replace("\N{MULTIPLICATION SIGN}", "*")
 
@@ -92,11 +97,11 @@ def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
     assert f"frequency / (frequency + {inverted_index.BM25_K1})" in text
     assert f"* ordinary) ^ {query._IDF_EXPONENT}" in text
     assert f"(explained * (1 + {name} * name²) + {near} * nearness)" in text
-    assert f"nearness) / {scoring.TOTAL_WEIGHT}\n" in text
-    least = f"{1 / scoring._MIN_MISSING_FACTOR:.0f}"
-    assert f"fit² / min({least}, e^({scoring._MISSING_DECAY} * missing))" in text
-    usual = f"(text / {scoring._REFERENCE_POSTINGS:,})^{scoring._SIZE_EXPONENT}"
-    assert f"= {scoring._HALF_SCORE_EVIDENCE} * {usual}" in text
+    assert f"nearness) / {ranked.TOTAL_WEIGHT}\n" in text
+    least = f"{1 / ranked._MIN_MISSING_FACTOR:.0f}"
+    assert f"fit² / min({least}, e^({ranked._MISSING_DECAY} * missing))" in text
+    usual = f"(text / {ranked._REFERENCE_POSTINGS:,})^{ranked._SIZE_EXPONENT}"
+    assert f"= {ranked._HALF_SCORE_EVIDENCE} * {usual}" in text
     assert f"(score / (1 - score))^{ODDS_EXPONENT}\n" in text
     assert f"odds / ({NO_MATCH_ODDS} + sum" in text
 
@@ -104,14 +109,14 @@ def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        f"the {scoring.RERANK_LIMIT} best",
+        f"the {ranked.RERANK_LIMIT} best",
         f"the first {inverted_index.OPENING_LENGTH} words of the body",
         f"keeps {query._FOREIGN_WEIGHT} of its worth",
         f"more than {query._MIN_FOREIGN_SHARE} of these words",
         f"the {query._MAX_TERMS} terms that say most are read",
-        f"of these {scoring._MAX_SEARCHED_TERMS} are looked for",
-        f"1/{scoring._PROXIMITY_WINDOW} if they are",
-        f"all together, and {scoring._MIN_POSTINGS} at least",
+        f"of these {ranked._MAX_SEARCHED_TERMS} are looked for",
+        f"1/{ranked._PROXIMITY_WINDOW} if they are",
+        f"all together, and {ranked._MIN_POSTINGS} at least",
         f"to a {'million' if _SCORE_UNIT == 10**6 else '?'}th",
         f"for {_RETENTION_SECONDS / 24 / 60 / 60:.0f} days",
     ],
@@ -189,9 +194,9 @@ def fit_rows(skills: list[Skill], context: str) -> Rows:
     read = QueryParser(index).read(context)
     every = np.arange(len(skills))
     explained = compute_coverage(read, PostingsLookup(index).find(read), len(index))
-    named = scoring.name_coverage(index, read, every)
-    near = scoring.term_proximity(index, read, every).scores
-    fit = scoring.combine_features(explained, named, near)
+    named = ranked.name_coverage(index, read, every)
+    near = ranked.term_proximity(index, read, every).scores
+    fit = ranked.combine_features(explained, named, near)
     numbers = {str(skill.path): number for number, skill in enumerate(skills)}
     return [
         {
@@ -246,10 +251,10 @@ def test_the_example_has_the_real_answer() -> None:
     strict = apply_thresholds((best, second), Matching(ambiguity_threshold=float(less)), "ranked")
     assert answered_candidates(strict) == (best, second)
     needed = (
-        scoring._HALF_SCORE_EVIDENCE
-        * (scoring._MIN_POSTINGS / scoring._REFERENCE_POSTINGS) ** scoring._SIZE_EXPONENT
+        ranked._HALF_SCORE_EVIDENCE
+        * (ranked._MIN_POSTINGS / ranked._REFERENCE_POSTINGS) ** ranked._SIZE_EXPONENT
     )
-    assert f"counts as {scoring._MIN_POSTINGS} terms" in text
+    assert f"counts as {ranked._MIN_POSTINGS} terms" in text
     assert f"`needed` is {shown(needed)}" in text
 
 

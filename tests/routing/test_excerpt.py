@@ -8,7 +8,6 @@ import pytest
 
 from skills_mcp.config import Matching
 from skills_mcp.routing import query as task
-from skills_mcp.routing.analyzer import Word
 from skills_mcp.routing.answer_explanation import explain_decision, render_explanation
 from skills_mcp.routing.decision import (
     MAX_UNCUT_CHARACTERS,
@@ -19,6 +18,7 @@ from skills_mcp.routing.decision import (
     select_relevant_part,
     take_ends,
 )
+from skills_mcp.routing.lexicon import Word
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
 from skills_mcp.routing.search import NameIndex, search_skills
 from skills_mcp.skills.model import Skill

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.routing import inverted_index as text_index
-from skills_mcp.routing.analyzer import split_raw_tokens
 from skills_mcp.routing.inverted_index import (
     IMPACT_UNIT,
     IndexedDocument,
     TextIndex,
 )
+from skills_mcp.routing.lexicon import split_raw_tokens
 
 # As the documentation has them, in the order of the places.
 WEIGHTS = (5, 2, 1, 0.5, 0.35, 0.1)

@@ -7,12 +7,13 @@ from itertools import pairwise
 import pytest
 
 from skills_mcp.routing import lexicon
-from skills_mcp.routing.analyzer import analyze_token, stem
 from skills_mcp.routing.lexicon import (
     Synonym,
     SynonymGroup,
+    analyze_token,
     build_thesaurus,
     common_word_weight,
+    stem,
 )
 
 _PACKAGE = resources.files("skills_mcp.routing")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import score_and_decide
 from skills_mcp.routing.matcher import Candidate, Evidence
-from skills_mcp.routing.scoring import RERANK_LIMIT
+from skills_mcp.routing.ranked_matcher import RERANK_LIMIT
 from skills_mcp.skills.model import Skill
 from tests.routing.matchers import matcher_of, ranked_matcher, ranking, scores, silent
 from tests.support import make_skill

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from skills_mcp.routing.inverted_index import IndexedDocument
 from skills_mcp.routing.lexicon import build_thesaurus
-from skills_mcp.routing.scoring import (
+from skills_mcp.routing.ranked_matcher import (
     EvidenceWeight,
     combine_features,
     name_coverage,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from skills_mcp.routing.inverted_index import IndexedDocument
-from skills_mcp.routing.scoring import PostingsLookup, compute_coverage
+from skills_mcp.routing.ranked_matcher import PostingsLookup, compute_coverage
 from tests.routing.documents import DOCUMENTS, TEXTS, read
 
 
@@ -48,7 +48,7 @@ def test_a_relative_that_many_hold_counts_where_a_skill_says_what_it_is_about(
 def test_the_best_of_a_word_and_its_relatives_counts_once(
     cells: int, silent_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skills_mcp.routing.scoring._CELLS_PER_BATCH", cells)
+    monkeypatch.setattr("skills_mcp.routing.ranked_matcher._CELLS_PER_BATCH", cells)
     silent = [IndexedDocument("", "", "zebra", "", "")] * silent_count
     index, task = read(
         [
@@ -81,7 +81,7 @@ def test_documents_are_found_in_the_rows_that_have_them(
     wanted = np.arange(len(index))[::-2]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skills_mcp.routing.scoring._BINARY_SEARCH_LENGTH", long)
+        patch.setattr("skills_mcp.routing.ranked_matcher._BINARY_SEARCH_LENGTH", long)
         places, which = held.find(wanted, len(index))
 
     assert wanted[which].tolist() == held.documents[places].tolist()

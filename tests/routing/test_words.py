@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.analyzer import (
+from skills_mcp.routing.lexicon import (
     Word,
     analyze_token,
     lower_known_words,

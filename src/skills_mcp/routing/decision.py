@@ -95,8 +95,7 @@ def find_short_paragraphs(text: str) -> Sequence[str]:
 def join_frequent_terms(text: str) -> tuple[str]:
     """Join the most frequent terms, with common words discounted, to one text."""
     # Late: the stemmer and the lists of words are not needed for the first answer.
-    from skills_mcp.routing import lexicon
-    from skills_mcp.routing.analyzer import stem
+    from skills_mcp.routing.lexicon import common_word_weight, stem
 
     counted = Counter(_WORD.findall(text))
     folded: Counter[str] = Counter()
@@ -104,7 +103,7 @@ def join_frequent_terms(text: str) -> tuple[str]:
         if not word[0].isdecimal():
             folded[fold(word)] += count
     worth = {
-        word: count * lexicon.common_word_weight(stem(word))
+        word: count * common_word_weight(stem(word))
         for word, count in folded.items()
         if word not in SILENT_WORDS
     }

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.files.arrays import DamagedTextError, Sliceable
-from skills_mcp.routing.analyzer import split_raw_token, split_raw_tokens, stem
+from skills_mcp.routing.lexicon import split_raw_token, split_raw_tokens, stem
 
 _Number = TypeVar("_Number", bound=np.integer)
 

@@ -12,17 +12,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.routing import lexicon
-from skills_mcp.routing.analyzer import (
+from skills_mcp.routing.inverted_index import UNKNOWN_TERM, TextIndex, intersect
+from skills_mcp.routing.lexicon import (
+    Synonym,
     Word,
     analyze_token,
+    build_thesaurus,
+    common_word_weight,
+    is_technology_name,
     is_unsegmented,
     lower_known_words,
     split_raw_tokens,
     stem,
     stem_all,
 )
-from skills_mcp.routing.inverted_index import UNKNOWN_TERM, TextIndex, intersect
 from skills_mcp.routing.tokenizer import ENGLISH, FRENCH, fold
 
 # With or without a hyphen, it is the same word.
@@ -51,9 +54,9 @@ class SpellingVariants:
         sequence: Sequence[Word],
         expanded: Collection[str],
         unknown: Collection[str],
-    ) -> dict[str, list[lexicon.Synonym]]:
+    ) -> dict[str, list[Synonym]]:
         """Find spelling variants by term; `unknown` terms are not indexed."""
-        found: dict[str, list[lexicon.Synonym]] = {}
+        found: dict[str, list[Synonym]] = {}
         pairs = (
             (one, other)
             for one, other in pairwise(sequence)
@@ -77,7 +80,7 @@ class SpellingVariants:
 
 def _join_compounds(
     index: TextIndex, pairs: Iterable[tuple[Word, Word]]
-) -> Iterator[tuple[Word, Word, lexicon.Synonym]]:
+) -> Iterator[tuple[Word, Word, Synonym]]:
     """Join adjacent words to compounds: post-mortem is postmortem."""
     fitting = [
         (one, other)
@@ -88,14 +91,14 @@ def _join_compounds(
     ]
     joined = stem_all([one.typed + other.typed for one, other in fitting])
     for position in index.find_known(joined):
-        yield *fitting[position], lexicon.Synonym((joined[position],), _COMPOUND_WEIGHT)
+        yield *fitting[position], Synonym((joined[position],), _COMPOUND_WEIGHT)
 
 
 def _split_compounds(
     index: TextIndex,
     unknown: Iterable[Word],
     are_adjacent: Callable[[int, int], bool],
-) -> dict[str, list[lexicon.Synonym]]:
+) -> dict[str, list[Synonym]]:
     """Split compounds of adjacent terms in some skill: postmortem is post-mortem."""
     cuts = [
         (word.typed, position)
@@ -106,19 +109,19 @@ def _split_compounds(
     first = stem_all([typed[:position] for typed, position in cuts])
     starts = list(index.find_known(first))
     second = stem_all([cuts[n][0][cuts[n][1] :] for n in starts])
-    found: dict[str, list[lexicon.Synonym]] = {}
+    found: dict[str, list[Synonym]] = {}
     for position in index.find_known(second):
         cut = starts[position]
         typed, _ = cuts[cut]
         parts = first[cut], second[position]
         numbers = [n for part in parts if (n := index.find(part)) is not None]
         if are_adjacent(*numbers):
-            related = lexicon.Synonym(parts, _COMPOUND_WEIGHT)
+            related = Synonym(parts, _COMPOUND_WEIGHT)
             found.setdefault(typed, []).append(related)
     return found
 
 
-def _correct_typos(index: TextIndex, unknown: Iterable[Word]) -> dict[str, list[lexicon.Synonym]]:
+def _correct_typos(index: TextIndex, unknown: Iterable[Word]) -> dict[str, list[Synonym]]:
     """Correct typing errors: one edit or transposition behind the first letters."""
     terms = [
         term
@@ -126,12 +129,12 @@ def _correct_typos(index: TextIndex, unknown: Iterable[Word]) -> dict[str, list[
         if len(term) >= _MIN_CORRECTED_LETTERS
         and term.isascii()
         and term.isalpha()
-        and lexicon.common_word_weight(term) == 1
+        and common_word_weight(term) == 1
     ]
-    found: dict[str, list[lexicon.Synonym]] = {}
+    found: dict[str, list[Synonym]] = {}
     for term, other in index.vocabulary.find_similar(terms):
         if _is_one_error(term, other):
-            related = lexicon.Synonym((other,), _TYPO_WEIGHT)
+            related = Synonym((other,), _TYPO_WEIGHT)
             found.setdefault(term, []).append(related)
     return found
 
@@ -360,8 +363,8 @@ class QueryParser:
         found = map(self._index.find, words)
         numbers = np.array([UNKNOWN_TERM if n is None else n for n in found], np.int64)
         holders = self._index.postings.count_documents(numbers)
-        ordinary = np.array([lexicon.common_word_weight(term) for term in words], np.float64)
-        technologies = [lexicon.is_technology_name(w.typed) for w in words.values()]
+        ordinary = np.array([common_word_weight(term) for term in words], np.float64)
+        technologies = [is_technology_name(w.typed) for w in words.values()]
         is_technology = np.array(technologies, np.bool_)
         foreign = _find_foreign_words(words.values(), numbers, is_foreign=bool(silent))
         ordinary[foreign] = _FOREIGN_WEIGHT
@@ -375,7 +378,7 @@ class QueryParser:
         min_weight = sorted(weights, reverse=True)[:_MAX_EXPANDED_TERMS][-1] if weights else 0
         expanded = {t for t, own in zip(terms.words, weights, strict=True) if own >= min_weight}
         unknown = {term for term in expanded if self._index.find(term) is None}
-        thesaurus = lexicon.build_thesaurus(self._synonyms)
+        thesaurus = build_thesaurus(self._synonyms)
         found = thesaurus.expand([word.term for word in sequence], expanded)
         spelt = self._spelling.expand(sequence, expanded, unknown)
         present = frozenset(terms.words)
@@ -397,8 +400,7 @@ def _find_foreign_words(
     """Find the words absent from the index because of their language."""
     is_other = np.array(
         [
-            is_unsegmented(word.typed)
-            or (is_foreign and not lexicon.is_technology_name(word.typed))
+            is_unsegmented(word.typed) or (is_foreign and not is_technology_name(word.typed))
             for word in words
         ],
         np.bool_,
@@ -433,7 +435,7 @@ def _analyze_piece(is_known: Callable[[str], bool], piece: bytes) -> tuple[Word,
 
 def _is_known_word(index: TextIndex, word: str) -> bool:
     """Whether a word in mixed case is one: it is indexed, or a known name."""
-    return index.find(stem(word)) is not None or lexicon.is_technology_name(word)
+    return index.find(stem(word)) is not None or is_technology_name(word)
 
 
 def _map_variants(

@@ -24,8 +24,13 @@ from skills_mcp.features.report.event_rows import (
 )
 from skills_mcp.features.report.figure_queries import Answer, FigureQueries
 from skills_mcp.features.report.usage_report import Rivalry, Span
-from skills_mcp.routing.analyzer import analyze_token, split_raw_tokens, stem
-from skills_mcp.routing.lexicon import common_word_weight, is_technology_name
+from skills_mcp.routing.lexicon import (
+    analyze_token,
+    common_word_weight,
+    is_technology_name,
+    split_raw_tokens,
+    stem,
+)
 from skills_mcp.routing.matcher import Matcher, TermWeight
 from skills_mcp.routing.tokenizer import fold
 from skills_mcp.skills.model import Skill

@@ -13,11 +13,11 @@ from benchmarks.report import print_table
 from benchmarks.routing import percentiles
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Embedding, Matching
-from skills_mcp.features.embeddings import open_provider_embedder
 from skills_mcp.features.embeddings.client import (
     EmbeddingClient,
     derive_embedding_provider,
 )
+from skills_mcp.features.embeddings.hooks import open_embedder
 from skills_mcp.routing.decision import score_and_decide
 from skills_mcp.routing.inverted_index import TextIndex
 from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
@@ -38,7 +38,7 @@ def opening_minilm() -> Iterator[Embedder]:
 def opening(address: str) -> Iterator[Embedder]:
     """Return what asks a served model, with a cache of its own."""
     with TemporaryDirectory(prefix="skills-mcp-bench-") as cache:
-        embedder = open_provider_embedder(derive_rules(address), {}, Path(cache))
+        embedder = open_embedder(derive_rules(address), {}, Path(cache))
         assert embedder  # noqa: S101 - it is switched on
         try:
             yield embedder

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from skills_mcp.config import Embedding
-from skills_mcp.features.embeddings.hybrid_matcher import (
+from skills_mcp.features.embeddings.skill_embeddings import (
     _HALF_SCORE_SIMILARITY,
     MILLION,
     fuse_scores,

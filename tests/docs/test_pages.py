@@ -17,7 +17,7 @@ from skills_mcp.content.git.remote import DEFAULT_BRANCH
 from skills_mcp.content.source import LONGEST_PAUSE_SECONDS
 from skills_mcp.errors import SkillsError
 from skills_mcp.events.publisher import INTERVAL_SECONDS
-from skills_mcp.features.embeddings import hybrid_matcher as fused
+from skills_mcp.features.embeddings import skill_embeddings as fused
 from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.routing import decision as excerpt
 from skills_mcp.routing.decision import MAX_UNCUT_CHARACTERS as _WHOLE

@@ -18,7 +18,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import LocalFolder, Mount
-from skills_mcp.features.embeddings import hybrid_matcher as fused
+from skills_mcp.features.embeddings import skill_embeddings as fused
 from skills_mcp.library import skill_library
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing import answer_explanation, keyword_matcher, ranked_matcher

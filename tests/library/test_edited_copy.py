@@ -12,7 +12,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import LocalFolder, Mount
-from skills_mcp.features.embeddings.hybrid_matcher import HybridMatcher
+from skills_mcp.features.embeddings.skill_embeddings import HybridMatcher
 from skills_mcp.library import SkillLibrary, UneditableError
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.source_layout import Selection

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.embeddings.hybrid_matcher import (
+from skills_mcp.features.embeddings.skill_embeddings import (
     HybridMatcher,
     QueryEmbedder,
     VectorIndex,

@@ -4,8 +4,8 @@ import pytest
 
 from skills_mcp.config import Embedding
 from skills_mcp.errors import ConfigError
-from skills_mcp.features.embeddings import open_provider_embedder
 from skills_mcp.snapshots.skill_snapshot import Embedder
+from skills_mcp.features.embeddings.hooks import open_embedder
 from skills_mcp.text.redaction import redact
 from tests.features.embeddings.embedding_server import (
     KEY,
@@ -21,9 +21,9 @@ import sys
 from pathlib import Path
 from skills_mcp.config import Embedding
 before = {name for name in sys.modules if "embeddings" not in name}
-from skills_mcp.features.embeddings import open_provider_embedder
+from skills_mcp.features.embeddings.hooks import open_embedder
 rules = Embedding(provider=sys.argv[1])
-opened = open_provider_embedder(rules, {"OPENAI_API_KEY": "sk-1"}, Path(sys.argv[2]))
+opened = open_embedder(rules, {"OPENAI_API_KEY": "sk-1"}, Path(sys.argv[2]))
 ours = "skills_mcp.features.embeddings."
 fresh = set(sys.modules) - before
 heavy = [name for name in fresh if name.partition(".")[0] in {"httpx", "numpy", "ssl"}]
@@ -34,7 +34,7 @@ print(opened is not None, heavy, *mine)
 
 @pytest.mark.parametrize(
     "provider, opened",
-    [("none", "False []"), ("openai", "True [] client")],
+    [("none", "False [] hooks"), ("openai", "True [] client hooks")],
 )
 def test_nothing_heavy_is_imported_and_nothing_is_written_to_open_it(
     provider: str, opened: str, tmp_path: Path
@@ -46,7 +46,7 @@ def test_nothing_heavy_is_imported_and_nothing_is_written_to_open_it(
 
 
 def test_by_default_there_are_no_embeddings(tmp_path: Path) -> None:
-    assert open_provider_embedder(Embedding(), {"OPENAI_API_KEY": KEY}, tmp_path) is None
+    assert open_embedder(Embedding(), {"OPENAI_API_KEY": KEY}, tmp_path) is None
 
 
 def test_a_meaning_that_does_not_count_is_not_asked_for(
@@ -54,14 +54,14 @@ def test_a_meaning_that_does_not_count_is_not_asked_for(
 ) -> None:
     rules = rules_for(server, weight=0.0)
 
-    assert open_provider_embedder(rules, {"OPENAI_API_KEY": KEY}, tmp_path) is None
+    assert open_embedder(rules, {"OPENAI_API_KEY": KEY}, tmp_path) is None
 
 
 @pytest.mark.parametrize("environment", [{}, {"OPENAI_API_KEY": "sk\n-1"}])
 def test_without_a_key_words_decide_and_the_variable_is_named(
     environment: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    opened = open_provider_embedder(Embedding(provider="openai"), environment, tmp_path)
+    opened = open_embedder(Embedding(provider="openai"), environment, tmp_path)
 
     assert opened is None
     assert "OPENAI_API_KEY" in caplog.text
@@ -70,14 +70,14 @@ def test_without_a_key_words_decide_and_the_variable_is_named(
 
 def test_what_the_operator_has_to_say_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^embedding\.base_url: "):
-        open_provider_embedder(Embedding(provider="openai-compatible"), {}, tmp_path)
+        open_embedder(Embedding(provider="openai-compatible"), {}, tmp_path)
 
 
 def test_from_the_settings_to_a_skill_that_shares_no_word_with_the_task(
     server: EmbeddingServer, tmp_path: Path
 ) -> None:
     skills = example_skills()
-    embedder: Embedder | None = open_provider_embedder(
+    embedder: Embedder | None = open_embedder(
         rules_for(server, timeout_seconds=20), {"OPENAI_API_KEY": KEY}, tmp_path
     )
     assert embedder
@@ -101,7 +101,7 @@ def test_a_server_that_hangs_leaves_the_words(
     server: EmbeddingServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     skills = example_skills()
-    embedder = open_provider_embedder(
+    embedder = open_embedder(
         rules_for(server, timeout_seconds=0.1), {"OPENAI_API_KEY": KEY}, tmp_path
     )
     assert embedder

@@ -15,18 +15,18 @@ from skills_mcp.features.embeddings.client import (
     Vector,
     parse_vectors,
 )
-from skills_mcp.features.embeddings.hybrid_matcher import (
+from skills_mcp.features.embeddings.skill_embeddings import (
     _CACHED_QUERIES,
     MILLION,
-    PAUSE_SECONDS,
+    QUERY_PAUSE_SECONDS,
     HybridMatcher,
     QueryEmbedder,
     VectorIndex,
+    compose_embedded_text,
     compose_query_text,
     find_nearest_neighbors,
     fuse_scores,
 )
-from skills_mcp.features.embeddings.skill_embeddings import compose_embedded_text
 from skills_mcp.routing.decision import score_and_decide
 from skills_mcp.routing.inverted_index import TextIndex
 from skills_mcp.routing.matcher import Candidate, Evidence, Matcher
@@ -544,9 +544,9 @@ def test_after_a_failure_nobody_waits_until_the_pause_is_over() -> None:
 
     assert asking.embed("a") is None
     provider.error = None
-    clock.now = PAUSE_SECONDS - 1
+    clock.now = QUERY_PAUSE_SECONDS - 1
     assert asking.embed("b") is None
-    clock.now = PAUSE_SECONDS
+    clock.now = QUERY_PAUSE_SECONDS
     assert asking.embed("c") is VECTOR
     assert provider.asked == ["a", "c"]
 
@@ -564,11 +564,11 @@ def test_what_is_remembered_is_answered_in_the_pause_too() -> None:
 def test_the_provider_may_ask_for_a_longer_pause() -> None:
     provider, clock = Provider(), Clock()
     asking = questions(provider, clock)
-    provider.error = EmbeddingError("busy", retry_after_seconds=PAUSE_SECONDS * 3)
+    provider.error = EmbeddingError("busy", retry_after_seconds=QUERY_PAUSE_SECONDS * 3)
     asking.embed("a")
     provider.error = None
 
-    clock.now = PAUSE_SECONDS * 2
+    clock.now = QUERY_PAUSE_SECONDS * 2
 
     assert asking.embed("b") is None
 
@@ -582,7 +582,7 @@ def test_each_cause_is_told_once_and_that_it_is_over(
 
     for cause in ("down", "down", "wrong key", "", ""):
         provider.error = EmbeddingError(cause) if cause else None
-        clock.now += PAUSE_SECONDS
+        clock.now += QUERY_PAUSE_SECONDS
         asking.embed(f"{clock.now}")
 
     told = [record.getMessage() for record in caplog.records]

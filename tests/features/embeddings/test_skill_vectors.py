@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from skills_mcp.features.embeddings.client import EmbeddingClient
-from skills_mcp.features.embeddings.hybrid_matcher import QueryEmbedder
 from skills_mcp.features.embeddings.skill_embeddings import (
     MAX_BODY_CHARACTERS,
     EmbeddedSkills,
+    QueryEmbedder,
     VectorStore,
     compose_embedded_text,
 )

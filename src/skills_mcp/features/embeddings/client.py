@@ -34,6 +34,7 @@ _ADDRESSES = {
     "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
 }
 _MODELS = {"openai": "text-embedding-3-small", "gemini": "gemini-embedding-001"}
+_KEY_NAMES = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
 
 # What a header can hold; the message of a library would show any other key.
 _KEY = re.compile(r"[!-~]+")
@@ -109,24 +110,14 @@ def derive_embedding_provider(
         raise ConfigError(
             "embedding.model: the provider openai-compatible needs the name of a model that it has"
         )
-    name, key = _find_key(rules, environment)
+    name = rules.api_key_env or _KEY_NAMES.get(rules.provider, "")
     return EmbeddingProvider(
         address=address.rstrip("/"),
         model=model,
         dimensions=rules.dimensions,
-        key=key.strip(),
+        key=environment.get(name, "").strip(),
         key_name=name,
     )
-
-
-def _find_key(rules: Embedding, environment: Mapping[str, str]) -> tuple[str, str]:
-    if name := rules.api_key_env:
-        return name, environment.get(name, "")
-    if rules.provider == "openai":
-        return "OPENAI_API_KEY", environment.get("OPENAI_API_KEY", "")
-    if rules.provider == "gemini":
-        return "GEMINI_API_KEY", environment.get("GEMINI_API_KEY", "")
-    return "", ""
 
 
 class EmbeddingError(Exception):

@@ -29,7 +29,7 @@ from skills_mcp.scripts.sandbox import (
     expand_home_folder,
     find_executable,
     find_program_folders,
-    translate_disk_errors,
+    translate_preparation_errors,
 )
 from skills_mcp.skills.inheritance import find_script_in_lineage
 from skills_mcp.skills.model import Script, Skill
@@ -279,7 +279,7 @@ def _derive_grants(
 def _write_script(permitted: PermittedScript, original: Path, copy: Path) -> Path:
     parts = PurePosixPath(permitted.script.file).parts
     path = copy.joinpath(*parts)
-    with translate_disk_errors(f"{permitted.script.file!r} cannot be prepared"):
+    with translate_preparation_errors(f"{permitted.script.file!r} cannot be prepared"):
         for depth, part in enumerate(parts):
             folder = copy.joinpath(*parts[:depth])
             folder.mkdir()
@@ -320,7 +320,7 @@ def prepare_command_run(
         SandboxUnavailableError: The operator requires a sandbox, and none works.
     """
     with make_private_folder() as folder:
-        with translate_disk_errors(f"the folder of {skill.path} cannot be copied"):
+        with translate_preparation_errors(f"the folder of {skill.path} cannot be copied"):
             folder.copy.mkdir()
             copy_skill_files(skill, folder.copy)
         variables = {
@@ -384,7 +384,7 @@ def make_private_folder() -> Iterator[PrivateFolder]:
         TemporaryFolderError: The system's temporary folder is full, missing or closed.
     """
     with ExitStack() as opened:
-        with translate_disk_errors("no temporary folder can be made"):
+        with translate_preparation_errors("no temporary folder can be made"):
             made = locked_temporary_folder(_FOLDER_PREFIX)
             folder = PrivateFolder(opened.enter_context(made))
             folder.home.mkdir()

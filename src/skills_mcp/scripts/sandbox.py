@@ -488,7 +488,7 @@ class Sandbox:
         """
         if demand == "off":
             return Choice("none")
-        with self._lock, translate_disk_errors(*_UNPREPARED):
+        with self._lock, translate_preparation_errors(*_UNPREPARED):
             self._best = best = self._best or self._probe()
         if demand == "required" and not best.confines:
             raise SandboxUnavailableError(
@@ -526,7 +526,7 @@ class Sandbox:
                 readable=(*grants.readable, *own, *existing),
                 home_bytes=rules.max_file_bytes,
             )
-            with translate_disk_errors(*_UNPREPARED):
+            with translate_preparation_errors(*_UNPREPARED):
                 words = (*self._tiers[choice.name](grants), *words)
             readable = (*grants.readable, *grants.writable)
             search_path = filter_search_path(search_path, readable)
@@ -579,7 +579,7 @@ def _explain_faults(best: Choice) -> str:
 
 
 @contextmanager
-def translate_disk_errors(
+def translate_preparation_errors(
     what_failed: str, kind: type[SkillsError] = TemporaryFolderError
 ) -> Iterator[None]:
     """Raise a full, missing or closed disk as an error of a kind."""

@@ -213,21 +213,11 @@ class ProblemList:
         if len(self._found) < _MAX_WARNINGS:
             self._add(rule, reason, hint, key, "warning")
 
-    def add(self, problem: Problem) -> None:
-        self._found.append(problem)
-
     @property
     def problems(self) -> tuple[Problem, ...]:
         return tuple(self._found)
 
-    def _add(
-        self,
-        rule: str,
-        reason: str,
-        hint: str,
-        key: str,
-        level: Level,
-    ) -> None:
+    def _add(self, rule: str, reason: str, hint: str, key: str, level: Level) -> None:
         line = self.lines.get(key, 1)
         reason = escape_unprintable(reason)
         if len(reason) > _MAX_REASON_CHARACTERS:

@@ -258,20 +258,14 @@ def _report_outside(folder: str, count: int, layout: Layout) -> Problem:
     return Problem(escape_unprintable(folder), reason, hint, "warning", rule=rule, count=count)
 
 
+@dataclass(frozen=True, slots=True)
 class RootWalk:
     """A walk over one root, within the limits of its source."""
 
-    def __init__(
-        self,
-        tree: FileTree,
-        home: RelativeRoot,
-        limits: Limits,
-        tally: _WalkTally | None = None,
-    ) -> None:
-        self._tree = tree
-        self._home = home
-        self._limits = limits
-        self._tally = tally or _WalkTally()
+    tree: FileTree
+    home: RelativeRoot
+    limits: Limits
+    tally: _WalkTally = field(default_factory=_WalkTally)
 
     def run(self) -> Iterator[WalkResult]:
         """Yield skills and problems; folders of a skill are its files.
@@ -279,12 +273,12 @@ class RootWalk:
         Raises:
             LimitExceededError: The source has too many files.
         """
-        for found in self._walk_folder("", packages_only=self._home.packages_only):
+        for found in self._walk_folder("", packages_only=self.home.packages_only):
             yield found
             if not isinstance(found, Problem):
                 stamps = (found.stamp, *found.files.values())
-                self._tally.size_bytes += sum(stamp.size_bytes for stamp in stamps if stamp)
-        if self._tally.seen > self._limits.max_files:
+                self.tally.size_bytes += sum(stamp.size_bytes for stamp in stamps if stamp)
+        if self.tally.seen > self.limits.max_files:
             raise self._too_many_error("")
 
     def _walk_folder(self, prefix: str, *, packages_only: bool) -> Iterator[WalkResult]:
@@ -303,7 +297,7 @@ class RootWalk:
             if entry.kind == "folder":
                 yield from self._walk_inner(prefix + name, entries, packages_only=is_hidden)
             elif is_hidden and is_selected:
-                self._tally.add(self._home.below(prefix + name), entry)
+                self.tally.add(self.home.below(prefix + name), entry)
             elif entry.kind in _REFUSED_KINDS and is_selected:
                 yield _refuse(prefix + name, _REFUSED_KINDS[entry.kind], "error")
             elif name.endswith(".md") and is_selected:
@@ -379,7 +373,7 @@ class RootWalk:
         for name, entry in entries.items():
             path = prefix + below + name
             if entry.kind != "folder":
-                if entry.stamp and entry.stamp.size_bytes <= self._limits.max_file_bytes:
+                if entry.stamp and entry.stamp.size_bytes <= self.limits.max_file_bytes:
                     files[below + name] = entry.stamp
                 else:
                     yield from self._report_unserved(path, entry)
@@ -402,7 +396,7 @@ class RootWalk:
 
     def _check_size(self, file: str, entry: FolderEntry, level: Level) -> Problem | None:
         size = entry.stamp.size_bytes if entry.stamp else 0
-        max_bytes = self._limits.max_file_bytes
+        max_bytes = self.limits.max_file_bytes
         if size <= max_bytes:
             return None
         reason = f"has {size:,} bytes; limits.max_file_bytes is {max_bytes:,}"
@@ -410,13 +404,13 @@ class RootWalk:
         return Problem(file, reason, hint, level, rule="file-size")
 
     def _is_selected(self, folder: str) -> bool:
-        only = self._home.only
-        path = self._home.below(folder.rstrip("/"))
+        only = self.home.only
+        path = self.home.below(folder.rstrip("/"))
         return not only or any(is_inside(path, part) for part in only)
 
     def _leads_to_selected(self, folder: str) -> bool:
         """Whether a folder is served, or an ancestor of a served one."""
-        home = self._home
+        home = self.home
         if not home.only and not home.without:
             return True
         path = home.below(folder)
@@ -426,16 +420,16 @@ class RootWalk:
         return any(is_inside(path, part) or is_inside(part, path) for part in parts)
 
     def _is_package(self, folder: str) -> bool:
-        return _find_main_file(list_or_empty(self._tree, self._home.below(folder))) is not None
+        return _find_main_file(list_or_empty(self.tree, self.home.below(folder))) is not None
 
     def _report_depth(self, folder: str) -> Problem:
         reason = f"is not served: it is more than {MAX_DEPTH} folders deep"
-        count = self._count(self._home.below(folder))
+        count = self._count(self.home.below(folder))
         return Problem(folder, reason, "move it further up", rule="depth", count=count)
 
     def _count(self, folder: str, depth: int = 0) -> int:
-        entries = list_or_empty(self._tree, folder) if depth < 4 * MAX_DEPTH else {}
-        self._tally.skip(folder, entries)
+        entries = list_or_empty(self.tree, folder) if depth < 4 * MAX_DEPTH else {}
+        self.tally.skip(folder, entries)
         return (_find_main_file(entries) is not None) + sum(
             self._count(f"{folder}/{name}", depth + 1)
             for name, entry in entries.items()
@@ -461,7 +455,7 @@ class RootWalk:
         for name, refusal in refused.items():
             if not self._leads_to_selected(prefix + name):
                 continue
-            entry, path = entries[name], self._home.below(prefix + name)
+            entry, path = entries[name], self.home.below(prefix + name)
             count = self._count(path) if entry.kind == "folder" else 0
             is_skill = is_skill_md(name) or (name.endswith(".md") and not packages_only)
             if count or is_owned or entry.kind == "folder" or is_skill:
@@ -469,26 +463,26 @@ class RootWalk:
                 level: Level = "error" if is_error else "warning"
                 yield _refuse(escape_unprintable(prefix + name), refusal, level, count)
             else:
-                self._tally.add(path, entry)
+                self.tally.add(path, entry)
         return {n: entry for n, entry in entries.items() if n not in refused}
 
     def _list(self, prefix: str) -> _Entries:
         """List a folder, without files of tools, below the limit."""
-        max_files = self._limits.max_files
-        folder = self._home.below(prefix.rstrip("/"))
-        entries, count = self._tree.list(folder, max(0, max_files - self._tally.seen))
-        self._tally.seen += count
-        if self._tally.seen > _COUNT_FACTOR * max_files:
+        max_files = self.limits.max_files
+        folder = self.home.below(prefix.rstrip("/"))
+        entries, count = self.tree.list(folder, max(0, max_files - self.tally.seen))
+        self.tally.seen += count
+        if self.tally.seen > _COUNT_FACTOR * max_files:
             raise self._too_many_error("more than ")
         if left_out := entries.keys() & _NEVER_SERVED:
-            self._tally.skip(folder, entries)
+            self.tally.skip(folder, entries)
             return {n: entry for n, entry in entries.items() if n not in left_out}
         return entries
 
     def _too_many_error(self, about: str) -> LimitExceededError:
         return LimitExceededError(
-            f"there are {about}{self._tally.seen:,} files and folders, and "
-            f"limits.max_files is {self._limits.max_files:,}. Serve a part of them "
+            f"there are {about}{self.tally.seen:,} files and folders, and "
+            f"limits.max_files is {self.limits.max_files:,}. Serve a part of them "
             "with subfolder, or raise limits.max_files"
         )
 

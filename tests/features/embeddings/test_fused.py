@@ -290,8 +290,7 @@ def test_narrowing_to_the_nearest_gives_nobody_a_better_score_by_words() -> None
 
     skills = [make_skill(f"a{n:02}", description="note") for n in range(60)]
     skills += [make_skill("z", description="note invoice")]
-    matcher = fuse(skills)
-    matcher._lexical = Eager(skills)
+    matcher = fuse(skills, lexical=Eager(skills))
 
     scores = {str(c.skill.path): c.score for c in matcher.score("note customers", limit=9)}
 

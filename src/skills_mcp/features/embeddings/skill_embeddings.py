@@ -22,7 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
@@ -53,6 +53,7 @@ from skills_mcp.files.locks import FileLock, StaleLockDetector, acquire_lock, lo
 from skills_mcp.processes.retry import derive_backoff
 from skills_mcp.routing.decision import MAX_UNCUT_CHARACTERS
 from skills_mcp.routing.matcher import (
+    Algorithm,
     Candidate,
     Evidence,
     Mask,
@@ -279,6 +280,7 @@ def fuse_scores(words: Fraction, similarity: int, weight: float) -> FusedScore:
     return FusedScore((1 - weight) * sqrt(known / (1 - known)), weight * scaled * sqrt(scaled))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class HybridMatcher:
     """Adds vector similarity to a lexical matcher; without vectors it changes nothing.
 
@@ -286,25 +288,18 @@ class HybridMatcher:
     one side is much stronger.
     """
 
-    def __init__(  # noqa: PLR0913 - what is fused, and how
-        self,
-        lexical: Matcher,
-        skills: Sequence[Skill],
-        *,
-        find_vectors: Callable[[], VectorIndex | None],
-        query_embedder: QueryEmbedder,
-        weight: float,
-        model: str,
-        seen: VisibleSkills | None = None,
-    ) -> None:
-        self.algorithm = lexical.algorithm
-        self._lexical = lexical
-        self._skills = skills
-        self._find_vectors = find_vectors
-        self._query_embedder = query_embedder
-        self._weight = weight
-        self._model = model
-        self._mask = seen.mask if seen else None
+    lexical: Matcher
+    skills: Sequence[Skill]
+    _: KW_ONLY
+    find_vectors: Callable[[], VectorIndex | None]
+    query_embedder: QueryEmbedder
+    weight: float
+    model: str
+    seen: VisibleSkills | None = None
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.lexical.algorithm
 
     def score(
         self,
@@ -318,7 +313,7 @@ class HybridMatcher:
 
         Blocking: it waits for a provider, but never longer than the operator allows.
         """
-        plain = self._lexical.score(context, min_score=min_score, limit=limit, within=within)
+        plain = self.lexical.score(context, min_score=min_score, limit=limit, within=within)
         compared = self._compute_similarities(context, plain)
         if compared is None:
             return plain
@@ -329,14 +324,14 @@ class HybridMatcher:
 
     def quick_score(self, context: str, *, within: Mask = None) -> float:
         """Score by words alone: a vector of each text would take long."""
-        return self._lexical.quick_score(context, within=within)
+        return self.lexical.quick_score(context, within=within)
 
     def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
-        return self._lexical.weigh_terms(context)
+        return self.lexical.weigh_terms(context)
 
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
-        evidence = self._lexical.explain(context, skill, within=within)
-        worded = self._lexical.score(context, limit=1, within=within)
+        evidence = self.lexical.explain(context, skill, within=within)
+        worded = self.lexical.score(context, limit=1, within=within)
         compared = self._compute_similarities(context, worded)
         if compared is None or skill.path not in compared.vectors.numbers:
             return evidence
@@ -358,23 +353,23 @@ class HybridMatcher:
             yield replace(item, worth=item.worth * share / by_words if share else 0.0)
         if fit.semantic:
             worth = score - share
-            yield Evidence(word="", where="embedding", found=self._model, worth=worth)
+            yield Evidence(word="", where="embedding", found=self.model, worth=worth)
 
     def _compute_similarities(
         self, context: str, worded: Sequence[Candidate]
     ) -> "_Similarities | None":
         """Compute similarities; None if words decide alone."""
-        vectors = self._find_vectors()
+        vectors = self.find_vectors()
         is_named = bool(worded) and worded[0].score >= _NAMED_SCORE
         if vectors is None or is_named:
             return None
-        vector = self._query_embedder.embed(compose_query_text(context))
+        vector = self.query_embedder.embed(compose_query_text(context))
         if vector is None:
             return None
         try:
             return _Similarities(vectors, vectors.compare(vector))
         except EmbeddingError as error:
-            self._query_embedder.fail(error)
+            self.query_embedder.fail(error)
             return None
 
     def _rank_union(
@@ -383,7 +378,7 @@ class HybridMatcher:
         similarities = compared.similarities
         wide = len(similarities) if limit is None else max(limit, _MIN_CANDIDATES)
         tie_break_ranks = compared.vectors.places
-        eligible = self._mask if within is None else within
+        eligible = self.seen.mask if within is None and self.seen else within
         near = find_nearest_neighbors(
             similarities, wide, _MIN_SIMILARITY, eligible, tie_break_ranks
         )
@@ -392,7 +387,7 @@ class HybridMatcher:
         for number in dict.fromkeys((*worded, *near)):
             candidate = worded.get(number)
             words = candidate.score if candidate else Fraction(0)
-            fit = fuse_scores(words, int(similarities[number]), self._weight)
+            fit = fuse_scores(words, int(similarities[number]), self.weight)
             found.append(_ScoredSkill(number, candidate, fit, fit.millionths))
         return sorted(
             found, key=lambda scored: (-scored.millionths, tie_break_ranks[scored.number])
@@ -401,15 +396,15 @@ class HybridMatcher:
     def _score_words(
         self, context: str, compared: "_Similarities", near: Sequence[int], wide: int, within: Mask
     ) -> dict[int, Candidate]:
-        best = self._lexical.score(context, limit=wide, within=within)
+        best = self.lexical.score(context, limit=wide, within=within)
         numbers = compared.vectors.numbers
         worded = {numbers[candidate.skill.path]: candidate for candidate in best}
         others = [number for number in near if number not in worded]
         if len(best) < wide or not others:
             return worded  # no other skill has a word of the task
-        mask = np.zeros(len(self._skills), np.bool_)
+        mask = np.zeros(len(self.skills), np.bool_)
         mask[others] = True
-        for candidate in self._lexical.score(context, within=mask):
+        for candidate in self.lexical.score(context, within=mask):
             # Among fewer skills a task may become the name of one, but not here.
             score = min(candidate.score, best[-1].score)
             worded[numbers[candidate.skill.path]] = replace(candidate, score=score)
@@ -419,7 +414,7 @@ class HybridMatcher:
         score = Fraction(found.millionths, MILLION)
         if found.candidate:
             return replace(found.candidate, score=score)
-        return Candidate(self._skills[found.number], score, ())
+        return Candidate(self.skills[found.number], score, ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -678,30 +673,23 @@ def compose_embedded_text(skill: Skill) -> str:
     return remove_surrogates(f"{name}\n{description}\n{body}")
 
 
+@dataclass(slots=True, eq=False)
 class EmbeddedSkills:
     """The vectors of a set of skills; until `prepare` is done, words decide alone."""
 
-    def __init__(  # noqa: PLR0913 - the parts that bootstrap would otherwise know
-        self,
-        skills: Sequence[Skill],
-        *,
-        provider: EmbeddingProvider,
-        rules: Embedding,
-        client: EmbeddingClient,
-        query_embedder: QueryEmbedder,
-        store: VectorStore,
-        wait: Callable[[float], bool] | None = None,
-    ) -> None:
-        self._skills = skills
-        self._provider = provider
-        self._rules = rules
-        self._client = client
-        self._query_embedder = query_embedder
-        self._store = store
-        self._closed = Event()
-        self._wait = wait or self._closed.wait
-        self._vectors: VectorIndex | None = None
-        self._seen: WeakKeyDictionary[VisibleSkills, VectorIndex] = WeakKeyDictionary()
+    skills: Sequence[Skill]
+    _: KW_ONLY
+    provider: EmbeddingProvider
+    rules: Embedding
+    client: EmbeddingClient
+    query_embedder: QueryEmbedder
+    store: VectorStore
+    wait: Callable[[float], bool] | None = None
+    _closed: Event = field(default_factory=Event, init=False)
+    _vectors: VectorIndex | None = field(default=None, init=False)
+    _seen: WeakKeyDictionary[VisibleSkills, VectorIndex] = field(
+        default_factory=WeakKeyDictionary, init=False
+    )
 
     @property
     def is_ready(self) -> bool:
@@ -713,11 +701,11 @@ class EmbeddedSkills:
             return matcher
         return HybridMatcher(
             matcher,
-            seen.skills if seen else self._skills,
+            seen.skills if seen else self.skills,
             find_vectors=partial(self._find_vectors, seen),
-            query_embedder=self._query_embedder,
-            weight=self._rules.weight,
-            model=self._provider.model,
+            query_embedder=self.query_embedder,
+            weight=self.rules.weight,
+            model=self.provider.model,
             seen=seen,
         )
 
@@ -742,9 +730,12 @@ class EmbeddedSkills:
                 if str(error) != logged:
                     logged = str(error)
                     logger.warning("There are no vectors of the skills: %s", error)
-                if not error.is_passing or self._wait(_RETRY_SECONDS):
+                if not error.is_passing or self._pause(_RETRY_SECONDS):
                     return False
         return False
+
+    def _pause(self, seconds: float) -> bool:
+        return (self.wait or self._closed.wait)(seconds)
 
     def close(self) -> None:
         """Stop `prepare` at its next step: the skills are not served any more."""
@@ -752,56 +743,56 @@ class EmbeddedSkills:
 
     def _prepare(self) -> bool:
         digests = [
-            self._provider.digest(compose_embedded_text(skill_to_embed))
-            for skill_to_embed in self._skills
+            self.provider.digest(compose_embedded_text(skill_to_embed))
+            for skill_to_embed in self.skills
         ]
         if not digests:
             return False
-        matrix = self._store.load(digests)
+        matrix = self.store.load(digests)
         if matrix is None:
-            with self._store.exclusive(self._wait) as has_lock:
+            with self.store.exclusive(self._pause) as has_lock:
                 if not has_lock:
                     return False
                 # Look again: the process that held the lock may have asked, too.
-                matrix = self._store.load(digests)
+                matrix = self.store.load(digests)
                 if matrix is None:
                     matrix = self._build(digests)
         if matrix is None:
             return False
-        self._vectors = VectorIndex.of([skill.path for skill in self._skills], matrix)
+        self._vectors = VectorIndex.of([skill.path for skill in self.skills], matrix)
         logger.info("Comparing meanings of %d skills", len(digests))
         return True
 
     def _build(self, digests: Sequence[bytes]) -> "Matrix | None":
         numbers = {digest: number for number, digest in enumerate(digests)}
-        known = self._store.collect(numbers)
+        known = self.store.collect(numbers)
         missing = {key: at for key, at in numbers.items() if key not in known}
         parts: list[Path | None] = []
         if missing:
-            host = self._provider.address
+            host = self.provider.address
             logger.info("Sending %d skills to %s", len(missing), host)
         for fresh in self._fetch_batches(missing):
             known |= fresh
-            parts.append(self._store.save(list(fresh), np.stack(list(fresh.values()))))
+            parts.append(self.store.save(list(fresh), np.stack(list(fresh.values()))))
             logger.info("%d of %d skills have vectors", len(known), len(numbers))
         if known.keys() != numbers.keys():
             return None
         if len({len(vector) for vector in known.values()}) > 1:
-            self._store.forget()
+            self.store.forget()
             raise EmbeddingError("the model has changed its vectors", is_passing=True)
         matrix: Matrix = np.stack([known[digest] for digest in digests])
-        saved = self._store.save(digests, matrix)
+        saved = self.store.save(digests, matrix)
         for part in parts:
             if saved and part and part != saved:
                 part.unlink(missing_ok=True)
-        mapped = self._store.load(digests)
+        mapped = self.store.load(digests)
         return matrix if mapped is None else mapped
 
     def _fetch_batches(self, missing: Mapping[bytes, int]) -> Iterator[dict[bytes, Vector]]:
         fresh: dict[bytes, Vector] = {}
-        keys, size = list(missing), self._rules.batch_size
+        keys, size = list(missing), self.rules.batch_size
         for batch in (keys[at : at + size] for at in range(0, len(keys), size)):
-            texts = [compose_embedded_text(self._skills[missing[key]]) for key in batch]
+            texts = [compose_embedded_text(self.skills[missing[key]]) for key in batch]
             try:
                 vectors = None if self._closed.is_set() else self._fetch(texts)
             except EmbeddingError:
@@ -820,7 +811,7 @@ class EmbeddedSkills:
     def _fetch(self, texts: Sequence[str]) -> "Matrix | None":
         for attempt in range(_ATTEMPTS):
             try:
-                return self._client.embed(texts, timeout_seconds=_TIMEOUT_SECONDS)
+                return self.client.embed(texts, timeout_seconds=_TIMEOUT_SECONDS)
             except EmbeddingError as error:
                 if not error.is_passing or attempt == _ATTEMPTS - 1:
                     raise
@@ -830,6 +821,6 @@ class EmbeddedSkills:
                     longest_seconds=_RETRY_SECONDS,
                     retry_after_seconds=error.retry_after_seconds,
                 )
-                if self._wait(pause):
+                if self._pause(pause):
                     return None
         return None

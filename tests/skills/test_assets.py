@@ -29,7 +29,6 @@ from skills_mcp.skills.skill_files import (
     find_skill_files,
     is_binary_file,
     open_fetched_file,
-    open_skill_file,
     read_head,
     read_line_range,
     read_skill_file,
@@ -371,7 +370,7 @@ def test_another_file_that_changed_costs_nothing(read_skill: Skill) -> None:
 
 
 def test_an_open_file_is_closed_with_the_block(read_skill: Skill) -> None:
-    with open_skill_file(read_skill, "notes.txt") as handle:
+    with open_fetched_file(read_skill, "notes.txt") as handle:
         pass
 
     assert handle.closed
@@ -404,7 +403,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_served(read_skill: Skill) -
     assert folder
 
     def read_slowly() -> None:
-        with open_skill_file(read_skill, "notes.txt") as handle:
+        with open_fetched_file(read_skill, "notes.txt") as handle:
             handle.read(2)
             write(folder / "notes.txt", "anew!")
 

@@ -121,10 +121,8 @@ def _explain_margin(
     decision: Decision, contenders: Sequence[ExplainedCandidate], matching: Matching
 ) -> Iterator[str]:
     best, second = contenders[0], contenders[1] if len(contenders) > 1 else None
-    min_score, min_margin = (
-        to_exact_fraction(matching.min_score),
-        to_exact_fraction(matching.ambiguity_threshold),
-    )
+    min_score = to_exact_fraction(matching.min_score)
+    min_margin = format_rounded_down(to_exact_fraction(matching.ambiguity_threshold))
     gap = format_rounded_down(best.score - second.score) if second else ""
     match decision:
         case Ambiguous() if second and best.score > second.score:
@@ -138,9 +136,8 @@ def _explain_margin(
             yield _describe_tie(best, second)
         case Candidate() if second and second.rank and second.score >= min_score:
             yield (
-                f"{second.skill.path} is the runner-up, {gap} behind: below "
-                f"{format_rounded_down(min_margin)} (ambiguity_threshold) the answer would be "
-                "ambiguous"
+                f"{second.skill.path} is the runner-up, {gap} behind: below {min_margin} "
+                "(ambiguity_threshold) the answer would be ambiguous"
             )
 
 
@@ -197,10 +194,8 @@ def _suggest_keywords(
     matching: Matching,
 ) -> Iterator[str]:
     path = target.skill.path
-    rivals = (
-        contender.score for contender in contenders if contender is not target and contender.rank
-    )
-    rival = max(rivals, default=Fraction(0))
+    rivals = [contender for contender in contenders if contender is not target]
+    rival = max((other.score for other in rivals if other.rank), default=Fraction(0))
     gap = to_exact_fraction(matching.ambiguity_threshold)
     if target.score - rival >= gap and target.score >= to_exact_fraction(matching.min_score):
         return

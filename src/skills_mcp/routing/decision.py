@@ -202,9 +202,8 @@ def apply_thresholds(
 
 
 def _decide_by_margin(near: Sequence[Candidate], matching: Matching) -> Decision:
-    ranked = [
-        candidate for candidate in near if candidate.score >= to_exact_fraction(matching.min_score)
-    ]
+    min_score = to_exact_fraction(matching.min_score)
+    ranked = [candidate for candidate in near if candidate.score >= min_score]
     if len(ranked) > 1 and _is_within_margin(ranked[0], ranked[1], matching):
         return Ambiguous(tuple(ranked[: matching.max_results]))
     return ranked[0]
@@ -212,10 +211,7 @@ def _decide_by_margin(near: Sequence[Candidate], matching: Matching) -> Decision
 
 def _decide_by_probability(near: Sequence[Candidate], matching: Matching) -> Decision:
     """List by probability: at a given mean length, it omits the right skill least."""
-    near, max_candidates = (
-        near[: count_compared_candidates(matching)],
-        matching.max_candidates,
-    )
+    near, max_candidates = near[: count_compared_candidates(matching)], matching.max_candidates
     probabilities = estimate_probabilities([candidate.score for candidate in near])
     if len(near) == 1 or max_candidates == 1 or _is_certain(probabilities[0], matching):
         return near[0]
@@ -285,15 +281,15 @@ def answered_candidates(decision: Decision) -> tuple[Candidate, ...]:
 
 
 def is_ambiguous_candidate(skill: Skill, decision: Decision) -> bool:
-    return isinstance(decision, Ambiguous) and any(
-        candidate.skill.path == skill.path for candidate in decision.candidates
-    )
+    return isinstance(decision, Ambiguous) and _has_skill(decision.candidates, skill)
 
 
 def is_near_miss(skill: Skill, decision: Decision) -> bool:
-    return isinstance(decision, NoMatch) and any(
-        candidate.skill.path == skill.path for candidate in decision.near
-    )
+    return isinstance(decision, NoMatch) and _has_skill(decision.near, skill)
+
+
+def _has_skill(candidates: Iterable[Candidate], skill: Skill) -> bool:
+    return any(candidate.skill.path == skill.path for candidate in candidates)
 
 
 @cache

@@ -480,8 +480,8 @@ _QUERY_CACHE_SIZE = 4
 
 _ROUNDING_ERROR = 2e-6  # scores are shown to a millionth
 
-_FIELD_LABELS = {"labels": "keywords"}  # as an author calls it
-_FIELD_NAMES = tuple(_FIELD_LABELS.get(field, field) for field in SCORED_FIELDS)
+# As an author calls them.
+_FIELD_NAMES = tuple("keywords" if field == "labels" else field for field in SCORED_FIELDS)
 
 _NO_SKILLS = np.zeros(0, np.int64)
 
@@ -782,21 +782,14 @@ def _explain_words(
     index: TextIndex, query: Query, postings: TermPostings, number: int
 ) -> Iterator[Evidence]:
     for term, (row, worth) in sorted(find_heaviest_rows(postings, number).items()):
-        where, matched = (
-            _find_heaviest_field(index, int(query.numbers[term]), number),
-            "",
-        )
-        matched = query.words[term].typed
-        variant = postings.relatives[row]
+        typed, variant = query.words[term].typed, postings.relatives[row]
         if variant:
-            terms = map(index.vocabulary.term, variant.terms)
-            where, matched = "synonym", " ".join(terms)
-        yield Evidence(
-            word=query.words[term].typed,
-            where=where,
-            found=matched,
-            worth=worth / query.whole / TOTAL_WEIGHT,
-        )
+            where, matched = "synonym", " ".join(map(index.vocabulary.term, variant.terms))
+        else:
+            where = _find_heaviest_field(index, int(query.numbers[term]), number)
+            matched = typed
+        share = worth / query.whole / TOTAL_WEIGHT
+        yield Evidence(word=typed, where=where, found=matched, worth=share)
 
 
 def _find_heaviest_field(index: TextIndex, term: int, number: int) -> str:

@@ -370,10 +370,11 @@ class RootWalk:
         self, prefix: str, below: str, entries: _Entries, files: dict[str, Stamp]
     ) -> Iterator[WalkResult]:
         """Add the files of a skill's folder to `files`; yield the packages in it."""
+        max_bytes = self.limits.max_file_bytes
         for name, entry in entries.items():
             path = prefix + below + name
             if entry.kind != "folder":
-                if entry.stamp and entry.stamp.size_bytes <= self.limits.max_file_bytes:
+                if entry.stamp and entry.stamp.size_bytes <= max_bytes:
                     files[below + name] = entry.stamp
                 else:
                     yield from self._report_unserved(path, entry)
@@ -630,10 +631,9 @@ def _parse_rules_file(root: Path, found: RuleFile, text: str) -> ReadSkill:
         return skill, problems
     skill = _match_spelling_on_disk(skill, found.files) if skill else None
     declared = {entry.file for entry in skill.entries()} if skill else set()
-    folder = found.folder
     listed = sorted(declared & found.files.keys())
-    stamps = {file: _read_stamp(root, f"{folder}/{file}") for file in listed}
-    files = {file: stamp for file, stamp in stamps.items() if stamp}
+    peeked = {file: _peek(root, f"{found.folder}/{file}") for file in listed}
+    files = {file: seen[0] for file, seen in peeked.items() if seen}
     if skill is not None:
         skill = replace(skill, files=files)
     return skill, (
@@ -671,10 +671,11 @@ def _read(root: Path, file: str) -> tuple[bytes, Stamp] | Problem:
     return raw, Stamp.of(found)
 
 
-def _read_stamp(root: Path, file: str) -> Stamp | None:
+def _peek(root: Path, file: str) -> tuple[Stamp, bytes] | None:
+    """Read the stamp and three bytes of a file; None if it cannot be opened."""
     try:
         with open_inside(root, tuple(file.split("/"))) as handle:
-            return Stamp.of(os.fstat(handle.fileno()))
+            return Stamp.of(os.fstat(handle.fileno())), handle.read(3)
     except (OSError, MissingFileError):
         return None
 
@@ -710,18 +711,11 @@ def _report_shadowed(
         return
     for name in found.markdown:
         file = f"{found.folder}/{name}"
-        if name not in declared and _looks_like_a_skill(root, file):
+        seen = None if name in declared else _peek(root, file)
+        if seen and seen[1] == b"---":
             yield Problem(
                 escape_unprintable(file),
                 f"is not served: its folder holds the files of {found.file}",
                 f"declare it there, or move {found.file} into the folder as _index.md",
                 rule="hidden-skill",
             )
-
-
-def _looks_like_a_skill(root: Path, file: str) -> bool:
-    try:
-        with open_inside(root, tuple(file.split("/"))) as handle:
-            return handle.read(3) == b"---"
-    except (OSError, MissingFileError):
-        return False

@@ -122,23 +122,6 @@ def copy_skill_files(skill: Skill, target: Path) -> None:
 
 
 @contextmanager
-def open_skill_file(skill: Skill, file: str) -> Iterator[BinaryIO]:
-    """Open a file of the skill, unchanged since the skills were read.
-
-    Raises:
-        InvalidPathError: `file` could leave the folder.
-        MissingFileError: It is declared, but does not exist.
-        ChangedFileError: It has changed since the skills were read.
-    """
-    parse_relative(file)
-    name = find_composed_name(skill.files, file)
-    if name is None:
-        raise _missing_error(skill, file)
-    with open_listed_file(skill, name) as handle:
-        yield handle
-
-
-@contextmanager
 def open_listed_file(skill: Skill, name: str) -> Iterator[BinaryIO]:
     """Open one of `skill.files`, without another look-up.
 
@@ -163,13 +146,19 @@ def open_listed_file(skill: Skill, name: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_fetched_file(skill: Skill, file: str) -> Iterator[BinaryIO]:
-    """Open a file of the skill, but no pointer of Git LFS.
+    """Open a file of the skill, unchanged since the skills were read.
 
     Raises:
+        InvalidPathError: `file` could leave the folder.
+        MissingFileError: It is declared, but does not exist.
+        ChangedFileError: It has changed since the skills were read.
         LfsPointerError: Its content is in Git LFS.
-        FileError: As for `open_skill_file`.
     """
-    with open_skill_file(skill, file) as handle:
+    parse_relative(file)
+    name = find_composed_name(skill.files, file)
+    if name is None:
+        raise _missing_error(skill, file)
+    with open_listed_file(skill, name) as handle:
         if is_lfs_pointer(handle.read(MAX_LFS_POINTER_BYTES + 1)):
             raise LfsPointerError(
                 f"{file!r} is only a pointer: its content is in Git LFS, which is not "

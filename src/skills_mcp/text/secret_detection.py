@@ -208,7 +208,7 @@ def _find_candidates(text: str) -> Iterator[FoundSecret]:
             yield FoundSecret(*found.span(), "private key", "")
     has_token = any(mark in text for mark in _TOKEN_MARKS)
     for found in TOKEN.finditer(text) if has_token else ():
-        kind = _token_kind(found)
+        kind = TOKEN_KINDS[int((found.lastgroup or "k0")[1:])]
         if len(found[0]) >= kind.shortest and has_high_entropy(found[0]):
             yield FoundSecret(*found.span(), kind.name, found[0][:_MAX_DISPLAYED])
     yield from _find_contextual(text)
@@ -250,10 +250,6 @@ def _match_assignments(text: str, positions: Iterable[int]) -> Iterator[re.Match
 
 def _to_found_secret(found: re.Match[str], kind: str) -> FoundSecret:
     return FoundSecret(*found.span("value"), kind, "")
-
-
-def _token_kind(found: re.Match[str]) -> SecretKind:
-    return TOKEN_KINDS[int((found.lastgroup or "k0")[1:])]
 
 
 def _entropy(text: str) -> float:

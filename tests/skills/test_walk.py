@@ -564,6 +564,8 @@ def test_the_depth_of_a_package_and_of_its_files_is_bounded(
     write_package(tmp_path, "b", deep("b", MAX_DEPTH - 1 + extra) + "/x.txt")
     write_package(tmp_path, "c")
     write_package(tmp_path, deep("c", MAX_DEPTH + extra))
+    write_skill(tmp_path, "d.md")
+    write_package(tmp_path, deep("d", MAX_DEPTH + extra))
 
     walked = list(walk(tmp_path))
 
@@ -571,8 +573,9 @@ def test_the_depth_of_a_package_and_of_its_files_is_bounded(
     assert (deep("a", MAX_DEPTH + extra) in found) is served
     assert bool(found["b"]) is served
     assert (deep("c", MAX_DEPTH + extra) in found) is served
+    assert (deep("d", MAX_DEPTH + extra) in found) is served
     problems = [(p.rule, p.level) for p in walked if isinstance(p, Problem)]
-    assert problems == [("depth", "error")] * (0 if served else 3)
+    assert problems == [("depth", "error")] * (0 if served else 4)
 
 
 def nested_packages(folder: Path, levels: int) -> None:

@@ -7,6 +7,7 @@ import pytest
 from skills_mcp.config import VARIABLES, Config
 from skills_mcp.config.sections import KEYS
 from skills_mcp.config.values import Option
+from skills_mcp.features.embeddings import client
 from skills_mcp.scripts.policy import ENVIRONMENT_ALLOWED
 from tests.docs import settings
 from tests.docs.help_texts import run
@@ -65,6 +66,7 @@ def test_every_environment_variable_is_documented_and_no_other() -> None:
         for source in SOURCES
         for name in _VARIABLE_IN_CODE.findall(source.read_text(encoding="utf-8"))
     }
+    used |= {*client._KEY_NAMES.values()}
     documented = table(section(CONFIGURATION, "## Environment variables"))
 
     assert {code(row["Variable"]) for row in documented} == (

@@ -48,7 +48,10 @@ MODULES = (
     skill_discovery,
 )
 REASON = re.compile(r"(?:has|is|names|declares|cannot|…[,;]) \S")
-REFUSED = (skill_discovery._NOT_PRINTABLE, skill_discovery._UNSAFE, skill_discovery._COLLISION)
+REFUSED = (
+    *(skill_discovery._NOT_PRINTABLE, skill_discovery._UNSAFE, skill_discovery._COLLISION),
+    *skill_discovery._REFUSED_KINDS.values(),
+)
 
 
 def read_package(text: str, path: str = "pdf") -> tuple[Skill | None, Any]:

@@ -35,7 +35,10 @@ READERS = (
     skill_snapshot,
     skill_discovery,
 )
-REFUSED = (skill_discovery._NOT_PRINTABLE, skill_discovery._UNSAFE, skill_discovery._COLLISION)
+REFUSED = (
+    *(skill_discovery._NOT_PRINTABLE, skill_discovery._UNSAFE, skill_discovery._COLLISION),
+    *skill_discovery._REFUSED_KINDS.values(),
+)
 
 __all__ = ["run"]
 

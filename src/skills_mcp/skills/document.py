@@ -297,6 +297,8 @@ EMPTY_SCALARS = frozenset({"", "~", "null"})
 _MAX_PRIORITY = 1000
 _INTEGER = re.compile(r"[+-]?\d{1,5}")
 
+_ENTRY = "entry"
+_EXAMPLES = "examples"
 _EXAMPLE_KEYS = ("query", "prompt")
 
 
@@ -391,24 +393,24 @@ def get_examples(value: Any, report: ProblemList) -> tuple[str, ...]:
     if not isinstance(entries, list):
         if entries is not None:
             reason = "has examples that are no list of texts"
-            report.warn("examples-type", reason, hint, key="examples")
+            report.warn(f"{_EXAMPLES}-type", reason, hint, key=_EXAMPLES)
         return ()
     texts = tuple(map(_get_example, entries))
     if isinstance(value, list) and not all(texts):
         reason = "has an entry in examples without a text"
-        report.warn("examples-entry", reason, hint, key="examples")
+        report.warn(f"{_EXAMPLES}-entry", reason, hint, key=_EXAMPLES)
     return tuple(dict.fromkeys(filter(None, texts)))
 
 
 def get_entry(fields: Mapping[str, Any], report: ProblemList) -> tuple[str, ...]:
     """Get the entry command, split as a shell does; nothing is expanded."""
-    value = fields.get("entry", "")
+    value = fields.get(_ENTRY, "")
     words = split_command(value) if isinstance(value, str) else None
     if words is None:
         reason = "has an entry that is no command line, so there is none"
         hint = "write one text and close its quotes: entry: python3 scripts/run.py"
-        key = "entry" if "entry" in report.lines else "metadata"
-        report.warn("entry-type", reason, hint, key=key)
+        key = _ENTRY if _ENTRY in report.lines else "metadata"
+        report.warn(f"{_ENTRY}-type", reason, hint, key=key)
         return ()
     return () if len(words) == 1 and words[0].casefold() in EMPTY_SCALARS else words
 

@@ -86,6 +86,7 @@ MEMBERS = (
     *("named/SKILL.md", "named/a.txt", "Draft/a.txt", "draft", "other/SKILL.md"),
 )
 KITS = STANDING[:7]  # packages alone, so that no refusal is unavoidable
+NESTED = (*KITS[:4], KITS[5])  # kit/draft, and kit/draft/pub in it
 PATTERNS = ("*", "kit", "kit/**", "tools", "tools/**", "**/draft*", "draft*", "Secret")
 USUAL = (
     ((("*",), ("**/draft*", "draft*")),),
@@ -173,10 +174,17 @@ def is_unavoidable(skills: Sequence[File], access: Access) -> bool:
     )
 
 
+def is_file_at_hidden_folder(hidden: Iterable[File], name: str, files: Iterable[str]) -> bool:
+    """Whether a file would lie where a hidden package does, which nothing can conceal."""
+    return any(f"{skill.path}/".startswith(f"{name}/{file}/") for skill in hidden for file in files)
+
+
 @given(trees, grants, archives)
 @example([*KITS], USUAL[0], [("kit", []), ("kit", ["pub/SKILL.md"])])
 @example([*KITS], USUAL[0], [("tools", []), ("kit", ["draft/SKILL.md"])])
 @example([*KITS], USUAL[1], [("tools", ["notes.md"]), ("kit", ["draft/notes.md"])])
+@example([*NESTED], USUAL[4], [("kit", [])])
+@example([*KITS], USUAL[3], [("tools", ["draft/notes.md"]), ("draft", ["draft"])])
 def test_every_reply_is_that_of_a_server_with_the_visible_files_alone(
     skills: list[File],
     grants: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...],
@@ -188,7 +196,7 @@ def test_every_reply_is_that_of_a_server_with_the_visible_files_alone(
     sent = [
         pack(name, files, body=f"{number}")
         for number, (name, files) in enumerate(archives)
-        if "draft" not in files  # no file can lie where a hidden folder may be
+        if not is_file_at_hidden_folder(hidden, name, files)
     ]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

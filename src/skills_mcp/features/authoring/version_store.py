@@ -104,10 +104,10 @@ class UploadAccess:
             PackageNotAddedError: As for `merge`, or the grants hide a part other than a nested
                 skill.
         """
-        merged = self.merge(standing, earlier)
-        seen = earlier.files - merged.left_out
+        # First, as in an upload: that a hidden skill is in the way would tell that it exists.
+        seen = earlier.files - self._find_hidden(earlier)
         self.require_visible(FolderContent(seen, earlier.read))
-        return merged
+        return self.merge(standing, earlier)
 
     def refuse(self, reason: str, folder: str = "") -> NoReturn:
         """Refuse an upload; the reason is a note, for the operator's log only.

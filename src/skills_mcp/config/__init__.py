@@ -4,7 +4,15 @@ Precedence: defaults < `config.yaml` of the content < the operator's file <
 environment < command line.
 """
 
-from skills_mcp.config.layers import Layer, Settings, load_file, read_layer
+from skills_mcp.config.layers import (
+    OPERATOR_ONLY,
+    OPERATOR_ONLY_KEYS,
+    REMOTE_SECTIONS,
+    Layer,
+    Settings,
+    load_file,
+    read_layer,
+)
 from skills_mcp.config.sections import (
     Analytics,
     Assets,
@@ -30,7 +38,6 @@ from skills_mcp.config.sections import (
     Visibility,
     Web,
 )
-from skills_mcp.config.trust import OPERATOR_ONLY, OPERATOR_ONLY_KEYS, REMOTE_SECTIONS
 from skills_mcp.config.values import TOOLSETS
 from skills_mcp.config.variables import (
     VARIABLES,

@@ -32,9 +32,9 @@ from skills_mcp.files.arrays import (
     write_arrays,
 )
 from skills_mcp.files.locks import StaleLockDetector, acquire_lock, lock_heartbeat
-from skills_mcp.routing.lexicon import STEMMER_VERSION
 from skills_mcp.routing.inverted_index import IndexedDocument, TextIndex
 from skills_mcp.routing.keyword_matcher import KeywordIndex, KeywordMatcher
+from skills_mcp.routing.lexicon import STEMMER_VERSION
 from skills_mcp.routing.matcher import Mask, VisibleSkills, tie_break_ranks
 from skills_mcp.routing.ranked_matcher import RankedMatcher, SkillText, to_indexed_document
 from skills_mcp.routing.search import NameIndex

@@ -4,8 +4,8 @@ import pytest
 
 from skills_mcp.config import Embedding
 from skills_mcp.errors import ConfigError
-from skills_mcp.snapshots.skill_snapshot import Embedder
 from skills_mcp.features.embeddings.hooks import open_embedder
+from skills_mcp.snapshots.skill_snapshot import Embedder
 from skills_mcp.text.redaction import redact
 from tests.features.embeddings.embedding_server import (
     KEY,

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import ExportError
-from skills_mcp.features.export.folder import (
+from skills_mcp.features.export.commands.export import (
     ExportReport,
     export_skills,
     plan_export,
@@ -289,11 +289,11 @@ def test_after_any_change_the_folder_is_a_fresh_export(
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from skills_mcp.features.export import folder
+from skills_mcp.features.export.commands import export as folder
 from tests.features.export.test_folder import export
 
 left = int(sys.argv[3])
-write = folder._write
+write = folder._write_file
 
 def write_some(place, data):
     global left
@@ -304,7 +304,7 @@ def write_some(place, data):
     left -= 1
     write(place, data)
 
-folder._write = write_some
+folder._write_file = write_some
 export(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.config import Scripts
-from skills_mcp.features.hosts.doctor_checks import (
+from skills_mcp.features.hosts.commands.doctor import (
     check_clock,
     check_disk,
     check_sandbox,

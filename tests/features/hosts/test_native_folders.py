@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from skills_mcp.features.hosts.native_folders import describe_exports, find_exports
+from skills_mcp.features.hosts.host import describe_exports, find_exports
 from tests.support import write
 
 
@@ -11,6 +11,6 @@ def test_only_folders_that_an_export_has_written_are_told(tmp_path: Path) -> Non
 
     warnings = [*describe_exports(home, project)]
 
-    assert [*find_exports(home, project)] == [project / ".gemini/skills"]
+    assert [folder for folder, _ in find_exports(home, project)] == [project / ".gemini/skills"]
     assert len(warnings) == 1
     assert "which these read: Gemini CLI." in warnings[0]

@@ -17,8 +17,8 @@ import pytest
 from skills_mcp.errors import UploadStoppedError
 from skills_mcp.features.authoring.package_archive import UploadAttempt, unpacked_package
 from skills_mcp.features.authoring.uploads import open_uploads
-from skills_mcp.features.web import upload_queue as upload_desk
-from skills_mcp.features.web.upload_queue import UploadQueue
+from skills_mcp.features.web import upload_page as upload_desk
+from skills_mcp.features.web.upload_page import UploadQueue
 from skills_mcp.library import SkillLibrary
 from tests.features.authoring.intake.archives import GOOD, write_zip
 from tests.features.web.uploading import INSTALL, open_site, send

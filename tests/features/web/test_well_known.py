@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.features.export.folder import export_skills
+from skills_mcp.features.export.commands.export import export_skills
 from skills_mcp.features.export.layout import WELL_KNOWN_INDEX, LockedSettings, package_skill
 from skills_mcp.features.web import site
 from skills_mcp.library.skill_folder import PublishedSkills

@@ -21,7 +21,7 @@ from skills_mcp.features.authoring.markdown import (
     without_control_characters,
 )
 from skills_mcp.features.authoring.package_standard import SERVER_KEYS, derive_name, split_tools
-from skills_mcp.features.authoring.skill_tree import is_repository
+from skills_mcp.features.authoring.validation import is_repository
 from skills_mcp.files.durable import atomic_write, fsync_folder, read_regular
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES

@@ -11,8 +11,8 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from skills_mcp.config import Embedding
-from skills_mcp.snapshots.skill_snapshot import Embedder
 from skills_mcp.skills.model import Skill
+from skills_mcp.snapshots.skill_snapshot import Embedder
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for numpy
     from skills_mcp.features.embeddings.client import EmbeddingClient, EmbeddingProvider

@@ -14,19 +14,18 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from skills_mcp.about import NOTHING_TO_SERVE, __version__
 from skills_mcp.errors import HostFileError
-from skills_mcp.features.hosts.doctor_checks import CheckResult, failed, passed
-from skills_mcp.features.hosts.host import HOSTS, Host
-from skills_mcp.features.hosts.host_names import DEFAULT_NAME, HostScope
+from skills_mcp.features.hosts.host import DEFAULT_NAME, HOSTS, Host, HostScope, find_exports
 from skills_mcp.features.hosts.installation import HostFile, ParsedEntry
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
+from skills_mcp.skills.source_layout import EXPORT_LOCK
 
 Era = Literal["2025-11-25", "2026-07-28"]
 ERAS: tuple[Era, ...] = ("2025-11-25", "2026-07-28")
@@ -41,6 +40,28 @@ _ENDING_SECONDS = 5.0
 _CLIENT_INFO = {"name": "skills-mcp doctor", "version": __version__}
 _MAX_PAGES = 50  # of a list of tools; more are a server that never ends it
 _QUOTED = 300  # characters of what a server has written to its log
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    name: str
+    is_ok: bool
+    message: str
+    fix: str = ""
+    """Command or instruction; empty if ok."""
+
+    def render(self) -> dict[str, object]:
+        """JSON representation."""
+        values = asdict(self)
+        return {"name": values.pop("name"), "ok": values.pop("is_ok"), **values}
+
+
+def passed(name: str, message: str) -> CheckResult:
+    return CheckResult(name, is_ok=True, message=message)
+
+
+def failed(name: str, message: str, fix: str) -> CheckResult:
+    return CheckResult(name, is_ok=False, message=message, fix=fix)
 
 
 class HandshakeError(Exception):
@@ -445,3 +466,18 @@ def _check_url(url: str) -> CheckResult:
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         return failed("", f"{url} cannot be reached: {reason}", "install")
+
+
+def check_native_folders(used: Iterable[str], home: Path, project: Path) -> Iterator[CheckResult]:
+    """Find hosts with the skills both from the server and from an export."""
+    for name in dict.fromkeys(used):
+        for folder, hosts in find_exports(home, project):
+            for host in hosts:
+                if host.name == name:
+                    yield failed(
+                        f"twice {name}",
+                        f"{host.title} gets each skill twice: from this server, and "
+                        f"from {folder}, which an export has written",
+                        f"skills-mcp install --client {name} --remove --yes, or delete "
+                        f"the packages that {folder / EXPORT_LOCK} names",
+                    )

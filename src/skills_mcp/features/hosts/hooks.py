@@ -26,7 +26,7 @@ def open_part(serving: Serving) -> ServerPart | None:
 
 def _warn_of_exports() -> None:
     """Log the folders by which an agent may see each skill twice."""
-    from skills_mcp.features.hosts.native_folders import describe_exports
+    from skills_mcp.features.hosts.host import describe_exports
 
     with suppress(OSError):  # the working directory may be gone
         for warning in describe_exports(Path.home(), Path.cwd()):

@@ -6,12 +6,26 @@ Rule: a host is a row of data, taken from its documentation.
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from skills_mcp.errors import HostFileError
-from skills_mcp.features.hosts.host_names import HostName, HostScope
+from skills_mcp.skills.source_layout import EXPORT_LOCK
+
+HostName = Literal["claude-code", "codex", "gemini", "cursor", "vscode", "opencode", "copilot"]
+
+HostScope = Literal["user", "project"]
+"""One person in all projects, or all people in one project."""
+
+PluginHost = Literal["claude-code", "gemini"]
+
+HookHost = Literal["claude-code", "codex", "gemini", "copilot"]
+
+DEFAULT_NAME = "skills"
+"""Default name of an entry; hosts show it with each tool."""
+
 
 BY_NAME = "by name"
 
@@ -41,6 +55,8 @@ class Host:
     """Relative to its folder; the first existing one, else the first."""
     project_files: tuple[str, ...]
     section: str
+    native_folders: tuple[str, ...]
+    """Folders of skills that it reads by itself, in a project and in the home."""
     plugin_files: tuple[str, ...] = ()
     is_toml: bool = False
     shape: EntryShape = field(default_factory=EntryShape)
@@ -93,6 +109,7 @@ HOSTS: tuple[Host, ...] = (
             ".claude/plugins/cache/*/*/*/.mcp.json",
             "plugins/cache/*/*/*/.mcp.json",  # where CLAUDE_CONFIG_DIR is set
         ),
+        native_folders=(".claude/skills",),
         section="mcpServers",
         shape=EntryShape(started={"type": "stdio"}, remote={"type": "http"}),
         manual_steps={"project": "Each developer accepts the server once, in /mcp."},
@@ -104,6 +121,7 @@ HOSTS: tuple[Host, ...] = (
         folder=("CODEX_HOME", ".codex"),
         user_files=("config.toml",),
         project_files=(".codex/config.toml",),
+        native_folders=(".agents/skills",),
         section="mcp_servers",
         is_toml=True,
         # A first start may take longer than the 10 seconds that Codex waits by itself.
@@ -119,6 +137,7 @@ HOSTS: tuple[Host, ...] = (
         user_files=(".gemini/settings.json",),
         project_files=(".gemini/settings.json",),
         plugin_files=(".gemini/extensions/*/gemini-extension.json",),
+        native_folders=(".agents/skills", ".gemini/skills"),
         section="mcpServers",
         shape=EntryShape(remote={"type": "http"}),
         variable="${NAME:-}",
@@ -134,6 +153,7 @@ HOSTS: tuple[Host, ...] = (
         folder=("", ".cursor"),
         user_files=("mcp.json",),
         project_files=(".cursor/mcp.json",),
+        native_folders=(".claude/skills", ".agents/skills"),
         section="mcpServers",
         shape=EntryShape(started={"type": "stdio"}),
         variable="${env:NAME}",
@@ -146,6 +166,7 @@ HOSTS: tuple[Host, ...] = (
         folder=("", _find_code_folder()),
         user_files=("mcp.json",),
         project_files=(".vscode/mcp.json",),
+        native_folders=(".claude/skills", ".agents/skills", ".github/skills"),
         section="servers",
         shape=EntryShape(started={"type": "stdio"}, remote={"type": "http"}),
         manual_steps={"project": "VS Code asks before it starts the server."},
@@ -157,6 +178,7 @@ HOSTS: tuple[Host, ...] = (
         folder=("XDG_CONFIG_HOME", ".config"),
         user_files=("opencode/opencode.jsonc", "opencode/opencode.json"),
         project_files=("opencode.jsonc", "opencode.json"),
+        native_folders=(".claude/skills", ".agents/skills"),
         section="mcp",
         shape=EntryShape(
             started={"type": "local"},
@@ -173,6 +195,7 @@ HOSTS: tuple[Host, ...] = (
         folder=("COPILOT_HOME", ".copilot"),
         user_files=("mcp-config.json",),
         project_files=(".github/mcp.json",),
+        native_folders=(".claude/skills", ".agents/skills", ".github/skills", ".copilot/skills"),
         section="mcpServers",
         shape=EntryShape(
             started={"type": "local"}, remote={"type": "http"}, trailing={"tools": ["*"]}
@@ -198,3 +221,25 @@ def find_project() -> Path:
 
 def find_host(name: str) -> Host:
     return next(host for host in HOSTS if host.name == name)
+
+
+def describe_exports(home: Path, project: Path) -> Iterator[str]:
+    """Yield a warning per exported folder.
+
+    A host with both such a folder and the server shows its model every skill twice.
+    """
+    for folder, hosts in find_exports(home, project):
+        names = ", ".join(host.title for host in hosts)
+        yield (
+            f"An export has written {folder}, which these read: {names}. One that uses "
+            "this server, too, sees each skill twice; skills-mcp doctor says which"
+        )
+
+
+def find_exports(home: Path, project: Path) -> Iterator[tuple[Path, Sequence[Host]]]:
+    """Folders that an export has written, each with the hosts that read it."""
+    names = dict.fromkeys(name for host in HOSTS for name in host.native_folders)
+    for base in dict.fromkeys((project, home)):
+        for name in names:
+            if (base / name / EXPORT_LOCK).is_file():
+                yield base / name, [host for host in HOSTS if name in host.native_folders]

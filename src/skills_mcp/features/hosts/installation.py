@@ -29,8 +29,7 @@ from skills_mcp.features.hosts.config_edits import (
     remove_json_member,
     remove_toml_table,
 )
-from skills_mcp.features.hosts.host import BY_NAME, Host, find_host
-from skills_mcp.features.hosts.host_names import HostScope, PluginHost
+from skills_mcp.features.hosts.host import BY_NAME, Host, HostScope, PluginHost, find_host
 from skills_mcp.features.hosts.prompt_hook import EVENTS
 from skills_mcp.files.durable import PRIVATE_MODE, atomic_write
 

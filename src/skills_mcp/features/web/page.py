@@ -18,6 +18,7 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import Receive
 
 from skills_mcp.about import __version__
 from skills_mcp.errors import (
@@ -39,7 +40,6 @@ from skills_mcp.errors import (
 from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.features.report.database_report import CatalogueCounts
 from skills_mcp.features.web.browser import VISITOR_KEY, Notice, Visitor
-from skills_mcp.features.web.upload_queue import UploadQueue
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.answers import render_error
 from skills_mcp.skills.access import PRINCIPAL_KEY, Principal
@@ -209,8 +209,6 @@ class SiteState:
     """Events of all machines; None if none are kept."""
     counts: BackgroundCache[CatalogueCounts] | None
     """Use of each skill; None if no events are kept."""
-    desk: UploadQueue | None = None
-    """Upload queue; None if uploads are off."""
     rendered: ByteCache[tuple[str, bytes], Markup] = field(
         default_factory=lambda: ByteCache(_MAX_RENDERED_BYTES, len, check_cancelled),
         repr=False,
@@ -231,6 +229,12 @@ def get_visible_library(request: Request) -> LibraryView:
     """
     principal: Principal = request.scope[PRINCIPAL_KEY]
     return get_site_state(request).library.view(principal.access)
+
+
+async def wait_for_disconnect(receive: Receive) -> None:
+    """Wait for the disconnect, after the body was read."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def find_counts(request: Request) -> CatalogueCounts | None:

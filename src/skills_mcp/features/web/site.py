@@ -57,11 +57,11 @@ from skills_mcp.features.web.page import (
     handle_internal_error,
     handle_skills_error,
     show_notice,
+    wait_for_disconnect,
 )
 from skills_mcp.features.web.rest import rest_routes
 from skills_mcp.features.web.skill_page import show_skill
-from skills_mcp.features.web.upload_page import add_routes, upload_routes
-from skills_mcp.features.web.upload_queue import UploadQueue
+from skills_mcp.features.web.upload_page import UploadQueue, add_routes, upload_routes
 from skills_mcp.features.web.usage_page import show_report, show_report_style
 from skills_mcp.http.authentication import find_required_scopes
 from skills_mcp.http.error_responses import draw_retry_seconds
@@ -267,9 +267,7 @@ async def _while_connected(receive: Receive, make: Callable[[], Awaitable[Respon
 
 
 async def _cancel_when_gone(receive: Receive, making: anyio.CancelScope) -> None:
-    # The handlers here read no body.
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    await wait_for_disconnect(receive)  # the handlers here read no body
     making.cancel()
 
 
@@ -370,8 +368,9 @@ def create_site(
         prefix,
         events,
         _remember_counts(events),
-        UploadQueue(uploads) if uploads else None,
     )
+    if uploads:
+        site.state.upload_queue = UploadQueue(uploads)
     return site
 
 

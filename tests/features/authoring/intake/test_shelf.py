@@ -12,8 +12,7 @@ import pytest
 
 from skills_mcp.errors import PackageNotAddedError
 from skills_mcp.features.authoring import version_store as intake_shelf
-from skills_mcp.features.authoring.skill_tree import load_tree
-from skills_mcp.features.authoring.validation import validate_paths
+from skills_mcp.features.authoring.validation import load_tree, validate_paths
 from skills_mcp.features.authoring.version_store import VersionStore
 from tests.packages import contents, write_package
 from tests.support import PATIENCE_SECONDS

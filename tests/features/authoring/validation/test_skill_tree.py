@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.skill_tree import find_validation_target
+from skills_mcp.features.authoring.validation import find_validation_target
 from tests.packages import write_package
 from tests.support import write, write_skill
 

@@ -5,14 +5,206 @@ changed.
 """
 
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import click
 
 from skills_mcp.cli.command_group import WHERE, SectionedCommand, SectionOption
 from skills_mcp.cli.options import complete_folder, json_option
 from skills_mcp.cli.terminal import print_json
-from skills_mcp.features.authoring.drafting import Draft, WrittenSkill, write_draft
+from skills_mcp.errors import InvalidPathError, SkillNotWrittenError
+from skills_mcp.files.durable import fsync_folder
+from skills_mcp.files.paths import fold_name, parse_relative
+from skills_mcp.skills.model import hyphenate, is_standard_name
+from skills_mcp.skills.skill_index import INDEX, ROOT
+from skills_mcp.skills.skill_parser import SKILL_MD, is_skill_md
+from skills_mcp.skills.source_layout import FolderTree, Selection, find_layout
+
+DraftKind = Literal["rule", "package"]
+
+_MARKDOWN = ".md"
+_PATH_HINT = "Write it like ui/react/forms: folders, then the name of the skill."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Arguments for a new skill; empty fields are derived from the path."""
+
+    path: str
+    kind: DraftKind = "rule"
+    description: str = ""
+    keywords: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSkill:
+    """Result of `write_draft`."""
+
+    file: Path
+    path: str
+    kind: DraftKind
+    task: str
+    """An example task routed to it."""
+
+
+def write_draft(folder: Path, draft: Draft) -> WrittenSkill:
+    """Write a skill below a folder, with its parent folders.
+
+    Existing files are never changed. A folder with a `skills/` layout gets it there.
+
+    Raises:
+        InvalidPathError: The path is not portable.
+        SkillNotWrittenError: The path is taken, another skill would hide it, or the folder
+            is not writable.
+    """
+    parts = _parse(draft)
+    home = _find_home(folder)
+    for problem in _find_conflicts(home, parts, draft.kind):
+        raise SkillNotWrittenError(problem)
+    target = home.joinpath(*parts)
+    is_package = draft.kind == "package"
+    file = target / SKILL_MD if is_package else target.with_name(f"{target.name}{_MARKDOWN}")
+    task, text = _compose(draft, parts)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8", newline="\n") as handle:
+            handle.write(text)
+        fsync_folder(file.parent)
+    except OSError as error:
+        raise SkillNotWrittenError(
+            f"{file} cannot be written: {error.strerror}. Nothing was changed."
+        ) from error
+    return WrittenSkill(file, "/".join(parts), draft.kind, task)
+
+
+def _parse(draft: Draft) -> tuple[str, ...]:
+    path = draft.path.strip().strip("/").removesuffix(f"/{SKILL_MD}")
+    try:
+        parts = parse_relative(path.removesuffix(_MARKDOWN))
+    except InvalidPathError as error:
+        raise InvalidPathError(f"The path is not allowed. {_PATH_HINT}") from error
+    if draft.kind == "package":
+        _require_legal_name(parts[-1])
+    return parts
+
+
+def _require_legal_name(name: str) -> None:
+    if name in {INDEX, ROOT}:
+        raise InvalidPathError(
+            f"{name} is the rules of a folder, and no package. Leave --package out."
+        )
+    if not is_standard_name(name):
+        meant = hyphenate(name)
+        more = f" Call it {meant}." if is_standard_name(meant) else ""
+        raise InvalidPathError(
+            "The name of a package has 1 to 64 of a-z, 0-9 and single hyphens." + more
+        )
+
+
+def _find_home(folder: Path) -> Path:
+    """Locate the root folder of the skills; it may not exist yet."""
+    if not folder.exists():
+        return folder
+    if not folder.is_dir():
+        raise SkillNotWrittenError(f"{folder} is a file. Name a folder for the skills.")
+    first = find_layout(FolderTree(folder), Selection()).homes[0]
+    return folder / first.folder if first.folder else folder
+
+
+def _find_conflicts(home: Path, parts: Sequence[str], kind: DraftKind) -> Iterator[str]:
+    """Yield conflicts with existing files, most important first."""
+    folder = home
+    for number, part in enumerate(parts):
+        if any(map(is_skill_md, _list_names(folder))):
+            yield (
+                f"{folder} is a package, and what is in it are its files. Put the skill beside it."
+            )
+        is_last = number == len(parts) - 1
+        names = _list_names(folder)
+        folded = {fold_name(name): name for name in names}
+        expected = (part, f"{part}{_MARKDOWN}")
+        same = [folded.get(fold_name(name)) for name in expected]
+        if is_last:
+            yield from _find_existing(folder, same, kind)
+        elif same[1]:
+            yield (
+                f"{folder / part} is the folder of the files of {folder / same[1]}, "
+                f"so that a skill in it would not be served. Rename that file to "
+                f"{folder / part / INDEX}{_MARKDOWN}, or take another path."
+            )
+        elif same[0] and same[0] != part:
+            yield (f"{folder / same[0]} differs only in its spelling. Write it like that.")
+        folder /= part
+
+
+def _find_existing(folder: Path, same: Sequence[str | None], kind: DraftKind) -> Iterator[str]:
+    own_folder, own_file = same
+    if own_file:
+        yield f"{folder / own_file} exists already. Edit it, or take another path."
+    if own_folder and kind == "package":
+        yield f"{folder / own_folder} exists already. Take another path."
+    if own_folder and (folder / own_folder).is_dir() and kind == "rule":
+        existing = folder / own_folder
+        if any(name.endswith(_MARKDOWN) for name in _list_names(existing)):
+            yield (
+                f"{existing} holds skills, which would be hidden as files of the new one. "
+                f"For rules that hold for all of them, write {own_folder}/{INDEX}."
+            )
+
+
+def _list_names(folder: Path) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(entry.name for entry in folder.iterdir()))
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError as error:
+        raise SkillNotWrittenError(
+            f"{folder} cannot be read: {error.strerror}. Check its permissions."
+        ) from error
+
+
+def _compose(draft: Draft, parts: Sequence[str]) -> tuple[str, str]:
+    named = [_humanise(part) for part in parts if part not in {INDEX, ROOT}]
+    subject, above = " ".join(named[-1:]), " ".join(named[:-1])
+    keywords = [*draft.keywords] or subject.lower().split() or ["conventions"]
+    task = " ".join(filter(None, ("change", above, *keywords)))
+    description = draft.description or _describe(parts, subject, above)
+    title = f"{subject[:1].upper()}{subject[1:]}" or "Rules for every task"
+    body = f"# {title}\n\nWrite here what an agent has to do, one rule per line.\n"
+    head: dict[str, object] = {"description": description}
+    if draft.kind == "package":
+        # The standard allows nothing but texts in metadata.
+        metadata = {"tags": ", ".join(keywords), "examples": task}
+        head = {"name": parts[-1], **head, "metadata": metadata}
+    else:
+        head |= {"keywords": keywords, "examples": [task]}
+    return task, f"---\n{_dump(head, is_package=draft.kind == 'package')}---\n{body}"
+
+
+def _humanise(part: str) -> str:
+    return part.replace("-", " ").replace("_", " ")
+
+
+def _describe(parts: Sequence[str], subject: str, above: str) -> str:
+    if not subject:
+        return "Rules for every task"
+    if parts[-1] == INDEX:
+        return f"Rules for everything in {'/'.join(parts[:-1])}"
+    where = f" in {above}" if above else ""
+    return f"How to work on {subject}{where}. Use it for every change there."
+
+
+def _dump(head: Mapping[str, object], *, is_package: bool) -> str:
+    import yaml
+
+    # None: a list of texts stands on one line.
+    style = False if is_package else None
+    return yaml.safe_dump(
+        dict(head), allow_unicode=True, default_flow_style=style, sort_keys=False, width=10_000
+    )
 
 
 @click.command(

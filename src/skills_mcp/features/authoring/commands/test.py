@@ -4,8 +4,9 @@ FILE has one prompt per line, or is the evals.json or trigger_eval.json of a ski
 those of the skills, and their examples, are tested without it.
 """
 
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -44,11 +45,94 @@ from skills_mcp.features.authoring.prompts import (
     load_tasks,
     resolve_names,
 )
-from skills_mcp.features.authoring.routing_diff import render_test_markdown
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.answer_explanation import format_rounded_down
 from skills_mcp.routing.decision import answered_candidates, decision_kind
 from skills_mcp.skills.skill_index import SkillIndex
+
+_MAX_TABLE_ROWS = 50  # a comment has room for 65,536 characters
+_MAX_CELL_CHARACTERS = 200  # of a task; some are pages
+_TICKS = re.compile("`+")
+
+
+def render_test_markdown(
+    changes: Sequence[AnswerChange] | None,
+    base: str,
+    wrong: Sequence[tuple[Outcome, str]],
+    summary: Iterable[str],
+) -> Iterator[str]:
+    """The lines: changed answers, failures, the numbers.
+
+    Args:
+        changes: Tasks with another skill; None without a comparison.
+        base: The baseline.
+        wrong: Failed tasks, each with the reason.
+        summary: Lines with the numbers.
+    """
+    if changes is not None:
+        yield from _render_changes(changes, base)
+    if wrong:
+        yield from _render_wrong(wrong)
+    yield from summary
+
+
+def _render_changes(changes: Sequence[AnswerChange], base: str) -> Iterator[str]:
+    if not changes:
+        yield f"### Every task finds the same skills as at {_code(base)}"
+        yield ""
+        return
+    count = "1 task changes its" if len(changes) == 1 else f"{len(changes)} tasks change their"
+    yield f"### {count} skill"
+    yield ""
+    yield f"| Task | At {_code(base)} | Now | |"
+    yield "| --- | --- | --- | --- |"
+    for change in changes[:_MAX_TABLE_ROWS]:
+        cells = _code(change.query), _join_code(change.before), _join_code(change.after)
+        yield f"| {' | '.join(cells)} | {_judge(change)} |"
+    yield from _mention_more(len(changes))
+
+
+def _judge(change: AnswerChange) -> str:
+    if change.was_right == change.is_right:
+        return "right before and now" if change.is_right else "wrong before and now"
+    return "**repaired**" if change.is_right else "**now wrong**"
+
+
+def _render_wrong(wrong: Sequence[tuple[Outcome, str]]) -> Iterator[str]:
+    count = "1 task finds" if len(wrong) == 1 else f"{len(wrong)} tasks find"
+    yield f"### {count} a wrong skill"
+    yield ""
+    yield "| Task | Expected | Got | Why |"
+    yield "| --- | --- | --- | --- |"
+    for outcome, reason in wrong[:_MAX_TABLE_ROWS]:
+        prompt = outcome.prompt
+        is_avoiding = bool(prompt.avoid) and not prompt.expect
+        expected = f"not {_join_code(prompt.avoid)}" if is_avoiding else _join_code(prompt.expect)
+        cells = _code(prompt.query), expected, _join_code(outcome.answers), _code(reason)
+        yield f"| {' | '.join(cells)} |"
+    yield from _mention_more(len(wrong))
+
+
+def _mention_more(number: int) -> Iterator[str]:
+    yield ""
+    if number > _MAX_TABLE_ROWS:
+        yield f"and {number - _MAX_TABLE_ROWS} more: see `skills-mcp test --json`"
+        yield ""
+
+
+def _join_code(paths: Sequence[str]) -> str:
+    return ", ".join(map(_code, paths)) or "no skill"
+
+
+def _code(text: str) -> str:
+    """A code span: it can neither mention a person nor break a table."""
+    line = shorten(text, _MAX_CELL_CHARACTERS)
+    longest = max(map(len, _TICKS.findall(line)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if longest else ""
+    escaped = line.replace("|", "\\|")
+    return f"{fence}{space}{escaped}{space}{fence}"
+
 
 _FAILED_EXIT = 1
 _USAGE_EXIT = 2

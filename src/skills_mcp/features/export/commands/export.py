@@ -3,12 +3,17 @@
 Only what differs is written, and nothing that an export did not write is touched.
 """
 
+import os
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import Any, get_args
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from stat import S_ISDIR, S_ISREG
+from typing import Any, Literal, TypeVar, get_args
 
 import anyio
 import anyio.from_thread
@@ -19,22 +24,330 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import complete_folder, content_options, json_option, read_options
 from skills_mcp.cli.terminal import print_json, progress_bar, sync_and_load
 from skills_mcp.errors import ExportError
-from skills_mcp.features.export.folder import (
-    ExportReport,
-    export_skills,
-    plan_export,
-    verify_folder,
-)
 from skills_mcp.features.export.layout import (
     EXPORT_LOCK_FILE,
     ExportLock,
     FolderFormat,
     LockedSettings,
+    LockedSkill,
+    LockedSource,
+    choose_layout,
     detect_format,
+    package_skills,
     read_lock,
 )
+from skills_mcp.files.durable import NEW_PREFIX
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.skills.model import escape_unprintable
+
+_PLAIN_MODE, _PROGRAM_MODE = 0o644, 0o755
+_SHEBANG = b"#!"
+_STAGED_DIGITS = 16
+_PathType = TypeVar("_PathType", Path, PurePosixPath)
+
+OnPackageExported = Callable[[int, int], None]
+
+
+def discard_progress(done: int, total: int) -> None: ...
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """Result of an export or a dry run; paths are relative to the folder."""
+
+    skills: int = 0
+    written: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    """Foreign or edited files, left unchanged."""
+    remarks: list[str] = field(default_factory=list)
+    """Truncations and omissions, with the name of the skill."""
+    is_lock_new: bool = False
+
+    @property
+    def is_current(self) -> bool:
+        return not (self.written or self.removed or self.is_lock_new)
+
+
+def export_skills(
+    library: LibraryView,
+    folder: Path,
+    settings: LockedSettings,
+    *,
+    on_progress: OnPackageExported = discard_progress,
+) -> ExportReport:
+    """Write the visible skills and a lock into a folder, created if missing.
+
+    Foreign files in it are never touched.
+
+    Raises:
+        ExportError: The folder or its lock cannot be used; the message has the reason.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return _Export(library, folder, settings, on_progress).run()
+    except OSError as error:
+        location = error.filename or folder
+        raise ExportError(
+            f"{location} cannot be written: {error.strerror}. Run the export again once "
+            "that is repaired; it goes on where it stopped."
+        ) from error
+
+
+def plan_export(library: LibraryView, folder: Path, settings: LockedSettings) -> ExportReport:
+    """Plan an export, without writing.
+
+    Raises:
+        ExportError: The lock of the folder cannot be read.
+    """
+    return _Export(library, folder, settings).plan()
+
+
+class _Export:
+    """Incremental export of packages into a folder.
+
+    Rule 1: a file is replaced or deleted only if its bytes were written by an export.
+
+    Rule 2: the lock lists pending files before they are written (write-ahead), so the next
+    export recognises the files of a killed one.
+    """
+
+    def __init__(
+        self,
+        library: LibraryView,
+        folder: Path,
+        settings: LockedSettings,
+        on_progress: OnPackageExported = discard_progress,
+    ) -> None:
+        self._library = library
+        self._folder = folder
+        self._settings = settings
+        self._on_progress = on_progress
+        self._old = read_lock(folder)
+        self._ours = _collect_known(self._old)
+        self._report = ExportReport()
+        self._writes: list[tuple[Path, bytes]] = []
+
+    def plan(self) -> ExportReport:
+        self._prepare()
+        return self._report
+
+    def run(self) -> ExportReport:
+        lock = self._prepare()
+        report = self._report
+        if report.is_current:
+            return report
+        self._delete_staged()
+        self._record_pending(lock)
+        for name in report.removed:  # first: a folder may come where a file was
+            self._delete(name)
+        for path, data in self._writes:
+            _write_file(path, data)
+        _flush()
+        lock.write(self._folder)
+        return report
+
+    def _prepare(self) -> ExportLock:
+        total = len(self._library.publish().names.published)
+        layout = choose_layout(self._settings.format)
+        skills: dict[str, LockedSkill] = {}
+        for package in package_skills(self._library, self._settings):
+            folder, files = layout.add_package(package)
+            digests = {file: _digest(data) for file, data in files.items()}
+            skills[folder] = LockedSkill(path=package.path, files=digests)
+            for file, data in files.items():
+                self._compare(f"{folder}/{file}", data, digests[file])
+            self._report.remarks += (f"{package.path}: {e}" for e in package.remarks)
+            self._on_progress(len(skills), total)
+        others = layout.finish()
+        lock = ExportLock(
+            sources=tuple(_lock_sources(self._library)),
+            settings=self._settings,
+            skills=skills,
+            files={name: _digest(data) for name, data in others.items()},
+        )
+        for name, data in others.items():
+            self._compare(name, data, lock.files[name])
+        self._report.skills = len(skills)
+        self._find_leftovers(lock)
+        self._report.is_lock_new = not self._old or lock.render() != self._old.render()
+        return lock
+
+    def _compare(self, name: str, data: bytes, digest: str) -> None:
+        found = self._look(name)
+        if found == digest:
+            return
+        is_free = found is None or self._will_be_vacated(name)
+        if is_free or found in self._ours.get(name, ()):
+            self._report.written.append(name)
+            self._writes.append((self._folder / name, data))
+        else:
+            self._report.kept.append(name)
+
+    def _will_be_vacated(self, name: str) -> bool:
+        """Whether a path is occupied only by exported files about to be deleted."""
+        above = [path.as_posix() for path in PurePosixPath(name).parents[:-1]]
+        files = [*list_package_files(self._folder, [name])]
+        return any(map(self._is_ours, above)) or (bool(files) and all(map(self._is_ours, files)))
+
+    def _is_ours(self, name: str) -> bool:
+        return self._look(name) in self._ours.get(name, ())
+
+    def _find_leftovers(self, lock: ExportLock) -> None:
+        for name in sorted(self._ours.keys() - lock.list_files().keys()):
+            if self._is_ours(name):
+                self._report.removed.append(name)
+            elif self._look(name) is not None:
+                self._report.kept.append(name)
+
+    def _look(self, name: str) -> str | None:
+        return hash_regular_file(self._folder, name)
+
+    def _record_pending(self, lock: ExportLock) -> None:
+        """Record pending files in the lock, for recovery."""
+        digests = lock.list_files()
+        pending = {name: digests[name] for name in self._report.written}
+        before = self._old or lock.model_copy(update={"skills": {}, "files": {}})
+        update = {"pending": {**before.pending, **pending}}
+        before.model_copy(update=update).write(self._folder)
+
+    def _delete(self, name: str) -> None:
+        path = self._folder / name
+        path.unlink(missing_ok=True)
+        for above in path.parents:
+            if above == self._folder:
+                break
+            with suppress(OSError):  # not empty, so it is not ours alone
+                above.rmdir()
+
+    def _delete_staged(self) -> None:
+        for name, digest in self._old.pending.items() if self._old else ():
+            staged = _derive_staging_path(PurePosixPath(name), digest).as_posix()
+            if self._look(staged):  # a regular file, and no link on the way
+                (self._folder / staged).unlink(missing_ok=True)
+
+
+def hash_regular_file(folder: Path, name: str) -> str | None:
+    """Hash a regular file below a folder.
+
+    Empty for other file types and below symbolic links; None if missing.
+    """
+    path = os.fspath(folder)
+    *above, last = name.split("/")
+    try:
+        for part in above:
+            path = f"{path}/{part}"
+            if not S_ISDIR(os.lstat(path).st_mode):
+                return ""
+        path = f"{path}/{last}"
+        if not S_ISREG(os.lstat(path).st_mode):
+            return ""
+        return _digest(Path(path).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _collect_known(lock: ExportLock | None) -> Mapping[str, frozenset[str]]:
+    """Map files to all digests an export may have written."""
+    known: dict[str, set[str]] = defaultdict(set)
+    for part in (lock.list_files(), lock.pending) if lock else ():
+        for name, digest in part.items():
+            known[name].add(digest)
+    return {name: frozenset(digests) for name, digests in known.items()}
+
+
+def _lock_sources(library: LibraryView) -> Iterator[LockedSource]:
+    for state in library.states():
+        # Of a folder its last name, as each machine has it elsewhere; of a repository
+        # the address, as a pin to its commit has no branch.
+        is_folder = state.mode == "local"
+        address = state.name.partition(" (")[0]
+        yield LockedSource(
+            mount=state.mount,
+            name=Path(state.name).name if is_folder else address,
+            commit=state.commit,
+            signer=state.verified_by,
+        )
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    """Write a file atomically, without fsync; `_flush` syncs once at the end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = _derive_staging_path(path, _digest(data))
+    mode = _PROGRAM_MODE if data.startswith(_SHEBANG) else _PLAIN_MODE
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(staging, flags, mode), "wb") as handle:
+        handle.write(data)
+    staging.replace(path)
+
+
+def _derive_staging_path(path: _PathType, digest: str) -> _PathType:
+    return path.with_name(f"{NEW_PREFIX}{digest[:_STAGED_DIGITS]}")
+
+
+def _flush() -> None:
+    if hasattr(os, "sync"):  # Windows has none
+        os.sync()
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def list_package_files(folder: Path, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        for root, folders, files in os.walk(folder / name):
+            folders.sort()
+            inside = Path(root).relative_to(folder).as_posix()
+            yield from (f"{inside}/{file}" for file in sorted(files))
+
+
+DifferenceKind = Literal["edited", "missing", "added", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    kind: DifferenceKind
+    file: str
+    """Relative path; the lock itself after an interrupted export."""
+
+
+def verify_folder(folder: Path) -> tuple[ExportLock, tuple[Difference, ...]]:
+    """Compare a folder with its lock, read-only.
+
+    Folders next to the packages are ignored.
+
+    Raises:
+        ExportError: The folder has no lock, or an invalid one.
+    """
+    lock = read_lock(folder)
+    if lock is None:
+        raise ExportError(
+            f"{folder} has no {EXPORT_LOCK_FILE}. Name a folder that skills-mcp export has written."
+        )
+    try:
+        return lock, tuple(_find_differences(folder, lock))
+    except OSError as error:
+        location = error.filename or folder
+        raise ExportError(
+            f"{location} cannot be read: {error.strerror}. Check its permissions."
+        ) from error
+
+
+def _find_differences(folder: Path, lock: ExportLock) -> Iterator[Difference]:
+    if lock.pending:
+        yield Difference("interrupted", EXPORT_LOCK_FILE)
+    expected = lock.list_files()
+    for file, digest in expected.items():
+        found = hash_regular_file(folder, file)
+        if found is None:
+            yield Difference("missing", file)
+        elif found != digest:
+            yield Difference("edited", file)
+    for file in list_package_files(folder, lock.skills):
+        if file not in expected:
+            yield Difference("added", file)
+
 
 _BEHIND = 1
 _SHOWN = 20

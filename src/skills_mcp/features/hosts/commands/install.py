@@ -20,8 +20,15 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import content_options, json_option, read_options
 from skills_mcp.cli.terminal import confirm, print_json
 from skills_mcp.errors import ConfigError, HostFileError
-from skills_mcp.features.hosts.host import HOSTS, find_host, find_project
-from skills_mcp.features.hosts.host_names import DEFAULT_NAME, HostName, HostScope, PluginHost
+from skills_mcp.features.hosts.host import (
+    DEFAULT_NAME,
+    HOSTS,
+    HostName,
+    HostScope,
+    PluginHost,
+    find_host,
+    find_project,
+)
 from skills_mcp.features.hosts.installation import (
     HostChange,
     HostFile,

@@ -11,8 +11,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Annotated
 from weakref import WeakKeyDictionary
+
+from pydantic import Field
 
 from skills_mcp.config.sections import Visibility
 from skills_mcp.errors import InvalidArgumentsError, SyncError
@@ -26,17 +28,13 @@ from skills_mcp.library import (
 )
 from skills_mcp.library.skill_preview import SkillFormat, derive_skill_format
 from skills_mcp.routing.search import search_skills
-from skills_mcp.skills.model import Scope, Skill, SkillPath
+from skills_mcp.skills.model import Scope, Skill
 from skills_mcp.skills.skill_index import NO_FILTER, SkillIndex
 
 if TYPE_CHECKING:
     from skills_mcp.library import PastCommit
 
-FacetName = Literal["source", "area", "format", "owner", "origin", "problems", "used"]
-
-FACETS: tuple[FacetName, ...] = get_args(FacetName)
-
-MAX_PAGE_SIZE = 100
+FACETS = ("source", "area", "format", "owner", "origin", "problems", "used")
 
 MAX_SEARCH_HITS = 100
 """Limit of search hits: later ones fit badly."""
@@ -48,43 +46,52 @@ UNOWNED = "."
 _DIGEST_BYTES = 6  # it tells one request from another, and guards nothing
 
 
+COMMIT_TEXT = "The commit of its source; null for a folder."
+
+OWNER_TEXT = "The person or team that its author names; empty if none."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrowsedSkill:
-    path: SkillPath
+class SkillSummary:
+    """A skill in a list."""
+
+    path: Annotated[str, Field(description="Its place in the tree.")]
     name: str
     description: str
     format: SkillFormat
-    source: str
-    """Mount of its source; `.` for the top."""
-    area: str
-    """First folder of its path; `.` for none."""
-    owner: str
+    source: Annotated[
+        str, Field(description="Where its source stands in the tree; `.` for the top.")
+    ]
+    area: Annotated[str, Field(description="The first folder of its path, or `.`.")]
+    owner: Annotated[str, Field(description=OWNER_TEXT)]
     origin: Scope
     always_apply: bool
-    commit: str | None
-    problems: int
-    """Number of problems of its file visible to the caller."""
-    used: bool | None
+    commit: Annotated[str | None, Field(description=COMMIT_TEXT)]
+    problems: Annotated[int, Field(description="How many problems its file has.")]
 
 
-@dataclass(frozen=True, slots=True)
-class FacetValue:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FacetCount:
+    """One value of a facet, and how many skills choosing it would leave."""
+
     value: str
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrowsedPage:
-    skills: tuple[BrowsedSkill, ...]
-    total: int
-    next_cursor: str | None
-    facets: Mapping[FacetName, tuple[FacetValue, ...]]
+class SkillListReply:
+    """A page of the skills that fit."""
+
+    skills: tuple[SkillSummary, ...]
+    total: Annotated[int, Field(description="How many fit, on all pages.")]
+    next: Annotated[str | None, Field(description="The cursor of the next page; null on the last.")]
+    facets: Mapping[str, tuple[FacetCount, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowseRequest:
     query: str = ""
-    chosen: Mapping[FacetName, str] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)
     cursor: str | None = None
     limit: int = 50
     used_paths: frozenset[str] | None = None
@@ -117,7 +124,7 @@ class FacetIndex:
         self.problems = [found[file] for file in self.files]
         self.texts = [f"{row.path} {row.name}".casefold() for row in listed]
         self.paths = [row.path for row in listed]
-        self.values: dict[FacetName, Sequence[str]] = {
+        self.values: dict[str, Sequence[str]] = {
             "source": [sources[homes[number]] for number in numbers],
             "area": [derive_area(row.path) for row in listed],
             "format": [derive_skill_format(file) for file in self.files],
@@ -126,7 +133,7 @@ class FacetIndex:
             "problems": ["yes" if count else "no" for count in self.problems],
         }
 
-    def facets(self, used: frozenset[str] | None) -> Mapping[FacetName, Sequence[str]]:
+    def facets(self, used: frozenset[str] | None) -> Mapping[str, Sequence[str]]:
         if used is None:
             return self.values
         known = ["yes" if path in used else "no" for path in self.paths]
@@ -137,7 +144,7 @@ _FACET_INDEXES: WeakKeyDictionary[SkillIndex, FacetIndex] = WeakKeyDictionary()
 """Of each set of skills in use."""
 
 
-def browse(snapshot: Snapshot, request: BrowseRequest) -> BrowsedPage:
+def browse(snapshot: Snapshot, request: BrowseRequest) -> SkillListReply:
     """One page of the matching skills; no event.  Blocking.
 
     Raises:
@@ -153,10 +160,10 @@ def browse(snapshot: Snapshot, request: BrowseRequest) -> BrowsedPage:
     begin = _find_offset(snapshot, facet_index, request, matching)
     page = matching[begin : begin + request.limit]
     end = begin + len(page)
-    return BrowsedPage(
+    return SkillListReply(
         skills=tuple(_render_skill(snapshot, facet_index, facets, position) for position in page),
         total=len(matching),
-        next_cursor=_encode_cursor(snapshot, facet_index, request, end, page[-1])
+        next=_encode_cursor(snapshot, facet_index, request, end, page[-1])
         if end < len(matching)
         else None,
         facets={name: _count_values(positions, facets, chosen, name) for name in facets},
@@ -196,8 +203,8 @@ def _find_positions(snapshot: Snapshot, facet_index: FacetIndex, query: str) -> 
 
 def _filter(
     positions: Iterable[int],
-    facets: Mapping[FacetName, Sequence[str]],
-    chosen: Mapping[FacetName, str],
+    facets: Mapping[str, Sequence[str]],
+    chosen: Mapping[str, str],
 ) -> Sequence[int]:
     matching = list(positions)
     for name, value in chosen.items():
@@ -208,28 +215,27 @@ def _filter(
 
 def _count_values(
     positions: Iterable[int],
-    facets: Mapping[FacetName, Sequence[str]],
-    chosen: Mapping[FacetName, str],
-    name: FacetName,
-) -> tuple[FacetValue, ...]:
+    facets: Mapping[str, Sequence[str]],
+    chosen: Mapping[str, str],
+    name: str,
+) -> tuple[FacetCount, ...]:
     others = {other: value for other, value in chosen.items() if other != name}
     values = facets[name]
     counts = Counter(values[position] for position in _filter(positions, facets, others))
     if name in chosen:
         counts.setdefault(chosen[name], 0)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(FacetValue(value, count) for value, count in ordered)
+    return tuple(FacetCount(value=value, count=count) for value, count in ordered)
 
 
 def _render_skill(
     snapshot: Snapshot,
     facet_index: FacetIndex,
-    facets: Mapping[FacetName, Sequence[str]],
+    facets: Mapping[str, Sequence[str]],
     position: int,
-) -> BrowsedSkill:
+) -> SkillSummary:
     skill: Skill = snapshot.index.offered[position]
-    used = facets.get("used")
-    return BrowsedSkill(
+    return SkillSummary(
         path=skill.path,
         name=skill.name,
         description=skill.description,
@@ -241,7 +247,6 @@ def _render_skill(
         always_apply=skill.always_apply,
         commit=derive_file_provenance(snapshot.content, skill).commit,
         problems=facet_index.problems[position],
-        used=used[position] == "yes" if used else None,
     )
 
 

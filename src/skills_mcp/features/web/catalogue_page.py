@@ -12,9 +12,8 @@ from skills_mcp.features.web.browsing import (
     FACETS,
     TOP,
     UNOWNED,
-    BrowsedPage,
     BrowseRequest,
-    FacetName,
+    SkillListReply,
     browse,
 )
 from skills_mcp.features.web.page import (
@@ -44,7 +43,7 @@ _PAGE = 50
 _MAX_VALUES = 12
 """Per facet; further values are found by search."""
 
-_TITLES: Mapping[FacetName, str] = {
+_TITLES: Mapping[str, str] = {
     "source": "Source",
     "area": "Area",
     "format": "Format",
@@ -54,7 +53,7 @@ _TITLES: Mapping[FacetName, str] = {
     "used": "Used",
 }
 
-_LABELS: Mapping[tuple[FacetName, str], str] = {
+_LABELS: Mapping[tuple[str, str], str] = {
     ("source", TOP): "Top of the tree",
     ("area", TOP): "In no folder",
     ("format", "package"): "Package",
@@ -107,7 +106,7 @@ def show_catalogue(request: Request) -> Response:
             used_paths=find_used(request),
         ),
     )
-    state: dict[str, str] = {"q": query, **_plain(chosen)}
+    state = {"q": query, **chosen}
     return render_template(
         request,
         "catalogue.html",
@@ -119,12 +118,12 @@ def show_catalogue(request: Request) -> Response:
         is_first=not cursor,
         is_use_unknown=is_use_unknown(request),
         begin=state,
-        following={**state, "cursor": page.next_cursor or ""},
+        following={**state, "cursor": page.next or ""},
     )
 
 
 def _derive_groups(
-    page: BrowsedPage, query: str, chosen: Mapping[FacetName, str]
+    page: SkillListReply, query: str, chosen: Mapping[str, str]
 ) -> tuple[FacetGroup, ...]:
     """Facets with more than one value, or a chosen one."""
     groups = []
@@ -145,18 +144,11 @@ def _derive_groups(
     return tuple(groups)
 
 
-def _toggle(
-    query: str, chosen: Mapping[FacetName, str], name: FacetName, value: str
-) -> dict[str, str]:
+def _toggle(query: str, chosen: Mapping[str, str], name: str, value: str) -> dict[str, str]:
     """Query parameters after a click on a value."""
-    state = {"q": query, **_plain(chosen)}
+    state = {"q": query, **chosen}
     state[name] = "" if chosen.get(name) == value else value
     return state
-
-
-def _plain(chosen: Mapping[FacetName, str]) -> dict[str, str]:
-    """Widen the keys to any text, for URLs."""
-    return dict(chosen.items())
 
 
 # Of a pasted ticket; an address of more would be refused on the way.

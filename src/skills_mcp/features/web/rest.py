@@ -7,6 +7,7 @@ and scripts; only agents' requests over MCP count as use.
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
@@ -20,62 +21,25 @@ from skills_mcp.about import __version__
 from skills_mcp.errors import InvalidArgumentsError, SkillNotFoundError
 from skills_mcp.features.authoring.uploads import AddedPackage
 from skills_mcp.features.report.usage_report import UsageReport
+from skills_mcp.features.report import UsageReport, derive_report_notes, render_report
+from skills_mcp.features.report.report_text import select_area
 from skills_mcp.features.web.browsing import (
+    COMMIT_TEXT,
     FACETS,
-    MAX_PAGE_SIZE,
-    BrowsedPage,
+    OWNER_TEXT,
     BrowseRequest,
+    SkillListReply,
     browse,
 )
 from skills_mcp.features.web.page import find_used, get_visible_library
-from skills_mcp.features.web.usage_page import MAX_REPORT_DAYS, send_report
+from skills_mcp.features.web.usage_page import load_visible_report
 from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_preview import SkillFormat, SkillPreview
+from skills_mcp.processes.memory import gc_paused
 from skills_mcp.skills.model import Level, Scope, Skill
 from skills_mcp.skills.skill_files import FileContent
 
-_COMMIT = "The commit of its source; null for a folder."
-
-_OWNER = "The person or team that its author names; empty if none."
-
 Reply = TypeVar("Reply")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillSummary:
-    """A skill in a list."""
-
-    path: Annotated[str, Field(description="Its place in the tree.")]
-    name: str
-    description: str
-    format: SkillFormat
-    source: Annotated[
-        str, Field(description="Where its source stands in the tree; `.` for the top.")
-    ]
-    area: Annotated[str, Field(description="The first folder of its path, or `.`.")]
-    owner: Annotated[str, Field(description=_OWNER)]
-    origin: Scope
-    always_apply: bool
-    commit: Annotated[str | None, Field(description=_COMMIT)]
-    problems: Annotated[int, Field(description="How many problems its file has.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FacetCount:
-    """One value of a facet, and how many skills choosing it would leave."""
-
-    value: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkillListReply:
-    """A page of the skills that fit."""
-
-    skills: list[SkillSummary]
-    total: Annotated[int, Field(description="How many fit, on all pages.")]
-    next: Annotated[str | None, Field(description="The cursor of the next page; null on the last.")]
-    facets: dict[str, list[FacetCount]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +58,7 @@ class ChainMember:
 
     path: str
     file: Annotated[str, Field(description="Within its repository or folder.")]
-    commit: Annotated[str | None, Field(description=_COMMIT)]
+    commit: Annotated[str | None, Field(description=COMMIT_TEXT)]
     content: str
 
 
@@ -115,11 +79,11 @@ class PreviewReply:
     name: str
     description: str
     format: SkillFormat
-    owner: Annotated[str, Field(description=_OWNER)]
+    owner: Annotated[str, Field(description=OWNER_TEXT)]
     origin: Scope
     keywords: list[str]
     examples: list[str]
-    commit: Annotated[str | None, Field(description=_COMMIT)]
+    commit: Annotated[str | None, Field(description=COMMIT_TEXT)]
     source_path: Annotated[
         str, Field(description="Its Markdown file within the repository or folder.")
     ]
@@ -218,18 +182,6 @@ def _copy_fields(kind: type[Reply], source: object) -> Reply:
     return kind(**{name: getattr(source, name) for name in names})
 
 
-def build_list_reply(page: BrowsedPage) -> SkillListReply:
-    return SkillListReply(
-        skills=[_copy_fields(SkillSummary, skill) for skill in page.skills],
-        total=page.total,
-        next=page.next_cursor,
-        facets={
-            name: [_copy_fields(FacetCount, value) for value in values]
-            for name, values in page.facets.items()
-        },
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportReply(UsageReport):
     """What agents asked for, and what they got."""
@@ -310,181 +262,56 @@ def render_reply(reply: Any) -> bytes:
     return TypeAdapter(type(reply)).dump_json(reply, by_alias=True)
 
 
-_SERIALISED: JsonSchemaMode = "serialization"
-
-_REFUSALS = {
-    "400": "A parameter cannot be read.",
-    "401": "The token is missing or refused; where sign-in is configured.",
-    "403": "The operator does not offer the skill, or the token lacks a scope.",
-    "404": "There is no such skill or file for this caller, or no event is kept.",
-    "503": "Nothing is loaded yet, the events cannot be read, or the server is busy. "
-    "Try again after the seconds of `Retry-After`.",
-}
-
-_FACET_MEANINGS = {
-    "source": "Where the source stands in the tree; `.` for the top.",
-    "area": "The first folder of the path; `.` for none.",
-    "format": "`package` or `rule`.",
-    "owner": "The person or team that the author names; `.` for none.",
-    "origin": "`org`, `repo` or `user`: whose skill it is.",
-    "problems": "`yes` or `no`.",
-    "used": "`yes` or `no`, where it is known.",
-}
+_DESCRIPTION = Path(__file__).with_name("openapi.yaml")
+_MAX_DIGITS = 9  # more are outside of every range, and Python may refuse them
 
 
-def build_openapi_document() -> Mapping[str, Any]:
+@cache
+def load_openapi_document() -> Mapping[str, Any]:
+    import yaml
+
+    document: dict[str, Any] = yaml.safe_load(_DESCRIPTION.read_bytes())
     kinds = (SkillListReply, PreviewReply, UploadReply, ReportReply, RefusalReply)
-    inputs = [(kind, _SERIALISED, TypeAdapter(kind)) for kind in kinds]
+    mode: JsonSchemaMode = "serialization"
     _, schemas = TypeAdapter.json_schemas(
-        inputs, by_alias=True, ref_template="#/components/schemas/{model}"
+        [(kind, mode, TypeAdapter(kind)) for kind in kinds],
+        by_alias=True,
+        ref_template="#/components/schemas/{model}",
     )
+    document["info"]["version"] = __version__
+    document["components"]["schemas"] = schemas["$defs"]
+    return document
+
+
+def parse_query(request: Request, path: str) -> Mapping[str, Any]:
+    """Parse the query of a path by its description, with defaults; text may be empty.
+
+    Raises:
+        InvalidArgumentsError: A parameter is unknown, or no number within its bounds.
+    """
+    operation = load_openapi_document()["paths"][path]["get"]
+    schemas = {each["name"]: each["schema"] for each in operation["parameters"]}
+    if unknown := sorted(request.query_params.keys() - schemas.keys()):
+        raise InvalidArgumentsError(
+            f"{unknown[0][:50]!r} is no parameter. There are: {', '.join(sorted(schemas))}."
+        )
     return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Skills",
-            "version": __version__,
-            "description": "The skills that a caller may see, for catalogues and "
-            "scripts. Agents ask over MCP.",
-        },
-        "paths": {
-            "/api/skills": {"get": _list_operation()},
-            "/api/skills/upload-install": {"post": _upload_operation()},
-            "/api/skills/{path}/preview": {"get": _preview_operation()},
-            "/api/skills/{path}/files/{file}": {"get": _file_operation()},
-            "/api/report": {"get": _report_operation()},
-        },
-        "components": {
-            "schemas": schemas["$defs"],
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
-        "security": [{}, {"token": []}],
+        name: _parse_parameter(name, request.query_params.get(name, ""), schema)
+        for name, schema in schemas.items()
     }
 
 
-def _list_operation() -> Mapping[str, Any]:
-    limit = {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": 50}
-    return {
-        "operationId": "listSkills",
-        "summary": "List the skills, found by words and narrowed by facets",
-        "parameters": [
-            _query("q", "A task, a name or a path; without it, all skills."),
-            _query("limit", "The most skills of a page.", limit),
-            _query("cursor", "`next` of the page before."),
-            *(_query(name, _FACET_MEANINGS[name]) for name in FACETS),
-            _query("scope", "Patterns of skills, with commas: as if no others were."),
-        ],
-        "responses": _responses(_json(SkillListReply)),
-    }
+def _parse_parameter(name: str, text: str, schema: Mapping[str, Any]) -> str | int:
+    if schema["type"] == "string":
+        return text
+    if not text:
+        return int(schema["default"])
+    lowest, highest = schema["minimum"], schema["maximum"]
+    number = int(text[:_MAX_DIGITS]) if text.isascii() and text.isdecimal() else -1
+    if lowest <= number <= highest:
+        return number
+    raise InvalidArgumentsError(f"{name}: must be a number from {lowest} to {highest}.")
 
-
-def _preview_operation() -> Mapping[str, Any]:
-    return {
-        "operationId": "previewSkill",
-        "summary": "Return the text of a skill as an agent gets it, and its files",
-        "parameters": [_PATH],
-        "responses": _responses(_json(PreviewReply)),
-    }
-
-
-def _file_operation() -> Mapping[str, Any]:
-    file = {"schema": {"type": "string", "contentMediaType": "text/plain"}}
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    content = {
-        "text/plain": file,
-        "application/octet-stream": binary,
-        "image/*": binary,
-    }
-    named = "The file within the skill's folder, with slashes."
-    return {
-        "operationId": "readSkillFile",
-        "summary": "Return a file of a skill",
-        "parameters": [_PATH, _in_path("file", named)],
-        "responses": {
-            **_responses({"description": "The file.", "content": content}),
-            "413": _refusal("The file is larger than `assets.max_size_bytes`."),
-        },
-    }
-
-
-def _report_operation() -> Mapping[str, Any]:
-    days = {"type": "integer", "minimum": 1, "maximum": MAX_REPORT_DAYS, "default": 30}
-    return {
-        "operationId": "readReport",
-        "summary": "Return what agents asked for, for callers with skills:report",
-        "parameters": [
-            _query("days", "The number of days, up to today in UTC.", days),
-            _query("area", "The part of the tree whose skills the lists have."),
-            _query("around", "A commit, or how it begins, to compare around."),
-        ],
-        "responses": _responses(_json(ReportReply)),
-    }
-
-
-def _upload_operation() -> Mapping[str, Any]:
-    archive = {
-        "type": "string",
-        "format": "binary",
-        "description": "A .zip or .tar.gz of one skill, called by its kind.",
-    }
-    form = {"type": "object", "required": ["file"], "properties": {"file": archive}}
-    return {
-        "operationId": "uploadSkill",
-        "summary": "Add a skill from an archive, where the operator allows it",
-        "requestBody": {
-            "required": True,
-            "content": {"multipart/form-data": {"schema": form}},
-        },
-        "responses": {
-            "201": _json(UploadReply),
-            "400": _refusal("There is no archive in the body."),
-            "401": _refusal(_REFUSALS["401"]),
-            "403": _refusal("The caller lacks the scope `skills:upload`."),
-            "404": _refusal("The operator has not turned on adding skills."),
-            "409": _refusal(
-                "The folder or the repository cannot take it; what was there still is."
-            ),
-            "413": _refusal("The request is larger than `http.max_body_bytes`."),
-            "422": _refusal("The archive is unsafe, damaged, or holds no skill."),
-            "503": _refusal(_REFUSALS["503"]),
-        },
-    }
-
-
-def _query(name: str, meaning: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "query",
-        "description": meaning,
-        "schema": schema or {"type": "string"},
-    }
-
-
-def _in_path(name: str, meaning: str) -> dict[str, Any]:
-    return {**_query(name, meaning), "in": "path", "required": True}
-
-
-_PATH = _in_path("path", "The path of the skill, with slashes, or a name of its own.")
-
-
-def _json(kind: type[object]) -> dict[str, Any]:
-    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
-    return {
-        "description": (kind.__doc__ or "").strip(),
-        "content": {"application/json": {"schema": schema}},
-    }
-
-
-def _refusal(meaning: str) -> dict[str, Any]:
-    return {**_json(RefusalReply), "description": meaning}
-
-
-def _responses(found: Mapping[str, Any]) -> dict[str, Any]:
-    refused = {status: _refusal(meaning) for status, meaning in _REFUSALS.items()}
-    return {"200": found, **refused}
-
-
-_DEFAULT_LIMIT = 50
-_PARAMETERS = frozenset({"q", "limit", "cursor", "scope", *FACETS})
 
 _FILES_SEGMENT = "/files/"
 
@@ -503,36 +330,36 @@ def rest_routes() -> list[Route]:
         Route("/api/skills", _list_skills),
         Route("/api/skills/{path:path}/preview", _preview_skill),
         Route("/api/skills/{path:path}/files/{file:path}", _send_file),
-        Route("/api/report", send_report),
+        Route("/api/report", _send_report),
     ]
 
 
 def _show_document(_: Request) -> Response:
-    return JSONResponse(_open_document())
-
-
-@cache
-def _open_document() -> Mapping[str, object]:
-    return build_openapi_document()
+    return JSONResponse(load_openapi_document())
 
 
 def _list_skills(request: Request) -> Response:
-    parameters = request.query_params
-    if unknown := sorted(parameters.keys() - _PARAMETERS):
-        raise InvalidArgumentsError(
-            f"{unknown[0][:50]!r} is no parameter. There are: {', '.join(sorted(_PARAMETERS))}."
-        )
+    query = parse_query(request, "/api/skills")
     page = browse(
         get_visible_library(request).snapshot,
         BrowseRequest(
-            query=parameters.get("q", ""),
-            chosen={name: parameters[name] for name in FACETS if parameters.get(name)},
-            cursor=parameters.get("cursor"),
-            limit=_parse_limit(parameters.get("limit", "")),
+            query=query["q"],
+            chosen={name: query[name] for name in FACETS if query[name]},
+            cursor=query["cursor"],
+            limit=query["limit"],
             used_paths=find_used(request),
         ),
     )
-    return _reply(build_list_reply(page))
+    return _reply(page)
+
+
+def _send_report(request: Request) -> Response:
+    query = parse_query(request, "/api/report")
+    with gc_paused():
+        report = load_visible_report(request, query["days"], query["around"].strip())
+        picked = select_area(report, query["area"]) if query["area"] else report
+        notes = derive_report_notes(report, without_skills="")
+        return JSONResponse({**render_report(picked), "notes": list(notes)})
 
 
 def _preview_skill(request: Request) -> Response:
@@ -585,19 +412,6 @@ def _read_file(library: LibraryView, joined: str) -> tuple[FileContent, str]:
             if end == 1:
                 raise
     raise SkillNotFoundError("There is no such file.")
-
-
-def _parse_limit(text: str) -> int:
-    """Parse the page size.
-
-    Raises:
-        InvalidArgumentsError: It is no number, or too large.
-    """
-    if not text:
-        return _DEFAULT_LIMIT
-    if text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= MAX_PAGE_SIZE:
-        return int(text[:9])
-    raise InvalidArgumentsError(f"limit: must be a number from 1 to {MAX_PAGE_SIZE}.")
 
 
 def _reply(reply: object) -> Response:

@@ -25,7 +25,7 @@ from starlette.responses import Response
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.report.database_report import SkillComment, SkillCounts
-from skills_mcp.features.web.browsing import BrowsedSkill, BrowseRequest, browse, read_history
+from skills_mcp.features.web.browsing import BrowseRequest, SkillSummary, browse, read_history
 from skills_mcp.features.web.page import (
     derive_display_name,
     find_counts,
@@ -361,7 +361,7 @@ def _read_file_preview(library: LibraryView, skill: Skill, file: str) -> FilePre
     return FilePreview(file, size, content.data.decode(), is_image=False)
 
 
-def _find_similar(library: LibraryView, preview: SkillPreview) -> tuple[BrowsedSkill, ...]:
+def _find_similar(library: LibraryView, preview: SkillPreview) -> tuple[SkillSummary, ...]:
     """Similar skills by the description, the competitors in routing.
 
     Inherited rules are excluded: an agent gets them with the skill.

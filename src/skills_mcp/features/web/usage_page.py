@@ -1,4 +1,4 @@
-"""Usage report, as page and JSON.
+"""Usage report, as a page.
 
 Rule: it contains people's tasks, so it needs a scope of its own.
 """
@@ -9,7 +9,7 @@ from functools import partial
 from anyio.from_thread import check_cancelled
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.features.report.figure_queries import derive_current_skills
@@ -30,11 +30,6 @@ from skills_mcp.skills.access import EVERYTHING, PRINCIPAL_KEY, REPORT, Access, 
 
 REPORT_SPANS = (7, 30, 90, 365)
 """Selectable days on the page."""
-
-MAX_REPORT_DAYS = 400
-"""Maximum days in the API."""
-
-_PARAMETERS = frozenset({"days", "area", "around"})
 
 _NOT_PERMITTED = (
     f"The report is for those who sign in with the scope {REPORT}. Ask the operator of "
@@ -68,9 +63,9 @@ def _render(request: Request) -> Response:
     max_gaps = None if area else MAX_ROWS + 1  # the page says that there are more
     is_complete = _find_access(request) == EVERYTHING
     try:
-        report, fault = _load(request, days, around, max_gaps), ""
+        report, fault = load_visible_report(request, days, around, max_gaps), ""
     except InvalidArgumentsError as error:
-        report, fault = _load(request, days, "", max_gaps), str(error)
+        report, fault = load_visible_report(request, days, "", max_gaps), str(error)
     areas = sorted({area_entry.skill.partition("/")[0] for area_entry in report.skills})
     notes = derive_report_notes(report, without_skills="") if is_complete else ()
     if area:
@@ -106,28 +101,6 @@ def _compose_setup_help(request: Request, report: UsageReport, days: int) -> dic
     }
 
 
-def send_report(request: Request) -> Response:
-    """Send the report as JSON.
-
-    Raises:
-        HTTPException: The caller may not see it, or no events are kept.
-        InvalidArgumentsError: A parameter is invalid.
-    """
-    parameters = request.query_params
-    if unknown := sorted(parameters.keys() - _PARAMETERS):
-        raise InvalidArgumentsError(
-            f"{unknown[0][:50]!r} is no parameter. There are: {', '.join(sorted(_PARAMETERS))}."
-        )
-    days, area = parameters.get("days", str(_DAYS)), parameters.get("area", "")
-    if not (days.isascii() and days.isdecimal() and 0 < int(days[:9]) <= MAX_REPORT_DAYS):
-        raise InvalidArgumentsError(f"days: must be a number from 1 to {MAX_REPORT_DAYS}.")
-    with gc_paused():
-        report = _load(request, int(days[:9]), parameters.get("around", "").strip())
-        picked = select_area(report, area) if area else report
-        notes = derive_report_notes(report, without_skills="")
-        return JSONResponse({**render_report(picked), "notes": list(notes)})
-
-
 def show_report_style(_: Request) -> Response:
     return Response(render_style(), media_type="text/css")
 
@@ -143,7 +116,9 @@ def _find_access(request: Request) -> Access:
     return principal.access
 
 
-def _load(request: Request, days: int, around: str, max_gaps: int | None = None) -> UsageReport:
+def load_visible_report(
+    request: Request, days: int, around: str, max_gaps: int | None = None
+) -> UsageReport:
     """Load the report, narrowed to the caller's visibility.
 
     Raises:

@@ -158,13 +158,13 @@ def test_an_attempt_lasts_some_minutes_and_is_no_session(clock: Clock) -> None:
 def test_a_form_of_another_session_is_no_form_of_this_one(clock: Clock) -> None:
     ours, one, other = seal(clock), session(clock), session(clock)
     tokens = {
-        ours.form_token(one.session_id),
-        ours.form_token(other.session_id),
-        seal(clock, bytes(32)).form_token(one.session_id),
+        ours.form_token(one.sid),
+        ours.form_token(other.sid),
+        seal(clock, bytes(32)).form_token(one.sid),
     }
 
     assert len(tokens) == 3
-    assert seal(clock).form_token(one.session_id) in tokens
+    assert seal(clock).form_token(one.sid) in tokens
 
 
 def test_a_person_without_a_name_is_called_by_the_next_best(clock: Clock) -> None:
@@ -195,7 +195,7 @@ def test_of_ended_sessions_the_oldest_are_forgotten_first(clock: Clock) -> None:
     it.end(one)
     it.end(other)
     for number in range(MAX_ENDED - 1):
-        it.end(replace(one, session_id=f"{number}"))
+        it.end(replace(one, sid=f"{number}"))
 
     assert it.verify_session(it.sign_session(one)) == one
     assert it.verify_session(it.sign_session(other)) is None

@@ -76,14 +76,17 @@ class RuleFinding(NamedTuple):
 
 
 def enumerate_shortly(names: Iterable[object]) -> str:
-    """Join the first few names.
+    """Quote and join the first few names.
 
     >>> enumerate_shortly(["a", "b", "c", "d", "e"])
     "'a', 'b', 'c' and 2 more"
     """
-    quoted = [abbreviate_value(name) for name in names]
-    more = f" and {len(quoted) - _MAX_LISTED_NAMES} more" if len(quoted) > _MAX_LISTED_NAMES else ""
-    return ", ".join(quoted[:_MAX_LISTED_NAMES]) + more
+    return join_shortly([abbreviate_value(name) for name in names])
+
+
+def join_shortly(parts: Sequence[str]) -> str:
+    more = f" and {len(parts) - _MAX_LISTED_NAMES} more" if len(parts) > _MAX_LISTED_NAMES else ""
+    return ", ".join(parts[:_MAX_LISTED_NAMES]) + more
 
 
 _MAX_SUGGESTIONS = 4  # of the names that a wrong one may mean

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
 
 from skills_mcp.errors import (
     PackageNotAddedError,
@@ -231,7 +230,6 @@ class Uploads:
         target = self.find_target()
         shelf, path = self._open_store(target, attempt), f"{target.prefix}{name}"
         try:
-            _require_known(name, path, shelf, uploader)
             decide = _choose_restore_policy(name, version, path, shelf, uploader)
             shelf.restore(name, version, datetime.now(UTC), decide)
         except PackageNotAddedError as error:
@@ -311,29 +309,23 @@ def _create_hidden_filter(offer: UploadPreview, uploader: Uploader) -> FileSelec
     return keep
 
 
-def _require_known(name: str, path: str, shelf: VersionStore, uploader: Uploader) -> None:
-    if name not in shelf.names() or not _is_visible(path, uploader.library):
-        _raise_unknown(path)
-
-
 def _choose_restore_policy(
     name: str, version: str, path: str, shelf: VersionStore, uploader: Uploader
 ) -> MergePolicy:
     sight = _find_access(path, uploader)
+    is_known = name in shelf.names() and _is_visible(path, uploader.library)
+    if not is_known or (
+        sight and version not in _find_visible_versions(name, path, shelf, uploader)
+    ):
+        raise PackageNotAddedError(
+            f"No earlier version of {abbreviate_value(path)} is kept. Reload the page: it lists "
+            "those that are"
+        )
     if sight is None:
         return replace_all
-    if version not in _find_visible_versions(name, path, shelf, uploader):
-        _raise_unknown(path)
     if obstacle := shelf.find_conflict(name):
         sight.refuse(obstacle)
     return sight.restore
-
-
-def _raise_unknown(path: str) -> NoReturn:
-    raise PackageNotAddedError(
-        f"No earlier version of {abbreviate_value(path)} is kept. Reload the page: it lists "
-        "those that are"
-    )
 
 
 def _is_visible(path: str, library: LibraryView) -> bool:

@@ -30,6 +30,7 @@ from skills_mcp.features.authoring.rules import (
     RuleSelection,
     UnknownRuleError,
     enumerate_shortly,
+    join_shortly,
 )
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import answered_candidates, score_and_decide
@@ -292,7 +293,6 @@ MAX_SKILLS = 3000
 MAX_COMPOSED = 100_000
 """Characters: about 25,000 tokens, the cost of one answer."""
 
-_MAX_JOINED = 3
 _MAX_LISTED = 1000
 _MARKDOWN = ".md"
 _BUILD_ARTEFACTS = frozenset({"__pycache__", "node_modules"})
@@ -341,7 +341,7 @@ class _SharedKeywords:
         shared = list(self._shared(skill))
         if not shared:
             return
-        reason = f"shares keywords with its siblings: {_join(shared)}"
+        reason = f"shares keywords with its siblings: {join_shortly(shared)}"
         hint = "keep each keyword only in the skill that says most about it"
         yield RuleFinding("keyword-shared", reason, hint, line)
 
@@ -351,7 +351,7 @@ class _SharedKeywords:
             declaring = self._declared.get((parent, fold(keyword)), [])
             others = [other.path for other in declaring if other is not skill]
             if others:
-                yield f"{keyword!r} ({_join(others)})"
+                yield f"{keyword!r} ({join_shortly(others)})"
 
 
 def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[RuleFinding]:
@@ -370,7 +370,7 @@ def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[Rul
         winners |= dict.fromkeys(paths[:1])
     reason = "is found by no task, not even by its own name, description or keywords"
     if winners:
-        reason += f", which find {_join(tuple(winners))}"
+        reason += f", which find {join_shortly(tuple(winners))}"
     is_keyword = snapshot.algorithm == "keyword"
     how = "give it keywords" if is_keyword else "describe it in words"
     hint = f"{how} that the other skills do not have"
@@ -379,11 +379,6 @@ def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[Rul
 
 def _own_tasks(skill: Skill) -> Iterable[str]:
     return filter(None, (skill.name, skill.description, " ".join(skill.keywords)))
-
-
-def _join(parts: Sequence[str]) -> str:
-    more = f" and {len(parts) - _MAX_JOINED} more" if len(parts) > _MAX_JOINED else ""
-    return ", ".join(parts[:_MAX_JOINED]) + more
 
 
 def _check_length(index: SkillIndex, skill: Skill) -> Iterator[RuleFinding]:

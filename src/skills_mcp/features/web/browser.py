@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from hmac import compare_digest
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote, urlsplit
@@ -291,20 +291,22 @@ Revocation takes a sign-in at the provider, so flushing the list takes as many s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserSession:
-    subject: str
-    issuer: str
+    """A session; its fields are the claims of the cookie."""
+
+    sub: str
+    iss: str
     name: str
     scopes: tuple[str, ...]
     claims: Mapping[str, Sequence[str]]
     """Claims compared by grants."""
-    began_at: int
+    began: int
     """Seconds since the epoch."""
-    seen_at: int
-    session_id: str = field(default_factory=lambda: secrets.token_urlsafe(16))
+    seen: int
+    sid: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
     def principal(self, grants: Sequence[AccessGrant] | None) -> Principal:
         access: Access = derive_access(grants, self.claims)
-        return Principal(self.subject, self.issuer, frozenset(self.scopes), access)
+        return Principal(self.sub, self.iss, frozenset(self.scopes), access)
 
 
 def begin_session(
@@ -317,13 +319,13 @@ def begin_session(
     named = (value[:_MAX_NAME] for value in candidates if isinstance(value, str))
     name = next(filter(is_display_name, named), claims["sub"])
     return BrowserSession(
-        subject=claims["sub"],
-        issuer=claims["iss"],
+        sub=claims["sub"],
+        iss=claims["iss"],
         name=name[:_MAX_NAME],
         scopes=tuple(value for value in SCOPES if value in {READ, *scopes}),
         claims=find_claims(grants, claims),
-        began_at=int(now),
-        seen_at=int(now),
+        began=int(now),
+        seen=int(now),
     )
 
 
@@ -353,17 +355,7 @@ class SessionSigner:
         self.clock = clock
 
     def sign_session(self, session: BrowserSession) -> str:
-        values = {
-            "sub": session.subject,
-            "iss": session.issuer,
-            "name": session.name,
-            "scopes": list(session.scopes),
-            "claims": {name: list(claim_values) for name, claim_values in session.claims.items()},
-            "began": session.began_at,
-            "seen": session.seen_at,
-            "sid": session.session_id,
-            "grants": self._grants_key,
-        }
+        values = {**asdict(session), "grants": self._grants_key}
         return self._seal(_SESSION, values, self._ends_at(session))
 
     def verify_session(self, sealed: str) -> BrowserSession | None:
@@ -371,17 +363,9 @@ class SessionSigner:
         values = self._open(_SESSION, sealed)
         if not values or values["grants"] != self._grants_key:
             return None
-        session = BrowserSession(
-            subject=values["sub"],
-            issuer=values["iss"],
-            name=values["name"],
-            scopes=tuple(values["scopes"]),
-            claims=values["claims"],
-            began_at=values["began"],
-            seen_at=values["seen"],
-            session_id=values["sid"],
-        )
-        if session.session_id in self._ended:
+        known = {claim.name: values[claim.name] for claim in fields(BrowserSession)}
+        session = BrowserSession(**known | {"scopes": tuple(values["scopes"])})
+        if session.sid in self._ended:
             return None
         return session if self.clock() < self._ends_at(session) else None
 
@@ -390,16 +374,16 @@ class SessionSigner:
 
         Other replicas are not notified: there, copies stay valid until they expire.
         """
-        self._ended[session.session_id] = None
+        self._ended[session.sid] = None
         while len(self._ended) > MAX_ENDED:
             self._ended.popitem(last=False)
 
     def renew(self, session: BrowserSession) -> BrowserSession | None:
         """Session marked as used; None if a new cookie is not worthwhile."""
         now = self.clock()
-        if now - session.seen_at < self._idle_seconds / 10:
+        if now - session.seen < self._idle_seconds / 10:
             return None
-        return replace(session, seen_at=int(now))
+        return replace(session, seen=int(now))
 
     def sign_attempt(self, values: Mapping[str, str]) -> str:
         return self._seal(_ATTEMPT, values, self.clock() + ATTEMPT_SECONDS)
@@ -413,8 +397,8 @@ class SessionSigner:
 
     def _ends_at(self, session: BrowserSession) -> float:
         return min(
-            session.began_at + self._longest_seconds,
-            session.seen_at + self._idle_seconds,
+            session.began + self._longest_seconds,
+            session.seen + self._idle_seconds,
         )
 
     def _seal(self, purpose: str, values: Mapping[str, Any], ends_at: float) -> str:

@@ -44,6 +44,7 @@ from skills_mcp.features.web.open_id import (
 from skills_mcp.files.durable import load_secret_key, read_regular, read_secret_key
 from skills_mcp.http.authentication import derive_anonymous_scopes
 from skills_mcp.http.provider_metadata import ProviderUnavailableError
+from skills_mcp.http.secret_file import find_secret_file
 from skills_mcp.skills.access import MAX_NAME_CHARACTERS, READ, SCOPES, Principal, derive_access
 from skills_mcp.text.redaction import register_secret
 
@@ -59,6 +60,15 @@ _MAX_COOKIE_CHARACTERS = 3_800
 _MAX_WAITING = 16
 
 _STATE_DIGITS = 12  # tells the tabs apart in which one person signs in at once
+
+
+_UNAVAILABLE = Notice(
+    title="The identity provider does not answer",
+    message="Users cannot sign in just now. The server's log says why.",
+    link=SIGN_IN,
+    link_text="Try again",
+    status=503,
+)
 
 
 class OpenIdSignIn:
@@ -110,7 +120,7 @@ class OpenIdSignIn:
         return Visitor(
             principal=session.principal(self._grants),
             name=session.name,
-            form_token=self._seal.form_token(session.session_id),
+            form_token=self._seal.form_token(session.sid),
             can_sign_out=True,
             cookies=(self._write(renewed),) if renewed else (),
         )
@@ -269,29 +279,18 @@ class OpenIdSignIn:
         return f"{self._base(request)}{CALLBACK_PATH}"
 
     def _show_refusal(self, request: Request, reason: str) -> Response:
-        return self._show(
-            request,
-            Notice(
-                title="You are not signed in",
-                message=reason,
-                link=SIGN_IN,
-                link_text="Try again",
-                status=403,
-            ),
+        notice = Notice(
+            title="You are not signed in",
+            message=reason,
+            link=SIGN_IN,
+            link_text="Try again",
+            status=403,
         )
+        return self._show(request, notice)
 
     def _show_unavailable(self, request: Request, error: ProviderUnavailableError) -> Response:
         logger.warning("Users cannot sign in: %s", error)
-        return self._show(
-            request,
-            Notice(
-                title="The identity provider does not answer",
-                message="Users cannot sign in just now. The server's log says why.",
-                link=SIGN_IN,
-                link_text="Try again",
-                status=503,
-            ),
-        )
+        return self._show(request, _UNAVAILABLE)
 
 
 def _name_attempt(state: str) -> str:
@@ -511,7 +510,7 @@ def _load_cookie_key(setting: str, key_file: Path) -> bytes:
     """
     if not setting:
         return load_secret_key(key_file)
-    file = _parse_file("web.cookie_key_file", setting)
+    file = find_secret_file("web.cookie_key_file", setting)
     key = _read_or_none(file, read_secret_key)
     if key is None:
         raise ConfigError(
@@ -531,7 +530,7 @@ def _load_secret(setting: str) -> str:
     """
     if not setting:
         return ""
-    file = _parse_file("web.client_secret_file", setting)
+    file = find_secret_file("web.client_secret_file", setting)
     raw = _read_or_none(file, lambda path: read_regular(path, _MAX_SECRET_BYTES))
     secret = (raw or b"").decode("utf-8", "replace").strip()
     if not secret or not secret.isascii() or not secret.isprintable():
@@ -542,21 +541,6 @@ def _load_secret(setting: str) -> str:
         )
     register_secret(secret)
     return secret
-
-
-def _parse_file(setting: str, text: str) -> Path:
-    """Parse a path setting.
-
-    Raises:
-        ConfigError: It is a relative path.
-    """
-    file = Path(text).expanduser()
-    if file.is_absolute():
-        return file
-    raise ConfigError(
-        f"{setting}: {file} is a relative path. Write the whole path of the file, such "
-        "as /run/secrets/pages."
-    )
 
 
 def _read_or_none(file: Path, read: Callable[[Path], bytes | None]) -> bytes | None:

@@ -419,19 +419,12 @@ def handle_skills_error(request: Request, error: Exception) -> Response:
         raise error
     status = derive_status(error)
     if isinstance(error, EventStoreError):
-        return _answer_event_store_error(request, error, status)
+        # Its message is for the log: it names the host and the database.
+        logger.error("No events can be shown: %s", error)
+        return _answer_error(request, status, error.code, _NO_EVENTS, _NO_EVENTS_TITLE)
     if _is_for_programs(request):
-        rendered = render_error(error)
-        return _send_json_error(status, rendered["code"], rendered["message"])
+        return _answer_error(request, status, **render_error(error))
     return _show_error_page(request, status, describe_for_person(error))
-
-
-def _answer_event_store_error(request: Request, error: EventStoreError, status: int) -> Response:
-    """Hide the message: it names the host and the database."""
-    logger.error("No events can be shown: %s", error)
-    if _is_for_programs(request):
-        return _send_json_error(status, EventStoreError.code, _NO_EVENTS)
-    return _show_error_page(request, status, _NO_EVENTS, _NO_EVENTS_TITLE)
 
 
 def handle_http_error(request: Request, error: Exception) -> Response:
@@ -441,29 +434,27 @@ def handle_http_error(request: Request, error: Exception) -> Response:
     status = error.status_code
     code = _CODES.get(status, "INVALID_REQUEST")
     message = _NOT_FOUND if status == HTTPStatus.NOT_FOUND else f"{error.detail}."
-    if _is_for_programs(request):
-        answer = _send_json_error(status, code, message)
-    else:
-        title = _TITLES_OF_ADDRESSES.get(status, "")
-        answer = _show_error_page(request, status, message, title)
+    answer = _answer_error(request, status, code, message, _TITLES_OF_ADDRESSES.get(status, ""))
     answer.headers.update(error.headers or {})
     return answer
 
 
 def handle_internal_error(request: Request, _: Exception) -> Response:
     """Exception handler for internal errors; the log has the traceback."""
+    return _answer_error(request, 500, "INTERNAL_ERROR", _FAILED)
+
+
+def _answer_error(
+    request: Request, status: int, code: str, message: str, title: str = ""
+) -> Response:
     if _is_for_programs(request):
-        return _send_json_error(500, "INTERNAL_ERROR", _FAILED)
-    return _show_error_page(request, 500, _FAILED)
+        return JSONResponse({"error": {"code": code, "message": message}}, status)
+    return _show_error_page(request, status, message, title)
 
 
 def _is_for_programs(request: Request) -> bool:
     path = request.url.path
     return path == API or path.startswith(f"{API}/")
-
-
-def _send_json_error(status: int, code: str, message: str) -> Response:
-    return JSONResponse({"error": {"code": code, "message": message}}, status)
 
 
 def _show_error_page(request: Request, status: int, message: str, title: str = "") -> Response:

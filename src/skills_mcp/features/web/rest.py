@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from pydantic import Field, TypeAdapter
@@ -36,10 +36,8 @@ from skills_mcp.features.web.usage_page import load_visible_report
 from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_preview import SkillFormat, SkillPreview
 from skills_mcp.processes.memory import gc_paused
-from skills_mcp.skills.model import Level, Scope, Skill
+from skills_mcp.skills.model import Level, Problem, Scope, Skill
 from skills_mcp.skills.skill_files import FileContent
-
-Reply = TypeVar("Reply")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,12 +174,6 @@ class RefusalReply:
     error: RefusalDetail
 
 
-def _copy_fields(kind: type[Reply], source: object) -> Reply:
-    """Build a reply from the attributes of the same names."""
-    names = (field.name for field in fields(kind))  # type: ignore[arg-type]
-    return kind(**{name: getattr(source, name) for name in names})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportReply(UsageReport):
     """What agents asked for, and what they got."""
@@ -242,8 +234,13 @@ def build_upload_reply(done: AddedPackage, *, is_served: bool) -> UploadReply:
         is_active=is_served,
         branch=done.review.branch if done.review else None,
         review_url=(done.review.url or None) if done.review else None,
-        problems=[_copy_fields(CheckedProblem, problem) for problem in package.problems],
+        problems=[_render_problem(problem) for problem in package.problems],
     )
+
+
+def _render_problem(problem: Problem) -> CheckedProblem:
+    names = (field.name for field in fields(CheckedProblem))
+    return CheckedProblem(**{name: getattr(problem, name) for name in names})
 
 
 def _derive_inventory(skill: Skill, kind: SkillFormat) -> FileInventory:

@@ -3,8 +3,8 @@
 Rule: a page is not rendered for a disconnected client, and takes no thread from others.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -110,16 +110,16 @@ class _WellKnownSkills:
         )
 
     def send_index(self, request: Request) -> Response:
-        library = get_visible_library(request)
-        published = replace(library, access=library.access.unscoped).publish()
+        library, published = _publish(request)
         entries = [
-            self._find_entry(published, path) for path in _find_requested(library, published)
+            self._find_entry(published, path)
+            for path in published.names.published
+            if _is_requested(library, published, path)
         ]
         return _send_tagged(request, render_well_known(entries), "application/json")
 
     def send_file(self, request: Request) -> Response:
-        library = get_visible_library(request)
-        published = replace(library, access=library.access.unscoped).publish()
+        library, published = _publish(request)
         path = published.names.find(request.path_params["name"])
         if path is None or not _is_requested(library, published, path):
             raise SkillNotFoundError("There is no such skill.")
@@ -144,10 +144,10 @@ def _lay_out(published: PublishedSkills, path: SkillPath) -> WellKnownSkill:
     return build_well_known_skill(package_skill(published, path, _SETTINGS))
 
 
-def _find_requested(library: LibraryView, published: PublishedSkills) -> Iterator[SkillPath]:
-    for path in published.names.published:
-        if _is_requested(library, published, path):
-            yield path
+def _publish(request: Request) -> tuple[LibraryView, PublishedSkills]:
+    """The caller's library, and its skills without the scope of the request."""
+    library = get_visible_library(request)
+    return library, replace(library, access=library.access.unscoped).publish()
 
 
 def _is_requested(library: LibraryView, published: PublishedSkills, path: SkillPath) -> bool:
@@ -226,29 +226,19 @@ class PageThreads:
         return answer
 
     async def _run(self, handler: _Handler, request: Request, *, is_expensive: bool) -> Response:
-        async with self._acquire_thread(is_expensive=is_expensive):
-            return await anyio.to_thread.run_sync(handler, request, limiter=self._threads)
-
-    @asynccontextmanager
-    async def _acquire_thread(self, *, is_expensive: bool) -> AsyncIterator[None]:
-        """Acquire a thread.
+        """Run a handler in a thread.
 
         Raises:
-            HTTPException: The wait timed out.
+            HTTPException: The wait for a thread timed out.
         """
-        semaphores = [self._expensive_turns] if is_expensive else []
-        acquired: list[anyio.Semaphore] = []
-        try:
+        semaphores = (self._expensive_turns, self._turns) if is_expensive else (self._turns,)
+        async with AsyncExitStack() as acquired:
             with anyio.move_on_after(self._max_wait_seconds) as patience:
-                for semaphore in (*semaphores, self._turns):
-                    await semaphore.acquire()
-                    acquired.append(semaphore)
+                for semaphore in semaphores:
+                    await acquired.enter_async_context(semaphore)
             if patience.cancelled_caught:
                 raise _refuse()
-            yield
-        finally:
-            for semaphore in acquired:
-                semaphore.release()
+            return await anyio.to_thread.run_sync(handler, request, limiter=self._threads)
 
 
 async def _while_connected(receive: Receive, make: Callable[[], Awaitable[Response]]) -> Response:

@@ -306,22 +306,6 @@ def describe_missing_scope(principal: Principal) -> str:
     )
 
 
-async def read_archive(form: FormData, owner: str) -> UploadedArchive:
-    """Read the archive of a form into memory, bounded by the request limit.
-
-    Raises:
-        InvalidArgumentsError: There is none.
-    """
-    sent = form.get(_FIELD)
-    if not isinstance(sent, UploadFile) or not sent.filename:
-        raise InvalidArgumentsError(
-            f"There is no archive. Send a .zip or a .tar.gz in the field {_FIELD}."
-        )
-    name = sent.filename.lower()
-    suffix = next((kind for kind in _KINDS if name.endswith(kind)), "")
-    return UploadedArchive(owner, suffix, await sent.read())
-
-
 @asynccontextmanager
 async def parsed_form(request: Request) -> AsyncIterator[FormData]:
     """Parse the form of a request; closed with the block.
@@ -337,6 +321,23 @@ async def parsed_form(request: Request) -> AsyncIterator[FormData]:
         yield form
     finally:
         await form.close()
+
+
+async def read_archive(request: Request) -> UploadedArchive:
+    """Read the archive of a form into memory, bounded by the request limit.
+
+    Raises:
+        InvalidArgumentsError: There is none.
+    """
+    async with parsed_form(request) as form:
+        sent = form.get(_FIELD)
+        if not isinstance(sent, UploadFile) or not sent.filename:
+            raise InvalidArgumentsError(
+                f"There is no archive. Send a .zip or a .tar.gz in the field {_FIELD}."
+            )
+        name = sent.filename.lower()
+        suffix = next((kind for kind in _KINDS if name.endswith(kind)), "")
+        return UploadedArchive(derive_sender_key(request), suffix, await sent.read())
 
 
 ADD_PATH = "/add"
@@ -371,8 +372,7 @@ async def show_offer(request: Request) -> Response:
     """Preview an archive, with a button to confirm."""
     uploader, queue = find_uploader(request), _get_queue(request)
     try:
-        async with parsed_form(request) as form:
-            sent = await read_archive(form, derive_sender_key(request))
+        sent = await read_archive(request)
         offer = await queue.look(sent, uploader, partial(wait_for_disconnect, request.receive))
     except SkillsError as error:
         return await _render(request, refusal=error)
@@ -460,8 +460,7 @@ def upload_routes() -> list[Route]:
 
 async def install_upload(request: Request) -> Response:
     uploader, queue = find_uploader(request), _get_queue(request)
-    async with parsed_form(request) as form:
-        sent = await read_archive(form, derive_sender_key(request))
+    sent = await read_archive(request)
     gone = partial(wait_for_disconnect, request.receive)
     done, is_served = await queue.take(sent, uploader, gone)
     reply = build_upload_reply(done, is_served=is_served)

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import click
 
@@ -23,20 +22,8 @@ from skills_mcp.skills.skill_index import INDEX, ROOT
 from skills_mcp.skills.skill_parser import SKILL_MD, is_skill_md
 from skills_mcp.skills.source_layout import FolderTree, Selection, find_layout
 
-DraftKind = Literal["rule", "package"]
-
 _MARKDOWN = ".md"
 _PATH_HINT = "Write it like ui/react/forms: folders, then the name of the skill."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """Arguments for a new skill; empty fields are derived from the path."""
-
-    path: str
-    kind: DraftKind = "rule"
-    description: str = ""
-    keywords: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +32,30 @@ class WrittenSkill:
 
     file: Path
     path: str
-    kind: DraftKind
     task: str
     """An example task routed to it."""
 
 
-def write_draft(folder: Path, draft: Draft) -> WrittenSkill:
+def write_draft(
+    folder: Path, path: str, description: str, keywords: Sequence[str], *, is_package: bool
+) -> WrittenSkill:
     """Write a skill below a folder, with its parent folders.
 
-    Existing files are never changed. A folder with a `skills/` layout gets it there.
+    Without a description or keywords, these are made of the path. Existing files are
+    never changed. A folder with a `skills/` layout gets it there.
 
     Raises:
         InvalidPathError: The path is not portable.
         SkillNotWrittenError: The path is taken, another skill would hide it, or the folder
             is not writable.
     """
-    parts = _parse(draft)
+    parts = _parse(path, is_package=is_package)
     home = _find_home(folder)
-    for problem in _find_conflicts(home, parts, draft.kind):
+    for problem in _find_conflicts(home, parts, is_package=is_package):
         raise SkillNotWrittenError(problem)
     target = home.joinpath(*parts)
-    is_package = draft.kind == "package"
     file = target / SKILL_MD if is_package else target.with_name(f"{target.name}{_MARKDOWN}")
-    task, text = _compose(draft, parts)
+    task, text = _compose(parts, description, keywords, is_package=is_package)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("x", encoding="utf-8", newline="\n") as handle:
@@ -77,16 +65,16 @@ def write_draft(folder: Path, draft: Draft) -> WrittenSkill:
         raise SkillNotWrittenError(
             f"{file} cannot be written: {error.strerror}. Nothing was changed."
         ) from error
-    return WrittenSkill(file, "/".join(parts), draft.kind, task)
+    return WrittenSkill(file, "/".join(parts), task)
 
 
-def _parse(draft: Draft) -> tuple[str, ...]:
-    path = draft.path.strip().strip("/").removesuffix(f"/{SKILL_MD}")
+def _parse(path: str, *, is_package: bool) -> tuple[str, ...]:
+    path = path.strip().strip("/").removesuffix(f"/{SKILL_MD}")
     try:
         parts = parse_relative(path.removesuffix(_MARKDOWN))
     except InvalidPathError as error:
         raise InvalidPathError(f"The path is not allowed. {_PATH_HINT}") from error
-    if draft.kind == "package":
+    if is_package:
         _require_legal_name(parts[-1])
     return parts
 
@@ -114,7 +102,7 @@ def _find_home(folder: Path) -> Path:
     return folder / first.folder if first.folder else folder
 
 
-def _find_conflicts(home: Path, parts: Sequence[str], kind: DraftKind) -> Iterator[str]:
+def _find_conflicts(home: Path, parts: Sequence[str], *, is_package: bool) -> Iterator[str]:
     """Yield conflicts with existing files, most important first."""
     folder = home
     for number, part in enumerate(parts):
@@ -128,7 +116,7 @@ def _find_conflicts(home: Path, parts: Sequence[str], kind: DraftKind) -> Iterat
         expected = (part, f"{part}{_MARKDOWN}")
         same = [folded.get(fold_name(name)) for name in expected]
         if is_last:
-            yield from _find_existing(folder, same, kind)
+            yield from _find_existing(folder, same, is_package=is_package)
         elif same[1]:
             yield (
                 f"{folder / part} is the folder of the files of {folder / same[1]}, "
@@ -140,13 +128,13 @@ def _find_conflicts(home: Path, parts: Sequence[str], kind: DraftKind) -> Iterat
         folder /= part
 
 
-def _find_existing(folder: Path, same: Sequence[str | None], kind: DraftKind) -> Iterator[str]:
+def _find_existing(folder: Path, same: Sequence[str | None], *, is_package: bool) -> Iterator[str]:
     own_folder, own_file = same
     if own_file:
         yield f"{folder / own_file} exists already. Edit it, or take another path."
-    if own_folder and kind == "package":
+    if own_folder and is_package:
         yield f"{folder / own_folder} exists already. Take another path."
-    if own_folder and (folder / own_folder).is_dir() and kind == "rule":
+    if own_folder and (folder / own_folder).is_dir() and not is_package:
         existing = folder / own_folder
         if any(name.endswith(_MARKDOWN) for name in _list_names(existing)):
             yield (
@@ -166,22 +154,24 @@ def _list_names(folder: Path) -> tuple[str, ...]:
         ) from error
 
 
-def _compose(draft: Draft, parts: Sequence[str]) -> tuple[str, str]:
+def _compose(
+    parts: Sequence[str], description: str, keywords: Sequence[str], *, is_package: bool
+) -> tuple[str, str]:
     named = [_humanise(part) for part in parts if part not in {INDEX, ROOT}]
     subject, above = " ".join(named[-1:]), " ".join(named[:-1])
-    keywords = [*draft.keywords] or subject.lower().split() or ["conventions"]
+    keywords = [*keywords] or subject.lower().split() or ["conventions"]
     task = " ".join(filter(None, ("change", above, *keywords)))
-    description = draft.description or _describe(parts, subject, above)
+    description = description or _describe(parts, subject, above)
     title = f"{subject[:1].upper()}{subject[1:]}" or "Rules for every task"
     body = f"# {title}\n\nWrite here what an agent has to do, one rule per line.\n"
     head: dict[str, object] = {"description": description}
-    if draft.kind == "package":
+    if is_package:
         # The standard allows nothing but texts in metadata.
         metadata = {"tags": ", ".join(keywords), "examples": task}
         head = {"name": parts[-1], **head, "metadata": metadata}
     else:
         head |= {"keywords": keywords, "examples": [task]}
-    return task, f"---\n{_dump(head, is_package=draft.kind == 'package')}---\n{body}"
+    return task, f"---\n{_dump(head, is_package=is_package)}---\n{body}"
 
 
 def _humanise(part: str) -> str:
@@ -247,20 +237,20 @@ def _dump(head: Mapping[str, object], *, is_package: bool) -> str:
 def command(
     *, path: str, folder: Path, is_package: bool, description: str, keywords: str, as_json: bool
 ) -> None:
-    draft = Draft(
-        path=path,
-        kind="package" if is_package else "rule",
-        description=" ".join(description.split()),
-        keywords=tuple(filter(None, map(str.strip, keywords.split(",")))),
+    written = write_draft(
+        folder,
+        path,
+        " ".join(description.split()),
+        tuple(filter(None, map(str.strip, keywords.split(",")))),
+        is_package=is_package,
     )
-    written = write_draft(folder, draft)
     commands = [*map(shlex.join, _next(folder, written))]
     if as_json:
         print_json(
             {
                 "file": str(written.file),
                 "skill_path": written.path,
-                "kind": written.kind,
+                "kind": "package" if is_package else "rule",
                 "next": commands,
             }
         )

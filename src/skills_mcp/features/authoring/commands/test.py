@@ -6,7 +6,7 @@ those of the skills, and their examples, are tested without it.
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -50,30 +50,17 @@ from skills_mcp.routing.answer_explanation import format_rounded_down
 from skills_mcp.routing.decision import answered_candidates, decision_kind
 from skills_mcp.skills.skill_index import SkillIndex
 
-_MAX_TABLE_ROWS = 50  # a comment has room for 65,536 characters
-_MAX_CELL_CHARACTERS = 200  # of a task; some are pages
+_MAX_CELL_CHARACTERS = 200  # of a task in a comment; some are pages
 _TICKS = re.compile("`+")
 
 
-def render_test_markdown(
-    changes: Sequence[AnswerChange] | None,
-    base: str,
-    wrong: Sequence[tuple[Outcome, str]],
-    summary: Iterable[str],
-) -> Iterator[str]:
-    """The lines: changed answers, failures, the numbers.
-
-    Args:
-        changes: Tasks with another skill; None without a comparison.
-        base: The baseline.
-        wrong: Failed tasks, each with the reason.
-        summary: Lines with the numbers.
-    """
-    if changes is not None:
-        yield from _render_changes(changes, base)
-    if wrong:
-        yield from _render_wrong(wrong)
-    yield from summary
+def _render_markdown(tested: "_Tested") -> Iterator[str]:
+    """The lines of a comment: changed answers, failures, the numbers."""
+    if tested.changes is not None:
+        yield from _render_changes(tested.changes, tested.baseline)
+    if tested.wrong:
+        yield from _render_wrong(tested)
+    yield from _summarise(tested)
 
 
 def _render_changes(changes: Sequence[AnswerChange], base: str) -> Iterator[str]:
@@ -86,7 +73,7 @@ def _render_changes(changes: Sequence[AnswerChange], base: str) -> Iterator[str]
     yield ""
     yield f"| Task | At {_code(base)} | Now | |"
     yield "| --- | --- | --- | --- |"
-    for change in changes[:_MAX_TABLE_ROWS]:
+    for change in changes[:_MAX_ROWS]:
         cells = _code(change.query), _join_code(change.before), _join_code(change.after)
         yield f"| {' | '.join(cells)} | {_judge(change)} |"
     yield from _mention_more(len(changes))
@@ -98,14 +85,15 @@ def _judge(change: AnswerChange) -> str:
     return "**repaired**" if change.is_right else "**now wrong**"
 
 
-def _render_wrong(wrong: Sequence[tuple[Outcome, str]]) -> Iterator[str]:
+def _render_wrong(tested: "_Tested") -> Iterator[str]:
+    wrong = tested.wrong
     count = "1 task finds" if len(wrong) == 1 else f"{len(wrong)} tasks find"
     yield f"### {count} a wrong skill"
     yield ""
     yield "| Task | Expected | Got | Why |"
     yield "| --- | --- | --- | --- |"
-    for outcome, reason in wrong[:_MAX_TABLE_ROWS]:
-        prompt = outcome.prompt
+    for outcome in wrong[:_MAX_ROWS]:
+        prompt, reason = outcome.prompt, tested.give_reason(outcome)
         is_avoiding = bool(prompt.avoid) and not prompt.expect
         expected = f"not {_join_code(prompt.avoid)}" if is_avoiding else _join_code(prompt.expect)
         cells = _code(prompt.query), expected, _join_code(outcome.answers), _code(reason)
@@ -115,8 +103,8 @@ def _render_wrong(wrong: Sequence[tuple[Outcome, str]]) -> Iterator[str]:
 
 def _mention_more(number: int) -> Iterator[str]:
     yield ""
-    if number > _MAX_TABLE_ROWS:
-        yield f"and {number - _MAX_TABLE_ROWS} more: see `skills-mcp test --json`"
+    if number > _MAX_ROWS:
+        yield f"and {number - _MAX_ROWS} more: see `skills-mcp test --json`"
         yield ""
 
 
@@ -137,8 +125,8 @@ def _code(text: str) -> str:
 _FAILED_EXIT = 1
 _USAGE_EXIT = 2
 
-_MOST_ROWS = 50  # --json has all of them
-_MOST_CHARACTERS = 60  # of a prompt in a table; some are pages
+_MAX_ROWS = 50  # --json has all; a comment has room for 65,536 characters
+_MAX_CHARACTERS = 60  # of a prompt in a table; some are pages
 
 _DIGITS = 4
 
@@ -263,9 +251,7 @@ def _print(tested: _Tested, report_format: TestFormat) -> None:
         case "json":
             print_json(_to_json(tested))
         case "markdown" if tested.outcomes:
-            wrong = [(outcome, tested.give_reason(outcome)) for outcome in tested.wrong]
-            summary = _summarise(tested)
-            for line in render_test_markdown(tested.changes, tested.baseline, wrong, summary):
+            for line in _render_markdown(tested):
                 click.echo(line)
         case "text" if tested.outcomes:
             _print_tables(tested)
@@ -360,7 +346,7 @@ def _print_tables(tested: _Tested) -> None:
 def _tabulate_failures(tested: _Tested) -> Table:
     rows = [
         (
-            shorten(outcome.prompt.query, _MOST_CHARACTERS),
+            shorten(outcome.prompt.query, _MAX_CHARACTERS),
             _list_expected(outcome.prompt),
             _list(outcome.answers),
             "\n".join(
@@ -369,7 +355,7 @@ def _tabulate_failures(tested: _Tested) -> Table:
             ),
             tested.give_reason(outcome),
         )
-        for outcome in tested.wrong[:_MOST_ROWS]
+        for outcome in tested.wrong[:_MAX_ROWS]
     ]
     columns = ("Prompt", "Expected", "Got", "Score", "Why")
     return tabulate(columns, rows, title="Wrong", show_lines=True)
@@ -377,8 +363,8 @@ def _tabulate_failures(tested: _Tested) -> Table:
 
 def _tabulate_changes(changes: Sequence[AnswerChange], ref: str) -> Table:
     rows = [
-        (shorten(change.query, _MOST_CHARACTERS), _list(change.before), _list(change.after))
-        for change in changes[:_MOST_ROWS]
+        (shorten(change.query, _MAX_CHARACTERS), _list(change.before), _list(change.after))
+        for change in changes[:_MAX_ROWS]
     ]
     title = f"Changed since {escape(ref)}"
     return tabulate(("Prompt", "Before", "After"), rows, title=title, show_lines=True)
@@ -395,8 +381,8 @@ def _list_expected(prompt: Prompt) -> str:
 
 
 def _say_more(console: Console, number: int) -> None:
-    if number > _MOST_ROWS:
-        console.print(f"and {number - _MOST_ROWS} more: see --json")
+    if number > _MAX_ROWS:
+        console.print(f"and {number - _MAX_ROWS} more: see --json")
 
 
 def _summarise(tested: _Tested) -> Iterator[str]:

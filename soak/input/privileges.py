@@ -11,8 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from skills_mcp.config import Config, Layer, Settings
-from skills_mcp.config.layers import merge_layers
-from skills_mcp.config.layers import SLOWEST_REFRESH_MINUTES
+from skills_mcp.config.layers import SLOWEST_REFRESH_MINUTES, merge_layers
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts

@@ -20,9 +20,8 @@ from starlette.routing import Route
 from skills_mcp.about import __version__
 from skills_mcp.errors import InvalidArgumentsError, SkillNotFoundError
 from skills_mcp.features.authoring.uploads import AddedPackage
-from skills_mcp.features.report.usage_report import UsageReport
-from skills_mcp.features.report import UsageReport, derive_report_notes, render_report
-from skills_mcp.features.report.report_text import select_area
+from skills_mcp.features.report.report_text import derive_report_notes, select_area
+from skills_mcp.features.report.usage_report import UsageReport, render_report
 from skills_mcp.features.web.browsing import (
     COMMIT_TEXT,
     FACETS,

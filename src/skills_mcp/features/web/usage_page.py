@@ -19,7 +19,7 @@ from skills_mcp.features.report.report_page import (
     render_style,
 )
 from skills_mcp.features.report.report_text import derive_report_notes, restrict_report, select_area
-from skills_mcp.features.report.usage_report import Span, UsageReport, render_report
+from skills_mcp.features.report.usage_report import Span, UsageReport
 from skills_mcp.features.web.page import (
     get_site_state,
     get_visible_library,

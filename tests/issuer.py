@@ -15,7 +15,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from skills_mcp.http.access_tokens import TokenValidator
-from skills_mcp.http.signing_keys import SigningKeys
+from skills_mcp.http.provider_metadata import SigningKeys
 
 AUDIENCE = "https://skills.example.com/mcp"
 EVERY_SCOPE = "skills:read skills:refresh skills:feedback"

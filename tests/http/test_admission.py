@@ -10,7 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.config import Http
 from skills_mcp.http import admission
-from skills_mcp.http.admission import AdmissionControl, BodyBufferMiddleware, opens_stream
+from skills_mcp.http.admission import AdmissionControl, BodyBufferMiddleware
+from skills_mcp.http.routes import opens_stream
 
 LISTEN = {
     "MCP-Protocol-Version": "2026-07-28",

@@ -16,9 +16,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
-from skills_mcp.http import connections
+from skills_mcp.http import http_server
 from skills_mcp.http.admission import BodyBufferMiddleware
-from skills_mcp.http.connections import create_connection_class, raise_open_files_limit
+from skills_mcp.http.http_server import create_connection_class, raise_open_files_limit
 from tests.support import PATIENCE_SECONDS
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -299,12 +299,12 @@ async def test_in_a_flood_the_request_of_a_client_that_has_gone_is_not_answered(
             client.sendall(GET.replace(b"GET /", b"GET /" + path))
 
     async with listening(count, patience_seconds=NEVER) as address:
-        monkeypatch.setattr(connections, "_FLOOD_CONNECTIONS", 1)
+        monkeypatch.setattr(http_server, "_FLOOD_CONNECTIONS", 1)
         await ask_and_go(b"gone")
         async with await connect(address) as client:
             await client.send(GET)
             assert (await client.receive()).startswith(b"HTTP/1.1 200")
-        monkeypatch.setattr(connections, "_FLOOD_CONNECTIONS", 9)
+        monkeypatch.setattr(http_server, "_FLOOD_CONNECTIONS", 9)
         await ask_and_go(b"alone")
         async with await connect(address) as client:
             await client.send(GET)

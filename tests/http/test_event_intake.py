@@ -23,7 +23,7 @@ from skills_mcp.http.admission import BodyBufferMiddleware
 from skills_mcp.http.authentication import require_sign_in
 from skills_mcp.http.events_endpoint import MAX_EVENTS, IngestTokenMiddleware, open_events_endpoint
 from skills_mcp.http.metrics import Metrics
-from skills_mcp.http.protected_resource import EVENTS_PATH
+from skills_mcp.http.routes import EVENTS_PATH
 from skills_mcp.server.measurements import ContentGauges
 from skills_mcp.skills.access import EVENTS
 from tests.features.report.happenings import missed, served

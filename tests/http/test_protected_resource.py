@@ -13,10 +13,8 @@ from starlette.routing import Route, Router
 
 from skills_mcp.config import Http
 from skills_mcp.http.allowed_hosts import AllowedAddresses, with_address_check
-from skills_mcp.http.protected_resource import (
-    WELL_KNOWN,
-    ProtectedResource,
-)
+from skills_mcp.http.authentication import ProtectedResource
+from skills_mcp.http.routes import WELL_KNOWN
 from tests.http.listening import listening
 
 ISSUER = "https://id.example.com/realms/one"

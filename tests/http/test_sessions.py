@@ -10,9 +10,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.routing import Router
 
 from skills_mcp.config import Config, Http
-from skills_mcp.http.admission import BodyBufferMiddleware
+from skills_mcp.http.admission import BodyBufferMiddleware, SessionLimitMiddleware
 from skills_mcp.http.authentication import require_sign_in
-from skills_mcp.http.sessions import SessionLimitMiddleware
 from tests.http.listening import listening
 from tests.issuer import AUDIENCE, Issuer, running_issuer
 

@@ -18,10 +18,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from skills_mcp.config import Config, Grant, Http
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.web.site import find_page_scopes
-from skills_mcp.http import signing_keys
+from skills_mcp.http import provider_metadata
 from skills_mcp.http.admission import BodyBufferMiddleware
 from skills_mcp.http.authentication import check_sign_in, require_sign_in
-from skills_mcp.http.protected_resource import WELL_KNOWN
+from skills_mcp.http.routes import WELL_KNOWN
 from skills_mcp.skills.access import (
     FEEDBACK,
     PRINCIPAL_KEY,
@@ -279,7 +279,7 @@ async def test_made_up_tokens_do_not_fill_the_server_while_a_provider_hangs(
 
             known = bearer(issuer.token())
             assert (await client.get("/mcp", headers=known)).is_success
-            monkeypatch.setattr(signing_keys, "PAUSE_SECONDS", 0)
+            monkeypatch.setattr(provider_metadata, "PAUSE_SECONDS", 0)
             issuer.released.clear()
             for _ in range(40):
                 tasks.start_soon(ask)

@@ -7,17 +7,15 @@ import pytest
 from skills_mcp.http import provider_metadata
 from skills_mcp.http.access_tokens import InvalidTokenError
 from skills_mcp.http.provider_metadata import (
-    ProviderUnavailableError,
-    derive_discovery_urls,
-    parse_url,
-)
-from skills_mcp.http.signing_keys import (
     FRESH_SECONDS,
     MAX_STALE_SECONDS,
     PAUSE_SECONDS,
     KeysUnavailableError,
+    ProviderUnavailableError,
     SigningKeys,
+    derive_discovery_urls,
     parse_keys,
+    parse_url,
 )
 from tests.issuer import (
     Clock,

@@ -16,7 +16,8 @@ from starlette.routing import Router
 from skills_mcp.config import Http
 from skills_mcp.errors import ConfigError
 from skills_mcp.http.admission import BodyBufferMiddleware
-from skills_mcp.http.webhook_endpoint import WEBHOOK_PATH, Webhook, WebhookSecrets, open_webhook
+from skills_mcp.http.routes import WEBHOOK_PATH
+from skills_mcp.http.webhook_endpoint import Webhook, WebhookSecrets, open_webhook
 from skills_mcp.library import Push
 from tests.http.forge import (
     GITHUB_MERGE,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from skills_mcp.http.signing_keys import SigningKeys
+from skills_mcp.http.provider_metadata import SigningKeys
 from skills_mcp.skills.access import MAX_NAME_CHARACTERS, is_display_name
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for it

@@ -1,10 +1,19 @@
-"""OAuth scopes required by HTTP requests."""
+"""Sign-in of callers: OAuth scopes, tokens, metadata and challenges (RFC 9728, RFC 6750)."""
 
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,7 +23,7 @@ from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -27,18 +36,9 @@ from skills_mcp.http.access_tokens import (
     TokenValidator,
     parse_scopes,
 )
-from skills_mcp.http.admission import BODY_KEY
 from skills_mcp.http.error_responses import error_response
-from skills_mcp.http.protected_resource import (
-    EVENTS_PATH,
-    MCP_PATH,
-    ProtectedResource,
-)
-from skills_mcp.http.signing_keys import (
-    PAUSE_SECONDS,
-    KeysUnavailableError,
-    SigningKeys,
-)
+from skills_mcp.http.provider_metadata import PAUSE_SECONDS, KeysUnavailableError, SigningKeys
+from skills_mcp.http.routes import BODY_KEY, MCP_PATH, ROUTES, WELL_KNOWN
 from skills_mcp.server.tools import CORE_TOOLS
 from skills_mcp.skills.access import (
     EVENTS,
@@ -73,7 +73,7 @@ ScopeRule: TypeAlias = Callable[[Scope], tuple[str, ...]]
 
 
 def find_required_scopes(scope: Scope) -> tuple[str, ...]:
-    return (EVENTS,) if scope["path"] == EVENTS_PATH else (READ,)
+    return (ROUTES.get(scope["path"], READ),)
 
 
 def check_scopes(scope: Scope, principal: Principal, needed: tuple[str, ...]) -> None:
@@ -192,6 +192,108 @@ _CLIENT_CLAIMS = ("client_id", "azp", "cid", "appid")
 _MAX_WAITING = 16
 
 Grants: TypeAlias = Sequence[Grant]
+
+
+_RESOURCE_NAME = "Skills of this organisation"
+_REALM = "skills-mcp"
+
+# What a quoted text of a header cannot hold (RFC 9110, section 5.6.4).
+_UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
+
+_PUBLIC_FOR_AN_HOUR = {"Cache-Control": "public, max-age=3600"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedResource:
+    """This server as an OAuth protected resource."""
+
+    http: Http
+
+    def url(self, scope: Scope) -> str:
+        """URL of the MCP endpoint, the resource identifier.
+
+        Args:
+            scope: ASGI scope, used only without `http.base_url`; proxy headers only if
+            trusted.
+                Its host is already checked.
+        """
+        return f"{self._base(scope)}{MCP_PATH}"
+
+    def _base(self, scope: Scope) -> str:
+        if self.http.base_url:
+            return self.http.base_url.rstrip("/")
+        headers = Headers(scope=scope)
+        scheme, host = scope.get("scheme", "http"), headers.get("host", "")
+        if self.http.trust_proxy_headers:
+            scheme = _nearest_value(headers.get("x-forwarded-proto")) or scheme
+            host = _nearest_value(headers.get("x-forwarded-host")) or host
+        return f"{scheme if scheme == 'https' else 'http'}://{host}"
+
+    def metadata_url(self, scope: Scope) -> str:
+        parts = urlsplit(self.url(scope))
+        return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path}"
+
+    def paths(self) -> frozenset[str]:
+        """Paths where clients look for the metadata."""
+        prefix = urlsplit(self.http.base_url).path.rstrip("/")
+        return frozenset({WELL_KNOWN, WELL_KNOWN + MCP_PATH, WELL_KNOWN + prefix + MCP_PATH})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the metadata document."""
+        if scope["method"] in {"GET", "HEAD"}:
+            answer = JSONResponse(self.describe(scope), headers=_PUBLIC_FOR_AN_HOUR)
+        else:
+            answer = error_response(
+                405,
+                "METHOD_NOT_ALLOWED",
+                "This address is for GET.",
+                {"Allow": "GET, HEAD"},
+            )
+        await answer(scope, receive, send)
+
+    def describe(self, scope: Scope) -> Mapping[str, Any]:
+        return {
+            "resource": self.url(scope),
+            "authorization_servers": [self.http.auth.issuer],
+            "scopes_supported": self._named(self.http.auth.requested_scopes),
+            "bearer_methods_supported": ["header"],
+            "resource_name": _RESOURCE_NAME,
+        }
+
+    def challenge(
+        self,
+        scope: Scope,
+        error: str = "",
+        description: str = "",
+        scopes: Collection[str] | None = None,
+    ) -> Mapping[str, str]:
+        """`WWW-Authenticate` header.
+
+        `error` is a code of RFC 6750, empty for a request without token. `scopes`
+        default to
+        the configured ones.
+        """
+        requested = self.http.auth.requested_scopes if scopes is None else scopes
+        fields = {
+            "realm": _REALM,
+            "scope": " ".join(self._named(requested)),
+            "resource_metadata": self.metadata_url(scope),
+            "error": error,
+            "error_description": description,
+        }
+        parameters = ", ".join(
+            f'{name}="{_UNQUOTABLE.sub("?", value)}"' for name, value in fields.items() if value
+        )
+        return {"WWW-Authenticate": f"Bearer {parameters}"}
+
+    def _named(self, scopes: Iterable[str]) -> list[str]:
+        """Scopes in the notation of the identity provider."""
+        prefix = self.http.auth.scope_prefix
+        return [f"{prefix}{name}" if name in SCOPES else name for name in scopes]
+
+
+def _nearest_value(values: str | None) -> str:
+    return (values or "").partition(",")[0].strip()
 
 
 def check_sign_in(config: Config) -> None:

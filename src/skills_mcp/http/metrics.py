@@ -27,9 +27,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skills_mcp.http.admission import opens_stream
-from skills_mcp.http.protected_resource import EVENTS_PATH, MCP_PATH, WELL_KNOWN
-from skills_mcp.http.webhook_endpoint import WEBHOOK_PATH
+from skills_mcp.http.routes import ROUTES, on_response_start, opens_stream
 from skills_mcp.server.measurements import (
     DURATION_BUCKETS,
     GAUGES,
@@ -47,8 +45,6 @@ _OPEN_METRICS = "application/openmetrics-text"
 
 _HTTP_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"})
 
-ROUTES = frozenset({MCP_PATH, EVENTS_PATH, WEBHOOK_PATH, WELL_KNOWN, WELL_KNOWN + MCP_PATH})
-
 
 class Metrics:
     """`Instruments` for Prometheus, and metrics of HTTP and events.
@@ -61,8 +57,8 @@ class Metrics:
         # They double the series, and tell only when this process began.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
-        self._served = _GaugeCollector(read_gauges)
-        self._registry.register(self._served)
+        self._read_gauges = read_gauges
+        self._registry.register(self)
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
         histogram = partial(Histogram, registry=self._registry, buckets=DURATION_BUCKETS)
@@ -125,22 +121,16 @@ class Metrics:
         encode, content_type = choose_encoder(form)
         return encode(self._registry), content_type
 
+    def collect(self) -> Iterator[Metric]:
+        """Gauges of the content, read when Prometheus asks."""
+        gauges = self._read_gauges()
+        return (_describe(measured, gauges) for measured in GAUGES)
+
     def record(self, measurement: Measurement, value: float, *labels: str) -> None:
         if measurement is ROUTING:
             self._routing.labels(*labels).inc(value)
         else:
             self._durations[measurement.name].labels(*labels).observe(value)
-
-
-class _GaugeCollector:
-    """Collector of gauges, read at scrape time."""
-
-    def __init__(self, read_gauges: Callable[[], ContentGauges]) -> None:
-        self._read_gauges = read_gauges
-
-    def collect(self) -> Iterator[Metric]:
-        gauges = self._read_gauges()
-        return (_describe(measured, gauges) for measured in GAUGES)
 
 
 def _describe(measured: GaugeMeasurement, gauges: ContentGauges) -> Metric:
@@ -170,51 +160,31 @@ class RequestMetrics:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = _Request(self._metrics, scope)
-
-        async def note(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                request.begin_answer(message["status"])
-            await send(message)
-
-        try:
-            await self._app(scope, receive, note)
-        except Exception:
-            request.fail()
-            raise
-        finally:
-            request.end()
-
-
-class _Request:
-    def __init__(self, metrics: Metrics, scope: Scope) -> None:
-        self._metrics = metrics
-        self._method = to_label(scope["method"], _HTTP_METHODS)
-        self._route = to_label(scope["path"], ROUTES)
-        self._is_stream = opens_stream(scope)
-        self._started = time.perf_counter()
-        self._status = ""
-        self._is_open = False
+        metrics, is_stream = self._metrics, opens_stream(scope)
+        labels = to_label(scope["method"], _HTTP_METHODS), to_label(scope["path"], ROUTES)
+        started, status, is_open = time.perf_counter(), "", False
         metrics.active.inc()
 
-    def begin_answer(self, status: int) -> None:
-        self._status = str(status)
-        if self._is_stream and status == 200:  # noqa: PLR2004 - OK
-            self._observe()
-            self._is_open = True
-            self._metrics.streams.inc()
+        def observe() -> None:
+            metrics.active.dec()
+            seconds = time.perf_counter() - started
+            metrics.requests.labels(*labels, status).observe(seconds)
 
-    def fail(self) -> None:
-        self._status = self._status or "500"
+        def begin_answer(message: Message) -> None:
+            nonlocal status, is_open
+            status = str(message["status"])
+            if is_stream and status == "200":
+                observe()
+                is_open = True
+                metrics.streams.inc()
 
-    def end(self) -> None:
-        if self._is_open:
-            self._metrics.streams.dec()
-        else:
-            self._observe()
-
-    def _observe(self) -> None:
-        self._metrics.active.dec()
-        self._metrics.requests.labels(self._method, self._route, self._status).observe(
-            time.perf_counter() - self._started
-        )
+        try:
+            await self._app(scope, receive, on_response_start(send, begin_answer))
+        except Exception:
+            status = status or "500"
+            raise
+        finally:
+            if is_open:
+                metrics.streams.dec()
+            else:
+                observe()

@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from skills_mcp.config import Http
 from skills_mcp.http.error_responses import error_response
+from skills_mcp.http.routes import WEBHOOK_PATH
 from skills_mcp.http.secret_file import SecretFile, find_secret_file
 from skills_mcp.library import Push, SkillLibrary
 
@@ -222,8 +223,6 @@ class WebhookSecrets(SecretFile):
 
 
 logger = logging.getLogger(__name__)
-
-WEBHOOK_PATH = "/hooks/git"
 
 # A captured delivery is known for as long as this many others come; one is 32 bytes.
 _MAX_SEEN = 4096

@@ -5,7 +5,7 @@ Label values come from fixed sets, never from texts of callers or skills.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
@@ -175,7 +175,7 @@ class Measurements:
         connection.exit_stack.callback(end)
 
 
-def to_label(value: object, values: frozenset[str]) -> str:
+def to_label(value: object, values: Collection[str]) -> str:
     """Map a value outside the fixed set to `other`."""
     return value if isinstance(value, str) and value in values else OTHER
 

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skills_mcp.http.admission import BODY_KEY
+from skills_mcp.http.routes import BODY_KEY, ROUTES
 from skills_mcp.skills.access import (
     PRINCIPAL_KEY,
     READ,
@@ -183,7 +183,7 @@ class BrowserMiddleware:
 
     def _is_for_browsers(self, scope: Scope) -> bool:
         path: str = scope["path"]
-        if path in {"/mcp", "/events"} or path.startswith(_PROGRAM_PATHS):
+        if path in ROUTES or path.startswith(_PROGRAM_PATHS):
             return False
         return not (self._takes_tokens and _has_token(scope))
 

@@ -21,15 +21,13 @@ from skills_mcp.http.access_tokens import (
     parse_scopes,
 )
 from skills_mcp.http.provider_metadata import (
-    ProviderUnavailableError,
-    connect_to_provider,
-    parse_url,
-)
-from skills_mcp.http.signing_keys import (
     FRESH_SECONDS,
     PAUSE_SECONDS,
     KeysUnavailableError,
+    ProviderUnavailableError,
     SigningKeys,
+    connect_to_provider,
+    parse_url,
 )
 
 _FORM = {

@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from skills_mcp.http.http_server import Reason
-from skills_mcp.http.metrics import ROUTES, Metrics
+from skills_mcp.http.metrics import Metrics
+from skills_mcp.http.routes import ROUTES
 from skills_mcp.server.measurements import (
     OPERATION,
     OUTCOMES,

@@ -22,7 +22,7 @@ from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.routing import decision as excerpt
 from skills_mcp.routing.decision import MAX_UNCUT_CHARACTERS as _WHOLE
 from skills_mcp.scripts.script_runner import TIMEOUT_EXIT_CODE
-from skills_mcp.server import app, tools
+from skills_mcp.server import callers, tools
 from skills_mcp.skills import document, skill_discovery
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 from tests.docs.pages import (
@@ -171,7 +171,7 @@ NUMBERS = [
         f"none fits with {excerpt._NEAR_MISS_SCORE} or more",
     ),
     ("how-to/embeddings.md", f"up to {fused._MAX_TASK_CHARACTERS:,} characters"),
-    ("reference/tools/index.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
+    ("reference/tools/index.md", f"at most {callers.FIRST_CONTENT_SECONDS:.0f} seconds"),
     ("reference/tools/run_script.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
     ("reference/skill-format.md", f"{skill_discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),
     ("reference/skill-format.md", f"{MAX_YAML_CHARACTERS:,} characters"),

@@ -77,7 +77,7 @@ def callers(issuer: Issuer, *names: str) -> Iterator[list[Caller]]:
     endpoint = Server("test").streamable_http_app(
         max_sessions=CAPACITY, transport_security=NO_CHECK
     )
-    app = SessionLimitMiddleware(endpoint, CAPACITY, trust_proxy_headers=False)
+    app = SessionLimitMiddleware(endpoint, CAPACITY)
     auth = {"issuer": issuer.url, "audience": AUDIENCE}
     config = Config(http=Http.model_validate({"auth": auth}))
     buffered = BodyBufferMiddleware(require_sign_in(app, config), http=config.http)

@@ -217,11 +217,11 @@ async def call(library: LibraryView, tool: str, asked: Any) -> str:
 async def read_resources(
     library: SkillLibrary, access: Access, uris: Iterable[str]
 ) -> Iterator[str]:
-    resources = Resources(library, read_seconds=1, list_seconds=1)
+    resources = Resources(library)
     request = SimpleNamespace(scope={PRINCIPAL_KEY: replace(OPERATOR, access=access)})
     context: Any = SimpleNamespace(protocol_version="2026-07-28", request=request)
     listed = await resources.list(context, PaginatedRequestParams())
-    extension = SkillsExtension(library, read_seconds=1, list_seconds=1)
+    extension = SkillsExtension(library)
     published = await extension.list(context, PaginatedRequestParams())
     said = [listed.model_dump_json() + json.dumps(published)]
     for uri in [INDEX_URI, *uris]:

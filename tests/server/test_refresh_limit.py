@@ -1,20 +1,17 @@
 import json
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
-from starlette.requests import Request
 
-from skills_mcp.errors import RefreshLimitError
 from skills_mcp.server.callers import (
-    RefreshRateLimit,
-    derive_bucket,
+    CLIENT_KEY,
+    RateLimit,
+    client_of,
     derive_network,
-    identify_client,
+    find_network,
 )
 from skills_mcp.skills.access import OPERATOR, PRINCIPAL_KEY
 from tests.clients import ERAS
@@ -33,24 +30,21 @@ class Clock:
 
 def test_a_caller_has_to_wait_after_so_many_refreshes() -> None:
     clock = Clock()
-    limit = RefreshRateLimit(6, clock)
-    for _ in range(6):
-        limit.take("ada")
+    limit = RateLimit(6, 0.1, clock)
+    assert not any(limit.take("ada") for _ in range(6))
 
-    with pytest.raises(RefreshLimitError, match="again in 10 s"):
-        limit.take("ada")
-    limit.take("grace")
+    assert limit.take("ada") == 10
+    assert limit.take("grace") == 0
 
     clock.seconds += 9.9
-    with pytest.raises(RefreshLimitError, match="again in 1 s"):
-        limit.take("ada")
-    clock.seconds += 0.1
-    limit.take("ada")
+    assert 0 < limit.take("ada") < 1
+    clock.seconds += 0.2
+    assert limit.take("ada") == 0
 
 
 def test_a_caller_who_has_rested_is_forgotten() -> None:
     clock = Clock()
-    limit = RefreshRateLimit(1, clock)
+    limit = RateLimit(1, 1 / 60, clock)
     for number in range(1000):
         limit.take(number)
     clock.seconds += 61
@@ -63,47 +57,38 @@ def test_a_caller_who_has_rested_is_forgotten() -> None:
 @given(st.lists(st.floats(0, 120), max_size=50), st.integers(1, 20))
 def test_no_minute_has_more_than_twice_the_limit(pauses: list[float], per_minute: int) -> None:
     clock = Clock()
-    limit = RefreshRateLimit(per_minute, clock)
+    limit = RateLimit(per_minute, per_minute / 60, clock)
     granted: list[float] = []
     for pause in pauses:
         clock.seconds += pause
-        try:
-            limit.take("ada")
+        if not limit.take("ada"):
             granted.append(clock.seconds)
-        except RefreshLimitError:
-            pass
 
     for start in granted:
         together = sum(start <= each < start + 60 for each in granted)
         assert together <= 2 * per_minute
 
 
-def message(principal: object, **headers: str) -> Any:
-    """Return the context of a message that came over HTTP."""
-    scope = {
-        "type": "http",
-        "client": ("10.0.0.7", 1234),
-        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-        PRINCIPAL_KEY: principal,
-    }
-    return cast("Any", SimpleNamespace(request=Request(scope)))
-
-
 def test_a_caller_counts_by_name_and_one_without_by_address() -> None:
-    chain = {"x-forwarded-for": "1.2.3.4, 192.0.2.1"}
-    anonymous = message(OPERATOR, **chain)
+    scope = {CLIENT_KEY: "10.0.0.7"}
 
-    named = derive_bucket(message(ADA, **chain), trust_proxy_headers=False)
+    assert client_of({**scope, PRINCIPAL_KEY: ADA}) == ("https://login.example.com", "ada")
+    assert client_of({**scope, PRINCIPAL_KEY: OPERATOR}) == "10.0.0.7"
+    assert client_of(scope) == "10.0.0.7"
 
-    assert named == ("https://login.example.com", "ada")
-    assert derive_bucket(anonymous, trust_proxy_headers=False) == "10.0.0.7"
-    assert derive_bucket(anonymous, trust_proxy_headers=True) == "192.0.2.1"
+
+def test_an_address_is_the_peer_or_the_one_that_a_trusted_proxy_names() -> None:
+    chain = [(b"x-forwarded-for", b"1.2.3.4, 192.0.2.1")]
+    scope = {"client": ("10.0.0.7", 1234), "headers": chain}
+
+    assert find_network(scope, trust_proxy_headers=False) == "10.0.0.7"
+    assert find_network(scope, trust_proxy_headers=True) == "192.0.2.1"
 
 
 def test_a_client_cannot_choose_its_bucket_with_a_header_of_its_own() -> None:
     scope = {"headers": [(b"x-forwarded-for", b"1.2.3.4"), (b"x-forwarded-for", b"::1, 9.9")]}
 
-    assert identify_client(scope, trust_proxy_headers=True) == "9.9"
+    assert find_network(scope, trust_proxy_headers=True) == "9.9"
 
 
 def test_a_subscriber_of_ipv6_is_one_client_with_any_of_its_addresses() -> None:

@@ -15,7 +15,7 @@ from skills_mcp.content.source import LocalFolder, Mount
 from skills_mcp.events.spool import Spool
 from skills_mcp.library.skill_folder import PublishedNames
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server import app
+from skills_mcp.server import callers
 from skills_mcp.server.app import create_server
 from skills_mcp.server.resources import (
     META_PREFIX,
@@ -214,7 +214,7 @@ async def test_a_list_has_what_was_cloned_before_and_does_not_wait_for_the_remot
 
 
 async def test_a_list_does_not_wait_for_ever_for_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "_STORED_CONTENT_SECONDS", 0.01)
+    monkeypatch.setattr(callers, "_STORED_CONTENT_SECONDS", 0.01)
     library = open_library(SKILLS_CONTENT, load=False)
 
     # Without a background that would read the folder.

@@ -14,7 +14,7 @@ from mcp_types import (
 )
 
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server import app
+from skills_mcp.server import callers
 from skills_mcp.server.resources import TEMPLATES
 from tests.clients import SlowSource, connected
 from tests.support import SKILLS_CONTENT, open_library, write_skill
@@ -119,7 +119,7 @@ async def test_a_long_list_of_values_is_cut_and_counted(tmp_path: Path) -> None:
 async def test_completion_never_waits_for_the_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(app, "_STORED_CONTENT_SECONDS", 0.05)
+    monkeypatch.setattr(callers, "_STORED_CONTENT_SECONDS", 0.05)
     source = SlowSource(SKILLS_CONTENT)
     library = open_library(source, load=False)
     async with connected(library, "auto") as client:

@@ -28,7 +28,7 @@ from skills_mcp.http.error_responses import (
     retry_response,
 )
 from skills_mcp.http.routes import BODY_KEY, MCP_PATH, on_response_start, opens_stream
-from skills_mcp.server.callers import identify_client
+from skills_mcp.server.callers import CLIENT_KEY, client_of, find_network
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +145,6 @@ class AdmissionControl:
 
     def __init__(self, http: Http, shutdown: anyio.Event) -> None:
         self._shutdown = shutdown
-        self._trust_proxy_headers = http.trust_proxy_headers
         self._calls = FairCallQueue(http.max_concurrent_requests, http.max_waiting_requests)
         self._streams: FairShares[anyio.Event] = FairShares(http.max_streams, evicts_own=False)
 
@@ -153,8 +152,7 @@ class AdmissionControl:
         """Wrap an application; all wrapped ones share the limits."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            trusted = self._trust_proxy_headers
-            client = identify_client(scope, trust_proxy_headers=trusted)
+            client = client_of(scope)
             channel = _Channel(receive)
             slot = await self._calls.acquire(client, channel.is_closed)
             if slot is None:
@@ -408,7 +406,7 @@ class BodyBufferMiddleware:
     """Middleware that reads the complete body before the request is handled.
 
     So slow senders do not block others. Each client has a bounded share of the memory
-    for bodies. The guards behind it find the body under `BODY_KEY`.
+    for bodies. The guards behind it find the body under `BODY_KEY`, and the client.
     """
 
     def __init__(self, app: ASGIApp, *, http: Http) -> None:
@@ -422,7 +420,7 @@ class BodyBufferMiddleware:
         is_small = opens_stream(scope)
         body = _Body(_MAX_STREAM_BODY_BYTES if is_small else self._http.max_body_bytes)
         trusted = self._http.trust_proxy_headers
-        client = identify_client(scope, trust_proxy_headers=trusted)
+        client = scope[CLIENT_KEY] = find_network(scope, trust_proxy_headers=trusted)
         try:
             refusal = await self._read(body, headers, receive, client)
             if not body.is_abandoned:
@@ -555,12 +553,10 @@ class SessionLimitMiddleware:
 
     Args:
         app: Endpoint of the SDK, with at least this limit.
-        trust_proxy_headers: Use the last address of `X-Forwarded-For`.
     """
 
-    def __init__(self, app: ASGIApp, capacity: int, *, trust_proxy_headers: bool) -> None:
+    def __init__(self, app: ASGIApp, capacity: int) -> None:
         self._app = app
-        self._trust_proxy_headers = trust_proxy_headers
         self._shares: FairShares[_Session] = FairShares(
             capacity, lambda session: not session.requests
         )
@@ -592,10 +588,10 @@ class SessionLimitMiddleware:
         if scope["method"] == "DELETE":
             self._forget(session)
         else:
-            self._shares.use(session, self._identify(scope))
+            self._shares.use(session, client_of(scope))
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
-        client = self._identify(scope)
+        client = client_of(scope)
         evicted = self._shares.evict(client) if self._shares.is_full else None
         if self._shares.is_full:
             message = "As many sessions are in use as this server has. Try again in {seconds} s."
@@ -638,9 +634,6 @@ class SessionLimitMiddleware:
     def _forget(self, session: _Session) -> None:
         self._shares.remove(session)
         self._known.pop(session.session_id, None)
-
-    def _identify(self, scope: Scope) -> Hashable:
-        return identify_client(scope, trust_proxy_headers=self._trust_proxy_headers)
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ from skills_mcp.events.received_event import (
 from skills_mcp.http.error_responses import error_response, retry_response
 from skills_mcp.http.metrics import Metrics
 from skills_mcp.http.secret_file import SecretFile, find_secret_file
-from skills_mcp.server.callers import identify_client
+from skills_mcp.server.callers import client_of
 from skills_mcp.skills.model import escape_unprintable
 
 
@@ -240,9 +240,7 @@ class EventsEndpoint:
     async def __call__(
         self, scope: Scope, receive: Receive, send: Send, *, sender: str = ""
     ) -> None:
-        trusted = self._http.trust_proxy_headers
-        sender = sender or _name_sender(scope, trust_proxy_headers=trusted)
-        answer = await self.answer(Request(scope, receive), sender)
+        answer = await self.answer(Request(scope, receive), sender or _name_sender(scope))
         await answer(scope, receive, send)
 
     async def answer(self, request: Request, sender: str) -> Response:
@@ -393,9 +391,9 @@ def _quote_id(raw: object) -> str:
     return ""
 
 
-def _name_sender(scope: Scope, *, trust_proxy_headers: bool) -> str:
+def _name_sender(scope: Scope) -> str:
     """Sender without an ingest token, for logs and quotas."""
-    client = identify_client(scope, trust_proxy_headers=trust_proxy_headers)
+    client = client_of(scope)
     if isinstance(client, tuple):
         issuer, subject = client
         return f"{escape_unprintable(subject)} of {escape_unprintable(issuer)}"

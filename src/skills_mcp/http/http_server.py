@@ -62,7 +62,7 @@ from skills_mcp.http.routes import EVENTS_PATH, MCP_PATH, on_response_start
 from skills_mcp.http.webhook_endpoint import Webhook, open_webhook
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
-from skills_mcp.server.callers import derive_network, identify_client
+from skills_mcp.server.callers import derive_network, find_subject
 from skills_mcp.server.parts import ServerPart, Serving
 from skills_mcp.server.shutdown import exit_process, run_or_shut_down, watch_signals
 
@@ -154,7 +154,7 @@ def _route(routes: Sequence[Route], default: ASGIApp) -> ASGIApp:
 def _limit_sessions(mcp: ASGIApp, http: Http) -> ASGIApp:
     if http.stateless:
         return mcp
-    return SessionLimitMiddleware(mcp, MAX_SESSIONS, trust_proxy_headers=http.trust_proxy_headers)
+    return SessionLimitMiddleware(mcp, MAX_SESSIONS)
 
 
 class ConnectionCloseMiddleware:
@@ -303,6 +303,7 @@ class Connection(H11Protocol):
     patience_seconds: float
     shares: "FairShares[Connection]"
 
+    _network: str = ""
     _awaited_state: object = None
     _sending: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
@@ -318,8 +319,8 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         # A reply that waits in memory counts, however short it is.
         transport.set_write_buffer_limits(high=0)
-        client = derive_network(self.client[0]) if self.client else ""
-        displaced = self.shares.evict(client) if self.shares.is_full else None
+        self._network = derive_network(self.client[0]) if self.client else ""
+        displaced = self.shares.evict(self._network) if self.shares.is_full else None
         if displaced:
             displaced.abort("other clients connect")
         excess = len(self.connections) - self.shares.capacity
@@ -328,7 +329,7 @@ class Connection(H11Protocol):
         elif self.shares.is_full:
             self.app = _refuse_connection
         else:
-            self.shares.add(self, client)
+            self.shares.add(self, self._network)
         self._start_timer()
 
     def data_received(self, data: bytes) -> None:
@@ -367,7 +368,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Stop the timer: `timeout_keep_alive` governs idle connections."""
-        self.shares.use(self, identify_client(self.scope, trust_proxy_headers=False))
+        self.shares.use(self, find_subject(self.scope) or self._network)
         super().on_response_complete()
         if self.conn.their_state is h11.IDLE:
             self._awaited_state = None

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from skills_mcp.http.error_responses import error_response
 from skills_mcp.http.routes import WEBHOOK_PATH
 from skills_mcp.http.secret_file import SecretFile, find_secret_file
 from skills_mcp.library import Push, SkillLibrary
+from skills_mcp.server.callers import RateLimit
 
 SIGNING_PREFIX = "whsec_"
 """Prefix of Standard Webhooks secrets: a base64 key follows."""
@@ -259,7 +261,7 @@ class Webhook:
         self._may_move = may_move
         self._clock = clock
         self._pause_seconds = pause_seconds
-        self._bucket = _TokenBucket(clock)
+        self._limit = RateLimit(_BURST, _PER_SECOND, clock)
         self._seen: dict[bytes, None] = {}
         self._is_refusing = False
         self._refresh_requested = anyio.Event()
@@ -297,9 +299,9 @@ class Webhook:
         if delivery.identity in self._seen:
             return _status_response("repeated")
         self._remember(delivery.identity)
-        if wait_seconds := self._bucket.take():
+        if wait_seconds := self._limit.take():
             self._refresh_requested.set()  # one fetch covers all that are turned away
-            after = {"Retry-After": str(wait_seconds)}
+            after = {"Retry-After": str(math.ceil(wait_seconds))}
             return error_response(429, "TOO_MANY_DELIVERIES", _TOO_MANY, after)
         if delivery.push is None:
             return _status_response("ignored")
@@ -334,24 +336,6 @@ def open_webhook(library: SkillLibrary, http: Http) -> Webhook | None:
     secrets = WebhookSecrets(file)
     secrets.load()
     return Webhook(secrets, library.refresh, library.mounts.may_move)
-
-
-class _TokenBucket:
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._tokens = float(_BURST)
-        self._counted_at = clock()
-
-    def take(self) -> int:
-        """Take a token; 0, or the seconds until one is available."""
-        now = self._clock()
-        refill = max(0.0, now - self._counted_at) * _PER_SECOND
-        self._tokens = min(float(_BURST), self._tokens + refill)
-        self._counted_at = now
-        if self._tokens < 1:
-            return 1 + int((1 - self._tokens) / _PER_SECOND)
-        self._tokens -= 1
-        return 0
 
 
 def _status_response(status: str) -> Response:

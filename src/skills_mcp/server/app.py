@@ -5,6 +5,7 @@ below 6 KB together, the instructions below 2 KB.
 """
 
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 from mcp.server.caching import CacheableMethod, CacheHint
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
@@ -38,9 +39,16 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from skills_mcp.about import NOTHING_TO_SERVE, __version__
 from skills_mcp.config import Config
 from skills_mcp.config.values import ConfirmDemand
-from skills_mcp.errors import ConfigError, NotConfirmedError, SkillsError
+from skills_mcp.errors import ConfigError, NotConfirmedError, RefreshLimitError, SkillsError
 from skills_mcp.library import LibraryView, SkillLibrary
-from skills_mcp.server.callers import RefreshRateLimit, caller_of, derive_bucket
+from skills_mcp.server.callers import (
+    Context,
+    RateLimit,
+    caller_of,
+    client_of,
+    view_of,
+    wait_for_view,
+)
 from skills_mcp.server.notifications import ListChangeNotifier
 from skills_mcp.server.replies import (
     Reply,
@@ -62,14 +70,7 @@ from skills_mcp.server.tools import CORE_TOOLS, NOT_AN_OBJECT, ToolSpec, parse_a
 from skills_mcp.skills.access import Access
 from skills_mcp.text.rendering import abbreviate_value
 
-_Context = ServerRequestContext[Any, Any]
-
-# A clone of a large repository over a slow line takes about this long; hosts wait
-# at least as long for a tool, and the message says what to do.
-_FIRST_CONTENT_SECONDS = 55.0
-
-# Hosts ask for a list once, as soon as they are connected, and show what it has.
-_STORED_CONTENT_SECONDS = 2.0
+_MINUTE_SECONDS = 60.0
 
 _REPORT_INTERVAL_SECONDS = 1.0
 
@@ -111,11 +112,8 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
     tools = _Tools(library, is_shared=is_shared)
     first_response = _FirstResponse(library, is_shared=is_shared)
     notices = ListChangeNotifier(partial(_derive_listing_key, library))
-    read, listed = _FIRST_CONTENT_SECONDS, _STORED_CONTENT_SECONDS
-    resources = Resources(library, read_seconds=read, list_seconds=listed)
-    extension = SkillsExtension(library, read_seconds=read, list_seconds=listed)
-    prompts = SkillPrompt(library, tools.names, wait_seconds=read)
-    completion = PathCompletion(library, wait_seconds=listed)
+    resources, extension = Resources(library), SkillsExtension(library)
+    prompts, completion = SkillPrompt(library, tools.names), PathCompletion(library)
     library.current.watch(notices.announce)
 
     server = SkillsServer(
@@ -155,7 +153,7 @@ class _FirstResponse:
         self._library = library
         self._is_shared = is_shared
 
-    async def answer(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+    async def answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Start loading content, but only after the client has its response."""
         try:
             result = await call_next(ctx)
@@ -165,11 +163,11 @@ class _FirstResponse:
         finally:
             self._library.refresher.wake()
 
-    async def _instruct(self, ctx: _Context, result: dict[str, Any]) -> dict[str, Any]:
+    async def _instruct(self, ctx: Context, result: dict[str, Any]) -> dict[str, Any]:
         """Add the instructions, with the core skills of the caller."""
         if ctx.method == "initialize":
             result = declare_extension(result)
-        seen = self._library.view(caller_of(ctx).access)
+        seen = view_of(self._library, ctx)
         work = partial(_compose_for_library, seen, is_shared=self._is_shared)
         # No first answer on standard input waits for a thread.
         text = await anyio.to_thread.run_sync(work) if self._is_shared else work()
@@ -191,7 +189,8 @@ class _Tools:
         self._specs = {spec.name: spec for spec in specs}
         self._advertised = {spec.name: spec.advertise(is_shared=is_shared) for spec in specs}
         self._core_skills_pending = not (is_shared or library.is_ready)
-        self._refreshes = RefreshRateLimit(library.config.http.refreshes_per_minute)
+        per_minute = library.config.http.refreshes_per_minute
+        self._refreshes = RateLimit(per_minute, per_minute / _MINUTE_SECONDS)
         self._scope_limiter = anyio.CapacityLimiter(_MAX_SCOPED_VIEWS)
 
     @property
@@ -199,14 +198,14 @@ class _Tools:
         return frozenset(self._specs)
 
     async def list_tools(
-        self, context: _Context, _: PaginatedRequestParams | None
+        self, context: Context, _: PaginatedRequestParams | None
     ) -> ListToolsResult:
         caller = caller_of(context)
         specs = (spec for spec in self._specs.values() if caller.may(spec.scope))
         return ListToolsResult(tools=[self._advertised[spec.name] for spec in specs])
 
     async def call_tool(
-        self, context: _Context, params: CallToolRequestParams
+        self, context: Context, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         caller, config = caller_of(context), self._library.config
         offered = {name for name, spec in self._specs.items() if caller.may(spec.scope)}
@@ -229,7 +228,7 @@ class _Tools:
         return render_tool_result(reply, rules)
 
     async def _reply(
-        self, spec: ToolSpec, context: _Context, params: CallToolRequestParams
+        self, spec: ToolSpec, context: Context, params: CallToolRequestParams
     ) -> Reply | InputRequiredResult:
         """Answer a call; report progress if it may take long."""
         library, raw = self._library, params.arguments or {}
@@ -237,8 +236,7 @@ class _Tools:
         if spec.runs_code and (question := await confirm_run(context, params, demand)):
             return question
         if self._is_shared and spec.name == "refresh_skills":
-            trusted = library.config.http.trust_proxy_headers
-            self._refreshes.take(derive_bucket(context, trust_proxy_headers=trusted))
+            self._limit_refreshes(context)
         is_waiting = spec.needs_content and not library.is_ready
         if not (is_waiting or spec.is_slow):
             return await self._answer(spec, context, raw)
@@ -248,18 +246,27 @@ class _Tools:
         ):
             return await self._answer(spec, context, raw, is_waiting=is_waiting)
 
+    def _limit_refreshes(self, context: Context) -> None:
+        """Refuse a caller in a loop: the Git host's rate limit is everyone's."""
+        client = client_of(context.request.scope) if context.request else ""
+        if wait_seconds := self._refreshes.take(client):
+            raise RefreshLimitError(
+                "You have called refresh_skills too often. The server fetches by "
+                "itself every few minutes; go on with the skills that it has, or call "
+                f"refresh_skills again in {math.ceil(wait_seconds)} s."
+            )
+
     async def _answer(
         self,
         spec: ToolSpec,
-        context: _Context,
+        context: Context,
         raw: dict[str, Any],
         *,
         is_waiting: bool = False,
     ) -> Reply:
         arguments = parse_arguments(spec.arguments, spec.name, raw)
-        if is_waiting:
-            await self._library.refresher.wait_until_ready(_FIRST_CONTENT_SECONDS)
-        view = self._library.view(caller_of(context).access)
+        library = self._library
+        view = await wait_for_view(library, context) if is_waiting else view_of(library, context)
         if not view.is_prepared:  # the first call of a caller who sees as no other
             limiter = self._scope_limiter if view.access.is_scoped else None
             await anyio.to_thread.run_sync(_prepare, view, limiter=limiter)
@@ -269,8 +276,8 @@ class _Tools:
             reply = with_core_skills(reply, view.core_skills())
         return reply
 
-    def _find_step(self, spec: ToolSpec, context: _Context) -> str:
-        view = self._library.view(caller_of(context).access)
+    def _find_step(self, spec: ToolSpec, context: Context) -> str:
+        view = view_of(self._library, context)
         return view.sync_step if spec.name == "refresh_skills" or not view.served else ""
 
 
@@ -320,12 +327,12 @@ class SkillsServer(Server[Any]):
         return served.model_copy(update=overrides)
 
 
-def _client_name(context: _Context) -> str:
+def _client_name(context: Context) -> str:
     client_params = context.session.client_params
     return client_params.client_info.name if client_params else ""
 
 
-async def _wrap_invalid_arguments(ctx: _Context, call_next: CallNext) -> HandlerResult:
+async def _wrap_invalid_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Wrap arguments of a wrong type, so `parse_arguments` rejects them.
 
     The SDK would answer with a protocol error, invisible to models.
@@ -500,7 +507,7 @@ _NOT_ALLOWED = "The user did not allow this run. Ask the user how to go on."
 
 
 async def confirm_run(
-    ctx: _Context, params: CallToolRequestParams, demand: ConfirmDemand
+    ctx: Context, params: CallToolRequestParams, demand: ConfirmDemand
 ) -> InputRequiredResult | None:
     """Question still to be answered; None: the program may run.
 
@@ -532,7 +539,7 @@ async def confirm_run(
     return None
 
 
-def _supports_elicitation(ctx: _Context) -> bool:
+def _supports_elicitation(ctx: Context) -> bool:
     capabilities = ctx.session.client_capabilities
     if capabilities is None or capabilities.elicitation is None:
         return False
@@ -570,10 +577,10 @@ def create_unconfigured_server(error: ConfigError) -> Server[Any]:
     """
     config_error = ConfigError(f"{error} {_RESTART_HINT}")
 
-    async def list_tools(_context: _Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(_context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=[spec.advertise() for spec in CORE_TOOLS])
 
-    async def call_tool(_context: _Context, _: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(_context: Context, _: CallToolRequestParams) -> CallToolResult:
         return render_tool_result(error_reply(config_error), _PLAIN_RULES)
 
     return Server(

@@ -1,22 +1,35 @@
-"""Identification of callers and clients."""
+"""Callers of a server: who they are, what they see, and how often they may ask."""
 
 import ipaddress
-import math
 import time
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from mcp.server.context import ServerRequestContext
 
-from skills_mcp.errors import RefreshLimitError
+from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.skills.access import OPERATOR, PRINCIPAL_KEY, Principal
+
+Context: TypeAlias = ServerRequestContext[Any, Any]
+
+FIRST_CONTENT_SECONDS = 55.0
+"""A clone of a large repository over a slow line takes about this long.
+
+Hosts wait at least as long for a tool, and the message says what to do.
+"""
+
+# Hosts ask for a list once, as soon as they are connected, and show what it has.
+_STORED_CONTENT_SECONDS = 2.0
+
+CLIENT_KEY = "skills_mcp.client"
+"""Key in the ASGI scope of the client's network, written once for each request."""
 
 # A subscriber of the Internet has at least so much of IPv6 (RFC 6177), so one client
 # may use any address of it.
 _SUBSCRIBER_PREFIX = 64
 
 
-def caller_of(context: ServerRequestContext[Any, Any]) -> Principal:
+def caller_of(context: Context) -> Principal:
     """Principal of a message; on standard input, the operator.
 
     Raises:
@@ -28,15 +41,42 @@ def caller_of(context: ServerRequestContext[Any, Any]) -> Principal:
     return principal
 
 
-def identify_client(scope: Mapping[str, Any], *, trust_proxy_headers: bool) -> Hashable:
-    """Key of a client, for limits and fair shares.
+def view_of(library: SkillLibrary, context: Context) -> LibraryView:
+    return library.view(caller_of(context).access)
 
-    The principal after sign-in; without sign-in, the address (IPv6: its /64 network).
+
+async def wait_for_view(library: SkillLibrary, context: Context) -> LibraryView:
+    """View of a caller, after the first content.
+
+    Raises:
+        SkillsError: The first content cannot be loaded, or has not come in time.
+    """
+    await library.refresher.wait_until_ready(FIRST_CONTENT_SECONDS)
+    return view_of(library, context)
+
+
+async def find_stored_view(library: SkillLibrary, context: Context) -> LibraryView | None:
+    """View of a caller, without the network; None without content on this machine."""
+    await library.refresher.wait_for_stored(_STORED_CONTENT_SECONDS)
+    return view_of(library, context) if library.is_ready else None
+
+
+def client_of(scope: Mapping[str, Any]) -> Hashable:
+    """Key of a client, for limits and fair shares: the subject, or the network."""
+    return find_subject(scope) or scope[CLIENT_KEY]
+
+
+def find_subject(scope: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Issuer and subject of a request; None without sign-in."""
+    principal: Principal | None = scope.get(PRINCIPAL_KEY)
+    return (principal.issuer, principal.subject) if principal and principal.subject else None
+
+
+def find_network(scope: Mapping[str, Any], *, trust_proxy_headers: bool) -> str:
+    """Network of a client: an address, or the /64 of an IPv6 address.
+
     Trusted proxy headers give the last address of `X-Forwarded-For`.
     """
-    principal: Principal | None = scope.get(PRINCIPAL_KEY)
-    if principal and principal.subject:
-        return principal.issuer, principal.subject
     if trust_proxy_headers:
         lines = (v for name, v in scope["headers"] if name == b"x-forwarded-for")
         # The nearest proxy has added the last address; a client can write the others.
@@ -62,56 +102,32 @@ def derive_network(address: str) -> str:
     return str(mapped or network)
 
 
-_MINUTE_SECONDS = 60.0
+class RateLimit:
+    """Token buckets, one per caller."""
 
-
-class RefreshRateLimit:
-    """Token buckets for `refresh_skills`, one per caller.
-
-    A caller in a loop would exhaust the Git host's rate limit for everyone.
-
-    Args:
-        per_minute: Burst size, and refill per minute.
-    """
-
-    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_minute = per_minute
+    def __init__(
+        self, burst: float, per_second: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._burst = burst
+        self._per_second = per_second
         self._clock = clock
         self._tokens: dict[Hashable, tuple[float, float]] = {}
         """What each caller had left, and when; the latest last."""
 
-    def take(self, caller: Hashable) -> None:
-        """Take a token.
-
-        Raises:
-            RefreshLimitError: The bucket is empty; the message has the waiting time.
-        """
+    def take(self, caller: Hashable = "") -> float:
+        """Take a token; 0, or the seconds until one is available."""
         now = self._clock()
-        self._forget(now - _MINUTE_SECONDS)
-        per_second = self._per_minute / _MINUTE_SECONDS
-        tokens, counted_at = self._tokens.pop(caller, (self._per_minute, now))
-        tokens = min(self._per_minute, tokens + (now - counted_at) * per_second)
+        self._forget(now - self._burst / self._per_second)
+        tokens, counted_at = self._tokens.pop(caller, (self._burst, now))
+        refill = max(0.0, now - counted_at) * self._per_second
+        tokens = min(self._burst, tokens + refill)
         self._tokens[caller] = (tokens - 1 if tokens >= 1 else tokens, now)
-        if tokens < 1:
-            seconds = math.ceil((1 - tokens) / per_second)
-            raise RefreshLimitError(
-                "You have called refresh_skills too often. The server fetches by "
-                "itself every few minutes; go on with the skills that it has, or call "
-                f"refresh_skills again in {seconds} s."
-            )
+        return max(0.0, (1 - tokens) / self._per_second)
 
     def _forget(self, before: float) -> None:
+        """Forget the callers whose buckets are full again."""
         while self._tokens:
             caller = next(iter(self._tokens))
             if self._tokens[caller][1] > before:
                 return
             del self._tokens[caller]
-
-
-def derive_bucket(
-    context: ServerRequestContext[Any, Any], *, trust_proxy_headers: bool
-) -> Hashable:
-    if context.request is None:
-        return OPERATOR.issuer, OPERATOR.subject
-    scope = context.request.scope
-    return identify_client(scope, trust_proxy_headers=trust_proxy_headers)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 import anyio
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp_types.methods import SPEC_CLIENT_METHODS, SPEC_CLIENT_NOTIFICATION_METHODS
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
@@ -21,8 +21,7 @@ from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.tracker import EventType
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer, select_tools
-
-Context = ServerRequestContext[Any, Any]
+from skills_mcp.server.callers import Context
 
 OTHER = "other"
 """Label for all unknown values."""

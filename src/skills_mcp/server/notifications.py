@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
@@ -31,12 +31,10 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from skills_mcp.server.callers import caller_of
+from skills_mcp.server.callers import Context, caller_of
 from skills_mcp.skills.access import EVERYTHING, Access
 
 logger = logging.getLogger(__name__)
-
-_Context = ServerRequestContext[Any, Any]
 
 _MAX_STREAMS = 10_000
 """Per audience; over HTTP a lower limit holds for all together."""
@@ -105,7 +103,7 @@ class ListChangeNotifier:
         finally:
             self._wake_callbacks.remove(wake)
 
-    async def remember(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+    async def remember(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Store the session of an initialised client: it is notified unasked."""
         is_new = ctx.method == "notifications/initialized"
         if is_new and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
@@ -121,7 +119,7 @@ class ListChangeNotifier:
         return await call_next(ctx)
 
     async def listen(
-        self, ctx: _Context, params: SubscriptionsListenRequestParams
+        self, ctx: Context, params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """Answer `subscriptions/listen` (2026-07-28)."""
         access = caller_of(ctx).access

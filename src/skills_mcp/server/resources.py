@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import anyio.to_thread
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -54,7 +53,7 @@ from skills_mcp.library.skill_folder import (
     derive_mime_type,
 )
 from skills_mcp.processes.memory import translate_out_of_memory
-from skills_mcp.server.callers import caller_of
+from skills_mcp.server.callers import Context, find_stored_view, wait_for_view
 from skills_mcp.server.replies import derive_protocol_error
 from skills_mcp.skills.model import SkillPath
 from skills_mcp.skills.skill_index import SkillIndex
@@ -77,8 +76,6 @@ _MARKDOWN = "text/markdown"
 _INDEX_SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _MAX_NAMES = 2 * MAX_PARTS  # of folders above a skill, and of those below it
 
-_Context = ServerRequestContext[Any, Any]
-
 TEMPLATES = (
     ResourceTemplate(
         name="skill",
@@ -98,46 +95,37 @@ TEMPLATES = (
 
 
 class Resources:
-    """Handlers of `resources/list`, `resources/templates/list` and `resources/read`.
+    """Handlers of `resources/list`, `resources/templates/list` and `resources/read`."""
 
-    Args:
-        read_seconds: Timeout of a read for the first content.
-        list_seconds: Timeout of a list for content stored on this machine.
-    """
-
-    def __init__(self, library: SkillLibrary, *, read_seconds: float, list_seconds: float) -> None:
+    def __init__(self, library: SkillLibrary) -> None:
         self._library = library
-        self._read_seconds = read_seconds
-        self._list_seconds = list_seconds
 
     async def list(
-        self, ctx: _Context, params: PaginatedRequestParams | None
+        self, ctx: Context, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         """Page of the skills; empty without content.
 
         Hosts ask once, at the start of a session: never wait for the network.
         """
         cursor = params.cursor if params else None
-        await self._library.refresher.wait_for_stored(self._list_seconds)
-        if not self._library.is_ready:
+        library = await find_stored_view(self._library, ctx)
+        if library is None:
             return ListResourcesResult(resources=[])
-        library = self._library.view(caller_of(ctx).access)
         return await anyio.to_thread.run_sync(_list_page, library, cursor)
 
     async def list_templates(
-        self, _: _Context, __: PaginatedRequestParams | None
+        self, _: Context, __: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
         return ListResourceTemplatesResult(resource_templates=[*TEMPLATES])
 
-    async def read(self, ctx: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    async def read(self, ctx: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         """Read a skill's text or file; waits for the first content.
 
         Raises:
             MCPError: It cannot be read; `data` has the code of the `SkillsError`.
         """
         try:
-            await self._library.refresher.wait_until_ready(self._read_seconds)
-            library = self._library.view(caller_of(ctx).access)
+            library = await wait_for_view(self._library, ctx)
             with translate_out_of_memory():
                 read = await anyio.to_thread.run_sync(_read, library, params.uri)
         except SkillsError as error:
@@ -350,16 +338,10 @@ class SkillsExtension:
     """Handlers of the skills extension: skills with digests of their files.
 
     Standard: https://github.com/modelcontextprotocol/ext-skills
-
-    Args:
-        read_seconds: Timeout of a request for one skill for the first content.
-        list_seconds: Timeout of a list for content stored on this machine.
     """
 
-    def __init__(self, library: SkillLibrary, *, read_seconds: float, list_seconds: float) -> None:
+    def __init__(self, library: SkillLibrary) -> None:
         self._library = library
-        self._read_seconds = read_seconds
-        self._list_seconds = list_seconds
 
     def register(self, server: Server[Any]) -> None:
         """Register methods and capability for both protocol eras."""
@@ -368,15 +350,14 @@ class SkillsExtension:
         server.add_request_handler("skills/get", UriParams, self.get)
         server.add_request_handler("resources/directory/read", FolderParams, self.list_folder)
 
-    async def list(self, ctx: _Context, params: PaginatedRequestParams | None) -> dict[str, Any]:
+    async def list(self, ctx: Context, params: PaginatedRequestParams | None) -> dict[str, Any]:
         cursor = params.cursor if params else None
-        await self._library.refresher.wait_for_stored(self._list_seconds)
-        if not self._library.is_ready:
+        library = await find_stored_view(self._library, ctx)
+        if library is None:
             return {"skills": [], **_COMPLETE_RESULT}
-        library = self._library.view(caller_of(ctx).access)
         return await anyio.to_thread.run_sync(_list_extension_page, library, cursor)
 
-    async def get(self, ctx: _Context, params: UriParams) -> dict[str, Any]:
+    async def get(self, ctx: Context, params: UriParams) -> dict[str, Any]:
         """One skill.
 
         Raises:
@@ -385,7 +366,7 @@ class SkillsExtension:
         library = await self._wait(ctx, params.uri)
         return await anyio.to_thread.run_sync(_get_entry, library, params.uri)
 
-    async def list_folder(self, ctx: _Context, params: FolderParams) -> dict[str, Any]:
+    async def list_folder(self, ctx: Context, params: FolderParams) -> dict[str, Any]:
         """Direct children of a folder; always one page.
 
         Raises:
@@ -399,12 +380,11 @@ class SkillsExtension:
         library = await self._wait(ctx, params.uri)
         return await anyio.to_thread.run_sync(_list_folder, library, params.uri)
 
-    async def _wait(self, ctx: _Context, uri: str) -> LibraryView:
+    async def _wait(self, ctx: Context, uri: str) -> LibraryView:
         try:
-            await self._library.refresher.wait_until_ready(self._read_seconds)
+            return await wait_for_view(self._library, ctx)
         except SkillsError as error:
             raise derive_protocol_error(error, LATEST_MODERN_VERSION, uri) from error
-        return self._library.view(caller_of(ctx).access)
 
 
 def declare_extension(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,10 +5,8 @@ Markdown reply of `get_skill`.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import anyio.to_thread
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
@@ -30,7 +28,7 @@ from mcp_types import (
 from skills_mcp.errors import SkillsError
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.processes.memory import translate_out_of_memory
-from skills_mcp.server.callers import caller_of
+from skills_mcp.server.callers import Context, find_stored_view, wait_for_view
 from skills_mcp.server.replies import replace_unavailable_tools
 from skills_mcp.server.reply_rendering import ReplyRules, render_tool_result
 from skills_mcp.server.resources import TEMPLATES
@@ -51,27 +49,18 @@ PROMPT = Prompt(
     ],
 )
 
-_Context = ServerRequestContext[Any, Any]
-
 
 class SkillPrompt:
-    """Handlers of `prompts/list` and `prompts/get`.
+    """Handlers of `prompts/list` and `prompts/get`."""
 
-    Args:
-        wait_seconds: Timeout for the first content.
-    """
-
-    def __init__(
-        self, library: SkillLibrary, tools: frozenset[str], *, wait_seconds: float
-    ) -> None:
+    def __init__(self, library: SkillLibrary, tools: frozenset[str]) -> None:
         self._library = library
         self._tools = tools
-        self._wait_seconds = wait_seconds
 
-    async def list(self, _: _Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
+    async def list(self, _: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
         return ListPromptsResult(prompts=[PROMPT])
 
-    async def get(self, ctx: _Context, params: GetPromptRequestParams) -> GetPromptResult:
+    async def get(self, ctx: Context, params: GetPromptRequestParams) -> GetPromptResult:
         """Messages for a task.
 
         Raises:
@@ -79,8 +68,7 @@ class SkillPrompt:
         """
         task = _require_task(params)
         try:
-            await self._library.refresher.wait_until_ready(self._wait_seconds)
-            library = self._library.view(caller_of(ctx).access)
+            library = await wait_for_view(self._library, ctx)
             with translate_out_of_memory():
                 texts = await _compose(library, task)
         except SkillsError as error:
@@ -127,22 +115,16 @@ _MAX_VALUES = 100  # of the protocol
 
 
 class PathCompletion:
-    """Completes skill paths and file names.
+    """Completes skill paths and file names."""
 
-    Args:
-        wait_seconds: Timeout for content stored on this machine.
-    """
-
-    def __init__(self, library: SkillLibrary, *, wait_seconds: float) -> None:
+    def __init__(self, library: SkillLibrary) -> None:
         self._library = library
-        self._wait_seconds = wait_seconds
 
-    async def complete(self, ctx: _Context, params: CompleteRequestParams) -> CompleteResult:
+    async def complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
         """Prefix matches before substring matches; never waits for the network."""
-        await self._library.refresher.wait_for_stored(self._wait_seconds)
-        if not self._library.is_ready:
+        library = await find_stored_view(self._library, ctx)
+        if library is None:
             return _render([])
-        library = self._library.view(caller_of(ctx).access)
         return await anyio.to_thread.run_sync(_complete, library, params)
 
 

@@ -30,6 +30,7 @@ from opentelemetry.trace.status import Status
 
 from skills_mcp.about import __version__
 from skills_mcp.features.telemetry import OtelSettings
+from skills_mcp.server.callers import Context
 from skills_mcp.server.measurements import (
     DURATION_BUCKETS,
     GAUGES,
@@ -40,7 +41,6 @@ from skills_mcp.server.measurements import (
     SESSION,
     VERSIONS,
     ContentGauges,
-    Context,
     GaugeMeasurement,
     Measurement,
     Outcome,

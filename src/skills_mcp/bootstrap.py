@@ -31,7 +31,7 @@ from skills_mcp.config.variables import find_unknown_variables
 from skills_mcp.content.source_mounts import (
     SingleSource,
     choose_mounts,
-    find_url_secret,
+    find_url_secret,  # noqa: F401 - for commands
 )
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.events.heartbeat import (
@@ -129,20 +129,6 @@ def derive_repository(name: str) -> str:
 
 
 logger = logging.getLogger(__name__)
-
-__all__ = [
-    "Application",
-    "EventBackend",
-    "Options",
-    "build",
-    "find_home",
-    "find_url_secret",
-    "is_folder",
-    "load_operator_config",
-    "open_event_backend",
-    "open_local_events",
-    "opened_baseline",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,7 +210,7 @@ async def call(library: LibraryView, tool: str, asked: Any) -> str:
         {name: value for name, value in asked.items() if value is not None}
     )
     with use_reply_rules(AS_JSON):
-        reply = await reply_or_error(spec.handler(library, arguments))
+        reply = await reply_or_error(spec.answer(library, arguments))
     return render_tool_result(reply, AS_JSON).model_dump_json()
 
 

@@ -63,8 +63,13 @@ from skills_mcp.http.webhook_endpoint import Webhook, open_webhook
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.callers import derive_network, find_subject
-from skills_mcp.server.parts import ServerPart, Serving
-from skills_mcp.server.shutdown import exit_process, run_or_shut_down, watch_signals
+from skills_mcp.server.parts import (
+    ServerPart,
+    Serving,
+    exit_process,
+    run_or_shut_down,
+    watch_signals,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -33,67 +33,21 @@ from skills_mcp.library.skill_library import (
     SkillLibrary,
 )
 from skills_mcp.library.source_edits import EditableText, SkillSource, UneditableError, WorkingCopy
+from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
 from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapshot
 
 if TYPE_CHECKING:
     from skills_mcp.content.git.repository import PastCommit
     from skills_mcp.scripts.execution import SandboxName, ScriptResult
-    from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
 
 _LATE = {
     "Choice": "scripts.sandbox",
-    "CommandRequest": "scripts.policy",
-    "EntryRequest": "scripts.policy",
     "PastCommit": "content.git.repository",
     "SandboxName": "scripts.execution",
-    "ScriptRequest": "scripts.policy",
     "ScriptResult": "scripts.execution",
 }
 """Names imported on first use, by module: the first answer needs none."""
-
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_EXAMPLES",
-    "MAX_LISTED_FILES",
-    "Choice",
-    "CommandRequest",
-    "EditableText",
-    "EntryRequest",
-    "FoundFiles",
-    "Hold",
-    "LibraryView",
-    "Listing",
-    "LoadedSkill",
-    "Match",
-    "Mode",
-    "PastCommit",
-    "Provenance",
-    "Push",
-    "RanScript",
-    "ReadFile",
-    "Refreshed",
-    "RemoteBranch",
-    "SandboxName",
-    "ScriptRequest",
-    "ScriptResult",
-    "ServedExamples",
-    "ServedFile",
-    "SkillChanges",
-    "SkillLibrary",
-    "SkillSource",
-    "Snapshot",
-    "SourceState",
-    "UneditableError",
-    "WorkingCopy",
-    "derive_commit_url",
-    "derive_file_provenance",
-    "derive_provenance",
-    "find_repository",
-    "render_error",
-    "render_state",
-    "sha256_of",
-]
 
 
 def __getattr__(name: str) -> object:

@@ -270,7 +270,7 @@ class _Tools:
         if not view.is_prepared:  # the first call of a caller who sees as no other
             limiter = self._scope_limiter if view.access.is_scoped else None
             await anyio.to_thread.run_sync(_prepare, view, limiter=limiter)
-        reply = await spec.handler(view, arguments)
+        reply = await spec.answer(view, arguments)
         if self._core_skills_pending and spec.name in _FIRST_TOOLS and not reply.is_error:
             self._core_skills_pending = False
             reply = with_core_skills(reply, view.core_skills())

@@ -3,10 +3,7 @@
 import base64
 import shlex
 from dataclasses import replace
-from functools import partial
 from typing import Any
-
-import anyio.to_thread
 
 from skills_mcp.library import (
     MAX_LISTED_FILES,
@@ -51,51 +48,38 @@ _DEFAULT_LINES = 200  # 003
 _DEFAULT_EXAMPLES = 3  # 003
 
 
-async def _search_skills(library: LibraryView, arguments: SearchSkills) -> Reply:
-    def search() -> Reply:
-        scoping = SkillFilter(arguments.within or "", arguments.category or "", arguments.scope)
-        found = library.search(arguments.query, limit=arguments.limit, scoping=scoping)
-        return search_result(found)
-
-    return await anyio.to_thread.run_sync(search)
+def _search_skills(library: LibraryView, arguments: SearchSkills) -> Reply:
+    scoping = SkillFilter(arguments.within or "", arguments.category or "", arguments.scope)
+    found = library.search(arguments.query, limit=arguments.limit, scoping=scoping)
+    return search_result(found)
 
 
-async def _load_skill(library: LibraryView, arguments: LoadSkill) -> Reply:
-    def load() -> Reply:
-        loaded = library.load_skill(arguments.skill_name, known_digest=arguments.known_digest)
-        return replace(skill_result(loaded), part=arguments.part or 1)
-
-    return await anyio.to_thread.run_sync(load)
+def _load_skill(library: LibraryView, arguments: LoadSkill) -> Reply:
+    loaded = library.load_skill(arguments.skill_name, known_digest=arguments.known_digest)
+    return replace(skill_result(loaded), part=arguments.part or 1)
 
 
-async def _read_skill_file(library: LibraryView, arguments: ReadSkillFile) -> Reply:
+def _read_skill_file(library: LibraryView, arguments: ReadSkillFile) -> Reply:
     is_partial = arguments.start_line is not None or arguments.max_lines is not None
     start = arguments.start_line or 1
     lines = LineRange(start, arguments.max_lines or _DEFAULT_LINES) if is_partial else None
-    request = (arguments.skill_name, arguments.file_path, lines)
     max_bytes = current_rules().text_bytes
-    read = await anyio.to_thread.run_sync(partial(library.read_file, *request, max_bytes=max_bytes))
+    read = library.read_file(arguments.skill_name, arguments.file_path, lines, max_bytes=max_bytes)
     return file_result(read)
 
 
-async def _find_skill_files(library: LibraryView, arguments: FindSkillFiles) -> Reply:
-    def find() -> Reply:
-        found = library.find_files(
-            arguments.skill_name,
-            pattern=arguments.pattern or "**/*",
-            contains=arguments.contains or "",
-        )
-        return files_result(found)
-
-    return await anyio.to_thread.run_sync(find)
+def _find_skill_files(library: LibraryView, arguments: FindSkillFiles) -> Reply:
+    pattern, contains = arguments.pattern or "**/*", arguments.contains or ""
+    return files_result(
+        library.find_files(arguments.skill_name, pattern=pattern, contains=contains)
+    )
 
 
-async def _load_skill_examples(library: LibraryView, arguments: LoadSkillExamples) -> Reply:
+def _load_skill_examples(library: LibraryView, arguments: LoadSkillExamples) -> Reply:
     top_k = _DEFAULT_EXAMPLES if arguments.top_k is None else arguments.top_k
-    request = (arguments.skill_name, arguments.query, top_k)
-    max_characters = current_rules().max_characters
-    loaded = await anyio.to_thread.run_sync(
-        partial(library.load_examples, *request, max_characters=max_characters)
+    limit = current_rules().max_characters
+    loaded = library.load_examples(
+        arguments.skill_name, arguments.query, top_k, max_characters=limit
     )
     return examples_result(loaded)
 

@@ -33,8 +33,13 @@ from mcp_types import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from skills_mcp.server.parts import ServerPart, Serving
-from skills_mcp.server.shutdown import exit_process, run_or_shut_down, watch_signals
+from skills_mcp.server.parts import (
+    ServerPart,
+    Serving,
+    exit_process,
+    run_or_shut_down,
+    watch_signals,
+)
 from skills_mcp.server.wire import MAX_LINE_BYTES, Wire
 
 _NOT_JSON = "Parse error: this is no valid JSON."

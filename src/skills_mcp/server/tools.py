@@ -1,7 +1,8 @@
 """Specification of a tool."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from inspect import iscoroutinefunction
 from typing import Annotated, Any, Literal, TypeVar, assert_never
 
 import anyio.to_thread
@@ -41,13 +42,27 @@ Pattern = Annotated[str, Field(max_length=_MAX_PATTERN)]
 # A host may send null for what it leaves out; the schema need not say so.
 OptionalText = Text | SkipJsonSchema[None]
 
-
+# Arguments of several tools.
+SkillPathFound = Annotated[Text, Field(description="The skill_path that get_skill returned.")]
+SkillName = Annotated[
+    Text, Field(description="The skill's name, or its skill_path where names repeat.")
+]
+KnownDigest = Annotated[
+    OptionalText,
+    Field(
+        description="The digest of the text you have already: if it is still "
+        "current, you get a reminder instead of the text."
+    ),
+]
 # Of a long text, for a host that would cut it; a text has fewer parts than lines.
-Part = Annotated[int, Field(ge=1, le=_MAX_LINES)]
-
-_PART = "The next_part of the reply before."
-_WITHIN = 'Choose only from this part of the tree: "ui/react".'
-_CATEGORY = "Choose only from skills of this category."
+Part = Annotated[
+    Annotated[int, Field(ge=1, le=_MAX_LINES)] | SkipJsonSchema[None],
+    Field(description="The next_part of the reply before."),
+]
+Within = Annotated[
+    OptionalText, Field(description='Choose only from this part of the tree: "ui/react".')
+]
+Category = Annotated[OptionalText, Field(description="Choose only from skills of this category.")]
 
 # Pydantic reports a wrong optional value twice: by its type, and as not null.
 _NULL_ERROR = "none_required"
@@ -74,17 +89,13 @@ class GetSkill(Arguments):
         description="A path from an ambiguous answer or from list_skills, to get "
         "exactly that skill.",
     )
-    known_digest: OptionalText = Field(
-        default=None,
-        description="The digest of the text you have already: if it is still "
-        "current, you get a reminder instead of the text.",
-    )
-    within: OptionalText = Field(default=None, description=_WITHIN)
-    category: OptionalText = Field(default=None, description=_CATEGORY)
+    known_digest: KnownDigest = None
+    within: Within = None
+    category: Category = None
     explain: bool | SkipJsonSchema[None] = Field(
         default=None, description="Whether to explain the answer."
     )
-    part: Part | SkipJsonSchema[None] = Field(default=None, description=_PART)
+    part: Part = None
 
 
 class ListSkills(Arguments):
@@ -98,13 +109,13 @@ class ListSkills(Arguments):
 
 
 class GetAsset(Arguments):
-    skill_path: Text = Field(description="The skill_path that get_skill returned.")
+    skill_path: SkillPathFound
     file: Text = Field(description="The file exactly as get_skill lists it.")
-    part: Part | SkipJsonSchema[None] = Field(default=None, description=_PART)
+    part: Part = None
 
 
 class RunScript(Arguments):
-    skill_path: Text = Field(description="The skill_path that get_skill returned.")
+    skill_path: SkillPathFound
     file: Text = Field(description="The script exactly as get_skill lists it.")
     args: dict[str, str] = Field(
         description="The script's arguments by name, all as strings; {} for none."
@@ -136,22 +147,18 @@ class SearchSkills(Arguments):
         default=None,
         description="Only the organisation's skills, the project's or the user's.",
     )
-    within: OptionalText = Field(default=None, description=_WITHIN)
-    category: OptionalText = Field(default=None, description=_CATEGORY)
+    within: Within = None
+    category: Category = None
 
 
 class LoadSkill(Arguments):
-    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
-    known_digest: OptionalText = Field(
-        default=None,
-        description="The digest of the text you have already: if it is still "
-        "current, you get a reminder instead of the text.",
-    )
-    part: Part | SkipJsonSchema[None] = Field(default=None, description=_PART)
+    skill_name: SkillName
+    known_digest: KnownDigest = None
+    part: Part = None
 
 
 class ReadSkillFile(Arguments):
-    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
+    skill_name: SkillName
     file_path: Text = Field(
         description="The file, relative to the skill's folder: references/forms.md"
     )
@@ -164,7 +171,7 @@ class ReadSkillFile(Arguments):
 
 
 class FindSkillFiles(Arguments):
-    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
+    skill_name: SkillName
     pattern: Pattern | SkipJsonSchema[None] = Field(
         default=None, description="A pattern of paths: *.md or scripts/*.py"
     )
@@ -174,7 +181,7 @@ class FindSkillFiles(Arguments):
 
 
 class LoadSkillExamples(Arguments):
-    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
+    skill_name: SkillName
     query: Text = Field(description="What the example should show.")
     # Not refused outside of 1 to 10 but moved there (003).
     top_k: int | SkipJsonSchema[None] = Field(
@@ -183,7 +190,7 @@ class LoadSkillExamples(Arguments):
 
 
 class RunSkillCommand(Arguments):
-    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
+    skill_name: SkillName
     command: Text = Field(description="The program: python, node, cat, …")
     args: Annotated[list[str], Field(max_length=_MAX_ARGS)] | SkipJsonSchema[None] = Field(
         default=None, description='Its arguments: ["scripts/check.py", "in.pdf"]'
@@ -191,7 +198,7 @@ class RunSkillCommand(Arguments):
 
 
 class RunSkillEntry(Arguments):
-    skill_name: Text = Field(description="The skill's name, or its skill_path where names repeat.")
+    skill_name: SkillName
     args: OptionalText = Field(
         default=None, description="More words for its command: in.pdf --page 2"
     )
@@ -274,14 +281,20 @@ LARGE_RESULT = {"anthropic/maxResultSizeChars": 500_000}
 
 ONLY_READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 
-RUNS_ANYTHING = ToolAnnotations(
-    read_only_hint=False,
-    destructive_hint=True,
-    idempotent_hint=False,
-    open_world_hint=True,
-)
 
-Handler = Callable[[LibraryView, Any], Awaitable[Reply]]
+def _writes(*, destructive: bool = False, idempotent: bool = False) -> ToolAnnotations:
+    return ToolAnnotations(
+        read_only_hint=False,
+        destructive_hint=destructive,
+        idempotent_hint=idempotent,
+        open_world_hint=True,
+    )
+
+
+RUNS_ANYTHING = _writes(destructive=True)
+
+Handler = Callable[[LibraryView, Any], Any]
+"""Gives a reply, on a thread unless it is a coroutine function."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +317,13 @@ class ToolSpec:
     """Description on a shared server, if it differs."""
     runs_code: bool = False
     """Runs a program on the machine of the server."""
+
+    async def answer(self, library: LibraryView, arguments: Arguments) -> Reply:
+        if iscoroutinefunction(self.handler):
+            reply: Reply = await self.handler(library, arguments)
+        else:
+            reply = await anyio.to_thread.run_sync(self.handler, library, arguments)
+        return reply
 
     def advertise(self, *, is_shared: bool = False) -> Tool:
         description = self.shared_description if is_shared else ""
@@ -354,38 +374,28 @@ def _render(answer: Match | Ambiguous | NoMatch) -> Reply:
     assert_never(answer)
 
 
-async def _list_skills(library: LibraryView, arguments: ListSkills) -> Reply:
-    def browse() -> Reply:
-        limit = current_rules().max_characters
-        metadata = replies.tree_metadata(
-            library.snapshot.algorithm, library.states(), library.core_skills(), limit
-        )
-        part = library.list_skills(
-            arguments.path,
-            depth=arguments.depth,
-            cursor=arguments.cursor,
-            max_characters=replies.tree_budget(metadata, limit),
-        )
-        return replies.listing(part, metadata)
-
-    return await anyio.to_thread.run_sync(browse)
-
-
-async def _get_asset(library: LibraryView, arguments: GetAsset) -> Reply:
-    served = await anyio.to_thread.run_sync(
-        library.read_asset, arguments.skill_path, arguments.file
+def _list_skills(library: LibraryView, arguments: ListSkills) -> Reply:
+    limit = current_rules().max_characters
+    metadata = replies.tree_metadata(
+        library.snapshot.algorithm, library.states(), library.core_skills(), limit
     )
+    part = library.list_skills(
+        arguments.path,
+        depth=arguments.depth,
+        cursor=arguments.cursor,
+        max_characters=replies.tree_budget(metadata, limit),
+    )
+    return replies.listing(part, metadata)
+
+
+def _get_asset(library: LibraryView, arguments: GetAsset) -> Reply:
+    served = library.read_asset(arguments.skill_path, arguments.file)
     reply = replies.asset(served, library.config.assets.inline_text_max_bytes)
     return replace(reply, part=arguments.part or 1)
 
 
 async def _run_script(library: LibraryView, arguments: RunScript) -> Reply:
-    request = ScriptRequest(
-        skill_path=arguments.skill_path,
-        file=arguments.file,
-        args=arguments.args,
-        cwd=arguments.cwd,
-    )
+    request = ScriptRequest(**arguments.model_dump())
     return replies.script_result(arguments.file, await library.run_script(request))
 
 
@@ -480,12 +490,7 @@ CORE_TOOLS = (
         ),
         arguments=ReportUsage,
         handler=_report_usage,
-        annotations=ToolAnnotations(
-            read_only_hint=False,
-            destructive_hint=False,
-            idempotent_hint=False,
-            open_world_hint=True,
-        ),
+        annotations=_writes(),
         scope=FEEDBACK,
     ),
     ToolSpec(
@@ -499,12 +504,7 @@ CORE_TOOLS = (
         ),
         arguments=RefreshSkills,
         handler=_refresh_skills,
-        annotations=ToolAnnotations(
-            read_only_hint=False,
-            destructive_hint=False,
-            idempotent_hint=True,
-            open_world_hint=True,
-        ),
+        annotations=_writes(idempotent=True),
         scope=REFRESH,
         needs_content=False,
         is_slow=True,

@@ -280,7 +280,7 @@ def test_no_tool_reads_by_another_name(
         except ValueError as error:
             return str(error)
         with use_reply_rules(AS_JSON):
-            return repr(await reply_or_error(spec.handler(machine.library.view(), arguments)))
+            return repr(await reply_or_error(spec.answer(machine.library.view(), arguments)))
 
     with unchanged(machine):
         said = [anyio.run(call, tool, given) for tool, given in asked]

@@ -92,7 +92,7 @@ def call_tool(library: SkillLibrary, tool: str, **arguments: Any) -> "Reply":
     spec = {spec.name: spec for spec in (*CORE_TOOLS, *PACKAGE_TOOLS)}[tool]
     values = {key: value for key, value in arguments.items() if value}
     parsed = parse_arguments(spec.arguments, tool, values)
-    return anyio.run(partial(spec.handler, library.view(), parsed))
+    return anyio.run(partial(spec.answer, library.view(), parsed))
 
 
 def _name_match(data: Mapping[str, Any]) -> str:

@@ -221,7 +221,7 @@ class _Runs:
             args=args,
             cwd=str(_mkdir(self._folder / "projects" / each.name)),
         )
-        result = (await self._library.view().run_script(request)).result
+        result = (await self._library.view().run(request)).result
         return result.stdout
 
     def _stage(self, each: Attempt) -> Stage:

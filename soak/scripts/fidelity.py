@@ -108,7 +108,7 @@ async def _run_often(library: SkillLibrary, count: int) -> tuple[int, int, int]:
     for _ in range(count):
         await anyio.to_thread.run_sync(library.sync)
         try:
-            reply = await library.view().run_script(request)
+            reply = await library.view().run(request)
         except FileError:
             refused += 1
             continue
@@ -120,7 +120,7 @@ async def _run_often(library: SkillLibrary, count: int) -> tuple[int, int, int]:
 
 async def _print(library: SkillLibrary, given: Mapping[str, str]) -> list[str]:
     request = ScriptRequest(skill_path="a", file=_FILE, args=given)
-    result = (await library.view().run_script(request)).result
+    result = (await library.view().run(request)).result
     return result.stdout.split("\0")[:-1]
 
 

@@ -115,7 +115,7 @@ class _Trees:
 
         async def call(name: str) -> None:
             mark = _new_mark()
-            ran = await library.view().run_script(_request(name, mark))
+            ran = await library.view().run(_request(name, mark))
             results[mark] = ran.result
             if list(find_marked(mark)):
                 left.append(name)
@@ -135,7 +135,7 @@ class _Trees:
         for name in self.shapes:
             marks.append(mark := _new_mark())
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(library.view().run_script, _request(name, mark))
+                tasks.start_soon(library.view().run, _request(name, mark))
                 await anyio.to_thread.run_sync(_wait_until_complete, mark)
                 tasks.cancel_scope.cancel()
         library.close()
@@ -241,7 +241,7 @@ def _new_mark() -> str:
 def _serve(content: str, tier: str, name: str, mark: str) -> None:
     """Run one script, until it or we are ended."""
     library = open_tier(Path(content), tier, 600)
-    anyio.run(library.view().run_script, _request(name, mark))
+    anyio.run(library.view().run, _request(name, mark))
 
 
 SCENARIOS: tuple[tuple[str, Scenario], ...] = (("process-trees", outlive),)

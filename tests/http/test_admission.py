@@ -12,6 +12,7 @@ from skills_mcp.config import Http
 from skills_mcp.http import admission
 from skills_mcp.http.admission import AdmissionControl, BodyBufferMiddleware
 from skills_mcp.http.routes import opens_stream
+from skills_mcp.server.callers import CLIENT_KEY
 
 LISTEN = {
     "MCP-Protocol-Version": "2026-07-28",
@@ -357,13 +358,14 @@ async def test_a_call_whose_client_has_gone_never_runs(app: Busy) -> None:
         async def channel() -> Message:
             return messages.pop() if messages else await receive()
 
-        scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": [], CLIENT_KEY: ""}
         await admission.wrap(app)(scope, channel, discard)
 
-    admission = AdmissionControl(limits(max_concurrent_requests=1), anyio.Event())
+    http = limits(max_concurrent_requests=1)
+    admission = AdmissionControl(http, anyio.Event())
     async with (
         anyio.create_task_group() as tasks,
-        at(admission.wrap(app), GREEDY) as client,
+        at(BodyBufferMiddleware(admission.wrap(app), http=http), GREEDY) as client,
     ):
         await Crowd(client, tasks).ask(1, content=b"runs")
         tasks.start_soon(leave, admission)

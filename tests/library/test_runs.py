@@ -129,7 +129,7 @@ async def test_a_script_that_ran_is_counted_with_names_and_without_values(
     script = content / "ui/auth/scripts/greet.sh"
     write(script, f'echo "hello $SKILL_ARG_NAME"; exit {code}')
 
-    result = (await counting(content, spool).view().run_script(greet())).result
+    result = (await counting(content, spool).view().run(greet())).result
 
     assert (result.exit_code, result.stdout) == (code, "hello Ada\n")
     kind, data = event_in(spool)
@@ -166,7 +166,7 @@ async def test_a_script_that_was_refused_is_not_counted(
     library = counting(content, spool, settings)
 
     with pytest.raises(error):
-        await library.view().run_script(greet(**fields))
+        await library.view().run(greet(**fields))
 
     assert spooled(spool) == []
 
@@ -179,7 +179,7 @@ async def test_a_script_sees_the_environment_of_the_server_only_in_part(
     monkeypatch.setenv("GITHUB_TOKEN", "canary")
     write(content / "ui/auth/scripts/greet.sh", "env")
 
-    result = (await open_library(content).view().run_script(greet())).result
+    result = (await open_library(content).view().run(greet())).result
 
     assert "PATH=" in result.stdout
     assert "canary" not in result.stdout
@@ -192,7 +192,7 @@ async def test_closing_the_library_ends_its_scripts(content: Path) -> None:
     codes: list[int] = []
 
     async def run() -> None:
-        result = (await library.view().run_script(greet(cwd=str(content)))).result
+        result = (await library.view().run(greet(cwd=str(content)))).result
         codes.append(result.exit_code)
 
     with anyio.fail_after(PATIENCE_SECONDS):
@@ -217,7 +217,7 @@ async def test_a_script_reads_the_commit_that_it_was_started_from(
     printed: list[str] = []
 
     async def run() -> None:
-        printed.append((await library.view().run_script(request)).result.stdout)
+        printed.append((await library.view().run(request)).result.stdout)
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
@@ -311,7 +311,7 @@ async def test_the_scripts_of_the_sample_content_run(
     library = open_library(SKILLS_CONTENT, settings={"scripts": {"runners": runners}})
 
     with anyio.fail_after(PATIENCE_SECONDS):
-        ran = await library.view().run_script(
+        ran = await library.view().run(
             ScriptRequest(skill_path=skill_path, file=file, args=args)
         )
 
@@ -328,7 +328,7 @@ async def test_a_script_that_is_cancelled_is_an_event_too(content: Path, spool: 
 
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(library.view().run_script, request)
+            tasks.start_soon(library.view().run, request)
             await until((content / "slow/started").exists)
             tasks.cancel_scope.cancel()
 
@@ -344,7 +344,7 @@ def test_a_file_that_is_asset_and_script_can_be_run_and_fetched(content: Path) -
     library = open_library(content)
     request = ScriptRequest(skill_path="both", file="both.sh", args={})
 
-    ran = anyio.run(library.view().run_script, request)
+    ran = anyio.run(library.view().run, request)
 
     assert ran.result.stdout == "hello\n"
     assert library.view().read_asset("both", "both.sh").type == "other"
@@ -360,7 +360,7 @@ async def test_a_script_that_could_not_be_started_is_no_event(content: Path, spo
     library = open_library(content, settings=settings, spool=spool)
 
     with pytest.raises(RunnerNotFoundError):
-        await library.view().run_script(ScriptRequest(skill_path="x", file="x.sh", args={}))
+        await library.view().run(ScriptRequest(skill_path="x", file="x.sh", args={}))
 
     assert spooled(spool) == []
 
@@ -378,7 +378,7 @@ def open_with_commands(content: Path, spool: Spool | None = None, **rules: Any) 
 
 async def run(library: SkillLibrary, *words: str) -> ScriptResult:
     with anyio.fail_after(PATIENCE_SECONDS):
-        return (await library.view().run_command(a_request(*words))).result
+        return (await library.view().run(a_request(*words))).result
 
 
 async def test_nothing_is_run_until_the_operator_allows_it(content: Path) -> None:
@@ -390,9 +390,9 @@ async def test_the_skill_is_looked_up_before_the_program(content: Path) -> None:
     library = open_with_commands(content)
 
     with pytest.raises(SkillNotFoundError):
-        await library.view().run_command(a_request("bash", skill="nowhere"))
+        await library.view().run(a_request("bash", skill="nowhere"))
     with pytest.raises(CommandError):
-        await library.view().run_command(a_request("bash"))
+        await library.view().run(a_request("bash"))
 
 
 @posix
@@ -514,7 +514,7 @@ async def test_every_run_is_a_line_of_the_audit_file_also_when_nothing_is_counte
 ) -> None:
     library = open_library(content)
 
-    ran = await library.view().run_script(greet())
+    ran = await library.view().run(greet())
 
     [line] = audited(home)
     assert line.pop("duration_ms") == round(ran.result.duration_seconds * 1000)
@@ -543,7 +543,7 @@ async def test_commands_and_entries_are_lines_too(content: Path, home: Path) -> 
     library = open_with_commands(content)
 
     await run(library, "cat", "SKILL.md")
-    await library.view().run_command(EntryRequest(skill_name="hello", args="a b"))
+    await library.view().run(EntryRequest(skill_name="hello", args="a b"))
 
     told = [(line["kind"], line["skill_path"], line["file"]) for line in audited(home)]
     assert told == [("command", "pdf", "cat"), ("entry", "hello", "sh")]
@@ -554,7 +554,7 @@ async def test_what_the_sandbox_or_the_machine_refused_is_a_line(content: Path, 
     rules = {"scripts": {"runners": {".sh": "no-such-runner"}}}
 
     with pytest.raises(RunnerNotFoundError):
-        await open_library(content, settings=rules).view().run_script(greet())
+        await open_library(content, settings=rules).view().run(greet())
 
     [line] = audited(home)
     assert (line["outcome"], line["exit_code"]) == ("RUNNER_NOT_FOUND", None)
@@ -563,7 +563,7 @@ async def test_what_the_sandbox_or_the_machine_refused_is_a_line(content: Path, 
 @posix
 async def test_what_a_rule_refused_is_no_line(content: Path, home: Path) -> None:
     with pytest.raises(AgentScriptError):
-        await open_library(content).view().run_script(greet(file="scripts/agent.sh"))
+        await open_library(content).view().run(greet(file="scripts/agent.sh"))
 
     assert not (home / ".skills-mcp/audit.jsonl").exists()
 
@@ -575,7 +575,7 @@ async def test_a_run_that_was_cancelled_is_a_line(content: Path, home: Path) -> 
 
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(library.view().run_script, greet(cwd=str(content)))
+            tasks.start_soon(library.view().run, greet(cwd=str(content)))
             await until((content / "started").exists)
             tasks.cancel_scope.cancel()
 
@@ -589,7 +589,7 @@ async def test_a_disk_that_takes_no_line_stops_no_run(
 ) -> None:
     (home / ".skills-mcp/audit.jsonl").mkdir(parents=True)
 
-    ran = await open_library(content).view().run_script(greet())
+    ran = await open_library(content).view().run(greet())
 
     assert ran.result.success
     assert "audit.jsonl takes no line" in caplog.text
@@ -600,7 +600,7 @@ async def test_a_disk_that_takes_no_line_stops_no_run(
 
 @posix
 async def test_an_answer_has_the_digest_of_the_bytes_that_ran(content: Path) -> None:
-    ran = await open_library(content).view().run_script(greet())
+    ran = await open_library(content).view().run(greet())
 
     data = (content / "ui/auth/scripts/greet.sh").read_bytes()
     assert ran.sha256 == hashlib.sha256(data).hexdigest()

@@ -14,6 +14,7 @@ from skills_mcp.errors import (
 from skills_mcp.events.spool import Spool
 from skills_mcp.library.skill_folder import render_skill_file
 from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.skills.access import EVERYTHING
 from tests.packages import write_package
 from tests.support import make_skill, open_library, spooled, write, write_skill
 
@@ -164,4 +165,4 @@ def test_a_hidden_skill_has_no_folder(content: Path) -> None:
     with pytest.raises(SkillDisabledError):
         library.view().open_folder("pdf")
     with pytest.raises(SkillNotFoundError):
-        library.view().narrow(["other"], []).open_folder("pdf")
+        library.view(EVERYTHING.narrow(("other",), ())).open_folder("pdf")

@@ -406,7 +406,7 @@ async def test_every_event_says_which_commit_was_served(
     library.view().route("both")
     library.view().route("one")
     library.view().read_asset("one", "x.sh")
-    await library.view().run_script(ScriptRequest(skill_path="one", file="x.sh", args={}))
+    await library.view().run(ScriptRequest(skill_path="one", file="x.sh", args={}))
     library.view().report("one", useful=True, comment=None)
     library.view().load_skill("one")
     library.view().read_file("one", "x.sh")

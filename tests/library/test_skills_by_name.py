@@ -754,7 +754,7 @@ def test_a_reading_is_counted(content: Path, spool: Spool) -> None:
         lambda library: library.view().find_files("pdf"),
         lambda library: library.view().read_file("pdf", "SKILL.md"),
         lambda library: library.view().load_examples("pdf", "form", 3),
-        lambda library: anyio.run(library.view().run_command, a_request("cat")),
+        lambda library: anyio.run(library.view().run, a_request("cat")),
     ],
     ids=["load", "find_files", "read_file", "load_examples", "run_command"],
 )

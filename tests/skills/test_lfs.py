@@ -41,7 +41,7 @@ def library(tmp_path: Path) -> SkillLibrary:
 
 def run_script(library: SkillLibrary) -> object:
     request = ScriptRequest(skill_path="ui/auth", file="scripts/check.sh", args={})
-    return anyio.run(library.view().run_script, request)
+    return anyio.run(library.view().run, request)
 
 
 def ask_lines(library: SkillLibrary) -> object:
@@ -87,7 +87,7 @@ async def test_a_command_gets_its_folder_whole_with_the_pointer_as_it_is(
 ) -> None:
     request = CommandRequest(skill_name="pdf", command="cat", args=("model.bin",))
 
-    ran = await library.view().run_command(request)
+    ran = await library.view().run(request)
 
     assert ran.result.stdout == POINTER
 

@@ -562,7 +562,7 @@ class SyncSkills:
         _require_texts(skill_path=skill_path, file=file, cwd=cwd or "")
         _require_texts(**{f"args[{name!r}]": value for name, value in (args or {}).items()})
         request = ScriptRequest(skill_path=skill_path, file=file, args=dict(args or {}), cwd=cwd)
-        return self._run(self._library.run_script, request)
+        return self._run(self._library.run, request)
 
     def run_command(self, name: str, command: str, args: Sequence[str] = ()) -> RanScript:
         """Run a program of `commands.allowed` in a private copy of a skill's folder.
@@ -577,7 +577,7 @@ class SyncSkills:
             raise InvalidArgumentsError('args: is a text. Give a list: ["-v", "a.txt"]')
         _require_texts(**{f"args[{i}]": word for i, word in enumerate(args)})
         request = CommandRequest(skill_name=name, command=command, args=tuple(args))
-        return self._run(self._library.run_command, request)
+        return self._run(self._library.run, request)
 
     def run_entry(self, name: str, args: str = "") -> RanScript:
         """Run a skill's declared `entry` with further arguments.
@@ -589,7 +589,7 @@ class SyncSkills:
 
         _require_texts(name=name, args=args)
         request = EntryRequest(skill_name=name, args=args)
-        return self._run(self._library.run_command, request)
+        return self._run(self._library.run, request)
 
     def report(self, skill_path: str, *, useful: bool, comment: str | None = None) -> None:
         """Record feedback on a skill, if the operator records events.

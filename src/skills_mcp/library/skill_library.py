@@ -36,6 +36,7 @@ from skills_mcp.library.answers import (
     FoundFiles,
     LoadedSkill,
     Match,
+    Provenance,
     RanScript,
     ReadFile,
     ServedExamples,
@@ -48,7 +49,6 @@ from skills_mcp.library.answers import (
 from skills_mcp.library.catalog import RENDERERS, CatalogStyle, SkillCatalog, select_for_prompt
 from skills_mcp.library.listing import Listing, compose_listing
 from skills_mcp.library.skill_folder import (
-    PublishedSkills,
     SkillFolder,
     open_skill_folder,
     publish_skills,
@@ -75,11 +75,11 @@ from skills_mcp.routing.decision import (
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import SearchResult, search_skills
 from skills_mcp.routing.tokenizer import tokenize
+from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
 from skills_mcp.skills.model import Asset, Level, Scope, Skill, SkillPath
 from skills_mcp.skills.skill_examples import (
-    Example,
     LoadedExamples,
     examples_from_tasks,
     rank_examples,
@@ -110,7 +110,6 @@ from skills_mcp.text.rendering import join_names
 
 if TYPE_CHECKING:  # imported for the first script
     from skills_mcp.library.runs import Runs
-    from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
 
 logger = logging.getLogger(__name__)
@@ -134,10 +133,6 @@ class LibraryView:
     tracker: Tracker
     served: Snapshot | None
     """The snapshot, with the skills that the caller may not see; None without content."""
-
-    def narrow(self, allow: Sequence[str], deny: Sequence[str]) -> "LibraryView":
-        """View of the skills matching `allow` (empty: all) and not `deny`."""
-        return replace(self, access=self.access.narrow(tuple(allow), tuple(deny)))
 
     def renew(self) -> "LibraryView":
         """The same caller's view of the newest snapshot."""
@@ -212,9 +207,6 @@ class LibraryView:
             return False  # an identical copy at another path is none of its business
         return self.access.sees(skill)
 
-    def publish(self) -> PublishedSkills:
-        return publish_skills(self.snapshot)
-
     # The skill for a task, with all that it inherits
 
     def route(
@@ -254,7 +246,8 @@ class LibraryView:
                 return decision
             case Candidate() as best:
                 match = build_match(snapshot.content, snapshot.index, best, known_digest)
-                return self._track_match(context, match, was_ambiguous=False)
+                self._track_skill(match, context)
+                return match
 
     def explain(
         self,
@@ -276,22 +269,6 @@ class LibraryView:
             skill=snapshot.index.require(skill_path) if skill_path else None,
             within=snapshot.narrow(scoping),
         )
-
-    def find_skills(self, context: str) -> Sequence[Skill]:
-        """Skill for a task, several if too close to call, none without a match.
-
-        No event.
-        """
-        snapshot = self.snapshot
-        matching = snapshot.config.matching
-        within = snapshot.narrow(NO_FILTER)
-        match score_and_decide(snapshot.matcher, context, matching, within=within):
-            case Candidate() as best:
-                return [best.skill]
-            case Ambiguous(candidates):
-                return [candidate.skill for candidate in candidates]
-            case NoMatch():
-                return []
 
     def tree(self, path: str | None = None) -> TreeNode:
         """Tree of all skills, or of a folder.
@@ -363,14 +340,13 @@ class LibraryView:
             resolved_from=located.source,
             provenance=derive_file_provenance(snapshot.content, located.owner, listed),
         )
-        self.tracker.track(
-            "asset_served",
-            skill_path=skill.path,
-            file=served.file,
+        self._track_file(
+            skill,
+            listed,
+            served.provenance,
             asset_type=kind,
             is_inherited=located.source is not None,
             size_bytes=len(served.content.data),
-            content_commit=served.provenance.commit,
         )
         return served
 
@@ -457,8 +433,12 @@ class LibraryView:
         limit = snapshot.config.assets.max_size_bytes
         return read_skill_file(owner, found, max_bytes=limit)
 
-    def load_skill(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
+    def load_skill(
+        self, name: str, *, known_digest: str | None = None, as_file: bool = False
+    ) -> LoadedSkill:
         """Load a skill by path or unambiguous name.
+
+        `as_file` gives the published `SKILL.md` as instructions; this blocks.
 
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
@@ -466,20 +446,11 @@ class LibraryView:
         snapshot = self.snapshot
         skill = snapshot.index.resolve(name)
         loaded = build_loaded_skill(snapshot.content, snapshot.index, skill, known_digest)
-        return self._track_load(loaded)
-
-    def load_main(self, path: str) -> LoadedSkill:
-        """Load the published `SKILL.md`; tracked like `load_skill`.  Blocking.
-
-        Raises:
-            SkillDisabledError: The operator hides it.
-            SkillNotFoundError: There is no such skill.
-        """
-        snapshot = self.snapshot
-        skill = snapshot.index.require(path)
-        loaded = build_loaded_skill(snapshot.content, snapshot.index, skill, None)
-        main = publish_skills(snapshot).compose(skill)
-        return self._track_load(replace(loaded, instructions=main.text))
+        if as_file:
+            text = publish_skills(snapshot).compose(skill).text
+            loaded = replace(loaded, instructions=text)
+        self._track_skill(loaded, was_picked=True)
+        return loaded
 
     def open_folder(self, name: str) -> SkillFolder:
         """Text and files of a skill, for listing or searching; no event.
@@ -532,8 +503,11 @@ class LibraryView:
         budget = character_limit * 3 // 4  # titles need some
         served = tuple(truncate_examples(chosen, max_bytes=min(limit, budget)))
         provenance = derive_file_provenance(snapshot.content, skill)
-        for fitting in served:
-            self._track_example(skill, fitting.example, provenance.commit)
+        for example in (fitting.example for fitting in served):
+            if example.file is not None:  # a task of the frontmatter is no file
+                about = {"asset_type": "example", "is_inherited": False}
+                size_bytes = len(example.text.encode())
+                self._track_file(skill, example.file, provenance, **about, size_bytes=size_bytes)
         loaded = LoadedExamples(skill, served, len(examples), notes)
         return ServedExamples(loaded, provenance)
 
@@ -559,15 +533,9 @@ class LibraryView:
         limit = min(config.files.max_bytes, max_bytes or config.files.max_bytes)
         part = _read_part(owner, file, lines, limit, config.assets.max_size_bytes)
         provenance = derive_file_provenance(snapshot.content, owner, file)
-        self.tracker.track(
-            "asset_served",
-            skill_path=skill.path,
-            file=file,
-            asset_type="file",
-            is_inherited=source is not None,
-            size_bytes=len(part.content.data),
-            content_commit=provenance.commit,
-        )
+        size_bytes = len(part.content.data)
+        about = {"asset_type": "file", "is_inherited": source is not None}
+        self._track_file(skill, file, provenance, **about, size_bytes=size_bytes)
         return ReadFile(
             skill=skill,
             file=file,
@@ -596,21 +564,16 @@ class LibraryView:
             max_bytes=max_bytes or limits.max_bytes,
         )
 
-    async def run_script(self, request: "ScriptRequest") -> RanScript:
-        """Run a declared script, subject to the policy.
+    async def run(self, request: ScriptRequest | CommandRequest | EntryRequest) -> RanScript:
+        """Run a declared script, a program, or a skill's entry, subject to the policy.
 
         Raises:
             SkillsError: It is refused or fails to start; see the subclass.
         """
-        return await self.library.runs.run_script(self.snapshot, request)
-
-    async def run_command(self, request: "CommandRequest | EntryRequest") -> RanScript:
-        """Run a program or a skill's entry in a private copy of its folder.
-
-        Raises:
-            SkillsError: It is refused or fails to start; see the subclass.
-        """
-        return await self.library.runs.run_command(self.snapshot, request)
+        runs = self.library.runs
+        if isinstance(request, ScriptRequest):
+            return await runs.run_script(self.snapshot, request)
+        return await runs.run_command(self.snapshot, request)
 
     def _route_pick(
         self,
@@ -627,13 +590,14 @@ class LibraryView:
         matching = snapshot.config.matching
         decision = score_and_decide(snapshot.matcher, context, matching, within=within)
         match = build_match(snapshot.content, snapshot.index, own, known_digest)
-        return self._track_match(
-            context,
+        self._track_skill(
             match,
+            context,
             was_ambiguous=is_ambiguous_candidate(skill, decision),
             was_picked=True,
             was_near=is_near_miss(skill, decision),
         )
+        return match
 
     def _track_miss(self, context: str, decision: NoMatch, commit: str | None) -> None:
         found: dict[str, Any] = {"near": [candidate.skill.path for candidate in decision.near]}
@@ -641,54 +605,25 @@ class LibraryView:
             found["near_score"] = float(decision.near[0].score)
         self.tracker.track("no_match", context=context, content_commit=commit, **found)
 
-    def _track_match(
-        self,
-        context: str,
-        match: Match,
-        *,
-        was_ambiguous: bool,
-        was_picked: bool = False,
-        was_near: bool = False,
-    ) -> Match:
+    def _track_skill(self, served: Match | LoadedSkill, context: str = "", **facts: bool) -> None:
+        """Track a served skill; of `facts`, only true ones, and `was_ambiguous`."""
+        found = served if isinstance(served, Match) else None
         self.tracker.track(
             "skill_served",
             context=context,
-            skill_path=match.skill.path,
-            score=float(match.score),
-            matched_keywords=match.matched_keywords,
-            was_ambiguous=was_ambiguous,
-            unchanged=match.is_known,
-            content_commit=match.provenance.commit,
-            **({"was_picked": True} if was_picked else {}),
-            **({"was_near": True} if was_near else {}),
+            skill_path=served.skill.path,
+            score=float(found.score) if found else 1.0,
+            matched_keywords=found.matched_keywords if found else (),
+            was_ambiguous=facts.pop("was_ambiguous", False),
+            unchanged=served.is_known,
+            content_commit=served.provenance.commit,
+            **{name: True for name, holds in facts.items() if holds},
         )
-        return match
 
-    def _track_load(self, loaded: LoadedSkill) -> LoadedSkill:
+    def _track_file(self, skill: Skill, file: str, provenance: Provenance, **about: object) -> None:
+        commit = provenance.commit
         self.tracker.track(
-            "skill_served",
-            context="",
-            skill_path=loaded.skill.path,
-            score=1.0,
-            matched_keywords=(),
-            was_ambiguous=False,
-            unchanged=loaded.is_known,
-            was_picked=True,
-            content_commit=loaded.provenance.commit,
-        )
-        return loaded
-
-    def _track_example(self, skill: Skill, example: Example, commit: str | None) -> None:
-        if example.file is None:
-            return  # a task of the frontmatter is no file
-        self.tracker.track(
-            "asset_served",
-            skill_path=skill.path,
-            file=example.file,
-            asset_type="example",
-            is_inherited=False,
-            size_bytes=len(example.text.encode()),
-            content_commit=commit,
+            "asset_served", skill_path=skill.path, file=file, content_commit=commit, **about
         )
 
 

@@ -90,12 +90,12 @@ async def _run_skill_command(library: LibraryView, arguments: RunSkillCommand) -
         command=arguments.command,
         args=tuple(arguments.args or ()),
     )
-    return command_result(await library.run_command(request))
+    return command_result(await library.run(request))
 
 
 async def _run_skill_entry(library: LibraryView, arguments: RunSkillEntry) -> Reply:
     request = EntryRequest(skill_name=arguments.skill_name, args=arguments.args or "")
-    return entry_result(await library.run_command(request))
+    return entry_result(await library.run(request))
 
 
 PACKAGE_TOOLS = (

@@ -113,7 +113,7 @@ async def watch_signals(
 def exit_process(exit_code: int = 0) -> None:
     """Exit at once with `os._exit`: threads may still be running."""
     # Late: the first answer waits for no module that only the end needs.
-    from skills_mcp.files.temporary_folders import remove_own_temporary_folders
+    from skills_mcp.files.locks import remove_own_temporary_folders
 
     remove_own_temporary_folders()
     logging.shutdown()

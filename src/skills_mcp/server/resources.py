@@ -51,6 +51,7 @@ from skills_mcp.library.skill_folder import (
     PublishedSkill,
     PublishedSkills,
     derive_mime_type,
+    publish_skills,
 )
 from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.server.callers import Context, find_stored_view, wait_for_view
@@ -227,7 +228,7 @@ def paginate(
 
 
 def _list_page(library: LibraryView, cursor: str | None) -> ListResourcesResult:
-    published = library.publish()
+    published = publish_skills(library.snapshot)
 
     def show(path: SkillPath) -> tuple[Resource, str]:
         described = _describe(published, path)
@@ -254,12 +255,12 @@ def _describe(published: PublishedSkills, path: SkillPath) -> Resource:
 
 
 def _read(library: LibraryView, uri: str) -> TextResourceContents | BlobResourceContents:
-    published = library.publish()
+    published = publish_skills(library.snapshot)
     if uri == INDEX_URI:
         return _render_index(published)
     path, file = find_resource(published.snapshot.index, published.names, uri)
     if file == MAIN:
-        return _render(uri, library.load_main(path))
+        return _render(uri, library.load_skill(path, as_file=True))
     return _render(uri, library.read_asset(path, file))
 
 
@@ -394,7 +395,7 @@ def declare_extension(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _list_extension_page(library: LibraryView, cursor: str | None) -> dict[str, Any]:
-    published = library.publish()
+    published = publish_skills(library.snapshot)
 
     def show(path: SkillPath) -> tuple[dict[str, Any], str] | None:
         skill = published.open(path)
@@ -432,7 +433,7 @@ def _list_folder(library: LibraryView, uri: str) -> dict[str, Any]:
 
 
 def _open_skill(library: LibraryView, name: str) -> PublishedSkill | None:
-    published = library.publish()
+    published = publish_skills(library.snapshot)
     path = published.names.find(name)
     return None if path is None else published.open(path)
 

@@ -396,7 +396,7 @@ def _get_asset(library: LibraryView, arguments: GetAsset) -> Reply:
 
 async def _run_script(library: LibraryView, arguments: RunScript) -> Reply:
     request = ScriptRequest(**arguments.model_dump())
-    return replies.script_result(arguments.file, await library.run_script(request))
+    return replies.script_result(arguments.file, await library.run(request))
 
 
 async def _report_usage(library: LibraryView, arguments: ReportUsage) -> Reply:

@@ -29,6 +29,7 @@ from skills_mcp.library.skill_folder import (
     MAX_DESCRIPTION,
     SKILL_FILE,
     PublishedSkills,
+    publish_skills,
     render_skill_file,
 )
 from skills_mcp.skills.model import SkillPath, hyphenate
@@ -205,7 +206,7 @@ def package_skills(library: LibraryView, settings: LockedSettings) -> Iterator[P
 
     Inherited rules get no package: their text is prepended to each skill below them.
     """
-    published = library.publish()
+    published = publish_skills(library.snapshot)
     for path in published.names.published:
         yield package_skill(published, path, settings)
 

@@ -23,9 +23,11 @@ from skills_mcp.features.hosts.prompt_hook import (
     parse_process_id,
 )
 from skills_mcp.files.durable import PRIVATE_MODE
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import SkillLibrary, Snapshot
+from skills_mcp.routing.decision import Ambiguous, NoMatch, score_and_decide
 from skills_mcp.server.parts import ServerPart
-from skills_mcp.skills.model import escape_unprintable
+from skills_mcp.skills.model import Skill, escape_unprintable
+from skills_mcp.skills.skill_index import NO_FILTER
 from skills_mcp.text.rendering import truncate_text
 
 MAX_HINT_CHARACTERS = 500
@@ -49,9 +51,21 @@ def find_hint(library: SkillLibrary, prompt: str) -> str:
             escape_unprintable(skill.path),
             escape_unprintable(" ".join(skill.description.split())),
         )
-        for skill in library.view().find_skills(prompt)[:_MAX_NAMED]
+        for skill in _find_skills(library.view().snapshot, prompt)[:_MAX_NAMED]
     ]
     return compose_hint(named, has_core="core" in library.config.toolsets)
+
+
+def _find_skills(snapshot: Snapshot, prompt: str) -> Sequence[Skill]:
+    """Skill for a prompt, several if too close to call, none without a match."""
+    matching, within = snapshot.config.matching, snapshot.narrow(NO_FILTER)
+    match score_and_decide(snapshot.matcher, prompt, matching, within=within):
+        case NoMatch():
+            return []
+        case Ambiguous(candidates):
+            return [candidate.skill for candidate in candidates]
+        case best:
+            return [best.skill]
 
 
 def compose_hint(skills: Sequence[tuple[str, str]], *, has_core: bool) -> str:

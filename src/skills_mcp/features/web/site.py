@@ -67,7 +67,7 @@ from skills_mcp.http.authentication import find_required_scopes
 from skills_mcp.http.error_responses import draw_retry_seconds
 from skills_mcp.http.http_server import WebPart
 from skills_mcp.library import LibraryView, SkillLibrary
-from skills_mcp.library.skill_folder import PublishedSkills
+from skills_mcp.library.skill_folder import PublishedSkills, publish_skills
 from skills_mcp.skills.access import READ, REPORT, UPLOAD
 from skills_mcp.skills.model import SkillPath
 
@@ -147,7 +147,7 @@ def _lay_out(published: PublishedSkills, path: SkillPath) -> WellKnownSkill:
 def _publish(request: Request) -> tuple[LibraryView, PublishedSkills]:
     """The caller's library, and its skills without the scope of the request."""
     library = get_visible_library(request)
-    return library, replace(library, access=library.access.unscoped).publish()
+    return library, publish_skills(replace(library, access=library.access.unscoped).snapshot)
 
 
 def _is_requested(library: LibraryView, published: PublishedSkills, path: SkillPath) -> bool:

@@ -38,6 +38,8 @@ from skills_mcp.features.export.layout import (
 )
 from skills_mcp.files.durable import NEW_PREFIX
 from skills_mcp.library import LibraryView, SkillLibrary
+from skills_mcp.library.skill_folder import publish_skills
+from skills_mcp.skills.access import EVERYTHING
 from skills_mcp.skills.model import escape_unprintable
 
 _PLAIN_MODE, _PROGRAM_MODE = 0o644, 0o755
@@ -148,7 +150,7 @@ class _Export:
         return report
 
     def _prepare(self) -> ExportLock:
-        total = len(self._library.publish().names.published)
+        total = len(publish_skills(self._library.snapshot).names.published)
         layout = choose_layout(self._settings.format)
         skills: dict[str, LockedSkill] = {}
         for package in package_skills(self._library, self._settings):
@@ -488,8 +490,8 @@ def _require_commits(library: SkillLibrary, lock: ExportLock) -> None:
 
 
 def _narrow(library: SkillLibrary, settings: LockedSettings) -> LibraryView:
-    view = library.view()
-    return view.narrow(settings.select, ()) if settings.select else view
+    access = EVERYTHING.narrow(tuple(settings.select), ()) if settings.select else EVERYTHING
+    return library.view(access)
 
 
 def _write(library: SkillLibrary, target: Path, settings: LockedSettings) -> ExportReport:

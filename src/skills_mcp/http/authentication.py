@@ -60,14 +60,6 @@ _TOOL_SCOPES = {tool.name: tool.scope for tool in CORE_TOOLS if tool.scope != RE
 _MCP_SCOPES = {READ, *_TOOL_SCOPES.values()}
 
 
-class MissingScopeError(Exception):
-    """The caller lacks a required scope."""
-
-    def __init__(self, scope: str) -> None:
-        super().__init__(f"The request needs the scope {scope}")
-        self.scope = scope
-
-
 ScopeRule: TypeAlias = Callable[[Scope], tuple[str, ...]]
 """Scopes that a request needs, by its path."""
 
@@ -76,21 +68,16 @@ def find_required_scopes(scope: Scope) -> tuple[str, ...]:
     return (ROUTES.get(scope["path"], READ),)
 
 
-def check_scopes(scope: Scope, principal: Principal, needed: tuple[str, ...]) -> None:
-    """Authorise a request behind `BodyBufferMiddleware`.
+def find_missing_scope(scope: Scope, principal: Principal, needed: tuple[str, ...]) -> str:
+    """First scope that the caller of a request lacks; empty if authorised.
 
-    The called tool comes from the body: the header is unverified until the SDK compares
-    both.
-
-    Raises:
-        MissingScopeError: The caller lacks a scope.
+    Behind `BodyBufferMiddleware`: the called tool comes from the body, as the header is
+    unverified until the SDK compares both.
     """
     is_call = needed == (READ,) and scope["method"] == "POST"
     if is_call and not principal.scopes.issuperset(_MCP_SCOPES):
         needed = (READ, _TOOL_SCOPES.get(_parse_tool(scope[BODY_KEY]), READ))
-    for required in needed:
-        if not principal.may(required):
-            raise MissingScopeError(required)
+    return next((required for required in needed if not principal.may(required)), "")
 
 
 def _parse_tool(body: bytes) -> str:
@@ -363,12 +350,11 @@ class AnonymousAuthMiddleware:
         try:
             access = derive_access(self._grants, {}, parse_request_scope(scope))
             principal = Principal("", "", self._scopes, access)
-            check_scopes(scope, principal, self._rule(scope))
+            if missing := find_missing_scope(scope, principal, self._rule(scope)):
+                app = _anonymous_response(missing)
             scope[PRINCIPAL_KEY] = principal
         except InvalidArgumentsError as error:
             app = _invalid_scope_response(error)
-        except MissingScopeError as error:
-            app = _anonymous_response(error)
         await app(scope, receive, send)
 
 
@@ -404,7 +390,8 @@ class BearerAuthMiddleware:
         try:
             claims = await self._authenticate(scope)
             principal = self._derive_principal(claims, parse_request_scope(scope))
-            self._authorise(scope, principal)
+            if missing := find_missing_scope(scope, principal, self._rule(scope)):
+                raise self._forbidden(scope, principal, missing)
             scope[PRINCIPAL_KEY] = principal
             # With this the SDK keeps a session for the caller that has opened it.
             scope["user"] = AuthenticatedUser(_derive_access_token(claims, principal))
@@ -482,12 +469,6 @@ class BearerAuthMiddleware:
             derive_access(self._grants, claims, narrowed),
         )
 
-    def _authorise(self, scope: Scope, principal: Principal) -> None:
-        try:
-            check_scopes(scope, principal, self._rule(scope))
-        except MissingScopeError as error:
-            raise self._forbidden(scope, principal, error) from None
-
     def _malformed(self, scope: Scope, description: str) -> "_RefusedError":
         headers = self._resource.challenge(scope, "invalid_request", description)
         return _RefusedError(error_response(400, "INVALID_REQUEST", f"{description}.", headers))
@@ -504,22 +485,16 @@ class BearerAuthMiddleware:
         message = f"{reason}. Where to get one: {where}"
         return _RefusedError(error_response(401, code, message, headers))
 
-    def _forbidden(
-        self, scope: Scope, principal: Principal, missing: MissingScopeError
-    ) -> "_RefusedError":
+    def _forbidden(self, scope: Scope, principal: Principal, needed: str) -> "_RefusedError":
         """Request the missing scope along with the scopes already granted."""
-        description, needed = str(missing), missing.scope
+        description = _MISSING_SCOPE.format(needed)
         if needed == UPLOAD:
             logger.warning(
                 "Refused an upload of %s, who lacks the scope %s",
                 *(escape_unprintable(principal.subject), UPLOAD),
             )
-        headers = self._resource.challenge(
-            scope,
-            "insufficient_scope",
-            description,
-            self._next_scopes(principal, needed),
-        )
+        requested = self._next_scopes(principal, needed)
+        headers = self._resource.challenge(scope, "insufficient_scope", description, requested)
         return _RefusedError(error_response(403, "INSUFFICIENT_SCOPE", f"{description}.", headers))
 
     def _next_scopes(self, principal: Principal, needed: str) -> Collection[str]:
@@ -566,9 +541,12 @@ def _decode(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def _anonymous_response(missing: MissingScopeError) -> Response:
+_MISSING_SCOPE = "The request needs the scope {}"
+
+
+def _anonymous_response(missing: str) -> Response:
     """Name the settings, because the caller cannot sign in."""
-    if missing.scope == EVENTS:
+    if missing == EVENTS:
         return error_response(
             401,
             "TOKEN_NEEDED",
@@ -580,9 +558,9 @@ def _anonymous_response(missing: MissingScopeError) -> Response:
     return error_response(
         403,
         "INSUFFICIENT_SCOPE",
-        f"{missing}, which callers without sign-in do not have here. The operator of "
-        "this server sets http.auth.issuer, so that callers sign in, or names the "
-        "scope in http.anonymous.",
+        f"{_MISSING_SCOPE.format(missing)}, which callers without sign-in do not have "
+        "here. The operator of this server sets http.auth.issuer, so that callers sign "
+        "in, or names the scope in http.anonymous.",
     )
 
 

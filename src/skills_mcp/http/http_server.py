@@ -77,24 +77,16 @@ logger = logging.getLogger(__name__)
 _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
+@dataclass(slots=True)
 class WebPart(ServerPart):
-    """Pages for people, a part of the HTTP application.
+    """Pages for people, a part of the HTTP application."""
 
-    Args:
-        site: The pages; they serve all paths other than those of the server.
-        visitors: Wraps the pages, and the guarded application, in the sign-in of people.
-        rule: Scopes that a request needs.
-    """
-
-    def __init__(
-        self,
-        site: ASGIApp,
-        visitors: Callable[[ASGIApp, ASGIApp], ASGIApp] | None,
-        rule: ScopeRule,
-    ) -> None:
-        self.site = site
-        self.visitors = visitors
-        self.rule = rule
+    site: ASGIApp
+    """The pages; they serve all paths other than those of the server."""
+    visitors: Callable[[ASGIApp, ASGIApp], ASGIApp] | None
+    """Wraps the pages, and the guarded application, in the sign-in of people."""
+    rule: ScopeRule
+    """Scopes that a request needs."""
 
 
 def create_application(  # noqa: PLR0913 - each of them is a part of the port

@@ -50,10 +50,12 @@ from skills_mcp.library.catalog import RENDERERS, CatalogStyle, SkillCatalog, se
 from skills_mcp.library.listing import Listing, compose_listing
 from skills_mcp.library.skill_folder import (
     SkillFolder,
+    SkillPreview,
+    compose_preview,
     open_skill_folder,
     publish_skills,
+    read_markdown,
 )
-from skills_mcp.library.skill_preview import SkillPreview, compose_preview, read_markdown
 from skills_mcp.library.source_edits import WorkingCopy
 from skills_mcp.library.source_health import (
     ProblemPage,

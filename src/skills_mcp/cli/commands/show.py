@@ -18,7 +18,7 @@ from skills_mcp.skills.inheritance import section_title
 from skills_mcp.skills.model import escape_unprintable
 
 if TYPE_CHECKING:
-    from skills_mcp.library.skill_preview import SkillPreview, TextSection
+    from skills_mcp.library.skill_folder import SkillPreview, TextSection
 
 _SHORT_COMMIT = 7
 

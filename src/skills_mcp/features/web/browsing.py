@@ -26,7 +26,7 @@ from skills_mcp.library import (
     derive_file_provenance,
     find_repository,
 )
-from skills_mcp.library.skill_preview import SkillFormat, derive_skill_format
+from skills_mcp.library.skill_folder import SkillFormat, derive_skill_format
 from skills_mcp.routing.search import search_skills
 from skills_mcp.skills.model import Scope, Skill
 from skills_mcp.skills.skill_index import NO_FILTER, SkillIndex

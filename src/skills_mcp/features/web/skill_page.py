@@ -35,7 +35,7 @@ from skills_mcp.features.web.page import (
 )
 from skills_mcp.features.web.rest import derive_media_type
 from skills_mcp.library import LibraryView
-from skills_mcp.library.skill_preview import SkillPreview, TextSection
+from skills_mcp.library.skill_folder import SkillPreview, TextSection
 from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Principal
 from skills_mcp.skills.model import Skill
 

@@ -1,4 +1,4 @@
-"""Skill names in the syntax of agent frameworks."""
+"""Skill names in the syntax of agent frameworks, and whole files."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skills_mcp.errors import SkillNotFoundError
 from skills_mcp.skills.model import Skill, SkillPath, hyphenate, map_standard_names
+from skills_mcp.skills.skill_files import FileContent
 from skills_mcp.text.rendering import abbreviate_value
 
 if TYPE_CHECKING:
@@ -70,3 +71,13 @@ def name_skills(skills: Iterable[Skill]) -> NamedSkills:
     named = {name: by_path[path] for name, path in paths.items()}
     names = {path: name for name, path in paths.items()}
     return NamedSkills(MappingProxyType(named), MappingProxyType(names))
+
+
+def read_whole_file(skills: "SyncSkills", path: str, file: str) -> FileContent:
+    """Read a file of a skill; frameworks have no way to ask for the rest.
+
+    Raises:
+        SkillsError: There is no such file, or it cannot be read; see the subclass.
+    """
+    found = skills.read(path, file)
+    return skills.open_folder(path).read(found.file) if found.part.truncated else found.part.content

@@ -13,7 +13,7 @@ from google.adk.skills.skill_registry import SkillRegistry
 
 from skills_mcp.api.in_process import Skills, SyncSkills
 from skills_mcp.errors import SkillsError
-from skills_mcp.features.frameworks.skill_names import SkillNameCache
+from skills_mcp.features.frameworks.skill_names import SkillNameCache, read_whole_file
 from skills_mcp.library.answers import render_error
 from skills_mcp.library.skill_folder import SkillFolder
 from skills_mcp.skills.model import Skill, to_standard_name
@@ -137,8 +137,7 @@ class ServedSkillRegistry(SkillRegistry):
 
         # ADK asks without `await`: so a local file is read, and no more than that.
         def fetch(file: str) -> str | bytes:
-            part = skills.read(path, file).part
-            content = folder.read(file) if part.truncated else part.content
+            content = read_whole_file(skills, path, file)
             return content.data if content.is_binary else content.data.decode()
 
         def read(file: str) -> str | bytes:

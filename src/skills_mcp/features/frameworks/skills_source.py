@@ -24,7 +24,7 @@ from agent_framework import Skill as FrameworkSkill
 
 from skills_mcp.api.in_process import Skills, SyncSkills
 from skills_mcp.errors import SkillsError
-from skills_mcp.features.frameworks.skill_names import SkillNameCache
+from skills_mcp.features.frameworks.skill_names import SkillNameCache, read_whole_file
 from skills_mcp.library.answers import render_error
 from skills_mcp.skills.model import Script, Skill
 from skills_mcp.text.rendering import truncate_text
@@ -163,12 +163,7 @@ class ServedScript(SkillScript):
 
 async def _read(skills: Skills, path: str, file: str) -> str | Content:
     try:
-        found = await skills.read(path, file)
-        part = found.part
-        content = part.content
-        if part.truncated:
-            folder = await skills.open_folder(path)
-            content = await asyncio.to_thread(folder.read, found.file)
+        content = await asyncio.to_thread(read_whole_file, skills.to_sync(), path, file)
     except SkillsError as error:
         return render_framework_error(error)
     if content.is_binary:

@@ -65,10 +65,7 @@ class WebhookDelivery:
 
 def has_signature(headers: Mapping[str, str]) -> bool:
     """Any signature header is present; header names are in lower case."""
-    return any(name in headers for name in (*_BODY_SIGNATURES, *_OTHER_SIGNATURES))
-
-
-_OTHER_SIGNATURES = (_STANDARD_SIGNATURE, _TOKEN)
+    return any(name in headers for name in (*_BODY_SIGNATURES, _STANDARD_SIGNATURE, _TOKEN))
 
 
 def verify_delivery(

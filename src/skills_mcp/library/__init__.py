@@ -37,12 +37,14 @@ from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptReques
 from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapshot
 
 if TYPE_CHECKING:
+    from skills_mcp.content.git.proposal import FolderChange
     from skills_mcp.content.git.repository import PastCommit
     from skills_mcp.scripts.execution import SandboxName, ScriptResult
     from skills_mcp.scripts.sandbox import Choice
 
 _LATE = {
     "Choice": "scripts.sandbox",
+    "FolderChange": "content.git.proposal",
     "PastCommit": "content.git.repository",
     "SandboxName": "scripts.execution",
     "ScriptResult": "scripts.execution",

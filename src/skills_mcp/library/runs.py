@@ -17,6 +17,7 @@ from skills_mcp.errors import SandboxUnavailableError, SkillsError
 from skills_mcp.events.tracker import Tracker
 from skills_mcp.library.answers import Provenance, RanScript, derive_file_provenance
 from skills_mcp.scripts.execution import AuditEntry, AuditFile, RunKind, ScriptResult
+from skills_mcp.scripts.execution import SandboxName, ScriptResult
 from skills_mcp.scripts.policy import (
     CommandRequest,
     EntryRequest,
@@ -52,6 +53,7 @@ class _PermittedRun:
 class _RunState:
     started_at: float
     prepared: PreparedRun | None = None
+    result: ScriptResult | None = None
     has_started: bool = False
 
     def start(self) -> None:
@@ -59,7 +61,11 @@ class _RunState:
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.started_at
+        return self.result.duration_seconds if self.result else time.monotonic() - self.started_at
+
+    @property
+    def sandbox(self) -> SandboxName | None:
+        return self.prepared.command.sandbox if self.prepared else None
 
 
 class Runs:
@@ -151,14 +157,13 @@ class Runs:
                 self._track(run, state)
                 await self._audit_run(run, state, "cancelled")
             raise
-        self._track(run, state, result)
-        await self._audit_run(run, state, "ended", result)
+        state.result = result
+        self._track(run, state)
+        await self._audit_run(run, state, "ended")
         return RanScript(result, run.provenance, sha256=prepared.sha256, words=prepared.words)
 
-    def _track(
-        self, run: _PermittedRun, state: _RunState, result: ScriptResult | None = None
-    ) -> None:
-        seconds = result.duration_seconds if result else state.seconds
+    def _track(self, run: _PermittedRun, state: _RunState) -> None:
+        result = state.result
         self._tracker.track(
             "script_executed",
             skill_path=run.skill.path,
@@ -166,20 +171,14 @@ class Runs:
             execution_mode=run.execution,
             success=result is not None and result.success,
             exit_code=result.exit_code if result else None,
-            duration_ms=round(seconds * 1000),
+            duration_ms=round(state.seconds * 1000),
             args_provided=list(run.arguments),
             timed_out=result is not None and result.timed_out,
-            sandbox=state.prepared.command.sandbox if state.prepared else None,
+            sandbox=state.sandbox,
             content_commit=run.provenance.commit,
         )
 
-    async def _audit_run(
-        self,
-        run: _PermittedRun,
-        state: _RunState,
-        outcome: str,
-        result: ScriptResult | None = None,
-    ) -> None:
+    async def _audit_run(self, run: _PermittedRun, state: _RunState, outcome: str) -> None:
         entry = AuditEntry(
             kind=run.kind,
             skill_path=run.skill.path,
@@ -187,10 +186,10 @@ class Runs:
             commit=run.provenance.commit,
             sha256=state.prepared.sha256 if state.prepared else None,
             arguments=run.arguments,
-            sandbox=state.prepared.command.sandbox if state.prepared else None,
+            sandbox=state.sandbox,
             outcome=outcome,
-            result=result,
-            duration_seconds=result.duration_seconds if result else state.seconds,
+            result=state.result,
+            duration_seconds=state.seconds,
         )
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._audit.append, entry)

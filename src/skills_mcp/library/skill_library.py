@@ -90,7 +90,6 @@ from skills_mcp.skills.skill_examples import (
 )
 from skills_mcp.skills.skill_files import (
     FileContent,
-    FilePart,
     LineRange,
     find_skill_files,
     read_head,
@@ -358,10 +357,7 @@ class LibraryView:
         Raises:
             SkillDisabledError: The operator hides the skill.
         """
-        snapshot = self.snapshot if self.served else None
-        if snapshot:
-            _require_visible(snapshot, skill_path)
-        path, commit = _find_reported(snapshot, skill_path)
+        path, commit = _find_reported(self.snapshot if self.served else None, skill_path)
         # Hosts keep the log, so it has no words of an agent. Those belong to the
         # event, which the operator controls.
         named = "an unknown skill" if isinstance(path, UserText) else path
@@ -533,7 +529,12 @@ class LibraryView:
         owner, source, file = _find_owner(snapshot, skill, file)
         config = snapshot.config
         limit = min(config.files.max_bytes, max_bytes or config.files.max_bytes)
-        part = _read_part(owner, file, lines, limit, config.assets.max_size_bytes)
+        max_file_bytes = config.assets.max_size_bytes
+        part = (
+            read_line_range(owner, file, lines, max_bytes=limit, max_file_bytes=max_file_bytes)
+            if lines
+            else read_head(owner, file, max_bytes=limit)
+        )
         provenance = derive_file_provenance(snapshot.content, owner, file)
         size_bytes = len(part.content.data)
         about = {"asset_type": "file", "is_inherited": source is not None}
@@ -542,7 +543,7 @@ class LibraryView:
             skill=skill,
             file=file,
             part=part,
-            next_line=part.next_line(max_file_bytes=snapshot.config.assets.max_size_bytes),
+            next_line=part.next_line(max_file_bytes=max_file_bytes),
             is_line_cut=part.is_line_cut,
             resolved_from=source,
             provenance=provenance,
@@ -851,24 +852,12 @@ class SkillLibrary:
 
 def _find_reported(snapshot: Snapshot | None, skill_path: str) -> tuple[str, str | None]:
     skill = snapshot.index.get(skill_path) if snapshot else None
-    if snapshot is None or skill is None:
-        return UserText(skill_path), None
-    return skill.path, derive_file_provenance(snapshot.content, skill).commit
-
-
-def _require_visible(snapshot: Snapshot, skill_path: str) -> None:
-    if snapshot.index.get(skill_path) is None:
-        error = snapshot.index.not_found(skill_path)
-        if isinstance(error, SkillDisabledError):
-            raise error
-
-
-def _read_part(
-    owner: Skill, file: str, lines: LineRange | None, limit: int, max_file_bytes: int
-) -> FilePart:
-    if lines is None:
-        return read_head(owner, file, max_bytes=limit)
-    return read_line_range(owner, file, lines, max_bytes=limit, max_file_bytes=max_file_bytes)
+    if snapshot and skill:
+        return skill.path, derive_file_provenance(snapshot.content, skill).commit
+    error = snapshot.index.not_found(skill_path) if snapshot else None
+    if isinstance(error, SkillDisabledError):
+        raise error
+    return UserText(skill_path), None
 
 
 def _find_owner(snapshot: Snapshot, skill: Skill, file: str) -> tuple[Skill, SkillPath | None, str]:

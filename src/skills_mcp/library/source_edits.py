@@ -5,10 +5,10 @@ Rule: a preview leaves served content and its files unchanged.
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skills_mcp.config.values import ForgeKind, UploadMode
 from skills_mcp.content.branch import RemoteBranch
@@ -43,6 +43,9 @@ from skills_mcp.skills.source_layout import (
     is_inside,
 )
 from skills_mcp.snapshots.skill_snapshot import Snapshot
+
+if TYPE_CHECKING:  # no other operation pushes
+    from skills_mcp.content.git.proposal import FolderChange
 
 _CONFIG = "config.yaml"
 _GIT = ".git"
@@ -215,20 +218,6 @@ def _locate_repository(part: ContentPart) -> SkillSource:
     return SkillSource(name, mount.at, mode, top, served)
 
 
-FileSelector = Callable[[Collection[str], Callable[[str], bytes]], Collection[str]]
-"""Selects files to keep in a folder, given their paths and a reader."""
-
-
-@dataclass(frozen=True, slots=True)
-class SkillSuggestion:
-    folder: Path
-    branch: str
-    message: str
-    keep: FileSelector | None = None
-    """Selects existing files to keep; None for none."""
-    timeout_seconds: float = inf
-
-
 @dataclass(frozen=True, slots=True)
 class SkillTarget:
     """A served folder of skills, to add skills to."""
@@ -255,11 +244,15 @@ class SkillTarget:
             else self.folder
         )
         source = FolderTree(top)
-        placed = f"{self.source_folder}/{package.name}".lstrip("/")
+        placed = self.locate(package)
         before = find_layout(source, self.selection).homes
         after = find_layout(_OverlaidTree(source, placed, package), self.selection).homes
         parts = [part for home in after for part in home.parts if part]
         return before == after and not any(is_inside(part, placed) for part in parts)
+
+    def locate(self, package: Path) -> str:
+        """Folder of a package, relative to the source."""
+        return f"{self.source_folder}/{package.name}".lstrip("/")
 
     @property
     def address(self) -> str:
@@ -306,7 +299,7 @@ class SkillReview:
 
 
 def propose_skill(
-    target: SkillTarget, suggestion: SkillSuggestion, forges: Mapping[str, ForgeKind]
+    target: SkillTarget, change: "FolderChange", forges: Mapping[str, ForgeKind]
 ) -> SkillReview:
     """Push a package to a new branch for review.  Blocking.
 
@@ -314,20 +307,9 @@ def propose_skill(
         SyncError: The repository is unreachable or refuses it; the message has the
         remedy.
     """
-    # Late: no other operation pushes.
-    from skills_mcp.content.git.proposal import FolderChange
-
     repository = target.repository
     if repository is None:
         raise ValueError(f"{target.folder} belongs to no repository")
-    change = FolderChange(
-        suggestion.folder,
-        f"{target.source_folder}/{suggestion.folder.name}".lstrip("/"),
-        suggestion.branch,
-        suggestion.message,
-        suggestion.keep,
-        suggestion.timeout_seconds,
-    )
     proposal = repository.propose(change)
     url = derive_review_url(repository.url, proposal.base, proposal.branch, forges)
     return SkillReview(proposal.branch, url, proposal.is_new)

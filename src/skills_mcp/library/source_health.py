@@ -115,40 +115,27 @@ class SourceCheck:
 
 def check_source(mount: Mount, *, is_offline: bool) -> SourceCheck:
     source = mount.source
+    check = SourceCheck(name=source.name, mode=source.mode)
     if isinstance(source, RemoteBranch):
-        return _check_remote(source, is_offline=is_offline)
+        return _check_remote(source, check, is_offline=is_offline)
     try:
         source.open()
     except SyncError as error:
-        return SourceCheck(name=source.name, mode=source.mode, error=error)
-    return SourceCheck(name=source.name, mode=source.mode)
+        return replace(check, error=error)
+    return check
 
 
-def _check_remote(source: RemoteBranch, *, is_offline: bool) -> SourceCheck:
-    name, mode = source.name, source.mode
+def _check_remote(source: RemoteBranch, check: SourceCheck, *, is_offline: bool) -> SourceCheck:
     try:
-        version = source.read_git_version()
+        check = replace(check, git_version=source.read_git_version())
     except SyncError as error:
-        return SourceCheck(name=name, mode=mode, git_error=error, was_contacted=False)
+        return replace(check, git_error=error, was_contacted=False)
     if is_offline:
-        return SourceCheck(name=name, mode=mode, git_version=version, was_contacted=False)
-    sends_token = source.sends_token
+        return replace(check, was_contacted=False)
+    check = replace(check, sends_token=source.sends_token)
     try:
         answer = source.ask_remote()
     except SyncError as error:
-        return SourceCheck(
-            name=name,
-            mode=mode,
-            git_version=version,
-            error=error,
-            sends_token=sends_token,
-        )
-    return SourceCheck(
-        name=name,
-        mode=mode,
-        git_version=version,
-        commit=answer.commit,
-        sent_at=answer.sent_at,
-        answered_at=datetime.now(answer.sent_at.tzinfo) if answer.sent_at else None,
-        sends_token=sends_token,
-    )
+        return replace(check, error=error)
+    answered_at = datetime.now(answer.sent_at.tzinfo) if answer.sent_at else None
+    return replace(check, commit=answer.commit, sent_at=answer.sent_at, answered_at=answered_at)

@@ -136,14 +136,7 @@ def no_match(decision: NoMatch) -> Reply:
     message = "No skill matches the given context."
     if not decision.near:
         return Reply({"no_match": True, "message": message})
-    near = [
-        {
-            "skill_path": candidate.skill.path,
-            "score": float(candidate.score),
-            "description": cut_description(candidate.skill.description),
-        }
-        for candidate in decision.near
-    ]
+    near = [_near(candidate) for candidate in decision.near]
     return Reply({"no_match": True, "near": near, "message": f"{message} {_NEAR_MISSES_HINT}"})
 
 
@@ -452,13 +445,16 @@ def _time(moment: datetime | None) -> str | None:
     return render_time(moment) if moment else None
 
 
-def _candidate(candidate: Candidate) -> dict[str, Any]:
+def _near(candidate: Candidate) -> dict[str, Any]:
     return {
         "skill_path": candidate.skill.path,
         "score": float(candidate.score),
         "description": cut_description(candidate.skill.description),
-        "matched_keywords": list(candidate.matched_keywords),
     }
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {**_near(candidate), "matched_keywords": list(candidate.matched_keywords)}
 
 
 def cut_description(description: str) -> str:

@@ -36,11 +36,9 @@ from skills_mcp.features.authoring.version_store import (
     replace_all,
 )
 from skills_mcp.files.paths import fold_name
-from skills_mcp.library import LibraryView, SkillLibrary
+from skills_mcp.library import FolderChange, LibraryView, SkillLibrary
 from skills_mcp.library.source_edits import (
-    FileSelector,
     SkillReview,
-    SkillSuggestion,
     SkillTarget,
     find_skill_target,
     propose_skill,
@@ -186,12 +184,13 @@ class Uploads:
             f"SHA-256 of the archive: {package.digest}\n"
             f"Suggested-by: {_escape(uploader.name)}\n"
         )
-        suggestion = SkillSuggestion(
-            *(package.folder, branch, message, _create_hidden_filter(offer, uploader)),
-            timeout_seconds=attempt.left_seconds,
+        change = FolderChange(
+            *(package.folder, target.locate(package.folder), branch, message),
+            _create_hidden_filter(offer, uploader),
+            attempt.left_seconds,
         )
         try:
-            review = propose_skill(target, suggestion, self._library.config.web.forges)
+            review = propose_skill(target, change, self._library.config.web.forges)
         except SyncError as error:
             # It may be a path of this machine.
             message_text = str(error).replace(target.address, "the repository")
@@ -296,7 +295,12 @@ def _find_access(path: str, uploader: Uploader) -> UploadAccess | None:
     return UploadAccess(path, uploader.library.renew().sees)
 
 
-def _create_hidden_filter(offer: UploadPreview, uploader: Uploader) -> FileSelector | None:
+_FileSelector = Callable[[Collection[str], Callable[[str], bytes]], Collection[str]]
+
+
+def _create_hidden_filter(
+    offer: UploadPreview, uploader: Uploader
+) -> Callable[[Collection[str], Callable[[str], bytes]], Collection[str]] | None:
     """Callback to carry over hidden files of a newer commit; None if unrestricted."""
     sight = _find_access(offer.path, uploader)
     if sight is None:

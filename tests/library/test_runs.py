@@ -311,9 +311,7 @@ async def test_the_scripts_of_the_sample_content_run(
     library = open_library(SKILLS_CONTENT, settings={"scripts": {"runners": runners}})
 
     with anyio.fail_after(PATIENCE_SECONDS):
-        ran = await library.view().run(
-            ScriptRequest(skill_path=skill_path, file=file, args=args)
-        )
+        ran = await library.view().run(ScriptRequest(skill_path=skill_path, file=file, args=args))
 
     result = ran.result
     assert result.exit_code == exit_code, result.stderr

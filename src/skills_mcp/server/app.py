@@ -64,8 +64,13 @@ from skills_mcp.server.reply_rendering import (
     render_tool_result,
     use_reply_rules,
 )
-from skills_mcp.server.resources import Resources, SkillsExtension, declare_extension
-from skills_mcp.server.skill_prompt import PathCompletion, SkillPrompt
+from skills_mcp.server.resources import (
+    PathCompletion,
+    Resources,
+    SkillPrompt,
+    SkillsExtension,
+    declare_extension,
+)
 from skills_mcp.server.tools import CORE_TOOLS, NOT_AN_OBJECT, ToolSpec, parse_arguments
 from skills_mcp.skills.access import Access
 from skills_mcp.text.rendering import abbreviate_value

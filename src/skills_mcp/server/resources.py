@@ -1,4 +1,4 @@
-"""Skills as MCP resources: `skill://pdf/SKILL.md`, and their files.
+"""Skills as MCP resources and in the prompt `skill`, with completion of arguments.
 
 `SKILL.md` is the text of `load_skill` with frontmatter, also for a rule file. Other
 files follow `get_asset`, with its limits and errors. A skill has two URIs: the listed
@@ -9,7 +9,7 @@ import base64
 import binascii
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -17,16 +17,28 @@ import anyio.to_thread
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     BlobResourceContents,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
     PaginatedRequestParams,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    PromptReference,
     ReadResourceRequestParams,
     ReadResourceResult,
     RequestParams,
     Resource,
     ResourceTemplate,
+    TextContent,
     TextResourceContents,
 )
 from mcp_types.version import LATEST_MODERN_VERSION
@@ -55,7 +67,9 @@ from skills_mcp.library.skill_folder import (
 )
 from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.server.callers import Context, find_stored_view, wait_for_view
-from skills_mcp.server.replies import derive_protocol_error
+from skills_mcp.server.replies import derive_protocol_error, replace_unavailable_tools
+from skills_mcp.server.reply_rendering import ReplyRules, render_tool_result
+from skills_mcp.server.tools import GetSkill, get_skill
 from skills_mcp.skills.model import SkillPath
 from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.text.rendering import abbreviate_value
@@ -477,3 +491,132 @@ def _render_children(skill: PublishedSkill, folder: str) -> list[dict[str, Any]]
 
 def _invalid_params(uri: str, message: str) -> MCPError:
     return MCPError(code=INVALID_PARAMS, message=message, data={"uri": uri})
+
+
+PROMPT = Prompt(
+    name="skill",
+    title="Use a skill",
+    description="Add this organisation's rules for a task to the conversation.",
+    arguments=[
+        PromptArgument(
+            name="task",
+            title="Task",
+            description="The task in your words, or the path of a skill.",
+            required=True,
+        )
+    ],
+)
+
+
+class SkillPrompt:
+    """Handlers of `prompts/list` and `prompts/get`."""
+
+    def __init__(self, library: SkillLibrary, tools: frozenset[str]) -> None:
+        self._library = library
+        self._tools = tools
+
+    async def list(self, _: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
+        return ListPromptsResult(prompts=[PROMPT])
+
+    async def get(self, ctx: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        """Messages for a task.
+
+        Raises:
+            MCPError: There is no such prompt, no task, or no content.
+        """
+        task = _require_task(params)
+        try:
+            library = await wait_for_view(self._library, ctx)
+            with translate_out_of_memory():
+                texts = await _compose(library, task)
+        except SkillsError as error:
+            raise MCPError(
+                code=INTERNAL_ERROR, message=str(error), data={"code": error.code}
+            ) from error
+        return GetPromptResult(
+            description=PROMPT.description,
+            messages=[self._render_message(text) for text in texts],
+        )
+
+    def _render_message(self, text: str) -> PromptMessage:
+        content = replace_unavailable_tools(text, self._tools) if text.startswith("{") else text
+        return PromptMessage(role="user", content=TextContent(type="text", text=content))
+
+
+def _require_task(params: GetPromptRequestParams) -> str:
+    if params.name != PROMPT.name:
+        message = f"Unknown prompt: {abbreviate_value(params.name)}. There is: {PROMPT.name}"
+        raise MCPError(code=INVALID_PARAMS, message=message)
+    task = (params.arguments or {}).get("task", "").strip()
+    if not task:
+        message = "task is missing: describe the task, or pass the path of a skill."
+        raise MCPError(code=INVALID_PARAMS, message=message)
+    return task
+
+
+async def _compose(library: LibraryView, task: str) -> list[str]:
+    skill = library.snapshot.index.get(task.strip("/"))
+    path = skill.path if skill else None
+    reply = await get_skill(library, GetSkill(context=task, skill_path=path))
+    limit = library.config.responses.max_characters
+    blocks = render_tool_result(reply, ReplyRules("markdown", limit)).content
+    texts = [block.text for block in blocks if isinstance(block, TextContent)]
+    introduction = (
+        f"Follow this skill of this organisation in what comes next: {path}"
+        if path
+        else f"{task}\n\nThis organisation's skills say about it:"
+    )
+    return [introduction, *texts]
+
+
+_MAX_VALUES = 100  # of the protocol
+
+
+class PathCompletion:
+    """Completes skill paths and file names."""
+
+    def __init__(self, library: SkillLibrary) -> None:
+        self._library = library
+
+    async def complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
+        """Prefix matches before substring matches; never waits for the network."""
+        library = await find_stored_view(self._library, ctx)
+        if library is None:
+            return _render_completion([])
+        return await anyio.to_thread.run_sync(_complete, library, params)
+
+
+def _complete(library: LibraryView, params: CompleteRequestParams) -> CompleteResult:
+    return _render_completion(
+        _rank_matches(_list_candidates(library, params), params.argument.value)
+    )
+
+
+def _list_candidates(library: LibraryView, params: CompleteRequestParams) -> Iterable[str]:
+    index, argument = library.snapshot.index, params.argument.name
+    if isinstance(params.ref, PromptReference):
+        is_path = (params.ref.name, argument) == (PROMPT.name, "task")
+    else:
+        is_ours = any(entry.uri_template == params.ref.uri for entry in TEMPLATES)
+        is_path = is_ours and argument == "skill_path"
+        if is_ours and argument == "file":
+            context_arguments = (params.context.arguments if params.context else None) or {}
+            skill = index.get(context_arguments.get("skill_path", ""))
+            return [entry.file for entry in skill.entries()] if skill else ()
+    return [row.path for row in index.listed] if is_path else ()
+
+
+def _rank_matches(known: Iterable[str], typed: str) -> list[str]:
+    query = typed.strip().casefold()
+    found = sorted(value for value in known if query in value.casefold())
+    return sorted(found, key=lambda value: not value.casefold().startswith(query))
+
+
+def _render_completion(values: list[str]) -> CompleteResult:
+    return CompleteResult(
+        completion=Completion(
+            values=values[:_MAX_VALUES],
+            total=len(values),
+            has_more=len(values) > _MAX_VALUES,
+        )
+    )

@@ -153,6 +153,8 @@ class Application:
 
     library: SkillLibrary
     publisher: Publisher
+    store: "EventStore | None" = None
+    """Only of a server over HTTP that collects events."""
 
 
 def build(options: Options, environment: Mapping[str, str]) -> Application:
@@ -197,13 +199,7 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     return Application(library, publisher)
 
 
-@dataclass(frozen=True, slots=True)
-class EventBackend:
-    publisher: Publisher
-    store: "EventStore | None"
-
-
-def open_event_backend(application: Application, environment: Mapping[str, str]) -> EventBackend:
+def with_event_store(application: Application, environment: Mapping[str, str]) -> Application:
     """Open the event database of an HTTP server, without connecting to it.
 
     Raises:
@@ -211,7 +207,7 @@ def open_event_backend(application: Application, environment: Mapping[str, str])
     """
     library = application.library
     if not library.config.events.enabled:
-        return EventBackend(application.publisher, None)
+        return application
     from skills_mcp.events.collector.event_store import open_event_store
 
     events = library.config.events
@@ -225,7 +221,7 @@ def open_event_backend(application: Application, environment: Mapping[str, str])
         read_token=partial(_read_token, library.config.analytics, environment),
         heartbeat_timer=open_heartbeat_timer(library, home, environment, "http"),
     )
-    return EventBackend(publisher, store)
+    return replace(application, publisher=publisher, store=store)
 
 
 def _open_runs(tracker: Tracker, home: Path, environment: Mapping[str, str]) -> "Runs":

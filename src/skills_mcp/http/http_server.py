@@ -67,7 +67,9 @@ from skills_mcp.server.parts import (
     ServerPart,
     Serving,
     exit_process,
+    list_background_work,
     run_or_shut_down,
+    stop_serving,
     watch_signals,
 )
 
@@ -256,8 +258,6 @@ _BACKLOG = 2048  # connections that wait to be accepted; the kernel may allow fe
 # asyncio accepts as many in one round of its loop. Each costs half a millisecond until
 # it is refused, and in a flood of connections all other clients wait for the round.
 _ACCEPTED_AT_ONCE = 32
-
-_LAST_PUBLISH_SECONDS = 1.0
 
 # For what ends after the requests. Threads that take turns from the event loop may
 # make it wait for minutes, and nothing can interrupt them.
@@ -498,7 +498,9 @@ async def serve_http(
     connections = create_connection_class(
         http.request_timeout_seconds, raise_open_files_limit(http)
     )
-    (listening, operating), health = _open_listeners(http), Health(library)
+    health = Health(library)
+    listening = open_listener(http.host, http.port, "http.port")
+    operating = open_listener(http.operations_host, http.operations_port, "http.operations_port")
     metrics = Metrics(serving.read_condition)
     serving.measurements.add(metrics)
     for part in parts:
@@ -534,7 +536,7 @@ async def serve_http(
         tasks.start_soon(_call_on_open, on_open, _derive_url(listening, ""), library)
         tasks.start_soon(_drain, (shutdown, failed), health, http, close)
         await run_or_shut_down(partial(port.serve, [listening]), shutdown, failed)
-        await _stop(serving, parts, shutdown)
+        await stop_serving(serving, parts, shutdown)
         exit_process(exit_code=int(failed.is_set()))
 
 
@@ -562,22 +564,13 @@ def _background_tasks(
     serve_operations: _Work,
 ) -> Iterator[_Work]:
     library, store = serving.library, serving.store
-    yield from (library.refresher.run, serving.publisher.run, serve_operations)
-    yield from (part.run for part in parts)
+    yield from (*list_background_work(serving, parts), serve_operations)
     if webhook:
         yield webhook.run
     if store:
         logger.info("Events are kept in %s", store.address)
         prune = partial(prune_events, store, lambda: library.config.events.retention_days)
         yield partial(repeat_hourly, prune)
-
-
-async def _stop(serving: Serving, parts: Sequence[ServerPart], shutdown: anyio.Event) -> None:
-    serving.library.close()
-    for part in parts:
-        await part.close()
-    with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
-        await run_or_shut_down(serving.publisher.publish, shutdown)
 
 
 async def _drain(
@@ -622,14 +615,6 @@ def _configure(application: ASGIApp, http: Http, connections: type[Connection]) 
         timeout_graceful_shutdown=http.shutdown_seconds,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         ws="none",
-    )
-
-
-def _open_listeners(http: Http) -> tuple[socket.socket, socket.socket]:
-    """Open both ports."""
-    return (
-        open_listener(http.host, http.port, "http.port"),
-        open_listener(http.operations_host, http.operations_port, "http.operations_port"),
     )
 
 

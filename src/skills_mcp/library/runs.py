@@ -16,8 +16,7 @@ from skills_mcp.config import Scripts
 from skills_mcp.errors import SandboxUnavailableError, SkillsError
 from skills_mcp.events.tracker import Tracker
 from skills_mcp.library.answers import Provenance, RanScript, derive_file_provenance
-from skills_mcp.scripts.execution import AuditEntry, AuditFile, RunKind, ScriptResult
-from skills_mcp.scripts.execution import SandboxName, ScriptResult
+from skills_mcp.scripts.execution import AuditEntry, AuditFile, RunKind, SandboxName, ScriptResult
 from skills_mcp.scripts.policy import (
     CommandRequest,
     EntryRequest,

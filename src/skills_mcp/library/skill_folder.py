@@ -282,8 +282,7 @@ class PublishedSkills:
         folder = self.open_folder(skill)
         name = self.names.name_of(skill.path)
         frontmatter = build_frontmatter(skill, name, folder.read_fields())
-        text = compose_instructions(self._index.contributors(skill))
-        return PublishedText(frontmatter, render_document(frontmatter, text))
+        return PublishedText(frontmatter, render_document(frontmatter, folder.compose()))
 
     def open(self, path: SkillPath) -> PublishedSkill | None:
         """Read a published skill with file digests.  Blocking.

@@ -3,7 +3,7 @@
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # SQLAlchemy, which only a server over HTTP needs
     from skills_mcp.events.collector.event_store import EventStore
 
 logger = logging.getLogger(__name__)
+
+_LAST_PUBLISH_SECONDS = 1.0
 
 Transport = Literal["pipe", "tcp"]
 """The `network.transport` of OpenTelemetry: stdio is a pipe, HTTP is TCP."""
@@ -74,6 +76,24 @@ def open_parts(serving: Serving) -> Sequence[ServerPart]:
     """
     opened = (hook(serving) for hook in load_hooks("open_part"))
     return [part for part in opened if part is not None]
+
+
+def list_background_work(
+    serving: Serving, parts: Sequence[ServerPart]
+) -> Iterator[Callable[[], Awaitable[object]]]:
+    yield from (serving.library.refresher.run, serving.publisher.run)
+    yield from (part.run for part in parts)
+
+
+async def stop_serving(
+    serving: Serving, parts: Sequence[ServerPart], shutdown: anyio.Event
+) -> None:
+    """Close library and parts, and publish the last events, within a second."""
+    serving.library.close()
+    for part in parts:
+        await part.close()
+    with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
+        await run_or_shut_down(serving.publisher.publish, shutdown)
 
 
 async def run_or_shut_down(

@@ -37,7 +37,9 @@ from skills_mcp.server.parts import (
     ServerPart,
     Serving,
     exit_process,
+    list_background_work,
     run_or_shut_down,
+    stop_serving,
     watch_signals,
 )
 from skills_mcp.server.wire import MAX_LINE_BYTES, Wire
@@ -255,22 +257,16 @@ async def _write(lines: _Lines, answers: ObjectReceiveStream[SessionMessage]) ->
 _Work = Callable[[], Awaitable[object]]
 
 _LAST_CALLS_SECONDS = 1.0
-_LAST_PUBLISH_SECONDS = 1.0
 _PARENT_CHECK_SECONDS = 1.0
 
 
 async def serve_stdio(serving: Serving, wire: Wire, parts: Sequence[ServerPart] = ()) -> None:
     """Serve until shutdown, then stop everything."""
-    library, publisher = serving.library, serving.publisher
     for part in parts:
         await part.open()
-    works = (library.refresher.run, publisher.run, *(part.run for part in parts))
+    works = tuple(list_background_work(serving, parts))
     async with _served(serving.server, wire, works) as shutdown:
-        library.close()
-        for part in parts:
-            await part.close()
-        with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
-            await run_or_shut_down(publisher.publish, shutdown)
+        await stop_serving(serving, parts, shutdown)
         exit_process()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skills_mcp.about import DISTRIBUTION
-from skills_mcp.bootstrap import Application, build, find_home, open_event_backend
+from skills_mcp.bootstrap import Application, build, find_home, with_event_store
 from skills_mcp.cli.command_group import (
     CONFIG_EXIT,
     OVER_HTTP,
@@ -181,15 +181,15 @@ def run_http(
     if on_open is None:
         _refuse_discovery(library.config)
     with gc_frozen():
-        collection = open_event_backend(application, os.environ)
+        application = with_event_store(application, os.environ)
         serving = Serving(
             server=create_server(library, is_shared=True),
             library=library,
-            publisher=collection.publisher,
+            publisher=application.publisher,
             transport="tcp",
             home=find_home(os.environ),
             environment=dict(os.environ),
-            store=collection.store,
+            store=application.store,
         )
         parts = open_parts(serving)
     anyio.run(partial(serve_http, serving, parts, on_open=on_open))

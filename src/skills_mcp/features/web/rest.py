@@ -33,9 +33,9 @@ from skills_mcp.features.web.browsing import (
 from skills_mcp.features.web.page import find_used, get_visible_library
 from skills_mcp.features.web.usage_page import load_visible_report
 from skills_mcp.library import LibraryView
+from skills_mcp.library.skill_folder import SkillFormat, SkillPreview
 from skills_mcp.processes.memory import gc_paused
 from skills_mcp.skills.model import Level, Problem, Scope, Skill
-from skills_mcp.library.skill_folder import SkillFormat, SkillPreview
 from skills_mcp.skills.skill_files import FileContent
 
 

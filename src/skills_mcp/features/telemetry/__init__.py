@@ -17,7 +17,6 @@ from mcp.server.context import CallNext, HandlerResult
 
 from skills_mcp.about import DISTRIBUTION
 from skills_mcp.server.callers import Context
-from skills_mcp.server.measurements import Context, Measurements
 from skills_mcp.server.parts import ServerPart, Serving
 
 logger = logging.getLogger(__name__)

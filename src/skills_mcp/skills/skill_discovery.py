@@ -315,7 +315,7 @@ class RootWalk:
         if owner and self._check_size(folder, owner, "error"):
             is_owned = False
         if is_owned and self._is_selected(folder) and not self._is_package(folder):
-            return  # `_owner` looks into it
+            return  # `_walk_owner` looks into it
         if folder.count("/") >= MAX_DEPTH:
             yield self._report_depth(folder)
         else:

@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from skills_mcp.bootstrap import Application, Options, build, find_url_secret
 from skills_mcp.cli.command_group import GENERAL, WHERE, SectionOption
@@ -67,7 +66,9 @@ class _Switch(SectionOption):
 
 def complete_folder(
     _context: click.Context, _option: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+) -> "list[click.shell_completion.CompletionItem]":
+    from click.shell_completion import CompletionItem  # late: completion alone needs it
+
     return [CompletionItem(incomplete, type="dir")]
 
 

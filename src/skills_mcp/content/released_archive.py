@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 
 from skills_mcp.config.values import is_private_url
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.git.proposal import render_commit, render_inline_file
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Checkout, CommitCheck, Freshness, Signers, SyncPolicy
 from skills_mcp.errors import (
@@ -262,6 +261,8 @@ def _read_url(address: str, timeout_seconds: float) -> Iterator[bytes]:
 
 
 def _render(archive: Archive, files: Sequence[PackedFile]) -> Iterator[bytes]:
+    from skills_mcp.content.git.proposal import render_commit, render_inline_file  # late: start-up
+
     top = _find_top([file.path for file in files])
     yield from render_commit(_REF, f"{archive.sha256}\n", seconds=0)
     for file in sorted(files, key=lambda packed: packed.path):

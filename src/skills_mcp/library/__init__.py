@@ -32,22 +32,31 @@ from skills_mcp.library.skill_library import (
     LibraryView,
     SkillLibrary,
 )
-from skills_mcp.library.source_edits import EditableText, SkillSource, UneditableError, WorkingCopy
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
 from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapshot
 
 if TYPE_CHECKING:
     from skills_mcp.content.git.proposal import FolderChange
     from skills_mcp.content.git.repository import PastCommit
+    from skills_mcp.library.source_edits import (
+        EditableText,
+        SkillSource,
+        UneditableError,
+        WorkingCopy,
+    )
     from skills_mcp.scripts.execution import SandboxName, ScriptResult
     from skills_mcp.scripts.sandbox import Choice
 
 _LATE = {
     "Choice": "scripts.sandbox",
+    "EditableText": "library.source_edits",
     "FolderChange": "content.git.proposal",
     "PastCommit": "content.git.repository",
     "SandboxName": "scripts.execution",
     "ScriptResult": "scripts.execution",
+    "SkillSource": "library.source_edits",
+    "UneditableError": "library.source_edits",
+    "WorkingCopy": "library.source_edits",
 }
 """Names imported on first use, by module: the first answer needs none."""
 

@@ -9,10 +9,11 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from html import escape
 from itertools import islice, takewhile
 from pathlib import PurePosixPath
 from typing import Literal
-from xml.sax.saxutils import escape, quoteattr
 
 from skills_mcp.config import Catalog as Limits
 from skills_mcp.errors import SkillsError
@@ -26,6 +27,8 @@ CatalogStyle = Literal["skills_context", "available_skills", "lines"]
 _CORE = "The skills with always_apply hold for every task: load them before you begin."
 
 _LIMITS = Limits()
+
+_escape = partial(escape, quote=False)
 
 # For the areas that are left out: a long sentence. A shorter list is better without it.
 _AREAS_BYTES = 300
@@ -124,7 +127,7 @@ def select_for_prompt(
 
 
 def render_skills_context(catalog: SkillCatalog) -> str:
-    rules = "".join(f"  <rule>{escape(rule)}</rule>\n" for rule in _usage_rules(catalog))
+    rules = "".join(f"  <rule>{_escape(rule)}</rule>\n" for rule in _usage_rules(catalog))
     skills = "".join(map(_render_skill, catalog.entries))
     return (
         f"<skills_context>\n<skills_usage>\n{rules}</skills_usage>\n"
@@ -227,7 +230,7 @@ def _render_areas(areas: Sequence[tuple[str, int]]) -> str:
         rest = len(rendered) - number
         others = f" and {rest} more areas" if rest else ""
         text = f" Left out are skills of: {', '.join(rendered[:number])}{others}."
-        if len(escape(text).encode()) <= _AREAS_BYTES:
+        if len(_escape(text).encode()) <= _AREAS_BYTES:
             return text
     return ""
 
@@ -246,9 +249,9 @@ def _render_skill(entry: CatalogEntry) -> str:
     core = "    <always_apply>true</always_apply>\n" if skill.always_apply else ""
     return (
         "  <skill>\n"
-        f"    <name>{escape(_to_one_line(entry.name))}</name>\n"
-        f"    <description>{escape(_to_one_line(skill.description))}</description>\n"
-        f"    <path>{escape(_INVALID_IN_XML.sub('', path), {chr(13): '&#13;'})}</path>\n"
+        f"    <name>{_escape(_to_one_line(entry.name))}</name>\n"
+        f"    <description>{_escape(_to_one_line(skill.description))}</description>\n"
+        f"    <path>{_escape(_INVALID_IN_XML.sub('', path)).replace(chr(13), '&#13;')}</path>\n"
         f"    <scope>{skill.scope}</scope>\n"
         f"{core}"
         "  </skill>\n"
@@ -256,6 +259,8 @@ def _render_skill(entry: CatalogEntry) -> str:
 
 
 def _render_available(entry: CatalogEntry) -> str:
+    from xml.sax.saxutils import quoteattr  # late: the first answer needs no XML
+
     skill = entry.skill
     folder = f"{skill.directory}/" if skill.directory else skill.location or skill.path
     path = _INVALID_IN_XML.sub("", str(folder))
@@ -264,7 +269,7 @@ def _render_available(entry: CatalogEntry) -> str:
         _to_one_line(skill.description),
         f"Files: {_to_one_line(files)}" if files else "",
     )
-    text = "".join(f"    {escape(line)}\n" for line in lines if line)
+    text = "".join(f"    {_escape(line)}\n" for line in lines if line)
     head = f"name={quoteattr(_to_one_line(entry.name))} path={quoteattr(path)}"
     head += ' always_apply="true"' if skill.always_apply else ""
     return f"  <skill {head}>\n{text}  </skill>\n"

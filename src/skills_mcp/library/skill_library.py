@@ -56,7 +56,6 @@ from skills_mcp.library.skill_folder import (
     publish_skills,
     read_markdown,
 )
-from skills_mcp.library.source_edits import WorkingCopy
 from skills_mcp.library.source_health import (
     ProblemPage,
     SourceCheck,
@@ -65,7 +64,6 @@ from skills_mcp.library.source_health import (
     find_not_served,
     redact_state,
 )
-from skills_mcp.routing.answer_explanation import Explanation, explain_decision
 from skills_mcp.routing.decision import (
     Ambiguous,
     NoMatch,
@@ -109,8 +107,10 @@ from skills_mcp.snapshots.skill_snapshot import (
 )
 from skills_mcp.text.rendering import join_names
 
-if TYPE_CHECKING:  # imported for the first script
+if TYPE_CHECKING:  # not imported for the first answer
     from skills_mcp.library.runs import Runs
+    from skills_mcp.library.source_edits import WorkingCopy
+    from skills_mcp.routing.answer_explanation import Explanation
     from skills_mcp.scripts.sandbox import Choice
 
 logger = logging.getLogger(__name__)
@@ -256,12 +256,14 @@ class LibraryView:
         skill_path: str | None = None,
         *,
         scoping: SkillFilter = NO_FILTER,
-    ) -> Explanation:
+    ) -> "Explanation":
         """Explain the routing; the skill at `skill_path` is always included.
 
         Raises:
             SkillNotFoundError: There is no skill at `skill_path`, or no candidate.
         """
+        from skills_mcp.routing.answer_explanation import explain_decision  # late: start-up
+
         snapshot = self.snapshot
         return explain_decision(
             snapshot.matcher,
@@ -838,7 +840,9 @@ class SkillLibrary:
         return next(state for state in self.stored_states() if state.mount == mount)
 
     @contextmanager
-    def edited_copy(self) -> Iterator[WorkingCopy]:
+    def edited_copy(self) -> "Iterator[WorkingCopy]":
+        from skills_mcp.library.source_edits import WorkingCopy  # late: start-up
+
         with TemporaryDirectory(prefix="skills-mcp-") as folder:
             served, take = self.current.snapshot, self.current.take_unserved
             yield WorkingCopy(served, Path(folder), take)

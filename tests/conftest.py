@@ -4,6 +4,8 @@ import gc
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from skills_mcp.events.spool import Spool
 from skills_mcp.text import redaction
+from tests.forks import Forks
 from tests.postgresql import Cluster, find_programs, opened_cluster
 from tests.support import Upstream
 
@@ -85,6 +88,25 @@ def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.delenv("SSL_CERT_FILE", raising=False)
         patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def forks() -> Iterator[Forks]:
+    """Start our programs without importing the libraries anew, where that is possible."""
+    with pytest.MonkeyPatch.context() as patch:
+        forks = Forks(subprocess._fork_exec)  # type: ignore[attr-defined]
+        if sys.platform == "linux":
+            patch.setattr(subprocess, "_fork_exec", forks)
+        yield forks
+        forks.close()
+
+
+@pytest.fixture
+def started_anew(forks: Forks) -> Iterator[None]:
+    """Start every program as a user does, where a test is about starting."""
+    forks.paused = True
+    yield
+    forks.paused = False
 
 
 @pytest.fixture(autouse=True)

@@ -99,6 +99,7 @@ def read_hint(done: "subprocess.CompletedProcess[str]") -> str:
     return hint
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_a_running_server_answers_without_heavy_imports(hook: Hook, serve: Serve) -> None:
     serve(*CONTENT)
 

@@ -1,0 +1,205 @@
+"""Python programs that start as forks of a process that has imported the libraries.
+
+Importing them costs a program half a second of CPU, most of it for the MCP SDK, and the
+tests start more than a thousand. Nothing of ours is imported before the fork; arguments,
+environment, folder and streams are those of a program that was started.
+"""
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from io import TextIOWrapper
+from pathlib import Path
+from threading import Lock
+from types import ModuleType
+from typing import Any
+
+_LIBRARIES = (
+    *("mcp.server.lowlevel.server", "uvicorn", "starlette.applications", "httpx", "yaml"),
+    *("numpy", "click", "jwt", "prometheus_client", "sqlalchemy.orm", "alembic.command"),
+)
+_OURS = ("skills_mcp", "soak.", "demo.", "repositories.")
+_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "OPENBLAS_", "OTEL_P")
+"""Beginnings of variables that Python or a library has read before the fork."""
+
+_PR_SET_CHILD_SUBREAPER = 36
+_SIZE = 8
+
+
+class Forks:
+    """Takes the place of what `subprocess` calls to start a process.
+
+    Args:
+        usual: What was there; it starts everything that is no Python program of ours.
+    """
+
+    def __init__(self, usual: Callable[..., int]) -> None:
+        self.paused = False
+        self._usual = usual
+        self._lock = Lock()
+        self._channel: socket.socket | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+        self._read_at_start: dict[str, str] = {}
+
+    def __call__(self, *arguments: Any) -> int:
+        """Start a process, given what `_posixsubprocess.fork_exec` is given."""
+        words = [os.fsdecode(word) for word in arguments[0]]
+        kept, folder, variables = arguments[3:6]
+        session, group = arguments[15:17]
+        environment = dict(os.environ) if variables is None else _parse(variables)
+        if (
+            self.paused
+            or not _is_ours(words)
+            or len(kept) > 1  # one is the pipe that reports a failed start
+            or group != -1
+            or any(argument is not None for argument in arguments[17:20])
+            or arguments[21] is not None
+        ):
+            return self._usual(*arguments)
+        with self._lock:
+            channel = self._channel or self._start()
+            if _find_read_at_start(environment) != self._read_at_start:
+                return self._usual(*arguments)
+            order = {"words": words, "environment": environment, "session": bool(session)}
+            streams = [
+                wanted if wanted != -1 else usual
+                for usual, wanted in enumerate((arguments[6], arguments[9], arguments[11]))
+            ]
+            return _ask(channel, json.dumps(order).encode(), streams, folder)
+
+    def close(self) -> None:
+        if self._channel and self._server:
+            self._channel.close()
+            self._server.wait()
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        self._read_at_start = _find_read_at_start(os.environ)
+        with theirs:
+            self._server = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        self._channel = ours
+        return ours
+
+
+def _is_ours(words: list[str]) -> bool:
+    match words:
+        case [sys.executable, "-c", _, *_]:
+            return True
+        case [sys.executable, "-m", module, *_]:
+            return module.startswith(_OURS)
+    return False
+
+
+def _parse(variables: list[bytes]) -> dict[str, str]:
+    pairs = (os.fsdecode(variable).partition("=") for variable in variables)
+    return {name: value for name, _, value in pairs}
+
+
+def _find_read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in environment.items() if k.startswith(_READ_AT_START)}
+
+
+def _ask(channel: socket.socket, order: bytes, streams: list[int], folder: bytes | None) -> int:
+    """Send an order, and adopt the process: its parent ends before it is announced."""
+    place = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _adopt_orphans(1)
+        socket.send_fds(channel, [len(order).to_bytes(_SIZE, "big")], [*streams, place])
+        channel.sendall(order)
+        return int.from_bytes(channel.recv(_SIZE, socket.MSG_WAITALL), "big")
+    finally:
+        _adopt_orphans(0)
+        os.close(place)
+
+
+def _adopt_orphans(switch: int) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, switch, 0, 0, 0)
+
+
+def _wait_for_order(channel: socket.socket) -> dict[str, Any]:
+    """Fork for each order, and return it in the fork; end when nobody can order."""
+    while True:
+        size, descriptors, _, _ = socket.recv_fds(channel, _SIZE, 4)
+        if not size:
+            raise SystemExit
+        order = channel.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
+        reader, writer = os.pipe()
+        if between := os.fork():
+            os.close(writer)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            answer = os.read(reader, _SIZE)
+            os.close(reader)
+            os.waitpid(between, 0)
+            channel.sendall(answer)
+            continue
+        if program := os.fork():
+            os.write(writer, program.to_bytes(_SIZE, "big"))
+            os._exit(0)
+        *streams, place = descriptors
+        os.fchdir(place)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        os.closerange(3, max(*descriptors, reader, writer, channel.fileno()) + 1)
+        channel.detach()
+        found: dict[str, Any] = json.loads(order)
+        return found
+
+
+def _become(order: dict[str, Any]) -> None:
+    """Run a program in this process, which nothing of it has touched before."""
+    if order["session"]:
+        os.setsid()
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    time.tzset()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.stdin = sys.__stdin__ = open(0, encoding=sys.stdin.encoding, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = _open_output(1, sys.stdout)
+    sys.stderr = sys.__stderr__ = _open_output(2, sys.stderr)
+    importlib.invalidate_caches()
+    sys.orig_argv[:] = words = order["words"]
+    way, program = words[1:3]
+    if way == "-m":
+        sys.path[0] = os.fspath(Path.cwd())
+        sys.argv = words[2:]
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+        return
+    sys.path[0] = ""
+    sys.argv = ["-c", *words[3:]]
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    exec(compile(program, "<string>", "exec"), main.__dict__)  # noqa: S102
+
+
+def _open_output(number: int, like: TextIOWrapper) -> TextIOWrapper:
+    return TextIOWrapper(
+        open(number, "wb", 0 if like.write_through else -1, closefd=False),
+        encoding=like.encoding,
+        errors=like.errors,
+        newline="\n",
+        line_buffering=number == 2 or os.isatty(number),
+        write_through=like.write_through,
+    )
+
+
+if __name__ == "__main__":
+    for library in _LIBRARIES:
+        importlib.import_module(library)
+    gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _become(_wait_for_order(socket.socket(fileno=int(sys.argv[1]))))

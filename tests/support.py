@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -9,7 +10,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
@@ -118,12 +121,14 @@ class Upstream:
     @classmethod
     def create(cls, folder: Path, *, branch: str = "main") -> "Upstream":
         upstream = cls(folder / "upstream.git", folder / "upstream-work")
-        upstream.bare.mkdir(parents=True)
-        upstream.work.mkdir(parents=True)
-        init = ("init", "-q", "--template=", f"--initial-branch={branch}")
-        git(*init, "--bare", cwd=upstream.bare)
-        git(*init, cwd=upstream.work)
-        git("remote", "add", "origin", str(upstream.bare), cwd=upstream.work)
+        empty = Path(_make_empty_repositories(branch).name)
+        shutil.copytree(empty / "bare", upstream.bare)
+        shutil.copytree(empty / "work", upstream.work)
+        own = upstream.work / ".git"
+        with (own / "config").open("a") as config:
+            refs = "+refs/heads/*:refs/remotes/origin/*"
+            config.write(f'[remote "origin"]\n\turl = {upstream.bare}\n\tfetch = {refs}\n')
+        write(own / "objects/info/alternates", f"{upstream.bare / 'objects'}\n")
         return upstream
 
     @property
@@ -137,11 +142,18 @@ class Upstream:
                 (self.work / file).unlink()
             else:
                 write(self.work / file, text)
-        git("add", "--all", "--force", ".", cwd=self.work)
-        git("commit", "-q", "--allow-empty", "-m", "Change", cwd=self.work)
-        if push:
+        # To push takes four programs: objects are written where a push would bring them.
+        shared = push and not any((self.work / ".git/objects").glob("??"))
+        place = {"GIT_OBJECT_DIRECTORY": f"{self.bare / 'objects'}"} if shared else {}
+        git("add", "--all", "--force", ".", cwd=self.work, **place)
+        git("commit", "-q", "--allow-empty", "-m", "Change", cwd=self.work, **place)
+        commit = git("rev-parse", "HEAD", cwd=self.work)
+        branch = (self.work / ".git/HEAD").read_text().removeprefix("ref: ").strip()
+        if shared and branch.startswith("refs/"):
+            git("update-ref", branch, commit, cwd=self.bare)
+        elif push:
             git("push", "-q", "--force", "origin", "HEAD", cwd=self.work)
-        return git("rev-parse", "HEAD", cwd=self.work)
+        return commit
 
     def reset(self, commit: str) -> None:
         """Take history back and force-push."""
@@ -149,13 +161,23 @@ class Upstream:
         git("push", "-q", "--force", "origin", "HEAD", cwd=self.work)
 
 
-def git(*arguments: str, cwd: Path) -> str:
+@cache
+def _make_empty_repositories(branch: str) -> "TemporaryDirectory[str]":
+    """Make, once in a process, what each `Upstream` begins with."""
+    folder = TemporaryDirectory()
+    init = ("init", "-q", "--template=", f"--initial-branch={branch}")
+    git(*init, "--bare", "bare", cwd=Path(folder.name))
+    git(*init, "work", cwd=Path(folder.name))
+    return folder
+
+
+def git(*arguments: str, cwd: Path, **variables: str) -> str:
     """Run the real Git, untouched by the developer's configuration."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     done = subprocess.run(
         ["git", *arguments],
         cwd=cwd,
-        env=environment | GIT_IDENTITY,
+        env=environment | GIT_IDENTITY | variables,
         check=True,
         capture_output=True,
         text=True,

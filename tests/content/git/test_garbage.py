@@ -333,7 +333,7 @@ def test_what_a_crash_leaves_of_our_ref_costs_no_new_store(
 def test_an_object_that_is_missing_is_an_error_and_not_an_empty_file(
     upstream: Upstream,
 ) -> None:
-    commit = upstream.commit({"a.md": "A"})
+    commit = upstream.commit({"a.md": "A"}, push=False)
     blob = git("rev-parse", "HEAD:a.md", cwd=upstream.work)
     (upstream.work / ".git/objects" / blob[:2] / blob[2:]).unlink()
     remote = Remote(upstream.url, "main")

@@ -290,7 +290,7 @@ def test_what_is_left_out_does_not_count_as_written() -> None:
 
 
 def test_a_file_that_git_has_lost_is_a_damage_of_its_store(upstream: Upstream) -> None:
-    commit = upstream.commit({"a.md": "lost"})
+    commit = upstream.commit({"a.md": "lost"}, push=False)
     blob = git("rev-parse", f"{commit}:a.md", cwd=upstream.work)
     (upstream.work / ".git/objects" / blob[:2] / blob[2:]).unlink()
 

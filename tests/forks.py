@@ -27,9 +27,11 @@ _LIBRARIES = (
     *("mcp.server.lowlevel.server", "uvicorn", "starlette.applications", "httpx", "yaml"),
     *("numpy", "click", "jwt", "prometheus_client", "sqlalchemy.orm", "alembic.command"),
 )
-_OURS = ("skills_mcp", "soak.", "demo.", "repositories.")
+_OURS = ("skills_mcp", "soak.", "demo.", "repositories.", "pytest")
+_SCRIPT = os.fspath(Path(sys.executable).parent / "skills-mcp")
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "OPENBLAS_", "OTEL_P")
 """Beginnings of variables that Python or a library has read before the fork."""
+_READ_BY_FORKS = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 
 _PR_SET_CHILD_SUBREAPER = 36
 _SIZE = 8
@@ -102,7 +104,7 @@ def _is_ours(words: list[str]) -> bool:
             return True
         case [sys.executable, "-m", module, *_]:
             return module.startswith(_OURS)
-    return False
+    return words[0] == _SCRIPT
 
 
 def _parse(variables: list[bytes]) -> dict[str, str]:
@@ -111,7 +113,13 @@ def _parse(variables: list[bytes]) -> dict[str, str]:
 
 
 def _find_read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    return {k: v for k, v in environment.items() if k.startswith(_READ_AT_START)}
+    found = {k: v for k, v in environment.items() if k.startswith(_READ_AT_START)}
+    # Without a locale Python takes the one that is left out here.
+    return {k: v for k, v in found.items() if k not in _READ_BY_FORKS and v != "C.UTF-8"}
+
+
+def _find_own_path() -> list[str]:
+    return [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
 
 
 def _ask(channel: socket.socket, order: bytes, streams: list[int], folder: bytes | None) -> int:
@@ -165,8 +173,11 @@ def _become(order: dict[str, Any]) -> None:
     """Run a program in this process, which nothing of it has touched before."""
     if order["session"]:
         os.setsid()
+    before = len(_find_own_path())
     os.environ.clear()
     os.environ.update(order["environment"])
+    sys.path[:before] = _find_own_path()
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     time.tzset()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdin = sys.__stdin__ = open(0, encoding=sys.stdin.encoding, closefd=False)  # noqa: SIM115
@@ -174,30 +185,36 @@ def _become(order: dict[str, Any]) -> None:
     sys.stderr = sys.__stderr__ = _open_output(2, sys.stderr)
     importlib.invalidate_caches()
     sys.orig_argv[:] = words = order["words"]
+    if words[0] == _SCRIPT:
+        sys.argv = words
+        runpy.run_path(_SCRIPT, run_name="__main__")
+        return
     way, program = words[1:3]
     if way == "-m":
-        sys.path[0] = os.fspath(Path.cwd())
+        sys.path.insert(0, os.fspath(Path.cwd()))
         sys.argv = words[2:]
         runpy.run_module(program, run_name="__main__", alter_sys=True)
         return
-    sys.path[0] = ""
+    sys.path.insert(0, "")
     sys.argv = ["-c", *words[3:]]
     main = sys.modules["__main__"] = ModuleType("__main__")
     exec(compile(program, "<string>", "exec"), main.__dict__)  # noqa: S102
 
 
 def _open_output(number: int, like: TextIOWrapper) -> TextIOWrapper:
+    is_unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
     return TextIOWrapper(
-        open(number, "wb", 0 if like.write_through else -1, closefd=False),
+        open(number, "wb", 0 if is_unbuffered else -1, closefd=False),
         encoding=like.encoding,
         errors=like.errors,
         newline="\n",
         line_buffering=number == 2 or os.isatty(number),
-        write_through=like.write_through,
+        write_through=is_unbuffered,
     )
 
 
 if __name__ == "__main__":
+    del sys.path[0]  # the folder of this file
     for library in _LIBRARIES:
         importlib.import_module(library)
     gc.freeze()

@@ -39,6 +39,7 @@ def test_fifty_calls_at_once_are_all_answered(tmp_path: Path) -> None:
     assert missed == []
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_noise_never_reaches_the_protocol(tmp_path: Path) -> None:
     missed = find_missed(make_noise, tmp_path)
 

@@ -112,6 +112,7 @@ def test_what_a_file_says_cannot_steer_the_terminal(invoke: Run, tmp_path: Path)
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_nothing_of_mcp_or_the_network_is_loaded(tmp_path: Path) -> None:
     write_package(tmp_path, "pdf")
     code = """

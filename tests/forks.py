@@ -33,6 +33,9 @@ _READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "OPENBLAS_", "OTEL_
 """Beginnings of variables that Python or a library has read before the fork."""
 _READ_BY_FORKS = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 
+_CHANNEL = "FORKS_CHANNEL"
+"""Names the descriptor through which tests of a test order their forks."""
+
 _PR_SET_CHILD_SUBREAPER = 36
 _SIZE = 8
 
@@ -50,7 +53,9 @@ class Forks:
         self._lock = Lock()
         self._channel: socket.socket | None = None
         self._server: subprocess.Popen[bytes] | None = None
-        self._read_at_start: dict[str, str] = {}
+        self._read_at_start = _find_read_at_start(os.environ)
+        if inherited := os.environ.pop(_CHANNEL, None):
+            self._channel = socket.socket(fileno=int(inherited))
 
     def __call__(self, *arguments: Any) -> int:
         """Start a process, given what `_posixsubprocess.fork_exec` is given."""
@@ -79,13 +84,13 @@ class Forks:
             return _ask(channel, json.dumps(order).encode(), streams, folder)
 
     def close(self) -> None:
-        if self._channel and self._server:
+        if self._channel:
             self._channel.close()
+        if self._server:
             self._server.wait()
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()
-        self._read_at_start = _find_read_at_start(os.environ)
         with theirs:
             self._server = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
@@ -171,6 +176,15 @@ def _wait_for_order(channel: socket.socket) -> dict[str, Any]:
 
 def _become(order: dict[str, Any]) -> None:
     """Run a program in this process, which nothing of it has touched before."""
+    words = order["words"]
+    if words[1:3] == ["-m", "pytest"]:
+        ours, theirs = socket.socketpair()
+        if not os.fork():
+            ours.close()
+            _become(_wait_for_order(theirs))
+            return
+        theirs.close()
+        order["environment"][_CHANNEL] = str(ours.detach())
     if order["session"]:
         os.setsid()
     before = len(_find_own_path())
@@ -184,7 +198,7 @@ def _become(order: dict[str, Any]) -> None:
     sys.stdout = sys.__stdout__ = _open_output(1, sys.stdout)
     sys.stderr = sys.__stderr__ = _open_output(2, sys.stderr)
     importlib.invalidate_caches()
-    sys.orig_argv[:] = words = order["words"]
+    sys.orig_argv[:] = words
     if words[0] == _SCRIPT:
         sys.argv = words
         runpy.run_path(_SCRIPT, run_name="__main__")

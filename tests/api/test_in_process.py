@@ -580,6 +580,7 @@ def test_a_callback_may_ask_the_skills(folder: Path, skills: SyncSkills) -> None
     assert done.wait(60)
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_only_what_is_asked_for_is_imported(folder: Path) -> None:
     said = run_python(
         "import sys\n"

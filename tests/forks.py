@@ -1,10 +1,12 @@
 """Python programs that start as forks of a process that has imported the libraries.
 
-Importing them costs a program half a second of CPU, most of it for the MCP SDK, and the
-tests start more than a thousand. Nothing of ours is imported before the fork; arguments,
-environment, folder and streams are those of a program that was started.
+Importing them costs a program half a second of CPU, most of it for the MCP SDK, and our
+core a sixth of one; the tests start more than a thousand. Arguments, environment, folder
+and streams are those of a program that was started. A test about what is imported, and
+when, asks for the fixture `started_anew`.
 """
 
+import atexit
 import ctypes
 import gc
 import importlib
@@ -21,11 +23,15 @@ from io import TextIOWrapper
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
 _LIBRARIES = (
     *("mcp.server.lowlevel.server", "uvicorn", "starlette.applications", "httpx", "yaml"),
     *("numpy", "click", "jwt", "prometheus_client", "sqlalchemy.orm", "alembic.command"),
+)
+_CORE = (
+    *("skills_mcp.cli.commands.serve", "skills_mcp.cli.http_serving"),
+    *("skills_mcp.http.http_server", "skills_mcp.server.app", "skills_mcp.server.stdio"),
 )
 _OURS = ("skills_mcp", "soak.", "demo.", "repositories.", "pytest")
 _SCRIPT = os.fspath(Path(sys.executable).parent / "skills-mcp")
@@ -53,6 +59,7 @@ class Forks:
         self._lock = Lock()
         self._channel: socket.socket | None = None
         self._server: subprocess.Popen[bytes] | None = None
+        self._environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         self._read_at_start = _find_read_at_start(os.environ)
         if inherited := os.environ.pop(_CHANNEL, None):
             self._channel = socket.socket(fileno=int(inherited))
@@ -66,10 +73,10 @@ class Forks:
         if (
             self.paused
             or not _is_ours(words)
+            or not arguments[2]  # it inherits what is open
             or len(kept) > 1  # one is the pipe that reports a failed start
             or group != -1
-            or any(argument is not None for argument in arguments[17:20])
-            or arguments[21] is not None
+            or any(given is not None and given != -1 for given in arguments[17:22])
         ):
             return self._usual(*arguments)
         with self._lock:
@@ -95,7 +102,7 @@ class Forks:
             self._server = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )
@@ -104,12 +111,10 @@ class Forks:
 
 
 def _is_ours(words: list[str]) -> bool:
-    match words:
-        case [sys.executable, "-c", _, *_]:
-            return True
-        case [sys.executable, "-m", module, *_]:
-            return module.startswith(_OURS)
-    return words[0] == _SCRIPT
+    is_python = words[0] == sys.executable and len(words) > 2
+    return words[0] == _SCRIPT or (
+        is_python and (words[1] == "-c" or (words[1] == "-m" and words[2].startswith(_OURS)))
+    )
 
 
 def _parse(variables: list[bytes]) -> dict[str, str]:
@@ -134,7 +139,10 @@ def _ask(channel: socket.socket, order: bytes, streams: list[int], folder: bytes
         _adopt_orphans(1)
         socket.send_fds(channel, [len(order).to_bytes(_SIZE, "big")], [*streams, place])
         channel.sendall(order)
-        return int.from_bytes(channel.recv(_SIZE, socket.MSG_WAITALL), "big")
+        answer = channel.recv(_SIZE, socket.MSG_WAITALL)
+        if not answer:
+            raise OSError("the process that forks has ended")
+        return int.from_bytes(answer, "big")
     finally:
         _adopt_orphans(0)
         os.close(place)
@@ -187,16 +195,18 @@ def _become(order: dict[str, Any]) -> None:
         order["environment"][_CHANNEL] = str(ours.detach())
     if order["session"]:
         os.setsid()
-    before = len(_find_own_path())
+    before = _find_own_path()
     os.environ.clear()
     os.environ.update(order["environment"])
-    sys.path[:before] = _find_own_path()
+    sys.path[: len(before)] = after = _find_own_path()
+    if after != before:  # they may lead to another copy of the source
+        for name in [name for name in sys.modules if name.partition(".")[0] == "skills_mcp"]:
+            del sys.modules[name]
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     time.tzset()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.stdin = sys.__stdin__ = open(0, encoding=sys.stdin.encoding, closefd=False)  # noqa: SIM115
-    sys.stdout = sys.__stdout__ = _open_output(1, sys.stdout)
-    sys.stderr = sys.__stderr__ = _open_output(2, sys.stderr)
+    sys.stdin = open(0, encoding=sys.stdin.encoding, closefd=False)  # noqa: SIM115
+    sys.stdout, sys.stderr = _open_output(1, sys.stdout), _open_output(2, sys.stderr)
     importlib.invalidate_caches()
     sys.orig_argv[:] = words
     if words[0] == _SCRIPT:
@@ -215,22 +225,33 @@ def _become(order: dict[str, Any]) -> None:
     exec(compile(program, "<string>", "exec"), main.__dict__)  # noqa: S102
 
 
-def _open_output(number: int, like: TextIOWrapper) -> TextIOWrapper:
+def _open_output(number: int, like: TextIO) -> TextIOWrapper:
     is_unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
     return TextIOWrapper(
         open(number, "wb", 0 if is_unbuffered else -1, closefd=False),
         encoding=like.encoding,
         errors=like.errors,
         newline="\n",
-        line_buffering=number == 2 or os.isatty(number),
+        line_buffering=not is_unbuffered and (number == 2 or os.isatty(number)),
         write_through=is_unbuffered,
     )
 
 
+def _leave_libraries(before: set[str]) -> None:
+    """Spare the end of a program the libraries: to take them apart copies their memory."""
+    libraries = [sys.modules.pop(name) for name in set(sys.modules) & _loaded - before]
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(libraries))
+
+
 if __name__ == "__main__":
     del sys.path[0]  # the folder of this file
+    _loaded = set[str]()
+    atexit.register(_leave_libraries, set(sys.modules))  # the first one is called last
     for library in _LIBRARIES:
         importlib.import_module(library)
+    _loaded |= set(sys.modules)
+    for module in _CORE:
+        importlib.import_module(module)
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _become(_wait_for_order(socket.socket(fileno=int(sys.argv[1]))))

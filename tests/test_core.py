@@ -84,6 +84,7 @@ async def call_six_tools(client: Client, *, is_shared: bool = False) -> None:
         assert run["stdout"] == "hello\n"
 
 
+@pytest.mark.usefixtures("started_anew")
 async def test_the_six_tools_need_no_feature_over_stdio(content: Path, home: Path) -> None:
     server = StdioServerParameters(
         command=sys.executable,
@@ -95,6 +96,7 @@ async def test_the_six_tools_need_no_feature_over_stdio(content: Path, home: Pat
         await call_six_tools(client)
 
 
+@pytest.mark.usefixtures("started_anew")
 async def test_the_six_tools_need_no_feature_over_http(content: Path, home: Path) -> None:
     write(home / ".skills-mcp/config.yaml", "http: {port: 0}")
     command = [sys.executable, "-c", WITHOUT_FEATURES, "--transport", "http"]
@@ -104,6 +106,7 @@ async def test_the_six_tools_need_no_feature_over_http(content: Path, home: Path
             await call_six_tools(client, is_shared=True)
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_the_commands_of_the_core_need_no_feature(content: Path) -> None:
     program = [sys.executable, "-c", WITHOUT_FEATURES]
 

@@ -25,6 +25,7 @@ def test_without_content_it_says_what_to_set(run: Run) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.usefixtures("started_anew")
 @pytest.mark.parametrize("arguments", [(), ("serve",), ("--log-level", "warning")])
 def test_without_a_verb_it_serves_until_its_input_ends(
     run: Run, arguments: tuple[str, ...]

@@ -1,0 +1,105 @@
+"""A fork is told from a program that was started by nothing but its speed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.forks import Forks
+from tests.support import PATIENCE_SECONDS
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are adopted on Linux alone")
+
+SAYS_ALL = """
+import json, os, signal, sys, threading
+json.dump({
+    "argv": sys.argv, "orig_argv": sys.orig_argv, "path": sys.path, "name": __name__,
+    "environment": dict(os.environ), "folder": os.getcwd(), "input": sys.stdin.read(),
+    "parent": os.getppid(), "leads": os.getpgrp() == os.getpid(),
+    "open": os.listdir("/proc/self/fd"), "threads": threading.active_count(),
+    "interrupt": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+    "encodings": [each.encoding for each in (sys.stdin, sys.stdout, sys.stderr)],
+    "buffers": [each.line_buffering for each in (sys.stdin, sys.stdout, sys.stderr)],
+}, sys.stdout)
+"""
+
+ENDINGS = (
+    *("pass", "raise SystemExit(3)", "raise SystemExit('a reason')", "1 / 0"),
+    *("import os, signal; os.kill(os.getpid(), signal.SIGINT); input()",),
+    *(
+        "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
+        "import atexit; atexit.register(print, 1)",
+    ),
+    "import threading, sys; threading.Timer(0.01, lambda: print('late')).start()",
+)
+
+
+def run(code: str, folder: Path, **options: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code, "a word", "--option"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+        input="a line\n",
+        **options,
+    )
+
+
+@pytest.mark.parametrize("is_leader", [False, True])
+def test_a_fork_gets_what_a_program_gets(forks: Forks, tmp_path: Path, is_leader: bool) -> None:  # noqa: FBT001
+    environment = {**os.environ, "SKILLS_DIR": "ä", "PYTHONPATH": str(tmp_path)}
+    options = {"env": environment, "start_new_session": is_leader}
+
+    forked = json.loads(run(SAYS_ALL, tmp_path, **options).stdout)
+    forks.paused = True
+    try:
+        started = json.loads(run(SAYS_ALL, tmp_path, **options).stdout)
+    finally:
+        forks.paused = False
+
+    assert forked == started
+    assert forked["parent"] == os.getpid()
+    assert forked["leads"] is is_leader
+
+
+@pytest.mark.parametrize("code", ENDINGS)
+def test_a_fork_ends_as_a_program_ends(forks: Forks, tmp_path: Path, code: str) -> None:
+    forked = run(code, tmp_path)
+    forks.paused = True
+    try:
+        started = run(code, tmp_path)
+    finally:
+        forks.paused = False
+
+    assert forked.returncode == started.returncode
+    assert forked.stdout == started.stdout
+    assert forked.stderr.splitlines()[-1:] == started.stderr.splitlines()[-1:]
+
+
+def test_a_fork_is_killed_and_waited_for_as_a_child(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", "input()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.poll() is None
+        process.kill()
+
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_variable_that_python_reads_at_its_start_counts(tmp_path: Path) -> None:
+    done = run(
+        "import sys; print(sys.stdout.encoding)", tmp_path, env={"PYTHONIOENCODING": "latin-1"}
+    )
+
+    assert done.stdout == "iso8859-1\n"
+
+
+def test_a_folder_that_is_gone_is_an_error_as_ever(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        run("pass", tmp_path / "gone")

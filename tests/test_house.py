@@ -350,6 +350,7 @@ print([name for name in sys.argv[2:] if name in sys.modules])
 """
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_nothing_heavy_is_imported_before_the_first_answer(tmp_path: Path) -> None:
     command = [sys.executable, "-c", ASSEMBLE, str(tmp_path), *HEAVY]
 

@@ -45,6 +45,7 @@ def test_the_list_of_commands_reads_the_help_of_a_command(invoke: Run, command: 
     assert f" {command} {shown[2].strip()} " in listed
 
 
+@pytest.mark.usefixtures("started_anew")
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_what_is_said_about_the_program_loads_none_of_its_commands(option: str) -> None:
     code = "import sys, atexit; from skills_mcp.__main__ import main; atexit.register(lambda: "
@@ -248,6 +249,7 @@ def test_an_interrupt_is_an_object_with_json(
     assert done.stderr.count("\n") == 2
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_an_interrupt_while_the_program_is_loaded_prints_nothing(tmp_path: Path, run: Run) -> None:
     (tmp_path / "click").mkdir()
     (tmp_path / "click" / "__init__.py").write_text("raise KeyboardInterrupt")

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.cli.conftest import Run
 from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT
 
@@ -19,6 +21,7 @@ run_program()
 """
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_a_missing_extra_is_named() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", WITHOUT_EXTRA, str(SKILLS_CONTENT)],

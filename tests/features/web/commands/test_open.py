@@ -123,6 +123,7 @@ def test_no_browser_is_opened_against_the_will(tmp_path: Path, option: str) -> N
     assert not log.exists()
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_without_the_extra_it_says_what_to_install() -> None:
     script = WITHOUT_EXTRA.replace('"--transport", "http"', '"open"')
 

@@ -60,6 +60,7 @@ def test_what_is_said_about_the_program_loads_none_of_its_commands(option: str) 
     assert not [name for name in modules if "commands" in name or "features" in name]
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_without_features_the_commands_of_the_core_remain() -> None:
     code = "import sys; sys.modules['skills_mcp.features'] = None; "
     code += "from skills_mcp.__main__ import main; main()"

@@ -368,6 +368,7 @@ def test_the_shown_form_of_an_access_has_no_header_of_the_users() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="GitPython starts Git there")
+@pytest.mark.usefixtures("started_anew")
 def test_git_is_started_without_the_modules_of_gitpython() -> None:
     code = """
 import sys

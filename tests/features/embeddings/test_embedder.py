@@ -36,6 +36,7 @@ print(opened is not None, heavy, *mine)
     "provider, opened",
     [("none", "False [] hooks"), ("openai", "True [] client hooks")],
 )
+@pytest.mark.usefixtures("started_anew")
 def test_nothing_heavy_is_imported_and_nothing_is_written_to_open_it(
     provider: str, opened: str, tmp_path: Path
 ) -> None:

@@ -736,6 +736,7 @@ def test_a_closed_toolkit_says_so(root: Path) -> None:
         toolkit.load_skill("pdf")
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_the_door_says_what_to_install() -> None:
     code = """
 import sys

@@ -30,8 +30,8 @@ _LIBRARIES = (
     *("numpy", "click", "jwt", "prometheus_client", "sqlalchemy.orm", "alembic.command"),
 )
 _CORE = (
-    *("skills_mcp.cli.commands.serve", "skills_mcp.cli.http_serving"),
-    *("skills_mcp.http.http_server", "skills_mcp.server.app", "skills_mcp.server.stdio"),
+    *("skills_mcp.cli.commands.serve", "skills_mcp.http.http_server"),
+    *("skills_mcp.server.app", "skills_mcp.server.stdio"),
 )
 _OURS = ("skills_mcp", "soak.", "demo.", "repositories.", "pytest")
 _SCRIPT = os.fspath(Path(sys.executable).parent / "skills-mcp")

@@ -24,14 +24,15 @@ def _all_below(error: type[SkillsError]) -> Iterator[type[SkillsError]]:
 
 @cache
 def _raised_names() -> set[str]:
-    """Return the name of everything that any module raises or builds to raise."""
-    calls = (
-        node.func
+    """Return the name of everything that any module raises, or raises by default."""
+    nodes = [
+        node
         for source in SOURCES
         for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-    )
-    return {call.id for call in calls if isinstance(call, ast.Name)}
+    ]
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+    defaults = [each for node in nodes if isinstance(node, ast.arguments) for each in node.defaults]
+    return {name.id for name in (*calls, *defaults) if isinstance(name, ast.Name)}
 
 
 def _drawn() -> Iterator[tuple[str, str | None, str | None]]:

@@ -167,7 +167,7 @@ def test_a_heartbeat_says_what_is_served_and_names_no_person_and_no_path(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     commit = upstream.commit({"a.md": skill_text()})
-    environment = {"SKILLS_MCP_HOME": str(tmp_path / "home"), "USER": "ada"}
+    environment = {"SKILLS_MCP_HOME": str(tmp_path / "home"), "USER": "yvonne"}
     library = build(Options(repo=upstream.url), environment).library
     privacy = Privacy(tmp_path / "home" / "analytics.key", environment)
     assert read_heartbeat(library, privacy, "stdio") is None
@@ -181,7 +181,7 @@ def test_a_heartbeat_says_what_is_served_and_names_no_person_and_no_path(
     assert (source.commit, source.last_error) == (commit, None)
     assert source.age_seconds is not None
     text = told.to_json()
-    assert "ada" not in text
+    assert "yvonne" not in text  # no hexadecimal id can hold it
     assert str(tmp_path) not in text
     assert privacy.user_pseudonym(Analytics()).removeprefix("dev-") not in text
 

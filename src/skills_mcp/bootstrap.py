@@ -105,6 +105,7 @@ def _describe_source(state: SourceState) -> ServedSource:
         commit=state.commit,
         age_seconds=state.age_seconds,
         last_error=state.error.code if state.error else None,
+        lost_skills=state.loss.removed if state.loss else None,
     )
 
 

@@ -9,6 +9,7 @@ SkillsError                     code                  whose turn it is
 │   │   ├── RemoteMissingError      REMOTE_NOT_FOUND    operator: URL, branch
 │   │   ├── LimitExceededError      CONTENT_TOO_LARGE   operator: limits
 │   │   ├── HistoryRewrittenError   HISTORY_REWRITTEN   operator: find out why
+│   │   ├── SkillsRemovedError      SKILLS_REMOVED      operator: allow it once
 │   │   ├── SignatureError          SIGNATURE_REFUSED   author: sign the commit
 │   │   └── UnreadableContentError  CONTENT_UNREADABLE  author: repair the skills
 │   └── ContentUnavailableError CONTENT_UNAVAILABLE   server: it retries
@@ -122,6 +123,12 @@ class SignatureError(SyncError):
     """The commit has no signature by a key in `sync.allowed_signers`."""
 
     code = "SIGNATURE_REFUSED"
+
+
+class SkillsRemovedError(SyncError):
+    """The commit removes more skills than `sync.max_removed` allows."""
+
+    code = "SKILLS_REMOVED"
 
 
 class UnreadableContentError(SyncError):

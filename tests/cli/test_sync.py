@@ -132,6 +132,31 @@ def test_a_rewritten_history_is_followed_once_if_somebody_says_so(
     assert f"at {base}" in allowed.stdout
 
 
+def test_removed_skills_wait_and_are_let_through_once_if_somebody_says_so(
+    invoke: Run, upstream: Upstream, tmp_path: Path
+) -> None:
+    names = [f"skills/{name}.md" for name in "abcd"]
+    served = upstream.commit(dict.fromkeys(names, skill_text()))
+    config = settings(tmp_path, sync={"max_removed": 0.5})
+    command = ("sync", "--config", config, "--repo", upstream.url)
+    invoke(*command)
+    newer = upstream.commit(dict.fromkeys(names[:3]))
+
+    refused = invoke(*command)
+    waits = invoke("status", *command[1:])
+    allowed = invoke(*command, "--allow-removal")
+    status = invoke("status", *command[1:])
+
+    assert (refused.returncode, waits.returncode) == (4, 4)
+    assert (allowed.returncode, status.returncode) == (0, 0)
+    assert f"at {served}" in refused.stdout
+    assert "--allow-removal" in refused.stderr
+    assert "--allow-removal" in waits.stdout
+    for done in (allowed, status):
+        assert newer in done.stdout
+        assert "3 of 4 skills are gone: a, b, c" in done.stdout
+
+
 def test_a_commit_without_any_readable_skill_is_not_published(
     invoke: Run, upstream: Upstream
 ) -> None:

@@ -62,9 +62,12 @@ def committed(folder: Path) -> OfferedSkills:
     return take_snapshot(Content((part,)), Settings()).offered
 
 
-def changes_of(**lists: Sequence[str]) -> SkillChanges:
+def changes_of(
+    *, added: Sequence[str] = (), changed: Sequence[str] = (), removed: Sequence[str] = ()
+) -> SkillChanges:
     """Return changes that a test has written down."""
-    return SkillChanges(**{k: tuple(map(SkillPath, v)) for k, v in lists.items()})
+    old, same, new = (tuple(map(SkillPath, paths)) for paths in (removed, changed, added))
+    return SkillChanges(added=new, changed=same, removed=old)
 
 
 def copied(content: Path, change: Callable[[Path], object]) -> Path:

@@ -104,6 +104,13 @@ class Sync(Section):
         Option("--offline", "SKILLS_MCP_OFFLINE"),
         "Whether to make no network request at all.",
     ] = False
+    max_removed: Annotated[
+        float | None,
+        Field(ge=0, le=10_000_000),
+        "How many skills of a source one commit may remove: a share below 1, or a number. A loss "
+        "of three or more, and of over a tenth, that exceeds it waits for `skills-mcp sync "
+        "--allow-removal`; unset, none waits.",
+    ] = None
     watch: Annotated[bool, "Whether folders are watched, so that an edit is served at once."] = True
 
 

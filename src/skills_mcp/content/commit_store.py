@@ -26,6 +26,7 @@ from skills_mcp.content.exported_files import flush_to_disk
 from skills_mcp.content.source import (
     Checkout,
     Hold,
+    Loss,
     Surveyed,
     SurveyedPart,
     SyncAttempt,
@@ -78,6 +79,7 @@ class PublishedCommit:
     hold: Hold | None = None
     default_branch: str = ""
     """The remote's default branch, if it stands in for a missing `main`."""
+    loss: Loss | None = None
 
     @property
     def synced_at(self) -> datetime:
@@ -117,6 +119,7 @@ def parse_pointer(text: bytes | None) -> PublishedCommit | None:
             _parse_optional_commit(data.get("previous")),
             _parse_hold(data.get("hold"), commit, fetched_at),
             _parse_text(data.get("default_branch")) or "",
+            _parse_loss(data.get("loss")),
         )
     except _PARSE_ERRORS:
         return None
@@ -188,6 +191,16 @@ def _parse_hold(value: Any, commit: str, fetched_at: float) -> Hold | None:
         return Hold(_parse_timestamp(value["since"]), _parse_commit(value["instead_of"]))
     except _PARSE_ERRORS:
         return Hold(fetched_at, commit)
+
+
+def _parse_loss(value: Any) -> Loss | None:
+    """Parse a loss; an invalid one does not invalidate the pointer."""
+    try:
+        paths = tuple(path for path in value["paths"] if isinstance(path, str))
+        moment = _parse_timestamp(value["happened_at"])
+        return Loss(int(value["removed"]), int(value["served"]), moment, paths)
+    except _PARSE_ERRORS:
+        return None
 
 
 def _parse_timestamp(value: Any) -> float:
@@ -586,6 +599,7 @@ class CommitStore:
             current.verified_by,
             current.hold,
             current.default_branch,
+            None if current.hold else current.loss,
         )
         weakref.finalize(checkout, lease)
         return checkout

@@ -24,6 +24,7 @@ from skills_mcp.content.git.signatures import verify_signature
 from skills_mcp.content.source import (
     Checkout,
     Freshness,
+    Loss,
     ShutdownError,
     Surveyed,
     SyncAttempt,
@@ -36,6 +37,7 @@ from skills_mcp.errors import (
     HistoryRewrittenError,
     LimitExceededError,
     SignatureError,
+    SkillsRemovedError,
     SyncError,
     UnreadableContentError,
 )
@@ -54,10 +56,11 @@ _REFUSALS = (
     HistoryRewrittenError,
     LimitExceededError,
     SignatureError,
+    SkillsRemovedError,
     UnreadableContentError,
 )
 
-InspectCommit = Callable[[Checkout], None]
+InspectCommit = Callable[[Checkout], Loss | None]
 
 
 class CommitSync:
@@ -162,9 +165,9 @@ class CommitSync:
             with replaced_with_rollback(self._store.objects):
                 staged = self._stage(lock, before, now)
         if before and before.commit == staged.commit:
-            return replace(staged, previous=before.previous)
-        self._inspect(staged, inspect)
-        return staged
+            return replace(staged, previous=before.previous, loss=before.loss)
+        staged = replace(staged, loss=before.loss if before else None)
+        return replace(staged, loss=self._inspect(staged, inspect))
 
     def _stage(
         self,
@@ -216,15 +219,16 @@ class CommitSync:
         self._store.stage(commit, fill)
         self._store.mark_checked(commit)  # each file was written, or compared
 
-    def _inspect(self, staged: PublishedCommit, inspect: InspectCommit) -> None:
+    def _inspect(self, staged: PublishedCommit, inspect: InspectCommit) -> Loss | None:
         self.doing = "Reading the skills"
         checkout = self._store.open_commit(staged.commit, staged)
         if checkout is None:
             raise SyncError("the commit was deleted by another program")
         try:
-            inspect(checkout)
-        except UnreadableContentError as error:
-            self._refused = {staged.commit: error}
+            return inspect(checkout)
+        except (SkillsRemovedError, UnreadableContentError) as error:
+            if isinstance(error, UnreadableContentError):
+                self._refused = {staged.commit: error}
             # While its traceback refers to the checkout, the commit cannot be deleted.
             del checkout
             raise error.with_traceback(None) from None

@@ -89,6 +89,30 @@ class SyncAttempt:
     """The newest commit of the remote, if it was refused."""
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Skills that one change of a source removed: three or more, and over a tenth.
+
+    It stays on record until most of them are back, for a week at most.
+    """
+
+    removed: int
+    served: int
+    """Number of skills that were served before."""
+    happened_at: float
+    """In seconds since the epoch."""
+    paths: tuple[str, ...]
+    """The first of the removed skills."""
+
+    def __str__(self) -> str:
+        return f"{self.removed:,} of {self.served:,} skills are gone: {self.examples}"
+
+    @property
+    def examples(self) -> str:
+        others = self.removed - len(self.paths)
+        return ", ".join([*self.paths, *([f"and {others:,} more"] if others else [])])
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Checkout:
     """One revision of the content, complete; a commit's files never change."""
@@ -103,10 +127,13 @@ class Checkout:
     hold: Hold | None = None
     default_branch: str = ""
     """The remote's default branch, if it stands in for a missing `main`."""
+    loss: Loss | None = None
 
 
-CommitCheck = Callable[["ContentSource", Checkout], None]
-"""Checks a commit before its publication.
+CommitCheck = Callable[["ContentSource", Checkout], Loss | None]
+"""Checks a commit before its publication; the result is published with it.
+
+The checkout of the new commit has the loss of the published one.
 
 Raises:
     SyncError: It cannot be served.
@@ -243,6 +270,7 @@ class SourceState:
     """Failed syncs of this process."""
     not_served: int = 0
     """Number of packages outside of the served folders."""
+    loss: Loss | None = None
 
 
 class LocalFolder:
@@ -291,7 +319,7 @@ class DiscoveredFolder(LocalFolder):
             raise
 
 
-def accept_any_commit(source: ContentSource, checkout: Checkout) -> None:
+def accept_any_commit(source: ContentSource, checkout: Checkout) -> Loss | None:
     """Accept any commit: a `CommitCheck` for callers without skills."""
 
 
@@ -343,6 +371,7 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
         verified_by=checkout.verified_by if checkout else None,
         hold=checkout.hold if checkout else None,
         default_branch=checkout.default_branch if checkout else "",
+        loss=checkout.loss if checkout else None,
         failed_at=_to_datetime(attempt.attempted_at) if attempt.failures else None,
         next_attempt_at=_to_datetime(attempt.next_attempt_at) if is_retried else None,
         refused_commit=attempt.refused_commit or None,

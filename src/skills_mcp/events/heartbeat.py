@@ -22,6 +22,7 @@ _TRANSPORTS: Mapping[str, Transport] = {
 }
 
 _MAX_SOURCES = 100  # of one server; the configuration of a large one names a dozen
+_MAX_SKILLS = 10_000_000  # more than limits.max_files allows a source
 _MAX_AGE_SECONDS = 100 * 365 * 86_400.0
 
 
@@ -37,6 +38,8 @@ class ServedSource:
     """Since the last successful sync; None for a folder."""
     last_error: str | None
     """Error code of the last sync; None after a success."""
+    lost_skills: int | None = None
+    """Number of skills that one change removed lately; None without such a loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +146,7 @@ def _parse_source(value: object) -> ServedSource:
         commit=_parse_text(value, "commit") or None,
         age_seconds=_parse_age(value.get("age_seconds")),
         last_error=_parse_text(value, "last_error") or None,
+        lost_skills=_parse_count(value.get("lost_skills")),
     )
 
 
@@ -159,6 +163,12 @@ def _parse_age(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= _MAX_AGE_SECONDS else None
+
+
+def _parse_count(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 < value <= _MAX_SKILLS else None
 
 
 def name_commits(sources: Iterable[ServedSource]) -> dict[str, str]:

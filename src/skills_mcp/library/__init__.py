@@ -33,7 +33,7 @@ from skills_mcp.library.skill_library import (
     SkillLibrary,
 )
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
-from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapshot
+from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapshot, derive_loss
 
 if TYPE_CHECKING:
     from skills_mcp.content.git.proposal import FolderChange

@@ -274,6 +274,13 @@ def render_state(state: SourceState) -> dict[str, Any]:
     data |= {name: render_time(moment) for name, moment in moments.items() if moment}
     if state.refused_commit:
         data["refused_commit"] = state.refused_commit
+    if state.loss:
+        data["loss"] = {
+            "removed": state.loss.removed,
+            "served": state.loss.served,
+            "since": render_time(datetime.fromtimestamp(state.loss.happened_at, UTC)),
+            "skills": list(state.loss.paths),
+        }
     if state.not_served:
         data["not_served"] = state.not_served
     if state.default_branch:

@@ -5,10 +5,11 @@ so no answer mixes two commits; a refresh replaces the snapshot in one assignmen
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,7 @@ from skills_mcp.config import Config
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.refresher import Refresher
-from skills_mcp.content.source import Content, ContentSource, SourceState
+from skills_mcp.content.source import Content, ContentSource, Loss, SourceState
 from skills_mcp.errors import (
     ContentUnavailableError,
     InvalidArgumentsError,
@@ -102,6 +103,7 @@ from skills_mcp.snapshots.skill_snapshot import (
     SkillChanges,
     Snapshot,
     derive_changes,
+    derive_loss,
     derive_refreshed,
     find_new_errors,
 )
@@ -702,7 +704,18 @@ class SkillLibrary:
         states = self.mounts.states(content, minutes * 60 if minutes else None)
         parts = content.parts if content else ()
         counts = {p.mount.at: count for p, count in zip(parts, not_served, strict=True)}
-        return tuple(replace(state, not_served=counts.get(state.mount, 0)) for state in states)
+        return tuple(
+            replace(
+                state,
+                not_served=counts.get(state.mount, 0),
+                loss=state.loss or self._find_loss(state.mount),
+            )
+            for state in states
+        )
+
+    def _find_loss(self, mount: str) -> Loss | None:
+        found = self.mounts.find(mount)
+        return self.current.find_loss(found.source) if found else None
 
     def check_sources(self) -> tuple[SourceCheck, ...]:
         is_offline = self.config.sync.offline
@@ -710,20 +723,21 @@ class SkillLibrary:
 
     # How new content comes
 
-    def sync(self) -> SyncError | None:
+    def sync(self, *, allows_removal: bool = False) -> SyncError | None:
         """Fetch and serve the newest content of every source.  Blocking.
 
         Failed sources keep their previous state; their error is returned.
+        `allows_removal` overrules `sync.max_removed`.
 
         Raises:
             SyncError: There is no content at all, or the only source has failed.
         """
-        return self.current.sync().error
+        return self.current.sync(allows_removal=allows_removal).error
 
-    def sync_or_load_stored(self) -> SyncError | None:
+    def sync_or_load_stored(self, *, allows_removal: bool = False) -> SyncError | None:
         """Sync; on failure serve the stored content; the failure, if any.  Blocking."""
         try:
-            return self.sync()
+            return self.sync(allows_removal=allows_removal)
         except SyncError as error:
             self.load_stored()
             return error
@@ -768,6 +782,8 @@ class SkillLibrary:
         if after.served and after.served is not before.served:
             was = before.snapshot.offered if before.served else None
             changes = derive_changes(was, after.snapshot.offered)
+            served, now = was.by_path() if was else (), after.snapshot.offered.by_path()
+            changes = replace(changes, loss=derive_loss(served, now, time.time()))
             files = len((*changes.added, *changes.changed, *changes.removed))
             if sees_everything:
                 old = before.served.content if before.served else None
@@ -815,7 +831,7 @@ class SkillLibrary:
                 f"{source.name} is a folder, which has no earlier commit. Change its "
                 "files, or serve it from a Git repository"
             )
-        source.roll_back(to, self.current.inspect)
+        source.roll_back(to, partial(self.current.inspect, allows_removal=True))
         return self._read_state(mount)
 
     def resume(self, mount: str) -> SourceState:

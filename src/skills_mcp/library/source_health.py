@@ -83,7 +83,7 @@ def redact_state(state: SourceState) -> SourceState:
             "before stays. The operator's log has the reason",
             is_recalled=error.is_recalled,
         )
-    return replace(state, error=error, not_served=0)
+    return replace(state, error=error, not_served=0, loss=None)
 
 
 def find_not_served(part: ContentPart, limits: Limits) -> int:

@@ -438,6 +438,8 @@ def _changes(changes: SkillChanges) -> dict[str, Any]:
         data[name] = list(paths[:MAX_LISTED_CHANGES])
         if len(paths) > MAX_LISTED_CHANGES:
             data[f"{name}_count"] = len(paths)
+    if changes.loss:
+        data["warning"] = f"Tell the user: {changes.loss}."
     return data
 
 

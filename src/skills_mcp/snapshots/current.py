@@ -6,7 +6,9 @@ Rule: a snapshot is replaced in one assignment, so that no reply mixes two.
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import RLock, Thread
 from typing import TYPE_CHECKING
@@ -19,14 +21,16 @@ from skills_mcp.content.source import (
     ContentPart,
     ContentSource,
     Freshness,
+    Loss,
 )
-from skills_mcp.errors import (
-    ContentUnavailableError,
-)
+from skills_mcp.errors import ContentUnavailableError, SkillsRemovedError, SyncError
 from skills_mcp.processes.memory import trim_heap
+from skills_mcp.skills.model import SkillPath
 from skills_mcp.snapshots.skill_snapshot import (
     Embedder,
     Snapshot,
+    derive_loss,
+    exceeds_removal,
     inspect_commit,
     is_listing_changed,
     load_config,
@@ -69,6 +73,7 @@ class CurrentSnapshot:
         self._retained: list[tuple[float, Content]] = []
         self._watchers: list[Callable[[], None]] = []
         self._observers: list[Callable[[Snapshot, Snapshot], None]] = []
+        self._losses: dict[ContentSource, Loss] = {}
 
     @property
     def config(self) -> Config:
@@ -109,22 +114,33 @@ class CurrentSnapshot:
 
         return end
 
-    def sync(self) -> Content:
+    def sync(self, *, allows_removal: bool = False) -> Content:
         """Sync and load the newest content once.  Blocking.
+
+        Args:
+            allows_removal: Whether a commit may remove any number of skills.
 
         Raises:
             SyncError: There is nothing at all, or the only source has failed.
         """
+        if self._snapshot is None:  # what the new commit is compared with
+            with suppress(SyncError):
+                if stored := self._mounts.open_published():
+                    self.load(stored)
         newest = Freshness(time.time(), is_urgent=True)
-        content = self._mounts.sync(newest, self.inspect)
+        inspect = partial(self.inspect, allows_removal=allows_removal)
+        content = self._mounts.sync(newest, inspect)
         self.load(content)
         return content
 
-    def inspect(self, source: ContentSource, checkout: Checkout) -> None:
+    def inspect(
+        self, source: ContentSource, checkout: Checkout, *, allows_removal: bool = False
+    ) -> Loss | None:
         """Read a commit before its publication.  Blocking; see `CommitCheck`.
 
         Raises:
             UnreadableContentError: It has skills, and none that can be read.
+            SkillsRemovedError: It removes more than `sync.max_removed`.
         """
         mounts = (candidate for candidate in self._mounts.mounts if candidate.source is source)
         content = Content(tuple(ContentPart(mount, checkout) for mount in mounts))
@@ -133,7 +149,51 @@ class CurrentSnapshot:
             inspected = inspect_commit(content, self._settings, self._state, progress)
         finally:
             progress.end()
+        loss = self._find_loss(source, checkout, inspected)
+        if not allows_removal and exceeds_removal(loss, self._operator.sync.max_removed):
+            raise SkillsRemovedError(
+                f"{source.name}: commit {checkout.revision} waits, as sync.max_removed "
+                f"demands: {loss}. What was served before stays. If it is meant, run "
+                "`skills-mcp sync --allow-removal` once"
+            )
         self._inspected[source] = inspected  # `load` comes next, and reads the same
+        return loss
+
+    def find_loss(self, source: ContentSource) -> Loss | None:
+        """The last loss of a folder; a repository's is published with its commit."""
+        return self._losses.get(source)
+
+    def _find_loss(
+        self, source: ContentSource, checkout: Checkout, inspected: "LoadedSkills"
+    ) -> Loss | None:
+        """Compare the skills that a commit would serve with those served now."""
+        served = self._snapshot
+        parts = served.content.parts if served else ()
+        if served is None or all(part.mount.source is not source for part in parts):
+            return checkout.loss
+        newer = (
+            replace(part, checkout=checkout) if part.mount.source is source else part
+            for part in parts
+        )
+        collections = (inspected, served.state.collection)
+        candidate = take_snapshot(
+            Content(tuple(newer)), self._settings, self._state, inspected=collections
+        )
+        before, after = (self._list_skills(s, source) for s in (served, candidate))
+        return derive_loss(before, after, time.time(), checkout.loss)
+
+    def _list_skills(self, snapshot: Snapshot, source: ContentSource) -> list[SkillPath]:
+        """List the offered skills of a source; of nested mounts the innermost counts."""
+        mounts = self._mounts.mounts
+        paths = snapshot.offered.by_path()
+        if len({mount.source for mount in mounts}) == 1:
+            return list(paths)
+
+        def is_owner(path: SkillPath) -> bool:
+            above = (mount for mount in mounts if f"{path}/".startswith(mount.prefix))
+            return max(above, key=lambda mount: len(mount.prefix)).source is source
+
+        return list(filter(is_owner, paths))
 
     def load(self, content: Content) -> None:
         """Serve content, without rereading unedited served commits.  Blocking."""
@@ -178,6 +238,7 @@ class CurrentSnapshot:
         self._state = snapshot.state
         log_changes(snapshot, served)
         if served:
+            self._report_losses(served, snapshot)
             self._retain(served.content)
         self._snapshot = self._embed(snapshot, served)
         if is_listing_changed(served.offered if served else None, snapshot.offered):
@@ -290,6 +351,16 @@ class CurrentSnapshot:
         if self._index_cache is None or self._index_cache.folder != cache.folder:
             self._index_cache, self._state = cache, None
         return self._index_cache
+
+    def _report_losses(self, served: Snapshot, snapshot: Snapshot) -> None:
+        now = time.time()
+        for source in {part.mount.source for part in served.content.parts}:
+            before, after = (self._list_skills(s, source) for s in (served, snapshot))
+            loss = derive_loss(before, after, now, self._losses.pop(source, None))
+            if loss and loss.happened_at == now:
+                logger.warning("%s: %s", source.name, loss)
+            if loss and source.mode == "local":
+                self._losses[source] = loss
 
     def _retain(self, content: Content) -> None:
         """Retain recent files for agents: unreferenced checkouts are deleted."""

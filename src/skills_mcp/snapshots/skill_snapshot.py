@@ -6,8 +6,8 @@ They share all large data, and many callers see the same, so a few are cached.
 import hashlib
 import logging
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 from skills_mcp.config import Config, Settings, Visibility, read_layer
-from skills_mcp.content.source import Content, ContentPart, Mode, Progress, SourceState
+from skills_mcp.content.source import Content, ContentPart, Loss, Mode, Progress, SourceState
 from skills_mcp.errors import (
     ConfigError,
     LimitExceededError,
@@ -171,6 +171,7 @@ class SkillChanges:
     """Skills with different text, frontmatter or files of their own."""
     removed: tuple[SkillPath, ...] = ()
     broken: tuple[str, ...] = ()
+    loss: Loss | None = None
 
 
 def derive_changes(before: OfferedSkills | None, after: OfferedSkills | None) -> SkillChanges:
@@ -183,6 +184,62 @@ def derive_changes(before: OfferedSkills | None, after: OfferedSkills | None) ->
         changed=tuple(changed),
         removed=tuple(path for path in old if path not in new),
     )
+
+
+# Below it, an author tidies up.
+_MIN_LOSS = 3
+_MIN_LOST_SHARE = 0.1
+
+_LOSS_SECONDS = 7 * 86_400.0  # a team that was on holiday still sees it
+_MAX_EXAMPLES = 5
+
+
+def derive_loss(
+    before: Collection[str],
+    after: Collection[str],
+    now: float,
+    known: Loss | None = None,
+) -> Loss | None:
+    """Find a loss between two sets of offered skills; else `known`, while it lasts.
+
+    A skill that has moved, with its name, is not lost.
+    """
+    removed = _find_removed(before, after)
+    if _is_loss(len(removed), len(before)):
+        return Loss(len(removed), len(before), now, tuple(removed[:_MAX_EXAMPLES]))
+    if known is None or not 0 <= now - known.happened_at < _LOSS_SECONDS:
+        return None
+    return known if _is_loss(known.served - len(after), known.served) else None
+
+
+def _find_removed(before: Collection[str], after: Collection[str]) -> list[str]:
+    old, new = frozenset(before), frozenset(after)
+    moved = Counter(_last_segment(path) for path in new - old)
+    removed = []
+    for path in before:
+        if path in new:
+            continue
+        name = _last_segment(path)
+        if moved[name]:
+            moved[name] -= 1
+        else:
+            removed.append(path)
+    return removed
+
+
+def _last_segment(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _is_loss(removed: int, served: int) -> bool:
+    return removed >= _MIN_LOSS and removed > _MIN_LOST_SHARE * served
+
+
+def exceeds_removal(loss: Loss | None, limit: float | None) -> bool:
+    """Whether a loss exceeds `sync.max_removed`: a share below 1, else a number."""
+    if loss is None or limit is None:
+        return False
+    return loss.removed > (limit if limit >= 1 else limit * loss.served)
 
 
 def is_listing_changed(before: OfferedSkills | None, after: OfferedSkills) -> bool:

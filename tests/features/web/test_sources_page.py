@@ -8,7 +8,7 @@ import anyio
 import httpx
 import pytest
 
-from skills_mcp.content.source import Hold, SourceState
+from skills_mcp.content.source import Hold, Loss, SourceState
 from skills_mcp.errors import SyncError
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
@@ -71,6 +71,11 @@ def test_a_repository_says_its_branch_commit_and_age() -> None:
             {"Held": "1 day ago", "Instead of": "b" * 40},
         ),
         (replace(FRESH, is_stale=True), "warn", {}),
+        (
+            replace(FRESH, loss=Loss(3, 10, NOW.timestamp(), ("ui/a", "ui/b"))),
+            "warn",
+            {"Lost": "3 of 10 skills are gone: ui/a, ui/b, and 1 more"},
+        ),
         (replace(FRESH, commit=None), "bad", {"Commit": "none yet"}),
         (
             replace(FRESH, default_branch="trunk", verified_by="ada", not_served=3),

@@ -114,12 +114,16 @@ def describe_state(state: SourceState) -> str:
     if state.synced_at is None:
         return f"{line}, not available"
     if state.mode == "local":
-        return f"{line}, not available" if state.error else line
+        if state.error:
+            return f"{line}, not available"
+        return f"{line}; {state.loss}" if state.loss else line
     age = f"synced {describe_age(state.age_seconds)}"
     failed = f"{_describe_failure(state)}, " if state.error else ""
     line += f" at {state.commit}, {failed}{age}"
     if state.default_branch:
         line += f", {_NO_MAIN}"
+    if state.loss:
+        line += f"; {state.loss}"
     if state.verified_by:
         line += f", signed by {state.verified_by}"
     return f"{line}, held instead of {state.hold.instead_of}" if state.hold else line
@@ -159,9 +163,7 @@ def _facts(state: SourceState, *, is_alone: bool) -> Iterator[tuple[str, str]]:
         yield "Synced", f"{describe_age(state.age_seconds)}{stale}{failed}"
     if state.default_branch:
         yield "Branch", f"{state.default_branch}, {_NO_MAIN}"
-    if state.not_served:
-        noun = "package" if state.not_served == 1 else "packages"
-        yield "Not served", f"{state.not_served:,} {noun}: skills-mcp tree --problems"
+    yield from _missing_facts(state)
     if state.verified_by:
         yield "Signed by", state.verified_by
     if state.hold:
@@ -174,6 +176,14 @@ def _facts(state: SourceState, *, is_alone: bool) -> Iterator[tuple[str, str]]:
         yield "Error", str(state.error)
     if state.next_attempt_at:
         yield "Retry", _clock(state.next_attempt_at.timestamp())
+
+
+def _missing_facts(state: SourceState) -> Iterator[tuple[str, str]]:
+    if state.loss:
+        yield "Lost", f"{state.loss}; since {_clock(state.loss.happened_at)}"
+    if state.not_served:
+        noun = "package" if state.not_served == 1 else "packages"
+        yield "Not served", f"{state.not_served:,} {noun}: skills-mcp tree --problems"
 
 
 def _clock(seconds: float) -> str:

@@ -27,11 +27,17 @@ from skills_mcp.library import render_state
     is_flag=True,
     help="Accept a rewritten history (force-push) this once.",
 )
+@click.option(
+    "--allow-removal",
+    "allows_removal",
+    is_flag=True,
+    help="Accept the removal of skills despite sync.max_removed, this once.",
+)
 @content_options()
-def command(*, as_json: bool, **values: Any) -> None:
+def command(*, as_json: bool, allows_removal: bool, **values: Any) -> None:
     library = build_application(**values).library
     with sync_progress(library):
-        error = library.sync_or_load_stored()
+        error = library.sync_or_load_stored(allows_removal=allows_removal)
     view = library.view()
     count = len(view.snapshot.index) if view.served else 0
     states = view.states()

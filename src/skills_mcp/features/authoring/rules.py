@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from skills_mcp.files.durable import atomic_write
+from skills_mcp.library import derive_loss
 from skills_mcp.skills.model import Problem, escape_unprintable
 from skills_mcp.text.rendering import abbreviate_value
 
@@ -35,7 +36,7 @@ _WARNINGS = (
     *("body-length", "hidden-character", "mixed-letters", "control-characters"),
     *("secret", "section-header", "link-broken", "link-outside", "link-absolute"),
     *("missing-index", "undeclared-file", "composed-length", "keyword-shared"),
-    *("never-found", "relation-unknown", "owner-type", "no-skills"),
+    *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed"),
 )
 
 RULE_LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
@@ -172,6 +173,12 @@ class KnownFinding(NamedTuple):
         return self.file, self.rule, _NUMBER.sub("0", self.reason)
 
 
+class Baseline(NamedTuple):
+    findings: tuple[KnownFinding, ...]
+    skills: tuple[str, ...] = ()
+    """Served skills: their files as in `KnownFinding`, without `.md` or `/SKILL.md`."""
+
+
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
     """The findings of a run against the baseline."""
@@ -207,8 +214,8 @@ def compare_baseline(
     return BaselineComparison(tuple(new), total - len(new), tuple(gone))
 
 
-def load_baseline(file: Path) -> tuple[KnownFinding, ...]:
-    """Load the known findings.
+def load_baseline(file: Path) -> Baseline:
+    """Load the known findings and skills.
 
     Raises:
         BaselineError: The file is missing or invalid.
@@ -226,7 +233,8 @@ def load_baseline(file: Path) -> tuple[KnownFinding, ...]:
         if data["version"] != _VERSION:
             reason = f"{file} has version {data['version']!r}, not {_VERSION}: {_REMEDY}"
             raise BaselineError(reason)
-        return tuple(e for entry in data["findings"] for e in _parse(entry))
+        findings = tuple(e for entry in data["findings"] for e in _parse(entry))
+        return Baseline(findings, tuple(map(str, data.get("skills", ()))))
     except (KeyError, TypeError) as error:
         raise BaselineError(f"{file} is no baseline of validate: {_REMEDY}") from error
 
@@ -239,7 +247,10 @@ def _parse(entry: Any) -> list[KnownFinding]:
 
 
 def write_baseline(
-    file: Path, unchecked: Iterable[KnownFinding], problems: Iterable[Problem]
+    file: Path,
+    unchecked: Iterable[KnownFinding],
+    problems: Iterable[Problem],
+    skills: Iterable[str],
 ) -> int:
     """Replace the file, one line per finding for readable diffs; return their number.
 
@@ -250,7 +261,8 @@ def write_baseline(
     counts = Counter((*unchecked, *found))
     lines = [_render(entry, count) for entry, count in sorted(counts.items())]
     body = ",\n".join(lines)
-    text = f'{{\n"version": {_VERSION},\n"findings": [\n{body}\n]\n}}\n'
+    served = ",\n".join(map(json.dumps, sorted(skills)))
+    text = f'{{\n"version": {_VERSION},\n"findings": [\n{body}\n],\n"skills": [\n{served}\n]\n}}\n'
     with atomic_write(file, _SHARED_MODE) as handle:
         handle.write(text.encode("utf-8"))
     return counts.total()
@@ -265,9 +277,28 @@ def _render(entry: KnownFinding, count: int) -> str:
     return json.dumps(values, ensure_ascii=not is_text)
 
 
-def resolve_entry_path(baseline: Path, entry: KnownFinding) -> Path:
-    """Absolute path of an entry's file."""
-    return Path(os.path.normpath(baseline.absolute().parent / entry.file))
+def resolve_entry_path(baseline: Path, file: str) -> Path:
+    """Absolute path of a file that a baseline names."""
+    return Path(os.path.normpath(baseline.absolute().parent / file))
+
+
+def name_in_baseline(baseline: Path, files: Iterable[Path]) -> list[str]:
+    """Name skills for a baseline; see `Baseline.skills`."""
+    names = (PurePath(_relate(baseline, file)) for file in files)
+    return sorted(
+        (name.parent if name.stem == "SKILL" else name.with_suffix("")).as_posix() for name in names
+    )
+
+
+def report_removed(
+    baseline: Path, known: Collection[str], served: Collection[str]
+) -> Problem | None:
+    """A finding if most skills of a baseline are not served any more."""
+    loss = derive_loss(known, served, now=0.0)
+    if loss is None:
+        return None
+    hint = f"If they are meant to be, {_REMEDY}"
+    return RuleFinding("skills-removed", str(loss), hint).at(baseline.absolute())
 
 
 def derive_fingerprint(problem: Problem, folder: Path) -> str:
@@ -277,10 +308,13 @@ def derive_fingerprint(problem: Problem, folder: Path) -> str:
 
 
 def _to_entry(baseline: Path, problem: Problem) -> KnownFinding:
-    file = Path(problem.file)
+    return KnownFinding(_relate(baseline, Path(problem.file)), problem.rule, problem.reason)
+
+
+def _relate(baseline: Path, file: Path) -> str:
     folder = baseline.absolute().parent
     try:
         relative = os.path.relpath(file, folder)
     except ValueError:  # on another drive of Windows
         relative = str(file)
-    return KnownFinding(PurePath(relative).as_posix(), problem.rule, problem.reason)
+    return PurePath(relative).as_posix()

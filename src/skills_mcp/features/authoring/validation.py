@@ -445,10 +445,15 @@ _SETTINGS = "config.yaml"
 class Validation:
     problems: tuple[Problem, ...]
     """Sorted by file and line; `file` is an absolute path."""
-    skill_count: int
+    served: frozenset[Path]
+    """Files of the served skills."""
     focus: PathFilter
     baselines: tuple[Path, ...] = ()
     """Baseline files named in the content's settings."""
+
+    @property
+    def skill_count(self) -> int:
+        return len(self.served)
 
     @property
     def error_count(self) -> int:
@@ -494,7 +499,7 @@ def validate_paths(
         baselines |= {_find_settings(tree).parent / named: None} if named else {}
     ordered = sorted(problems, key=lambda p: (p.file, p.line, p.rule, p.reason))
     focus = PathFilter(path for requested in targets.values() for path in requested)
-    return Validation(tuple(ordered), len(served), focus, tuple(baselines))
+    return Validation(tuple(ordered), frozenset(served), focus, tuple(baselines))
 
 
 def _combine_rules(tree: SkillTree, choice: RuleSelection) -> RuleSelection:

@@ -160,31 +160,33 @@ def _summarise(state: SourceState, now: datetime) -> SourceSummary:
         kind="Repository" if is_git else "Folder",
         condition=condition,
         says=says,
-        facts=tuple(_list_facts(state, now)) if is_git else (),
+        facts=tuple(_list_facts(state, now)),
         error=render_error(state.error)["message"] if state.error else "",
     )
 
 
 def _classify(state: SourceState) -> tuple[str, str]:
-    """Classify a source: condition and text."""
-    if state.mode == "local":
-        return ("bad", "Not available") if state.error else ("good", "Current")
-    if not state.commit:
-        return "bad", "Nothing is served yet"
-    if state.hold:
-        return "warn", "Held at an older commit"
-    if state.error:
-        return "warn", "The last sync failed; the previous commit is served"
-    if state.is_stale:
-        return "warn", "Not synced for a while"
-    return "good", "Current"
+    """Classify a source: condition and text; the first that holds."""
+    is_git = state.mode == "git"
+    conditions = (
+        (not is_git and state.error, "bad", "Not available"),
+        (is_git and not state.commit, "bad", "Nothing is served yet"),
+        (state.hold, "warn", "Held at an older commit"),
+        (state.error, "warn", "The last sync failed; the previous commit is served"),
+        (is_git and state.is_stale, "warn", "Not synced for a while"),
+        (state.loss, "warn", "Far fewer skills than before"),
+    )
+    found = ((condition, says) for holds, condition, says in conditions if holds)
+    return next(found, ("good", "Current"))
 
 
 def _list_facts(state: SourceState, now: datetime) -> list[tuple[str, str]]:
-    facts = [
-        ("Commit", state.commit or "none yet"),
-        ("Synced", describe_age(state.age_seconds)),
-    ]
+    facts = []
+    if state.mode == "git":
+        facts.append(("Commit", state.commit or "none yet"))
+        facts.append(("Synced", describe_age(state.age_seconds)))
+    if state.loss:
+        facts.append(("Lost", str(state.loss)))
     if state.default_branch:
         facts.append(("Branch", f"{state.default_branch}, the default, as there is no main"))
     if state.hold:

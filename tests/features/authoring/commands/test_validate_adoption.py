@@ -1,6 +1,7 @@
 """`skills-mcp validate` in a collection that was never checked: rules and baselines."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,28 @@ def test_settings_that_name_no_rule_are_an_error_with_their_file(
     assert done.returncode == 3
     assert f"{file}: validation: There is no rule 'unknwn-key'" in done.stderr
     assert "Did you mean unknown-key" in json.loads(done.stdout)["error"]["message"]
+
+
+def test_skills_that_most_of_a_baseline_miss_are_a_finding(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in "abcd":
+        write_package(tmp_path, f"skills/{name}")
+    baseline = ("--baseline", "known.json")
+    invoke("validate", ".", *baseline, "--write-baseline")
+    for name in "abc":
+        shutil.rmtree(tmp_path / "skills" / name)
+
+    found = json.loads(invoke("validate", ".", "--json", *baseline).stdout)
+    narrower = invoke("validate", "skills/d", "--strict", *baseline)
+    invoke("validate", ".", *baseline, "--write-baseline")
+    accepted = invoke("validate", ".", "--strict", *baseline)
+
+    [finding] = found["problems"]
+    assert (finding["rule"], finding["level"]) == ("skills-removed", "warning")
+    assert "3 of 4 skills are gone: skills/a, skills/b, skills/c" in finding["reason"]
+    assert (narrower.returncode, accepted.returncode) == (0, 0)
 
 
 @pytest.mark.usefixtures("content")

@@ -23,6 +23,7 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.terminal import print_json, progress_bar, render_problem
 from skills_mcp.features.authoring.fixes import FixedFile, fix_findings
 from skills_mcp.features.authoring.rules import (
+    Baseline,
     BaselineComparison,
     BaselineError,
     KnownFinding,
@@ -31,6 +32,8 @@ from skills_mcp.features.authoring.rules import (
     compare_baseline,
     derive_fingerprint,
     load_baseline,
+    name_in_baseline,
+    report_removed,
     resolve_entry_path,
     select_rules,
     write_baseline,
@@ -308,10 +311,12 @@ def _write(baseline: Path | None, validation: Validation, choice: RuleSelection)
     """Update the baseline; entries of unchecked files stay."""
     if baseline is None:
         raise click.UsageError("--write-baseline needs a file: --baseline skills-baseline.json")
-    old = _load(baseline) if baseline.exists() else ()
-    retained = [e for e in old if not _is_checked(baseline, e, validation, choice)]
+    old = _load(baseline) if baseline.exists() else Baseline(())
+    retained = [e for e in old.findings if not _is_checked(baseline, e, validation, choice)]
+    skills = set(name_in_baseline(baseline, validation.served))
+    skills.update(name for name in old.skills if not _is_covered(baseline, name, validation))
     try:
-        count = write_baseline(baseline, retained, validation.problems)
+        count = write_baseline(baseline, retained, validation.problems, skills)
     except OSError as error:
         reason = error.strerror or "an error of the disk"
         raise click.UsageError(f"{baseline} cannot be written: {reason}.") from error
@@ -324,11 +329,16 @@ def _compare(
 ) -> BaselineComparison:
     if baseline is None:
         return BaselineComparison(validation.problems, 0, ())
-    known = [entry for entry in _load(baseline) if _is_checked(baseline, entry, validation, choice)]
-    return compare_baseline(baseline, known, validation.problems)
+    loaded = _load(baseline)
+    known = [e for e in loaded.findings if _is_checked(baseline, e, validation, choice)]
+    skills = [name for name in loaded.skills if _is_covered(baseline, name, validation)]
+    removed = report_removed(baseline, skills, name_in_baseline(baseline, validation.served))
+    is_reported = removed is not None and choice.reports(removed.rule)
+    found = (*validation.problems, *([removed] if removed and is_reported else []))
+    return compare_baseline(baseline, known, found)
 
 
-def _load(baseline: Path) -> tuple[KnownFinding, ...]:
+def _load(baseline: Path) -> Baseline:
     try:
         return load_baseline(baseline)
     except BaselineError as error:
@@ -338,8 +348,11 @@ def _load(baseline: Path) -> tuple[KnownFinding, ...]:
 def _is_checked(
     baseline: Path, entry: KnownFinding, validation: Validation, choice: RuleSelection
 ) -> bool:
-    file = resolve_entry_path(baseline, entry)
-    return choice.reports(entry.rule) and validation.focus.covers(file)
+    return choice.reports(entry.rule) and _is_covered(baseline, entry.file, validation)
+
+
+def _is_covered(baseline: Path, file: str, validation: Validation) -> bool:
+    return validation.focus.covers(resolve_entry_path(baseline, file))
 
 
 def _print(report: _Report, report_format: ReportFormat, *, is_strict: bool) -> None:

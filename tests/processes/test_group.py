@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from skills_mcp.processes.group import GROUP_OPTIONS, Lifeline, kill_group
+from skills_mcp.processes.group import GROUP_OPTIONS, Watcher, kill_group
 from tests.support import group_members, running_python, wait_for
 
 pytestmark = pytest.mark.skipif(
@@ -74,48 +74,70 @@ def test_the_child_does_not_share_our_group() -> None:
 
 TIED = """
 import subprocess, sys
-from skills_mcp.processes.group import GROUP_OPTIONS, Lifeline
+from skills_mcp.processes.group import GROUP_OPTIONS, WATCHER
 words = ["sh", "-c", "sleep 60 & echo ready; wait"]
-child = subprocess.Popen(words, stdout=subprocess.PIPE, **GROUP_OPTIONS)
-lifeline = Lifeline(child.pid)
-child.stdout.readline()
-print(child.pid, flush=True)
+for _ in range(2):
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, **GROUP_OPTIONS)
+    WATCHER.add(child.pid)
+    child.stdout.readline()
+    print(child.pid, flush=True)
+WATCHER.remove(child.pid)
 sys.stdin.read()
 """
 
 
-def test_a_group_ends_with_a_process_that_is_killed() -> None:
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_watched_group_ends_with_the_process_and_no_other(is_killed: bool) -> None:  # noqa: FBT001
     with running_python(TIED) as parent:
-        assert parent.stdout is not None
-        child = int(parent.stdout.readline())
-        assert len(group_members(child)) == 2
+        assert parent.stdin
+        assert parent.stdout
+        watched, released = (int(parent.stdout.readline()) for _ in range(2))
+        assert len(group_members(watched)) == 2
 
-        parent.kill()
+        parent.kill() if is_killed else parent.stdin.close()
 
-        wait_for(lambda: not group_members(child))
-
-
-def test_a_lifeline_that_was_cut_leaves_no_process_and_ends_none() -> None:
-    process = start(PARENT_AND_CHILD)
-    lifeline = Lifeline(process.pid)
-    assert lifeline._shell is not None
-    shell = lifeline._shell.pid
-
-    lifeline.close_shell()
-    lifeline.close_shell()
-
-    assert not group_members(shell)
-    assert len(group_members(process.pid)) == 2
-    kill_group(process.pid)
-    process.wait()
+        wait_for(lambda: not group_members(watched))
+    assert len(group_members(released)) == 2
+    kill_group(released)
 
 
-def test_where_no_shell_can_be_started_there_is_no_lifeline(
+def find_shell(watcher: Watcher) -> int:
+    assert watcher._shell is not None
+    return watcher._shell.pid
+
+
+def test_one_shell_watches_all_groups_and_is_started_anew_when_it_was_ended() -> None:
+    watcher = Watcher()
+    first, second = start(PARENT_AND_CHILD), start(PARENT_AND_CHILD)
+    watcher.add(first.pid)
+    shell = find_shell(watcher)
+    watcher.add(second.pid)
+    assert find_shell(watcher) == shell
+
+    kill_group(shell)
+    wait_for(lambda: not group_members(shell))
+    watcher.remove(second.pid)
+
+    assert find_shell(watcher) != shell
+    watcher.close()
+    watcher.close()
+    assert first.wait() == -9
+    assert len(group_members(second.pid)) == 2
+    kill_group(second.pid)
+    second.wait()
+
+
+def test_where_no_shell_can_be_started_nothing_is_watched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise FileNotFoundError("/bin/sh")
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
+    watcher = Watcher()
 
-    Lifeline(1).close_shell()
+    watcher.add(1)
+    watcher.remove(1)
+    watcher.close()
+
+    assert watcher._shell is None

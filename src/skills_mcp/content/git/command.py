@@ -30,7 +30,7 @@ from skills_mcp.content.git.diagnostics import (
 from skills_mcp.content.git.remote import TOKEN_VARIABLE, USER_VARIABLE, Remote, check_address
 from skills_mcp.content.source import SHUTTING_DOWN, ShutdownError, SyncPolicy
 from skills_mcp.errors import AccessRefusedError, ConfigError, LimitExceededError, SyncError
-from skills_mcp.processes.group import GROUP_OPTIONS, Lifeline, kill_group
+from skills_mcp.processes.group import GROUP_OPTIONS, WATCHER, kill_group
 from skills_mcp.text.redaction import redact, register_secret
 
 # How often the limits are checked.
@@ -54,7 +54,7 @@ class GitProcess:
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
-        self._lifeline = Lifeline(process.pid)
+        WATCHER.add(process.pid)
         self.transcript = Transcript()
         self.printed = bytearray()
         self.has_timed_out = False
@@ -105,7 +105,7 @@ class GitProcess:
         if self._timer:
             self._timer.cancel()
         kill_group(self.process.pid)
-        self._lifeline.close_shell()
+        WATCHER.remove(self.process.pid)
         self.process.wait()
         for thread in self._threads:
             thread.join(_DRAIN_SECONDS)
@@ -797,6 +797,8 @@ class Git:
 
 def _open_input(data: bytes) -> IO[bytes]:
     """Write the input to a temporary file: a pipe would need a feeding thread."""
+    if not data:
+        return open(os.devnull, "rb")  # noqa: PTH123 - the caller closes it
     try:
         file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
         file.write(data)

@@ -5,7 +5,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from skills_mcp.events.spool import Spool
 from skills_mcp.text import redaction
-from tests.forks import Forks
+from tests.forks import CAN_FORK, Forks
 from tests.postgresql import Cluster, find_programs, opened_cluster
 from tests.support import Upstream
 
@@ -112,7 +111,7 @@ def forks() -> Iterator[Forks]:
     """Start our programs without importing the libraries anew, where that is possible."""
     with pytest.MonkeyPatch.context() as patch:
         forks = Forks(subprocess._fork_exec)  # type: ignore[attr-defined]
-        if sys.platform == "linux":
+        if CAN_FORK:
             patch.setattr(subprocess, "_fork_exec", forks)
         yield forks
         forks.close()

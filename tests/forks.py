@@ -12,26 +12,29 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
+import platform
 import runpy
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 _LIBRARIES = (
-    *("mcp.server.lowlevel.server", "uvicorn", "starlette.applications", "httpx", "yaml"),
-    *("numpy", "click", "jwt", "prometheus_client", "sqlalchemy.orm", "alembic.command"),
-)
-_CORE = (
-    *("skills_mcp.cli.commands.serve", "skills_mcp.http.http_server"),
-    *("skills_mcp.server.app", "skills_mcp.server.stdio"),
+    *("mcp.server.lowlevel.server", "uvicorn.lifespan.on", "starlette.staticfiles", "httpx"),
+    *("anyio._backends._asyncio", "yaml", "frontmatter", "markdown_it", "jinja2", "tomlkit"),
+    *("numpy.typing", "Stemmer", "click", "rich.tree", "jwt", "authlib.integrations.base_client"),
+    *("prometheus_client", "sqlalchemy.orm", "alembic.command"),
 )
 _OURS = ("skills_mcp", "soak.", "demo.", "repositories.", "pytest")
 _SCRIPT = os.fspath(Path(sys.executable).parent / "skills-mcp")
@@ -42,7 +45,16 @@ _READ_BY_FORKS = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 _CHANNEL = "FORKS_CHANNEL"
 """Names the descriptor through which tests of a test order their forks."""
 
-_PR_SET_CHILD_SUBREAPER = 36
+_INTERRUPTED, _UNFLUSHED = -signal.SIGINT, 120
+"""How Python ends after Ctrl-C, and where its output could not be written."""
+
+_CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
+_CLONE_PARENT, _CLONE_CHILD_SETTID, _CLONE_CHILD_CLEARTID = 0x8000, 0x1000000, 0x200000
+_PR_GET_TID_ADDRESS = 40
+"""From <sys/syscall.h>, <sched.h> and <sys/prctl.h> of Linux."""
+
+CAN_FORK = sys.platform == "linux" and _CLONE is not None
+
 _SIZE = 8
 
 
@@ -133,10 +145,8 @@ def _find_own_path() -> list[str]:
 
 
 def _ask(channel: socket.socket, order: bytes, streams: list[int], folder: bytes | None) -> int:
-    """Send an order, and adopt the process: its parent ends before it is announced."""
     place = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _adopt_orphans(1)
         socket.send_fds(channel, [len(order).to_bytes(_SIZE, "big")], [*streams, place])
         channel.sendall(order)
         answer = channel.recv(_SIZE, socket.MSG_WAITALL)
@@ -144,12 +154,23 @@ def _ask(channel: socket.socket, order: bytes, streams: list[int], folder: bytes
             raise OSError("the process that forks has ended")
         return int.from_bytes(answer, "big")
     finally:
-        _adopt_orphans(0)
         os.close(place)
 
 
-def _adopt_orphans(switch: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, switch, 0, 0, 0)
+def _fork_for_parent() -> int:
+    """Fork as `os.fork` does, but make a child of this process' parent, which waits for it."""
+    libc = ctypes.PyDLL(None)  # keeps the lock of Python
+    thread = ctypes.c_void_p()  # where the C library keeps the number of its thread
+    libc.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(thread), 0, 0, 0)
+    flags = _CLONE_PARENT | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID | signal.SIGCHLD
+    last = (thread, None) if platform.machine() == "x86_64" else (None, thread)
+    ctypes.pythonapi.PyOS_BeforeFork()
+    program: int = libc.syscall(_CLONE, ctypes.c_long(flags), None, None, *last)
+    if program:
+        ctypes.pythonapi.PyOS_AfterFork_Parent()
+    else:
+        ctypes.pythonapi.PyOS_AfterFork_Child()
+    return program
 
 
 def _wait_for_order(channel: socket.socket) -> dict[str, Any]:
@@ -159,24 +180,16 @@ def _wait_for_order(channel: socket.socket) -> dict[str, Any]:
         if not size:
             raise SystemExit
         order = channel.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
-        reader, writer = os.pipe()
-        if between := os.fork():
-            os.close(writer)
+        if program := _fork_for_parent():
             for descriptor in descriptors:
                 os.close(descriptor)
-            answer = os.read(reader, _SIZE)
-            os.close(reader)
-            os.waitpid(between, 0)
-            channel.sendall(answer)
+            channel.sendall(program.to_bytes(_SIZE, "big"))
             continue
-        if program := os.fork():
-            os.write(writer, program.to_bytes(_SIZE, "big"))
-            os._exit(0)
         *streams, place = descriptors
         os.fchdir(place)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
-        os.closerange(3, max(*descriptors, reader, writer, channel.fileno()) + 1)
+        os.closerange(3, max(*descriptors, channel.fileno()) + 1)
         channel.detach()
         found: dict[str, Any] = json.loads(order)
         return found
@@ -209,20 +222,22 @@ def _become(order: dict[str, Any]) -> None:
     sys.stdout, sys.stderr = _open_output(1, sys.stdout), _open_output(2, sys.stderr)
     importlib.invalidate_caches()
     sys.orig_argv[:] = words
+    _run(partial(_execute, words))
+
+
+def _execute(words: list[str]) -> None:
     if words[0] == _SCRIPT:
         sys.argv = words
         runpy.run_path(_SCRIPT, run_name="__main__")
-        return
-    way, program = words[1:3]
-    if way == "-m":
+    elif words[1] == "-m":
         sys.path.insert(0, os.fspath(Path.cwd()))
         sys.argv = words[2:]
-        runpy.run_module(program, run_name="__main__", alter_sys=True)
-        return
-    sys.path.insert(0, "")
-    sys.argv = ["-c", *words[3:]]
-    main = sys.modules["__main__"] = ModuleType("__main__")
-    exec(compile(program, "<string>", "exec"), main.__dict__)  # noqa: S102
+        runpy.run_module(words[2], run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, "")
+        sys.argv = ["-c", *words[3:]]
+        main = sys.modules["__main__"] = ModuleType("__main__")
+        exec(compile(words[2], "<string>", "exec"), main.__dict__)  # noqa: S102
 
 
 def _open_output(number: int, like: TextIO) -> TextIOWrapper:
@@ -237,21 +252,56 @@ def _open_output(number: int, like: TextIO) -> TextIOWrapper:
     )
 
 
-def _leave_libraries(before: set[str]) -> None:
-    """Spare the end of a program the libraries: to take them apart copies their memory."""
-    libraries = [sys.modules.pop(name) for name in set(sys.modules) & _loaded - before]
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(libraries))
+def _run(program: Callable[[], object]) -> NoReturn:
+    """Run a program, and end as Python does, but take no module apart.
+
+    That would copy nearly all memory of the fork, for three times what a fork costs.
+    """
+    status = 0
+    try:
+        program()
+    except SystemExit as ending:
+        status = _derive_status(ending.code)
+    except BaseException as error:  # noqa: BLE001 - Python prints each of them
+        sys.excepthook(type(error), error, error.__traceback__)
+        status = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    if (main := vars(sys.modules["__main__"])) is not globals():
+        main.clear()  # which closes its files
+    for stream in (sys.stdout, sys.stderr):
+        status = status if _is_flushed(stream) else _UNFLUSHED
+    if status == _INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit(status & 0xFF)
+
+
+def _derive_status(code: object) -> int:
+    if code is None or isinstance(code, int):
+        return code or 0
+    sys.stderr.write(f"{code}\n")
+    return 1
+
+
+def _is_flushed(stream: TextIO) -> bool:
+    try:
+        if not stream.closed:
+            stream.flush()
+    except OSError as error:
+        sys.stderr.write(f"Exception ignored in: {stream}\n{type(error).__name__}: {error}\n")
+        return False
+    return True
 
 
 if __name__ == "__main__":
     del sys.path[0]  # the folder of this file
-    _loaded = set[str]()
-    atexit.register(_leave_libraries, set(sys.modules))  # the first one is called last
     for library in _LIBRARIES:
         importlib.import_module(library)
-    _loaded |= set(sys.modules)
-    for module in _CORE:
-        importlib.import_module(module)
+    ours = importlib.import_module("skills_mcp")
+    for module in pkgutil.walk_packages(ours.__path__, "skills_mcp."):
+        with suppress(ImportError):  # it needs a framework
+            importlib.import_module(module.name)
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _become(_wait_for_order(socket.socket(fileno=int(sys.argv[1]))))

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.forks import Forks
+from tests.forks import CAN_FORK, Forks
 from tests.support import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are adopted on Linux alone")
+pytestmark = pytest.mark.skipif(not CAN_FORK, reason="not on this system")
 
 SAYS_ALL = """
 import json, os, signal, sys, threading
@@ -35,6 +35,8 @@ ENDINGS = (
         "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
         "import atexit; atexit.register(print, 1)",
     ),
+    "import os; os.close(1); print('lost')",
+    "kept = open('kept', 'w'); kept.write('text')",
     "import threading, sys; threading.Timer(0.01, lambda: print('late')).start()",
 )
 
@@ -71,16 +73,20 @@ def test_a_fork_gets_what_a_program_gets(forks: Forks, tmp_path: Path, is_leader
 
 @pytest.mark.parametrize("code", ENDINGS)
 def test_a_fork_ends_as_a_program_ends(forks: Forks, tmp_path: Path, code: str) -> None:
-    forked = run(code, tmp_path)
-    forks.paused = True
-    try:
-        started = run(code, tmp_path)
-    finally:
-        forks.paused = False
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    places = [tmp_path / "forked", tmp_path / "started"]
+    done = []
+    for folder, forks.paused in zip(places, (False, True), strict=True):
+        folder.mkdir()
+        done.append(run(code, folder, env=environment))
+    forks.paused = False
 
+    forked, started = done
     assert forked.returncode == started.returncode
     assert forked.stdout == started.stdout
     assert forked.stderr.splitlines()[-1:] == started.stderr.splitlines()[-1:]
+    left = [{file.name: file.read_text() for file in place.iterdir()} for place in places]
+    assert left[0] == left[1]
 
 
 def test_a_fork_is_killed_and_waited_for_as_a_child(tmp_path: Path) -> None:

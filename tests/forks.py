@@ -2,8 +2,8 @@
 
 Importing them costs a program half a second of CPU, most of it for the MCP SDK, and our
 core a sixth of one; the tests start more than a thousand. Arguments, environment, folder
-and streams are those of a program that was started. A test about what is imported, and
-when, asks for the fixture `started_anew`.
+and streams are those of a program that was started. A program that looks at what is
+imported is started anew, and so is any program of a test with the fixture `started_anew`.
 """
 
 import atexit
@@ -37,6 +37,7 @@ _LIBRARIES = (
     *("prometheus_client", "sqlalchemy.orm", "alembic.command"),
 )
 _OURS = ("skills_mcp", "soak.", "demo.", "repositories.", "pytest")
+_LOOKS_AT_IMPORTS = ("sys.modules", "meta_path", "find_spec", "import_module")
 _SCRIPT = os.fspath(Path(sys.executable).parent / "skills-mcp")
 _READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "OPENBLAS_", "OTEL_P")
 """Beginnings of variables that Python or a library has read before the fork."""
@@ -123,10 +124,15 @@ class Forks:
 
 
 def _is_ours(words: list[str]) -> bool:
-    is_python = words[0] == sys.executable and len(words) > 2
-    return words[0] == _SCRIPT or (
-        is_python and (words[1] == "-c" or (words[1] == "-m" and words[2].startswith(_OURS)))
-    )
+    match words:
+        case [program, *_] if program == _SCRIPT:
+            return True
+        case [sys.executable, "-c", code, *_]:
+            return not any(word in code for word in _LOOKS_AT_IMPORTS)
+        case [sys.executable, "-m", module, *_]:
+            return module.startswith(_OURS)
+        case _:
+            return False
 
 
 def _parse(variables: list[bytes]) -> dict[str, str]:

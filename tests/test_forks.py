@@ -106,6 +106,19 @@ def test_a_variable_that_python_reads_at_its_start_counts(tmp_path: Path) -> Non
     assert done.stdout == "iso8859-1\n"
 
 
+@pytest.mark.parametrize("looks_at", ["modules", "meta_path"])
+def test_a_program_that_looks_at_imports_is_started_anew(tmp_path: Path, looks_at: str) -> None:
+    done = run(f"import sys; sys.{looks_at}; print('numpy' in vars(sys)['modules'])", tmp_path)
+
+    assert done.stdout == "False\n"
+
+
+def test_any_other_program_finds_the_libraries(tmp_path: Path) -> None:
+    done = run("import sys; print('numpy' in vars(sys)['modules'])", tmp_path)
+
+    assert done.stdout == "True\n"
+
+
 def test_a_folder_that_is_gone_is_an_error_as_ever(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         run("pass", tmp_path / "gone")

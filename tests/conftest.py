@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from zlib import crc32
 
 import pytest
@@ -18,6 +19,7 @@ from skills_mcp.text import redaction
 from tests.forks import CAN_FORK, Forks
 from tests.postgresql import Cluster, find_programs, opened_cluster
 from tests.support import Upstream
+from tests.windows import LINGER, end_servers
 
 _OURS = (
     *("SKILLS_", "GITHUB_TOKEN", "ANALYTICS_", "REFRESH_", "GIT_", "LOG_LEVEL"),
@@ -125,6 +127,21 @@ def started_anew(forks: Forks) -> Iterator[None]:
     forks.paused = False
 
 
+@pytest.fixture(autouse=True, scope="session")
+def runtime_folder() -> Iterator[Path]:
+    """Folder of the sockets of this run; servers in it end with the run.
+
+    Its path is short, as that of a socket has to be.  A test has servers of its own,
+    because it has a home of its own.
+    """
+    with TemporaryDirectory(prefix="rt-") as name, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", name)
+        # A server ends with its last window, so that no test waits for it.
+        patch.setenv(LINGER, "0")
+        yield Path(name)
+        end_servers(Path(name) / "skills-mcp")
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new home for every test, so that nobody's real cache is touched."""
@@ -132,6 +149,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name in [name for name in os.environ if name.startswith(_OURS)]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv(LINGER, "0")
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("USERPROFILE", str(folder))
     monkeypatch.setenv("USER", "ada")

@@ -6,10 +6,9 @@ does, in process. See `docs/how-to/python.md`.
 All names exported here are stable: see "Stability" in `docs/reference/python.md`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
 from skills_mcp.about import DISTRIBUTION, __version__
+
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than a forwarder starts
 
 if TYPE_CHECKING:
     from skills_mcp.api.in_process import Place, Skills, SyncSkills, open, open_sync  # noqa: A004 - on purpose
@@ -196,6 +195,8 @@ if not TYPE_CHECKING:  # a wrong name is an error for a type checker
         """Import a public name lazily, for a fast start."""
         if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
         from skills_mcp.processes.memory import gc_paused
 
         with gc_paused():  # it would take a tenth of the time

@@ -1,13 +1,13 @@
 """`python -m skills_mcp` is the program `skills-mcp`.
 
-A feature may answer a command before the others are imported, see `skills_mcp.hooks`.
+A window of a host forwards to a server, see `skills_mcp.server.windows.forwarder`, and
+a feature may answer a command before the others are imported, see `skills_mcp.hooks`.
+
+Rule: what a window does not need is imported after it has been forwarded.
 """
 
 import os
 import sys
-from importlib import import_module
-
-from skills_mcp.hooks import find_modules
 
 _ONE_THREAD = "OPENBLAS_NUM_THREADS"
 _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
@@ -19,13 +19,36 @@ def main() -> None:
     # product of matrices here is large enough for two.
     os.environ.setdefault(_ONE_THREAD, "1")
     try:
-        for module, file in find_modules("early_commands"):
-            if sys.argv[1:2] == [file.stem]:
-                import_module(module).run(sys.argv[2:], _run)
-                return
-        _run()
+        exit_code = _forward(sys.argv[1:])
+        if exit_code is not None:
+            # A signal that arrives while the interpreter shuts down would end it.
+            os._exit(exit_code)
+        _run_command()
     except KeyboardInterrupt:  # before a command has begun, which says what it was
         raise SystemExit(_INTERRUPTED) from None
+
+
+def _forward(words: list[str]) -> int | None:
+    """Forward to a server for all windows; None if this process does the work."""
+    if words and words[0] != "serve" and not words[0].startswith("-"):
+        return None
+    try:
+        from skills_mcp.server.windows.forwarder import forward, take_claim
+    except (ImportError, AttributeError):  # neither Unix sockets nor locks
+        return None
+    return None if take_claim(os.environ) else forward(words, os.environ, _run)
+
+
+def _run_command() -> None:
+    from importlib import import_module
+
+    from skills_mcp.hooks import find_modules
+
+    for module, file in find_modules("early_commands"):
+        if sys.argv[1:2] == [file.stem]:
+            import_module(module).run(sys.argv[2:], _run)
+            return
+    _run()
 
 
 def _run() -> None:

@@ -225,15 +225,33 @@ def with_event_store(application: Application, environment: Mapping[str, str]) -
     return replace(application, publisher=publisher, store=store)
 
 
-def _open_runs(tracker: Tracker, home: Path, environment: Mapping[str, str]) -> "Runs":
-    """Wire the script runner; its modules are imported for the first script."""
+def _open_runs(
+    tracker: Tracker,
+    home: Path,
+    own: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> "Runs":
+    """Wire the script runner; its modules are imported for the first script.
+
+    Args:
+        tracker: Counts the runs.
+        home: Folder of the audit.
+        own: Variables of this process.
+        environment: Those of another process, for which scripts run.
+        folder: The working directory of that process.
+    """
     from skills_mcp.library.runs import Runs
     from skills_mcp.scripts.execution import AuditFile
     from skills_mcp.scripts.prepared_runs import ScriptEnvironment
     from skills_mcp.scripts.script_runner import ScriptRunner
 
     audit = AuditFile(home / "audit.jsonl")
-    return Runs(tracker, ScriptRunner(), audit, ScriptEnvironment.of(environment))
+    if environment is None:
+        script_environment = ScriptEnvironment.of(own)
+    else:
+        script_environment = replace(ScriptEnvironment.of(environment), started_in=folder)
+    return Runs(tracker, ScriptRunner(), audit, script_environment)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from tests.config.places import operator
 
 SECTIONS = (
     "access, analytics, assets, catalog, commands, discover, embedding, events, "
-    "files, http, limits, matching, refresh, responses, routing, scripts, search, "
+    "files, http, limits, matching, refresh, responses, routing, scripts, search, share, "
     "sources, sync, toolsets, "
     "trust_content_config, upload, validation, visibility, web"
 )

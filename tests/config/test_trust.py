@@ -50,6 +50,7 @@ OF_THE_OPERATOR = {
     "sources": [{"folder": "/etc"}],
     "sync": {"allowed_signers": "theirs", "allow_non_fast_forward": True},
     "discover": True,
+    "share": {"linger_minutes": 600},
     "limits": {"max_files": 1},
     "toolsets": ["packages"],
     "access": [{"allow": ["*"]}],

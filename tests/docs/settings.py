@@ -55,6 +55,7 @@ def json_schema() -> dict[str, Any]:
     for name in Config.model_fields:
         if name not in {"discover", "trust_content_config"}:
             schema["properties"][name] = _or_null(schema["properties"][name])
+    schema["properties"]["share"]["anyOf"].append({"type": "boolean"})
     rules = [rule for group in SOURCE_RULES for rule in group]
     schema["$defs"]["Source"]["allOf"] = [{"not": r.refused} for r in rules if not r.among]
     schema["allOf"] = [

@@ -8,6 +8,7 @@ from skills_mcp.cli import command_group
 from skills_mcp.config.variables import name_generic_variable
 from skills_mcp.errors import SkillsError
 from skills_mcp.scripts.policy import ENVIRONMENT_ALLOWED
+from skills_mcp.server.windows.conversation import LOST_CODE
 from tests.docs.pages import (
     CONFIGURATION,
     PAGES,
@@ -105,6 +106,7 @@ def test_names_in_capitals_are_codes_or_variables_that_exist() -> None:
     # Where hosts keep their files.
     known |= {"CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME"}
     known |= {"GEMINI_CLI_HOME", "XDG_DATA_HOME"}
+    known.add(LOST_CODE)
     known |= {command_group.USAGE, command_group.PROMPTS_INVALID, command_group.INTERRUPTED}
     known |= {"SKILLS_NOTE_TOKEN"}  # of the jobs of GitLab
     known |= {"EXTRA_TOOLS", "HAYSTACK_DESERIALIZATION_ALLOWLIST"}  # of frameworks

@@ -200,6 +200,8 @@ def merge_layers(layers: tuple[Layer, ...]) -> dict[str, Any]:
         emptied = [name for name in _SECTIONS & values.keys() if values[name] is None]
         for name in emptied:
             del values[name]
+        if isinstance(values.get("share"), bool):  # the short form of the section
+            values["share"] = {"enabled": values["share"]}
         merged = _merge_values(merged, values)
     return merged
 

@@ -31,6 +31,7 @@ from skills_mcp.config.values import (
     HeaderName,
     Identity,
     Issuer,
+    Linger,
     MountPath,
     Name,
     Option,
@@ -785,6 +786,18 @@ class Grant(Section):
     ] = ()
 
 
+class Share(Section):
+    """Whether one server serves all windows of a user on standard input and output."""
+
+    enabled: Annotated[
+        bool,
+        "Whether windows with the same settings share a server; `share: false` is short for it.",
+    ] = True
+    linger_minutes: Annotated[
+        Linger, "How long the server stays after its last window has closed, in minutes."
+    ] = 5
+
+
 class Config(Section):
     """Every setting, with its default."""
 
@@ -807,6 +820,7 @@ class Config(Section):
         "Over HTTP: which callers see which skills, below `visibility`. A caller sees what any "
         "grant gives; without grants, everything.",
     ] = ()
+    share: Annotated[Share, SetBy.OPERATOR] = Share.model_construct()
     http: Annotated[Http, SetBy.OPERATOR] = Http.model_construct()
     web: Annotated[Web, SetBy.OPERATOR] = Web.model_construct()
     upload: Annotated[Upload, SetBy.OPERATOR] = Upload.model_construct()

@@ -196,7 +196,14 @@ def _describe_error(name: str, text: str, detail: ErrorDetails) -> str:
 _OPTIONS = (
     *("SKILLS_BRANCH", "SKILLS_DIR", "SKILLS_EVERYWHERE", "SKILLS_MCP_HOME"),
     *("SKILLS_MCP_LOG_LEVEL", "SKILLS_MCP_PROJECT_ROOT", "SKILLS_MCP_TOKEN_FILE"),
-    *("SKILLS_MCP_TRANSPORT", "SKILLS_PLUGINS", "SKILLS_REF", "SKILLS_REPO", "SKILLS_SUBFOLDER"),
+    *(
+        "SKILLS_MCP_SHARE",
+        "SKILLS_MCP_TRANSPORT",
+        "SKILLS_PLUGINS",
+        "SKILLS_REF",
+        "SKILLS_REPO",
+        "SKILLS_SUBFOLDER",
+    ),
     *(option.variable for key in KEYS.values() if (option := key.find(Option))),
 )
 """Variables that the command line reads, and those of folders."""

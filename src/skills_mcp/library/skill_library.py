@@ -6,8 +6,9 @@ so no answer mixes two commits; a refresh replaces the snapshot in one assignmen
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -643,7 +644,7 @@ class SkillLibrary:
         mounts: Mounts,
         current: CurrentSnapshot,
         tracker: Tracker,
-        open_runs: "Callable[[], Runs]",
+        open_runs: "Callable[..., Runs]",
     ) -> None:
         self.mounts = mounts
         self.current = current
@@ -676,6 +677,23 @@ class SkillLibrary:
     @cached_property
     def runs(self) -> "Runs":
         return self._open_runs()
+
+    def for_window(self, environment: Mapping[str, str], folder: Path | None) -> "SkillLibrary":
+        """The same skills, with runs of their own for another process.
+
+        Args:
+            environment: What scripts may see.
+            folder: The working directory of that process; None if it is gone.
+        """
+        library = copy(self)
+        library.__dict__.pop("runs", None)
+        library._open_runs = partial(self._open_runs, environment, folder)  # noqa: SLF001 - of this class
+        return library
+
+    def close_runs(self) -> None:
+        """End the scripts that were started here."""
+        if "runs" in self.__dict__:
+            self.runs.close()
 
     def choose_sandbox(self) -> "Choice | None":
         return self.runs.choose_sandbox(self.config.scripts)
@@ -864,8 +882,7 @@ class SkillLibrary:
             yield WorkingCopy(served, Path(folder), take)
 
     def close(self) -> None:
-        if "runs" in self.__dict__:
-            self.runs.close()
+        self.close_runs()
         self.mounts.close()
         self.current.close()
 

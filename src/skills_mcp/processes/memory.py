@@ -5,6 +5,7 @@ import errno
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from skills_mcp.errors import OutOfMemoryError
 
@@ -80,3 +81,16 @@ def _lacks_memory(error: Exception) -> bool:
             return "failed to map segment" in message or "allocate memory" in message
         case _:
             return "can't start new thread" in str(error)
+
+
+def read_memory() -> dict[str, int]:
+    """Resident and private bytes of this process; empty where the system does not tell."""
+    try:
+        lines = Path("/proc/self/smaps_rollup").read_text("ascii").splitlines()
+    except OSError:
+        return {}
+    kilobytes = {
+        name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines[1:])
+    }
+    private = kilobytes["Private_Clean"] + kilobytes["Private_Dirty"]
+    return {"resident_bytes": kilobytes["Rss"] * 1024, "private_bytes": private * 1024}

@@ -119,11 +119,12 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
     notices = ListChangeNotifier(partial(_derive_listing_key, library))
     resources, extension = Resources(library), SkillsExtension(library)
     prompts, completion = SkillPrompt(library, tools.names), PathCompletion(library)
-    library.current.watch(notices.announce)
+    unsubscribe = library.current.watch(notices.announce)
 
     server = SkillsServer(
         "skills-mcp",
         notices=notices,
+        unsubscribe=unsubscribe,
         version=__version__,
         title="Skills of this organisation",
         lifespan=notices.run_notifier,
@@ -304,12 +305,28 @@ class SkillsServer(Server[Any]):
     subscriptions. The SDK declares those as soon as clients can listen.
     """
 
-    def __init__(self, name: str, *, notices: ListChangeNotifier, **handlers: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        notices: ListChangeNotifier,
+        unsubscribe: Callable[[], None],
+        **handlers: Any,
+    ) -> None:
         super().__init__(name, **handlers)
         self._notices = notices
+        self._unsubscribe = unsubscribe
+
+    def announce(self) -> None:
+        """Notify the clients of a change that they may have missed."""
+        self._notices.announce()
 
     def end_streams(self) -> None:
         self._notices.end_streams()
+
+    def close(self) -> None:
+        """Let the library go, which other servers go on using."""
+        self._unsubscribe()
 
     def get_capabilities(
         self,

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
@@ -185,8 +185,27 @@ Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
 
 
+class Lines(Protocol):
+    """Messages of a client as lines, each end with its own way to wait."""
+
+    async def read(self) -> JSONRPCMessage | Iterator[RpcError] | None:
+        """Next message, or the errors for an invalid line; None at the end."""
+
+    async def write(self, line: str) -> None:
+        """Send a line; concurrent calls do not mix."""
+
+
+def parse_line(line: str | None) -> JSONRPCMessage | Iterator[RpcError] | None:
+    """Parse a line: None for an overlong one, "" at the end."""
+    if line is None:
+        return iter([_TOO_LONG])
+    if not line:
+        return None
+    return iter(()) if line.isspace() else parse_message(line)
+
+
 @asynccontextmanager
-async def message_streams(wire: Wire) -> AsyncIterator[tuple[Incoming, Outgoing]]:
+async def message_streams(lines: Lines) -> AsyncIterator[tuple[Incoming, Outgoing]]:
     """Message streams for the SDK; invalid lines are answered here.
 
     The SDK's `stdio_server` drops invalid lines, so clients wait forever, and buffers
@@ -196,7 +215,6 @@ async def message_streams(wire: Wire) -> AsyncIterator[tuple[Incoming, Outgoing]
     # Without a buffer: a client that does not read keeps us from reading.
     received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
     outgoing, answers = anyio.create_memory_object_stream[SessionMessage]()
-    lines = _Lines(wire)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_read, lines, received)
         tasks.start_soon(_write, lines, answers)
@@ -211,7 +229,6 @@ class _Lines:
     _writing: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def read(self) -> JSONRPCMessage | Iterator[RpcError] | None:
-        """Next message, or the errors for an invalid line; None at the end."""
         return await run_sync(self._read)
 
     async def write(self, line: str) -> None:
@@ -219,19 +236,14 @@ class _Lines:
             await run_sync(self._write, line)
 
     def _read(self) -> JSONRPCMessage | Iterator[RpcError] | None:
-        line = self.wire.reading.readline()
-        if line is None:
-            return iter([_TOO_LONG])
-        if not line:
-            return None
-        return iter(()) if line.isspace() else parse_message(line)
+        return parse_line(self.wire.reading.readline())
 
     def _write(self, line: str) -> None:
         self.wire.writing.write(line + "\n")
         self.wire.writing.flush()
 
 
-async def _read(lines: _Lines, received: ObjectSendStream[SessionMessage | Exception]) -> None:
+async def _read(lines: Lines, received: ObjectSendStream[SessionMessage | Exception]) -> None:
     """Forward messages until end of input; reject invalid ones."""
     async with received:
         while (message := await lines.read()) is not None:
@@ -246,7 +258,7 @@ async def _read(lines: _Lines, received: ObjectSendStream[SessionMessage | Excep
                 await lines.write(refusal.as_json())
 
 
-async def _write(lines: _Lines, answers: ObjectReceiveStream[SessionMessage]) -> None:
+async def _write(lines: Lines, answers: ObjectReceiveStream[SessionMessage]) -> None:
     async with answers:
         async for answer in answers:
             # As the SDK writes it: what was not set is not sent.
@@ -313,7 +325,7 @@ async def _serve(
     answered: anyio.Event,
 ) -> None:
     with serving:
-        async with message_streams(wire) as (read, write):
+        async with message_streams(_Lines(wire)) as (read, write):
             try:
                 await server.run(read, write, server.create_initialization_options())
                 logger.info("The client has closed the connection")

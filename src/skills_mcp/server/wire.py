@@ -48,14 +48,19 @@ class IncomingLines:
         if len(line) > MAX_LINE_BYTES:
             self._skip(line)
             return None
-        text = line.decode(errors="replace")
-        # Few messages have one, and looking at each escape takes longer than parsing.
-        return _ESCAPE.sub(_replace_lone_surrogate, text) if _HALF_PAIR.search(text) else text
+        return decode_line(line)
 
     def _skip(self, part: bytes) -> None:
         """Discard the rest of an overlong line."""
         while part and not part.endswith(b"\n"):
             part = self._stream.readline(_SKIPPED_BYTES)
+
+
+def decode_line(line: bytes) -> str:
+    """Text of a line, with U+FFFD for invalid UTF-8 and lone surrogates."""
+    text = line.decode(errors="replace")
+    # Few messages have one, and looking at each escape takes longer than parsing.
+    return _ESCAPE.sub(_replace_lone_surrogate, text) if _HALF_PAIR.search(text) else text
 
 
 @dataclass(frozen=True, slots=True)

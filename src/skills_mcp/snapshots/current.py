@@ -100,9 +100,10 @@ class CurrentSnapshot:
         """The settings in force for content.  Blocking."""
         return load_config(content, self._settings) if content else self._operator
 
-    def watch(self, callback: Callable[[], None]) -> None:
-        """Subscribe to changed skills, on the loading thread."""
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Subscribe to changed skills, on the loading thread; call the result to end."""
         self._watchers.append(callback)
+        return partial(self._watchers.remove, callback)
 
     def observe(self, observer: Callable[[Snapshot, Snapshot], None]) -> Callable[[], None]:
         """Subscribe to old and new snapshots, on the loading thread; call to end."""
@@ -242,7 +243,7 @@ class CurrentSnapshot:
             self._retain(served.content)
         self._snapshot = self._embed(snapshot, served)
         if is_listing_changed(served.offered if served else None, snapshot.offered):
-            for callback in self._watchers:
+            for callback in tuple(self._watchers):
                 callback()
         if served:
             for observer in tuple(self._observers):

@@ -3,9 +3,10 @@
 import os
 import sys
 from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
@@ -19,12 +20,16 @@ from skills_mcp.cli.command_group import (
     SectionOption,
     print_error,
 )
+from skills_mcp.bootstrap import Application, build, find_home
 from skills_mcp.cli.options import build_application, content_options, read_options
 from skills_mcp.config import TOOLSETS, Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.processes.memory import gc_frozen, limit_malloc_arenas
+from skills_mcp.server import windows
 
 if TYPE_CHECKING:
+    from skills_mcp.server.parts import ServerPart, Serving
+    from skills_mcp.server.windows.rendezvous import Rendezvous
     from skills_mcp.server.wire import Wire
 
 _HELLO = (
@@ -103,8 +108,51 @@ def command(context: click.Context, /, *, transport: str, **values: Any) -> None
     values["http"] = {key: value for key, value in http.items() if value is not None}
     if transport == "http":
         run_http(build_application(**values))
+    elif windows.claim:
+        _run_windows(*windows.claim, **values)
     else:
         _run_stdio(**values)
+
+
+def _run_windows(place: "Rendezvous", claim: int, **values: Any) -> None:
+    """Serve all windows of a place, in a process that no host has started.
+
+    Raises:
+        ConfigError: Each window shows it by a server of its own.
+    """
+    from skills_mcp.server.windows.window_log import ServerLog
+
+    variables = dict(os.environ)  # before a secret is taken out of the environment
+    log = ServerLog(find_home(variables) / "server.log")
+    sys.stderr = cast("TextIO", log)
+    with gc_frozen():
+        application = build(*read_options(**values))
+        if not application.library.config.share.enabled:
+            return
+        import anyio
+
+        from skills_mcp.server.windows.window_server import WindowServer
+
+        serving, parts = _open_serving(application, variables)
+    limit_malloc_arenas()
+    anyio.run(WindowServer(serving, parts, place, claim, log).run)
+
+
+def _open_serving(
+    application: Application, variables: Mapping[str, str]
+) -> "tuple[Serving, Sequence[ServerPart]]":
+    from skills_mcp.server.app import create_server
+    from skills_mcp.server.parts import Serving, open_parts
+
+    serving = Serving(
+        server=create_server(application.library),
+        library=application.library,
+        publisher=application.publisher,
+        transport="pipe",
+        arguments=sys.argv[1:],
+        environment=variables,
+    )
+    return serving, open_parts(serving)
 
 
 def _run_stdio(**values: Any) -> None:
@@ -117,19 +165,9 @@ def _run_stdio(**values: Any) -> None:
             application = _build_for(wire, is_typed_at=is_typed_at, **values)
             import anyio
 
-            from skills_mcp.server.app import create_server
-            from skills_mcp.server.parts import Serving, open_parts
             from skills_mcp.server.stdio import serve_stdio
 
-            serving = Serving(
-                server=create_server(application.library),
-                library=application.library,
-                publisher=application.publisher,
-                transport="pipe",
-                arguments=sys.argv[1:],
-                environment=variables,
-            )
-            parts = open_parts(serving)
+            serving, parts = _open_serving(application, variables)
         limit_malloc_arenas()
         if is_typed_at:
             click.echo(_HELLO, err=True)

@@ -1,0 +1,551 @@
+"""The process that a host starts for a window: it passes bytes to a server and back.
+
+It starts the server if there is none, and connects to the next one if it ends.
+
+Rule: no module of ours outside of this folder is imported, and little of the standard
+library: each window of a host waits for these imports, and holds them in memory.
+"""
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from skills_mcp.server import windows
+from skills_mcp.server.windows.conversation import Conversation
+from skills_mcp.server.windows.rendezvous import (
+    ACCEPTED,
+    Rendezvous,
+    compose_greeting,
+    find_rendezvous,
+)
+
+Serve = Callable[[], object]
+"""Runs the program as it runs without sharing; it ends its process by itself."""
+
+# Hosts give up after 30 seconds, some after 5. A cold start takes one; of ten at once on
+# a busy machine, some take five.
+_START_PATIENCE_SECONDS = 10.0
+# A server that listens answers at once, unless it was stopped or is out of memory.
+_GREETING_PATIENCE_SECONDS = 3.0
+_FIRST_PAUSE_SECONDS = 0.004
+_LAST_PAUSE_SECONDS = 0.03
+
+_BACK_OFF_SECONDS = (0.0, 0.05, 0.2, 0.8)
+"""Pauses before attempts to connect; then this window has a server of its own."""
+
+# The attempts above, and a server of its own that ends twice without an answer.
+_MAX_FAILURES = len(_BACK_OFF_SECONDS) + 2
+
+_PARENT_CHECK_SECONDS = 1.0  # as often as a server without a forwarder
+_END_PATIENCE_SECONDS = 3.0  # a server gives its last calls one
+
+_MAX_LINE_BYTES = 16 * 2**20  # as the server's
+_MAX_WAITING_BYTES = 2**20
+_READ_BYTES = 2**16
+# What a pipe takes without blocking, once it is ready: PIPE_BUF, at least.
+_WRITE_BYTES = 4096 if sys.platform == "linux" else 512
+
+_READY = select.POLLIN | select.POLLHUP | select.POLLERR
+
+
+class _EndedError(Exception):
+    """The client, the parent process or a signal ends this window."""
+
+
+def forward(words: Sequence[str], environment: Mapping[str, str], serve: Serve) -> int | None:
+    """Forward until the client leaves.
+
+    Returns:
+        The exit code; None if this process has to serve by itself.
+    """
+    try:
+        os.fstat(1)
+        if os.isatty(0):
+            return None  # a person wants to see what is wrong
+        found = find_rendezvous(words, environment)
+    except (OSError, ValueError):
+        return None
+    if found is None:
+        return None
+    connector = _Connector(found, environment, serve)
+    link = connector.open(lambda: None)
+    return None if link is None else _Window(connector, link).run()
+
+
+class _Link:
+    """Connection to a server, and the pipe of its log."""
+
+    def __init__(self, connection: socket.socket, log: int | None) -> None:
+        self.connection = connection
+        self.log = log
+        self.sent = 0
+        self.is_up = True
+
+    def close(self) -> None:
+        self.is_up = False
+        self.connection.close()
+
+
+class _Connector:
+    """Finds the server of a place, and starts it."""
+
+    def __init__(self, found: Rendezvous, environment: Mapping[str, str], serve: Serve) -> None:
+        self.place = found
+        self._serve = serve
+        self._fields = _describe_window(environment)
+
+    def open(self, check: Callable[[], object], *, is_resumed: bool = False) -> _Link | None:
+        """Connect to the server, and start it if there is none; None if it fails.
+
+        Args:
+            check: Called while waiting; it may raise.
+            is_resumed: Whether another server had the window before.
+        """
+        deadline = time.monotonic() + _START_PATIENCE_SECONDS
+        has_started, pause = False, _FIRST_PAUSE_SECONDS
+        while time.monotonic() < deadline:
+            if connection := self.place.connect(_GREETING_PATIENCE_SECONDS):
+                try:
+                    return self._greet(connection, is_resumed=is_resumed)
+                except TimeoutError:
+                    connection.close()
+                    return None
+                except OSError:
+                    connection.close()  # it has just ended, or retired
+            try:
+                descriptor = self.place.claim()
+            except OSError:
+                return None
+            if descriptor is not None:
+                if has_started:
+                    self.place.leave(descriptor)
+                    return None  # it has ended, and says why when it serves us alone
+                has_started = True
+                self._launch(descriptor)
+            check()
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LAST_PAUSE_SECONDS)
+        return None
+
+    def open_own(self) -> _Link:
+        """Start a server for this window alone, behind a pair of sockets."""
+        ours, theirs = socket.socketpair()
+        if os.fork() == 0:
+            try:
+                _restore_signals()
+                os.dup2(theirs.fileno(), 0)
+                os.dup2(theirs.fileno(), 1)
+                os.closerange(3, 256)
+                os.environ["SKILLS_MCP_SHARE"] = "0"
+                self._serve()
+            finally:
+                os._exit(1)
+        theirs.close()
+        ours.settimeout(0)
+        return _Link(ours, None)
+
+    def _greet(self, connection: socket.socket, *, is_resumed: bool) -> _Link:
+        reading, writing = os.pipe()
+        try:
+            kind = "resume" if is_resumed else "window"
+            greeting = compose_greeting(kind, self._fields)
+            sent = socket.send_fds(connection, [greeting], [writing])
+            connection.sendall(greeting[sent:])
+            if connection.recv(len(ACCEPTED), socket.MSG_WAITALL) != ACCEPTED:
+                raise ConnectionError("the server takes no more windows")
+        except OSError:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        connection.settimeout(0)
+        return _Link(connection, reading)
+
+    def _launch(self, descriptor: int) -> None:
+        """Start a server that outlives this process and its group.
+
+        It is a grandchild, because hosts end all descendants. On Linux it is a copy of
+        this process, which saves the start of another interpreter; on other systems
+        libraries refuse to work in a copy.
+        """
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            os.close(descriptor)
+            return
+        try:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+            _detach(descriptor, self.place)
+            if sys.platform != "linux":
+                os.set_inheritable(descriptor, True)  # noqa: FBT003 - as the system has it
+                os.environ[_CLAIM] = f"{descriptor}:{self.place.folder}:{self.place.key}"
+                words = [sys.executable, "-m", "skills_mcp", *sys.argv[1:]]
+                os.execv(sys.executable, words)  # noqa: S606 - the same program
+            windows.claim = self.place, descriptor
+            self._serve()
+        finally:
+            os._exit(1)
+
+
+_CLAIM = "_SKILLS_MCP_CLAIM"
+
+
+def take_claim(environment: "os._Environ[str]") -> bool:
+    """Become the server that the process before this program was to start."""
+    found = environment.pop(_CLAIM, None)
+    if found is None:
+        return False
+    descriptor, folder, key = found.split(":", 2)
+    windows.claim = Rendezvous(folder, key, keeps_folder=True), int(descriptor)
+    return True
+
+
+def _detach(descriptor: int, found: Rendezvous) -> None:
+    """Let go of everything that belongs to the window."""
+    _restore_signals()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    os.closerange(3, descriptor)
+    os.closerange(descriptor + 1, max(256, descriptor + 64))
+    if not found.keeps_folder:
+        os.chdir("/")  # or its file system could not be unmounted
+
+
+def _restore_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_DFL)
+
+
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def _describe_window(environment: Mapping[str, str]) -> list[str]:
+    try:
+        folder = os.getcwd()
+    except OSError:
+        folder = ""
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    words = sys.argv[1:]
+    return [str(os.getpid()), folder, str(len(words)), *words, *variables]
+
+
+class _Window:
+    """One client, and the server that it has at the moment."""
+
+    def __init__(self, connector: _Connector, link: _Link) -> None:
+        self._connector = connector
+        self._link = link
+        self._conversation = Conversation()
+        self._parent = os.getppid()
+        self._input = bytearray()
+        """The begin of the client's next line."""
+        self._skips_line = False
+        self._queue = bytearray()
+        """Lines for the server."""
+        self._queued = 0
+        """Number of bytes for this server, sent ones included."""
+        self._reply = bytearray()
+        """The begin of the server's next line."""
+        self._output = bytearray()
+        """Lines for the client."""
+        self._log = b""
+        self._is_ending = False
+        self._has_input = True
+        self._failures = 0
+        self._exit_code = 0
+        self._held: list[bytes] = []
+        """Lines of the client that wait for the handshake with another server."""
+        self._poll = select.poll()
+        self._writable = select.poll()
+        self._writable.register(1, select.POLLOUT)
+        self._masks: dict[int, int] = {}
+        self._woken = -1
+
+    def run(self) -> int:
+        """Forward until the end of this window; the exit code."""
+        self._woken, waking = os.pipe()
+        os.set_blocking(waking, False)
+        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+        for number in _ENDING:
+            signal.signal(number, lambda *_: None)
+        try:
+            while True:
+                self._step()
+        except _EndedError:
+            self._finish()
+        except BrokenPipeError:
+            pass  # the client reads no more
+        return self._exit_code
+
+    def _step(self) -> None:
+        self._watch()
+        events = self._poll.poll(_PARENT_CHECK_SECONDS * 1000)
+        if os.getppid() != self._parent:
+            raise _EndedError
+        ready = dict(events)
+        self._pass_log(ready)
+        if self._woken in ready:
+            raise _EndedError
+        connection = self._link.connection.fileno() if self._link.is_up else -1
+        if mask := ready.get(connection, 0):
+            self._exchange(mask)
+        if ready.get(1):
+            self._write_output()
+        if ready.get(0):
+            self._read_client()
+        elif not self._link.is_up and self._conversation.is_waiting:
+            self._recover()
+
+    def _watch(self) -> None:
+        """Ask for what can be worked on now."""
+        is_up = self._link.is_up
+        wanted = {self._woken: select.POLLIN}
+        if self._has_input and len(self._queue) < _MAX_WAITING_BYTES:
+            wanted[0] = select.POLLIN
+        if is_up:
+            reading = select.POLLIN if len(self._output) < _MAX_WAITING_BYTES else 0
+            writing = select.POLLOUT if self._queue else 0
+            wanted[self._link.connection.fileno()] = reading | writing
+        if self._output:
+            wanted[1] = select.POLLOUT
+        if self._log:
+            wanted[2] = select.POLLOUT
+        elif self._link.log is not None:
+            wanted[self._link.log] = select.POLLIN
+        for descriptor in self._masks.keys() - wanted.keys():
+            self._poll.unregister(descriptor)
+        for descriptor, mask in wanted.items():
+            if self._masks.get(descriptor) != mask:
+                self._poll.register(descriptor, mask)
+        self._masks = wanted
+
+    # From the client to the server
+
+    def _read_client(self) -> None:
+        data = os.read(0, _READ_BYTES)
+        if not data:
+            if self._input and not self._skips_line:
+                self._take_line(bytes(self._input) + b"\n")
+            raise _EndedError
+        self._input += data
+        lines: list[bytearray] = []
+        if b"\n" in data:
+            *lines, self._input = self._input.split(b"\n")
+        for line in lines:
+            if self._skips_line:
+                self._skips_line = False
+                self._enqueue(bytes(line) + b"\n")
+            else:
+                self._take_line(bytes(line) + b"\n")
+        if len(self._input) > _MAX_LINE_BYTES:  # the server refuses it, and skips it
+            self._skips_line = True
+            self._enqueue(bytes(self._input))
+            self._input = bytearray()
+        if not self._link.is_up and (lines or self._skips_line):
+            self._recover()
+        elif self._link.is_up:
+            self._send()
+
+    def _take_line(self, line: bytes) -> None:
+        if self._conversation.is_resuming:
+            self._held.append(line)
+            return
+        kept = self._conversation.send(line, self._queued + len(line))
+        if kept is not None and self._link.is_up:
+            self._enqueue(kept)
+
+    def _enqueue(self, line: bytes) -> None:
+        self._queue += line
+        self._queued += len(line)
+
+    def _send(self) -> None:
+        try:
+            while self._queue:
+                sent = self._link.connection.send(self._queue)
+                del self._queue[:sent]
+                self._link.sent += sent
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lose()
+
+    # From the server to the client
+
+    def _exchange(self, mask: int) -> None:
+        if mask & select.POLLOUT:
+            self._send()
+        if mask & _READY and self._link.is_up:
+            self._receive()
+
+    def _receive(self) -> None:
+        try:
+            data = self._link.connection.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lose()
+            return
+        self._failures = 0
+        if b"\n" not in data:
+            self._reply += data
+            return
+        *lines, rest = (bytes(self._reply) + data).split(b"\n")
+        self._reply = bytearray(rest)
+        for line in lines:
+            was_resuming = self._conversation.is_resuming
+            kept = self._conversation.receive(line + b"\n")
+            if kept is not None:
+                self._output += kept
+            if was_resuming and not self._conversation.is_resuming:
+                self._continue()
+        self._write_output()
+
+    def _write_output(self) -> None:
+        """Write as much as the client takes without blocking."""
+        while self._output and self._writable.poll(0):
+            written = os.write(1, self._output[:_WRITE_BYTES])
+            del self._output[:written]
+
+    def _pass_log(self, ready: Mapping[int, int]) -> None:
+        if self._log and ready.get(2):
+            try:
+                written = os.write(2, self._log[:_WRITE_BYTES])
+            except OSError:
+                written = len(self._log)  # closed, as a log may be
+            self._log = self._log[written:]
+        log = self._link.log
+        if log is not None and ready.get(log):
+            self._log += os.read(log, _READ_BYTES)
+            if not self._log:
+                os.close(log)
+                self._link.log = None
+                self._masks.pop(log, None)
+                self._poll.unregister(log)
+
+    # When a server ends
+
+    def _lose(self) -> None:
+        """Forget a server that has ended, and find the next one."""
+        link = self._link
+        number = link.connection.fileno()
+        if number in self._masks:
+            del self._masks[number]
+            self._poll.unregister(number)
+        link.close()
+        self._reply.clear()
+        for answer in self._conversation.lose_server(link.sent):
+            self._output += answer
+        self._queue.clear()
+        if self._is_ending:
+            return
+        self._failures += 1
+        if self._failures > _MAX_FAILURES:
+            self._exit_code = 1
+            raise _EndedError
+        # One that was told to end has removed its socket. Another is not started before
+        # the client wants something.
+        if self._conversation.is_waiting or os.path.exists(self._connector.place.address):
+            self._recover()
+
+    def _recover(self) -> None:
+        """Connect to another server, and repeat the handshake and open requests."""
+        self._write_output()
+        self._drain_log()
+        self._link = self._reconnect()
+        self._queue.clear()
+        self._queued = 0
+        self._resend(self._conversation.resume())
+        if self._link.is_up:
+            self._send()
+
+    def _resend(self, lines: list[bytes]) -> None:
+        for line in lines:
+            self._enqueue(line)
+            self._conversation.note_end(line, self._queued)
+
+    def _continue(self) -> None:
+        """Go on after the handshake with another server."""
+        self._resend(self._conversation.continue_())
+        held, self._held = self._held, []
+        for line in held:
+            self._take_line(line)
+        self._send()
+
+    def _reconnect(self) -> _Link:
+        for pause in _BACK_OFF_SECONDS[max(0, self._failures - 1) :]:
+            time.sleep(pause)
+            self._check()
+            link = self._connector.open(self._check, is_resumed=True)
+            if link is not None:
+                return link
+        return self._connector.open_own()
+
+    def _check(self) -> None:
+        """Stop waiting for a server once this window ends.
+
+        Raises:
+            _EndedError: The window has to end.
+        """
+        poll = select.poll()
+        poll.register(self._woken, select.POLLIN)
+        if poll.poll(0) or os.getppid() != self._parent:
+            raise _EndedError
+
+    def _drain_log(self) -> None:
+        """Pass on the last log lines of a lost server."""
+        log = self._link.log
+        if log is None:
+            return
+        if log in self._masks:
+            del self._masks[log]
+            self._poll.unregister(log)
+        os.set_blocking(log, False)
+        try:
+            while data := os.read(log, _READ_BYTES):
+                self._log += data
+        except BlockingIOError:
+            pass
+        os.close(log)
+        self._link.log = None
+
+    def _finish(self) -> None:
+        """Let the server end its calls, and pass on its last words."""
+        self._is_ending, self._has_input = True, False
+        if self._link.is_up:
+            self._send()
+        deadline = time.monotonic() + _END_PATIENCE_SECONDS
+        is_told = False
+        while time.monotonic() < deadline:
+            if self._link.is_up and not self._queue and not is_told:
+                is_told = True
+                self._shut_down()
+            is_drained = self._link.log is None and not self._log
+            if not self._link.is_up and is_drained and not self._output:
+                return
+            self._watch()
+            del self._masks[self._woken]  # it stays ready
+            self._poll.unregister(self._woken)
+            ready = dict(self._poll.poll(50))
+            self._pass_log(ready)
+            if self._link.is_up and (mask := ready.get(self._link.connection.fileno())):
+                self._exchange(mask)
+            try:
+                self._write_output()
+            except BrokenPipeError:
+                self._output.clear()
+
+    def _shut_down(self) -> None:
+        try:
+            self._link.connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._lose()

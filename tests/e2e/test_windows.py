@@ -1,0 +1,461 @@
+"""Windows that share a server: what each of them notices when something ends."""
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from skills_mcp.server.windows.rendezvous import compose_greeting, find_rendezvous
+from tests.clients import Lifeline, ServerProcess
+from tests.e2e.conftest import Start
+from tests.e2e.test_lifecycle import _CALL, _content_with
+from tests.support import SKILLS_CONTENT, is_running, skill_text, wait_for, write, write_skill
+from tests.windows import end_servers, find_process, find_servers, find_sockets, freeze
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+LEGACY = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "elder", "version": "1"},
+    "_meta": {},
+}
+LOGIN = {"context": "add login to the React app"}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give each test a folder of sockets of its own, with a short path."""
+    with TemporaryDirectory(prefix="rt-") as name:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
+        yield
+        end_servers(Path(name) / "skills-mcp")
+
+
+def shake_hands(window: ServerProcess) -> None:
+    """Open a connection as clients of 2025 do."""
+    window.request("initialize", **LEGACY)
+    window.notify("notifications/initialized")
+
+
+def kill_server() -> int:
+    """Kill the only server, and return which process it was."""
+    [number] = find_servers()
+    os.kill(number, signal.SIGKILL)
+    wait_for(lambda: not is_running(number))
+    return number
+
+
+def test_two_windows_with_the_same_settings_have_one_server(start: Start) -> None:
+    first, second = start(), start()
+
+    replies = [window.call("get_skill", **LOGIN) for window in (first, second)]
+
+    assert len(find_servers()) == 1
+    assert [reply["skill_path"] for reply in replies] == ["ui/react/auth"] * 2
+
+
+def test_windows_that_start_at_once_start_one_server(start: Start) -> None:
+    windows = [start() for _ in range(6)]
+
+    for window in windows:
+        assert "result" in window.request("server/discover")
+
+    assert len(find_servers()) == 1
+
+
+def test_the_process_of_a_window_imports_nothing_of_the_server(start: Start) -> None:
+    window = start()
+    window.call("get_skill", **LOGIN)
+
+    maps = Path(f"/proc/{window.process.pid}/maps").read_text()
+
+    assert "pydantic" not in maps
+    assert "numpy" not in maps
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"SKILLS_BRANCH": "other"},
+        {"GITHUB_TOKEN": "another-token"},
+        {"LOG_LEVEL": "DEBUG"},
+        {"USER": "grace"},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_windows_that_differ_in_a_variable_have_servers_of_their_own(
+    start: Start, other: dict[str, str]
+) -> None:
+    first = start()
+    second = start(SKILLS_DIR=str(SKILLS_CONTENT), **other)
+
+    for window in (first, second):
+        window.request("server/discover")
+
+    assert len(find_servers()) == 2
+
+
+def test_windows_before_and_after_a_change_of_the_settings_have_two_servers(
+    start: Start, home: Path
+) -> None:
+    first = start()
+    first.request("server/discover")
+    write(home / ".skills-mcp/config.yaml", "toolsets: [core, packages]")
+    second = start()
+
+    tools = [window.request("tools/list")["result"]["tools"] for window in (first, second)]
+
+    assert len(tools[0]) < len(tools[1])
+
+
+@pytest.mark.parametrize(
+    "off",
+    ["share: false", "share: {enabled: off}", "share:\n  enabled: false"],
+    ids=["short", "flow", "long"],
+)
+def test_a_window_serves_by_itself_if_the_settings_say_so(
+    start: Start, home: Path, off: str
+) -> None:
+    write(home / ".skills-mcp/config.yaml", off)
+    window = start()
+
+    reply = window.call("get_skill", **LOGIN)
+
+    assert reply["skill_path"] == "ui/react/auth"
+    assert find_servers() == []
+
+
+def test_a_window_serves_by_itself_if_the_environment_says_so(start: Start) -> None:
+    window = start(SKILLS_DIR=str(SKILLS_CONTENT), SKILLS_MCP_SHARE="0")
+
+    reply = window.call("get_skill", **LOGIN)
+
+    assert reply["skill_path"] == "ui/react/auth"
+    assert find_sockets() == []
+
+
+def test_a_window_serves_by_itself_in_a_folder_that_others_can_enter(start: Start) -> None:
+    folder = Path(os.environ["XDG_RUNTIME_DIR"]) / "skills-mcp"
+    folder.mkdir()
+    folder.chmod(0o755)
+    elsewhere = Path(os.environ["XDG_RUNTIME_DIR"]) / "tmp"
+    elsewhere.write_text("no folder")
+    window = start(SKILLS_DIR=str(SKILLS_CONTENT), TMPDIR=str(elsewhere))
+
+    window.request("server/discover")
+
+    assert not [*folder.iterdir()]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_call_in_flight_is_asked_again_when_the_server_is_killed(
+    start: Start, tmp_path: Path, era: str
+) -> None:
+    content = tmp_path / "content"
+    write_skill(content, "login.md", keywords=["login"])
+    window = start(SKILLS_DIR=str(content))
+    meta: dict[str, Any] = {"_meta": {}} if era == "legacy" else {}
+    if era == "legacy":
+        shake_hands(window)
+    window.request("tools/list", **meta)
+    [number] = find_servers()
+    freeze(number)
+
+    asked = window.send("tools/call", name="get_skill", arguments={"context": "login"}, **meta)
+    os.kill(number, signal.SIGKILL)
+    answer = window.receive()
+    while "id" not in answer:
+        answer = window.receive()
+
+    assert answer["id"] == asked
+    text = answer["result"]["content"][0]["text"]
+    assert json.loads(text)["skill_path"] == "login"
+    assert find_servers() != [number]
+    answered = [json.loads(line).get("id") for line in window.lines]
+    assert answered.count(asked) == 1
+
+
+def test_a_script_in_flight_is_not_run_again_and_the_client_learns_it(
+    start: Start, tmp_path: Path, lifeline: Lifeline
+) -> None:
+    window = start(SKILLS_DIR=str(_content_with(lifeline, tmp_path)))
+    asked = window.send("tools/call", name="run_script", arguments=_CALL)
+    lifeline.wait_for_start()
+
+    kill_server()
+    answer = window.receive()
+
+    lifeline.wait_for_end()
+    assert answer["id"] == asked
+    assert answer["result"]["isError"] is True
+    error = json.loads(answer["result"]["content"][0]["text"])["error"]
+    assert error["code"] == "SERVER_LOST"
+    assert "may have taken effect" in error["message"]
+    assert window.call("get_skill", context="login")["skill_path"] == "login"
+
+
+def test_a_server_that_was_killed_between_two_calls_is_not_missed(start: Start) -> None:
+    window = start()
+    shake_hands(window)
+    window.request("tools/list", _meta={})
+
+    killed = kill_server()
+    answer = window.request("tools/list", _meta={})
+
+    assert answer["result"]["tools"]
+    assert find_servers() != [killed]
+    handshakes = [line for line in window.lines if '"protocolVersion"' in line]
+    assert len(handshakes) == 1
+
+
+def test_a_server_that_is_killed_before_the_handshake_is_not_missed(start: Start) -> None:
+    start().request("server/discover")
+    window = start()
+    wait_for(lambda: len(find_servers()) == 1)
+    [number] = find_servers()
+    freeze(number)
+
+    asked = window.send("initialize", **LEGACY)
+    os.kill(number, signal.SIGKILL)
+
+    assert window.receive()["id"] == asked
+
+
+def test_a_client_is_told_that_skills_may_have_changed_while_no_server_looked(
+    start: Start,
+) -> None:
+    window = start()
+    shake_hands(window)
+    window.request("tools/list", _meta={})
+
+    kill_server()
+
+    told = {window.receive()["method"] for _ in range(2)}
+    assert told == {
+        "notifications/resources/list_changed",
+        "notifications/tools/list_changed",
+    }
+
+
+def test_a_subscription_goes_on_with_the_next_server(start: Start, tmp_path: Path) -> None:
+    content = tmp_path / "content"
+    write_skill(content, "one.md", keywords=["one"])
+    window = start(SKILLS_DIR=str(content))
+    wanted = {"toolsListChanged": True, "resourcesListChanged": True}
+    window.send("subscriptions/listen", notifications=wanted)
+    assert window.receive()["method"] == "notifications/subscriptions/acknowledged"
+    window.call("get_skill", context="one")
+
+    kill_server()
+    told = {window.receive()["method"] for _ in range(2)}
+
+    assert "notifications/subscriptions/acknowledged" not in told
+
+
+def test_only_the_scripts_of_a_killed_window_end(
+    start: Start, tmp_path: Path, lifeline: Lifeline
+) -> None:
+    content = str(_content_with(lifeline, tmp_path))
+    other = Lifeline(tmp_path / "other-lifeline")
+    write(tmp_path / "content/login/scripts/other.sh", other.script())
+    declared = [{"file": f"scripts/{n}.sh", "execution": "server"} for n in ("long", "other")]
+    write_skill(tmp_path / "content", "login.md", keywords=["login"], scripts=declared)
+    first, second = start(SKILLS_DIR=content), start(SKILLS_DIR=content)
+    first.send("tools/call", name="run_script", arguments=_CALL)
+    second.send("tools/call", name="run_script", arguments={**_CALL, "file": "scripts/other.sh"})
+    lifeline.wait_for_start()
+    other.wait_for_start()
+
+    first.process.kill()
+
+    lifeline.wait_for_end()
+    assert second.call("get_skill", context="login")["skill_path"] == "login"
+    assert not [line for line in second.lines if '"isError":true' in line]
+    second.process.kill()
+    other.wait_for_end()
+    other.close()
+
+
+def test_a_script_sees_the_environment_of_its_own_window(start: Start, tmp_path: Path) -> None:
+    content = tmp_path / "content"
+    declared = [{"file": "scripts/env.sh", "execution": "server"}]
+    write_skill(content, "spy.md", scripts=declared)
+    write(content / "spy/scripts/env.sh", "echo $SYSTEMROOT")
+    windows = [start(SKILLS_DIR=str(content), SYSTEMROOT=name) for name in ("one", "two")]
+
+    spy = {"skill_path": "spy", "file": "scripts/env.sh", "args": {}}
+    seen = [window.call("run_script", **spy)["stdout"] for window in windows]
+
+    assert len(find_servers()) == 1
+    assert seen == ["one\n", "two\n"]
+
+
+def test_a_script_may_run_in_the_project_of_its_own_window_only(
+    start: Start, tmp_path: Path
+) -> None:
+    content = tmp_path / "content"
+    declared = [{"file": "scripts/where.sh", "execution": "server"}]
+    write_skill(content, "spy.md", scripts=declared)
+    write(content / "spy/scripts/where.sh", "pwd")
+    projects = [tmp_path / "project-one", tmp_path / "project-two"]
+    windows = []
+    for project in projects:
+        project.mkdir()
+        prefix = ("sh", "-c", 'cd "$0" && exec "$@"', str(project))
+        windows.append(start(prefix=prefix, SKILLS_DIR=str(content)))
+
+    spy = {"skill_path": "spy", "file": "scripts/where.sh", "args": {}}
+    replies = [
+        window.call("run_script", **spy, cwd=str(project))
+        for window in windows
+        for project in projects
+    ]
+
+    assert len(find_servers()) == 1
+    codes = [reply.get("error", {}).get("code") or reply["stdout"].strip() for reply in replies]
+    refused = "CWD_NOT_ALLOWED"
+    assert codes == [str(projects[0]), refused, refused, str(projects[1])]
+
+
+def test_a_stale_socket_is_replaced(start: Start) -> None:
+    first = start()
+    first.request("server/discover")
+    freeze(first.process.pid)  # or it would start the next server
+    kill_server()
+    first.process.kill()
+    first.wait()
+    [stale] = find_sockets()
+    wait_for(lambda: find_process(stale) is None)  # its last thread has ended
+
+    second = start()
+
+    assert "result" in second.request("server/discover")
+    assert find_sockets() == [stale]
+
+
+def test_a_server_that_answers_nothing_is_done_without(start: Start) -> None:
+    first = start()
+    first.request("server/discover")
+    [number] = find_servers()
+    freeze(number)
+
+    second = start()
+
+    assert "result" in second.request("server/discover")
+    os.kill(number, signal.SIGCONT)
+    assert "result" in first.request("server/discover")
+
+
+def test_a_socket_that_nobody_of_ours_listens_at_is_done_without(start: Start) -> None:
+    first = start()
+    first.request("server/discover")
+    [address] = find_sockets()
+    [number] = find_servers()
+    freeze(number)
+    address.unlink()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        listener.listen()
+
+        second = start()
+
+        assert "result" in second.request("server/discover")
+    os.kill(number, signal.SIGKILL)
+
+
+def test_a_server_refuses_what_is_no_greeting(start: Start) -> None:
+    window = start()
+    window.request("server/discover")
+    [address] = find_sockets()
+
+    for nonsense in (b"\n", b"GET / HTTP/1.1\r\n\r\n", b"x" * 1000, b"skills-mcp 0 list 0\n"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(address))
+            connection.sendall(nonsense)
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(100) == b""
+
+    assert "result" in window.request("server/discover")
+
+
+def test_a_server_ends_with_its_last_window(start: Start) -> None:
+    first, second = start(), start()
+    for window in (first, second):
+        window.request("server/discover")
+    [number] = find_servers()
+
+    first.close_input()
+    first.wait()
+    assert "result" in second.request("server/discover")
+    second.close_input()
+
+    wait_for(lambda: not is_running(number))
+    assert find_sockets() == []
+
+
+def test_a_server_that_lingers_serves_the_next_window(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKILLS_MCP__SHARE__LINGER_MINUTES", "5")
+    first = start()
+    first.request("server/discover")
+    [number] = find_servers()
+    first.close_input()
+    first.wait()
+
+    second = start()
+    second.request("server/discover")
+
+    assert find_servers() == [number]
+
+
+def test_a_window_of_another_folder_has_another_server_if_its_project_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = []
+    for name in ("one", "two", "one"):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        for words in (["--discover"], ["--skills-dir", "skills"], ["--skills-dir", "/skills"]):
+            found = find_rendezvous(words, os.environ)
+            assert found is not None
+            keys.append(found.key)
+
+    assert keys[:2] == keys[6:8]
+    assert keys[0] != keys[3]
+    assert keys[1] != keys[4]
+    assert keys[2] == keys[5] == keys[8]
+
+
+def test_a_greeting_holds_what_a_process_was_started_with() -> None:
+    greeting = compose_greeting("window", ["7", "/", "1", "--discover", "A=\udcff"])
+
+    assert greeting == b"skills-mcp 1 window 20\n7\0/\0001\0--discover\0A=\xff"
+
+
+def test_skills_that_change_are_announced_to_all_windows(start: Start, tmp_path: Path) -> None:
+    content = tmp_path / "content"
+    write_skill(content, "one.md", keywords=["one"])
+    windows = [start(SKILLS_DIR=str(content)) for _ in range(2)]
+    for window in windows:
+        shake_hands(window)
+        window.request("tools/list", _meta={})
+    call = {"name": "get_skill", "arguments": {"context": "one"}, "_meta": {}}
+    windows[0].request("tools/call", **call)
+
+    write(content / "two.md", skill_text(keywords=["two"]))
+    windows[0].request("tools/call", name="refresh_skills", arguments={}, _meta={})
+
+    def count_told() -> int:
+        return sum(any("list_changed" in line for line in window.lines) for window in windows)
+
+    wait_for(lambda: count_told() == len(windows))

@@ -142,6 +142,15 @@ def runtime_folder() -> Iterator[Path]:
         end_servers(Path(name) / "skills-mcp")
 
 
+@pytest.fixture
+def own_runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Folder of the sockets of one test, which counts servers."""
+    with TemporaryDirectory(prefix="rt-") as name:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
+        yield Path(name)
+        end_servers(Path(name) / "skills-mcp")
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new home for every test, so that nobody's real cache is touched."""

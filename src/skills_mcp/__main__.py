@@ -10,6 +10,7 @@ import os
 import sys
 
 _ONE_THREAD = "OPENBLAS_NUM_THREADS"
+_SHOWN_AT_ONCE = {"--help", "-h", "--version"}
 _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 
@@ -30,7 +31,8 @@ def main() -> None:
 
 def _forward(words: list[str]) -> int | None:
     """Forward to a server for all windows; None if this process does the work."""
-    if words and words[0] != "serve" and not words[0].startswith("-"):
+    first = words[0] if words else "serve"
+    if (first != "serve" and not first.startswith("-")) or first in _SHOWN_AT_ONCE:
         return None
     try:
         from skills_mcp.server.windows.forwarder import forward, take_claim

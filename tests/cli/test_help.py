@@ -72,7 +72,7 @@ def test_without_features_the_commands_of_the_core_remain() -> None:
     listed = run("--help").stdout
     refused = run("validate", "skills")
 
-    core = ["serve", "catalog", "tree", "sync", "status", "rollback"]
+    core = ["serve", "stop", "catalog", "tree", "sync", "status", "rollback"]
     core += ["show", "ask", "search", "explain", "completion"]
     assert re.findall(r"^  ([a-z]+)  ", listed, re.MULTILINE) == core
     assert "skills-mcp doctor" not in listed

@@ -87,7 +87,7 @@ def test_programs_get_what_list_skills_says_of_the_sources(
 
     data = json.loads(done.stdout)
     [source] = data["sources"]
-    assert list(data) == ["sources", "scripts", "analytics", "unknown_variables"]
+    assert list(data) == ["sources", "scripts", "analytics", "unknown_variables", "servers"]
     assert (source["commit"], source["stale"]) == (synced, False)
     assert source["age_seconds"] >= 0
 

@@ -5,9 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -17,9 +15,12 @@ from tests.clients import Lifeline, ServerProcess
 from tests.e2e.conftest import Start
 from tests.e2e.test_lifecycle import _CALL, _content_with
 from tests.support import SKILLS_CONTENT, is_running, skill_text, wait_for, write, write_skill
-from tests.windows import end_servers, find_process, find_servers, find_sockets, freeze
+from tests.windows import find_process, find_servers, find_sockets, freeze
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+    pytest.mark.usefixtures("own_runtime_folder"),
+]
 
 LEGACY = {
     "protocolVersion": "2025-06-18",
@@ -28,15 +29,6 @@ LEGACY = {
     "_meta": {},
 }
 LOGIN = {"context": "add login to the React app"}
-
-
-@pytest.fixture(autouse=True)
-def _own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give each test a folder of sockets of its own, with a short path."""
-    with TemporaryDirectory(prefix="rt-") as name:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
-        yield
-        end_servers(Path(name) / "skills-mcp")
 
 
 def shake_hands(window: ServerProcess) -> None:

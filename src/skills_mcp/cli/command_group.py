@@ -28,7 +28,7 @@ GENERAL = "General"
 _OPTION_SECTIONS = (OWN, OVER_HTTP, WHERE, GENERAL)
 
 SECTIONS: Mapping[str, Sequence[str]] = {
-    "Agents": ("install", "doctor", "serve", "catalog", "hook"),
+    "Agents": ("install", "doctor", "serve", "stop", "catalog", "hook"),
     "Content": ("tree", "open", "sync", "export", "status", "rollback", "report"),
     "Authoring": ("new", "show", "ask", "search", "explain", "validate", "test", "add"),
     "Shell": ("completion",),
@@ -70,6 +70,7 @@ _SYNONYMS = {
     "serve": "run start",
     "show": "get view",
     "status": "info",
+    "stop": "end kill quit",
     "sync": "fetch pull update",
     "test": "eval",
     "tree": "list ls",

@@ -61,6 +61,18 @@ class ServerPart:
     async def open(self) -> None:
         """Start before the first request; on stdio, the first reply waits for it."""
 
+    def open_window(
+        self, folder: Path | None, environment: Mapping[str, str]
+    ) -> Callable[[], object]:
+        """Add a window of a server with several; call the result when it closes.
+
+        Args:
+            folder: The working directory of its client; None if it is gone.
+            environment: All variables, those with secrets included.
+        """
+        del folder, environment
+        return lambda: None
+
     async def run(self) -> None:
         """Work beside the server until cancelled."""
 

@@ -16,6 +16,7 @@ from skills_mcp.cli.terminal import print_json
 from skills_mcp.config import Analytics, Scripts, is_tracking_refused
 from skills_mcp.config.variables import find_unknown_variables
 from skills_mcp.library import Choice, SourceState, render_state
+from skills_mcp.server.windows.running_servers import list_servers
 from skills_mcp.text.rendering import describe_age
 
 FAILED = "last sync failed; serving the previous commit"
@@ -52,11 +53,14 @@ def command(*, as_json: bool, **values: Any) -> None:
         sources = [render_state(state) for state in states]
         facts = {"sources": sources, "scripts": _render(choice, rules), "analytics": analytics}
         variables = [{"name": known.name, "meant": known.suggestion} for known in unknown]
-        print_json({**facts, "unknown_variables": variables})
+        servers = [server.render() for server in list_servers(os.environ)]
+        print_json({**facts, "unknown_variables": variables, "servers": servers})
     else:
         click.echo(_compose_facts(states) or _NOTHING)
         click.echo(f"\n{_compose_fact('Scripts', _describe(choice, rules))}")
         click.echo(_compose_fact("Analytics", _describe_analytics(analytics)))
+        for server in list_servers(os.environ):
+            click.echo(_compose_fact("Server", str(server)))
         for variable in unknown:
             click.echo(_compose_fact("Variable", str(variable)))
     if any(state.is_failing for state in states):

@@ -412,7 +412,8 @@ def build_server_environment(
         return environment.get(name, found[0] if default is None else default)
 
     expanded = {name: _REFERENCE.sub(expand, value) for name, value in entry.environment.items()}
-    return passed | expanded
+    # What a check starts ends with it.
+    return passed | expanded | {"SKILLS_MCP_SHARE": "0"}
 
 
 def _check_entry(host_entry: HostEntry, variables: Mapping[str, str], project: Path) -> CheckResult:

@@ -21,7 +21,7 @@ def open_part(serving: Serving) -> ServerPart | None:
     words = serving.arguments
     options = words[1:] if words[:1] == ["serve"] else words
     address = derive_address(options, serving.environment, os.getpid())
-    return PromptSocket(serving.library, address)
+    return PromptSocket(serving.library, address, options)
 
 
 def _warn_of_exports() -> None:

@@ -86,9 +86,18 @@ def print_hint(host: str, hint: str) -> None:
     sys.stdout.write(f"{json.dumps(output)}\n")
 
 
-def derive_address(words: Sequence[str], environment: Mapping[str, str], number: int) -> Path:
-    """Socket path of a server; `words` are its arguments, `number` its process ID."""
-    return _folder(environment) / f"{_derive_key(words, environment)}-{number}.sock"
+def derive_address(
+    words: Sequence[str], environment: Mapping[str, str], number: int, working: str = os.curdir
+) -> Path:
+    """Socket path of a server.
+
+    Args:
+        words: Its arguments.
+        environment: Its variables, or those of one of its windows.
+        number: Its process ID.
+        working: The working directory of the server or the window.
+    """
+    return _folder(environment) / f"{_derive_key(words, environment, working)}-{number}.sock"
 
 
 def find_servers(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
@@ -106,21 +115,23 @@ def _folder(environment: Mapping[str, str]) -> Path:
     return home / "run"
 
 
-def _derive_key(words: Sequence[str], environment: Mapping[str, str]) -> str:
+def _derive_key(
+    words: Sequence[str], environment: Mapping[str, str], working: str = os.curdir
+) -> str:
     """Digest of all options and variables that select skills."""
     relevant = list(_find_relevant(words))
     is_named = any(word.partition("=")[0] in _SOURCES for word in relevant)
     names = () if is_named else _SOURCE_VARIABLES
     variables = [environment.get(name, "") for name in names]
-    serialised = json.dumps([relevant, variables, _find_project(environment)])
+    serialised = json.dumps([relevant, variables, _find_project(environment, working)])
     return hashlib.blake2b(serialised.encode(), digest_size=8).hexdigest()
 
 
-def _find_project(environment: Mapping[str, str]) -> str:
+def _find_project(environment: Mapping[str, str], working: str) -> str:
     """Base folder of relative paths; empty if deleted."""
     named = next(filter(None, map(environment.get, _PROJECT_VARIABLES)), None)
     try:
-        return os.path.realpath(named or os.curdir)
+        return os.path.realpath(named or working)
     except OSError:
         return ""
 

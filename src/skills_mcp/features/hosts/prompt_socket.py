@@ -7,7 +7,8 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from skills_mcp.errors import SkillsError
 from skills_mcp.features.hosts.prompt_hook import (
     MAX_ADDRESS_BYTES,
     MAX_PROMPT_BYTES,
+    derive_address,
     parse_process_id,
 )
 from skills_mcp.files.durable import PRIVATE_MODE
@@ -104,12 +106,36 @@ _MAX_CONCURRENT = 4  # a person sends one prompt at a time
 class PromptSocket(ServerPart):
     """Answers hooks from the skills of a running server."""
 
-    def __init__(self, library: SkillLibrary, address: Path) -> None:
+    def __init__(self, library: SkillLibrary, address: Path, options: Sequence[str] = ()) -> None:
         self._library = library
         self._address = address
+        self._options = options
+        self._windows: Counter[Path] = Counter()
+        """Addresses of the projects of windows, and how many windows each has."""
         self._new = address.with_suffix(".new")
         self._limiter = anyio.CapacityLimiter(_MAX_CONCURRENT)
         self._is_open = False
+
+    def open_window(
+        self, folder: Path | None, environment: Mapping[str, str]
+    ) -> Callable[[], object]:
+        """Answer the hooks of the project in which a window was opened."""
+        working = os.fspath(folder or os.curdir)
+        address = derive_address(self._options, environment, os.getpid(), working)
+        self._windows[address] += 1
+        self._link(address)
+        return partial(self._close_window, address)
+
+    def _link(self, address: Path) -> None:
+        if self._is_open and address != self._address:
+            with suppress(OSError):  # another window has it
+                address.symlink_to(self._address.name)
+
+    def _close_window(self, address: Path) -> None:
+        self._windows[address] -= 1
+        if not self._windows[address] and address != self._address:
+            with suppress(OSError):
+                address.unlink()
 
     async def run(self) -> None:
         """Answer until cancelled; it begins when there is content to answer from."""
@@ -124,6 +150,8 @@ class PromptSocket(ServerPart):
             logger.debug("Hooks cannot ask this server: %s", error)
             return
         self._is_open = True
+        for address in self._windows:
+            self._link(address)
         async with listener:
             await listener.serve(self._answer)
 

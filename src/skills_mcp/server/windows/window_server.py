@@ -244,6 +244,7 @@ class WindowServer:
         session = _Session(self, server, window, is_resumed=greeting.is_resumed)
         server.middleware[1:1] = [session.observe, self._measure]
         lines = _SocketLines(connection)
+        closing = [part.open_window(greeting.folder, greeting.environment) for part in self._parts]
         scope = anyio.CancelScope()
         try:
             with scope:
@@ -257,6 +258,8 @@ class WindowServer:
         finally:
             server.close()
             library.close_runs()
+            for close in closing:
+                close()
 
     async def _measure(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         """Middleware that parts have added to the server, which no client uses itself."""

@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -78,7 +78,8 @@ def serve(near_home: Path, tmp_path: Path) -> Iterator[Serve]:
 
     def start(*arguments: str) -> ServerProcess:
         log = tmp_path / f"{len(started)}.log"
-        server = ServerProcess(*arguments, environment={}, log=log)
+        alone = {"SKILLS_MCP_SHARE": "0"}
+        server = ServerProcess(*arguments, environment=alone, log=log)
         started.append(server)
         server.request("server/discover")
         name = f"*-{server.process.pid}.sock"
@@ -88,6 +89,37 @@ def serve(near_home: Path, tmp_path: Path) -> Iterator[Serve]:
     yield start
     for server in started:
         server.close()
+
+
+@pytest.fixture
+def windows(near_home: Path, tmp_path: Path) -> Iterator[Sequence[Path]]:
+    """Open windows that share a server, in two projects."""
+    projects = [tmp_path / "one", tmp_path / "two"]
+    started: list[ServerProcess] = []
+    for number, project in enumerate(projects):
+        project.mkdir()
+        prefix = ("sh", "-c", 'cd "$0" && exec "$@"', str(project))
+        log = tmp_path / f"window-{number}.log"
+        window = ServerProcess(*CONTENT, environment={}, log=log, prefix=prefix)
+        started.append(window)
+        window.request("server/discover")
+    wait_for(lambda: len([*near_home.glob("run/*.sock")]) == 1 + len(projects))
+    yield projects
+    for window in started:
+        window.close()
+
+
+def test_the_server_of_several_windows_answers_the_hooks_of_each_project(
+    hook: Hook, windows: Sequence[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hints = []
+    for project in windows:
+        monkeypatch.chdir(project)
+        hints.append(read_hint(hook("claude-code", *CONTENT)))
+
+    assert all("ui/react/auth" in hint for hint in hints)
+    monkeypatch.chdir(tmp_path)
+    assert "['click'" in hook("claude-code", *CONTENT).stderr  # no server is asked there
 
 
 def read_hint(done: "subprocess.CompletedProcess[str]") -> str:

@@ -40,6 +40,7 @@ from skills_mcp.features.hosts.commands.install import compose_arguments
 from skills_mcp.features.hosts.host import find_project
 from skills_mcp.library import Choice, SourceState, render_state
 from skills_mcp.library.source_health import SourceCheck
+from skills_mcp.server.windows.running_servers import list_servers
 from skills_mcp.text.rendering import describe_age
 
 _FOUND = 1
@@ -58,6 +59,15 @@ MAX_CLOCK_SKEW = timedelta(minutes=2)
 _MEGABYTE = 1024 * 1024
 
 _SET_CLOCK = {"darwin": "sudo sntp -sS time.apple.com", "win32": "w32tm /resync"}
+
+
+def check_servers(environment: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Check the servers for all windows, if there are any."""
+    for server in list_servers(environment):
+        if server.version:
+            yield passed("server", str(server))
+        else:
+            yield failed("server", str(server), "skills-mcp stop")
 
 
 def check_versions() -> CheckResult:
@@ -348,6 +358,7 @@ def _diagnose(options: Options, environment: Mapping[str, str]) -> Iterator[Chec
     yield from check_entries(entries, environment, project)
     used = (entry.file.host.name for entry in entries)
     yield from check_native_folders(used, Path.home(), project)
+    yield from check_servers(environment)
 
 
 def _diagnose_sources(

@@ -17,6 +17,21 @@ from tests.support import (
     write_skill,
 )
 
+
+@pytest.fixture(params=["alone", "beside another"])
+def start(start: Start, request: pytest.FixtureRequest) -> Start:
+    """Start a window that shares its server with another one, and one that does not."""
+    if request.param == "alone":
+        return start
+
+    def start_two(*arguments: str, prefix: tuple[str, ...] = (), **environment: str) -> Any:
+        other = start(*arguments, prefix=prefix, **environment)
+        other.request("server/discover")
+        return start(*arguments, prefix=prefix, **environment)
+
+    return start_two
+
+
 LEGACY = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -10,11 +11,20 @@ from typing import Any
 
 import pytest
 
+import skills_mcp
 from skills_mcp.server.windows.rendezvous import compose_greeting, find_rendezvous
 from tests.clients import Lifeline, ServerProcess
 from tests.e2e.conftest import Start
 from tests.e2e.test_lifecycle import _CALL, _content_with
-from tests.support import SKILLS_CONTENT, is_running, skill_text, wait_for, write, write_skill
+from tests.support import (
+    SKILLS_CONTENT,
+    Upstream,
+    is_running,
+    skill_text,
+    wait_for,
+    write,
+    write_skill,
+)
 from tests.windows import find_process, find_servers, find_sockets, freeze
 
 pytestmark = [
@@ -451,3 +461,54 @@ def test_skills_that_change_are_announced_to_all_windows(start: Start, tmp_path:
         return sum(any("list_changed" in line for line in window.lines) for window in windows)
 
     wait_for(lambda: count_told() == len(windows))
+
+
+def test_a_new_window_has_a_new_server_after_an_update(start: Start, tmp_path: Path) -> None:
+    package = tmp_path / "site" / "skills_mcp"
+    shutil.copytree(Path(skills_mcp.__file__).parent, package)
+    environment = {"SKILLS_DIR": str(SKILLS_CONTENT), "PYTHONPATH": str(package.parent)}
+    first = start(**environment)
+    first.request("server/discover")
+    [old] = find_servers()
+
+    with (package / "errors.py").open("a") as file:
+        file.write("# Another version.\n")
+    second = start(**environment)
+    second.request("server/discover")
+    [new] = find_servers()
+
+    assert new != old
+    assert first.call("get_skill", **LOGIN)["skill_path"] == "ui/react/auth"
+    first.close_input()
+    wait_for(lambda: not is_running(old))
+    assert find_servers() == [new]
+
+
+def test_several_windows_fetch_as_often_as_one(start: Start, upstream: Upstream) -> None:
+    upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
+    windows = [start(SKILLS_REPO=upstream.url, LOG_LEVEL="DEBUG") for _ in range(4)]
+
+    for window in windows:
+        assert window.call("get_skill", context="one")["skill_path"] == "one"
+
+    log = Path(os.environ["SKILLS_MCP_HOME"], "server.log").read_text()
+    assert len(find_servers()) == 1
+    assert log.count("Serving 1 skill") == 1
+
+
+def test_the_log_of_a_window_has_its_own_lines_and_those_of_the_background(
+    start: Start, tmp_path: Path
+) -> None:
+    content = tmp_path / "content"
+    write_skill(content, "one.md", keywords=["one"])
+    write(content / "broken.md", "no frontmatter")
+    first, second = (start(SKILLS_DIR=str(content)) for _ in range(2))
+    for window in (first, second):
+        window.call("get_skill", context="one")
+
+    first.call("report_usage", skill_path="one", useful=True)
+
+    wait_for(lambda: "Feedback for one" in first.log)
+    assert "broken.md: has no frontmatter" in first.log
+    assert "broken.md: has no frontmatter" in second.log
+    assert "Feedback" not in second.log

@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -237,6 +238,21 @@ def _describe_window(environment: Mapping[str, str]) -> list[str]:
     return [str(os.getpid()), folder, str(len(words)), *words, *variables]
 
 
+def _open_output() -> tuple[int, int]:
+    """Descriptor of standard output, and how much it takes at once without blocking.
+
+    The flag that a descriptor does not block belongs to all processes that have
+    inherited it.  On Linux a pipe can be opened once more, with flags of our own.
+    """
+    try:
+        is_pipe = stat.S_ISFIFO(os.fstat(1).st_mode)
+        if is_pipe and sys.platform == "linux":
+            return os.open("/proc/self/fd/1", os.O_WRONLY | os.O_NONBLOCK), _READ_BYTES
+    except OSError:
+        pass
+    return 1, _WRITE_BYTES
+
+
 class _Window:
     """One client, and the server that it has at the moment."""
 
@@ -264,6 +280,7 @@ class _Window:
         self._held: list[bytes] = []
         """Lines of the client that wait for the handshake with another server."""
         self._poll = select.poll()
+        self._out, self._piece = _open_output()
         self._writable = select.poll()
         self._writable.register(1, select.POLLOUT)
         self._masks: dict[int, int] = {}
@@ -413,7 +430,10 @@ class _Window:
     def _write_output(self) -> None:
         """Write as much as the client takes without blocking."""
         while self._output and self._writable.poll(0):
-            written = os.write(1, self._output[:_WRITE_BYTES])
+            try:
+                written = os.write(self._out, self._output[: self._piece])
+            except BlockingIOError:
+                return
             del self._output[:written]
 
     def _pass_log(self, ready: Mapping[int, int]) -> None:

@@ -20,6 +20,9 @@ CLIENTS = (1, 8, 64)
 CONNECTIONS = 1_000
 """The numbers of clients over HTTP: busy ones, and those that come at once."""
 
+WINDOWS = 10
+"""The number of windows of hosts that start at once."""
+
 ENGINES = ("bm25s", "tantivy", "SQLite FTS5", "rank-bm25")
 KINDS = ("keyword", "ranked")
 
@@ -175,6 +178,28 @@ def _memory(kind: str) -> Iterable[Figure]:
     yield Figure(f"{kind}_ten", f"{where}: ten servers together", "MiB")
 
 
+def _windows() -> Iterable[Figure]:
+    def at_most(limit: float) -> Budget:
+        return Budget("at most", limit)
+
+    floor, floors = "against the floor", f"against {WINDOWS} of the floor"
+    many = f"{WINDOWS} windows at once"
+    yield Figure("window_first", f"first answer, first window: {floor}", "x", at_most(1.15))
+    yield Figure("window_next", f"first answer, next window: {floor}", "x", at_most(0.25))
+    meaning = f"first answers, {many}, a server runs: {floors}"
+    yield Figure("windows_running", meaning, "x", at_most(0.1))
+    yield Figure("windows_cold", f"first answers, {many}, none runs: {floors}", "x", at_most(0.25))
+    yield Figure("windows_alone", f"first answers, {many}, without sharing: {floors}", "x")
+    yield Figure("window_private", "one more window: private memory", "MiB", at_most(12))
+    meaning = f"{WINDOWS} windows and their server but 100 MiB: against one server"
+    yield Figure("windows_pss", meaning, "x", at_most(1.3))
+    yield Figure("windows_pss_sum", f"{WINDOWS} windows and their server", "MiB")
+    meaning = "get_skill through a forwarder: against a server of its own"
+    yield Figure("window_call", meaning, "x", at_most(1.15))
+    meaning = f"get_skill, {WINDOWS} windows asking at once: p99 against that of one"
+    yield Figure("windows_p99", meaning, "x", at_most(3))
+
+
 def _http() -> Iterable[Figure]:
     for number in CLIENTS:
         who = "1 client" if number == 1 else f"{number} clients"
@@ -221,6 +246,7 @@ FIGURES: tuple[Figure, ...] = (
     *(figure for kind in KINDS for figure in _building(kind)),
     *_serving(),
     *(figure for kind in KINDS for figure in _memory(kind)),
+    *_windows(),
     *_http(),
     *_crowd(),
 )

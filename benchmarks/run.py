@@ -35,6 +35,7 @@ from benchmarks.serving import (
     measure_memory,
     measure_start,
 )
+from benchmarks.windows import measure_windows
 
 RESULTS = Path(__file__).with_name("results.json")
 TEXT_VARIABLE = "BENCHMARK_TEXT"
@@ -135,7 +136,10 @@ def _measure_own(kind: str, text: Text, repository: Repository, effort: Effort) 
     """Measure the figures that need one kind of content only."""
     if kind == "keyword":
         started = measure_start(repository, text.prompts[0], rounds=effort.starts)
-        return started | measure_in_process(repository, rounds=effort.starts)
+        shared = measure_windows(
+            environment_of(repository), text.prompts, rounds=effort.starts, calls=effort.calls
+        )
+        return started | shared | measure_in_process(repository, rounds=effort.starts)
     more = environment_of(repository, SKILLS_MCP_TOOLSETS="core,packages")
     ratio, _ = measure_calls(text, more, "search_skills", "query", calls=effort.calls)
     return {"search_call": ratio}

@@ -33,6 +33,7 @@ def environment_of(repository: Repository, **more: str) -> Environment:
         "HOME": str(repository.home),
         "SKILLS_MCP_HOME": str(repository.home),
         "SKILLS_REPO": repository.url,
+        "SKILLS_MCP_SHARE": "0",  # of windows that share a server, see benchmarks.windows
         **more,
     }
 

@@ -38,4 +38,5 @@ def home_variables(folder: Path) -> dict[str, str]:
         "HOME": str(home),
         "USERPROFILE": str(home),
         "SKILLS_MCP_HOME": str(home / ".skills-mcp"),
+        "SKILLS_MCP__SHARE__LINGER_MINUTES": "0",  # nothing outlives a scenario
     }

@@ -184,4 +184,4 @@ def test_a_server_on_standard_input_sends_after_its_first_answer(
         assert server.wait() == 0
         span = collector.named("tools/call get_skill")[-1]
         assert plain(span.attributes)["network.transport"] == "pipe"
-        assert {"skills.served", "skills.routing"} <= set(collector.metrics)
+        wait_for(lambda: {"skills.served", "skills.routing"} <= set(collector.metrics))

@@ -2,11 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -124,7 +123,7 @@ def _run_windows(place: "Rendezvous", claim: int, **values: Any) -> None:
 
     variables = dict(os.environ)  # before a secret is taken out of the environment
     log = ServerLog(find_home(variables) / "server.log")
-    sys.stderr = cast("TextIO", log)
+    log.take_streams()
     with gc_frozen():
         application = build(*read_options(**values))
         if not application.library.config.share.enabled:

@@ -6,11 +6,13 @@ by itself to all of them, and to one file, which is rotated.
 
 import io
 import os
+import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from typing import TextIO, cast
 
 MAX_FILE_BYTES = 2**20
 """Then the file is renamed, and the file before it deleted: two are kept."""
@@ -51,6 +53,17 @@ class ServerLog(io.TextIOBase):
         self._begin: deque[str] = deque(maxlen=_MAX_REPEATED)
         self._descriptor = -1
         self._inode = -1
+
+    def take_streams(self) -> None:
+        """Take the place of standard output and standard error.
+
+        What goes past Python, such as the last words of a library, goes to the file.
+        """
+        sys.stdout = sys.stderr = cast("TextIO", self)
+        with suppress(OSError):
+            self._open()
+            for stream in (1, 2):
+                os.dup2(self._descriptor, stream)
 
     @contextmanager
     def attached(self, window: WindowLog) -> Iterator[None]:

@@ -72,6 +72,7 @@ PROMISES = {
     57: "Real hosts connect over HTTP",
     58: "Prometheus reads the metrics, and no caller can make more of them",
     59: "No request over HTTP ends in a fault, writes elsewhere, or learns a secret",
+    60: "Windows that share a server lose nothing when it ends",
 }
 """The text of each promise, by the number that a `Figure` has."""
 

@@ -71,6 +71,7 @@ from soak.sync import (
     staleness,
     startup,
 )
+from soak.windows import sharing
 
 SCENARIOS: tuple[tuple[str, Scenario], ...] = (
     *reading.SCENARIOS,
@@ -113,6 +114,7 @@ SCENARIOS: tuple[tuple[str, Scenario], ...] = (
     *rolling_restart.SCENARIOS,
     *merging.SCENARIOS,
     *hostile_requests.SCENARIOS,
+    *sharing.SCENARIOS,
 )
 
 # What would reach the product from the developer's own machine.

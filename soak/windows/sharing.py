@@ -22,7 +22,7 @@ from tests.clients import ServerProcess
 from tests.support import is_running, wait_for, write, write_skill
 from tests.windows import LINGER, find_process
 
-PROMISE = 1
+PROMISE = 60
 
 _SKILLS = 50
 _SCRIPT_SHARE = 0.2

@@ -185,7 +185,7 @@ class _Connector:
             _detach(descriptor, self.place)
             if sys.platform != "linux":
                 os.set_inheritable(descriptor, True)  # noqa: FBT003 - as the system has it
-                os.environ[_CLAIM] = f"{descriptor}:{self.place.folder}:{self.place.key}"
+                os.environ[_CLAIM] = f"{descriptor}:{self.place.key}:{self.place.folder}"
                 words = [sys.executable, "-m", "skills_mcp", *sys.argv[1:]]
                 os.execv(sys.executable, words)  # noqa: S606 - the same program
             windows.claim = self.place, descriptor
@@ -202,7 +202,7 @@ def take_claim(environment: "os._Environ[str]") -> bool:
     found = environment.pop(_CLAIM, None)
     if found is None:
         return False
-    descriptor, folder, key = found.split(":", 2)
+    descriptor, key, folder = found.split(":", 2)
     windows.claim = Rendezvous(folder, key, keeps_folder=True), int(descriptor)
     return True
 

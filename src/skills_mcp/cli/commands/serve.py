@@ -19,7 +19,6 @@ from skills_mcp.cli.command_group import (
     SectionOption,
     print_error,
 )
-from skills_mcp.bootstrap import Application, build, find_home
 from skills_mcp.cli.options import build_application, content_options, read_options
 from skills_mcp.config import TOOLSETS, Config
 from skills_mcp.errors import ConfigError

@@ -24,8 +24,13 @@ from mcp_types import JSONRPCMessage
 
 from skills_mcp.about import __version__
 from skills_mcp.server.app import SkillsServer, create_server
-from skills_mcp.server.parts import ServerPart, Serving
-from skills_mcp.server.shutdown import exit_process, run_or_shut_down, watch_signals
+from skills_mcp.server.parts import (
+    ServerPart,
+    Serving,
+    exit_process,
+    run_or_shut_down,
+    watch_signals,
+)
 from skills_mcp.server.stdio import RpcError, message_streams, parse_line
 from skills_mcp.server.windows.rendezvous import (
     ACCEPTED,

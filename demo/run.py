@@ -172,7 +172,7 @@ def environment_in(stage: Path) -> dict[str, str]:
         "HOME": str(stage / "home"),
         "USER": "ada",
         "SKILLS_MCP_LOG_LEVEL": "warning",
-        "SKILLS_MCP__SHARE__LINGER_MINUTES": "0",  # the stage is removed at the end
+        "SKILLS_MCP_SHARE": "0",  # the stage is removed at the end, and no server outlives it
     }
 
 

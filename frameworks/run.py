@@ -309,6 +309,9 @@ def derive_environment(home: Path, variables: Mapping[str, str]) -> dict[str, st
     program = programs / "skills-mcp"
     if not program.is_symlink():
         program.symlink_to(Path(sys.executable).parent / "skills-mcp")
+    settings = home / ".skills-mcp/config.yaml"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text("share: false\n")  # what a test starts ends with it
     kept = {name: variables[name] for name in _KEPT if name in variables}
     return kept | {
         "HOME": str(home),

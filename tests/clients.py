@@ -39,11 +39,18 @@ ERAS = {"auto": "2026-07-28", "legacy": "2025-06-18"}
 # What Codex and Gemini CLI ask for; the SDK's own client would ask for 2025-11-25.
 mcp.client.session.LATEST_HANDSHAKE_VERSION = ERAS["legacy"]  # type: ignore[attr-defined]
 
-MODERN = {
+MODERN: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 """What every request of 2026-07-28 says about its sender."""
+
+LEGACY = {
+    "protocolVersion": ERAS["legacy"],
+    "capabilities": {},
+    "clientInfo": {"name": "elder", "version": "1"},
+}
+"""How a client of 2025 opens a connection."""
 
 
 @asynccontextmanager
@@ -241,6 +248,8 @@ class ServerProcess:
         prefix: Sequence[str] = (),
     ) -> None:
         self.lines: list[str] = []
+        self.meta = MODERN
+        """What each request says about its sender."""
         self._log = log
         self._numbers = itertools.count(1)
         self._arrived: queue.Queue[str] = queue.Queue()
@@ -272,11 +281,18 @@ class ServerProcess:
     def notify(self, method: str, **params: Any) -> None:
         self.write(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
 
+    def shake_hands(self) -> dict[str, Any]:
+        """Open the connection as clients of 2025 do; return the result."""
+        self.meta = {}
+        answer: dict[str, Any] = self.request("initialize", **LEGACY)["result"]
+        self.notify("notifications/initialized")
+        return answer
+
     def send(self, method: str, **params: Any) -> int:
-        """Send a request in the way of 2026-07-28 and return its id."""
+        """Send a request, in the way of 2026-07-28 without a handshake; return its id."""
         number = next(self._numbers)
         message = {"jsonrpc": "2.0", "id": number, "method": method}
-        self.write(json.dumps(message | {"params": {"_meta": MODERN, **params}}))
+        self.write(json.dumps(message | {"params": {"_meta": self.meta, **params}}))
         return number
 
     def receive(self) -> dict[str, Any]:

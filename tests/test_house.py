@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -380,8 +381,9 @@ def test_a_start_spends_no_time_on_garbage(tmp_path: Path) -> None:
     noted = tmp_path / "collections"
     content = ("--skills-dir", str(tmp_path))
     command = [sys.executable, "-c", SERVE, str(noted), *content]
+    alone = {**os.environ, "SKILLS_MCP_SHARE": "0"}
 
-    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, env=alone)
 
     objects = [*map(int, noted.read_text("utf-8").split())]
     assert len(objects) < FEW_COLLECTIONS

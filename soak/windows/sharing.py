@@ -112,6 +112,7 @@ def _prepared(folder: Path) -> Iterator[tuple[dict[str, str], Path]]:
     write(folder / "home/.skills-mcp/config.yaml", "scripts: {sandbox: off}")
     with tempfile.TemporaryDirectory(prefix="rt-") as runtime:
         more = {"XDG_RUNTIME_DIR": runtime, "SKILLS_DIR": str(content), LINGER: "0"}
+        more["SKILLS_MCP_SHARE"] = "1"
         yield {**variables, **more}, ran
 
 

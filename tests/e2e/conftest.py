@@ -1,7 +1,7 @@
 """Real processes, which end with the test whatever happens."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,19 +32,49 @@ def start(tmp_path: Path) -> Iterator[Start]:
         server.close()
 
 
+WINDOWS = ("alone", "beside another", "of 2025, beside another")
+"""How a window stands to others; tests of standard input run with each."""
+
+ALONE = pytest.mark.parametrize("start", WINDOWS[:1], indirect=True)
+OF_2026 = pytest.mark.parametrize("start", WINDOWS[:2], indirect=True)
+
+
+def start_as(kind: str, start: Start) -> Start:
+    """Start windows of a kind: alone, or with another one that shares their server."""
+    if kind == "alone":
+        return start
+
+    def start_beside(
+        *arguments: str, prefix: tuple[str, ...] = (), **environment: str
+    ) -> ServerProcess:
+        other, window = (start(*arguments, prefix=prefix, **environment) for _ in range(2))
+        if "2025" in kind:
+            other.shake_hands()
+            window.shake_hands()
+        else:
+            other.request("server/discover")
+        return window
+
+    return start_beside
+
+
 @contextmanager
 def opened_server(folder: Path) -> Iterator[ServerProcess]:
-    """Start a server for the sample content, with a home of its own."""
+    """Start a window for the sample content, with a home of its own, beside another."""
     environment = {
         "HOME": str(folder),
         "SKILLS_MCP_HOME": str(folder / ".skills-mcp"),
         "SKILLS_DIR": str(SKILLS_CONTENT),
     }
-    server = ServerProcess(environment=environment, log=folder / "server.log")
-    try:
-        yield server
-    finally:
-        server.close()
+    with ExitStack() as windows:
+        other, window = (
+            ServerProcess(environment=environment, log=folder / f"{name}.log")
+            for name in ("other", "window")
+        )
+        windows.callback(other.close)
+        windows.callback(window.close)
+        other.request("server/discover")
+        yield window
 
 
 @pytest.fixture(scope="module")

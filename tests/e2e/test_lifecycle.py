@@ -13,10 +13,15 @@ import pytest
 
 from skills_mcp.events.spool import LocalEvents
 from tests.clients import HangingRemote, Lifeline, ServerProcess
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import ALONE, WINDOWS, Start, start_as
 from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, wait_for, write, write_skill
 
 End = Callable[[ServerProcess], None]
+
+
+@pytest.fixture(params=(WINDOWS[0], WINDOWS[2]))
+def start(start: Start, request: pytest.FixtureRequest) -> Start:
+    return start_as(request.param, start)
 
 
 def _terminate(server: ServerProcess) -> None:
@@ -78,11 +83,14 @@ def test_a_running_script_ends_with_the_server_and_is_audited(
 
     assert server.wait() == 0
     lifeline.wait_for_end()
-    [line] = (home / ".skills-mcp/audit.jsonl").read_text().splitlines()
+    audit = home / ".skills-mcp/audit.jsonl"
+    wait_for(audit.exists)
+    [line] = audit.read_text().splitlines()
     assert json.loads(line)["outcome"] == "cancelled"
 
 
 @ENDS
+@ALONE  # the other window needs the fetch
 @pytest.mark.spec("3.3")
 def test_a_running_fetch_ends_with_the_server(
     start: Start, hanging_remote: HangingRemote, end: End
@@ -169,6 +177,7 @@ def test_the_server_ends_when_its_parent_dies_although_its_input_stays_open(
     lifeline.wait_for_end()
 
 
+@ALONE
 @pytest.mark.spec("3.3")
 def test_the_server_ends_when_nobody_reads_its_answers(start: Start, tmp_path: Path) -> None:
     answers = tmp_path / "answers"
@@ -184,6 +193,7 @@ def test_the_server_ends_when_nobody_reads_its_answers(start: Start, tmp_path: P
     assert server.wait() == 0
 
 
+@ALONE
 @pytest.mark.spec("3.3")
 def test_the_server_ends_when_its_answers_have_filled_the_pipe(
     start: Start, tmp_path: Path, lifeline: Lifeline

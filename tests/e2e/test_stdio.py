@@ -7,7 +7,7 @@ import pytest
 
 from skills_mcp import __version__
 from tests.clients import HangingRemote, ServerProcess
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import ALONE, OF_2026, WINDOWS, Start, start_as
 from tests.support import (
     SKILLS_CONTENT,
     Upstream,
@@ -16,27 +16,12 @@ from tests.support import (
     write,
     write_skill,
 )
+from tests.windows import find_servers
 
 
-@pytest.fixture(params=["alone", "beside another"])
+@pytest.fixture(params=WINDOWS)
 def start(start: Start, request: pytest.FixtureRequest) -> Start:
-    """Start a window that shares its server with another one, and one that does not."""
-    if request.param == "alone":
-        return start
-
-    def start_two(*arguments: str, prefix: tuple[str, ...] = (), **environment: str) -> Any:
-        other = start(*arguments, prefix=prefix, **environment)
-        other.request("server/discover")
-        return start(*arguments, prefix=prefix, **environment)
-
-    return start_two
-
-
-LEGACY = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "test", "version": "1"},
-}
+    return start_as(request.param, start)
 
 
 @pytest.mark.core
@@ -50,14 +35,14 @@ def test_a_client_of_2026_is_served(server: ServerProcess) -> None:
     assert reply["skill_path"] == "ui/react/auth"
 
 
+@OF_2026
 @pytest.mark.spec("3.2")
 def test_a_client_of_june_2025_is_served(start: Start) -> None:
     server = start()
 
-    answer = server.request("initialize", **LEGACY, _meta={})["result"]
-    server.notify("notifications/initialized")
-    tools = server.request("tools/list", _meta={})["result"]["tools"]
-    call = {"name": "get_skill", "arguments": {"context": "react login"}, "_meta": {}}
+    answer = server.shake_hands()
+    tools = server.request("tools/list")["result"]["tools"]
+    call = {"name": "get_skill", "arguments": {"context": "react login"}}
     result = server.request("tools/call", **call)["result"]
 
     assert answer["protocolVersion"] == "2025-06-18"
@@ -150,6 +135,7 @@ def test_the_environment_sets_how_much_is_logged(
     assert ("Feedback for an unknown skill" in server.log) is is_said
 
 
+@OF_2026
 @pytest.mark.spec("3.1")
 def test_the_first_answer_comes_while_the_remote_hangs(
     start: Start, hanging_remote: HangingRemote
@@ -170,7 +156,7 @@ def test_a_call_waits_while_the_remote_hangs_and_reports_progress(
     server = start(SKILLS_REPO=hanging_remote.url)
     call = {"name": "get_skill", "arguments": {"context": "react"}}
 
-    number = server.send("tools/call", **call, _meta=_WITH_PROGRESS)
+    number = server.send("tools/call", **call, _meta={**server.meta, "progressToken": "a"})
     hanging_remote.wait_for_request()
     first = server.receive()
     hanging_remote.close()
@@ -184,6 +170,7 @@ def test_a_call_waits_while_the_remote_hangs_and_reports_progress(
     assert error["code"] == "CONTENT_UNAVAILABLE"
 
 
+@ALONE  # another window starts to read it
 @pytest.mark.spec("3.1")
 def test_the_first_answer_comes_while_the_content_is_being_read(
     start: Start, tmp_path: Path
@@ -255,13 +242,9 @@ def test_a_merged_change_is_served_after_a_refresh(start: Start, upstream: Upstr
 
 
 _CANARY = "ghp_canary0123456789"
-_WITH_PROGRESS = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-    "progressToken": "a",
-}
 
 
+@OF_2026
 def test_a_server_without_settings_stays_and_each_tool_says_what_to_set(
     start: Start,
 ) -> None:
@@ -286,15 +269,15 @@ def test_a_server_without_settings_stays_and_each_tool_says_what_to_set(
     assert "skills-mcp: No skills to serve." in server.log
 
 
+@OF_2026
 def test_a_client_of_june_2025_is_told_about_wrong_settings_too(
     start: Start, tmp_path: Path
 ) -> None:
     file = write(tmp_path / "mine.yaml", "sources: [{}]")
     server = start("--config", str(file))
 
-    answer = server.request("initialize", **LEGACY, _meta={})["result"]
-    server.notify("notifications/initialized")
-    call = {"name": "get_skill", "arguments": {"context": "react login"}, "_meta": {}}
+    answer = server.shake_hands()
+    call = {"name": "get_skill", "arguments": {"context": "react login"}}
     result = server.request("tools/call", **call)["result"]
 
     assert "sources[0] needs a folder" in answer["instructions"]
@@ -303,10 +286,12 @@ def test_a_client_of_june_2025_is_told_about_wrong_settings_too(
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps")
+@pytest.mark.usefixtures("own_runtime_folder")
 def test_the_threads_of_a_server_share_one_heap(start: Start) -> None:
-    server = start()
-    server.call("get_skill", context="write a react component")
+    window = start()
+    window.call("get_skill", context="write a react component")
+    [server] = find_servers()
 
-    maps = Path(f"/proc/{server.process.pid}/maps").read_text()
+    maps = Path(f"/proc/{server}/maps").read_text()
 
     assert count_thread_heaps(maps) == 0

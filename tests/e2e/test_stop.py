@@ -3,24 +3,20 @@
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from skills_mcp import __version__
 from skills_mcp.cli import program
+from skills_mcp.server.windows.running_servers import stop_servers
 from tests.clients import ServerProcess
 from tests.e2e.conftest import Start
-from tests.support import SKILLS_CONTENT, is_running, wait_for
+from tests.support import SKILLS_CONTENT, is_running, running_python, wait_for
 from tests.windows import find_servers, freeze
 
 pytestmark = pytest.mark.usefixtures("own_runtime_folder")
-
-_CLIENT = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "claude-code", "version": "1"},
-}
 
 
 def invoke(*arguments: str) -> Result:
@@ -30,7 +26,7 @@ def invoke(*arguments: str) -> Result:
 
 def open_window(start: Start) -> ServerProcess:
     window = start()
-    window.request("initialize", **_CLIENT)
+    window.shake_hands()
     return window
 
 
@@ -52,7 +48,7 @@ def test_a_window_that_is_open_goes_on_after_stop(start: Start) -> None:
 
     invoke("stop")
     was_started = bool(find_servers())
-    answer = window.request("tools/list", _meta={})
+    answer = window.request("tools/list")
 
     assert not was_started
     assert answer["result"]["tools"]
@@ -70,6 +66,28 @@ def test_stop_kills_a_server_that_does_not_answer(start: Start) -> None:
     wait_for(lambda: not is_running(number))
 
 
+def test_a_server_that_nobody_waits_for_has_ended_when_it_is_killed() -> None:
+    """Some containers have no process that does."""
+    folder = Path(os.environ["XDG_RUNTIME_DIR"], "skills-mcp")
+    folder.mkdir(mode=0o700)
+    code = (
+        "import socket, sys, time\n"
+        "listener = socket.socket(socket.AF_UNIX)\n"
+        "listener.bind(sys.argv[1])\n"
+        "listener.listen()\n"
+        "print('.', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with running_python(code, folder / "key.sock") as server:
+        assert server.stdout
+        server.stdout.readline()
+
+        stopped = stop_servers(os.environ)
+
+        assert [each.pid for each in stopped] == [server.pid]
+        assert server.returncode is None  # as it was not waited for
+
+
 def test_without_a_server_there_is_nothing_to_stop() -> None:
     done = invoke("stop")
 
@@ -79,15 +97,14 @@ def test_without_a_server_there_is_nothing_to_stop() -> None:
 def test_status_lists_the_servers_with_their_windows(start: Start) -> None:
     first, second = open_window(start), start()
     second.request("server/discover")
-    call = {"name": "get_skill", "arguments": {"context": "login"}, "_meta": {}}
-    first.request("tools/call", **call)
+    first.call("get_skill", context="login")
     [number] = find_servers()
 
     shown = invoke("status", "--skills-dir", str(SKILLS_CONTENT)).stdout
     told = json.loads(invoke("status", "--json", "--skills-dir", str(SKILLS_CONTENT)).stdout)
 
     [line] = [line for line in shown.splitlines() if line.startswith("Server")]
-    assert f"{number}, version {__version__}, 2 windows (claude-code just now" in line
+    assert f"{number}, version {__version__}, 2 windows (elder just now" in line
     assert " MB" in line
     [server] = told["servers"]
     assert [window["pid"] for window in server["windows"]] == [

@@ -6,20 +6,25 @@ import shutil
 import signal
 import socket
 import sys
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import skills_mcp
+from skills_mcp.cli import program
 from skills_mcp.server.windows.rendezvous import compose_greeting, find_rendezvous
-from tests.clients import Lifeline, ServerProcess
+from skills_mcp.skills.source_layout import EXPORT_LOCK
+from tests.clients import LEGACY, Lifeline
+from tests.content.git_server import serving
 from tests.e2e.conftest import Start
 from tests.e2e.test_lifecycle import _CALL, _content_with
 from tests.support import (
     SKILLS_CONTENT,
     Upstream,
     is_running,
+    running_python,
     skill_text,
     wait_for,
     write,
@@ -32,19 +37,8 @@ pytestmark = [
     pytest.mark.usefixtures("own_runtime_folder"),
 ]
 
-LEGACY = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "elder", "version": "1"},
-    "_meta": {},
-}
 LOGIN = {"context": "add login to the React app"}
-
-
-def shake_hands(window: ServerProcess) -> None:
-    """Open a connection as clients of 2025 do."""
-    window.request("initialize", **LEGACY)
-    window.notify("notifications/initialized")
+IN = ("sh", "-c", 'cd "$0" && exec "$@"')
 
 
 def kill_server() -> int:
@@ -73,6 +67,7 @@ def test_windows_that_start_at_once_start_one_server(start: Start) -> None:
     assert len(find_servers()) == 1
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_the_process_of_a_window_imports_nothing_of_the_server(start: Start) -> None:
     window = start()
     window.call("get_skill", **LOGIN)
@@ -164,14 +159,13 @@ def test_a_call_in_flight_is_asked_again_when_the_server_is_killed(
     content = tmp_path / "content"
     write_skill(content, "login.md", keywords=["login"])
     window = start(SKILLS_DIR=str(content))
-    meta: dict[str, Any] = {"_meta": {}} if era == "legacy" else {}
     if era == "legacy":
-        shake_hands(window)
-    window.request("tools/list", **meta)
+        window.shake_hands()
+    window.request("tools/list")
     [number] = find_servers()
     freeze(number)
 
-    asked = window.send("tools/call", name="get_skill", arguments={"context": "login"}, **meta)
+    asked = window.send("tools/call", name="get_skill", arguments={"context": "login"})
     os.kill(number, signal.SIGKILL)
     answer = window.receive()
     while "id" not in answer:
@@ -206,11 +200,11 @@ def test_a_script_in_flight_is_not_run_again_and_the_client_learns_it(
 
 def test_a_server_that_was_killed_between_two_calls_is_not_missed(start: Start) -> None:
     window = start()
-    shake_hands(window)
-    window.request("tools/list", _meta={})
+    window.shake_hands()
+    window.request("tools/list")
 
     killed = kill_server()
-    answer = window.request("tools/list", _meta={})
+    answer = window.request("tools/list")
 
     assert answer["result"]["tools"]
     assert find_servers() != [killed]
@@ -225,7 +219,7 @@ def test_a_server_that_is_killed_before_the_handshake_is_not_missed(start: Start
     [number] = find_servers()
     freeze(number)
 
-    asked = window.send("initialize", **LEGACY)
+    asked = window.send("initialize", **LEGACY, _meta={})
     os.kill(number, signal.SIGKILL)
 
     assert window.receive()["id"] == asked
@@ -235,8 +229,8 @@ def test_a_client_is_told_that_skills_may_have_changed_while_no_server_looked(
     start: Start,
 ) -> None:
     window = start()
-    shake_hands(window)
-    window.request("tools/list", _meta={})
+    window.shake_hands()
+    window.request("tools/list")
 
     kill_server()
 
@@ -311,8 +305,7 @@ def test_a_script_may_run_in_the_project_of_its_own_window_only(
     windows = []
     for project in projects:
         project.mkdir()
-        prefix = ("sh", "-c", 'cd "$0" && exec "$@"', str(project))
-        windows.append(start(prefix=prefix, SKILLS_DIR=str(content)))
+        windows.append(start(prefix=(*IN, str(project)), SKILLS_DIR=str(content)))
 
     spy = {"skill_path": "spy", "file": "scripts/where.sh", "args": {}}
     replies = [
@@ -373,6 +366,93 @@ def test_a_socket_that_nobody_of_ours_listens_at_is_done_without(start: Start) -
     os.kill(number, signal.SIGKILL)
 
 
+def test_a_process_that_a_file_beside_the_socket_names_is_left_alone(start: Start) -> None:
+    """A process id on the disk may be somebody else's by now, so none counts."""
+    first = start()
+    first.request("server/discover")
+    [address] = find_sockets()
+    freeze(first.process.pid)  # or it would start the next server
+    kill_server()
+    first.process.kill()
+    with running_python("import time; time.sleep(600)") as other:
+        for place in (address.with_suffix(".lock"), address.with_suffix(".pid")):
+            place.write_text(str(other.pid))
+
+        done = CliRunner(catch_exceptions=False).invoke(program, ["stop"])
+        second = start()
+
+        assert done.stdout == "No server was running.\n"
+        assert "result" in second.request("server/discover")
+        assert find_servers() != [other.pid]
+        assert other.poll() is None
+
+
+def test_a_lock_that_cannot_be_taken_is_done_without(start: Start) -> None:
+    first = start()
+    first.request("server/discover")
+    [address] = find_sockets()
+    first.close_input()
+    wait_for(lambda: find_sockets() == [])
+    address.with_suffix(".lock").mkdir()
+
+    second = start()
+
+    assert second.call("get_skill", **LOGIN)["skill_path"] == "ui/react/auth"
+    assert find_sockets() == []
+
+
+def test_windows_are_served_on_a_full_disk(start: Start) -> None:
+    full = ("sh", "-c", 'ulimit -f 0 && exec "$0" "$@"')
+    windows = [start(prefix=full) for _ in range(2)]
+
+    replies = [window.call("get_skill", **LOGIN)["skill_path"] for window in windows]
+
+    assert replies == ["ui/react/auth"] * 2
+    assert len(find_servers()) == 1
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives a folder to another user")
+def test_a_folder_that_another_user_has_made_first_is_done_without(start: Start) -> None:
+    folder = Path(os.environ["XDG_RUNTIME_DIR"]) / "skills-mcp"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 65534, 65534)
+    other = folder.with_name("tmp")
+    other.mkdir()
+    window = start(SKILLS_DIR=str(SKILLS_CONTENT), TMPDIR=str(other))
+
+    window.request("server/discover")
+
+    assert not [*folder.iterdir()]
+    assert [*other.glob("*/*.sock")]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="starts a process of another user")
+def test_a_window_says_nothing_to_the_server_of_another_user(start: Start) -> None:
+    first = start()
+    first.request("server/discover")
+    [address] = find_sockets()
+    first.close_input()
+    wait_for(lambda: find_sockets() == [])
+    code = (
+        "import os, socket, sys\n"
+        "listener = socket.socket(socket.AF_UNIX)\n"
+        "listener.bind(sys.argv[1])\n"
+        "os.setuid(65534)\n"
+        "listener.listen()\n"  # the kernel takes the user from here
+        "os.write(1, b'.')\n"
+        "while True:\n"
+        "    os.write(1, listener.accept()[0].recv(100) or b'-')\n"
+    )
+    with running_python(code, address) as other:
+        assert other.stdout
+        assert other.stdout.read(1) == b"."
+
+        second = start()
+
+        assert "result" in second.request("server/discover")
+        assert other.stdout.read(1) == b"-"
+
+
 def test_a_server_refuses_what_is_no_greeting(start: Start) -> None:
     window = start()
     window.request("server/discover")
@@ -403,6 +483,25 @@ def test_a_server_ends_with_its_last_window(start: Start) -> None:
     assert find_sockets() == []
 
 
+def test_a_server_holds_nothing_open_that_its_host_has_left_open(
+    start: Start, lifeline: Lifeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKILLS_MCP__SHARE__LINGER_MINUTES", "5")
+    code = (
+        "import os, sys\n"
+        "os.dup2(os.open(sys.argv[1], os.O_WRONLY), 300)\n"
+        "os.execv(sys.argv[2], sys.argv[2:])\n"
+    )
+    window = start(prefix=(sys.executable, "-c", code, str(lifeline.path)))
+    window.request("server/discover")
+
+    window.close_input()
+    window.wait()
+
+    lifeline.wait_for_end()
+    assert len(find_servers()) == 1
+
+
 def test_a_server_that_lingers_serves_the_next_window(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +516,73 @@ def test_a_server_that_lingers_serves_the_next_window(
     second.request("server/discover")
 
     assert find_servers() == [number]
+
+
+def test_windows_of_two_projects_serve_the_skills_of_their_own(
+    start: Start, tmp_path: Path
+) -> None:
+    projects = [tmp_path / "one", tmp_path / "two"]
+    windows = []
+    for project in projects:
+        skills = project / ".agents/skills" / f"from-{project.name}"
+        write(project / ".git/HEAD", "ref: refs/heads/main\n")
+        text = f"---\nname: {skills.name}\ndescription: Deploys.\n---\nDeploy."
+        write(skills / "SKILL.md", text)
+        windows += [start("--discover", prefix=(*IN, str(project))) for _ in range(2)]
+
+    listed = [json.dumps(window.call("list_skills")) for window in windows]
+
+    assert [("from-one" in each, "from-two" in each) for each in listed] == [
+        *[(True, False)] * 2,
+        *[(False, True)] * 2,
+    ]
+    assert len(find_servers()) == 2
+
+
+@pytest.mark.parametrize(
+    "spelling", ['"disc\\u006fver": true', '"sh\\u0061re": false'], ids=["discover", "share"]
+)
+def test_settings_in_an_unusual_spelling_count_as_in_the_usual_one(
+    start: Start, home: Path, tmp_path: Path, spelling: str
+) -> None:
+    write(home / ".skills-mcp/config.yaml", spelling)
+    skill = tmp_path / "one/.agents/skills/of-here/SKILL.md"
+    write(skill, "---\nname: of-here\ndescription: Deploys.\n---\nDeploy.")
+    window = start(prefix=(*IN, str(tmp_path / "one")))
+
+    listed = json.dumps(window.call("list_skills"))
+
+    assert ("of-here" in listed) is ("disc" in spelling)
+    assert find_servers() == []
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="starts a confined process")
+def test_a_window_that_its_host_confines_has_a_server_of_its_own(start: Start) -> None:
+    windows = [
+        start(),
+        start(prefix=("setpriv", "--no-new-privs")),
+        start(prefix=("sh", "-c", 'umask 077 && exec "$0" "$@"')),
+    ]
+
+    for window in windows:
+        window.request("server/discover")
+
+    assert len(find_servers()) == 3
+
+
+def test_a_window_is_warned_of_exports_into_its_own_project(start: Start, tmp_path: Path) -> None:
+    windows = []
+    for name in ("one", "two"):
+        write(tmp_path / name / ".gemini/skills" / EXPORT_LOCK, "{}")
+        windows.append(start(prefix=(*IN, str(tmp_path / name))))
+
+    for window in windows:
+        window.request("server/discover")
+
+    assert len(find_servers()) == 1
+    for window, own, other in zip(windows, ("one", "two"), ("two", "one"), strict=True):
+        assert str(tmp_path / own / ".gemini") in window.log
+        assert str(tmp_path / other / ".gemini") not in window.log
 
 
 def test_a_window_of_another_folder_has_another_server_if_its_project_is_served(
@@ -449,13 +615,12 @@ def test_skills_that_change_are_announced_to_all_windows(start: Start, tmp_path:
     write_skill(content, "one.md", keywords=["one"])
     windows = [start(SKILLS_DIR=str(content)) for _ in range(2)]
     for window in windows:
-        shake_hands(window)
-        window.request("tools/list", _meta={})
-    call = {"name": "get_skill", "arguments": {"context": "one"}, "_meta": {}}
-    windows[0].request("tools/call", **call)
+        window.shake_hands()
+        window.request("tools/list")
+    windows[0].call("get_skill", context="one")
 
     write(content / "two.md", skill_text(keywords=["two"]))
-    windows[0].request("tools/call", name="refresh_skills", arguments={}, _meta={})
+    windows[0].call("refresh_skills")
 
     def count_told() -> int:
         return sum(any("list_changed" in line for line in window.lines) for window in windows)
@@ -484,16 +649,48 @@ def test_a_new_window_has_a_new_server_after_an_update(start: Start, tmp_path: P
     assert find_servers() == [new]
 
 
-def test_several_windows_fetch_as_often_as_one(start: Start, upstream: Upstream) -> None:
+@pytest.fixture
+def clock(tmp_path: Path, started_anew: None) -> Path:  # noqa: ARG001 - reads its own modules
+    """A file with the seconds by which the clock of a program is put forward."""
+    put_forward = write(tmp_path / "forward", "0")
+    code = (
+        "import time\n"
+        "right = time.time\n"
+        f"time.time = lambda: right() + float(open({str(put_forward)!r}).read() or 0)\n"
+    )
+    write(tmp_path / "clock/sitecustomize.py", code)
+    return put_forward
+
+
+def test_ten_windows_fetch_as_often_as_one(
+    start: Start, upstream: Upstream, tmp_path: Path, clock: Path
+) -> None:
     upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
-    windows = [start(SKILLS_REPO=upstream.url, LOG_LEVEL="DEBUG") for _ in range(4)]
 
-    for window in windows:
-        assert window.call("get_skill", context="one")["skill_path"] == "one"
+    def count_fetches(number: int) -> Counter[str]:
+        """Count requests while windows open, during an hour, and at a refresh."""
+        clock.write_text("0")
+        home = str(tmp_path / f"home-{number}")
+        with serving(tmp_path) as forge:
+            place = {"SKILLS_REPO": f"{forge.url}/{upstream.bare.name}", "SKILLS_MCP_HOME": home}
+            windows = [
+                start(PYTHONPATH=str(clock.parent / "clock"), **place) for _ in range(number)
+            ]
+            for window in windows:
+                assert window.call("get_skill", context="one")["skill_path"] == "one"
+            opened = len(forge.kinds)
+            clock.write_text("3600")
+            wait_for(lambda: len(forge.kinds) > opened)
+            windows[0].call("refresh_skills")  # waits for the sync of the timer
+            for window in windows:  # although the clock has changed
+                assert "result" in window.request("tools/list")
+                window.close()
+            return forge.counts
 
-    log = Path(os.environ["SKILLS_MCP_HOME"], "server.log").read_text()
-    assert len(find_servers()) == 1
-    assert log.count("Serving 1 skill") == 1
+    alone, together = count_fetches(1), count_fetches(10)
+
+    assert together == alone
+    assert alone["info/refs"] > 2
 
 
 def test_the_log_of_a_window_has_its_own_lines_and_those_of_the_background(

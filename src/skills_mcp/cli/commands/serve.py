@@ -125,7 +125,9 @@ def _run_windows(place: "Rendezvous", claim: int, **values: Any) -> None:
     log.take_streams()
     with gc_frozen():
         application = build(*read_options(**values))
-        if not application.library.config.share.enabled:
+        config = application.library.config
+        # A forwarder sees the usual spellings of both, because it reads no YAML.
+        if not config.share.enabled or (config.discover and not place.keeps_folder):
             return
         import anyio
 

@@ -18,6 +18,7 @@ import anyio.to_thread
 from anyio.abc import SocketStream
 
 from skills_mcp.errors import SkillsError
+from skills_mcp.features.hosts.host import warn_of_exports
 from skills_mcp.features.hosts.prompt_hook import (
     MAX_ADDRESS_BYTES,
     MAX_PROMPT_BYTES,
@@ -120,6 +121,8 @@ class PromptSocket(ServerPart):
         self, folder: Path | None, environment: Mapping[str, str]
     ) -> Callable[[], object]:
         """Answer the hooks of the project in which a window was opened."""
+        if folder:
+            warn_of_exports(folder)
         working = os.fspath(folder or os.curdir)
         address = derive_address(self._options, environment, os.getpid(), working)
         self._windows[address] += 1

@@ -140,8 +140,10 @@ class _Connector:
                 _restore_signals()
                 os.dup2(theirs.fileno(), 0)
                 os.dup2(theirs.fileno(), 1)
-                os.closerange(3, 256)
+                _close_others()
                 os.environ["SKILLS_MCP_SHARE"] = "0"
+                if sys.platform != "linux":
+                    _start_anew()
                 self._serve()
             finally:
                 os._exit(1)
@@ -185,9 +187,9 @@ class _Connector:
             _detach(descriptor, self.place)
             if sys.platform != "linux":
                 os.set_inheritable(descriptor, True)  # noqa: FBT003 - as the system has it
-                os.environ[_CLAIM] = f"{descriptor}:{self.place.key}:{self.place.folder}"
-                words = [sys.executable, "-m", "skills_mcp", *sys.argv[1:]]
-                os.execv(sys.executable, words)  # noqa: S606 - the same program
+                fields = descriptor, int(self.place.keeps_folder), self.place.key
+                os.environ[_CLAIM] = ":".join([*map(str, fields), self.place.folder])
+                _start_anew()
             windows.claim = self.place, descriptor
             self._serve()
         finally:
@@ -202,9 +204,15 @@ def take_claim(environment: "os._Environ[str]") -> bool:
     found = environment.pop(_CLAIM, None)
     if found is None:
         return False
-    descriptor, key, folder = found.split(":", 2)
-    windows.claim = Rendezvous(folder, key, keeps_folder=True), int(descriptor)
+    descriptor, keeps_folder, key, folder = found.split(":", 3)
+    place = Rendezvous(folder, key, keeps_folder=keeps_folder == "1")
+    windows.claim = place, int(descriptor)
     return True
+
+
+def _start_anew() -> None:
+    words = [sys.executable, "-m", "skills_mcp", *sys.argv[1:]]
+    os.execv(sys.executable, words)  # noqa: S606 - the same program
 
 
 def _detach(descriptor: int, found: Rendezvous) -> None:
@@ -213,10 +221,23 @@ def _detach(descriptor: int, found: Rendezvous) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    os.closerange(3, descriptor)
-    os.closerange(descriptor + 1, max(256, descriptor + 64))
+    _close_others(descriptor)
     if not found.keeps_folder:
         os.chdir("/")  # or its file system could not be unmounted
+
+
+def _close_others(kept: int = -1) -> None:
+    """Close all but the standard streams, with what the host has left open."""
+    try:
+        numbers = [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        numbers = [*range(256)]
+    for number in numbers:
+        if number > 2 and number != kept:  # noqa: PLR2004 - standard error
+            try:
+                os.close(number)
+            except OSError:  # that of the list itself
+                pass
 
 
 def _restore_signals() -> None:
@@ -364,7 +385,7 @@ class _Window:
                 self._take_line(bytes(line) + b"\n")
         if len(self._input) > _MAX_LINE_BYTES:  # the server refuses it, and skips it
             self._skips_line = True
-            self._enqueue(bytes(self._input))
+            self._enqueue(self._input)
             self._input = bytearray()
         if not self._link.is_up and (lines or self._skips_line):
             self._recover()
@@ -379,7 +400,7 @@ class _Window:
         if kept is not None and self._link.is_up:
             self._enqueue(kept)
 
-    def _enqueue(self, line: bytes) -> None:
+    def _enqueue(self, line: bytes | bytearray) -> None:
         self._queue += line
         self._queued += len(line)
 

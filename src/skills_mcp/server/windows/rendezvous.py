@@ -69,6 +69,10 @@ _PARTS = (
 # Shorter names are parts of other words, and change with each process.
 _SHORTEST_NAME = 4
 
+# A host may confine some of its windows: what serves them may do no more than they.
+_NAMESPACES = ("mnt", "net", "pid", "user", "ipc", "uts")
+_RIGHTS = (b"Umask:", b"Groups:", b"Cap", b"NoNewPrivs:", b"Seccomp")
+
 _NO = {"0", "false", "no", "off"}
 
 
@@ -98,7 +102,8 @@ class Rendezvous:
         held from the decision to start a server until that has ended.
         """
         path = f"{self.folder}/{self.key}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
@@ -319,9 +324,26 @@ def _derive_key(
         os.fsencode(config_file),
         _describe_file(config_file),
         config,
+        *_describe_rights(),
         os.fsencode(os.getcwd()) if keeps_folder else b"",
     ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:_KEY_DIGITS]
+
+
+def _describe_rights() -> list[bytes]:
+    """Namespaces and restrictions of this process, where the system tells them.
+
+    Landlock is not told, but a process without privileges needs NoNewPrivs for it.
+    """
+    try:
+        with open("/proc/self/status", "rb") as file:
+            rights = [line for line in file if line.startswith(_RIGHTS)]
+        links = [os.fsencode(os.readlink(f"/proc/self/ns/{name}")) for name in _NAMESPACES]
+    except OSError:
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return [repr((mask, sorted(os.getgroups()))).encode()]
+    return rights + links
 
 
 def _describe_file(path: str) -> bytes:

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -15,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from skills_mcp.skills.model import escape_unprintable
 from skills_mcp.text.rendering import describe_age
 
 _ANSWER_SECONDS = 1.0  # a server that answers later is busy with something else
@@ -56,7 +58,7 @@ class RunningServer:
         number = len(self.windows)
         noun = "window" if number == 1 else "windows"
         clients = ", ".join(
-            f"{window.client or 'no client yet'} {describe_age(window.seconds)}"
+            f"{escape_unprintable(window.client) or 'no client yet'} {describe_age(window.seconds)}"
             for window in self.windows
         )
         resident = self.memory.get("resident_bytes", 0) // _MEGABYTE
@@ -142,6 +144,8 @@ def _request(connection: socket.socket, kind: str) -> bytes:
 
 def _read_process_id(connection: socket.socket) -> int:
     """Process at the other end, as the kernel knows it; 0 if it does not tell."""
+    if sys.platform == "darwin":
+        return connection.getsockopt(0, 2)  # SOL_LOCAL and LOCAL_PEERPID
     if not hasattr(socket, "SO_PEERCRED"):
         return 0
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
@@ -153,8 +157,10 @@ def _is_running(number: int) -> bool:
         return False
     try:
         os.kill(number, 0)
+        status = Path(f"/proc/{number}/stat").read_bytes()
     except ProcessLookupError:
         return False
-    except OSError:
+    except OSError:  # only Linux has the file
         return True
-    return True
+    # One that its parent never waits for, as in some containers, has ended, too.
+    return status.rpartition(b")")[2].split()[:1] != [b"Z"]

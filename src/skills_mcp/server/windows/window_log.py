@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from threading import Lock
 from typing import TextIO, cast
 
 MAX_FILE_BYTES = 2**20
@@ -28,17 +29,22 @@ class WindowLog:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        os.set_blocking(descriptor, False)
+        # A thread that logs must not write to what has the same number a moment later.
+        self._lock = Lock()
+        if descriptor >= 0:
+            os.set_blocking(descriptor, False)
 
     def write(self, text: str) -> None:
-        if self._descriptor >= 0:
-            with suppress(OSError):  # full, or the window is gone
-                os.write(self._descriptor, text.encode(errors="replace"))
+        with self._lock:
+            if self._descriptor >= 0:
+                with suppress(OSError):  # full, or the window is gone
+                    os.write(self._descriptor, text.encode(errors="replace"))
 
     def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, -1
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 _current: ContextVar[WindowLog] = ContextVar("window")
@@ -53,6 +59,7 @@ class ServerLog(io.TextIOBase):
         self._begin: deque[str] = deque(maxlen=_MAX_REPEATED)
         self._descriptor = -1
         self._inode = -1
+        self._lock = Lock()
 
     def take_streams(self) -> None:
         """Take the place of standard output and standard error.
@@ -68,7 +75,7 @@ class ServerLog(io.TextIOBase):
     @contextmanager
     def attached(self, window: WindowLog) -> Iterator[None]:
         """Log to a window: lines of this block, and of the background meanwhile."""
-        for text in self._begin:
+        for text in tuple(self._begin):  # other threads append
             window.write(text)
         self._windows.append(window)
         token = _current.set(window)
@@ -88,7 +95,7 @@ class ServerLog(io.TextIOBase):
             self._begin.append(text)
         for each in (window,) if window else tuple(self._windows):
             each.write(text)
-        with suppress(OSError):  # the disk is full, and the windows have the line
+        with self._lock, suppress(OSError):  # the disk is full, and windows have the line
             self._append(text.encode(errors="replace"))
         return len(text)
 

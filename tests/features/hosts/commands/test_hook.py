@@ -92,7 +92,11 @@ def serve(near_home: Path, tmp_path: Path) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def windows(near_home: Path, tmp_path: Path) -> Iterator[Sequence[Path]]:
+def windows(
+    near_home: Path,
+    own_runtime_folder: Path,  # noqa: ARG001 - the server ends before its home
+    tmp_path: Path,
+) -> Iterator[Sequence[Path]]:
     """Open windows that share a server, in two projects."""
     projects = [tmp_path / "one", tmp_path / "two"]
     started: list[ServerProcess] = []

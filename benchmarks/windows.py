@@ -34,7 +34,7 @@ def measure_windows(
 ) -> Results:
     """Measure starts, memory and calls of windows with this environment."""
     with tempfile.TemporaryDirectory(prefix="rt-") as runtime:
-        shared = {**environment, "XDG_RUNTIME_DIR": runtime, "SKILLS_MCP_SHARE": "1"}
+        shared = {**environment, "SKILLS_MCP_RUNTIME_DIR": runtime, "SKILLS_MCP_SHARE": "1"}
         alone = {**environment, "SKILLS_MCP_SHARE": "0"}
         try:
             return {

@@ -19,7 +19,7 @@ from skills_mcp.text import redaction
 from tests.forks import CAN_FORK, Forks
 from tests.postgresql import Cluster, find_programs, opened_cluster
 from tests.support import Upstream
-from tests.windows import LINGER, end_servers
+from tests.windows import FOLDER, LINGER, end_servers
 
 _OURS = (
     *("SKILLS_", "GITHUB_TOKEN", "ANALYTICS_", "REFRESH_", "GIT_", "LOG_LEVEL"),
@@ -128,37 +128,33 @@ def started_anew(forks: Forks) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def runtime_folder() -> Iterator[Path]:
-    """Folder of the sockets of this run; servers in it end with the run.
-
-    Its path is short, as that of a socket has to be.  A test has servers of its own,
-    because it has a home of its own.
-    """
+def _runtime_folders() -> Iterator[Path]:
+    """Folder of the sockets of modules; its path is short, as a socket's has to be."""
     with TemporaryDirectory(prefix="rt-") as name, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", name)
+        patch.setenv(FOLDER, name)
         # A server ends with its last window, so that no test waits for it.
         patch.setenv(LINGER, "0")
         yield Path(name)
-        end_servers(Path(name) / "skills-mcp")
-
-
-@pytest.fixture
-def own_runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Folder of the sockets of one test, which counts servers."""
-    with TemporaryDirectory(prefix="rt-") as name:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
-        yield Path(name)
-        end_servers(Path(name) / "skills-mcp")
+        end_servers(Path(name))
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runtime_folder(_runtime_folders: Path) -> Iterator[Path]:
+    """Folder of the sockets of a test, whose servers end with it."""
+    with TemporaryDirectory(prefix="", dir=_runtime_folders) as name:
+        yield Path(name)
+        end_servers(Path(name))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, runtime_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new home for every test, so that nobody's real cache is touched."""
     folder = tmp_path / "home"
     folder.mkdir()
     for name in [name for name in os.environ if name.startswith(_OURS)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv(LINGER, "0")
+    monkeypatch.setenv(FOLDER, str(runtime_folder))
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("USERPROFILE", str(folder))
     monkeypatch.setenv("USER", "ada")

@@ -8,16 +8,15 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from skills_mcp.server.windows.rendezvous import list_folders
 from tests.support import is_running, wait_for
 
+FOLDER = "SKILLS_MCP_RUNTIME_DIR"
 LINGER = "SKILLS_MCP__SHARE__LINGER_MINUTES"
 
 
 def find_sockets() -> list[Path]:
     """Return the sockets of all servers that this run can reach, the oldest first."""
-    folder = Path(list_folders(os.environ)[0])
-    found = [*folder.glob("*.sock")] if folder.is_dir() else []
+    found = Path(os.environ[FOLDER]).glob("*.sock")
     return sorted(found, key=lambda path: path.lstat().st_mtime_ns)
 
 
@@ -38,7 +37,7 @@ def find_servers() -> list[int]:
 
 
 def end_servers(folder: Path) -> None:
-    """Kill what a run has left."""
+    """Kill the servers with sockets in a runtime folder."""
     for address in folder.glob("*.sock"):
         if (number := find_process(address)) is not None:
             with suppress(OSError):

@@ -20,7 +20,7 @@ from soak.scenario import Figure, Scale
 from soak.stdio import home_variables
 from tests.clients import ServerProcess
 from tests.support import is_running, wait_for, write, write_skill
-from tests.windows import LINGER, find_process
+from tests.windows import FOLDER, LINGER, find_process
 
 PROMISE = 60
 
@@ -111,7 +111,7 @@ def _prepared(folder: Path) -> Iterator[tuple[dict[str, str], Path]]:
     variables = home_variables(folder)
     write(folder / "home/.skills-mcp/config.yaml", "scripts: {sandbox: off}")
     with tempfile.TemporaryDirectory(prefix="rt-") as runtime:
-        more = {"XDG_RUNTIME_DIR": runtime, "SKILLS_DIR": str(content), LINGER: "0"}
+        more = {FOLDER: runtime, "SKILLS_DIR": str(content), LINGER: "0"}
         more["SKILLS_MCP_SHARE"] = "1"
         yield {**variables, **more}, ran
 
@@ -174,7 +174,7 @@ def _ask(window: ServerProcess, chance: random.Random, name: str, tally: Tally) 
 
 
 def _find_sockets(environment: dict[str, str]) -> Iterator[Path]:
-    yield from Path(environment["XDG_RUNTIME_DIR"], "skills-mcp").glob("*.sock")
+    yield from Path(environment[FOLDER]).glob("*.sock")
 
 
 def _kill_servers(

@@ -286,7 +286,6 @@ def test_a_client_of_june_2025_is_told_about_wrong_settings_too(
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps")
-@pytest.mark.usefixtures("own_runtime_folder")
 def test_the_threads_of_a_server_share_one_heap(start: Start) -> None:
     window = start()
     window.call("get_skill", context="write a react component")

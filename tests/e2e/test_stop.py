@@ -5,7 +5,6 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner, Result
 
 from skills_mcp import __version__
@@ -15,8 +14,6 @@ from tests.clients import ServerProcess
 from tests.e2e.conftest import Start
 from tests.support import SKILLS_CONTENT, is_running, running_python, wait_for
 from tests.windows import find_servers, freeze
-
-pytestmark = pytest.mark.usefixtures("own_runtime_folder")
 
 
 def invoke(*arguments: str) -> Result:
@@ -66,10 +63,10 @@ def test_stop_kills_a_server_that_does_not_answer(start: Start) -> None:
     wait_for(lambda: not is_running(number))
 
 
-def test_a_server_that_nobody_waits_for_has_ended_when_it_is_killed() -> None:
+def test_a_server_that_nobody_waits_for_has_ended_when_it_is_killed(
+    runtime_folder: Path,
+) -> None:
     """Some containers have no process that does."""
-    folder = Path(os.environ["XDG_RUNTIME_DIR"], "skills-mcp")
-    folder.mkdir(mode=0o700)
     code = (
         "import socket, sys, time\n"
         "listener = socket.socket(socket.AF_UNIX)\n"
@@ -78,7 +75,7 @@ def test_a_server_that_nobody_waits_for_has_ended_when_it_is_killed() -> None:
         "print('.', flush=True)\n"
         "time.sleep(600)\n"
     )
-    with running_python(code, folder / "key.sock") as server:
+    with running_python(code, runtime_folder / "key.sock") as server:
         assert server.stdout
         server.stdout.readline()
 

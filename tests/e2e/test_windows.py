@@ -32,10 +32,7 @@ from tests.support import (
 )
 from tests.windows import find_process, find_servers, find_sockets, freeze
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
-    pytest.mark.usefixtures("own_runtime_folder"),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 LOGIN = {"context": "add login to the React app"}
 IN = ("sh", "-c", 'cd "$0" && exec "$@"')
@@ -139,17 +136,15 @@ def test_a_window_serves_by_itself_if_the_environment_says_so(start: Start) -> N
     assert find_sockets() == []
 
 
-def test_a_window_serves_by_itself_in_a_folder_that_others_can_enter(start: Start) -> None:
-    folder = Path(os.environ["XDG_RUNTIME_DIR"]) / "skills-mcp"
-    folder.mkdir()
-    folder.chmod(0o755)
-    elsewhere = Path(os.environ["XDG_RUNTIME_DIR"]) / "tmp"
-    elsewhere.write_text("no folder")
-    window = start(SKILLS_DIR=str(SKILLS_CONTENT), TMPDIR=str(elsewhere))
+def test_a_window_serves_by_itself_in_a_folder_that_others_can_enter(
+    start: Start, runtime_folder: Path
+) -> None:
+    runtime_folder.chmod(0o755)
+    window = start()
 
     window.request("server/discover")
 
-    assert not [*folder.iterdir()]
+    assert not [*runtime_folder.iterdir()]
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -412,18 +407,15 @@ def test_windows_are_served_on_a_full_disk(start: Start) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="gives a folder to another user")
-def test_a_folder_that_another_user_has_made_first_is_done_without(start: Start) -> None:
-    folder = Path(os.environ["XDG_RUNTIME_DIR"]) / "skills-mcp"
-    folder.mkdir(mode=0o700)
-    os.chown(folder, 65534, 65534)
-    other = folder.with_name("tmp")
-    other.mkdir()
-    window = start(SKILLS_DIR=str(SKILLS_CONTENT), TMPDIR=str(other))
+def test_a_folder_that_another_user_has_made_first_is_done_without(
+    start: Start, runtime_folder: Path
+) -> None:
+    os.chown(runtime_folder, 65534, 65534)
+    window = start()
 
     window.request("server/discover")
 
-    assert not [*folder.iterdir()]
-    assert [*other.glob("*/*.sock")]
+    assert not [*runtime_folder.iterdir()]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="starts a process of another user")

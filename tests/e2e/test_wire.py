@@ -215,7 +215,6 @@ def test_a_message_of_the_greatest_length_is_answered(start: Start) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.usefixtures("own_runtime_folder")
 @pytest.mark.parametrize("era", ERAS)
 def test_a_line_that_is_too_long_is_refused_and_not_kept(start: Start, era: str) -> None:
     server = start()

@@ -135,11 +135,9 @@ def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     assert is_private(str(tmp_path / "elsewhere"))
 
 
-def test_a_path_that_is_too_long_for_a_socket_is_passed_over(tmp_path: Path) -> None:
-    found = find(XDG_RUNTIME_DIR=str(tmp_path / ("x" * 100)), TMPDIR="/tmp")  # noqa: S108 - a name
-
-    assert found is not None
-    assert found.folder == f"/tmp/skills-mcp-{os.getuid()}"  # noqa: S108 - a name
+@pytest.mark.parametrize("folder", ["/" + "x" * 100, "relative", "/dev/null/folder"])
+def test_a_folder_that_can_hold_no_socket_is_done_without(folder: str) -> None:
+    assert find(SKILLS_MCP_RUNTIME_DIR=folder) is None
 
 
 def test_folders_are_looked_for_in_this_order() -> None:
@@ -149,6 +147,7 @@ def test_folders_are_looked_for_in_this_order() -> None:
     *first, last = list_folders(environment)
     assert first == ["/run/user/7/skills-mcp", f"/private/skills-mcp-{user}"]
     assert last.endswith(f"/skills-mcp-{user}")
+    assert list_folders({**environment, "SKILLS_MCP_RUNTIME_DIR": "/own"}) == ["/own"]
 
 
 def test_a_place_is_claimed_once_until_it_is_left() -> None:

@@ -223,6 +223,8 @@ def _may_share(options: Mapping[str, str], environment: Mapping[str, str]) -> bo
 
 def list_folders(environment: Mapping[str, str]) -> list[str]:
     """Folders in which servers of this user may have their sockets, the best first."""
+    if named := environment.get("SKILLS_MCP_RUNTIME_DIR"):
+        return [named] if named.startswith("/") else []
     user = os.getuid()
     runtime = environment.get("XDG_RUNTIME_DIR")
     temporary = environment.get("TMPDIR") or "/tmp"  # noqa: S108 - the mode and the owner are checked

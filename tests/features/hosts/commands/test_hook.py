@@ -23,6 +23,7 @@ from tests.support import (
     write,
     write_skill,
 )
+from tests.windows import end_servers
 
 CONTENT = ("--skills-dir", str(SKILLS_CONTENT))
 PROMPT = "add a login to the react app"
@@ -92,11 +93,7 @@ def serve(near_home: Path, tmp_path: Path) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def windows(
-    near_home: Path,
-    own_runtime_folder: Path,  # noqa: ARG001 - the server ends before its home
-    tmp_path: Path,
-) -> Iterator[Sequence[Path]]:
+def windows(near_home: Path, runtime_folder: Path, tmp_path: Path) -> Iterator[Sequence[Path]]:
     """Open windows that share a server, in two projects."""
     projects = [tmp_path / "one", tmp_path / "two"]
     started: list[ServerProcess] = []
@@ -111,6 +108,7 @@ def windows(
     yield projects
     for window in started:
         window.close()
+    end_servers(runtime_folder)  # before its home is deleted
 
 
 def test_the_server_of_several_windows_answers_the_hooks_of_each_project(

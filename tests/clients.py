@@ -252,7 +252,7 @@ class ServerProcess:
         """What each request says about its sender."""
         self._log = log
         self._numbers = itertools.count(1)
-        self._arrived: queue.Queue[str] = queue.Queue()
+        self.arrived: queue.Queue[str] = queue.Queue()
         command = [*prefix, sys.executable, "-m", "skills_mcp", *arguments]
         with log.open("wb") as stderr:
             self.process = subprocess.Popen(
@@ -297,7 +297,7 @@ class ServerProcess:
 
     def receive(self) -> dict[str, Any]:
         """Return the next message from the server."""
-        message: dict[str, Any] = json.loads(self._arrived.get(timeout=PATIENCE_SECONDS))
+        message: dict[str, Any] = json.loads(self.arrived.get(timeout=PATIENCE_SECONDS))
         return message
 
     def request(self, method: str, **params: Any) -> dict[str, Any]:
@@ -341,4 +341,4 @@ class ServerProcess:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
-            self._arrived.put(line)
+            self.arrived.put(line)

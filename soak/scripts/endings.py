@@ -95,7 +95,7 @@ class _Server(ServerProcess):
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
                     self.lines.append(line.decode())
-                    self._arrived.put(line.decode())
+                    self.arrived.put(line.decode())
 
 
 def _stop_reading_and_close(server: _Server) -> None:

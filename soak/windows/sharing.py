@@ -6,6 +6,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -13,90 +14,119 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from queue import Empty
+from typing import Any
 
+import skills_mcp
 from soak.scenario import Figure, Scale
 from soak.stdio import home_variables
 from tests.clients import ServerProcess
 from tests.support import is_running, wait_for, write, write_skill
-from tests.windows import FOLDER, LINGER, find_process
+from tests.windows import FOLDER, LINGER, count_processes, find_process
 
 PROMISE = 60
 
 _SKILLS = 50
 _SCRIPT_SHARE = 0.2
+_WINDOW_SHARE = 0.3  # of kills: the rest are servers
 _PAUSE_SECONDS = 0.25  # between two kills: a server has begun to answer
 _ANSWER_SECONDS = 60.0  # hosts wait longer for a call
+_POLL_SECONDS = 0.5
 
 
-class Tally:
-    """What went right and wrong, counted by all windows."""
+class EndedError(Exception):
+    """The window has ended, so its client waits for nothing."""
 
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self._lock = threading.Lock()
+
+@dataclass(slots=True)
+class Room:
+    """The windows that are open, and what went right and wrong in all of them."""
+
+    folder: Path
+    environment: dict[str, str]
+    counts: Counter[str] = field(default_factory=Counter)
+    windows: dict[int, ServerProcess] = field(default_factory=dict)
+    over: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, what: str) -> None:
-        with self._lock:
+        with self.lock:
             self.counts[what] += 1
+
+    def find_sockets(self) -> list[Path]:
+        return [*Path(self.environment[FOLDER]).glob("*.sock")]
+
+    def count_left(self) -> int:
+        """Count sockets, servers and forwarders that are there after the last window."""
+        with suppress(AssertionError):
+            wait_for(lambda: not self._count())
+        return self._count()
+
+    def _count(self) -> int:
+        return len(self.find_sockets()) + count_processes(self.environment[FOLDER])
 
 
 def share(folder: Path, scale: Scale) -> list[Figure]:
-    """Kill forwarders and servers, and count what each window got."""
+    """Kill forwarders and servers, install another version, and count the answers."""
     windows, kills = scale.count(full=20, quick=4), scale.count(full=200, quick=10)
-    tally, over = Tally(), threading.Event()
-    with _prepared(folder) as (environment, ran):
+    chance = random.Random(scale.seed)  # noqa: S311 - no secret
+    with _prepared(folder) as room:
+        package = _install(room)
         threads = [
-            threading.Thread(
-                target=_use, args=(number, folder, environment, tally, over), daemon=True
-            )
+            threading.Thread(target=_use, args=(number, room), daemon=True)
             for number in range(windows)
         ]
         for thread in threads:
             thread.start()
-        _kill_servers(environment, kills, tally, random.Random(scale.seed))  # noqa: S311 - no secret
-        over.set()
+        _kill(room, kills // 2, chance)
+        _upgrade(package)
+        _kill(room, kills - kills // 2, chance)
+        room.over.set()
         for thread in threads:
             thread.join()
-        left = _wait_for_end(environment)
+        left = room.count_left()
+        ran = folder / "ran"
         scripts = Counter(ran.read_text().split()) if ran.exists() else Counter()
+    counts = room.counts
     doubled = sum(count > 1 for count in scripts.values())
-    asked = tally.counts["asked"]
     return [
-        Figure.none(PROMISE, "wrong answers", tally.counts["wrong"], asked),
-        Figure.none(PROMISE, "calls without an answer", tally.counts["lost"], asked),
-        Figure.none(PROMISE, "answers that came twice", tally.counts["doubled"], asked),
-        Figure.none(PROMISE, "scripts that ran twice", doubled, tally.counts["scripts"]),
-        Figure.none(PROMISE, "servers and sockets left", left, kills),
+        Figure.none(PROMISE, "wrong answers", counts["wrong"], counts["asked"]),
+        Figure.none(PROMISE, "calls without an answer", counts["lost"], counts["asked"]),
+        Figure.none(PROMISE, "calls given up", counts["given up"], counts["asked"]),
+        Figure.none(PROMISE, "answers that came twice", counts["doubled"], counts["asked"]),
+        Figure.none(PROMISE, "scripts that ran twice", doubled, counts["scripts"]),
+        Figure.none(PROMISE, "processes and sockets left", left, kills),
     ]
 
 
 def start_at_once(folder: Path, scale: Scale) -> list[Figure]:
     """Start many windows from nothing; count servers and windows without an answer."""
     number = scale.count(full=30, quick=6)
-    with _prepared(folder) as (environment, _):
+    with _prepared(folder) as room:
         windows = [
-            ServerProcess(environment=environment, log=folder / f"start-{each}.log")
+            ServerProcess(environment=room.environment, log=folder / f"start-{each}.log")
             for each in range(number)
         ]
         try:
             answered = sum("result" in each.request("server/discover") for each in windows)
-            servers = len([*_find_sockets(environment)])
+            servers = len(room.find_sockets())
         finally:
             for each in windows:
                 each.close()
-        left = _wait_for_end(environment)
+        left = room.count_left()
     return [
         Figure.every(PROMISE, "windows that start at once", answered, number),
         Figure.none(PROMISE, "servers but one", servers - 1, number),
-        Figure.none(PROMISE, "servers and sockets left", left, number),
+        Figure.none(PROMISE, "processes and sockets left", left, number),
     ]
 
 
 @contextmanager
-def _prepared(folder: Path) -> Iterator[tuple[dict[str, str], Path]]:
-    """Write the content; yield the environment, and the file to which scripts write."""
+def _prepared(folder: Path) -> Iterator[Room]:
+    """Write the content: skills, and a script that writes down which call it is."""
     ran = folder / "ran"
     content = folder / "content"
     for number in range(_SKILLS):
@@ -112,92 +142,123 @@ def _prepared(folder: Path) -> Iterator[tuple[dict[str, str], Path]]:
     write(folder / "home/.skills-mcp/config.yaml", "scripts: {sandbox: off}")
     with tempfile.TemporaryDirectory(prefix="rt-") as runtime:
         more = {FOLDER: runtime, "SKILLS_DIR": str(content), LINGER: "0"}
-        more["SKILLS_MCP_SHARE"] = "1"
-        yield {**variables, **more}, ran
+        yield Room(folder, {**variables, **more, "SKILLS_MCP_SHARE": "1"})
 
 
-def _use(
-    number: int, folder: Path, environment: dict[str, str], tally: Tally, over: threading.Event
-) -> None:
+def _install(room: Room) -> Path:
+    """Give the room an installation of its own, and return its package."""
+    package = room.folder / "site" / "skills_mcp"
+    shutil.copytree(Path(skills_mcp.__file__).parent, package)
+    room.environment["PYTHONPATH"] = str(package.parent)
+    return package
+
+
+def _upgrade(package: Path) -> None:
+    """Replace a module, as an installer does."""
+    module, new = package / "errors.py", package / "errors.py.new"
+    new.write_text(module.read_text() + "# Another version.\n")
+    new.replace(module)
+
+
+def _use(number: int, room: Room) -> None:
     """Ask in one window after another: each is killed after some calls."""
     chance, generation = random.Random(number), 0  # noqa: S311 - no secret
-    while not over.is_set():
+    while not room.over.is_set():
         generation += 1
-        log = folder / f"window-{number}-{generation}.log"
-        window = ServerProcess(environment=environment, log=log)
+        log = room.folder / f"window-{number}-{generation}.log"
+        window = ServerProcess(environment=room.environment, log=log)
+        room.windows[number] = window
         try:
             for _ in range(chance.randrange(5, 40)):
-                if not over.is_set():
-                    _ask(window, chance, f"{number}-{generation}", tally)
-            identities = Counter(json.loads(line).get("id") for line in window.lines)
-            del identities[None]
-            for count in identities.values():
-                if count > 1:
-                    tally.add("doubled")
+                if not room.over.is_set():
+                    _ask(window, chance, f"{number}-{generation}", room)
+        except (EndedError, OSError):
+            room.add("killed" if window.wait() == -signal.SIGKILL else "lost")
         finally:
+            room.windows.pop(number)
             window.close()
+        identities = Counter(json.loads(line).get("id") for line in window.lines)
+        del identities[None]
+        for count in identities.values():
+            if count > 1:
+                room.add("doubled")
 
 
-def _ask(window: ServerProcess, chance: random.Random, name: str, tally: Tally) -> None:
+def _ask(window: ServerProcess, chance: random.Random, name: str, room: Room) -> None:
     which = chance.randrange(_SKILLS)
     is_script = chance.random() < _SCRIPT_SHARE
-    tally.add("asked")
     if is_script:
-        tally.add("scripts")
         call = f"{name}-{len(window.lines)}-{chance.random()}"
         arguments = {"skill_path": "note", "file": "scripts/note.sh", "args": {"call": call}}
-        asked = window.send("tools/call", name="run_script", arguments=arguments)
     else:
         arguments = {"context": "an example", "skill_path": f"skill-{which}"}
-        asked = window.send("tools/call", name="get_skill", arguments=arguments)
-    try:
-        while (answer := json.loads(window._arrived.get(timeout=_ANSWER_SECONDS))).get(  # noqa: SLF001 - with a limit of its own
-            "id"
-        ) != asked:
-            continue
-    except Empty:
-        tally.add("lost")
+    tool = "run_script" if is_script else "get_skill"
+    asked = window.send("tools/call", name=tool, arguments=arguments)
+    answer = _receive(window, asked)
+    room.add("asked")
+    if is_script:
+        room.add("scripts")
+    if answer is None:
+        room.add("lost")
         return
-    result = answer.get("result", {})
-    text = result.get("content", [{}])[0].get("text", "{}")
+    text = answer.get("result", {}).get("content", [{}])[0].get("text", "{}")
     reply = json.loads(text)
     code = reply.get("error", {}).get("code")
-    if is_script:
-        is_right = code == "SERVER_LOST" or reply.get("exit_code") == 0
-    else:
-        is_right = code == "SERVER_LOST" or reply.get("skill_path") == f"skill-{which}"
+    right = (
+        reply.get("exit_code") == 0 if is_script else reply.get("skill_path") == f"skill-{which}"
+    )
     if code == "SERVER_LOST":
-        tally.add("told")
-    if not is_right:
-        tally.add("wrong")
+        room.add("told" if is_script else "given up")
+    elif not right:
+        room.add("wrong")
         sys.stderr.write(f"wrong: {answer}\n")
 
 
-def _find_sockets(environment: dict[str, str]) -> Iterator[Path]:
-    yield from Path(environment[FOLDER]).glob("*.sock")
+def _receive(window: ServerProcess, asked: int) -> dict[str, Any] | None:
+    """Answer to a call; None if it does not come.
+
+    Raises:
+        EndedError: The window has ended meanwhile.
+    """
+    for _ in range(round(_ANSWER_SECONDS / _POLL_SECONDS)):
+        try:
+            line = window.arrived.get(timeout=_POLL_SECONDS)
+        except Empty:
+            if window.process.poll() is not None:
+                raise EndedError from None
+            continue
+        answer: dict[str, Any] = json.loads(line)
+        if answer.get("id") == asked:
+            return answer
+    return None
 
 
-def _kill_servers(
-    environment: dict[str, str], kills: int, tally: Tally, chance: random.Random
-) -> None:
-    done = 0
+def _kill(room: Room, kills: int, chance: random.Random) -> None:
+    """Kill forwarders and servers, one after another."""
     pause = threading.Event()
-    while done < kills:
+    for _ in range(kills):
         pause.wait(_PAUSE_SECONDS * (0.5 + chance.random()))
-        for address in _find_sockets(environment):
-            if (number := find_process(address)) is not None:
-                with suppress(OSError):
-                    os.kill(number, signal.SIGKILL)
-                    done += 1
-                    tally.add("kills")
-                wait_for(lambda number=number: not is_running(number))  # type: ignore[misc]
+        if chance.random() < _WINDOW_SHARE:
+            wait_for(lambda: room.windows)
+            with suppress(IndexError):  # the last one has ended just now
+                chance.choice([*room.windows.values()]).process.kill()
+        else:
+            wait_for(lambda: _kill_server(room))
 
 
-def _wait_for_end(environment: dict[str, str]) -> int:
-    """Count the servers that are still there after their last window."""
-    with suppress(AssertionError):
-        wait_for(lambda: not [*_find_sockets(environment)])
-    return len([*_find_sockets(environment)])
+def _kill_server(room: Room) -> bool:
+    """Kill a server that listens; False if none does."""
+    for address in room.find_sockets():
+        if (number := find_process(address)) is not None:
+            with suppress(OSError):
+                os.kill(number, signal.SIGKILL)
+            wait_for(partial(_has_ended, number))
+            return True
+    return False
+
+
+def _has_ended(number: int) -> bool:
+    return not is_running(number)
 
 
 SCENARIOS = (("windows", share), ("windows-at-once", start_at_once))

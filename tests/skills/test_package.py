@@ -151,7 +151,6 @@ def test_a_missing_name_is_that_of_the_folder(written: str) -> None:
         ("description: []", 2),
         ("description: {}", 2),
         ("{description: [a, b]}", 2),
-        ("Description: D", 1),
     ],
 )
 def test_a_package_without_a_description_says_how_it_begins(fields: str, line: int) -> None:
@@ -642,3 +641,59 @@ def test_whatever_an_entry_is_it_raises_nothing(written: str) -> None:
 
     assert skill is not None
     assert all(isinstance(word, str) for word in skill.entry)
+
+
+@pytest.mark.parametrize(
+    "head, described, keywords",
+    [
+        ("description: Post to the #ops channel", "Post to the #ops channel", ()),
+        ("description: Post to the #ops channel # TODO", "Post to the #ops channel", ()),
+        ("description: Post to\n  the #ops\n  channel", "Post to the #ops channel", ()),
+        ("description: D\nkeywords: [chat, #ops]", "D", ("chat", "#ops")),
+        ("description: D\nkeywords:\n  - chat\n  - '#a'\n  - #ops", "D", ("chat", "#a", "#ops")),
+        ("description: D\nmetadata:\n  tags: chat, #ops", "D", ("chat", "#ops")),
+    ],
+)
+def test_a_word_with_a_hash_is_text_and_is_named(
+    head: str, described: str, keywords: tuple[str, ...]
+) -> None:
+    skill, [problem] = parse(f"---\nname: pdf\n{head}\n---\nBody.\n")
+
+    assert skill is not None
+    assert (skill.description, skill.keywords) == (described, keywords)
+    assert (problem.rule, problem.level) == ("hash", "warning")
+    assert "quotes" in problem.hint
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "description: D # a comment\npriority: 5 #high",
+        "description: D\n#keywords: [a]",
+        "description: |\n  D\nlicense: MIT #x",
+        'description: "D" #x',
+    ],
+)
+def test_a_comment_of_yaml_stays_a_comment(head: str) -> None:
+    skill = parse_good(f"---\nname: pdf\n{head}\n---\nBody.\n")
+
+    assert (skill.description, skill.keywords) == ("D", ())
+
+
+@pytest.mark.parametrize(
+    "text, rules",
+    [
+        ("---\nName: pdf\nDESCRIPTION: D\n---\n", {"key-spelling"}),
+        ("---\nname：pdf\ndescription：D\n---\n", {"key-spelling"}),  # noqa: RUF001
+        ("---\nname:pdf\ndescription:D\n---\n", {"key-spelling"}),
+        ("---\nname: pdf\ndescription: D\na line without a colon\n---\n", {"yaml"}),
+        ("```yaml\nname: pdf\ndescription: D\n```\n", {"frontmatter"}),
+        ("  ---\n  name: pdf\n  description: D\n  ---\n", {"frontmatter"}),
+    ],
+)
+def test_a_head_in_another_spelling_is_read_and_named(text: str, rules: set[str]) -> None:
+    skill, problems = parse(f"{text}Body.\n")
+
+    assert skill is not None
+    assert (skill.name, skill.description, skill.body) == ("pdf", "D", "Body.")
+    assert {problem.rule for problem in problems} == rules

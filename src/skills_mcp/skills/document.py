@@ -9,9 +9,10 @@ wrong value is reported, and its default is used.
 """
 
 import codecs
+import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -46,6 +47,29 @@ _BLOCK_MARK = re.compile(r"^[|>][+-]?\d?[+-]?(?:[ \t]+|$)")
 # What is always a text, however much it looks like a list or a mapping.
 _DESCRIPTION = "description"
 _TEXT_KEYS = frozenset({"name", _DESCRIPTION})
+
+# A comment has a blank behind its #; a channel, a tag or an issue has none.
+_HASH = re.compile(r"[\s\[,]#[^\s#]")
+_COMMENT = re.compile(r"\s#(?:\s.*)?$")
+_HASH_ITEM = re.compile(
+    r"(?<=[\[, ])#[^\s#,\]\"'][^,\]\"']*|(?<=[\[,])[^\[\],\"'#]*\s#[^\s#][^,\]\"']*"
+)
+_MEMBER = re.compile(r"(?P<head>[ \t]*(?:- +)?(?P<key>[A-Za-z_][\w-]*):(?:[ \t]+|$))(?P<value>.*)$")
+_LOOSE_KEY = re.compile(r"^([A-Za-z_][\w-]*)(?:[ \t]*\uff1a[ \t]*|:(?=[^\s:/]))")
+_LIST_ITEM = re.compile(r"(?P<head>[ \t]*-[ \t]+)(?P<value>[^\s\"'|>\[{&*!].*)$")
+_INDENTED_HEAD = re.compile(
+    r"(?:[ \t]*\n)*(?P<indent>[ \t]+)---[ \t]*\n"
+    r"(?:(?P=indent)[^\n]*\n|\n)*?(?P=indent)---[ \t]*(?=\n|\Z)"
+)
+_FENCED_HEAD = re.compile(
+    r"\A\s*(?P<fence>`{3,}|~{3,})[ \t]*ya?ml[ \t]*\n"
+    r"(?P<block>(?:(?!---|(?P=fence)).*\n)+)(?P=fence)[ \t]*(?:\n|\Z)"
+)
+_FENCED_KEY = re.compile(r"(?m)^([A-Za-z]+)[ \t]*[:\uff1a]")
+_PROSE_KEYS = frozenset(
+    {*_TEXT_KEYS, "keywords", "tags", "triggers", "examples", "query", "prompt", "category"}
+    | {"owner", "author", "title", "when_to_use", "argument-hint"}
+)
 _MAX_OWNER = 100  # characters: a person, a team or an address
 
 _MAX_LEVELS = 4  # `metadata: triggers: keywords:` are three
@@ -101,7 +125,9 @@ def parse_document(text: str, report: ProblemList, *, lenient: bool) -> Document
 
 def _parse_parts(text: str, report: ProblemList, *, lenient: bool) -> Document | None:
     normalized = text.lstrip(_INVISIBLE).replace("\r\n", "\n").replace("\r", "\n")
-    preamble, text = _skip_preamble(normalized.lstrip(), lenient=lenient)
+    opened = _dedent_head(normalized, report)
+    opened = _open_fence(opened, report) if lenient else opened
+    preamble, text = _skip_preamble(opened.lstrip(), lenient=lenient)
     splitter = _splitter()
     if not splitter.detect(text):
         reason = "has no frontmatter"
@@ -113,20 +139,119 @@ def _parse_parts(text: str, report: ProblemList, *, lenient: bool) -> Document |
         report.fail("frontmatter", reason, "close it with a line of ---")
         return None
     # As many empty lines as stand in front, so that YAML counts the file's lines.
-    above = normalized.count("\n", 0, len(normalized) - len(text) + text.find(block, 3))
-    texts = _parse_block("\n" * above + block, report, lenient=lenient)
+    above = opened.count("\n", 0, len(opened) - len(text) + text.find(block, 3))
+    block = "\n" * above + block
+    normal = _normalize_block(block)
+    texts = _parse_block(normal, report, lenient=lenient)
     if texts is None:
         return None
+    texts = _fold_keys(texts)
     if not isinstance(texts.value, dict) or not texts.value:
         reason = "has a frontmatter without `key: value` lines"
         return _without_fields("frontmatter", body, reason, report, lenient=lenient)
     report.lines = {key: 1 + line for key, line in texts.lines.items()}
+    _report_spellings(block, normal, texts, report)
     if preamble.strip():
         reason = "has text in front of its frontmatter"
         report.warn("frontmatter", reason, "begin the file with ---")
     fields = _clean_fields(texts, report)
     parts = filter(None, (preamble.strip(), _BLANK_LINES.sub("", body).rstrip()))
     return Document(fields, "\n\n".join(parts))
+
+
+def _normalize_block(block: str) -> str:
+    """Write spellings of a key as YAML has it, and quote `#word` in prose.
+
+    YAML would begin a comment there. The number of lines stays.
+    """
+    lines = [_LOOSE_KEY.sub(_spell_key, line) for line in block.split("\n")]
+    if not _HASH.search(block):
+        return "\n".join(lines)
+    numbers = tuple(_find_members(lines))
+    for begin, end in pairwise((*numbers, len(lines))):
+        found = _MEMBER.match(lines[begin])
+        if found and found["key"].casefold() in _PROSE_KEYS:
+            lines[begin:end] = _quote_part(found, lines[begin:end])
+    return "\n".join(lines)
+
+
+def _spell_key(found: re.Match[str]) -> str:
+    return f"{found[1]}: " if found[1].casefold() in _PROSE_KEYS else found[0]
+
+
+def _find_members(lines: Sequence[str]) -> Iterator[int]:
+    """Find the lines that begin a key, not those within a block or a quoted text."""
+    inside = -1
+    for number, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip())
+        if inside >= 0 and (indent > inside or not line.strip()):
+            continue
+        inside = -1
+        if found := _MEMBER.match(line):
+            value = found["value"].strip()
+            is_open = value[:1] in {"'", '"'} and (len(value) == 1 or value[-1] != value[0])
+            inside = indent if is_open or value[:1] in {"|", ">"} else -1
+            yield number
+
+
+def _quote_part(found: re.Match[str], part: list[str]) -> list[str]:
+    """Quote the value of one key, with as many lines as before."""
+    value = found["value"].strip()
+    if value.startswith(("|", ">", '"', "'", "{", "&", "*", "!")):
+        return part
+    if value.startswith("["):
+        return [_HASH_ITEM.sub(lambda item: _to_json(item[0]), line) for line in part]
+    if not value or value.startswith("#"):
+        is_list = any(line.lstrip().startswith("- ") for line in part[1:])
+        if is_list or not value:
+            return [_quote_item(line) for line in part]
+    below = [line for line in part[1:] if line[:1] in {" ", "\t"}]
+    if not _HASH.search("\n".join((f" {value}", *below))):
+        return part
+    text = " ".join(" ".join(_COMMENT.sub("", f" {line}") for line in (value, *below)).split())
+    rest = [line for line in part[1:] if line not in below]
+    return [f"{found['head']}{_to_json(text)}", *[""] * len(below), *rest]
+
+
+def _quote_item(line: str) -> str:
+    found = _LIST_ITEM.match(line)
+    if not found or not _HASH.search(f" {found['value']}"):
+        return line
+    return f"{found['head']}{_to_json(_COMMENT.sub('', found['value']).rstrip())}"
+
+
+def _to_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _fold_keys(texts: StringDocument) -> StringDocument:
+    """Read keys that only differ in capitals as the known ones."""
+    if not isinstance(texts.value, dict):
+        return texts
+    names = {
+        key: key.casefold()
+        for key in texts.value
+        if key.casefold() in _PROSE_KEYS and key.casefold() not in texts.value
+    }
+    if not names:
+        return texts
+    fields = {names.get(key, key): value for key, value in texts.value.items()}
+    lines = {names.get(key, key): line for key, line in texts.lines.items()}
+    return StringDocument(fields, lines, texts.repeated)
+
+
+def _report_spellings(block: str, normal: str, texts: StringDocument, report: ProblemList) -> None:
+    lines, normalized = block.split("\n"), normal.split("\n")
+    for key, number in texts.lines.items():
+        as_yaml = rf"(?<![\w-]){re.escape(key)}(?:[\"']\s*:|\s*:(?:\s|$))"
+        if key in _PROSE_KEYS and not re.search(as_yaml, lines[number]):
+            reason = f"has {key} in another spelling, so it was read as {key}"
+            report.warn("key-spelling", reason, f"write {key}: …", key=key)
+    for number, (line, new) in enumerate(zip(lines, normalized, strict=True), 1):
+        if line != new and _HASH.search(line) and _LOOSE_KEY.sub(_spell_key, line) != new:
+            report.lines = {**report.lines, "#": number}
+            reason = "has a # that begins a comment in YAML, and was read as text"
+            report.warn("hash", reason, 'put the value in quotes: "… #word …"', key="#")
 
 
 def _without_fields(
@@ -163,6 +288,26 @@ def _guess_encoding(raw: bytes) -> str | None:
     wrong = text.count("\ufffd")
     right = sum(not character.isascii() for character in text) - wrong
     return text if right > wrong else raw.decode("cp1252", "replace")
+
+
+def _dedent_head(text: str, report: ProblemList) -> str:
+    """Take away the indent that all lines of a head have."""
+    found = _INDENTED_HEAD.match(text)
+    if not found:
+        return text
+    report.warn("frontmatter", "has an indented frontmatter", "begin its lines at the margin")
+    return dedent(found[0]) + text[found.end() :]
+
+
+def _open_fence(text: str, report: ProblemList) -> str:
+    """Read a code block of YAML with a name and a description as the frontmatter."""
+    found = _FENCED_HEAD.match(text)
+    keys = _FENCED_KEY.findall(found["block"]) if found else []
+    if not found or not {"name", _DESCRIPTION} <= set(map(str.casefold, keys)):
+        return text
+    reason = "has a code block as its frontmatter"
+    report.warn("frontmatter", reason, "write --- instead of the lines of the fence")
+    return f"---\n{found['block']}---\n{text[found.end() :]}"
 
 
 def _skip_preamble(text: str, *, lenient: bool) -> tuple[str, str]:
@@ -256,8 +401,13 @@ def _read_part(part: str, level: int) -> tuple[str, Any]:
         below = _repair_yaml(dedent("\n".join(rest).expandtabs(2)), level + 1)
         if below:
             return key, below.value
-    words = " ".join([begin or "", *rest]).split()
+    words = " ".join([begin or "", *filter(_continues, rest)]).split()
     return key, _read_words(key, " ".join(words))
+
+
+def _continues(line: str) -> bool:
+    """Whether a line belongs to the value above: it is indented, or a list item."""
+    return line[:1] in {" ", "\t", "-"}
 
 
 def _read_words(key: str, text: str) -> str | list[str]:

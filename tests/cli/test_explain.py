@@ -110,3 +110,12 @@ def test_what_looks_like_markup_is_printed_as_it_is(invoke: Run, tmp_path: Path)
 
     assert done.returncode == 0
     assert "a[b]" in done.stdout
+
+
+def test_a_skill_is_explained_by_its_name(invoke: Run, tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui/react/forms.md", keywords=["form"])
+
+    done = invoke("explain", "bake bread", "--skill", "forms", "--skills-dir", str(tmp_path))
+
+    assert done.returncode == 0
+    assert "ui/react/forms" in done.stdout

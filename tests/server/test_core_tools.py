@@ -257,6 +257,45 @@ async def test_the_other_tools_know_packages_too(tmp_path: Path) -> None:
     assert run["error"]["code"] == "SCRIPT_RUNS_IN_AGENT"
 
 
+_BY_NAME: dict[str, dict[str, Any]] = {
+    "get_skill": {"context": "fill in a form"},
+    "get_asset": {"file": "scripts/fill.py"},
+    "run_script": {"file": "scripts/fill.py", "args": {}},
+    "report_usage": {"useful": True},
+}
+
+
+async def test_every_tool_takes_a_name_that_one_skill_has(tmp_path: Path, spool: Spool) -> None:
+    write_pdf(tmp_path, "office/documents/pdf")
+    settings = {"analytics": {"enabled": True}}
+
+    async with connected(open_library(tmp_path, spool=spool, settings=settings)) as client:
+        replies = {
+            tool: await ask(client, tool, skill_path="pdf", **arguments)
+            for tool, arguments in _BY_NAME.items()
+        }
+
+    assert replies["get_skill"]["skill_path"] == "office/documents/pdf"
+    assert replies["get_asset"]["skill_path"] == "office/documents/pdf"
+    assert replies["run_script"]["error"]["code"] == "SCRIPT_RUNS_IN_AGENT"
+    assert spooled(spool)[-1]["data"]["skill_path"] == "office/documents/pdf"
+
+
+@pytest.mark.parametrize("tool", _BY_NAME)
+async def test_every_tool_asks_which_skill_is_meant_if_several_have_the_name(
+    tmp_path: Path, tool: str
+) -> None:
+    write_pdf(tmp_path, "a/pdf")
+    write_pdf(tmp_path, "b/pdf", description="Another one.")
+
+    async with connected(open_library(tmp_path)) as client:
+        reply = await ask(client, tool, skill_path="pdf", **_BY_NAME[tool])
+
+    assert reply["error"]["code"] == "SKILL_AMBIGUOUS"
+    assert "a/pdf" in reply["error"]["message"]
+    assert "b/pdf" in reply["error"]["message"]
+
+
 # One block, or two
 
 

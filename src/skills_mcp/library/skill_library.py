@@ -26,7 +26,7 @@ from skills_mcp.content.source import Content, ContentSource, Loss, SourceState
 from skills_mcp.errors import (
     ContentUnavailableError,
     InvalidArgumentsError,
-    SkillDisabledError,
+    SkillNotFoundError,
     SkillsError,
     SyncError,
     UndeclaredFileError,
@@ -221,12 +221,13 @@ class LibraryView:
         *,
         scoping: SkillFilter = NO_FILTER,
     ) -> Match | Ambiguous | NoMatch:
-        """Find the skill for a task, or serve the caller's pick.
+        """Find the skill for a task, or serve the caller's pick, by path or unique name.
 
         With an unchanged `known_digest`, `is_known` is set and a reply can omit the
         text.
 
         Raises:
+            AmbiguousNameError: Several skills have this name.
             SkillNotFoundError: There is no skill at `skill_path`, or no candidate.
         """
         snapshot = self.snapshot
@@ -260,10 +261,11 @@ class LibraryView:
         *,
         scoping: SkillFilter = NO_FILTER,
     ) -> "Explanation":
-        """Explain the routing; the skill at `skill_path` is always included.
+        """Explain the routing; the skill of `skill_path`, a path or a name, is always included.
 
         Raises:
-            SkillNotFoundError: There is no skill at `skill_path`, or no candidate.
+            AmbiguousNameError: Several skills have this name.
+            SkillNotFoundError: There is no such skill, or no candidate.
         """
         from skills_mcp.routing.answer_explanation import explain_decision  # late: start-up
 
@@ -272,7 +274,7 @@ class LibraryView:
             snapshot.matcher,
             context,
             snapshot.config.matching,
-            skill=snapshot.index.require(skill_path) if skill_path else None,
+            skill=snapshot.index.resolve(skill_path) if skill_path else None,
             within=snapshot.narrow(scoping),
         )
 
@@ -326,7 +328,7 @@ class LibraryView:
             FileError: The file cannot be read; see the subclass.
         """
         snapshot = self.snapshot
-        skill = snapshot.index.require(skill_path)
+        skill = snapshot.index.resolve(skill_path)
         parse_relative(file)
         located = find_in_lineage(snapshot.index, skill, file)
         if located is None:
@@ -360,6 +362,7 @@ class LibraryView:
         """Record feedback on a skill, also on a removed one: it may have been read.
 
         Raises:
+            AmbiguousNameError: Several skills have this name.
             SkillDisabledError: The operator hides the skill.
         """
         path, commit = _find_reported(self.snapshot if self.served else None, skill_path)
@@ -591,7 +594,7 @@ class LibraryView:
         known_digest: str | None,
         scoping: SkillFilter,
     ) -> Match:
-        skill = snapshot.index.require(skill_path)
+        skill = snapshot.index.resolve(skill_path)
         alone = snapshot.narrow(SkillFilter(below=skill.path))
         own = score_picked_skill(snapshot.matcher, context, skill, alone)
         within = snapshot.narrow(scoping)  # as when it was asked first
@@ -888,12 +891,12 @@ class SkillLibrary:
 
 
 def _find_reported(snapshot: Snapshot | None, skill_path: str) -> tuple[str, str | None]:
-    skill = snapshot.index.get(skill_path) if snapshot else None
+    try:
+        skill = snapshot.index.resolve(skill_path) if snapshot else None
+    except SkillNotFoundError:
+        skill = None
     if snapshot and skill:
         return skill.path, derive_file_provenance(snapshot.content, skill).commit
-    error = snapshot.index.not_found(skill_path) if snapshot else None
-    if isinstance(error, SkillDisabledError):
-        raise error
     return UserText(skill_path), None
 
 

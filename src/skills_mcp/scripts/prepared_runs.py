@@ -204,7 +204,7 @@ def permit_script(
             too long, or invalid in an environment variable.
     """
     policy.require_scripts_enabled(rules)
-    skill = index.require(request.skill_path)
+    skill = index.resolve(request.skill_path)
     parse_relative(request.file)
     # Inherited scripts are offered by get_skill, so they can be run, too.
     found = find_script_in_lineage(index, skill, request.file)

@@ -47,7 +47,9 @@ from skills_mcp.skills.skill_index import SkillFilter
 @click.argument("task")
 @algorithm_option
 @click.option(
-    "--skill", metavar="PATH", help="Explain this skill, too, such as why it is not the answer."
+    "--skill",
+    metavar="PATH",
+    help="Explain this skill, too, by path or name, such as why it is not the answer.",
 )
 @narrowing_options
 @json_option

@@ -170,6 +170,8 @@ _TAR_EXTENDED = frozenset({b"x", b"g", b"X", b"L", b"K"})  # of pax, Solaris and
 # runs of digits (CVE-2024-6232), and cannot be interrupted. A path of 1,024
 # characters and the attributes of a desktop need less.
 _MAX_HEADER_BYTES = 4096
+_JUNK_NAMES = frozenset({".ds_store", "thumbs.db", "desktop.ini"})
+_UTF8_NAME = 0x800  # a flag of an entry of a zip
 _ENCRYPTED = 0x1 | 0x40  # of the whole entry, and "strong encryption"
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
@@ -277,7 +279,7 @@ _Opener = Callable[[IO[bytes], Path, _SizeCheck], _Files]
 
 def _choose_opener(start: bytes, name: str) -> _Opener:
     """Reader by magic number, confirmed by the file name."""
-    if start.startswith(_ZIP_START) and name.lower().endswith(".zip"):
+    if start.startswith(_ZIP_START) and name.lower().endswith((".zip", ".skill")):
         return _open_zip
     if start.startswith(_GZIP_START) and name.lower().endswith((".tar.gz", ".tgz")):
         return _open_tar
@@ -297,11 +299,11 @@ def _open_zip(
         measure.check_number(len(entries))
         _check_layout(entries, archive.start_dir)
         for entry in entries:
-            parse_entry_name(entry.orig_filename)  # first: an empty one has no kind
+            parse_entry_name(_decode_name(entry))  # first: an empty one has no kind
             _check_zip_entry(entry)
         files = [
             PackedFile(
-                parse_entry_name(info.orig_filename),
+                parse_entry_name(_decode_name(info)),
                 info.file_size,
                 bool(info.external_attr >> 16 & stat.S_IXUSR),
                 partial(archive.open, info),
@@ -309,8 +311,19 @@ def _open_zip(
             for info in entries
             if not info.is_dir()
         ]
-        folders = [parse_entry_name(e.orig_filename) for e in entries if e.is_dir()]
+        folders = [parse_entry_name(_decode_name(e)) for e in entries if e.is_dir()]
         yield _check_entries(files, folders, measure)
+
+
+def _decode_name(entry: zipfile.ZipInfo) -> str:
+    """Name of an entry: UTF-8 where its bytes are, also without the flag, or else cp437."""
+    name = entry.orig_filename
+    if entry.flag_bits & _UTF8_NAME:
+        return name
+    try:
+        return name.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return name
 
 
 def _check_directory(handle: IO[bytes], measure: _SizeCheck) -> None:
@@ -460,7 +473,12 @@ def _check_entries(
 
 
 def _is_junk(path: str) -> bool:
-    return path.startswith("__MACOSX/") or path.rpartition("/")[2] == ".DS_Store"
+    name = path.rpartition("/")[2]
+    return (
+        path.startswith("__MACOSX/")
+        or name.casefold() in _JUNK_NAMES
+        or name.startswith("._")  # AppleDouble: what tar of macOS adds to each file
+    )
 
 
 def _copy(source: IO[bytes], sink: IO[bytes], claimed: int, path: str) -> None:

@@ -67,6 +67,10 @@ def test_an_archive_becomes_a_skill_that_is_served(
     assert "Do it." in library.view().load_skill("pdf").instructions
 
 
+def test_a_skill_file_is_installed_as_a_zip(library: SkillLibrary, tmp_path: Path) -> None:
+    assert send(library, write_zip(tmp_path / "pdf.skill")).json()["skillId"] == "pdf"
+
+
 def test_the_reply_is_that_of_the_document(library: SkillLibrary, tmp_path: Path) -> None:
     told = send(library, write_tar(tmp_path / "pdf.tar.gz")).json()
 

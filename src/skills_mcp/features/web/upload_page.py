@@ -270,7 +270,7 @@ _FIELD = "file"
 
 _MAX_FIELDS = 8
 
-_KINDS = (".zip", ".tar.gz", ".tgz")
+_KINDS = (".zip", ".skill", ".tar.gz", ".tgz")
 
 
 def find_uploader(request: Request) -> Uploader:

@@ -87,6 +87,30 @@ def test_what_macos_adds_is_left_out(tmp_path: Path) -> None:
         assert [path for path, _ in package.files] == ["SKILL.md", "scripts/fill.py"]
 
 
+@pytest.mark.parametrize("prefix", ["", "pdf/"])
+def test_what_tar_of_macos_and_windows_add_is_left_out(tmp_path: Path, prefix: str) -> None:
+    files = {f"{prefix}{name}": text for name, text in GOOD.items()}
+    junk = {f"{prefix}{name}": "x" for name in ("._SKILL.md", "Thumbs.db", "desktop.ini")}
+
+    with unpacked_package(write_tar(tmp_path / "a.tgz", {"._pdf": "x"} | junk | files)) as package:
+        assert [path for path, _ in package.files] == ["SKILL.md", "scripts/fill.py"]
+
+
+@pytest.mark.parametrize("name", ["说明.md", "Größe.md"])
+def test_a_name_in_utf8_without_its_flag_is_read(tmp_path: Path, name: str) -> None:
+    raw = name.encode()
+    path = write_zip(tmp_path / "a.zip", {**GOOD, "x" * len(raw): "text"})
+    path.write_bytes(path.read_bytes().replace(b"x" * len(raw), raw))
+
+    with unpacked_package(path) as package:
+        assert name in dict(package.files)
+
+
+def test_a_skill_file_is_a_zip(tmp_path: Path) -> None:
+    with unpacked_package(write_zip(tmp_path / "a.skill")) as package:
+        assert package.name == "pdf"
+
+
 @pytest.mark.parametrize(
     "name, reason",
     [

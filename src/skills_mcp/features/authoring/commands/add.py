@@ -1,6 +1,6 @@
 """Add a skill from an archive to a folder of skills.
 
-PACKAGE is a .zip or .tar.gz with SKILL.md at its top or in its one folder. It is
+PACKAGE is a .zip, .skill or .tar.gz with SKILL.md at its top or in its one folder. It is
 checked and shown before anything is written; the version before is kept.
 """
 

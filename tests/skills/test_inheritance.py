@@ -413,3 +413,36 @@ def test_nothing_is_lost_and_escaping_twice_is_escaping_once(body: str) -> None:
     assert escape_headers(escaped) == escaped
     added = "\\" * (len(escaped) - len(body))
     assert sorted(escaped) == sorted(body + added)
+
+
+@pytest.mark.parametrize(
+    "body, end",
+    [
+        ("Run:\n```sh\nmake", "```"),
+        ("Run:\n~~~~\nmake\n~~~", "~~~~"),
+        ("```\n```sh", "```"),
+        ("<!-- draft\n```", "-->"),
+    ],
+)
+def test_a_block_that_is_never_closed_ends_with_its_part(body: str, end: str) -> None:
+    chain = [make_skill("_root", body=body), make_skill("a", body="Own.")]
+
+    text = compose(chain)
+
+    assert f"{body}\n{end}\n\n=== A (from" in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "```sh\nmake\n```",
+        "<!-- a -->",
+        "<!--\n```\n-->",
+        "`<!--` and ```` ``` ````",
+        "- a\n\n      ```",
+    ],
+)
+def test_a_text_that_closes_its_blocks_is_composed_as_it_is(body: str) -> None:
+    chain = [make_skill("_root", body=body), make_skill("a", body="Own.")]
+
+    assert f"{body}\n\n=== A (from" in compose(chain)

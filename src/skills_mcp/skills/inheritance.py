@@ -51,6 +51,34 @@ def compose(contributors: Sequence[Skill]) -> str:
     return "\n\n".join(map(_render_section, contributors))
 
 
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_COMMENT = re.compile(r" {0,3}<!--(?!.*-->)")
+_COMMENT_END = "-->"
+
+
+def find_open_end(body: str) -> str:
+    r"""Find what closes the fence or comment that a text leaves open; empty if none.
+
+    >>> find_open_end("Run:\n```sh\nmake"), find_open_end("<!-- draft")
+    ('```', '-->')
+    """
+    if "```" not in body and "~~~" not in body and "<!--" not in body:
+        return ""
+    end = ""
+    for line in body.split("\n"):
+        found = _FENCE.match(line)
+        if end == _COMMENT_END:
+            end = "" if _COMMENT_END in line else end
+        elif end:  # one of a list ends with it, so only those at the margin count
+            is_end = found and found[1].startswith(end) and not found[2].strip()
+            end = "" if is_end else end
+        elif found and not (found[1][0] == "`" and "`" in found[2]):
+            end = found[1]
+        elif _COMMENT.match(line):
+            end = _COMMENT_END
+    return end
+
+
 def inherited_assets(contributors: Sequence[Skill]) -> tuple[Inherited[Asset], ...]:
     """List the assets of the ancestors, without overridden ones."""
     return _collect_inherited(contributors, lambda member: member.assets)
@@ -85,7 +113,9 @@ def find_owners(index: SkillIndex, skill: Skill) -> dict[str, Skill]:
 
 
 def _render_section(skill: Skill) -> str:
-    return f"{render_header(skill.path, skill.file)}\n\n{escape_headers(skill.body)}"
+    body = escape_headers(skill.body)
+    end = find_open_end(body)
+    return "\n".join(filter(None, (f"{render_header(skill.path, skill.file)}\n\n{body}", end)))
 
 
 def _find_declaration(

@@ -23,7 +23,7 @@ from markdown_it.token import Token
 from skills_mcp.errors import MissingFileError
 from skills_mcp.features.authoring.rules import RuleFinding
 from skills_mcp.files.opening import open_inside
-from skills_mcp.skills.inheritance import find_header_lookalikes
+from skills_mcp.skills.inheritance import find_header_lookalikes, find_open_end
 from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
 from skills_mcp.text.rendering import abbreviate_value
 from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
@@ -295,7 +295,11 @@ def check_text(text: str) -> Iterator[RuleFinding]:
 
 
 def check_body(body: str, first_line: int) -> Iterator[RuleFinding]:
-    """Check for lines similar to the headers of a composed text."""
+    """Check for what would change the other parts of a composed text."""
+    if end := find_open_end(body):
+        reason = "has a code block or a comment that is never closed"
+        last = first_line + body.rstrip("\n").count("\n")
+        yield RuleFinding("block-open", reason, f"close it with a line of {end}", last)
     for number, _ in islice(find_header_lookalikes(body), MAX_TEXT_FINDINGS):
         reason = "has a line that looks like the header of another skill's rules"
         hint = "write it without ===: it is served with a backslash in front"

@@ -32,7 +32,7 @@ _ERRORS = (
     *("compatibility", "allowed-tools", "metadata", "metadata-value"),
 )
 _WARNINGS = (
-    *("hash", "key-spelling"),
+    *("block-open", "hash", "key-spelling"),
     *("metadata-skillhub", "main-file", "body-empty", "entry-program", "entry-file"),
     *("body-length", "hidden-character", "mixed-letters", "control-characters"),
     *("secret", "section-header", "link-broken", "link-outside", "link-absolute"),

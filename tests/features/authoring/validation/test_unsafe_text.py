@@ -94,6 +94,14 @@ def test_a_forged_header_is_found_with_its_line_in_the_file() -> None:
     assert (finding.rule, finding.line) == ("section-header", 9)
 
 
+@pytest.mark.parametrize("body, end", [("Run:\n```sh\nmake\n", "```"), ("One\n<!-- a\n\n", "-->")])
+def test_a_block_that_is_never_closed_is_found(body: str, end: str) -> None:
+    [finding] = check_body(body, 7)
+
+    assert finding.rule == "block-open"
+    assert end in finding.hint
+
+
 PIECES = (
     *("://", "a", "@", "a.b://c:", "=", "'", "token", "token_-", "token=", "pwd  "),
     *("-----BEGIN PRIVATE KEY-----", "-----BEGIN A ", "Authorization:", "gh", "ghp_"),

@@ -55,6 +55,9 @@ MAX_DESCRIPTION = 1024
 
 _RESERVED = "io.modelcontextprotocol/"  # keys that a host may set
 
+_TOOL_COMMA = re.compile(r"\s*,\s*(?![^()]*\))")
+_WHOLE_NUMBER = re.compile(r"0|[1-9]\d{0,8}")
+
 _PLAIN_KEY = re.compile("[A-Za-z_][A-Za-z_-]*")
 
 # What YAML cannot hold, not even in quotes, or takes for the end of a line.
@@ -137,15 +140,48 @@ def render_skill_file(
     """
     passed = {*_STANDARD_FIELDS, *extra_keys}
     known = {
-        # A list of tools is one text in the standard.
-        key: " ".join(map(str, value)) if isinstance(value, list) else value
+        key: _render_value(key, value, is_extra=key in extra_keys)
         for key, value in (fields or {}).items()
-        if key in passed and not isinstance(value, Mapping)
+        if key in passed and (key in extra_keys or not isinstance(value, Mapping))
     }
     metadata = get_mapping(fields or {}, "metadata").items()
     if fields:  # a rule has none; its keywords become metadata
         known["metadata"] = {k: v for k, v in metadata if isinstance(v, str)}
     return render_document(build_frontmatter(skill, name, known), text)
+
+
+def list_dropped_keys(fields: Mapping[str, Any], extra_keys: Collection[str]) -> list[str]:
+    """List the keys that `render_skill_file` does not pass on."""
+    kept = {"name", "description", "metadata", *_STANDARD_FIELDS, *extra_keys}
+    return sorted(set(fields) - kept)
+
+
+def _render_value(key: str, value: Any, *, is_extra: bool) -> Any:
+    if key == "argument-hint":  # a text with brackets, which YAML takes for a list
+        return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else value
+    if key == "allowed-tools":  # one text in the standard, without commas
+        items = value if isinstance(value, list) else _TOOL_COMMA.split(value)
+        return " ".join(map(str, items))
+    return _restore_types(value) if is_extra else _join_list(value)
+
+
+def _join_list(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _restore_types(value: Any) -> Any:
+    """Booleans and whole numbers, which `read_fields` has as texts."""
+    match value:
+        case "true" | "false":
+            return value == "true"
+        case str() if _WHOLE_NUMBER.fullmatch(value):
+            return int(value)
+        case list():
+            return [_restore_types(item) for item in value]
+        case dict():
+            return {key: _restore_types(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def build_frontmatter(skill: Skill, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:

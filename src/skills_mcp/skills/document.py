@@ -46,7 +46,7 @@ _BLOCK_MARK = re.compile(r"^[|>][+-]?\d?[+-]?(?:[ \t]+|$)")
 
 # What is always a text, however much it looks like a list or a mapping.
 _DESCRIPTION = "description"
-_TEXT_KEYS = frozenset({"name", _DESCRIPTION})
+_TEXT_KEYS = frozenset({"name", _DESCRIPTION, "argument-hint"})
 
 # A comment has a blank behind its #; a channel, a tag or an issue has none.
 _HASH = re.compile(r"[\s\[,]#[^\s#]")

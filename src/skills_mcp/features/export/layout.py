@@ -29,6 +29,7 @@ from skills_mcp.library.skill_folder import (
     MAX_DESCRIPTION,
     SKILL_FILE,
     PublishedSkills,
+    list_dropped_keys,
     publish_skills,
     render_skill_file,
 )
@@ -55,7 +56,8 @@ CLAUDE_FORMATS: tuple[FolderFormat, ...] = ("claude", "marketplace")
 
 CLAUDE_KEYS = frozenset(
     {"agent", "argument-hint", "context", "disable-model-invocation", "hooks"}
-    | {"model", "user-invocable", "when_to_use"}
+    | {"model", "user-invocable", "when_to_use", "paths", "effort", "shell", "arguments"}
+    | {"disallowed-tools"}
 )
 """Non-standard frontmatter keys of Claude Code; others refuse them."""
 
@@ -223,7 +225,10 @@ def package_skill(
     name, description = published.summarize(path)
     text = skill.body if settings.raw else folder.compose()
     extra_keys = CLAUDE_KEYS if settings.format in CLAUDE_FORMATS else ()
-    main = render_skill_file(skill, name, text, folder.read_fields(), extra_keys=extra_keys)
+    fields = folder.read_fields()
+    if dropped := list_dropped_keys(fields, extra_keys):
+        remarks.append(f"{settings.format} leaves out {', '.join(dropped)}")
+    main = render_skill_file(skill, name, text, fields, extra_keys=extra_keys)
     files = {SKILL_FILE: main.encode()}
     for file in sorted(folder.files):
         if settings.raw and file not in skill.files:

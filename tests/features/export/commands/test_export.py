@@ -121,3 +121,26 @@ def test_the_folder_follows_the_skills_until_it_is_interrupted(tmp_path: Path, t
 
     assert process.returncode == 130
     assert b"Traceback" not in errors
+
+
+@pytest.mark.parametrize("hint", ["[issue] [priority]", "[issue]", "<a> | [b]", "[a|b, c]"])
+def test_a_key_is_exported_as_it_was_or_named(invoke: Run, tmp_path: Path, hint: str) -> None:
+    head = (
+        f"name: fix\ndescription: Fix an issue\nargument-hint: {hint}\n"
+        "disable-model-invocation: true\nallowed-tools: Read, Bash(git:*)\n"
+        "hooks:\n  Stop:\n    - timeout: 30\n"
+    )
+    write(tmp_path / "skills/fix/SKILL.md", f"---\n{head}---\nFix it.\n")
+    where = ("export", "--skills-dir", str(tmp_path / "skills"))
+
+    claude = invoke(*where, "--to", str(tmp_path / "a"), "--format", "claude")
+    plain = invoke(*where, "--to", str(tmp_path / "b"), "--format", "plain")
+
+    text = (tmp_path / "a/fix/SKILL.md").read_text()
+    assert f'argument-hint: "{hint}"\n' in text
+    assert "disable-model-invocation: true\n" in text
+    assert 'allowed-tools: "Read Bash(git:*)"\n' in text
+    assert 'hooks: {"Stop": [{"timeout": 30}]}\n' in text
+    assert "hooks" not in claude.stderr
+    assert "argument-hint, disable-model-invocation, hooks" in plain.stderr
+    assert invoke("validate", str(tmp_path / "b")).returncode == 0

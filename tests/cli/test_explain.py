@@ -1,10 +1,11 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Run
-from tests.packages import write_package
+from tests.packages import write_package, write_pdf
 from tests.support import SKILLS_CONTENT, write_skill
 
 SOURCE = ("--skills-dir", str(SKILLS_CONTENT))
@@ -110,6 +111,17 @@ def test_what_looks_like_markup_is_printed_as_it_is(invoke: Run, tmp_path: Path)
 
     assert done.returncode == 0
     assert "a[b]" in done.stdout
+
+
+def test_a_skill_for_users_alone_is_explained_by_what_its_author_has_written(
+    invoke: Run, tmp_path: Path
+) -> None:
+    hidden: dict[str, Any] = {"disable-model-invocation": True}
+    write_pdf(tmp_path, **hidden)
+
+    done = invoke("explain", "fill a form", "--skill", "pdf", "--skills-dir", str(tmp_path))
+
+    assert "disable-model-invocation" in done.stdout
 
 
 def test_a_skill_is_explained_by_its_name(invoke: Run, tmp_path: Path) -> None:

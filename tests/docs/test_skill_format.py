@@ -202,12 +202,14 @@ VALUES: dict[str, tuple[object, object]] = {
     "examples": (["x"], ("x",)),
     "entry": ("x 'y z'", ("x", "y z")),
     "alwaysApply": (True, True),
+    "disable-model-invocation": (True, True),
 }
 """What is written, and what comes of it."""
 
 
 def value_of(skill: Skill, field: str) -> object:
-    return getattr(skill, {"alwaysApply": "always_apply"}.get(field, field))
+    names = {"alwaysApply": "always_apply", "disable-model-invocation": "user_only"}
+    return getattr(skill, names.get(field, field))
 
 
 def places() -> list[tuple[str, str]]:
@@ -256,6 +258,7 @@ def test_a_field_is_read_at_every_place_of_the_table(field: str, place: str) -> 
         ("examples", [["x"], ["y"]]),
         ("entry", ["x 'y z'", "z"]),
         ("alwaysApply", [True, False, False]),
+        ("disable-model-invocation", [True, False]),
     ],
 )
 def test_the_first_place_of_the_table_counts(field: str, written: list[object]) -> None:

@@ -54,6 +54,12 @@ def parse(text: str) -> ET.Element:
     return ET.fromstring(f"<prompt>{text}</prompt>")  # noqa: S314 - our own text
 
 
+def test_a_skill_for_users_alone_is_in_no_prompt() -> None:
+    skills = [make_package("deploy", user_only=True), make_package("build")]
+
+    assert names(select_for_prompt(SkillIndex(skills))) == ["build"]
+
+
 def test_the_skills_context_has_what_the_document_shows() -> None:
     skill = make_package("web/repo-review", name="repo-review", scope="repo")
 

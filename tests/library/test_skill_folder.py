@@ -1,6 +1,7 @@
 """A skill as a folder: what it holds, and that nobody counts a look into it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,10 +13,10 @@ from skills_mcp.errors import (
     UndeclaredFileError,
 )
 from skills_mcp.events.spool import Spool
-from skills_mcp.library.skill_folder import render_skill_file
+from skills_mcp.library.skill_folder import publish_skills, render_skill_file
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING
-from tests.packages import write_package
+from tests.packages import package_text, write_package
 from tests.support import make_skill, open_library, spooled, write, write_skill
 
 COUNTED = {"analytics": {"enabled": True, "context": "full"}}
@@ -120,6 +121,26 @@ def test_a_main_file_has_what_the_standard_knows_of_the_frontmatter(
         },
     }
     assert body == "\nThe text.\n"
+
+
+def test_a_list_in_the_metadata_becomes_a_text(content: Path) -> None:
+    write(content / "pdf/SKILL.md", package_text(metadata={"tags": ["one", "two"]}))
+    folder = open_library(content).view().open_folder("pdf")
+
+    text = render_skill_file(folder.skill, "pdf", "", folder.read_fields())
+
+    assert yaml.safe_load(text.split("---\n")[1])["metadata"]["tags"] == "one, two"
+
+
+def test_what_hosts_load_has_the_types_of_its_frontmatter(content: Path) -> None:
+    fields: dict[str, Any] = {"disable-model-invocation": True, "hooks": {"Stop": [{"timeout": 3}]}}
+    write(content / "pdf/SKILL.md", package_text(**fields))
+    snapshot = open_library(content).view().snapshot
+
+    published = publish_skills(snapshot).compose(snapshot.index.require("pdf"))
+
+    loaded = yaml.safe_load(published.text.split("---\n")[1])
+    assert {key: loaded[key] for key in fields} == fields
 
 
 def test_a_main_file_is_yaml_whatever_the_description_holds() -> None:

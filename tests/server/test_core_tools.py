@@ -13,7 +13,7 @@ from skills_mcp.events.spool import Spool
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.execution import CONFINING_TIERS, SandboxName
 from tests.clients import Lifeline, SlowSource, ask, connected
-from tests.packages import contents, write_pdf
+from tests.packages import contents, write_package, write_pdf
 from tests.server.conftest import branch_of
 from tests.support import (
     SKILLS_CONTENT,
@@ -294,6 +294,31 @@ async def test_every_tool_asks_which_skill_is_meant_if_several_have_the_name(
     assert reply["error"]["code"] == "SKILL_AMBIGUOUS"
     assert "a/pdf" in reply["error"]["message"]
     assert "b/pdf" in reply["error"]["message"]
+
+
+async def test_a_skill_for_users_alone_is_served_by_its_path_and_found_by_no_task(
+    tmp_path: Path,
+) -> None:
+    write_pdf(tmp_path, "office/pdf", **{"disable-model-invocation": True})
+    write_package(tmp_path, "office/fax", description="Send a fax.")
+    task = "Fill in PDF forms."
+    settings = {"toolsets": ["core", "packages"]}
+
+    async with connected(open_library(tmp_path, settings=settings)) as client:
+        found = await ask(client, "get_skill", context=task)
+        narrowed = await ask(client, "get_skill", context=task, within="office")
+        searched = await ask(client, "search_skills", query=task)
+        named = await ask(client, "get_skill", context=task, within="office/pdf")
+        picked = await ask(client, "get_skill", context=task, skill_path="office/pdf")
+        loaded = await ask(client, "load_skill", skill_name="pdf")
+        explained = await ask(client, "get_skill", context=task, explain=True)
+        tree = await ask(client, "list_skills", path="office/pdf")
+
+    assert found["no_match"] is narrowed["no_match"] is True
+    assert "office/pdf" not in json.dumps([found, narrowed, searched, explained])
+    assert named["skill_path"] == "office/pdf"
+    assert picked["skill_path"] == loaded["skill_path"] == tree["tree"]["path"] == "office/pdf"
+    assert picked["score"] > 0
 
 
 # One block, or two

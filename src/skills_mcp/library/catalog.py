@@ -173,7 +173,7 @@ def _resolves_to(index: SkillIndex, skill: Skill) -> bool:
 
 
 def _select_skills(index: SkillIndex, scope: Scope | None) -> Iterator[Skill]:
-    skills = [skill for skill in index if scope in {None, skill.scope}]
+    skills = [s for s in index if scope in {None, s.scope} and not s.user_only]
     inherited = {
         folder
         for skill in skills

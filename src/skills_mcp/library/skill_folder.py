@@ -48,6 +48,13 @@ SKILL_FILE = "SKILL.md"
 
 _STANDARD_FIELDS = ("license", "compatibility", "allowed-tools")
 
+CLAUDE_KEYS = frozenset(
+    {"agent", "argument-hint", "context", "disable-model-invocation", "hooks"}
+    | {"model", "user-invocable", "when_to_use", "paths", "effort", "shell", "arguments"}
+    | {"disallowed-tools"}
+)
+"""Non-standard frontmatter keys of Claude Code, at the top; others refuse them."""
+
 _MAX_KEY = 100  # YAML takes no key beyond 1,024 characters, and none has so many
 
 MAX_DESCRIPTION = 1024
@@ -138,22 +145,39 @@ def render_skill_file(
     standard
     fields and further keys are passed on.
     """
-    passed = {*_STANDARD_FIELDS, *extra_keys}
-    known = {
-        key: _render_value(key, value, is_extra=key in extra_keys)
-        for key, value in (fields or {}).items()
-        if key in passed and (key in extra_keys or not isinstance(value, Mapping))
-    }
-    metadata = get_mapping(fields or {}, "metadata").items()
-    if fields:  # a rule has none; its keywords become metadata
-        known["metadata"] = {k: v for k, v in metadata if isinstance(v, str)}
+    known = _select_fields(fields or {}, extra_keys)
     return render_document(build_frontmatter(skill, name, known), text)
 
 
 def list_dropped_keys(fields: Mapping[str, Any], extra_keys: Collection[str]) -> list[str]:
     """List the keys that `render_skill_file` does not pass on."""
-    kept = {"name", "description", "metadata", *_STANDARD_FIELDS, *extra_keys}
-    return sorted(set(fields) - kept)
+    known = _select_fields(fields, extra_keys)
+    inner = get_mapping(known, "metadata")
+    dropped = fields.keys() - known.keys() - {"name", "description"}
+    below = get_mapping(fields, "metadata").keys() - inner.keys()
+    return sorted((*dropped, *(f"metadata.{key}" for key in below)))
+
+
+def _select_fields(fields: Mapping[str, Any], extra_keys: Collection[str]) -> dict[str, Any]:
+    known = {
+        key: _render_value(key, value, is_extra=key in extra_keys)
+        for key, value in fields.items()
+        if key in extra_keys or (key in _STANDARD_FIELDS and not isinstance(value, Mapping))
+    }
+    if fields:  # a rule has none; its keywords become metadata
+        metadata = get_mapping(fields, "metadata").items()
+        known["metadata"] = {
+            key: ", ".join(map(str, value)) if isinstance(value, list) else value
+            for key, value in metadata
+            if _is_flat(value)
+        }
+    return known
+
+
+def _is_flat(value: object) -> bool:
+    """Whether a value of `metadata`, which the standard defines as a text, can be one."""
+    items = value if isinstance(value, list) else [value]
+    return all(isinstance(item, str) for item in items)
 
 
 def _render_value(key: str, value: Any, *, is_extra: bool) -> Any:
@@ -162,10 +186,8 @@ def _render_value(key: str, value: Any, *, is_extra: bool) -> Any:
     if key == "allowed-tools":  # one text in the standard, without commas
         items = value if isinstance(value, list) else _TOOL_COMMA.split(value)
         return " ".join(map(str, items))
-    return _restore_types(value) if is_extra else _join_list(value)
-
-
-def _join_list(value: Any) -> Any:
+    if is_extra:
+        return _restore_types(value)
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
@@ -318,7 +340,11 @@ class PublishedSkills:
         folder = self.open_folder(skill)
         name = self.names.name_of(skill.path)
         frontmatter = build_frontmatter(skill, name, folder.read_fields())
-        return PublishedText(frontmatter, render_document(frontmatter, folder.compose()))
+        typed = {
+            key: _render_value(key, value, is_extra=True) if key in CLAUDE_KEYS else value
+            for key, value in frontmatter.items()
+        }
+        return PublishedText(frontmatter, render_document(typed, folder.compose()))
 
     def open(self, path: SkillPath) -> PublishedSkill | None:
         """Read a published skill with file digests.  Blocking.

@@ -25,6 +25,9 @@ from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, TermW
 from skills_mcp.skills.model import Skill
 from skills_mcp.text.rendering import abbreviate_value
 
+FOR_USERS_ONLY = "has disable-model-invocation: only who names it gets it"
+"""Why no task finds a skill that is served."""
+
 _MAX_NEW_KEYWORDS = 3
 """A skill that needs more is right to lose."""
 
@@ -323,7 +326,8 @@ def explain_decision(
             contenders += (explained,)
         else:
             requested = None
-            notes.append(f"{skill.path} is outside of the part that was chosen from")
+            outside = "is outside of the part that was chosen from"
+            notes.append(f"{skill.path} {FOR_USERS_ONLY if skill.user_only else outside}")
     if context != full_text:
         notes.append(f"of this long text a part was taken for the task: {_to_short_line(context)}")
     notes += suggest_changes(

@@ -514,6 +514,12 @@ def get_always_apply(fields: Mapping[str, Any], report: ProblemList) -> bool:
     return get_flag(merged, "alwaysApply", report, default=False)
 
 
+def is_user_only(fields: Mapping[str, Any]) -> bool:
+    """Whether Claude Code's `disable-model-invocation` is true, also in `metadata`."""
+    merged = {**get_mapping(fields, "metadata"), **fields}
+    return _fold_scalar(merged.get("disable-model-invocation")) in _TRUE
+
+
 def get_priority(fields: Mapping[str, Any], report: ProblemList) -> int:
     """Get the priority; 0 for an invalid one."""
     value = fields.get("priority", "")

@@ -138,6 +138,8 @@ class Skill:
     """The words of the command of `run_skill_entry`; empty if none."""
     always_apply: bool = False
     """Whether it is a core skill: one that its author wants agents to know always."""
+    user_only: bool = False
+    """Whether users alone invoke it: it is served by its path or name, to no task."""
     scope: Scope = "org"
     files: Mapping[str, Stamp] = field(default_factory=dict, hash=False, repr=False)
     """Every file that may be read, by its path in `directory`."""

@@ -53,6 +53,9 @@ class SkillRow(Protocol):
     @property
     def always_apply(self) -> bool: ...
 
+    @property
+    def user_only(self) -> bool: ...
+
 
 def is_denied(skill: SkillRow, rules: Visibility) -> bool:
     return compile_skill_patterns(rules.deny).fit(skill)
@@ -278,6 +281,11 @@ class SkillIndex:
     def listed(self) -> tuple[SkillRow, ...]:
         return tuple(self._shared.rows[number] for number in self.offered.numbers)
 
+    @cached_property
+    def has_user_only(self) -> bool:
+        """Whether a skill is for users alone, so that no task may find it."""
+        return any(row.user_only for row in self.listed)
+
     def find(self, path: str) -> int | None:
         row = self._shared.numbers.get(self._first_copies.get(path, path), -1)
         position = -1 if row < 0 else self.offered_at[row]
@@ -492,12 +500,13 @@ NO_FILTER = SkillFilter()
 def compute_filter_mask(index: SkillIndex, scoping: SkillFilter) -> "NDArray[np.bool_] | None":
     """Compute the mask of a filter over the enabled skills; None for all.
 
-    A scope may be empty; an empty folder or category is a mistake.
+    A scope may be empty; an empty folder or category is a mistake. A skill for users
+    alone is in no mask but that of its own path.
 
     Raises:
         SkillNotFoundError: No skill matches; the message lists the alternatives.
     """
-    if scoping == NO_FILTER:
+    if scoping == NO_FILTER and not index.has_user_only:
         return None
     import numpy as np
 
@@ -514,6 +523,9 @@ def compute_filter_mask(index: SkillIndex, scoping: SkillFilter) -> "NDArray[np.
             raise _no_category_error(index, category, folder)
     if scoping.scope:
         is_selected &= np.fromiter((row.scope == scoping.scope for row in index.listed), bool)
+    if index.has_user_only:
+        rows = ((not row.user_only or row.path == folder) for row in index.listed)
+        is_selected &= np.fromiter(rows, bool)
     return is_selected
 
 

@@ -22,6 +22,7 @@ from skills_mcp.skills.document import (
     get_priority,
     get_text,
     get_words,
+    is_user_only,
     parse_document,
     remove_controls,
     unique_words,
@@ -113,7 +114,8 @@ def parse_package(
         owner=get_owner(fields),
         examples=get_examples(both.get("examples"), report),
         entry=get_entry(both, report),
-        always_apply=get_always_apply(fields, report),
+        always_apply=get_always_apply(fields, report) and not is_user_only(fields),
+        user_only=is_user_only(fields),
         files=files,
         inventory=_take_inventory(kinds, files),
     )

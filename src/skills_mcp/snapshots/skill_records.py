@@ -60,6 +60,7 @@ class ListedSkill(NamedTuple):
     category: str
     scope: Scope
     always_apply: bool = False
+    user_only: bool = False
 
 
 class StoredText(NamedTuple):
@@ -106,6 +107,7 @@ class RecordedSkill(NamedTuple):
     stamps: Sequence[Stamp]
     characters: int
     always_apply: bool
+    user_only: bool
     owner: str
     text: "StoredText"
     """The encoded skill, see `encode_skill`."""
@@ -161,6 +163,7 @@ def _record_skill(skill: Skill, home: SkillRoot) -> RecordedSkill:
         stamps=tuple(skill.files.values()),
         characters=len(skill.body),
         always_apply=skill.always_apply,
+        user_only=skill.user_only,
         owner=skill.owner,
         text=StoredText.of(text),
     )
@@ -169,7 +172,7 @@ def _record_skill(skill: Skill, home: SkillRoot) -> RecordedSkill:
 _FIELDS = (
     *("path", "file", "name", "description", "keywords", "body", "inherit", "priority"),
     *("assets", "scripts", "directory", "category", "files", "inventory"),
-    *("examples", "entry", "always_apply", "owner"),
+    *("examples", "entry", "always_apply", "user_only", "owner"),
 )
 """Order of a record; a change of it needs another `FORMAT` of the index on disk."""
 
@@ -271,6 +274,7 @@ class SkillTable(Sequence[Skill]):
             "priorities": [s.priority for s in skills],
             "files": [s.file for s in skills],
             "always_apply": [s.always_apply for s in skills],
+            "user_only": [s.user_only for s in skills],
             "owners": [s.owner for s in skills],
             "places": [
                 (str(h.directory), h.prefix, h.packages_only, h.scope, h.file_prefix) for h in homes
@@ -324,8 +328,8 @@ class SkillTable(Sequence[Skill]):
         columns = (self.column(name) for name in ("paths", "names", "categories"))
         scopes = [home.scope for home in self.homes]
         home_scopes = map(scopes.__getitem__, self.arrays["homes"].tolist())
-        core = self.column("always_apply")
-        return tuple(starmap(ListedSkill, zip(*columns, home_scopes, core, strict=True)))
+        flags = map(self.column, ("always_apply", "user_only"))
+        return tuple(starmap(ListedSkill, zip(*columns, home_scopes, *flags, strict=True)))
 
     def declared(self) -> Iterator[tuple[list[str], int]]:
         return zip(self.column("keywords"), self.column("priorities"), strict=True)
@@ -375,6 +379,7 @@ class SkillTable(Sequence[Skill]):
             map(self._lines.stamps, range(len(self))),
             self.arrays["characters"].tolist(),
             (row.always_apply for row in listed),
+            (row.user_only for row in listed),
             self.column("owners"),
             map(self._lines.stored, range(len(self))),
         )

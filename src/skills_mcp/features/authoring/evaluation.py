@@ -12,7 +12,11 @@ from skills_mcp.errors import SkillNotFoundError
 from skills_mcp.features.authoring import OnProgress, ignore_progress
 from skills_mcp.features.authoring.prompts import Prompt, describe_missing_skill
 from skills_mcp.library import Snapshot
-from skills_mcp.routing.answer_explanation import format_rounded_down, is_in_weak_fields
+from skills_mcp.routing.answer_explanation import (
+    FOR_USERS_ONLY,
+    format_rounded_down,
+    is_in_weak_fields,
+)
 from skills_mcp.routing.decision import (
     Ambiguous,
     Decision,
@@ -266,7 +270,10 @@ def _explain_unreachable(outcome: Outcome, within: Mask, index: SkillIndex) -> s
     expected = _choose_expected(outcome, index)
     rows = zip(index.listed, within, strict=True)
     is_inside = any(is_in and row.path == expected for row, is_in in rows)
-    return "" if is_inside else f"{expected} is outside of the part that the prompt names"
+    if is_inside:
+        return ""
+    outside = "is outside of the part that the prompt names"
+    return f"{expected} {FOR_USERS_ONLY if index.require(expected).user_only else outside}"
 
 
 def _find_score(outcome: Outcome, evidence: Sequence[Evidence]) -> Fraction:

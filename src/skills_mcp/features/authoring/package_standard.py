@@ -9,6 +9,7 @@ from typing import Any
 
 from skills_mcp.features.authoring.markdown import Markdown
 from skills_mcp.features.authoring.rules import RULE_LEVELS, RuleFinding, enumerate_shortly
+from skills_mcp.library.skill_folder import CLAUDE_KEYS
 from skills_mcp.skills.document import (
     decode_markdown,
     get_mapping,
@@ -129,12 +130,6 @@ SERVER_KEYS = frozenset(
     {"keywords", "tags", "category", "inherit", "priority", "entry"} | {"alwaysApply"}
 )
 """Keys of this server, with the same meaning below `metadata`."""
-
-_CLAUDE_KEYS = frozenset(
-    {"agent", "argument-hint", "context", "disable-model-invocation", "hooks"}
-    | {"model", "user-invocable", "when_to_use"}
-)
-"""Top-level keys of Claude Code: no effect below `metadata`."""
 
 # Tools may have patterns with commas of their own: Bash(git add:*, git commit:*)
 _TOOL = re.compile(r"(?:[^\s,(]|\([^)]*\))+")
@@ -326,7 +321,7 @@ def _advise_on_key(frontmatter: ParsedFrontmatter, key: str) -> str:
     guess = get_close_matches(key, FIELDS, n=1, cutoff=0.8)
     if guess:
         return f"did you mean {guess[0]}?"
-    if key in _CLAUDE_KEYS:
+    if key in CLAUDE_KEYS:
         return "keep it only if all users of the skill use Claude Code, which reads it"
     moved = f"move it below metadata: {_as_metadata(frontmatter, key)}"
     if key == "triggers":

@@ -39,7 +39,7 @@ from skills_mcp.skills.document import get_mapping, get_words
 from skills_mcp.skills.inheritance import compose
 from skills_mcp.skills.model import Problem, Skill
 from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk
-from skills_mcp.skills.skill_index import INDEX, ROOT, SkillIndex, derive_parent_path
+from skills_mcp.skills.skill_index import INDEX, NO_FILTER, ROOT, SkillIndex, derive_parent_path
 from skills_mcp.skills.skill_parser import classify_file, has_program_suffix, is_skill_md
 from skills_mcp.skills.source_layout import TOP_SUBFOLDER, FolderTree, Selection, SkillRoot
 from skills_mcp.snapshots.skill_snapshot import take_snapshot
@@ -359,11 +359,13 @@ def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[Rul
 
     Rules for entire folders are exempt: agents get them with the skills below.
     """
-    if skill.path == ROOT or skill.path.rsplit("/", 1)[-1] == INDEX:
+    is_for_folder = skill.path == ROOT or skill.path.rsplit("/", 1)[-1] == INDEX
+    if is_for_folder or skill.user_only:
         return
     winners: dict[str, None] = {}
     for task in _own_tasks(skill):
-        decision = score_and_decide(snapshot.matcher, task, snapshot.config.matching)
+        matching, within = snapshot.config.matching, snapshot.narrow(NO_FILTER)
+        decision = score_and_decide(snapshot.matcher, task, matching, within=within)
         paths = [answer.skill.path for answer in answered_candidates(decision)]
         if skill.path in paths:
             return

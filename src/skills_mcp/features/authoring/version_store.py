@@ -154,6 +154,7 @@ class _SkillAttributes(NamedTuple):
     category: str = ""
     scope: Scope = "org"
     always_apply: bool = False
+    user_only: bool = False
 
 
 def _find_packages(files: Iterable[str]) -> Mapping[str, str]:

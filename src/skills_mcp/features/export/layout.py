@@ -26,6 +26,7 @@ from skills_mcp.files.durable import atomic_write, read_regular
 from skills_mcp.files.paths import parse_relative
 from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_folder import (
+    CLAUDE_KEYS,
     MAX_DESCRIPTION,
     SKILL_FILE,
     PublishedSkills,
@@ -53,13 +54,6 @@ _FOLDERS: dict[str, FolderFormat] = {
 }
 
 CLAUDE_FORMATS: tuple[FolderFormat, ...] = ("claude", "marketplace")
-
-CLAUDE_KEYS = frozenset(
-    {"agent", "argument-hint", "context", "disable-model-invocation", "hooks"}
-    | {"model", "user-invocable", "when_to_use", "paths", "effort", "shell", "arguments"}
-    | {"disallowed-tools"}
-)
-"""Non-standard frontmatter keys of Claude Code; others refuse them."""
 
 
 def detect_format(folder: Path) -> FolderFormat:
@@ -201,6 +195,8 @@ class PackagedSkill:
     files: Mapping[str, bytes] = field(repr=False)
     remarks: tuple[str, ...] = ()
     """Truncations and omissions, for the user."""
+    dropped: tuple[str, ...] = ()
+    """Keys of the frontmatter that the format cannot hold."""
 
 
 def package_skills(library: LibraryView, settings: LockedSettings) -> Iterator[PackagedSkill]:
@@ -226,8 +222,6 @@ def package_skill(
     text = skill.body if settings.raw else folder.compose()
     extra_keys = CLAUDE_KEYS if settings.format in CLAUDE_FORMATS else ()
     fields = folder.read_fields()
-    if dropped := list_dropped_keys(fields, extra_keys):
-        remarks.append(f"{settings.format} leaves out {', '.join(dropped)}")
     main = render_skill_file(skill, name, text, fields, extra_keys=extra_keys)
     files = {SKILL_FILE: main.encode()}
     for file in sorted(folder.files):
@@ -237,7 +231,8 @@ def package_skill(
             files.setdefault(file, folder.read(file).data)
         except FileError as error:
             remarks.append(f"{file} was left out: {error}")
-    return PackagedSkill(name, path, description, files, tuple(remarks))
+    dropped = tuple(list_dropped_keys(fields, extra_keys))
+    return PackagedSkill(name, path, description, files, tuple(remarks), dropped)
 
 
 WELL_KNOWN_FOLDER = ".well-known/agent-skills"

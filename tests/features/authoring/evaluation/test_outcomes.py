@@ -274,6 +274,18 @@ def test_a_skill_outside_of_the_part_says_so() -> None:
     assert said == "api/errors is outside of the part that the prompt names"
 
 
+def test_a_skill_for_users_alone_says_why_no_prompt_finds_it() -> None:
+    skills = (make_skill("deploy", user_only=True), make_skill("build"))
+    index = SkillIndex(skills)
+    [outcome] = evaluate_prompts(
+        [prompt("deploy", "deploy")], PlainMatcher(*skills), MATCHING, index
+    )
+
+    assert "disable-model-invocation" in explain_failure(
+        outcome, PlainMatcher(*skills), MATCHING, index
+    )
+
+
 def test_an_answer_says_what_speaks_for_it_among_the_skills_of_the_part() -> None:
     skills = (
         make_skill("api/login", description="about login"),

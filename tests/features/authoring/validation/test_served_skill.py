@@ -7,7 +7,7 @@ import pytest
 from skills_mcp.features.authoring import validation
 from skills_mcp.features.authoring.validation import validate_paths
 from tests.features.authoring.validation.findings import problems, said
-from tests.packages import write_package
+from tests.packages import write_package, write_pdf
 from tests.support import write, write_skill
 
 PROGRAM_FILES = {"scripts/run.py": "print(1)\n", "run.sh": "true\n"}
@@ -75,6 +75,12 @@ def test_a_skill_that_never_wins_names_the_winners(tmp_path: Path) -> None:
     assert "which find short" in problem.reason
     assert "keywords" in problem.hint
     assert problem.line == 3
+
+
+def test_a_skill_for_users_alone_need_not_be_found(tmp_path: Path) -> None:
+    write_pdf(tmp_path, "skills/pdf", **{"disable-model-invocation": True})
+
+    assert "never-found" not in [rule for _, _, rule in said(tmp_path)]
 
 
 def test_a_skill_that_is_one_of_the_candidates_is_found(tmp_path: Path) -> None:

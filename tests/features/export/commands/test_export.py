@@ -142,5 +142,22 @@ def test_a_key_is_exported_as_it_was_or_named(invoke: Run, tmp_path: Path, hint:
     assert 'allowed-tools: "Read Bash(git:*)"\n' in text
     assert 'hooks: {"Stop": [{"timeout": 30}]}\n' in text
     assert "hooks" not in claude.stderr
-    assert "argument-hint, disable-model-invocation, hooks" in plain.stderr
+    for key in ("argument-hint", "disable-model-invocation", "hooks"):
+        assert f"plain cannot hold {key} of 1 skill: fix" in plain.stderr
     assert invoke("validate", str(tmp_path / "b")).returncode == 0
+
+
+def test_a_key_that_many_skills_have_and_no_format_holds_is_one_line(
+    invoke: Run, tmp_path: Path
+) -> None:
+    for number in range(40):
+        head = f"name: s{number}\ndescription: D {number}\nversion: 1\nmetadata: {{a: {{b: c}}}}"
+        write(tmp_path / f"skills/s{number}/SKILL.md", f"---\n{head}\n---\nDo it.\n")
+
+    done = invoke("export", "--skills-dir", str(tmp_path / "skills"), "--to", str(tmp_path / "out"))
+
+    told = [line for line in done.stderr.splitlines() if "cannot hold" in line]
+    assert [line.split(":")[0] for line in told] == [
+        "plain cannot hold metadata.a of 40 skills",
+        "plain cannot hold version of 40 skills",
+    ]

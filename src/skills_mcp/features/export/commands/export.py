@@ -41,6 +41,7 @@ from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.skill_folder import publish_skills
 from skills_mcp.skills.access import EVERYTHING
 from skills_mcp.skills.model import escape_unprintable
+from skills_mcp.text.rendering import count_noun, join_names
 
 _PLAIN_MODE, _PROGRAM_MODE = 0o644, 0o755
 _SHEBANG = b"#!"
@@ -153,6 +154,7 @@ class _Export:
         total = len(publish_skills(self._library.snapshot).names.published)
         layout = choose_layout(self._settings.format)
         skills: dict[str, LockedSkill] = {}
+        dropped: dict[str, list[str]] = defaultdict(list)
         for package in package_skills(self._library, self._settings):
             folder, files = layout.add_package(package)
             digests = {file: _digest(data) for file, data in files.items()}
@@ -160,7 +162,12 @@ class _Export:
             for file, data in files.items():
                 self._compare(f"{folder}/{file}", data, digests[file])
             self._report.remarks += (f"{package.path}: {e}" for e in package.remarks)
+            for key in package.dropped:
+                dropped[key].append(package.path)
             self._on_progress(len(skills), total)
+        for key, paths in sorted(dropped.items()):
+            of = f"{count_noun(len(paths), 'skill')}: {join_names(paths, _MAX_NAMED)}"
+            self._report.remarks.append(f"{self._settings.format} cannot hold {key} of {of}")
         others = layout.finish()
         lock = ExportLock(
             sources=tuple(_lock_sources(self._library)),
@@ -353,6 +360,7 @@ def _find_differences(folder: Path, lock: ExportLock) -> Iterator[Difference]:
 
 _BEHIND = 1
 _SHOWN = 20
+_MAX_NAMED = 3  # skills in a line about a key; there may be thousands
 
 
 @click.command(

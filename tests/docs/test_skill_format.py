@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from skills_mcp.files.paths import is_desktop_file
 from skills_mcp.skills import document, model, skill_discovery, skill_parser, source_layout
 from skills_mcp.skills.model import Problem, Skill, SkillPath
 from skills_mcp.skills.skill_index import derive_parent_path
@@ -331,4 +332,6 @@ def test_what_is_skipped_is_listed() -> None:
         if line.startswith("What tools leave behind")
     ]
 
-    assert set(codes(line)) == source_layout.IGNORED_NAMES
+    names, _, added = line.partition(", and what macOS")
+    assert set(codes(names)) == source_layout.IGNORED_NAMES
+    assert all(is_desktop_file(code.replace("*", "a")) for code in codes(added))

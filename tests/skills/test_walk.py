@@ -146,6 +146,7 @@ def test_every_file_belongs_to_its_package_even_a_hidden_one(tmp_path: Path) -> 
     "file",
     [
         *(".git/config", ".hg/x", ".svn/x", ".jj/x", ".env", ".venv/x", ".DS_Store"),
+        *("._a.md", "._x/y", "Thumbs.db", "Desktop.ini"),
         *("node_modules/x/SKILL.md", "__pycache__/x.pyc", "scripts/node_modules/x"),
     ],
 )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, NoReturn, Self, cast
 
 from skills_mcp.errors import InvalidPathError, PackageRefusedError
-from skills_mcp.files.paths import MAX_PARTS, fold_name, parse_relative
+from skills_mcp.files.paths import MAX_PARTS, fold_name, is_desktop_file, parse_relative
 from skills_mcp.text.rendering import abbreviate_value
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -170,7 +170,6 @@ _TAR_EXTENDED = frozenset({b"x", b"g", b"X", b"L", b"K"})  # of pax, Solaris and
 # runs of digits (CVE-2024-6232), and cannot be interrupted. A path of 1,024
 # characters and the attributes of a desktop need less.
 _MAX_HEADER_BYTES = 4096
-_JUNK_NAMES = frozenset({".ds_store", "thumbs.db", "desktop.ini"})
 _UTF8_NAME = 0x800  # a flag of an entry of a zip
 _ENCRYPTED = 0x1 | 0x40  # of the whole entry, and "strong encryption"
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
@@ -196,6 +195,8 @@ class PackedFile:
     """As claimed; enforced while unpacking."""
     is_executable: bool
     open: Callable[[], IO[bytes]]
+    is_name_guessed: bool = False
+    """Whether nothing says in which code page its name is."""
 
 
 @contextmanager
@@ -299,31 +300,29 @@ def _open_zip(
         measure.check_number(len(entries))
         _check_layout(entries, archive.start_dir)
         for entry in entries:
-            parse_entry_name(_decode_name(entry))  # first: an empty one has no kind
+            parse_entry_name(_decode_name(entry)[0])  # first: an empty one has no kind
             _check_zip_entry(entry)
-        files = [
-            PackedFile(
-                parse_entry_name(_decode_name(info)),
-                info.file_size,
-                bool(info.external_attr >> 16 & stat.S_IXUSR),
-                partial(archive.open, info),
-            )
-            for info in entries
-            if not info.is_dir()
-        ]
-        folders = [parse_entry_name(_decode_name(e)) for e in entries if e.is_dir()]
+        files = [_pack_zip_entry(archive, info) for info in entries if not info.is_dir()]
+        folders = [parse_entry_name(_decode_name(e)[0]) for e in entries if e.is_dir()]
         yield _check_entries(files, folders, measure)
 
 
-def _decode_name(entry: zipfile.ZipInfo) -> str:
-    """Name of an entry: UTF-8 where its bytes are, also without the flag, or else cp437."""
+def _pack_zip_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> PackedFile:
+    name, is_guessed = _decode_name(entry)
+    is_executable = bool(entry.external_attr >> 16 & stat.S_IXUSR)
+    path, open_entry = parse_entry_name(name), partial(archive.open, entry)
+    return PackedFile(path, entry.file_size, is_executable, open_entry, is_guessed)
+
+
+def _decode_name(entry: zipfile.ZipInfo) -> tuple[str, bool]:
+    """Name of an entry, and whether it is guessed: cp437 where its bytes are no UTF-8."""
     name = entry.orig_filename
     if entry.flag_bits & _UTF8_NAME:
-        return name
+        return name, False
     try:
-        return name.encode("cp437").decode("utf-8")
+        return name.encode("cp437").decode("utf-8"), False
     except UnicodeError:
-        return name
+        return name, True
 
 
 def _check_directory(handle: IO[bytes], measure: _SizeCheck) -> None:
@@ -473,12 +472,8 @@ def _check_entries(
 
 
 def _is_junk(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return (
-        path.startswith("__MACOSX/")
-        or name.casefold() in _JUNK_NAMES
-        or name.startswith("._")  # AppleDouble: what tar of macOS adds to each file
-    )
+    parts = path.split("/")
+    return "__MACOSX" in parts or any(map(is_desktop_file, parts))
 
 
 def _copy(source: IO[bytes], sink: IO[bytes], claimed: int, path: str) -> None:

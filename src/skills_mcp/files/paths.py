@@ -53,6 +53,18 @@ _PLAIN_COMPONENT = rf"{_PLAIN_STEM}(?:\.[\w-]{{1,80}}){{0,2}}"
 _PLAIN_PATH = re.compile(rf"{_PLAIN_COMPONENT}(?:/{_PLAIN_COMPONENT})*", re.ASCII | re.IGNORECASE)
 
 
+_DESKTOP_FILES = frozenset({".ds_store", "thumbs.db", "ehthumbs.db", "desktop.ini"})
+
+
+def is_desktop_file(name: str) -> bool:
+    """Whether macOS or Windows adds a file of this name to a folder or an archive.
+
+    >>> [is_desktop_file(name) for name in ("._SKILL.md", "Thumbs.db", "thumbs.md")]
+    [True, True, False]
+    """
+    return name.startswith("._") or name.casefold() in _DESKTOP_FILES
+
+
 def parse_relative(text: str) -> tuple[str, ...]:
     """Components of a relative path, unambiguous on every system.
 

@@ -21,6 +21,7 @@ from skills_mcp.files.paths import (
     are_plain_components,
     find_composed_name,
     fold_name,
+    is_desktop_file,
     is_path_component,
 )
 from skills_mcp.skills.document import decode_markdown
@@ -233,7 +234,8 @@ class SourceWalk:
         if self._tally.looked_at > self._limits.max_files:
             self._tally.is_full = True
         self._tally.skip(folder, entries)
-        return {n: e for n, e in entries.items() if n not in _NEVER_SERVED}
+        left_out = _find_never_served(entries)
+        return {n: e for n, e in entries.items() if n not in left_out}
 
 
 def count_outside_packages(problems: Iterable[Problem]) -> int:
@@ -475,7 +477,7 @@ class RootWalk:
         self.tally.seen += count
         if self.tally.seen > _COUNT_FACTOR * max_files:
             raise self._too_many_error("more than ")
-        if left_out := entries.keys() & _NEVER_SERVED:
+        if left_out := _find_never_served(entries):
             self.tally.skip(folder, entries)
             return {n: entry for n, entry in entries.items() if n not in left_out}
         return entries
@@ -565,6 +567,10 @@ def _find_main_file(entries: _Entries) -> str | None:
 
 _MAIN_LENGTH = len(SKILL_MD)
 _NEVER_SERVED = IGNORED_NAMES | GENERATED_FOLDERS
+
+
+def _find_never_served(entries: _Entries) -> Collection[str]:
+    return (entries.keys() & _NEVER_SERVED) | set(filter(is_desktop_file, entries))
 
 
 MAX_SKILL_BYTES = 1024 * 1024

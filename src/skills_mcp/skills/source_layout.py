@@ -153,7 +153,6 @@ IGNORED_NAMES = frozenset(
         ".env",
         ".env.local",
         ".netrc",
-        ".DS_Store",
         BACKUP_FOLDER,
     }
 )

@@ -114,8 +114,16 @@ def unpacked_package(
             selected = [file for file in files if file.path.startswith(top)]
             unpack_archive(selected, top, unpacked, attempt.check)
         sizes = {file.path.removeprefix(top): file.size_bytes for file in selected}
+        guessed = [file.path.removeprefix(top) for file in selected if file.is_name_guessed]
         digest = hash_archive(archive)
-        yield _inspect(unpacked, top.strip("/"), digest, sizes, attempt)
+        package = _inspect(unpacked, top.strip("/"), digest, sizes, attempt)
+        yield replace(package, problems=(*map(_report_guessed_name, guessed), *package.problems))
+
+
+def _report_guessed_name(file: str) -> Problem:
+    reason = "has a name in an unknown code page, so it was read as cp437"
+    hint = "if it looks wrong, pack the folder with names in UTF-8"
+    return Problem(file, reason, hint, "warning", rule="file-name")
 
 
 def _inspect(

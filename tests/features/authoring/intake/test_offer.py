@@ -91,6 +91,7 @@ def test_what_macos_adds_is_left_out(tmp_path: Path) -> None:
 def test_what_tar_of_macos_and_windows_add_is_left_out(tmp_path: Path, prefix: str) -> None:
     files = {f"{prefix}{name}": text for name, text in GOOD.items()}
     junk = {f"{prefix}{name}": "x" for name in ("._SKILL.md", "Thumbs.db", "desktop.ini")}
+    junk[f"{prefix}__MACOSX/x"] = "x"
 
     with unpacked_package(write_tar(tmp_path / "a.tgz", {"._pdf": "x"} | junk | files)) as package:
         assert [path for path, _ in package.files] == ["SKILL.md", "scripts/fill.py"]
@@ -104,6 +105,17 @@ def test_a_name_in_utf8_without_its_flag_is_read(tmp_path: Path, name: str) -> N
 
     with unpacked_package(path) as package:
         assert name in dict(package.files)
+
+
+def test_a_name_whose_code_page_is_unknown_is_named(tmp_path: Path) -> None:
+    raw = "说明.md".encode("gbk")
+    path = write_zip(tmp_path / "a.zip", {**GOOD, "x" * len(raw): "text"})
+    path.write_bytes(path.read_bytes().replace(b"x" * len(raw), raw))
+
+    with unpacked_package(path) as package:
+        [problem] = [p for p in package.problems if p.rule == "file-name"]
+        assert problem.file in dict(package.files)
+        assert problem.level == "warning"
 
 
 def test_a_skill_file_is_a_zip(tmp_path: Path) -> None:

@@ -472,6 +472,50 @@ def test_ordinary_markdown_beside_packages_is_one_warning(tmp_path: Path) -> Non
     assert summary.reason.endswith(": e.md, notes/a.md, notes/b.md, …")
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"---\ndescription: Use when: a, b\ntools: *all\n---\nAn agent.",
+        b"---\nA ruler begins this page.\n\n---\nkeywords: none\n\n---\nMore.",
+        b"---\nname: a\n",
+        b"---\nname: a\nname: b\nmodel: opus\n---\nAn agent.",
+        b"---\nname: &a x\nother: *a\n---\nAn agent.",
+        b"---\ntitle: Gr\xf6\xdfe\n---\nA page.",
+        b"---\ntitle: \x1b[2J\n---\nA page.",
+        b"\xef\xbb\xbf# A page\n\nkeywords: are explained here\n" * 60_000,
+    ],
+)
+def test_a_page_beside_packages_is_no_error_whatever_it_holds(tmp_path: Path, page: bytes) -> None:
+    write(tmp_path / "pdf/SKILL.md", PACKAGE)
+    write(tmp_path / "agents/reviewer.md", page)
+
+    problems = read(here(LocalFolder(tmp_path))).problems
+
+    assert [(each.level, each.rule, each.count) for each in problems] == [
+        ("warning", "plain-markdown", 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "---\nkeywords: [react, auth\ndescription: D\n---\n",
+        "---\ndescription: D\nKeywords: [a]\n",
+        "---\nkeywords：[a]\ndescription: [x\n---\n",  # noqa: RUF001
+        "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 1\n",
+    ],
+)
+def test_a_broken_rule_file_beside_packages_is_an_error_of_its_own(
+    tmp_path: Path, rules: str
+) -> None:
+    write(tmp_path / "pdf/SKILL.md", PACKAGE)
+    write(tmp_path / "ui/auth.md", rules)
+
+    problems = read(here(LocalFolder(tmp_path))).problems
+
+    assert [(each.file, each.level) for each in problems] == [("ui/auth.md", "error")]
+
+
 def test_among_rule_files_ordinary_markdown_is_an_error_each(tmp_path: Path) -> None:
     write_skill(tmp_path, "rules.md")
     write(tmp_path / "a.md", "# Notes")

@@ -174,6 +174,8 @@ class Problem:
     """Whether it is transient, such as a disk error: another read may succeed."""
     count: int = 0
     """How many skills or files it stands for; 0 if it is about one file."""
+    is_plain: bool = False
+    """Whether its file is Markdown that declares no keywords, such as a page or an agent."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.reason} ({self.hint})"

@@ -8,6 +8,7 @@ read twice. An invalid file becomes a `Problem`.
 """
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ from skills_mcp.skills.model import (
     Stamp,
     escape_unprintable,
 )
+from skills_mcp.skills.skill_files import is_lfs_pointer
 from skills_mcp.skills.skill_index import INDEX, ROOT
 from skills_mcp.skills.skill_parser import (
     SKILL_MD,
@@ -577,6 +579,9 @@ MAX_SKILL_BYTES = 1024 * 1024
 """Four times the largest known skill; more is a mistake, not a text to read."""
 
 
+_MAX_HEAD_BYTES = 64 * 1024  # of a frontmatter, which has one in a thousand of it
+_KEYWORDS_KEY = re.compile(rb"(?im)^[\"']?keywords[\"']?[ \t]*(?::|\xef\xbc\x9a)")
+
 ReadSkill = tuple[Skill | None, tuple[Problem, ...]]
 """The skill, if it can be served, and its problems."""
 
@@ -607,12 +612,15 @@ def _read_skill_file(root: Path, found: RuleFile | Package) -> ReadSkill:
     report = ProblemList(found.file)
     decoded = decode_markdown(text, report, lenient=isinstance(found, Package))
     if decoded is None:
-        return None, (*report.problems, *_report_shadowed(root, found))
-    if isinstance(found, Package):
+        skill, problems = None, tuple(_report_shadowed(root, found))
+    elif isinstance(found, Package):
         skill, problems = _parse_package_file(root, found, decoded, stamp)
     else:
         skill, problems = _parse_rules_file(root, found, decoded)
-    return skill, (*report.problems, *problems)
+    problems = (*report.problems, *problems)
+    if skill is None and not _declares_keywords(text):
+        problems = tuple(replace(p, is_plain=p.file == found.file) for p in problems)
+    return skill, problems
 
 
 def _parse_package_file(root: Path, found: Package, text: str, stamp: Stamp) -> ReadSkill:
@@ -673,8 +681,16 @@ def _read(root: Path, file: str) -> tuple[bytes, Stamp] | Problem:
     if len(raw) > MAX_SKILL_BYTES:
         hint = "move examples and references into files of its folder"
         reason = f"is larger than {MAX_SKILL_BYTES:,} bytes"
-        return Problem(file, reason, hint, rule="file-size")
+        is_plain = not _declares_keywords(raw)
+        return Problem(file, reason, hint, rule="file-size", is_plain=is_plain)
     return raw, Stamp.of(found)
+
+
+def _declares_keywords(raw: bytes) -> bool:
+    """Whether a file was meant as a rule file, however broken its frontmatter is."""
+    text = raw[:_MAX_HEAD_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n")
+    head = text[3:].partition(b"\n---")[0] if text.startswith(b"---") else b""
+    return is_lfs_pointer(raw) or _KEYWORDS_KEY.search(head) is not None
 
 
 def _peek(root: Path, file: str) -> tuple[Stamp, bytes] | None:

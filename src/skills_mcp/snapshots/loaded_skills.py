@@ -424,9 +424,6 @@ def _limit_problem(part: ContentPart, error: LimitExceededError) -> Problem:
     return Problem(at, f"is not served: {reason}", hint.rstrip("."), rule="limit")
 
 
-_NO_SKILL = frozenset({"no-frontmatter", "no-keywords"})
-_PLAIN = _NO_SKILL | {"description"}
-
 _MAX_NAMED = 3
 
 
@@ -434,24 +431,16 @@ def _summarise(
     findings: Sequence[KeyedProblem], package_parts: AbstractCollection[int]
 ) -> Iterator[Problem]:
     """Yield the problems; one for all ordinary Markdown in sources with packages."""
-    rules: dict[tuple[int, str], set[str]] = defaultdict(set)
-    for finding in findings:
-        rules[finding.part, finding.problem.file].add(finding.problem.rule)
     plain: dict[int, dict[str, None]] = defaultdict(dict)
     for finding in findings:
-        file = finding.problem.file
-        if finding.part in package_parts and _is_plain(file, rules[finding.part, file]):
-            plain[finding.part][file] = None
+        problem = finding.problem
+        is_skill = is_skill_md(problem.file.rpartition("/")[2])  # or was meant to be one
+        if finding.part in package_parts and problem.is_plain and not is_skill:
+            plain[finding.part][problem.file] = None
         else:
             yield finding.problem
     for files in plain.values():
         yield _plain_markdown(list(files))
-
-
-def _is_plain(file: str, rules: AbstractSet[str]) -> bool:
-    if is_skill_md(file.rpartition("/")[2]):
-        return False  # it was meant to be a skill
-    return not rules.isdisjoint(_NO_SKILL) and rules <= _PLAIN
 
 
 def _plain_markdown(files: Sequence[str]) -> Problem:

@@ -319,6 +319,13 @@ def test_a_gap_is_said_with_every_file_of_the_folder(tmp_path: Path) -> None:
     assert said(tmp_path / "b/one.md") == [("b", 1, "missing-index")]
 
 
+def test_an_agent_that_yaml_cannot_read_breaks_no_build(tmp_path: Path) -> None:
+    write(tmp_path / "skills/pdf/SKILL.md", package_text())
+    write(tmp_path / "skills/agents/a.md", "---\ndescription: use when: x: y\n---\nText")
+
+    assert [(p.rule, p.level) for p in problems(tmp_path)] == [("plain-markdown", "warning")]
+
+
 def test_ordinary_markdown_is_one_line_unless_it_is_asked_for(tmp_path: Path) -> None:
     write(tmp_path / "skills/pdf/SKILL.md", package_text())
     for name in ("a", "b", "c"):

@@ -67,7 +67,7 @@ _NAME = {"skill_name": "a"}
         ("refresh_skills", {"force": True}, "force is unknown"),
         ("get_skill", {"context": "a", "known_digest": 3}, "known_digest must be a"),
         ("search_skills", {}, "query is missing"),
-        ("search_skills", _QUERY | {"limit": "3"}, "limit must be a valid integer"),
+        ("search_skills", _QUERY | {"limit": "three"}, "limit must be a valid integer"),
         ("search_skills", _QUERY | {"limit": True}, "limit must be a valid integer"),
         ("search_skills", _QUERY | {"limit": 0}, "limit must be greater than or equal"),
         ("search_skills", _QUERY | {"limit": 51}, "limit must be less than or equal"),
@@ -98,8 +98,8 @@ _NAME = {"skill_name": "a"}
         ("load_skill_examples", _NAME, "query is missing"),
         (
             "load_skill_examples",
-            _NAME | {"query": "a", "top_k": "3"},
-            "top_k must be a valid integer (got '3')",
+            _NAME | {"query": "a", "top_k": "2.5"},
+            "top_k must be a valid integer (got '2.5')",
         ),
         ("run_skill_command", _NAME, "command is missing"),
         (
@@ -137,6 +137,43 @@ async def test_wrong_arguments_are_an_answer_that_the_model_can_act_on(
 
     assert reply["error"]["code"] == "INVALID_ARGUMENTS"
     assert finding in reply["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "tool, given, meant",
+    [
+        ("get_skill", {"skill_path": "", "within": " ", "category": "", "part": ""}, {}),
+        ("get_skill", {"known_digest": "", "explain": "", "part": 1.0}, {"part": 1}),
+        ("get_skill", {"explain": "true"}, {"explain": True}),
+        ("get_skill", {"explain": "False"}, {"explain": False}),
+        ("list_skills", {"path": "", "depth": 2.0, "cursor": ""}, {"depth": 2}),
+        ("list_skills", {"depth": "2"}, {"depth": 2}),
+        ("search_skills", {"limit": "3.0", "scope": ""}, {"limit": 3}),
+        ("read_skill_file", {"start_line": "", "max_lines": 5.0}, {"max_lines": 5}),
+        ("find_skill_files", {"pattern": "", "contains": ""}, {}),
+        ("load_skill_examples", {"top_k": " 2 "}, {"top_k": 2}),
+    ],
+)
+async def test_an_empty_value_is_left_out_and_an_unmistakable_one_is_converted(
+    tool: str, given: dict[str, Any], meant: dict[str, Any]
+) -> None:
+    library = open_library(SKILLS_CONTENT, settings={"toolsets": ["core", "packages"]})
+    required = {
+        "get_skill": {"context": "add login to the React app"},
+        "list_skills": {},
+        "search_skills": {"query": "login"},
+        "read_skill_file": {"skill_name": "ui/react/auth", "file_path": "SKILL.md"},
+        "find_skill_files": {"skill_name": "ui/react/auth"},
+        "load_skill_examples": {"skill_name": "ui/react/auth", "query": "login"},
+    }[tool]
+
+    async with connected(library) as client:
+        await ask(client, tool, **required)  # the first reply names the core skills, too
+        expected = await ask(client, tool, **required, **meant)
+        reply = await ask(client, tool, **required, **given)
+
+    assert reply == expected
+    assert reply.get("error", {}).get("code") != "INVALID_ARGUMENTS"
 
 
 async def test_text_that_no_encoding_can_carry_is_refused(library: SkillLibrary) -> None:

@@ -1,7 +1,9 @@
 """Specification of a tool."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from inspect import iscoroutinefunction
 from typing import Annotated, Any, Literal, TypeVar, assert_never
 
@@ -64,12 +66,16 @@ Within = Annotated[
 ]
 Category = Annotated[OptionalText, Field(description="Choose only from skills of this category.")]
 
+# Longer than the largest argument, and short enough to parse in no time.
+_INTEGER = re.compile(r"-?[0-9]{1,10}(?:\.0{1,10})?")
+_BOOLEANS = {"true": True, "false": False}
+
 # Pydantic reports a wrong optional value twice: by its type, and as not null.
 _NULL_ERROR = "none_required"
 
 
 class Arguments(BaseModel):
-    """Arguments of a tool. Strict: no conversion, no unknown names."""
+    """Arguments of a tool. Strict: only `parse_arguments` converts; no unknown names."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -214,7 +220,7 @@ def parse_arguments(model: type[Model], tool: str, values: Mapping[str, Any]) ->
         InvalidArgumentsError: Lists each invalid argument, and the allowed ones.
     """
     try:
-        return model.model_validate(values)
+        return model.model_validate(_normalize(model, values))
     except ValidationError as error:
         details = [d for d in error.errors() if d["type"] != _NULL_ERROR]
         findings = [_describe_error(detail, model) for detail in details[:_MAX_FINDINGS]]
@@ -227,6 +233,39 @@ def parse_arguments(model: type[Model], tool: str, values: Mapping[str, Any]) ->
         raise InvalidArgumentsError(
             f"{tool}: {'; '.join(findings)}. It takes: {takes or 'no arguments'}."
         ) from error
+
+
+def _normalize(model: type[Arguments], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the unmistakable values of hosts that fill in each argument as text.
+
+    Empty optional arguments are omitted; 2.0, "2" and "true" get the declared type.
+    """
+    types = _json_types(model)
+    optional = {name for name, known in model.model_fields.items() if not known.is_required()}
+    return {
+        name: _convert(value, types.get(name))
+        for name, value in values.items()
+        if not (name in optional and isinstance(value, str) and not value.strip())
+    }
+
+
+def _convert(value: Any, json_type: str | None) -> Any:
+    """Value of a JSON type; anything ambiguous stays for the validation."""
+    match json_type, value:
+        case "integer", float() if value.is_integer():
+            return int(value)
+        case "integer", str() if _INTEGER.fullmatch(value.strip()):
+            return int(float(value))
+        case "boolean", str():
+            return _BOOLEANS.get(value.strip().lower(), value)
+        case _:
+            return value
+
+
+@cache
+def _json_types(model: type[Arguments]) -> dict[str, str]:
+    properties = input_schema(model)["properties"].items()
+    return {name: schema["type"] for name, schema in properties}
 
 
 def input_schema(model: type[Arguments]) -> dict[str, Any]:

@@ -91,6 +91,40 @@ def test_a_commit_that_is_not_on_this_machine_is_fetched(invoke: Run, upstream: 
     assert f"and serves {bad}" in resumed.stdout
 
 
+def test_from_a_held_commit_it_goes_to_another(invoke: Run, upstream: Upstream) -> None:
+    first, second = push(upstream, "First"), push(upstream, "Second")
+    newest = push(upstream, "Newest")
+    invoke("sync", "--repo", upstream.url)
+    invoke("rollback", "--to", first, "--repo", upstream.url)
+
+    done = invoke("rollback", "--to", second, "--repo", upstream.url)
+    back = invoke("rollback", "--to", first[:8], "--repo", upstream.url)
+    resumed = invoke("rollback", "--resume", "--repo", upstream.url)
+
+    assert f"is held at {second} instead of {newest}" in done.stdout
+    assert f"is held at {first} instead of {newest}" in back.stdout
+    assert f"and serves {newest}" in resumed.stdout
+
+
+@pytest.mark.parametrize("unknown", ["0" * 39 + "1", "0123abc", "HEAD~1", "release/1"])
+def test_an_unknown_commit_is_named_whether_one_is_held_or_not(
+    invoke: Run, upstream: Upstream, unknown: str
+) -> None:
+    first = push(upstream, "First")
+    push(upstream, "Second")
+    invoke("sync", "--repo", upstream.url)
+
+    followed = invoke("rollback", "--to", unknown, "--repo", upstream.url)
+    invoke("rollback", "--to", first, "--repo", upstream.url)
+    held = invoke("rollback", "--to", unknown, "--repo", upstream.url)
+    status = json.loads(invoke("status", "--json", "--repo", upstream.url).stdout)
+
+    assert (followed.returncode, held.returncode) == (4, 4)
+    assert unknown in followed.stderr
+    assert unknown in held.stderr
+    assert status["sources"][0]["commit"] == first
+
+
 def test_to_and_resume_exclude_each_other(invoke: Run, upstream: Upstream) -> None:
     done = invoke("rollback", "--to", "abc", "--resume", "--repo", upstream.url)
 

@@ -217,10 +217,12 @@ class RemoteBranch:
         """
         with self._exclusive() as lock:
             current = self._store.current()
-            if current and current.hold:
+            held = current.hold if current else None
+            if current and held and not to:
                 raise SyncError(
-                    f"{self.name} is held at {current.commit} already. To follow it "
-                    "again: skills-mcp rollback --resume"
+                    f"{self.name} is held at {current.commit} already. To hold another "
+                    "commit: skills-mcp rollback --to COMMIT. To follow it again: "
+                    "skills-mcp rollback --resume"
                 )
             earlier = self._find_earlier(current, to)
             if current is None or (earlier is None and not to):
@@ -228,7 +230,7 @@ class RemoteBranch:
                     f"{self.name}: this machine has no previous commit to go back to. "
                     "Name an older one: skills-mcp rollback --to COMMIT"
                 )
-            hold = Hold(time.time(), current.commit)
+            hold = Hold(time.time(), held.instead_of if held else current.commit)
             rolled_back = replace(current, previous=None, hold=hold)
             if earlier is None:
                 fetched = self._delivery.fetch_commit(to, lock, partial(accept, self))

@@ -36,6 +36,7 @@ from skills_mcp.content.source import (
 from skills_mcp.errors import (
     HistoryRewrittenError,
     LimitExceededError,
+    RemoteMissingError,
     SignatureError,
     SkillsRemovedError,
     SyncError,
@@ -125,7 +126,7 @@ class CommitSync:
         """
         remote = replace(self._remote, pin=commit)
         if remote.commit is None:
-            raise SyncError(f"{self._remote}: {advise_pin(commit)}")
+            raise RemoteMissingError(f"{remote}: {advise_pin(commit)}")
         if self._policy.is_offline:
             raise SyncError(
                 f"{self._remote}: {commit} is not on this machine, and sync.offline is "

@@ -123,6 +123,7 @@ class GitServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Request)
         self.root = root
         self.token = token
+        self.user = "x-access-token"
         self.moved_to: str | None = None
         self.fault: Fault | None = None
         self.on_request: Callable[[], object] = lambda: None
@@ -140,7 +141,7 @@ class GitServer(ThreadingHTTPServer):
         return Counter(self.kinds)
 
     def admits(self, authorization: str | None) -> bool:
-        expected = base64.b64encode(f"x-access-token:{self.token}".encode()).decode()
+        expected = base64.b64encode(f"{self.user}:{self.token}".encode()).decode()
         return self.token is None or authorization == f"Basic {expected}"
 
     def encrypt(self, certificate: Path) -> None:

@@ -140,6 +140,9 @@ _HARMLESS_HOST = re.compile(
 )
 _SHORTEST_IN_ADDRESS = 6
 
+# App passwords of Bitbucket have twenty characters, and few names have as many.
+_SHORTEST_LONE_TOKEN = 20
+
 # A shorter private key is an example.
 _MIN_KEY_CHARACTERS = 100
 
@@ -194,6 +197,16 @@ def is_password(text: str, *, is_quoted: bool) -> bool:
     if is_quoted:
         return switches >= _SWITCHES or bool(has_both and _SYMBOL.search(text))
     return len(text) >= _MIN_UNQUOTED and switches >= _SWITCHES_PLAIN
+
+
+def is_likely_token(name: str) -> bool:
+    """Whether a lone name in an address is a token and not a user.
+
+    >>> is_likely_token("acme-platform-team"), is_likely_token("ghp_canary")
+    (False, True)
+    """
+    is_long = len(name) >= _SHORTEST_LONE_TOKEN
+    return bool(TOKEN.match(name)) or (is_long and is_password(name, is_quoted=False))
 
 
 def is_url_password(text: str, user: str, host: str) -> bool:

@@ -195,6 +195,25 @@ def test_without_a_token_the_users_own_credential_helper_applies(
     assert ours["password"] == TOKEN
 
 
+def test_a_lone_name_in_the_address_is_the_user_that_a_helper_is_asked_for(
+    home: Path, upstream: Upstream, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"a.md": "A"})
+    asked = tmp_path / "asked"
+    helper = f"!f(){{ cat >> {asked}; echo password={TOKEN}; }}; f"
+    write(home / ".gitconfig", f'[credential]\n\thelper = "{helper}"\n')
+
+    with serving(tmp_path, TOKEN) as server:
+        server.user = "acme"
+        address = server.url.replace("//", "//acme@") + "/upstream.git"
+        helped = GitStore.create(tmp_path / "helped", Remote.parse(address, "main")).fetch()
+        with_token = Remote.parse(address, "main", TOKEN)
+        given = GitStore.create(tmp_path / "given", with_token).fetch()
+
+    assert helped.commit == given.commit == commit
+    assert "username=acme\n" in asked.read_text()
+
+
 def test_with_a_token_no_helper_gets_to_see_it(upstream: Upstream, tmp_path: Path) -> None:
     commit = upstream.commit({"a.md": "A"})
 

@@ -1,5 +1,6 @@
 import subprocess
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -9,7 +10,7 @@ from skills_mcp.text.redaction import redact
 from tests.content.git.addresses import ALLOWED_ADDRESSES, ODD_NAMES, UNSAFE_ADDRESSES
 from tests.support import git
 
-TOKEN = "canary-4711"  # noqa: S105 - the bird that must not be heard
+TOKEN = "ghp_canary4711"  # noqa: S105 - the bird that must not be heard
 
 
 @pytest.mark.spec("9.2")
@@ -44,6 +45,33 @@ def test_beside_a_lone_token_stands_the_user_that_github_wants() -> None:
     remote = Remote.parse(f"https://{TOKEN}@example.com/skills", "main")
 
     assert (remote.user, remote.token) == ("x-access-token", TOKEN)
+
+
+@pytest.mark.parametrize("name", ["acme", "acme:", "acme-platform-team-2024", "ada%40acme.com"])
+def test_a_lone_name_is_a_user_and_no_token(name: str) -> None:
+    own = Remote.parse(f"https://{name}@example.com/acme/skills.git", "main")
+    given = Remote.parse(f"https://{name}@example.com/acme/skills.git", "main", TOKEN)
+
+    user = unquote(name.rstrip(":"))
+    assert own.url == given.url == "https://example.com/acme/skills.git"
+    assert (own.user, own.token) == (user, None)
+    assert (given.user, given.token) == (user, TOKEN)
+    assert redact(str(own)) == "https://example.com/acme/skills.git (main)"
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "glpat-9fK2mQ7xLw4Tz8RbYc1V",
+        "9fK2mQ7xLw4Tz8RbYc1V",
+        "3f2a9c7b1e5d8f4a6c0b3f2a9c7b1e5d8f4a6c0b",
+    ],
+)
+def test_a_lone_name_that_looks_like_a_secret_is_a_token(token: str) -> None:
+    remote = Remote.parse(f"https://{token}@example.com/skills", "main")
+
+    assert (remote.user, remote.token) == ("x-access-token", token)
+    assert token not in f"{remote!r}"
 
 
 def test_the_token_of_the_environment_wins_over_that_inside_the_url() -> None:

@@ -304,7 +304,8 @@ def open_access(remote: Remote, user_settings: Iterable[Setting]) -> RemoteAcces
     if token is None:
         names = {key.rpartition(".")[2] for key, _ in allowed}
         # A graphical helper must not open a window for a process in the background.
-        settings = (*allowed, ("credential.interactive", "false"))
+        user = remote.user_settings().items()
+        settings = (*allowed, *user, ("credential.interactive", "false"))
         return RemoteAccess(
             is_open=True,
             settings=settings,

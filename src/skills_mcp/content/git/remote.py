@@ -58,7 +58,8 @@ class Remote:
     branch: str
     """Empty for `main`, or the remote's default branch without one."""
     token: str | None = field(default=None, repr=False)
-    user: str = _TOKEN_USER
+    user: str = field(default=_TOKEN_USER, repr=False)
+    """The user beside the token, or the one for a credential helper."""
     pin: str = ""
     """A tag, or a full commit id, instead of the branch."""
     token_file: Path | None = None
@@ -79,8 +80,8 @@ class Remote:
     ) -> "Remote":
         """Parse a URL, and move embedded credentials out.
 
-        A pair is a user and a password, and a lone name is a token. SSH has no use for
-        a password in an address, so it is dropped.
+        A pair is a user and a password. A lone name is a user, unless it looks like a
+        token. SSH has no use for a password in an address, so it is dropped.
 
         Raises:
             ConfigError: The branch or tag name is invalid, or the address is not
@@ -100,12 +101,18 @@ class Remote:
                 url = urlunsplit(parts._replace(netloc=f"{name}@{host}"))
             return cls(url, branch, token, pin=pin, token_file=token_file)
         clean = urlunsplit(parts._replace(netloc=host))
-        user, is_pair, password = map(unquote, userinfo.partition(":"))
-        register_secret(password if is_pair else user)
-        if token or token_file or not is_pair:
-            token = token or (None if is_pair else user)
+        # Late: its patterns are many, and few addresses have a user.
+        from skills_mcp.text.secret_detection import is_likely_token
+
+        user, _, password = map(unquote, userinfo.partition(":"))
+        is_token = is_likely_token(user)
+        if not password and not is_token:
+            return cls(clean, branch, token, user, pin, token_file)
+        for secret in filter(None, (password, user if is_token else "")):
+            register_secret(secret)
+        if token or token_file:
             return cls(clean, branch, token, pin=pin, token_file=token_file)
-        return cls(clean, branch, password, user, pin)
+        return cls(clean, branch, password or user, user if password else _TOKEN_USER, pin)
 
     @property
     def commit(self) -> str | None:
@@ -166,6 +173,12 @@ class Remote:
     def withholds_token(self) -> bool:
         """Whether a configured token is withheld from this address."""
         return bool(self.token or self.token_file) and not self.is_private
+
+    def user_settings(self) -> Mapping[str, str]:
+        """Name the user to the credential helpers of Git's own configuration."""
+        parts = urlsplit(self.url)
+        key = f"credential.{parts.scheme}://{parts.netloc}.username"
+        return {key: self.user} if self.user != _TOKEN_USER else {}
 
     def credential_settings(self) -> Mapping[str, str]:
         parts = urlsplit(self.url)

@@ -10,7 +10,7 @@ import pytest
 from skills_mcp.content.git.command import measure_objects
 from skills_mcp.content.git.remote import Remote
 from tests.content.git.git_store import GitStore
-from tests.content.git_server import GitServer, Request, serving
+from tests.content.git_server import Answer, Fault, GitServer, Request, answer, only, serving
 from tests.support import Upstream, git, write
 
 LIMIT_BYTES = 200_000
@@ -204,3 +204,64 @@ def test_nothing_is_fetched_for_a_file_that_git_has_lost(tmp_path: Path) -> None
 
     assert done.returncode != 0
     assert server.kinds == []
+
+
+def without_shallow(request: Request) -> None:
+    """Answer as a server of the old protocol that has no shallow clones."""
+    del request.headers["Git-Protocol"]
+    good = request.ask_git()
+    request.send(
+        Answer(good.status, good.headers, good.content.replace(b" shallow ", b" no-such "))
+    )
+
+
+def refuse_depth(request: Request) -> None:
+    """Refuse each fetch with a depth, in words of its own."""
+    if request.kind != "fetch" or b"deepen" not in request.body:
+        request.serve()
+        return
+    line = b"ERR depth is not allowed here\n"
+    content = b"%04x%s" % (len(line) + 4, line)
+    request.send(Answer(200, {"Content-Type": "application/x-git-upload-pack-result"}, content))
+
+
+def serve_files(request: Request) -> None:
+    """Serve the files of the repository, as any web server does."""
+    file = request.server.root / request.path.partition("?")[0].lstrip("/")
+    found = file.is_file() and request.command == "GET"
+    request.send(Answer(200 if found else 404, {}, file.read_bytes() if found else b""))
+
+
+@pytest.mark.parametrize("fault", [without_shallow, refuse_depth, serve_files])
+def test_a_remote_without_shallow_clones_is_fetched_as_a_whole(
+    films: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: Fault
+) -> None:
+    progress: list[str] = []
+    git("update-server-info", cwd=films.bare)
+    with serving(tmp_path) as server:
+        server.fault = fault
+        store = open_store(server, tmp_path)
+        first = store.fetch(on_progress=lambda step, _: progress.append(step)).commit
+        films.commit({"skills/pdf/new.md": "New"})
+        git("update-server-info", cwd=films.bare)
+        second = store.fetch().commit
+        store.keep(first, second)
+
+    assert served(store, first) == PACKAGE
+    assert served(store, second) == PACKAGE | {"skills/pdf/new.md": b"New"}
+    assert "all of its history is fetched" in caplog.text
+    assert "Fetching all of the history" in progress
+    assert "film.bin" in str(store.repository.list_files(second))
+
+
+def test_a_whole_history_is_not_fetched_for_another_failure(
+    films: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (films.bare).rename(tmp_path / "shallow")
+    with serving(tmp_path) as server:
+        server.fault = only("fetch", answer(500))
+        remote = Remote(f"{server.url}/shallow", "main")
+        GitStore.create(tmp_path / "store", remote).fail()
+
+    assert server.counts["fetch"] == 1
+    assert "history" not in caplog.text

@@ -4,6 +4,7 @@ Rule: every wait for a pipe has a deadline.  A background helper of Git may hold
 long after Git has ended.
 """
 
+import logging
 import os
 import re
 import shlex
@@ -32,6 +33,8 @@ from skills_mcp.content.source import SHUTTING_DOWN, ShutdownError, SyncPolicy
 from skills_mcp.errors import AccessRefusedError, ConfigError, LimitExceededError, SyncError
 from skills_mcp.processes.group import GROUP_OPTIONS, WATCHER, kill_group
 from skills_mcp.text.redaction import redact, register_secret
+
+logger = logging.getLogger(__name__)
 
 # How often the limits are checked.
 _CHECK_SECONDS = 0.1
@@ -493,6 +496,13 @@ _FETCH_OPTIONS = (
     "--no-auto-maintenance",
 )
 
+# A plain folder of files over HTTP can do neither, and knows no filter.
+_PARTIAL_OPTIONS = ("--depth=", "--filter=")
+
+# In the words of Git and of what servers relay through it, and not of an address.
+_REFUSED_DEPTH = re.compile(r"\b(?:shallow|depth|deepen)\b", re.IGNORECASE)
+_ADDRESS = re.compile(r"\S*/\S*")
+
 _CAN_PASS_FILES = hasattr(os, "killpg")  # systems with process groups pass files on
 
 _SETTINGS_SECONDS = 30.0  # a home on a network may be slow
@@ -608,19 +618,36 @@ class Git:
         settings: tuple[str, ...] = (),
         is_ok: tuple[int, ...] = (0,),
     ) -> CommandOutput:
-        """Fetch from the remote, within the policy's limit of a download; see `run`."""
-        return self.run(
-            *("fetch", *_FETCH_OPTIONS, *options, *call.access.options),
-            *("--end-of-options", self._remote.url, *filter(None, (refspec,))),
-            lock=call.lock,
-            access=call.access,
-            timeout_seconds=call.remaining_seconds,
-            stdin=stdin,
-            settings=settings,
-            on_progress=call.on_progress,
-            max_growth_bytes=self._policy.max_download_bytes,
-            is_ok=is_ok,
-        )
+        """Fetch from the remote, within the policy's limit of a download; see `run`.
+
+        A remote that has no shallow clones is fetched as a whole.
+        """
+
+        def fetch(options: tuple[str, ...]) -> CommandOutput:
+            return self.run(
+                *("fetch", *_FETCH_OPTIONS, *options, *call.access.options),
+                *("--end-of-options", self._remote.url, *filter(None, (refspec,))),
+                lock=call.lock,
+                access=call.access,
+                timeout_seconds=call.remaining_seconds,
+                stdin=stdin,
+                settings=settings,
+                on_progress=call.on_progress,
+                max_growth_bytes=self._policy.max_download_bytes,
+                is_ok=is_ok,
+            )
+
+        try:
+            return fetch(options)
+        except SyncError as error:
+            whole = tuple(word for word in options if not word.startswith(_PARTIAL_OPTIONS))
+            said = _ADDRESS.sub("", str(error))
+            if whole == options or not _REFUSED_DEPTH.search(said):
+                raise
+        logger.warning("%s has no shallow clones: all of its history is fetched", self._remote)
+        if call.on_progress:
+            call.on_progress("Fetching all of the history", 0.0)
+        return fetch(whole)
 
     @contextmanager
     def stream(self, *arguments: str, stdin: bytes = b"") -> Iterator[IO[bytes]]:

@@ -425,12 +425,12 @@ def _prune_shallow(store: Path, commits: Collection[str]) -> None:
     lines = _read_undamaged_shallow(store)
     remaining = [line for line in lines if line in commits]
     if remaining != lines:
-        _write_shallow(store, remaining)
+        write_shallow(store, remaining)
 
 
 def _merge_shallow(incoming: Path, store: Path) -> None:
     if cut := _read_undamaged_shallow(incoming):
-        _write_shallow(store, sorted({*cut, *_read_undamaged_shallow(store)}))
+        write_shallow(store, sorted({*cut, *_read_undamaged_shallow(store)}))
 
 
 def _read_undamaged_shallow(store: Path) -> list[str]:
@@ -453,7 +453,8 @@ def read_shallow(store: Path) -> list[str]:
         return []
 
 
-def _write_shallow(store: Path, commits: Iterable[str]) -> None:
+def write_shallow(store: Path, commits: Iterable[str]) -> None:
+    """Make these commits the shallow boundary."""
     write_text_atomically(store / "shallow", "".join(f"{commit}\n" for commit in commits))
 
 

@@ -36,6 +36,7 @@ from skills_mcp.content.git.object_store import (
     read_blobs,
     read_shallow,
     select_served,
+    write_shallow,
 )
 from skills_mcp.content.git.remote import Remote, is_ref_name
 from skills_mcp.content.source import SyncPolicy, translate_disk_errors
@@ -183,6 +184,8 @@ class GitRepository:
             incoming.init(call.lock)
             incoming.fetch(call, f"+{remote_ref.ref}:{PUBLISHED_REF}", _NEWEST, *options)
             found = self._read_published(incoming)
+            # Also of a remote without shallow clones, the history stays behind.
+            write_shallow(incoming.directory, (found.commit,))
             fetch = partial(self._fetch_blobs, incoming, call)
             fetched = PartialFetch(incoming, self.git, fetch)
             entries, listing = fetched.select(found.commit, self._policy)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.clients import HangingRemote
-from tests.support import PATIENCE_SECONDS, Upstream, skill_text, write, write_skill
+from tests.support import PATIENCE_SECONDS, Upstream, git, skill_text, write, write_skill
 
 
 def settings(folder: Path, **sections: Any) -> str:
@@ -242,3 +243,24 @@ def test_an_interrupt_ends_the_only_fetch() -> None:
         remote.close()
 
     assert status != 0
+
+
+@pytest.mark.parametrize("address", ["{}", "file://{}"])
+def test_a_repository_that_is_a_partial_clone_says_how_to_complete_it(
+    invoke: Run, upstream: Upstream, tmp_path: Path, address: str
+) -> None:
+    git("config", "uploadpack.allowFilter", "true", cwd=upstream.bare)
+    commit = upstream.commit({"skills/a.md": skill_text(description="A")})
+    clone = tmp_path / "partial"
+    words = ("clone", "-q", "--no-checkout", "--filter=blob:none", upstream.url, str(clone))
+    git(*words, cwd=tmp_path)
+    line = ("sync", "--repo", address.format(clone))
+
+    refused = invoke(*line)
+    command = refused.stderr.partition("Fetch them once: ")[2].partition(". Git said")[0]
+    git(*shlex.split(command)[1:], cwd=tmp_path)
+    done = invoke(*line)
+
+    assert refused.returncode == 4
+    assert "Try again" not in refused.stderr
+    assert commit in done.stdout

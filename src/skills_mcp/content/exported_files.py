@@ -17,7 +17,11 @@ from tempfile import TemporaryDirectory
 from typing import Protocol
 from uuid import uuid4
 
-from skills_mcp.content.git.diagnostics import DamagedStoreError
+from skills_mcp.content.git.diagnostics import (
+    DamagedStoreError,
+    advise_partial_clone,
+    is_partial_clone,
+)
 from skills_mcp.content.git.object_store import TreeEntry, TreeListing, group_by_folder
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
@@ -143,6 +147,18 @@ def exported_revision(folder: Path, ref: str) -> Iterator[Path]:
         )
     if not _COMMIT.fullmatch(ref):
         raise SyncError(_unknown(ref, top))
+    with TemporaryDirectory(prefix="skills-mcp-") as made:
+        try:
+            _export_revision(top, folder, ref, Path(made))
+        except DamagedStoreError as error:
+            if is_partial_clone(str(error)):
+                advice = advise_partial_clone(str(top))
+                raise SyncError(f"{top} at {ref}: {advice}") from error
+            raise
+        yield Path(made)
+
+
+def _export_revision(top: Path, folder: Path, ref: str, target: Path) -> None:
     repository = GitRepository(_find_store(top), Remote(str(top), ""), _UNLIMITED)
     if _read_kind(repository, f"{ref}^{{commit}}") != "commit":
         raise SyncError(_unknown(ref, top))
@@ -150,9 +166,7 @@ def exported_revision(folder: Path, ref: str) -> Iterator[Path]:
     treeish = ref if inside == "." else f"{ref}:{inside}"
     if inside != "." and _read_kind(repository, treeish) != "tree":
         raise SyncError(f"{ref} has no folder {inside} yet. Name a later commit as --baseline")
-    with TemporaryDirectory(prefix="skills-mcp-") as made:
-        export_files(repository.list_served(treeish), repository, Path(made))
-        yield Path(made)
+    export_files(repository.list_served(treeish), repository, target)
 
 
 def flush_to_disk(folder: Path) -> None:

@@ -7,10 +7,12 @@ carry details that Git omits: the status, and `Retry-After`.
 # ruff: noqa: ISC004 - in the table, the advice of a row may take several lines
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
+from urllib.parse import unquote, urlsplit
 
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.errors import (
@@ -163,6 +165,20 @@ def advise_pin(pin: str) -> str:
             f"`git rev-parse {pin}` in a clone prints them"
         )
     return PIN_ADVICE
+
+
+_PARTIAL_CLONE = "promisor remote"  # Git's words for a file that a clone has left out
+
+
+def is_partial_clone(message: str) -> bool:
+    return _PARTIAL_CLONE in message
+
+
+def advise_partial_clone(folder: str) -> str:
+    return (
+        "the clone was made with --filter, and lacks files that are needed. Fetch them "
+        f"once: git -C {shlex.quote(folder)} fetch --refetch --no-filter"
+    )
 
 
 class DamagedStoreError(SyncError):
@@ -396,6 +412,9 @@ def find_advice(transcript: Transcript, remote: Remote, now: datetime) -> Advice
         return None
     if response and (advice := _read_status(response, remote, now)):
         return advice
+    if remote.scheme == "file" and is_partial_clone(summary):
+        folder = unquote(urlsplit(remote.url).path) if "://" in remote.url else remote.url
+        return Advice(RemoteMissingError, advise_partial_clone(folder))
     groups: list[_CauseGroup] = ["pin"] if remote.pin else []
     groups += ["folder", "remote"] if remote.scheme == "file" else ["remote"]
     return next(filter(None, (_match_cause(group, summary) for group in groups)), None)

@@ -1,4 +1,5 @@
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,27 @@ def test_prompts_that_got_another_skill_than_before_are_shown(
     ]
     assert "Changed since HEAD~1" in shown.stdout
     assert "Every prompt matches the same skills as at HEAD." in same.stdout
+
+
+@pytest.mark.parametrize("left_out", ["blob:none", "tree:0"])
+@pytest.mark.parametrize("inside", ["", "skills"])
+def test_a_clone_without_old_files_says_how_to_fetch_them(
+    invoke: Run, upstream: Upstream, tmp_path: Path, left_out: str, inside: str
+) -> None:
+    git("config", "uploadpack.allowFilter", "true", cwd=upstream.bare)
+    for text in ("Before", "After"):
+        upstream.commit({"skills/a.md": skill_text(description=text)})
+    clone = tmp_path / "partial clone"
+    git("clone", "-q", f"--filter={left_out}", upstream.url, str(clone), cwd=tmp_path)
+    line = ("test", "--baseline", "HEAD~1", "--skills-dir", str(clone / inside))
+
+    refused = invoke(*line)
+    command = shlex.split(refused.stderr.strip().partition("Fetch them once: ")[2])
+    git(*command[1:], cwd=tmp_path)
+    done = invoke(*line)
+
+    assert refused.returncode == 4
+    assert done.returncode == 0
 
 
 def test_the_difference_is_markdown_for_a_comment(

@@ -4,6 +4,7 @@ Rule: only this module chooses implementations.
 """
 
 import logging
+import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ from skills_mcp.events.received_event import MAX_FIELD_LENGTH
 from skills_mcp.events.spool import LocalEvents, Outbox
 from skills_mcp.events.tracker import Tracker
 from skills_mcp.files.durable import read_regular
+from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.hooks import load_hooks
 from skills_mcp.library import SkillLibrary, SourceState
 from skills_mcp.snapshots.current import CurrentSnapshot
@@ -264,14 +266,14 @@ def opened_baseline(
         SyncError: There is no such commit. An earlier checkout is not a substitute.
     """
     if is_folder(ref):
-        yield _load_folder(options, environment, Path(ref).expanduser())
+        yield _load_folder(options, environment, expand_home_folder(ref))
         return
     if not options.skills_dir:
         yield _sync_baseline(options, environment, ref)
         return
     from skills_mcp.content.exported_files import exported_revision
 
-    with exported_revision(Path(options.skills_dir).expanduser(), ref) as folder:
+    with exported_revision(expand_home_folder(options.skills_dir), ref) as folder:
         yield _load_folder(options, environment, folder)
 
 
@@ -325,7 +327,7 @@ def _read_token(rules: Analytics, environment: Mapping[str, str], endpoint: str)
         return ""
     token = environment.get("ANALYTICS_TOKEN", "")
     if rules.token_file:
-        raw = read_regular(Path(rules.token_file).expanduser())
+        raw = read_regular(expand_home_folder(rules.token_file))
         if raw is None:
             logger.warning("analytics.token_file: %s cannot be read", rules.token_file)
             return ""
@@ -348,9 +350,9 @@ def _open_settings(file: Path | None, options: Options, environment: Mapping[str
 
 
 def find_home(environment: Mapping[str, str]) -> Path:
-    """The folder of settings, cache and events."""
-    moved = environment.get("SKILLS_MCP_HOME")
-    return Path(moved).expanduser() if moved else Path.home() / ".skills-mcp"
+    """The folder of settings, cache and events, absolute: Git runs elsewhere."""
+    moved = environment.get("SKILLS_MCP_HOME") or "~/.skills-mcp"
+    return Path(os.path.abspath(expand_home_folder(moved)))  # noqa: PTH100 - a link stays one
 
 
 def _find_operator_file(options: Options, home: Path) -> Path | None:

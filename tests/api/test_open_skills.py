@@ -138,3 +138,13 @@ def test_a_missing_folder_is_named_by_the_argument(tmp_path: Path) -> None:
 
     with pytest.raises(skills_mcp.SyncError, match="or set directory to the folder"):
         skills.open()
+
+
+def test_a_relative_home_begins_at_the_working_directory(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream.commit({"skills/new.md": skill_text()})
+    monkeypatch.chdir(tmp_path)
+
+    assert _paths(repo=upstream.url, home="state") == ["new"]
+    assert list(tmp_path.glob("state/cache/*/objects.git"))

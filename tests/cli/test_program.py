@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import subprocess
 import sys
@@ -431,3 +432,74 @@ def test_a_command_without_enough_memory_says_so_as_an_object() -> None:
     assert json.loads(done.stdout)["error"]["code"] == "OUT_OF_MEMORY"
     assert "ulimit -v" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"SKILLS_MCP_HOME": "state"},
+        {"SKILLS_MCP_HOME": "./state/../state"},
+        {"SKILLS_MCP_HOME": "", "HOME": "state"},
+    ],
+)
+def test_a_relative_home_begins_at_the_working_directory(
+    invoke: Run,
+    upstream: Upstream,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+) -> None:
+    commit = upstream.commit({"skills/one.md": skill_text()})
+    monkeypatch.chdir(tmp_path)
+
+    synced = invoke("sync", "--repo", upstream.url, **variables)
+    shown = invoke("status", "--repo", upstream.url, **variables)
+
+    assert (synced.returncode, shown.returncode) == (0, 0)
+    assert commit in shown.stdout
+    assert list(tmp_path.glob("state/**/objects.git"))
+
+
+_WITHOUT_HOME = """
+import os, pwd, sys
+
+def fail(_):
+    raise KeyError("uid not found")
+
+pwd.getpwuid = fail  # the user has no entry, as in a container
+os.environ.pop("HOME")
+from skills_mcp.__main__ import main
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="users have no such entry")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serve",),
+        ("status",),
+        ("doctor", "--brief"),
+        ("doctor",),
+        ("tree", "--discover"),
+        ("install", "--client", "cursor", "--print"),
+    ],
+    ids="_".join,
+)
+def test_a_user_without_a_home_needs_only_the_folder_of_this_program(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    variables = {"SKILLS_DIR": str(SKILLS_CONTENT), "SKILLS_MCP_HOME": str(tmp_path / "state")}
+
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_HOME, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=os.environ | variables,
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE_SECONDS,
+    )
+
+    assert "Traceback" not in done.stderr
+    assert done.returncode in ({0, 1} if arguments == ("doctor",) else {0})

@@ -23,6 +23,7 @@ from skills_mcp.content.source import (
     SyncPolicy,
 )
 from skills_mcp.errors import ConfigError
+from skills_mcp.files.paths import expand_home_folder, find_user_home
 from skills_mcp.skills.source_layout import DEFAULT_SELECTION, TOP_SUBFOLDER, Selection
 from skills_mcp.text.redaction import redact
 
@@ -312,13 +313,13 @@ def _discover_project_skills(environment: Mapping[str, str]) -> tuple[Mount, ...
     ours = environment.get("SKILLS_MCP_PROJECT_ROOT")
     named = ours or environment.get("CODELIA_AGENTS_ROOT")
     # Resolved, as the working directory is: a link in the middle parts the two.
-    root = Path(named).expanduser().resolve() if named else find_project_root(working)
+    root = expand_home_folder(named).resolve() if named else find_project_root(working)
     if not root.is_dir():
         raise ConfigError(
             f"environment: the project's root {named!r} is no folder. Correct "
             "SKILLS_MCP_PROJECT_ROOT or CODELIA_AGENTS_ROOT, or leave it out."
         )
-    return derive_mounts(root, working, Path.home())
+    return derive_mounts(root, working, find_user_home())
 
 
 def find_project_root(working: Path) -> Path:
@@ -368,7 +369,7 @@ def _has_marker(folder: Path) -> bool:
 
 def _absolute_path(path: str, folder: Path = _WORKING_FOLDER) -> Path:
     # Not resolved: a link that is moved to another folder is followed later.
-    return Path(os.path.abspath(folder / os.path.expanduser(path)))  # noqa: PTH100, PTH111
+    return Path(os.path.abspath(folder / expand_home_folder(path)))  # noqa: PTH100
 
 
 def _resolve_address(repo: str, key: str, folder: Path = _WORKING_FOLDER) -> str:

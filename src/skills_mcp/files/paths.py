@@ -3,16 +3,37 @@
 Nothing here reads the disk; `files.opening` does, without following links.
 """
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator
 from fnmatch import translate
 from functools import lru_cache
 from itertools import groupby
+from pathlib import Path
 from threading import Lock
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.text.unicode import BLANK_CHARACTERS
+
+_NO_HOME = "/nonexistent"  # as Debian names the home of a user without one
+
+
+def find_user_home() -> Path:
+    """Absolute home of the user; a folder that is nowhere for a user without one."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - the method fails without a home
+    return Path(os.path.abspath(_NO_HOME if home == "~" else home))  # noqa: PTH100
+
+
+def expand_home_folder(path: str, home: Path | None = None) -> Path:
+    """Expand `~` in an operator's path.
+
+    >>> str(expand_home_folder("~/src", Path("/home/ada")))
+    '/home/ada/src'
+    """
+    first, _, rest = path.replace(os.sep, "/").partition("/")
+    return (home or find_user_home()) / rest if first == "~" else Path(os.path.expanduser(path))  # noqa: PTH111
+
 
 MAX_PARTS = 1 + 32
 """A file in 32 folders: three times the deepest public skill."""

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from skills_mcp.errors import ConfigError
 from skills_mcp.files.durable import read_regular
+from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.text.redaction import register_secret
 
 logger = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ def find_secret_file(setting: str, text: str) -> Path:
     Raises:
         ConfigError: It is a relative path.
     """
-    file = Path(text).expanduser()
+    file = expand_home_folder(text)
     if not file.is_absolute():
         name = setting.rpartition(".")[2]
         raise ConfigError(

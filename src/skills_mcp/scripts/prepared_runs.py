@@ -20,13 +20,12 @@ from skills_mcp.errors import (
     InvalidArgumentsError,
 )
 from skills_mcp.files.locks import locked_temporary_folder
-from skills_mcp.files.paths import parse_relative
+from skills_mcp.files.paths import expand_home_folder, find_user_home, parse_relative
 from skills_mcp.scripts import policy
 from skills_mcp.scripts.execution import CONFINING_TIERS, Grants, PreparedCommand, SandboxName
 from skills_mcp.scripts.policy import CommandRequest, ScriptRequest, keep_absolute_folders
 from skills_mcp.scripts.sandbox import (
     Sandbox,
-    expand_home_folder,
     find_executable,
     find_program_folders,
     translate_preparation_errors,
@@ -57,7 +56,7 @@ class ScriptEnvironment:
         variables: Mapping[str, str],
         offered: Sequence[SandboxName] = CONFINING_TIERS,
     ) -> "ScriptEnvironment":
-        home = Path(variables.get("HOME") or Path.home()).resolve()
+        home = Path(variables.get("HOME") or find_user_home()).resolve()
         moved = variables.get("SKILLS_MCP_HOME")
         own = expand_home_folder(moved, home) if moved else home / ".skills-mcp"
         try:

@@ -37,6 +37,7 @@ from skills_mcp.errors import (
     SkillsError,
     TemporaryFolderError,
 )
+from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.scripts.execution import (
     CONFINING_TIERS,
     Grants,
@@ -590,16 +591,6 @@ def translate_preparation_errors(
             f"{what_failed}: {error.strerror}. Run it in your own shell, or ask the "
             "operator to look at TMPDIR."
         ) from error
-
-
-def expand_home_folder(path: str, home: Path) -> Path:
-    """Expand `~` in an operator's path.
-
-    >>> str(expand_home_folder("~/src", Path("/home/ada")))
-    '/home/ada/src'
-    """
-    first, _, rest = path.partition("/")
-    return home / rest if first == "~" else Path(path)
 
 
 def probe_tier(tier: Tier) -> str:

@@ -12,6 +12,7 @@ import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
 from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.files.paths import find_user_home
 
 Shell = Literal["bash", "zsh", "fish"]
 
@@ -53,7 +54,7 @@ def command(context: click.Context, /, *, shell: Shell | None, is_installed: boo
         click.echo(script)
         return
     variable, usual, inside = _SHELL_FILES[chosen]
-    file = Path(os.environ.get(variable) or Path.home() / usual) / inside
+    file = Path(os.environ.get(variable) or find_user_home() / usual) / inside
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f"{script}\n", encoding="utf-8")
     click.echo(f"{file} completes {_PROGRAM} in {chosen}. {_advise(chosen, file)}")

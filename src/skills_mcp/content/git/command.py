@@ -381,6 +381,8 @@ def is_older(printed: str, oldest: tuple[int, int]) -> bool:
 def build_user_environment(environment: Mapping[str, str], directory: Path) -> dict[str, str]:
     """Build the environment of commands on the user's configuration."""
     inherited = {name: environment[name] for name in filter(_is_inherited, environment)}
+    if inherited.get("HOME"):  # Git runs elsewhere
+        inherited["HOME"] = os.path.abspath(inherited["HOME"])  # noqa: PTH100 - a link stays one
     return inherited | _FIXED | {"GIT_CEILING_DIRECTORIES": str(directory.parent)}
 
 

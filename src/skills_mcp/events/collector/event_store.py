@@ -54,6 +54,7 @@ from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import ReceivedEvent
 from skills_mcp.events.tracker import render_event
 from skills_mcp.files.durable import open_private
+from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.text.redaction import redact_registered, register_secret
 
 _POSTGRESQL = "postgresql+psycopg"
@@ -103,7 +104,7 @@ def _parse_sqlite_url(url: URL) -> URL:
         raise ConfigError(
             _describe_fault("names no file; an absolute path has four slashes in a row")
         )
-    file = Path(url.database).expanduser().absolute()
+    file = expand_home_folder(url.database).absolute()
     return url.set(drivername="sqlite", database=str(file))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from skills_mcp.errors import HostFileError
+from skills_mcp.files.paths import expand_home_folder, find_user_home
 from skills_mcp.skills.source_layout import EXPORT_LOCK
 
 logger = logging.getLogger(__name__)
@@ -74,8 +75,8 @@ class Host:
         variable, default = self.folder
         moved = environment.get(variable)
         if moved:
-            return Path(moved).expanduser()
-        return Path.home() / default
+            return expand_home_folder(moved)
+        return find_user_home() / default
 
     def find_file(self, scope: HostScope, environment: Mapping[str, str], project: Path) -> Path:
         """File with the servers; may not exist."""
@@ -90,7 +91,7 @@ class Host:
         if any(shutil.which(program) for program in self.programs):
             return True
         folder = self.find_folder(environment)
-        if folder != Path.home():
+        if folder != find_user_home():
             return folder.is_dir()
         return any((folder / name).is_file() for name in self.user_files)
 

@@ -110,9 +110,10 @@ def find_servers(words: Sequence[str], environment: Mapping[str, str]) -> Iterat
 
 
 def _folder(environment: Mapping[str, str]) -> Path:
-    moved = environment.get("SKILLS_MCP_HOME")
-    home = Path(moved).expanduser() if moved else Path.home() / ".skills-mcp"
-    return home / "run"
+    moved = environment.get("SKILLS_MCP_HOME") or "~/.skills-mcp"
+    home = os.path.expanduser(moved)  # noqa: PTH111 - the method fails without a home
+    home = home.replace("~", "/nonexistent", 1) if home.startswith("~") else home
+    return Path(os.path.abspath(home), "run")  # noqa: PTH100
 
 
 def _derive_key(

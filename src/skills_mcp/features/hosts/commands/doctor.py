@@ -38,6 +38,7 @@ from skills_mcp.features.hosts.client_checks import (
 )
 from skills_mcp.features.hosts.commands.install import compose_arguments
 from skills_mcp.features.hosts.host import find_project
+from skills_mcp.files.paths import find_user_home
 from skills_mcp.library import Choice, SourceState, render_state
 from skills_mcp.library.source_health import SourceCheck
 from skills_mcp.server.windows.running_servers import list_servers
@@ -357,7 +358,7 @@ def _diagnose(options: Options, environment: Mapping[str, str]) -> Iterator[Chec
     yield from broken
     yield from check_entries(entries, environment, project)
     used = (entry.file.host.name for entry in entries)
-    yield from check_native_folders(used, Path.home(), project)
+    yield from check_native_folders(used, find_user_home(), project)
     yield from check_servers(environment)
 
 

@@ -44,6 +44,7 @@ from skills_mcp.features.hosts.installation import (
     render_snippet,
     write_plugin,
 )
+from skills_mcp.files.paths import expand_home_folder
 
 _PROGRAM = "skills-mcp"
 
@@ -217,11 +218,11 @@ def _locate(path: str | None, *, is_shared: bool) -> str | None:
     """An absolute path: the host may start the server in any folder."""
     if not path or is_shared:
         return path
-    return os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - a link stays one
+    return os.path.abspath(expand_home_folder(path))  # noqa: PTH100 - a link stays one
 
 
 def _locate_repository(repo: str | None) -> str | None:
-    if repo and "://" not in repo and Path(repo).expanduser().exists():
+    if repo and "://" not in repo and expand_home_folder(repo).exists():
         return _locate(repo, is_shared=False)
     return repo
 

@@ -588,7 +588,7 @@ def test_a_repository_is_one_source_whether_or_not_its_url_has_a_secret(
         home,
         sources=[
             {"repo": "https://example.com/a", "subfolder": "x", "mount": "x"},
-            {"repo": "https://canary@example.com/a", "subfolder": "y", "mount": "y"},
+            {"repo": "https://ghp_canary@example.com/a", "subfolder": "y", "mount": "y"},
         ],
     )
 
@@ -596,6 +596,16 @@ def test_a_repository_is_one_source_whether_or_not_its_url_has_a_secret(
 
     assert len(set(branches(application).values())) == 1
     assert remotes(application)["x"].sends_token
+
+
+def test_a_repository_is_one_source_whether_or_not_its_url_has_a_user(home: Path) -> None:
+    addresses = ("https://example.com/a", "https://acme@example.com/a")
+    configure(home, sources=[{"repo": url, "mount": f"at-{n}"} for n, url in enumerate(addresses)])
+
+    application = build(Options(), {"GITHUB_TOKEN": "right"})
+
+    assert len(set(branches(application).values())) == 1
+    assert {remote.user for remote in remotes(application).values()} == {"acme"}
 
 
 # --- what is demanded of a repository ------------------------------------------

@@ -6,7 +6,6 @@ Rule: a secret goes to one host, and no policy is weaker than configured.
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from pathlib import Path
 
 from skills_mcp.config import Config, Source
@@ -213,8 +212,8 @@ def _mount_listed_sources(
     branches: dict[int, RemoteBranch] = {}
     for numbers in _group_by_repository(remotes):
         alike = [remotes[number] for number in numbers]
-        # Of two addresses that differ in a secret, one without would be refused.
-        remote = next(filter(attrgetter("sends_token"), alike), alike[0])
+        # Of two addresses that differ in a secret or a user, one without would be refused.
+        remote = max(alike, key=lambda each: (each.sends_token, bool(each.user_settings())))
         policy = _common_policy(remote, [sources[number] for number in numbers], policies)
         pin_key = f"sources[{numbers[0]}].ref"
         branch = _open_branch(remote, policy, cache, pin_key)

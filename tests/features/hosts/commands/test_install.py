@@ -360,7 +360,7 @@ def test_a_linked_file_stays_a_link(invoke: Run, home: Path, tmp_path: Path) -> 
     "arguments, status, said",
     [
         ((), 3, "Set SKILLS_REPO"),
-        (("--repo", "https://secret@github.com/a/b"), 3, "The entry names that"),
+        (("--repo", "https://ghp_secret@github.com/a/b"), 3, "The entry names that"),
         (("--http", "skills.acme.com"), 2, "--http takes a URL"),
         (("--remove", "--http", "https://a/mcp"), 2, "--remove excludes"),
         (("--client", "emacs"), 2, "'emacs' is not one of 'claude-code'"),

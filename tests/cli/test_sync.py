@@ -264,3 +264,33 @@ def test_a_repository_that_is_a_partial_clone_says_how_to_complete_it(
     assert refused.returncode == 4
     assert "Try again" not in refused.stderr
     assert commit in done.stdout
+
+
+def test_a_scheme_in_capitals_is_the_same_repository(invoke: Run, upstream: Upstream) -> None:
+    commit = upstream.commit({"skills/a.md": skill_text()})
+
+    done = invoke("sync", "--repo", upstream.url.replace("file:", "FILE:"))
+
+    assert commit in done.stdout
+    assert upstream.url in done.stdout
+
+
+def test_the_branches_of_a_clone_are_told_from_those_of_its_remote(
+    invoke: Run, upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"skills/a.md": skill_text()})
+    clone = tmp_path / "clone"
+    git("clone", "-q", upstream.url, str(clone), cwd=tmp_path)
+    git("remote", "set-head", "origin", "main", cwd=clone)
+    git("checkout", "-q", "--detach", cwd=clone)
+    git("branch", "-q", "-m", "main", "release", cwd=clone)
+
+    named = invoke("sync", "--repo", str(clone))
+    git("branch", "-q", "-D", "release", cwd=clone)
+    without = invoke("sync", "--repo", str(clone))
+    followed = invoke("sync", "--repo", str(clone), "--branch", "HEAD")
+
+    assert "release" in named.stderr
+    assert "refs/remotes" not in named.stderr + without.stderr
+    assert "HEAD" in without.stderr
+    assert followed.returncode == 0

@@ -29,6 +29,15 @@ def test_a_token_inside_the_url_is_taken_out_of_it(url: str) -> None:
     assert remote.url == "https://example.com/org/skills.git"
 
 
+@pytest.mark.parametrize("scheme", ["https", "http", "ssh", "file"])
+def test_a_scheme_may_be_in_capitals(scheme: str) -> None:
+    for written in (scheme.upper(), scheme.capitalize()):
+        remote = Remote.parse(f"{written}://Example.com/Org/skills.git", "main")
+
+        assert remote.url == f"{scheme}://Example.com/Org/skills.git"
+        assert remote.scheme == scheme
+
+
 def test_a_token_inside_the_url_is_percent_decoded_as_git_does() -> None:
     remote = Remote.parse("https://ada:a%2Fb%40c@example.com/skills", "main")
 

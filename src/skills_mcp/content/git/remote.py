@@ -91,6 +91,8 @@ class Remote:
         pin = pin and _parse_ref_name("tag or commit", pin)
         check_address(url)
         parts = urlsplit(url)
+        if "://" in url:  # Git knows no `HTTPS://`
+            url = parts.scheme + url[len(parts.scheme) :]
         if "@" not in parts.netloc or parts.scheme not in {"http", "https", "ssh"}:
             return cls(url, branch, token, pin=pin, token_file=token_file)
         userinfo, _, host = parts.netloc.rpartition("@")

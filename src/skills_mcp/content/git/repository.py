@@ -59,7 +59,8 @@ _DAMAGED_MARK = "skills-damaged"
 # After this time a message does without the name of the default branch.
 _HINT_TIMEOUT_SECONDS = 10.0
 _MAX_BRANCHES_NAMED = 5
-_SYMBOLIC = "ref: refs/heads/"
+_HEADS = "refs/heads/"
+_SYMBOLIC = f"ref: {_HEADS}"
 
 # Git ends with 1 or 128 where a remote refuses what it was asked for.
 _REFUSED_STATUS = (1, 128)
@@ -368,7 +369,7 @@ class GitRepository:
 
     def _explain_missing(self, call: RemoteCall) -> SyncError:
         name = f"{self._remote}: the repository"
-        branches = ("HEAD", "refs/heads/*")
+        branches = ("HEAD", f"{_HEADS}*")
         try:
             listed = self._list_refs(call, _HINT_TIMEOUT_SECONDS, *branches).text
         except SyncError:
@@ -407,8 +408,11 @@ def _render_branches(listed: str) -> str:
             f"Its default branch is {abbreviate_value(default)}: set SKILLS_BRANCH to that, "
             "or to HEAD, which follows the default branch"
         )
-    rows = [line.partition("\t") for line in listed.splitlines()]
-    branches = [ref.removeprefix("refs/heads/") for _, _, ref in rows if ref != "HEAD"]
+    # A clone has `refs/remotes/origin/HEAD`, too, and its own HEAD may be detached.
+    heads = (ref for ref in _parse_refs(listed) if ref.startswith(_HEADS))
+    branches = [ref.removeprefix(_HEADS) for ref in heads]
+    if not branches:
+        return "Set SKILLS_BRANCH to HEAD, as it has no branch at all"
     some = ", ".join(map(abbreviate_value, branches[:_MAX_BRANCHES_NAMED]))
     return f"Set SKILLS_BRANCH to one that it has: {some}"
 

@@ -148,3 +148,13 @@ def test_a_relative_home_begins_at_the_working_directory(
 
     assert _paths(repo=upstream.url, home="state") == ["new"]
     assert list(tmp_path.glob("state/cache/*/objects.git"))
+
+
+def test_a_placeholder_that_nobody_has_replaced_counts_as_unset(
+    upstream: Upstream, caplog: pytest.LogCaptureFixture
+) -> None:
+    upstream.commit({"skills/new.md": skill_text()})
+    variables = {"SKILLS_REPO": upstream.url, "SKILLS_REF": "${REF}", "GITHUB_TOKEN": "${T}"}
+
+    assert _paths(environment=variables) == ["new"]
+    assert "SKILLS_REF is a placeholder" in caplog.text

@@ -503,3 +503,66 @@ def test_a_user_without_a_home_needs_only_the_folder_of_this_program(
 
     assert "Traceback" not in done.stderr
     assert done.returncode in ({0, 1} if arguments == ("doctor",) else {0})
+
+
+_PLACEHOLDERS = (
+    *("${NAME}", "${NAME:-}", "${NAME:-other}", "${env:NAME}", "${input:name}", "{env:NAME}"),
+    *("${user_config.name}", "{{NAME}}", "$NAME", "$env:NAME", "%NAME%", "$(gh auth token)"),
+)
+
+
+@pytest.mark.parametrize("text", _PLACEHOLDERS)
+def test_a_placeholder_that_nobody_has_replaced_counts_as_unset(
+    invoke: Run, upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    commit = upstream.commit({"skills/one.md": skill_text()})
+    monkeypatch.chdir(tmp_path)
+    names = (
+        *("SKILLS_DIR", "SKILLS_BRANCH", "SKILLS_REF", "SKILLS_SUBFOLDER", "SKILLS_PLUGINS"),
+        *("SKILLS_MCP_HOME", "SKILLS_MCP_TOKEN_FILE", "SKILLS_MCP_LOG_LEVEL", "GITHUB_TOKEN"),
+        *("SKILLS_EVERYWHERE", "SKILLS_MCP_OFFLINE", "SKILLS_MCP_DISCOVER", "ANALYTICS_ENDPOINT"),
+        *("ANALYTICS_TOKEN", "OPENAI_API_KEY", "SKILLS_MCP__MATCHING__MIN_SCORE"),
+    )
+
+    done = invoke("sync", SKILLS_REPO=upstream.url, **dict.fromkeys(names, text))
+
+    assert done.returncode == 0
+    assert commit in done.stdout
+    assert [done.stderr.count(f"{name} is a placeholder") for name in names] == [1] * len(names)
+    assert not [path for path in tmp_path.iterdir() if path.name == text]
+
+
+def test_a_placeholder_in_a_setting_that_guards_is_refused(invoke: Run) -> None:
+    done = invoke("tree", SKILLS_DIR=".", SKILLS_MCP__SYNC__ALLOWED_SIGNERS="${SIGNERS}")
+
+    assert done.returncode == 3
+    assert "SKILLS_MCP__SYNC__ALLOWED_SIGNERS is a placeholder" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["a-token-with-$-and-%", "{}", "glpat-$NAME"])
+def test_a_value_with_such_signs_is_no_placeholder(invoke: Run, text: str) -> None:
+    done = invoke("tree", SKILLS_DIR=str(SKILLS_CONTENT), GITHUB_TOKEN=text)
+
+    assert "placeholder" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [
+        ("SKILL_REPO", "SKILLS_REPO"),
+        ("SKILLS_MCP_REPO", "SKILLS_REPO"),
+        ("SKILLS_REPOSITORY", "SKILLS_REPO"),
+        ("skills_repo", "SKILLS_REPO"),
+        ("SKILLS_MCP_DIR", "SKILLS_DIR"),
+        ("SKILLS_DIRECTORY", "SKILLS_DIR"),
+    ],
+)
+@pytest.mark.parametrize("command", ["status", "tree", "doctor"])
+def test_without_content_a_misspelt_variable_is_named_first(
+    invoke: Run, command: str, name: str, meant: str
+) -> None:
+    done = invoke(command, **{name: "/srv/skills"})
+
+    said = done.stdout + done.stderr
+    assert f"{name} is not read. Did you mean {meant}?" in said
+    assert said.index("Did you mean") < said.index("No skills to serve")

@@ -29,6 +29,7 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from skills_mcp.bootstrap import Application, Options, build
+from skills_mcp.config.variables import clear_placeholders
 from skills_mcp.errors import (
     ConfigError,
     ContentUnavailableError,
@@ -901,6 +902,8 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
         ConfigError: A setting is wrong, or there is nothing to serve.
     """
     variables = dict(os.environ if environment is None else environment)
+    for message in clear_placeholders(variables):
+        logger.warning("%s", message)
     if token is not None:
         variables["GITHUB_TOKEN"] = token
         variables.pop("SKILLS_MCP_TOKEN_FILE", None)

@@ -8,6 +8,7 @@ Libraries for option groups in Click take 25 to 50 milliseconds to import, with 
 start of a server; Click's own formatter does it, too.
 """
 
+import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -204,6 +205,7 @@ class CommandGroup(click.Group):
 
         try:
             with translate_out_of_memory():
+                _clear_placeholders()  # before the options of the command read them
                 return super().invoke(ctx)
         except click.ClickException as error:
             reported = self._hint_at_order(ctx, error)
@@ -283,6 +285,13 @@ class CommandGroup(click.Group):
         _write_examples(formatter, examples)
         formatter.write_paragraph()
         formatter.write_text(f"More about a command: {_PROGRAM} COMMAND --help")
+
+
+def _clear_placeholders() -> None:
+    from skills_mcp.config.variables import clear_placeholders
+
+    for message in clear_placeholders(os.environ):
+        click.echo(f"skills-mcp: {message}", err=True)
 
 
 def _read_short_help(file: Path) -> str:

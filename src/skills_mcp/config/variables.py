@@ -7,7 +7,7 @@ trusts content or a proxy, or lets callers in without sign-in.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import NoneType, UnionType
@@ -26,7 +26,7 @@ from skills_mcp.config.findings import (
 )
 from skills_mcp.config.layers import Layer, merge_layers
 from skills_mcp.config.sections import KEYS, Config, is_section
-from skills_mcp.config.values import Option, Variable
+from skills_mcp.config.values import Option, SetBy, Variable
 from skills_mcp.errors import ConfigError
 
 _MAX_DIGITS = 100  # more are outside of every range, and Python may refuse them
@@ -148,6 +148,11 @@ def parse_environment(environment: Mapping[str, str]) -> Layer:
     texts = {name: text for name, text in environment.items() if text}
     generic = sorted(name for name in texts if name.startswith(_GENERIC_PREFIX))
     findings = [_describe_unknown(name) for name in generic if name not in _GENERIC]
+    findings += [
+        f"{name} is a placeholder that nobody has replaced. Write its value"
+        for name in generic
+        if _PLACEHOLDER.fullmatch(texts[name])
+    ]
     known = (*(_GENERIC[name] for name in generic if name in _GENERIC), *VARIABLES)
     single = [
         Layer(variable.name, variable.values(texts[variable.name]))
@@ -210,7 +215,8 @@ _OPTIONS = (
 """Variables that the command line reads, and those of folders."""
 
 _PREFIX = "SKILLS_MCP_"
-_SIMILAR_PREFIX = re.compile(r"(?:SKILLS?_MCP|SKILLS?HUB|SKILLS?)_")
+_SIMILAR_PREFIX = re.compile(r"(?:SKILLS?_MCP|SKILLS?HUB|SKILLS?)_", re.IGNORECASE)
+_LONG_NAMES = {"REPOSITORY": "SKILLS_REPO", "DIRECTORY": "SKILLS_DIR"}
 
 _MIN_SIMILARITY = 0.8  # one or two letters of a word
 
@@ -244,7 +250,7 @@ def find_unknown_variables(
         for name in looked_at
         if environment[name] and name not in known and not name.startswith(_GENERIC_PREFIX)
     ]
-    bare = {_strip_prefix(name): name for name in sorted(known)}
+    bare = _LONG_NAMES | {_strip_prefix(name): name for name in sorted(known)}
     found = []
     for name in unknown:
         near = get_close_matches(_strip_prefix(name), bare, n=1, cutoff=_MIN_SIMILARITY)
@@ -254,4 +260,45 @@ def find_unknown_variables(
 
 
 def _strip_prefix(name: str) -> str:
-    return _SIMILAR_PREFIX.sub("", name, count=1).replace("_", "")
+    return _SIMILAR_PREFIX.sub("", name, count=1).replace("_", "").upper()
+
+
+# As hosts, shells and templates write a reference: ${NAME}, ${env:NAME}, {env:NAME},
+# {{NAME}}, $NAME, $env:NAME, %NAME% and $(command), also at the beginning of a path.
+_PLACEHOLDER = re.compile(
+    r"\$\{[^{}]*\}|\{\{[^{}]*\}\}|\{(?:env|file):[^{}]*\}|^\$\(.*\)$"
+    r"|^(?:\$(?:env:)?[A-Z_][A-Z0-9_]*|%[A-Z_][A-Z0-9_]*%)(?=[/\\]|$)"
+)
+
+# Those of others are theirs; and a placeholder in `DO_NOT_TRACK` forbids the recording.
+_SHARED = frozenset(
+    {
+        *("GITHUB_TOKEN", "ANALYTICS_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY"),
+        *("LOG_LEVEL", "CODELIA_AGENTS_ROOT"),
+    }
+)
+
+
+def clear_placeholders(environment: MutableMapping[str, str]) -> tuple[str, ...]:
+    """Empty the variables with an unreplaced placeholder, and describe them.
+
+    A key that only the operator may set may guard something, so it keeps its value, and
+    `parse_environment` refuses it.
+    """
+    ours = _SHARED | {*_OPTIONS, *(variable.name for variable in VARIABLES)}
+    unset = [
+        name
+        for name, text in sorted(environment.items())
+        if (name in ours and _PLACEHOLDER.search(text))
+        or (name in _GENERIC and _PLACEHOLDER.fullmatch(text) and not _is_guard(name))
+    ]
+    environment.update(dict.fromkeys(unset, ""))
+    return tuple(
+        f"{name} is a placeholder that nobody has replaced, so it counts as unset. Write "
+        "its value, or the notation of your host"
+        for name in unset
+    )
+
+
+def _is_guard(name: str) -> bool:
+    return KEYS[tuple(_GENERIC[name].key.split("."))].set_by is SetBy.OPERATOR

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skills_mcp.config import Config, Source
+from skills_mcp.config.variables import find_unknown_variables
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
@@ -78,12 +79,22 @@ def choose_mounts(
     found = _discover_project_skills(environment) if config.discover else ()
     if not named and not found:
         raise ConfigError(
-            "No skills to serve. Set SKILLS_REPO to the URL of a Git repository, or "
-            "SKILLS_DIR to a folder (or pass --repo or --skills-dir). Several of them "
-            "go into sources in config.yaml, and --discover serves the .agents/skills "
-            "of the project that you start in."
+            f"{_find_mistakes(environment)}No skills to serve. Set SKILLS_REPO to the URL "
+            "of a Git repository, or SKILLS_DIR to a folder (or pass --repo or "
+            "--skills-dir). Several of them go into sources in config.yaml, and "
+            "--discover serves the .agents/skills of the project that you start in."
         )
     return Mounts((*named, *found))
+
+
+def _find_mistakes(environment: Mapping[str, str]) -> str:
+    """Name the variables that were probably meant, in front of a message."""
+    empty = (name for name in ("SKILLS_REPO", "SKILLS_DIR") if environment.get(name) == "")
+    mistakes = (
+        *map(str, find_unknown_variables(environment)),
+        *(f"{name} is empty, or was a placeholder." for name in empty),
+    )
+    return "".join(f"{mistake} " for mistake in mistakes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,10 +115,10 @@ def test_an_archive_that_is_not_there_is_named(tmp_path: Path, cache: Path, addr
 def test_whether_it_is_there_can_be_asked_without_fetching(packed: Path, cache: Path) -> None:
     with served(packed.parent) as url:
         there = Archive(f"{url}/{packed.name}", digest(packed))
-        answer = ReleasedArchive(there, cache, SyncPolicy()).ask_remote()
+        answer = ReleasedArchive(there, cache, SyncPolicy()).ask_remote(10)
         gone = ReleasedArchive(Archive(f"{url}/gone", "0" * 64), cache, SyncPolicy())
         with pytest.raises(SyncError, match="answers 404"):
-            gone.ask_remote()
+            gone.ask_remote(10)
 
     assert digest(packed) in answer.commit
     assert not (cache / "archives").exists()

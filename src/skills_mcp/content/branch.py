@@ -287,13 +287,13 @@ class RemoteBranch:
                 return self._parts.repository.read_content_ids(checkout.revision)
         return {}
 
-    def ask_remote(self) -> "RemoteStatus":
+    def ask_remote(self, timeout_seconds: float) -> "RemoteStatus":
         """Query the remote for its newest commit, without fetching.
 
         Raises:
             SyncError: It does not answer, or has no such branch, tag or commit.
         """
-        return self._parts.repository.ask_remote()
+        return self._parts.repository.ask_remote(timeout_seconds)
 
     def read_git_version(self) -> str:
         """Read the output of `git version`.

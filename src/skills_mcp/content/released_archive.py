@@ -124,7 +124,7 @@ class ReleasedArchive(RemoteBranch):
         published = self._store.current() is not None
         return inf if published else super().next_sync_at(interval_seconds)
 
-    def ask_remote(self) -> "RemoteStatus":
+    def ask_remote(self, timeout_seconds: float) -> "RemoteStatus":
         """Request the start of the archive, without writing anything.
 
         Raises:
@@ -132,7 +132,7 @@ class ReleasedArchive(RemoteBranch):
         """
         from skills_mcp.content.git.repository import RemoteStatus
 
-        with closing(self._read(self._archive.url)) as chunks:
+        with closing(self._read(self._archive.url, timeout_seconds)) as chunks:
             next(chunks, b"")
         return RemoteStatus(f"the archive with the SHA-256 {self._archive.sha256}")
 
@@ -206,11 +206,11 @@ class ReleasedArchive(RemoteBranch):
                     )
                 sink.write(chunk)
 
-    def _read(self, address: str) -> Generator[bytes, None, None]:
+    def _read(self, address: str, timeout_seconds: float = inf) -> Generator[bytes, None, None]:
         if "://" not in address:
             yield from _read_file(Path(address))
             return
-        yield from _read_url(address, self._policy.timeout_seconds)
+        yield from _read_url(address, min(timeout_seconds, self._policy.timeout_seconds))
 
 
 def is_fetchable(url: str) -> bool:

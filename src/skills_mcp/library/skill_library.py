@@ -7,6 +7,7 @@ so no answer mixes two commits; a refresh replaces the snapshot in one assignmen
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -739,8 +740,11 @@ class SkillLibrary:
         return self.current.find_loss(found.source) if found else None
 
     def check_sources(self) -> tuple[SourceCheck, ...]:
-        is_offline = self.config.sync.offline
-        return tuple(check_source(mount, is_offline=is_offline) for mount in self.mounts.mounts)
+        """Ask each source, all of them at once.  Blocking."""
+        mounts = self.mounts.mounts
+        check = partial(check_source, is_offline=self.config.sync.offline)
+        with ThreadPoolExecutor(max(len(mounts), 1), "skills-mcp-check") as executor:
+            return tuple(executor.map(check, mounts))
 
     # How new content comes
 

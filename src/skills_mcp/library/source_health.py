@@ -18,6 +18,9 @@ from skills_mcp.skills.model import Level, Problem
 from skills_mcp.skills.skill_discovery import SourceWalk, count_outside_packages
 from skills_mcp.skills.source_layout import FolderTree
 
+# A person waits for it, and a host that drops packets never answers.
+_ANSWER_SECONDS = 30.0
+
 MountedSources: TypeAlias = Sequence[tuple[str, str]]
 
 
@@ -134,7 +137,7 @@ def _check_remote(source: RemoteBranch, check: SourceCheck, *, is_offline: bool)
         return replace(check, was_contacted=False)
     check = replace(check, sends_token=source.sends_token)
     try:
-        answer = source.ask_remote()
+        answer = source.ask_remote(_ANSWER_SECONDS)
     except SyncError as error:
         return replace(check, error=error)
     answered_at = datetime.now(answer.sent_at.tzinfo) if answer.sent_at else None

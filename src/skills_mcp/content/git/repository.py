@@ -209,8 +209,10 @@ class GitRepository:
         if done.returncode:
             raise _FilesRefusedError
 
-    def ask_remote(self) -> RemoteStatus:
+    def ask_remote(self, timeout_seconds: float) -> RemoteStatus:
         """Query the newest commit, without fetching or touching this store.
+
+        It never takes longer than a sync may.
 
         Raises:
             SyncError: The remote does not answer or has no such branch, tag or commit.
@@ -222,9 +224,17 @@ class GitRepository:
             other = GitRepository(Path(folder, "asked.git"), self._remote, self._policy)
             access = other.git.open_access()
             other._prepare(lock)
-            deadline = time.monotonic() + self._policy.timeout_seconds
-            call = RemoteCall(access=access, deadline=deadline, lock=lock)
-            remote_ref = other._resolve_remote(call, resolves_pin=True)
+            seconds = min(timeout_seconds, self._policy.timeout_seconds)
+            call = RemoteCall(access=access, deadline=time.monotonic() + seconds, lock=lock)
+            try:
+                remote_ref = other._resolve_remote(call, resolves_pin=True)
+            except SyncError as error:
+                if call.remaining_seconds:
+                    raise
+                raise SyncError(
+                    f"{self._remote}: no answer within {seconds:.0f} seconds. Check the "
+                    "address, the proxy, the VPN and the firewall"
+                ) from error
             return RemoteStatus(remote_ref.object, remote_ref.sent_at)
 
     @property

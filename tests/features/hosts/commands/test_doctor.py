@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.source import SyncPolicy
+from skills_mcp.errors import SyncError
 from tests.cli.conftest import Run
 from tests.content.git_server import GitServer, Request, serving
 from tests.support import SKILLS_CONTENT, Upstream, skill_text, write
@@ -409,3 +414,33 @@ def test_scripts_that_are_not_confined_are_said_to_be(
     assert accepted["ok"]
     assert "not confined" in accepted["message"]
     assert os.access(tmp_path, os.W_OK)
+
+
+@pytest.fixture
+def silent_host() -> Iterator[socket.socket]:
+    """A host that takes a connection and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+def test_a_host_that_never_answers_is_named_while_it_is_waited_for(
+    invoke: Run, tmp_path: Path, silent_host: socket.socket
+) -> None:
+    url = f"http://127.0.0.1:{silent_host.getsockname()[1]}/skills.git"
+    config = write(tmp_path / "mine.yaml", "sync: {timeout_seconds: 1}")
+
+    done = invoke("doctor", "--json", "--repo", url, "--config", str(config))
+
+    network = find(json.loads(done.stdout)["checks"], "network")
+    assert f"Asking {url}" in done.stderr
+    assert "no answer within 1 seconds" in network["message"]
+
+
+def test_the_check_of_a_host_ends_before_a_sync_would(
+    tmp_path: Path, silent_host: socket.socket
+) -> None:
+    url = f"http://127.0.0.1:{silent_host.getsockname()[1]}/skills.git"
+    branch = RemoteBranch(Remote(url, "main"), tmp_path, SyncPolicy(timeout_seconds=600))
+
+    with pytest.raises(SyncError, match="no answer within 1 seconds"):
+        branch.ask_remote(timeout_seconds=1)

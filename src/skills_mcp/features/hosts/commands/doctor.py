@@ -407,7 +407,11 @@ def _diagnose_source(options: Options, environment: Mapping[str, str]) -> Iterat
         yield failed("settings", str(error), fix)
         return
     yield passed("settings", f"{arguments or 'Those of config.yaml'} can be used")
-    checks, states = library.check_sources(), library.stored_states()
+    states = library.stored_states()
+    if not library.config.sync.offline:
+        for name in dict.fromkeys(state.name for state in states if state.mode == "git"):
+            click.echo(f"Asking {name} …", err=True)
+    checks = library.check_sources()
     yield from check_sources(checks, states, f" {arguments}" if arguments else "")
     yield check_sandbox(library.choose_sandbox(), library.config.scripts)
 

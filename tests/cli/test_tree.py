@@ -336,3 +336,17 @@ def test_the_summary_counts_what_visibility_hides(invoke: Run, tmp_path: Path) -
 
     assert "1 skill served" in done.stdout
     assert "1 hidden by visibility, 0 problems" in done.stdout
+
+
+@pytest.mark.parametrize("file", ["one.md", "SKILL.md"])
+def test_a_mounted_config_map_says_how_it_can_be_served(
+    invoke: Run, tmp_path: Path, file: str
+) -> None:
+    write(tmp_path / "mount" / "..2026" / file, skill_text())
+    (tmp_path / "mount" / "..data").symlink_to("..2026")
+    (tmp_path / "mount" / file).symlink_to(f"..data/{file}")
+
+    done = invoke("tree", "--problems", "--json", "--skills-dir", str(tmp_path / "mount"))
+
+    [hint] = [p["hint"] for p in json.loads(done.stdout)["problems"] if p["file"] == file]
+    assert "cp -rL" in hint

@@ -303,7 +303,7 @@ class RootWalk:
             elif is_hidden and is_selected:
                 self.tally.add(self.home.below(prefix + name), entry)
             elif entry.kind in _REFUSED_KINDS and is_selected:
-                yield _refuse(prefix + name, _REFUSED_KINDS[entry.kind], "error")
+                yield _refuse(prefix + name, _find_refusal(entry, entries), "error")
             elif name.endswith(".md") and is_selected:
                 yield from self._walk_markdown(prefix + name, entry, entries)
 
@@ -363,7 +363,7 @@ class RootWalk:
         if not self._is_selected(prefix):
             return
         if entry.kind in _REFUSED_KINDS:
-            yield _refuse(prefix + main, _REFUSED_KINDS[entry.kind], "error")
+            yield _refuse(prefix + main, _find_refusal(entry, entries), "error")
         elif fault := self._check_size(prefix + main, entry, "error"):
             yield fault
         else:
@@ -518,6 +518,18 @@ _REFUSED_KINDS: Mapping[EntryKind, _Refusal] = {
         "submodule",
     ),
 }
+# Kubernetes mounts a ConfigMap or a Secret as links into a folder behind this link.
+_MOUNT_MARKER = "..data"
+_MOUNTED: _Refusal = (
+    "is a link, so it is not served",
+    "a ConfigMap is mounted as links: `cp -rL` it in an init container, serve the copy",
+    "link",
+)
+
+
+def _find_refusal(entry: FolderEntry, siblings: Collection[str]) -> _Refusal:
+    is_mounted = entry.kind == "link" and _MOUNT_MARKER in siblings
+    return _MOUNTED if is_mounted else _REFUSED_KINDS[entry.kind]
 
 
 def _refuse(file: str, refusal: _Refusal, level: Level, count: int = 0) -> Problem:

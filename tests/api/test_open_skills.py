@@ -157,4 +157,4 @@ def test_a_placeholder_that_nobody_has_replaced_counts_as_unset(
     variables = {"SKILLS_REPO": upstream.url, "SKILLS_REF": "${REF}", "GITHUB_TOKEN": "${T}"}
 
     assert _paths(environment=variables) == ["new"]
-    assert "SKILLS_REF is a placeholder" in caplog.text
+    assert "SKILLS_REF is an unreplaced placeholder" in caplog.text

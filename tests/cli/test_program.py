@@ -528,7 +528,9 @@ def test_a_placeholder_that_nobody_has_replaced_counts_as_unset(
 
     assert done.returncode == 0
     assert commit in done.stdout
-    assert [done.stderr.count(f"{name} is a placeholder") for name in names] == [1] * len(names)
+    assert [done.stderr.count(f"{name} is an unreplaced placeholder") for name in names] == [
+        1
+    ] * len(names)
     assert not [path for path in tmp_path.iterdir() if path.name == text]
 
 
@@ -536,7 +538,7 @@ def test_a_placeholder_in_a_setting_that_guards_is_refused(invoke: Run) -> None:
     done = invoke("tree", SKILLS_DIR=".", SKILLS_MCP__SYNC__ALLOWED_SIGNERS="${SIGNERS}")
 
     assert done.returncode == 3
-    assert "SKILLS_MCP__SYNC__ALLOWED_SIGNERS is a placeholder" in done.stderr
+    assert "SKILLS_MCP__SYNC__ALLOWED_SIGNERS is an unreplaced placeholder" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["a-token-with-$-and-%", "{}", "glpat-$NAME"])

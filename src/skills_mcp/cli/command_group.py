@@ -288,7 +288,10 @@ class CommandGroup(click.Group):
 
 
 def _clear_placeholders() -> None:
-    from skills_mcp.config.variables import clear_placeholders
+    from skills_mcp.processes.memory import gc_frozen
+
+    with gc_frozen():
+        from skills_mcp.config.variables import clear_placeholders
 
     for message in clear_placeholders(os.environ):
         click.echo(f"skills-mcp: {message}", err=True)

@@ -149,7 +149,7 @@ def parse_environment(environment: Mapping[str, str]) -> Layer:
     generic = sorted(name for name in texts if name.startswith(_GENERIC_PREFIX))
     findings = [_describe_unknown(name) for name in generic if name not in _GENERIC]
     findings += [
-        f"{name} is a placeholder that nobody has replaced. Write its value"
+        f"{name} is an unreplaced placeholder. Write its value"
         for name in generic
         if _PLACEHOLDER.fullmatch(texts[name])
     ]
@@ -294,7 +294,7 @@ def clear_placeholders(environment: MutableMapping[str, str]) -> tuple[str, ...]
     ]
     environment.update(dict.fromkeys(unset, ""))
     return tuple(
-        f"{name} is a placeholder that nobody has replaced, so it counts as unset. Write "
+        f"{name} is an unreplaced placeholder, so it counts as unset. Write "
         "its value, or the notation of your host"
         for name in unset
     )

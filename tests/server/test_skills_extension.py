@@ -179,6 +179,19 @@ async def test_what_is_no_folder_is_refused(packages: SkillLibrary, uri: str) ->
     assert "Unknown cursor" in message
 
 
+async def test_an_empty_cursor_is_none(packages: SkillLibrary) -> None:
+    async with connected(packages) as client:
+        folder = {"uri": "skill://pdf"}
+        plain = await ask_extension(client, "resources/directory/read", **folder)
+        children = await ask_extension(client, "resources/directory/read", **folder, cursor="")
+        skills = await ask_extension(client, "skills/list", cursor="")
+        listed = await client.list_resources(cursor="")
+
+    assert children == plain
+    assert skills["skills"]
+    assert listed.resources
+
+
 async def test_many_skills_come_in_pages(
     library: SkillLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:

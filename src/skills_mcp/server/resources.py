@@ -387,7 +387,7 @@ class SkillsExtension:
         Raises:
             MCPError: There is no such folder, or there is no content yet.
         """
-        if params.cursor is not None:
+        if params.cursor:
             raise _invalid_params(
                 params.uri,
                 f"Unknown cursor: {abbreviate_value(params.cursor)}. Leave it out.",

@@ -96,6 +96,24 @@ async def test_a_session_of_the_older_era_ends_when_its_client_deletes_it(
     assert (alive.status_code, deleted.status_code, gone.status_code) == (200, 200, 404)
 
 
+async def test_no_event_has_a_separator_at_which_clients_split_it(tmp_path: Path) -> None:
+    body = "One\u2028two\u2029three\x85four."
+    write_skill(tmp_path, "odd.md", body=body)
+    arguments = {"context": "odd", "skill_path": "odd"}
+    params = {"name": "get_skill", "arguments": arguments}
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+
+    with served(content=tmp_path) as server:
+        async with httpx.AsyncClient(headers=HEADERS, trust_env=False) as client:
+            opened = await client.post(server.url, json=INITIALIZE)
+            session = {"Mcp-Session-Id": opened.headers["Mcp-Session-Id"]}
+            reply = await client.post(server.url, json=call, headers=session)
+
+    [line] = [line for line in reply.text.splitlines() if line.startswith("data: {")]
+    content = json.loads(line.removeprefix("data: "))["result"]["content"]
+    assert body in json.loads(content[0]["text"])["content"]
+
+
 @asynccontextmanager
 async def listening(url: str, era: str) -> AsyncIterator[list[str]]:
     """Connect a client that writes down which notices it gets."""

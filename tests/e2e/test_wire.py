@@ -13,6 +13,7 @@ import pytest
 from skills_mcp.server.wire import MAX_LINE_BYTES
 from tests.clients import MODERN, ServerProcess
 from tests.e2e.conftest import Start, opened_server
+from tests.support import write_skill
 from tests.windows import find_servers
 
 _PARSE_ERROR = -32700
@@ -194,6 +195,21 @@ def test_refusals_and_answers_do_not_mix_in_a_line(connection: Connection) -> No
     answered = [each["id"] for each in messages if "result" in each]
     assert sorted(answered) == list(range(100, 150))
     assert sum("error" in each for each in messages) == 50
+
+
+def test_no_line_has_a_separator_at_which_clients_split_it(start: Start, tmp_path: Path) -> None:
+    body = "One\u2028two\u2029three\x85four."
+    write_skill(tmp_path, "skills/odd.md", body=body, description="Odd\u2028\x85separators")
+    server = start(HOME=str(tmp_path), SKILLS_DIR=str(tmp_path / "skills"))
+
+    reply = server.call("get_skill", context="odd", skill_path="odd")
+    server.request("resources/list")
+    server.request("skills/list")
+    server.request("prompts/get", name="skill", arguments={"task": "\u2029\x85odd"})
+    server.call("get_skill", context="odd", skill_path="none\x85\u2028")
+
+    assert body in reply["content"]
+    assert [line for line in server.lines if len(line.splitlines()) > 1] == []
 
 
 def test_a_message_of_the_greatest_length_is_answered(start: Start) -> None:

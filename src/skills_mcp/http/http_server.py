@@ -22,7 +22,7 @@ import h11
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -72,6 +72,7 @@ from skills_mcp.server.parts import (
     stop_serving,
     watch_signals,
 )
+from skills_mcp.server.wire import SEPARATOR_ESCAPES
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +122,7 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
     )
     admission = AdmissionControl(http, shutdown)
     routes = [
-        Route(MCP_PATH, _limit_sessions(mcp, http)),
+        Route(MCP_PATH, SeparatorEscapeMiddleware(_limit_sessions(mcp, http))),
         *([Route(EVENTS_PATH, events)] if events else []),
     ]
     admitted = admission.wrap(_route(routes, web.site if web else mcp))
@@ -154,6 +155,33 @@ def _limit_sessions(mcp: ASGIApp, http: Http) -> ASGIApp:
     if http.stateless:
         return mcp
     return SessionLimitMiddleware(mcp, MAX_SESSIONS)
+
+
+_SEPARATOR_BYTES = {c.encode(): escape.encode() for c, escape in SEPARATOR_ESCAPES.items()}
+
+
+class SeparatorEscapeMiddleware:
+    """Middleware: escape line separators in event streams, each event in one chunk."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_stream = False
+
+        async def escape(message: Message) -> None:
+            nonlocal is_stream
+            if message["type"] == "http.response.start":
+                content_type = Headers(raw=message["headers"]).get("content-type", "")
+                is_stream = content_type.startswith("text/event-stream")
+            elif is_stream:
+                body = message.get("body", b"")
+                for separator, escaped in _SEPARATOR_BYTES.items():
+                    body = body.replace(separator, escaped)
+                message = {**message, "body": body}
+            await send(message)
+
+        await self._app(scope, receive, escape)
 
 
 class ConnectionCloseMiddleware:

@@ -42,7 +42,7 @@ from skills_mcp.server.parts import (
     stop_serving,
     watch_signals,
 )
-from skills_mcp.server.wire import MAX_LINE_BYTES, Wire
+from skills_mcp.server.wire import MAX_LINE_BYTES, Wire, escape_separators
 
 _NOT_JSON = "Parse error: this is no valid JSON."
 _BATCH = "MCP has no batches. Send each message by itself."
@@ -262,8 +262,8 @@ async def _write(lines: Lines, answers: ObjectReceiveStream[SessionMessage]) -> 
     async with answers:
         async for answer in answers:
             # As the SDK writes it: what was not set is not sent.
-            message = answer.message
-            await lines.write(message.model_dump_json(by_alias=True, exclude_unset=True))
+            line = answer.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await lines.write(escape_separators(line))
 
 
 _Work = Callable[[], Awaitable[object]]

@@ -20,6 +20,9 @@ The arguments of the largest call are far below 1 MiB, and clients must not fill
 memory of the server.
 """
 
+SEPARATOR_ESCAPES = {"\x85": r"\u0085", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+"""JSON escapes of separators at which many clients split a line, against the standard."""
+
 # What is read at once of a line that is thrown away.
 _SKIPPED_BYTES = 65_536
 
@@ -74,6 +77,13 @@ class Wire:
 def _replace_lone_surrogate(escape: re.Match[str]) -> str:
     text = escape[0]
     return r"\ufffd" if len(text) == _HALF_PAIR_CHARACTERS else text
+
+
+def escape_separators(line: str) -> str:
+    """Escape line separators in a message, which are in strings only."""
+    for separator, escape in SEPARATOR_ESCAPES.items():
+        line = line.replace(separator, escape)
+    return line
 
 
 @contextmanager

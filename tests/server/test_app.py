@@ -24,7 +24,16 @@ from skills_mcp.server.app import (
     select_tools,
 )
 from skills_mcp.server.tools import ToolSpec
-from tests.clients import ERAS, TOOLS, Lifeline, Reports, SlowSource, ask, connected
+from tests.clients import (
+    ERAS,
+    TOOLS,
+    Lifeline,
+    Reports,
+    SlowSource,
+    ask,
+    ask_extension,
+    connected,
+)
 from tests.packages import write_pdf
 from tests.support import (
     PATIENCE_SECONDS,
@@ -454,6 +463,9 @@ WRONG_CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+NOWHERE = {"uri": "skill://no/such/SKILL.md"}
+
+
 @every_choice
 async def test_no_text_names_a_tool_that_is_not_offered(
     settings: dict[str, Any],
@@ -470,6 +482,15 @@ async def test_no_text_names_a_tool_that_is_not_offered(
             if tool in offered:
                 reply = await ask(client, tool, **asked)
                 told.append(reply["error"]["message"])
+        for method in ("skills/get", "resources/directory/read"):
+            with pytest.raises(MCPError) as missing:
+                await ask_extension(client, method, **NOWHERE)
+            told.append(missing.value.error.message)
+        with pytest.raises(MCPError) as unread:
+            await client.read_resource(NOWHERE["uri"])
+        told.append(unread.value.error.message)
+        prompt = await client.get_prompt("skill", {"task": "bake a cake"})
+        told.append(prompt.model_dump_json())
 
     named = {word for text in told for word in re.findall(r"\w+", text)}
     assert not (named & names) - offered

@@ -1,6 +1,7 @@
 """Each caller sees what the grants give, and hears of nothing else."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ import anyio
 import pytest
 from mcp.client.client import Client
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 
 from skills_mcp.library.skill_library import SkillLibrary
@@ -26,7 +28,7 @@ from skills_mcp.skills.access import (
 )
 from skills_mcp.skills.model import to_standard_name
 from tests.clients import ask, ask_extension, list_published
-from tests.support import open_library, until, write_skill
+from tests.support import open_library, until, write, write_skill
 
 REFUND = f"skill://{to_standard_name('payments/refund')}/SKILL.md"
 
@@ -93,6 +95,24 @@ async def test_a_tool_beyond_the_scopes_of_a_caller_does_not_exist(content: Path
             await client.call_tool("refresh_skills", {})
 
     assert tools == {"get_skill", "list_skills", "get_asset"}
+
+
+async def test_no_text_names_a_tool_beyond_the_scopes_of_a_caller(content: Path, era: str) -> None:
+    reader = Principal("ada", "https://login.example", frozenset({READ}), Access())
+    write_skill(content, "box/SKILL.md", name="box")
+    notes = write(content / "box" / "notes.txt", "one")
+
+    async with called_by(reader, open_library(content), era) as client:
+        await ask(client, "list_skills")
+        notes.write_text("two, after the skills were read")
+        with pytest.raises(MCPError, match="Wait for the next sync") as changed:
+            await client.read_resource("skill://box/notes.txt")
+        instructions = str(client.instructions)
+
+    told = f"{instructions} {changed.value.error.message}"
+    assert "get_skill" in told
+    assert not {"refresh_skills", "report_usage"} & set(re.findall(r"\w+", told))
+    assert "\n\n\n" not in instructions
 
 
 async def test_a_list_that_depends_on_the_caller_is_kept_for_that_caller_alone(

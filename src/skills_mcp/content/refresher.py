@@ -143,7 +143,7 @@ class Refresher:
         if self._attempt.failures:
             return (
                 f"There are no skills yet: {self._attempt.error_message.rstrip('.')}. Go on "
-                "without them, or call refresh_skills to try again now."
+                "without them, or call refresh_skills to try again."
             )
         step = f" ({self._mounts.doing})" if self._mounts.doing else ""
         return (

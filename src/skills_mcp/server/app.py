@@ -6,8 +6,9 @@ below 6 KB together, the instructions below 2 KB.
 
 import json
 import math
+import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -54,6 +55,7 @@ from skills_mcp.server.replies import (
     Reply,
     error_reply,
     for_remote_client,
+    replace_unavailable_tools,
     reply_or_error,
     with_available_tools,
     with_core_skills,
@@ -72,7 +74,7 @@ from skills_mcp.server.resources import (
     declare_extension,
 )
 from skills_mcp.server.tools import CORE_TOOLS, NOT_AN_OBJECT, ToolSpec, parse_arguments
-from skills_mcp.skills.access import Access
+from skills_mcp.skills.access import READ, Access
 from skills_mcp.text.rendering import abbreviate_value
 
 _MINUTE_SECONDS = 60.0
@@ -115,10 +117,10 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
     scripts in their own shells.
     """
     tools = _Tools(library, is_shared=is_shared)
-    first_response = _FirstResponse(library, is_shared=is_shared)
+    first_response = _FirstResponse(library, tools, is_shared=is_shared)
     notices = ListChangeNotifier(partial(_derive_listing_key, library))
     resources, extension = Resources(library), SkillsExtension(library)
-    prompts, completion = SkillPrompt(library, tools.names), PathCompletion(library)
+    prompts, completion = SkillPrompt(library, tools.find_offered), PathCompletion(library)
     unsubscribe = library.current.watch(notices.announce)
 
     server = SkillsServer(
@@ -145,6 +147,7 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
 
     server.middleware += [
         first_response.answer,
+        tools.name_offered,
         _wrap_invalid_arguments,
         notices.remember,
     ]
@@ -155,8 +158,9 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
 class _FirstResponse:
     """Middleware for the first response of a connection."""
 
-    def __init__(self, library: SkillLibrary, *, is_shared: bool) -> None:
+    def __init__(self, library: SkillLibrary, tools: "_Tools", *, is_shared: bool) -> None:
         self._library = library
+        self._tools = tools
         self._is_shared = is_shared
 
     async def answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -177,7 +181,7 @@ class _FirstResponse:
         work = partial(_compose_for_library, seen, is_shared=self._is_shared)
         # No first answer on standard input waits for a thread.
         text = await anyio.to_thread.run_sync(work) if self._is_shared else work()
-        return {**result, "instructions": text}
+        return {**result, "instructions": _drop_sentences(text, self._tools.find_offered(ctx))}
 
 
 class _Tools:
@@ -199,27 +203,35 @@ class _Tools:
         self._refreshes = RateLimit(per_minute, per_minute / _MINUTE_SECONDS)
         self._scope_limiter = anyio.CapacityLimiter(_MAX_SCOPED_VIEWS)
 
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(self._specs)
+    def find_offered(self, context: Context) -> tuple[str, ...]:
+        """Names of the tools of a caller."""
+        caller = caller_of(context)
+        return tuple(name for name, spec in self._specs.items() if caller.may(spec.scope))
 
     async def list_tools(
         self, context: Context, _: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        caller = caller_of(context)
-        specs = (spec for spec in self._specs.values() if caller.may(spec.scope))
-        return ListToolsResult(tools=[self._advertised[spec.name] for spec in specs])
+        return ListToolsResult(tools=[self._advertised[n] for n in self.find_offered(context)])
+
+    async def name_offered(self, context: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: name only tools of the caller in protocol errors."""
+        try:
+            return await call_next(context)
+        except MCPError as error:
+            if context.method != "tools/call":
+                offered = self.find_offered(context)
+                message = replace_unavailable_tools(error.error.message, offered)
+                error.error = error.error.model_copy(update={"message": message})
+            raise
 
     async def call_tool(
         self, context: Context, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        caller, config = caller_of(context), self._library.config
-        offered = {name for name, spec in self._specs.items() if caller.may(spec.scope)}
+        config, offered = self._library.config, self.find_offered(context)
         if params.name not in offered:
-            known = ", ".join(name for name in self._specs if name in offered)
             raise MCPError(
                 code=INVALID_PARAMS,
-                message=f"Unknown tool: {params.name}. There are: {known}",
+                message=f"Unknown tool: {params.name}. There are: {', '.join(offered)}",
             )
         spec = self._specs[params.name]
         rules = derive_rules(_client_name(context), config.responses)
@@ -499,6 +511,16 @@ def compose_server_instructions(
 def _compose_for_library(library: LibraryView, *, is_shared: bool) -> str:
     core_skills = library.core_skills() if library.served else ()
     return compose_server_instructions(library.config, core_skills, is_shared=is_shared)
+
+
+def _drop_sentences(instructions: str, offered: Collection[str]) -> str:
+    """Drop the sentences about tools for which a caller has no scope."""
+    for spec in CORE_TOOLS:
+        if spec.name not in offered and spec.scope != READ:
+            sentence = rf"[^.\n]*\b{spec.name}\b[^.\n]*\."
+            pattern = rf"^(?:\d\. )?{sentence}\n| {sentence}"
+            instructions = re.sub(pattern, "", instructions, flags=re.MULTILINE)
+    return instructions
 
 
 def _core_skills_sentence(paths: Sequence[str], tool: str, max_bytes: int) -> str:

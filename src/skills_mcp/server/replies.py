@@ -59,6 +59,11 @@ _EQUIVALENTS = {
     "find_skill_files": "get_skill",
 }
 
+# Without an equivalent: who may not ask for a sync has to wait for it.
+_REFRESH_TOOL = "refresh_skills"
+_REFRESH = re.compile(rf"([Cc])all {_REFRESH_TOOL}\b")
+_WAITS = {"C": "Wait for the next sync", "c": "wait for the next sync"}
+
 _NAME = re.compile(r"\b(?:" + "|".join(_EQUIVALENTS) + r")\b")
 _REPETITION = re.compile(r"\b(\w+) or \1\b")
 
@@ -76,6 +81,8 @@ def replace_unavailable_tools(message: str, available: Collection[str]) -> str:
         tool = found[0]
         return tool if tool in available else _EQUIVALENTS[tool]
 
+    if _REFRESH_TOOL not in available:
+        message = _REFRESH.sub(lambda found: _WAITS[found[1]], message)
     return _REPETITION.sub(r"\1", _NAME.sub(name, message))
 
 

@@ -9,7 +9,7 @@ import base64
 import binascii
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -511,9 +511,11 @@ PROMPT = Prompt(
 class SkillPrompt:
     """Handlers of `prompts/list` and `prompts/get`."""
 
-    def __init__(self, library: SkillLibrary, tools: frozenset[str]) -> None:
+    def __init__(
+        self, library: SkillLibrary, find_offered: Callable[[Context], Collection[str]]
+    ) -> None:
         self._library = library
-        self._tools = tools
+        self._find_offered = find_offered
 
     async def list(self, _: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
         return ListPromptsResult(prompts=[PROMPT])
@@ -533,14 +535,16 @@ class SkillPrompt:
             raise MCPError(
                 code=INTERNAL_ERROR, message=str(error), data={"code": error.code}
             ) from error
+        offered = self._find_offered(ctx)
         return GetPromptResult(
             description=PROMPT.description,
-            messages=[self._render_message(text) for text in texts],
+            messages=[_render_message(text, offered) for text in texts],
         )
 
-    def _render_message(self, text: str) -> PromptMessage:
-        content = replace_unavailable_tools(text, self._tools) if text.startswith("{") else text
-        return PromptMessage(role="user", content=TextContent(type="text", text=content))
+
+def _render_message(text: str, offered: Collection[str]) -> PromptMessage:
+    content = replace_unavailable_tools(text, offered) if text.startswith("{") else text
+    return PromptMessage(role="user", content=TextContent(type="text", text=content))
 
 
 def _require_task(params: GetPromptRequestParams) -> str:

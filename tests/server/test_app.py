@@ -1,7 +1,7 @@
 import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -661,6 +661,46 @@ async def test_schemas_are_strict_and_plain_enough_for_every_host() -> None:
         assert schema["additionalProperties"] is False
         assert not any(word in text for word in ("null", "anyOf", "$ref", "$defs"))
         assert all(field["description"] for field in schema["properties"].values())
+
+
+# ai.google.dev/api/caching#Schema; hosts drop additionalProperties, which it has not.
+_GEMINI_FIELDS = {
+    *("type", "format", "title", "description", "nullable", "enum", "pattern", "example"),
+    *("items", "minItems", "maxItems", "properties", "required", "anyOf", "default"),
+    *("minLength", "maxLength", "minimum", "maximum", "additionalProperties"),
+}
+
+
+def _walk_schema(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield schema
+    for inner in (*schema.get("properties", {}).values(), schema.get("items", {})):
+        yield from _walk_schema(inner) if inner else ()
+
+
+async def test_gemini_takes_each_schema() -> None:
+    for tool in await listed(_EVERYTHING):
+        # Without any parameter, hosts leave the whole schema out.
+        for schema in _walk_schema(tool.input_schema) if tool.input_schema["properties"] else ():
+            properties = schema.get("properties", {})
+
+            assert set(schema) <= _GEMINI_FIELDS
+            assert bool(properties) == (schema["type"] == "object")
+            assert set(schema.get("required", ())) <= set(properties)
+            assert all(re.fullmatch(r"[A-Za-z_]\w{0,63}", name) for name in properties)
+            assert ("items" in schema) == (schema["type"] == "array")
+            assert schema["type"] == "string" or "enum" not in schema
+
+
+async def test_function_calling_of_openai_and_claude_takes_each_schema() -> None:
+    for tool in await listed(_EVERYTHING):
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool.name)
+        assert len(tool.description or "") <= 1024
+        assert not {"oneOf", "anyOf", "allOf", "enum", "not"} & set(tool.input_schema)
+        for schema in _walk_schema(tool.input_schema):
+            assert ("properties" in schema) == (schema["type"] == "object")
+            assert ("items" in schema) == (schema["type"] == "array")
+            names = schema.get("properties", {})
+            assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in names)
 
 
 async def test_no_tool_promises_structured_output() -> None:

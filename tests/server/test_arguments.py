@@ -59,7 +59,8 @@ _NAME = {"skill_name": "a"}
         ("get_asset", _FILE | {"file": {}}, "file must be a valid string (got {})"),
         ("run_script", _FILE, "args is missing"),
         ("run_script", _FILE | {"args": None}, "args must be a valid dictionary"),
-        ("run_script", _FILE | {"args": "{}"}, "args must be a valid dictionary"),
+        ("run_script", _FILE | {"args": "[]"}, "args must be a valid dictionary"),
+        ("run_script", _FILE | {"args": "{" * 9_999}, "args must be a valid dictionary"),
         ("run_script", _FILE | {"args": {"a": 1}}, "args.a must be a valid string"),
         ("report_usage", _PATH, "useful is missing"),
         ("report_usage", _PATH | {"useful": "yes"}, "useful must be a valid boolean"),
@@ -152,12 +153,15 @@ async def test_wrong_arguments_are_an_answer_that_the_model_can_act_on(
         ("read_skill_file", {"start_line": "", "max_lines": 5.0}, {"max_lines": 5}),
         ("find_skill_files", {"pattern": "", "contains": ""}, {}),
         ("load_skill_examples", {"top_k": " 2 "}, {"top_k": 2}),
+        ("run_script", {"args": '{"a": "b"}'}, {"args": {"a": "b"}}),
+        ("run_skill_command", {"args": '["a b"]'}, {"args": ["a b"]}),
     ],
 )
 async def test_an_empty_value_is_left_out_and_an_unmistakable_one_is_converted(
     tool: str, given: dict[str, Any], meant: dict[str, Any]
 ) -> None:
-    library = open_library(SKILLS_CONTENT, settings={"toolsets": ["core", "packages"]})
+    settings = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
+    library = open_library(SKILLS_CONTENT, settings=settings)
     required = {
         "get_skill": {"context": "add login to the React app"},
         "list_skills": {},
@@ -165,12 +169,14 @@ async def test_an_empty_value_is_left_out_and_an_unmistakable_one_is_converted(
         "read_skill_file": {"skill_name": "ui/react/auth", "file_path": "SKILL.md"},
         "find_skill_files": {"skill_name": "ui/react/auth"},
         "load_skill_examples": {"skill_name": "ui/react/auth", "query": "login"},
+        "run_script": {"skill_path": "ui/react/auth", "file": "none.sh", "args": {}},
+        "run_skill_command": {"skill_name": "ui/react/auth", "command": "cat"},
     }[tool]
 
     async with connected(library) as client:
         await ask(client, tool, **required)  # the first reply names the core skills, too
-        expected = await ask(client, tool, **required, **meant)
-        reply = await ask(client, tool, **required, **given)
+        expected = await ask(client, tool, **required | meant)
+        reply = await ask(client, tool, **required | given)
 
     assert reply == expected
     assert reply.get("error", {}).get("code") != "INVALID_ARGUMENTS"

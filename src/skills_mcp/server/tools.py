@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, TypeVar, assert_never
 
 import anyio.to_thread
 from mcp_types import Tool, ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, from_json
 
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.library import MAX_DEPTH, LibraryView, Match, ScriptRequest
@@ -70,6 +70,11 @@ Category = Annotated[OptionalText, Field(description="Choose only from skills of
 _INTEGER = re.compile(r"-?[0-9]{1,10}(?:\.0{1,10})?")
 _BOOLEANS = {"true": True, "false": False}
 
+# Gemini refuses an object without properties, although its keys may be any.
+_ANY_NAME: dict[str, JsonValue] = {
+    "NAME": {"type": "string", "description": "Its value; NAME stands for each name."}
+}
+
 # Pydantic reports a wrong optional value twice: by its type, and as not null.
 _NULL_ERROR = "none_required"
 
@@ -124,7 +129,8 @@ class RunScript(Arguments):
     skill_path: SkillPathFound
     file: Text = Field(description="The script exactly as get_skill lists it.")
     args: dict[str, str] = Field(
-        description="The script's arguments by name, all as strings; {} for none."
+        description="The script's arguments by name, all as strings; {} for none.",
+        json_schema_extra={"properties": _ANY_NAME},
     )
     cwd: OptionalText = Field(
         default=None,
@@ -258,8 +264,18 @@ def _convert(value: Any, json_type: str | None) -> Any:
             return int(float(value))
         case "boolean", str():
             return _BOOLEANS.get(value.strip().lower(), value)
+        case (("object" | "array"), str()):
+            return _parse_container(value, json_type)
         case _:
             return value
+
+
+def _parse_container(text: str, json_type: str) -> Any:
+    try:
+        parsed = from_json(text)
+    except ValueError:
+        return text
+    return parsed if isinstance(parsed, dict if json_type == "object" else list) else text
 
 
 @cache

@@ -198,3 +198,23 @@ async def test_a_call_that_was_accepted_is_answered_after_the_signal(
 
     [line] = [line for line in text.splitlines() if line.startswith("data: {")]
     assert json.loads(line.removeprefix("data: "))["id"] == 1
+
+
+@pytest.mark.parametrize("pages", [True, False])
+def test_a_client_at_a_wrong_path_is_told_the_right_one(*, pages: bool) -> None:
+    web = {"web": {"enabled": pages}}
+    with served(web) as running, httpx.Client(headers=HEADERS, trust_env=False) as client:
+        root = running.url.removesuffix("/mcp")
+        served_at = [client.post(f"{root}/mcp{end}", json=INITIALIZE) for end in ("", "/")]
+        wrong = [
+            client.post(f"{root}{path}", json=INITIALIZE)
+            for path in ("/", "/sse", "//mcp", "/MCP", "/mcp//", "/hooks/other")
+        ]
+        wrong.append(client.get(f"{root}/sse", headers={"Accept": "text/event-stream"}))
+
+    assert {reply.status_code for reply in served_at} == {200}
+    assert {reply.status_code for reply in wrong} == {404}
+    for reply in wrong:
+        message = reply.json()["error"]["message"]
+        assert repr(reply.url.raw_path.decode()) in message
+        assert message.endswith("/mcp.")

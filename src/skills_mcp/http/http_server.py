@@ -51,14 +51,14 @@ from skills_mcp.http.authentication import (
     find_required_scopes,
     require_sign_in,
 )
-from skills_mcp.http.error_responses import retry_response
+from skills_mcp.http.error_responses import error_response, retry_response
 from skills_mcp.http.events_endpoint import (
     EventsEndpoint,
     IngestTokenMiddleware,
     open_events_endpoint,
 )
 from skills_mcp.http.metrics import Metrics, RequestMetrics
-from skills_mcp.http.routes import EVENTS_PATH, MCP_PATH, on_response_start
+from skills_mcp.http.routes import EVENTS_PATH, MCP_PATH, ROUTES, on_response_start, seeks_mcp
 from skills_mcp.http.webhook_endpoint import Webhook, open_webhook
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
@@ -73,6 +73,7 @@ from skills_mcp.server.parts import (
     watch_signals,
 )
 from skills_mcp.server.wire import SEPARATOR_ESCAPES
+from skills_mcp.text.rendering import abbreviate_value
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +126,8 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
         Route(MCP_PATH, SeparatorEscapeMiddleware(_limit_sessions(mcp, http))),
         *([Route(EVENTS_PATH, events)] if events else []),
     ]
-    admitted = admission.wrap(_route(routes, web.site if web else mcp))
+    not_found = _refuse_path(f"{http.base_url.rstrip('/')}{MCP_PATH}")
+    admitted = admission.wrap(_route(routes, web.site if web else not_found))
     guarded = require_sign_in(admitted, config, web.rule if web else find_required_scopes)
     visited: ASGIApp = guarded
     if web and web.visitors:
@@ -133,7 +135,8 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
     outer = [webhook.route] if webhook else []
     if events:
         outer.append(Route(EVENTS_PATH, IngestTokenMiddleware(guarded, events)))
-    app: ASGIApp = BodyBufferMiddleware(_route(outer, visited), http=http)
+    directed = _divert(seeks_mcp, not_found, visited)
+    app: ASGIApp = BodyBufferMiddleware(_route(outer, directed), http=http)
     trusted = http.trust_proxy_headers
     app = with_address_check(app, AllowedAddresses.of(http), trust_proxy_headers=trusted)
     for middleware, arguments, options in reversed(outermost):
@@ -144,7 +147,34 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
         async with mcp.router.lifespan_context(mcp), guarded.lifespan_context(guarded):
             yield
 
-    return Router(default=app, lifespan=live)
+    return Router(default=_drop_slash(app), lifespan=live)
+
+
+def _drop_slash(app: ASGIApp) -> ASGIApp:
+    """Serve paths for programs with a slash, too: behind a proxy, a redirect is wrong."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].removesuffix("/")
+        if path in ROUTES:
+            scope = {**scope, "path": path, "raw_path": path.encode()}
+        await app(scope, receive, send)
+
+    return answer
+
+
+def _divert(condition: Callable[[Scope], bool], to: ASGIApp, default: ASGIApp) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await (to if condition(scope) else default)(scope, receive, send)
+
+    return answer
+
+
+def _refuse_path(endpoint: str) -> ASGIApp:
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        message = f"Nothing is at {abbreviate_value(scope['path'])}. MCP is served at {endpoint}."
+        await error_response(404, "NOT_FOUND", message)(scope, receive, send)
+
+    return refuse
 
 
 def _route(routes: Sequence[Route], default: ASGIApp) -> ASGIApp:

@@ -45,6 +45,16 @@ def opens_stream(scope: Scope) -> bool:
     return is_modern and headers.get("mcp-method") == "subscriptions/listen"
 
 
+def seeks_mcp(scope: Scope) -> bool:
+    """Whether a client of MCP asks at a wrong path: no page takes or sends such bodies."""
+    if scope["path"] in ROUTES or scope["path"].startswith("/api/"):
+        return False
+    headers = Headers(scope=scope)
+    is_json = headers.get("content-type", "").startswith("application/json")
+    is_message = scope["method"] == "POST" and is_json
+    return is_message or "text/event-stream" in headers.get("accept", "")
+
+
 def on_response_start(send: Send, hook: Callable[[Message], None]) -> Send:
     """Call a hook with the start of a response; it may change the headers."""
 

@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -447,26 +448,72 @@ def _describe_greetings(greetings: Sequence[HandshakeResult]) -> str:
 
 
 def _check_url(url: str) -> CheckResult:
+    if not url.startswith(("https://", "http://")):
+        return failed("", f"{url} is no URL", "install")
+    try:
+        answer = ask_url(url)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return failed("", f"{url} cannot be reached: {reason}", "install")
+    if answer.status in _SIGN_IN:
+        return passed("", f"{url} asks the host to sign in ({answer.status})")
+    if answer.status != HTTPStatus.OK:
+        return failed("", f"{url} answers {answer.status} {answer.reason}", "install")
+    return passed("", f"{url} answers ({answer.status})")
+
+
+_SIGN_IN = frozenset({401, 403})
+
+# Nothing is there, the method is wrong there, or it is elsewhere.
+_ELSEWHERE = frozenset({301, 302, 303, 307, 308, 404, 405, 410})
+
+# An error of ours has a few hundred.
+_MAX_ANSWER_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class UrlAnswer:
+    """Answer to the first request of a client."""
+
+    status: int
+    reason: str
+    """Message of the server, or the name of the status."""
+    content_type: str = ""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether no client of MCP can work with this address."""
+        is_page = self.status == HTTPStatus.OK and self.content_type == "text/html"
+        return is_page or self.status in _ELSEWHERE
+
+
+def ask_url(url: str, timeout_seconds: float = ANSWER_TIMEOUT_SECONDS) -> UrlAnswer:
+    """Send the first request of a client.
+
+    Raises:
+        OSError, ValueError: The URL cannot be reached.
+    """
     method, params = _compose_first_request(ERAS[0])
     opening = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     accepted = "application/json, text/event-stream"
     headers = {"Content-Type": "application/json", "Accept": accepted}
-    if not url.startswith(("https://", "http://")):
-        return failed("", f"{url} is no URL", "install")
-    request = urllib.request.Request(  # noqa: S310 - the scheme was looked at
+    request = urllib.request.Request(  # noqa: S310 - callers look at the scheme
         url, json.dumps(opening).encode(), headers
     )
     try:
-        with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_SECONDS) as reply:  # noqa: S310
-            return passed("", f"{url} answers ({reply.status})")
+        with urllib.request.urlopen(request, timeout=timeout_seconds) as reply:  # noqa: S310
+            return UrlAnswer(reply.status, "", reply.headers.get_content_type())
     except urllib.error.HTTPError as error:
-        message = f"{url} answers {error.code} {error.reason}"
-        if error.code in {401, 403}:
-            return passed("", f"{url} asks the host to sign in ({error.code})")
-        return failed("", message, "install")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        return failed("", f"{url} cannot be reached: {reason}", "install")
+        with error:
+            return UrlAnswer(error.code, _read_message(error.fp) or error.reason)
+
+
+def _read_message(answer: IO[bytes]) -> str:
+    """Message of a JSON-RPC error; empty if there is none."""
+    try:
+        return str(json.loads(answer.read(_MAX_ANSWER_BYTES))["error"]["message"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
 
 
 def check_native_folders(used: Iterable[str], home: Path, project: Path) -> Iterator[CheckResult]:

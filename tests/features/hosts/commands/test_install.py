@@ -15,6 +15,7 @@ from skills_mcp import DISTRIBUTION, __version__
 from skills_mcp.features.hosts import config_edits
 from skills_mcp.features.hosts.host import HOSTS, Host
 from tests.cli.conftest import Run
+from tests.http_server import served
 from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, write
 
 REPO = "https://github.com/acme/skills.git"
@@ -121,7 +122,7 @@ def test_a_file_that_install_has_made_is_deleted_by_remove(
 
 @every_host
 def test_a_server_at_a_url_needs_no_source(invoke: Run, home: Path, host: Host) -> None:
-    url = "https://skills.acme.com/mcp"
+    url = "https://skills.acme.invalid/mcp"
 
     done = invoke("install", "--client", host.name, "--http", url, "--yes")
 
@@ -129,6 +130,22 @@ def test_a_server_at_a_url_needs_no_source(invoke: Run, home: Path, host: Host) 
     entry = read_entries(home / USER_FILES[host.name], host.name)["skills"]
     assert entry["url"] == url
     assert "command" not in entry
+
+
+def test_an_address_at_which_no_mcp_is_served_is_not_written(invoke: Run, home: Path) -> None:
+    with served() as server:
+        root = server.url.removesuffix("/mcp")
+        refused = [
+            invoke("install", "--client=cursor", "--http", f"{root}{path}", "--yes")
+            for path in ("", "/", "/sse")
+        ]
+        is_written = (home / ".cursor").exists()
+        taken = invoke("install", "--client=cursor", "--http", f"{root}/mcp/", "--yes")
+
+    assert {done.returncode for done in refused} == {3}
+    assert all("MCP is served at /mcp" in done.stderr for done in refused)
+    assert not is_written
+    assert (taken.returncode, taken.stderr) == (0, "")
 
 
 @every_host

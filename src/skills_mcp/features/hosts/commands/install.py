@@ -48,6 +48,9 @@ from skills_mcp.files.paths import expand_home_folder
 
 _PROGRAM = "skills-mcp"
 
+# A person waits for it; a server that is asleep may take longer, and is only named.
+_ADDRESS_SECONDS = 5.0
+
 # Where uv keeps what `uvx` runs; the next start may find another folder.
 _PASSING = ("archive-v0", "environments-v2")
 
@@ -199,6 +202,8 @@ def _compose_server(
     if url is not None:
         if urlsplit(url).scheme not in {"http", "https"}:
             raise click.UsageError("--http takes a URL, such as https://host/mcp.")
+        if not options.offline:
+            _check_address(url)
         return RemoteServer(url)
     if find_url_secret(options.repo):
         raise ConfigError(
@@ -212,6 +217,21 @@ def _compose_server(
         (*program, *compose_arguments(options, is_shared=is_shared)),
         find_forwarded_variables(environment, is_shared=is_shared),
     )
+
+
+def _check_address(url: str) -> None:
+    """Refuse an address that answers, but not to clients of MCP; name an unreachable one."""
+    from skills_mcp.features.hosts.client_checks import ask_url  # HTTP, for this option only
+
+    try:
+        answer = ask_url(url, _ADDRESS_SECONDS)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        click.echo(f"{url} cannot be reached from here, so it was not checked: {reason}", err=True)
+        return
+    if answer.is_elsewhere:
+        found = f"{answer.status} {answer.reason}".strip()
+        raise ConfigError(f"MCP is not served at {url}, which answers {found}")
 
 
 def _locate(path: str | None, *, is_shared: bool) -> str | None:

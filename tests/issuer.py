@@ -202,9 +202,7 @@ def validator_of(issuer: Issuer | str, **options: Any) -> TokenValidator:
 
 def check(validator: TokenValidator, token: str) -> Mapping[str, Any]:
     """Validate a token as the sign-in does."""
-    if validator.needs_keys(token):
-        validator.load_keys(token)
-    return validator.validate(token)
+    return validator.load_and_validate(token)
 
 
 def unsigned(claims: Mapping[str, Any]) -> str:

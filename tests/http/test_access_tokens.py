@@ -41,6 +41,36 @@ def test_signatures_by_private_keys_are_permitted(issuer: Issuer, algorithm: str
     assert claims["sub"] == "ada"
 
 
+@pytest.mark.parametrize("algorithm", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"])
+def test_a_key_without_alg_may_sign_with_each_algorithm_of_its_family(
+    issuer: Issuer, algorithm: str
+) -> None:
+    del issuer.keys[0]["alg"]
+
+    token = issuer.token(algorithm=algorithm, key=private_key("RS256"))
+
+    assert check(validator_of(issuer), token)["sub"] == "ada"
+
+
+def test_a_key_without_alg_signs_with_what_the_provider_lists(issuer: Issuer) -> None:
+    issuer.metadata["id_token_signing_alg_values_supported"] = ["ES256", "PS256"]
+    del issuer.keys[0]["alg"]
+    validator, key = validator_of(issuer), private_key("RS256")
+
+    for algorithm in ("PS256", "RS256"):
+        assert check(validator, issuer.token(algorithm=algorithm, key=key))["sub"] == "ada"
+    for algorithm in ("PS384", "RS512"):
+        with pytest.raises(InvalidTokenError, match="another algorithm"):
+            check(validator, issuer.token(algorithm=algorithm, key=key))
+
+
+def test_a_key_with_alg_signs_with_nothing_else(issuer: Issuer) -> None:
+    token = issuer.token(algorithm="PS256", key=private_key("RS256"))
+
+    with pytest.raises(InvalidTokenError, match="another algorithm"):
+        check(validator_of(issuer), token)
+
+
 def test_one_of_several_audiences_is_enough(issuer: Issuer) -> None:
     token = issuer.token(aud=["account", AUDIENCE])
 

@@ -240,6 +240,22 @@ def test_a_provider_that_has_gone_keeps_nobody_out_who_is_known() -> None:
         assert client.get("/mcp", headers=bearer(other)).is_success
 
 
+def test_a_caller_comes_in_with_a_key_that_was_replaced_under_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(provider_metadata, "PAUSE_SECONDS", 0.0)
+    with running_issuer() as issuer, guarded(issuer.url) as client:
+        assert client.get("/mcp", headers=bearer(issuer.token())).is_success
+        issuer.keys.clear()
+        issuer.publish("first", number=1)
+
+        renewed = client.get("/mcp", headers=bearer(issuer.token(number=1)))
+        withdrawn = client.get("/mcp", headers=bearer(issuer.token()))
+
+    assert renewed.is_success
+    assert withdrawn.status_code == 401
+
+
 async def test_callers_who_wait_for_the_provider_take_no_thread_from_others() -> None:
     with running_issuer() as issuer:
         app = put_behind_sign_in(Config(http=settings(issuer.url)))

@@ -109,6 +109,34 @@ def test_a_key_of_another_owner_is_not_taken_for_the_one_that_is_known(
         check(validator, token)
 
 
+def test_a_key_that_is_replaced_under_its_name_is_used_with_the_next_token(
+    issuer: Issuer, clock: Clock
+) -> None:
+    validator = validator_of(issuer, now=clock)
+    check(validator, issuer.token())
+    issuer.keys.clear()
+    issuer.publish("first", number=1)
+    clock.seconds += PAUSE_SECONDS
+
+    assert check(validator, issuer.token(number=1))["sub"] == "ada"
+    with pytest.raises(InvalidTokenError, match="signature"):
+        check(validator, issuer.token())
+
+
+def test_wrong_signatures_cause_one_request_in_a_pause(issuer: Issuer, clock: Clock) -> None:
+    validator = validator_of(issuer, now=clock)
+    check(validator, issuer.token())
+    clock.seconds += PAUSE_SECONDS
+
+    for _ in range(50):
+        with pytest.raises(InvalidTokenError, match="signature"):
+            check(validator, issuer.token(number=1))
+        clock.seconds += 0.1
+
+    assert issuer.asked_for_keys() == 2
+    assert check(validator, issuer.token())["sub"] == "ada"
+
+
 def test_made_up_keys_cause_one_request_in_a_pause(issuer: Issuer, clock: Clock) -> None:
     validator = validator_of(issuer, now=clock)
     check(validator, issuer.token())

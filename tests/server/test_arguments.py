@@ -162,7 +162,7 @@ async def test_an_empty_value_is_left_out_and_an_unmistakable_one_is_converted(
 ) -> None:
     settings = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
     library = open_library(SKILLS_CONTENT, settings=settings)
-    required = {
+    examples: dict[str, dict[str, Any]] = {
         "get_skill": {"context": "add login to the React app"},
         "list_skills": {},
         "search_skills": {"query": "login"},
@@ -171,7 +171,8 @@ async def test_an_empty_value_is_left_out_and_an_unmistakable_one_is_converted(
         "load_skill_examples": {"skill_name": "ui/react/auth", "query": "login"},
         "run_script": {"skill_path": "ui/react/auth", "file": "none.sh", "args": {}},
         "run_skill_command": {"skill_name": "ui/react/auth", "command": "cat"},
-    }[tool]
+    }
+    required = examples[tool]
 
     async with connected(library) as client:
         await ask(client, tool, **required)  # the first reply names the core skills, too

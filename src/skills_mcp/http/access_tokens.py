@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from skills_mcp.http.provider_metadata import SigningKeys
+from skills_mcp.http.provider_metadata import SigningKey, SigningKeys
 from skills_mcp.skills.access import MAX_NAME_CHARACTERS, is_display_name
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for it
@@ -45,13 +45,17 @@ class InvalidTokenError(Exception):
     """Rejected token; the message has the reason, without any part of the token."""
 
 
+class WrongSignatureError(InvalidTokenError):
+    """Rejected signature; the issuer may have replaced its key."""
+
+
 @dataclass(frozen=True, slots=True)
 class _CachedToken:
     """Cached validation result, without the token itself."""
 
     claims: Claims
     key_name: str
-    key: "jwt.PyJWK"
+    key: SigningKey
     expires_at: int
 
 
@@ -92,31 +96,36 @@ class TokenValidator:
     def has_keys(self) -> bool:
         return self._keys.are_known
 
-    def needs_keys(self, token: str) -> bool:
+    def needs_keys(self, token: str, *, is_refuted: bool = False) -> bool:
         """Whether `load_keys` must precede `validate`.
+
+        Args:
+            token: The token.
+            is_refuted: Whether `validate` has raised `WrongSignatureError`.
 
         Raises:
             InvalidTokenError: No key could make the token valid.
         """
-        return self._keys.is_due(self._find_key_name(token))
+        return self._keys.is_due(self._find_key_name(token), is_refuted=is_refuted)
 
     def load_first_keys(self) -> None:
         """Load keys before the first token; a failure is only logged. Blocking."""
         self._keys.load("")
 
-    def load_keys(self, token: str) -> None:
+    def load_keys(self, token: str, *, is_refuted: bool = False) -> None:
         """Load the issuer's keys. Blocking.
 
         Raises:
             InvalidTokenError: No key could make the token valid.
         """
-        self._keys.load(self._find_key_name(token))
+        self._keys.load(self._find_key_name(token), is_refuted=is_refuted)
 
     def validate(self, token: str) -> Claims:
         """Claims of a valid token. Makes no request.
 
         Raises:
             InvalidTokenError: The token is not valid.
+            WrongSignatureError: Its key does not fit.
             KeysUnavailableError: The keys are unavailable at the moment.
         """
         key = self._keys.find(name := self._find_key_name(token))
@@ -133,6 +142,20 @@ class TokenValidator:
         self._remember(digest, _CachedToken(claims, name, key, int(claims["exp"])))
         return claims
 
+    def load_and_validate(self, token: str) -> Claims:
+        """Load the keys if they are due, and validate. Blocking.
+
+        Raises:
+            InvalidTokenError: The token is not valid.
+            KeysUnavailableError: The keys are unavailable at the moment.
+        """
+        self.load_keys(token)
+        try:
+            return self.validate(token)
+        except WrongSignatureError:
+            self.load_keys(token, is_refuted=True)
+        return self.validate(token)
+
     def _find_key_name(self, token: str) -> str:
         known = self._cache.get(_digest(token))
         return known.key_name if known else parse_key_name(token)
@@ -142,14 +165,14 @@ class TokenValidator:
         while len(self._cache) > _MAX_CACHED_TOKENS:
             self._cache.popitem(last=False)
 
-    def _decode(self, token: str, key: "jwt.PyJWK") -> dict[str, Any]:
+    def _decode(self, token: str, key: SigningKey) -> dict[str, Any]:
         import jwt
 
         try:
             return jwt.decode(
                 token,
-                key,
-                algorithms=ALGORITHMS,
+                key.public,
+                algorithms=key.algorithms,
                 audience=self._audience,
                 issuer=self._issuer,
                 leeway=self._skew_seconds,
@@ -158,6 +181,8 @@ class TokenValidator:
                     "enforce_minimum_key_length": True,
                 },
             )
+        except jwt.InvalidSignatureError as error:
+            raise WrongSignatureError(self._explain(error)) from None
         except jwt.PyJWTError as error:
             raise InvalidTokenError(self._explain(error)) from None
 

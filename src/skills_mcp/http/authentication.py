@@ -14,6 +14,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
@@ -34,6 +35,7 @@ from skills_mcp.http.access_tokens import (
     Claims,
     InvalidTokenError,
     TokenValidator,
+    WrongSignatureError,
     parse_scopes,
 )
 from skills_mcp.http.error_responses import error_response
@@ -423,6 +425,12 @@ class BearerAuthMiddleware:
         try:
             if self._validator.needs_keys(token):
                 await self._load_keys(token)
+            try:
+                return self._validator.validate(token)
+            except WrongSignatureError:
+                if not self._validator.needs_keys(token, is_refuted=True):
+                    raise
+            await self._load_keys(token, is_refuted=True)
             return self._validator.validate(token)
         except InvalidTokenError as error:
             logger.info("Refused a token: %s", error)
@@ -439,13 +447,14 @@ class BearerAuthMiddleware:
                 )
             ) from None
 
-    async def _load_keys(self, token: str) -> None:
+    async def _load_keys(self, token: str, *, is_refuted: bool = False) -> None:
         """Load the keys for a token, one request at a time."""
         if self._validator.has_keys and self._waiting >= _MAX_WAITING:
             raise KeysUnavailableError("Others wait for the identity provider already")
         self._waiting += 1
         try:
-            await anyio.to_thread.run_sync(self._validator.load_keys, token, limiter=self._loading)
+            load = partial(self._validator.load_keys, token, is_refuted=is_refuted)
+            await anyio.to_thread.run_sync(load, limiter=self._loading)
         finally:
             self._waiting -= 1
 

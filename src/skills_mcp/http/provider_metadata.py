@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,7 +22,6 @@ from skills_mcp.config.values import is_private_url
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for it
     import httpx
-    from jwt import PyJWK
 
 logger = logging.getLogger(__name__)
 
@@ -199,13 +199,27 @@ MAX_STALE_SECONDS = 24 * 60 * 60.0
 PAUSE_SECONDS = 10.0
 """Minimum interval between two requests.
 
-Invented key ids cause at most six requests a minute. Tokens with a newly published key
-wait no longer than this.
+Invented key ids and wrong signatures cause at most six requests a minute. Tokens with a
+newly published or replaced key wait no longer than this.
 """
+
+_RSA_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+
+# OpenID Connect Discovery 1.0, section 3: each provider supports it.
+_DEFAULT_RSA = "RS256"
 
 
 class KeysUnavailableError(Exception):
     """Tokens cannot be validated at the moment; the message has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """Public key of a provider."""
+
+    public: Any
+    algorithms: tuple[str, ...]
+    """What it may have signed with."""
 
 
 class SigningKeys:
@@ -218,7 +232,7 @@ class SigningKeys:
     def __init__(self, issuer: str, now: Callable[[], float] = time.monotonic) -> None:
         self._issuer = issuer
         self._now = now
-        self._keys: Mapping[str, PyJWK] = {}
+        self._keys: Mapping[str, SigningKey] = {}
         self._loaded_at = float("-inf")
         self._tried_at = float("-inf")
         self._failure = ""
@@ -228,14 +242,20 @@ class SigningKeys:
     def are_known(self) -> bool:
         return bool(self._keys)
 
-    def is_due(self, name: str) -> bool:
-        """Whether `load` must precede `find` for this key."""
+    def is_due(self, name: str, *, is_refuted: bool = False) -> bool:
+        """Whether `load` must precede `find` for this key.
+
+        Args:
+            name: Its id.
+            is_refuted: Whether a signature does not fit: it may have been replaced.
+        """
         now = self._now()
         if now - self._tried_at < PAUSE_SECONDS:
             return False
-        return name not in self._keys or now - self._loaded_at >= FRESH_SECONDS
+        is_known = name in self._keys and not is_refuted
+        return not is_known or now - self._loaded_at >= FRESH_SECONDS
 
-    def find(self, name: str) -> "PyJWK | None":
+    def find(self, name: str) -> SigningKey | None:
         """Key by id; None if the provider has no such key.
 
         Raises:
@@ -247,13 +267,13 @@ class SigningKeys:
             raise KeysUnavailableError(self._failure)
         return None
 
-    def load(self, name: str) -> None:
+    def load(self, name: str, *, is_refuted: bool = False) -> None:
         """Load keys, unless another thread has just done so. Blocking.
 
         A failure is logged and stored; `find` raises it.
         """
         with self._guard:
-            if not self.is_due(name):
+            if not self.is_due(name, is_refuted=is_refuted):
                 return
             try:
                 self._keys = _load_keys(self._issuer)
@@ -265,14 +285,24 @@ class SigningKeys:
             self._tried_at = self._now()
 
 
-def _load_keys(issuer: str) -> "Mapping[str, PyJWK]":
+def _load_keys(issuer: str) -> Mapping[str, SigningKey]:
     with connect_to_provider(issuer) as documents:
         metadata, found_at = documents.read_metadata()
         address = parse_url(metadata, "jwks_uri", issuer, found_at)
-        return parse_keys(documents.read(address), address)
+        return parse_keys(documents.read(address), address, _list_rsa_algorithms(metadata))
 
 
-def parse_keys(document: Any, address: str) -> "Mapping[str, PyJWK]":
+def _list_rsa_algorithms(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Algorithms of RSA keys without `alg`; no metadata has a list for access tokens."""
+    listed = metadata.get("id_token_signing_alg_values_supported")
+    if not isinstance(listed, list):
+        return _RSA_ALGORITHMS
+    return tuple(name for name in _RSA_ALGORITHMS if name == _DEFAULT_RSA or name in listed)
+
+
+def parse_keys(
+    document: Any, address: str, rsa_algorithms: tuple[str, ...] = _RSA_ALGORITHMS
+) -> Mapping[str, SigningKey]:
     """Signing keys of a JWKS document, by id.
 
     Keys without id, for encryption, or symmetric (`oct`) are skipped.
@@ -280,19 +310,32 @@ def parse_keys(document: Any, address: str) -> "Mapping[str, PyJWK]":
     Raises:
         ProviderUnavailableError: None is left.
     """
-    import jwt
-
     try:
-        found = jwt.PyJWKSet(document["keys"]).keys
-    except (jwt.PyJWTError, KeyError, TypeError, ValueError) as error:
+        entries = [entry for entry in document["keys"] if isinstance(entry, dict)]
+    except (KeyError, TypeError) as error:
         raise ProviderUnavailableError(f"{address} has no keys: {error}") from error
-    keys = {name: key for key in found for name in _names(key)}
+    found = (_parse_key(entry, rsa_algorithms) for entry in entries if _is_fit(entry))
+    keys = {name: key for name, key in found if key}
     if not keys:
         raise ProviderUnavailableError(f"{address} has no named keys for signatures")
     return keys
 
 
-def _names(key: "PyJWK") -> Iterator[str]:
-    is_fit = key.public_key_use in {None, "sig"} and key.key_type != "oct"
-    if is_fit and isinstance(key.key_id, str):
-        yield key.key_id
+def _is_fit(entry: Mapping[str, Any]) -> bool:
+    is_for_signatures = entry.get("use") in {None, "sig"} and entry.get("kty") != "oct"
+    return is_for_signatures and isinstance(entry.get("kid"), str)
+
+
+def _parse_key(
+    entry: dict[str, Any], rsa_algorithms: tuple[str, ...]
+) -> tuple[str, SigningKey | None]:
+    """Name of a key, and the key; None if it cannot be used."""
+    import jwt
+
+    try:
+        parsed = jwt.PyJWK(entry)
+    except (jwt.PyJWTError, TypeError, ValueError):
+        return entry["kid"], None
+    is_open = parsed.key_type == "RSA" and not entry.get("alg")
+    algorithms = rsa_algorithms if is_open else (parsed.algorithm_name,)
+    return entry["kid"], SigningKey(parsed.key, algorithms)

@@ -213,13 +213,13 @@ class _Tools:
     ) -> ListToolsResult:
         return ListToolsResult(tools=[self._advertised[n] for n in self.find_offered(context)])
 
-    async def name_offered(self, context: Context, call_next: CallNext) -> HandlerResult:
+    async def name_offered(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Middleware: name only tools of the caller in protocol errors."""
         try:
-            return await call_next(context)
+            return await call_next(ctx)
         except MCPError as error:
-            if context.method != "tools/call":
-                offered = self.find_offered(context)
+            if ctx.method != "tools/call":
+                offered = self.find_offered(ctx)
                 message = replace_unavailable_tools(error.error.message, offered)
                 error.error = error.error.model_copy(update={"message": message})
             raise

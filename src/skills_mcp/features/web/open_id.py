@@ -211,9 +211,7 @@ class OpenIdClient:
             raise SignInRefusedError("The ID token cannot be read.")
         try:
             with self._validating:
-                if self._validator.needs_keys(token):
-                    self._validator.load_keys(token)
-                claims = self._validator.validate(token)
+                claims = self._validator.load_and_validate(token)
         except InvalidTokenError as error:
             raise SignInRefusedError(f"{error}.") from None
         except KeysUnavailableError as error:

@@ -34,6 +34,38 @@ def test_only_who_has_the_wire_reads_from_it_and_writes_to_it() -> None:
     assert done.stderr == "printed\nwritten\nby a child\n"
 
 
+def test_streams_that_do_not_block_are_waited_for() -> None:
+    program = (
+        "import os\n"
+        "from skills_mcp.server.wire import claimed_wire\n"
+        "os.set_blocking(0, False)\n"
+        "os.set_blocking(1, False)\n"
+        "with claimed_wire() as wire:\n"
+        "    while line := wire.reading.readline():\n"
+        "        wire.writing.write(line)\n"
+        "        wire.writing.flush()\n"
+    )
+    # More than a pipe holds, and the reader comes late.
+    sent = [f"{letter * 300_000}\n" for letter in "ab"]
+
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(sent[0])
+        process.stdin.flush()
+        read = [process.stdout.readline()]
+        process.stdin.write(sent[1])
+        process.stdin.close()
+        read.append(process.stdout.readline())
+
+    assert (read, process.returncode) == (sent, 0)
+
+
 @pytest.mark.parametrize(
     "sent, read",
     [

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, TextIO
+from select import select
+from typing import Any, BinaryIO, TextIO
 
 MAX_LINE_BYTES = 16 * 2**20
 """Maximum length of a message; longer ones are discarded.
@@ -86,6 +87,23 @@ def escape_separators(line: str) -> str:
     return line
 
 
+class _WaitingFile(io.FileIO):
+    """File that waits for data or room, although a host has made it non-blocking.
+
+    The flag is not changed: the host may share it.
+    """
+
+    def readinto(self, buffer: Any, /) -> int:
+        while (count := super().readinto(buffer)) is None:
+            select([self], [], [])
+        return count
+
+    def write(self, data: Any, /) -> int:
+        while (count := super().write(data)) is None:
+            select([], [self], [])
+        return count
+
+
 @contextmanager
 def claimed_wire() -> Iterator[Wire]:
     """Take over standard input and output; restore them at the end.
@@ -98,8 +116,9 @@ def claimed_wire() -> Iterator[Wire]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    reading = os.fdopen(own[0], "rb")
-    writing = io.TextIOWrapper(os.fdopen(own[1], "wb"), encoding="utf-8")
+    reading = io.BufferedReader(_WaitingFile(own[0], "rb"))
+    output = io.BufferedWriter(_WaitingFile(own[1], "wb"))
+    writing = io.TextIOWrapper(output, encoding="utf-8")
     with reading, writing:
         try:
             yield Wire(IncomingLines(reading), writing)

@@ -47,6 +47,34 @@ GITHUB_MERGE = {
 }
 
 
+BITBUCKET_PUSH = {
+    "push": {"changes": [{"new": {"type": "branch", "name": "main"}, "old": None}]},
+    "repository": {
+        "type": "repository",
+        "full_name": "acme/skills",
+        "links": {
+            "html": {"href": "https://bitbucket.org/acme/skills"},
+            "self": {"href": "https://api.bitbucket.org/2.0/repositories/acme/skills"},
+        },
+    },
+}
+
+BITBUCKET_SERVER_PUSH = {
+    "eventKey": "repo:refs_changed",
+    "repository": {
+        "slug": "skills",
+        "links": {
+            "clone": [
+                {"href": "ssh://git@git.acme.com:7999/acme/skills.git", "name": "ssh"},
+                {"href": "https://git.acme.com/scm/acme/skills.git", "name": "http"},
+            ],
+            "self": [{"href": "https://git.acme.com/projects/ACME/repos/skills/browse"}],
+        },
+    },
+    "changes": [{"ref": {"id": "refs/heads/main", "type": "BRANCH"}, "type": "UPDATE"}],
+}
+
+
 def encode(payload: Any) -> bytes:
     return json.dumps(payload).encode()
 
@@ -86,6 +114,15 @@ def gitea(body: bytes, secret: str = SECRET, event: str = "push") -> dict[str, s
         "content-type": "application/json",
         "x-gitea-event": event,
         "x-gitea-signature": digits(secret, body),
+    }
+
+
+def bitbucket(body: bytes, secret: str = SECRET, event: str = "repo:push") -> dict[str, str]:
+    """Return the headers of a delivery of Bitbucket, in the cloud or a server."""
+    return {
+        "content-type": "application/json",
+        "x-event-key": event,
+        "x-hub-signature": f"sha256={digits(secret, body)}",
     }
 
 

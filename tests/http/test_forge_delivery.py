@@ -16,6 +16,8 @@ from skills_mcp.http.webhook_endpoint import (
 )
 from skills_mcp.library import Push
 from tests.http.forge import (
+    BITBUCKET_PUSH,
+    BITBUCKET_SERVER_PUSH,
     GITHUB_MERGE,
     GITHUB_PUSH,
     GITLAB_MERGE,
@@ -23,6 +25,7 @@ from tests.http.forge import (
     OTHER_SECRET,
     SECRET,
     SIGNING_SECRET,
+    bitbucket,
     digits,
     encode,
     forgejo,
@@ -37,7 +40,7 @@ BODY = encode(GITHUB_PUSH)
 SECRETS = (SECRET, SIGNING_SECRET)
 
 Sign = Callable[..., dict[str, str]]
-FORGES: tuple[Sign, ...] = (github, forgejo, gitea, gitlab)
+FORGES: tuple[Sign, ...] = (github, forgejo, gitea, bitbucket, gitlab)
 
 
 def opened(
@@ -81,7 +84,7 @@ def test_another_secret_is_refused(sign: Sign) -> None:
     assert opened(sign(BODY, OTHER_SECRET)) is None
 
 
-@pytest.mark.parametrize("sign", [github, forgejo, gitea, gitlab_signed])
+@pytest.mark.parametrize("sign", [github, forgejo, gitea, bitbucket, gitlab_signed])
 def test_a_signature_of_another_body_is_refused(sign: Sign) -> None:
     assert opened(sign(BODY), BODY + b" ") is None
 
@@ -213,9 +216,12 @@ def test_two_equal_pushes_of_gitlab_are_told_apart_by_their_ids() -> None:
     assert first.identity == again.identity != second.identity
 
 
-@pytest.mark.parametrize("sign", [github, forgejo, gitea])
-def test_a_ping_is_no_push(sign: Sign) -> None:
-    assert opened(sign(BODY, event="ping")) == WebhookDelivery(
+@pytest.mark.parametrize(
+    "sign, event",
+    [(github, "ping"), (forgejo, "ping"), (gitea, "ping"), (bitbucket, "diagnostics:ping")],
+)
+def test_a_ping_is_no_push(sign: Sign, event: str) -> None:
+    assert opened(sign(BODY, event=event)) == WebhookDelivery(
         identity=opened(sign(BODY)).identity,  # type: ignore[union-attr]
         is_ping=True,
     )
@@ -285,11 +291,56 @@ def test_pushes_and_merges_name_branch_and_repository(event: str, payload: dict[
         ("pull_request", None),
         ("merge request hook", {"object_attributes": {"action": "open"}}),
         ("note hook", GITLAB_PUSH),
+        ("repo:fork", BITBUCKET_PUSH),
         ("system hook", {"event_name": "user_create"}),
     ],
 )
 def test_what_moves_no_branch_is_no_push(event: str, payload: object) -> None:
     assert parse_push(event, payload) is None
+
+
+@pytest.mark.parametrize(
+    "event, payload, address",
+    [
+        ("repo:push", BITBUCKET_PUSH, "https://bitbucket.org/acme/skills"),
+        (
+            "repo:refs_changed",
+            BITBUCKET_SERVER_PUSH,
+            "https://git.acme.com/scm/acme/skills.git",
+        ),
+    ],
+)
+def test_a_push_of_bitbucket_names_branch_and_repository(
+    event: str, payload: dict[str, Any], address: str
+) -> None:
+    push = parse_push(event, payload)
+
+    assert push
+    assert push.ref == "refs/heads/main"
+    assert address in push.addresses
+
+
+def test_of_several_refs_of_bitbucket_any_may_be_meant() -> None:
+    changes = [{"new": {"type": "branch", "name": name}} for name in ("a", "b")]
+
+    push = parse_push("repo:push", BITBUCKET_PUSH | {"push": {"changes": changes}})
+
+    assert push
+    assert push.ref == ""
+
+
+def test_of_a_long_push_the_head_is_read() -> None:
+    commits = [{"message": "é" * 1_000}] * 10_000
+    body = encode(GITHUB_PUSH | {"commits": commits})
+    form = urlencode({"payload": body.decode()}).encode()
+    as_form = {"content-type": "application/x-www-form-urlencoded"}
+    short = opened(github(BODY))
+
+    for headers, sent in ((github(body), body), (github(form) | as_form, form)):
+        delivery = opened(headers, sent)
+        assert delivery
+        assert short
+        assert delivery.push == short.push
 
 
 def test_a_tag_is_a_push() -> None:

@@ -223,6 +223,19 @@ async def test_a_body_that_is_too_large_is_refused(file: Path) -> None:
         assert reply.status_code == 413
 
 
+def test_a_push_of_many_commits_is_accepted(file: Path) -> None:
+    commits = [{"id": str(number), "message": "m" * 1_000} for number in range(6_000)]
+    body = encode(GITHUB_PUSH | {"commits": commits})
+    with served({"http": {"webhook_secret_file": str(file)}}) as server:
+        pushed = hook(server, body, github(body))
+        huge = b" " * (25 * 2**20 + 1)
+        refused = hook(server, huge, github(huge))
+        line = server.wait_for_log("its body is larger than")
+
+    assert (pushed.status_code, refused.status_code) == (202, 413)
+    assert "http.max_body_bytes" in line
+
+
 async def test_too_many_deliveries_are_turned_away_and_nothing_is_lost(
     file: Path,
 ) -> None:

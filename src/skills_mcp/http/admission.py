@@ -10,6 +10,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -27,7 +28,7 @@ from skills_mcp.http.error_responses import (
     error_response,
     retry_response,
 )
-from skills_mcp.http.routes import BODY_KEY, MCP_PATH, on_response_start, opens_stream
+from skills_mcp.http.routes import BODY_KEY, MCP_PATH, WEBHOOK_PATH, on_response_start, opens_stream
 from skills_mcp.server.callers import CLIENT_KEY, client_of, find_network
 
 logger = logging.getLogger(__name__)
@@ -396,6 +397,9 @@ _MAX_STREAM_BODY_BYTES = 65_536
 
 _MEMORY_SHARE = 4  # of the memory, one client has at most a quarter
 
+# As much as GitHub sends.
+_MAX_DELIVERY_BYTES = 25 * 2**20
+
 _CLOSE = {"Connection": "close"}
 
 # Too many requests, unavailable, insufficient storage: it may succeed later.
@@ -417,12 +421,17 @@ class BodyBufferMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        is_small = opens_stream(scope)
-        body = _Body(_MAX_STREAM_BODY_BYTES if is_small else self._http.max_body_bytes)
+        body = _Body(self._find_max_bytes(scope))
         trusted = self._http.trust_proxy_headers
         client = scope[CLIENT_KEY] = find_network(scope, trust_proxy_headers=trusted)
         try:
             refusal = await self._read(body, headers, receive, client)
+            if refusal and refusal.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+                logger.info(
+                    "Refused a request to %.200r: its body is larger than %s bytes; "
+                    "http.max_body_bytes sets the limit",
+                    *(scope["path"], f"{body.max_bytes:,}"),
+                )
             if not body.is_abandoned:
                 answer = refusal or self._app
                 scope[BODY_KEY] = body.content
@@ -430,6 +439,14 @@ class BodyBufferMiddleware:
                 await answer(scope, replayed, _with_retry_after(send))
         finally:
             self._release_body(body, client)
+
+    def _find_max_bytes(self, scope: Scope) -> int:
+        if opens_stream(scope):
+            return _MAX_STREAM_BODY_BYTES
+        usual = self._http.max_body_bytes
+        if scope["path"] == WEBHOOK_PATH and self._http.webhook_secret_file:
+            return max(usual, min(_MAX_DELIVERY_BYTES, self._total_max_bytes // _MEMORY_SHARE))
+        return usual
 
     async def _read(
         self, body: "_Body", headers: Headers, receive: Receive, client: Hashable

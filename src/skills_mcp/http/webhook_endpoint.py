@@ -4,17 +4,17 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
 import anyio
 import anyio.to_thread
+from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -32,8 +32,10 @@ SIGNING_PREFIX = "whsec_"
 # Of the body alone: each header, and what stands before the hexadecimal digits.
 _BODY_SIGNATURES = {
     "x-hub-signature-256": "sha256=",
+    "x-hub-signature": "sha256=",  # of Bitbucket; GitHub's has another hash
     "x-forgejo-signature": "",
     "x-gitea-signature": "",
+    "x-gogs-signature": "",
 }
 _STANDARD_SIGNATURE = "webhook-signature"
 _TOKEN = "x-gitlab-token"  # noqa: S105 - the name of a header
@@ -41,9 +43,21 @@ _TOKEN = "x-gitlab-token"  # noqa: S105 - the name of a header
 # What Standard Webhooks recommends: clocks differ, and a captured delivery expires.
 _MAX_AGE_SECONDS = 5 * 60
 
-_EVENTS = ("x-github-event", "x-forgejo-event", "x-gitea-event", "x-gitlab-event")
+# A push of many commits has megabytes; what was pushed stands in front of them.
+_MAX_PARSED_BYTES = 262_144
+
+_EVENTS = (
+    *("x-github-event", "x-forgejo-event", "x-gitea-event", "x-gitlab-event"),
+    *("x-event-key", "x-gogs-event"),
+)
+_PINGS = frozenset(("ping", "diagnostics:ping"))
 _SYSTEM_HOOK = "system hook"  # the body says which
-_PUSHES = frozenset(("", "push", "push hook", "tag push hook", "tag_push", "repository_update"))
+_PUSHES = frozenset(
+    (
+        *("", "push", "push hook", "tag push hook", "tag_push", "repository_update"),
+        *("repo:push", "repo:refs_changed"),
+    )
+)
 _MERGES = frozenset(("pull_request", "merge request hook", "merge_request"))
 
 _ADDRESSES = (
@@ -87,7 +101,7 @@ def verify_delivery(
     if identity is None:
         return None
     event = next((headers[name].lower() for name in _EVENTS if name in headers), "")
-    if event == "ping":
+    if event in _PINGS:
         return WebhookDelivery(identity, is_ping=True)
     return WebhookDelivery(identity, push=parse_push(event, _parse_payload(headers, body)))
 
@@ -149,13 +163,14 @@ def _verify_gitlab_token(
 
 
 def _parse_payload(headers: Mapping[str, str], body: bytes) -> object:
-    """JSON of a body or its form field; None if invalid."""
+    """JSON of a body or its form field, of a long one its head; None if invalid."""
+    head: bytes | str = body[:_MAX_PARSED_BYTES]
     try:
         if headers.get("content-type", "").startswith("application/x-www-form"):
-            fields = parse_qs(body.decode("ascii"), max_num_fields=10)
-            return json.loads(fields["payload"][0])
-        return json.loads(body)
-    except (ValueError, KeyError, RecursionError):
+            fields = parse_qs(body[:_MAX_PARSED_BYTES].decode("ascii"), max_num_fields=10)
+            head = fields["payload"][0]
+        return from_json(head, allow_partial=len(body) > _MAX_PARSED_BYTES)
+    except (ValueError, KeyError):
         return None
 
 
@@ -169,7 +184,7 @@ def parse_push(event: str, payload: object) -> Push | None:
     if event == _SYSTEM_HOOK:
         event = _get_text(payload, "object_kind") or _get_text(payload, "event_name")
     if event in _PUSHES:
-        return _compose_push(payload, _get_text(payload, "ref"))
+        return _compose_push(payload, _get_text(payload, "ref") or _find_changed_ref(payload))
     branch = _find_merged_branch(payload) if event in _MERGES else ""
     return _compose_push(payload, f"refs/heads/{branch}") if branch else None
 
@@ -183,9 +198,29 @@ def _find_merged_branch(payload: object) -> str:
     return ""
 
 
+def _find_changed_ref(payload: object) -> str:
+    """Ref in a push of Bitbucket; empty for several."""
+    changes = _get_path(payload, "push", "changes") or _get_path(payload, "changes")
+    if not isinstance(changes, list) or len(changes) != 1:
+        return ""
+    [change] = changes
+    kind, name = _get_text(change, "new", "type"), _get_text(change, "new", "name")
+    folder = {"branch": "heads", "tag": "tags"}.get(kind)
+    return f"refs/{folder}/{name}" if folder else _get_text(change, "ref", "id")
+
+
+def _list_links(payload: object) -> Iterator[str]:
+    """Addresses in the `links` of Bitbucket, each alone or in a list."""
+    links = _get_path(payload, "repository", "links")
+    for value in links.values() if isinstance(links, Mapping) else ():
+        for entry in value if isinstance(value, list) else [value]:
+            yield _get_text(entry, "href")
+
+
 def _compose_push(payload: object, ref: str) -> Push:
     keys = ("repository", "project")
-    addresses = (_get_text(payload, at, name) for at in keys for name in _ADDRESSES)
+    named = (_get_text(payload, at, name) for at in keys for name in _ADDRESSES)
+    addresses = (*named, *_list_links(payload))
     defaults = (_get_text(payload, at, "default_branch") for at in keys)
     return Push(tuple(filter(None, addresses)), ref, next(filter(None, defaults), ""))
 

@@ -211,8 +211,7 @@ class SkillIndex:
         known = tuple(rows or skills)
         numbers = {row.path: number for number, row in enumerate(known)}
         shared = _SharedRows(skills, known, numbers, tuple(copies))
-        rules = rules or Visibility()
-        self._set_standing(shared, bytes(_judge_visibility(row, rules) for row in known))
+        self._set_standing(shared, _judge_visibility(known, rules or Visibility()))
 
     def _set_standing(self, shared: _SharedRows, standing: bytes) -> None:
         """Set visibility per row, a byte for each."""
@@ -440,7 +439,13 @@ class SkillIndex:
         return named
 
 
-def _judge_visibility(row: SkillRow, rules: Visibility) -> int:
+def _judge_visibility(rows: Collection[SkillRow], rules: Visibility) -> bytes:
+    if rules == Visibility():  # as nearly everywhere
+        return bytes([_ENABLED]) * len(rows)
+    return bytes(_judge_row(row, rules) for row in rows)
+
+
+def _judge_row(row: SkillRow, rules: Visibility) -> int:
     if is_denied(row, rules):
         return _DENIED
     return _ENABLED if is_enabled(row, rules) else _DISABLED

@@ -40,7 +40,7 @@ from skills_mcp.skills.inheritance import (
 from skills_mcp.skills.model import ProblemList, Skill, SkillPath, map_standard_names
 from skills_mcp.skills.skill_files import FileContent, read_skill_file
 from skills_mcp.skills.skill_index import INDEX, ROOT, SkillIndex, SkillPatterns
-from skills_mcp.skills.skill_parser import is_skill_md
+from skills_mcp.skills.skill_parser import is_package_file
 from skills_mcp.snapshots.skill_snapshot import Snapshot
 from skills_mcp.text.rendering import truncate_text
 
@@ -415,8 +415,8 @@ def _is_shared_rule(path: SkillPath) -> bool:
 SkillFormat = Literal["package", "rule"]
 
 
-def derive_skill_format(file: str) -> SkillFormat:
-    return "package" if is_skill_md(file.rpartition("/")[2]) else "rule"
+def derive_skill_format(file: str, path: str) -> SkillFormat:
+    return "package" if is_package_file(file, path) else "rule"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -463,7 +463,7 @@ def compose_preview(snapshot: Snapshot, skill: Skill) -> SkillPreview:
     owners = find_owners(index, skill)
     return SkillPreview(
         skill=skill,
-        format=derive_skill_format(skill.file),
+        format=derive_skill_format(skill.file, skill.path),
         sections=tuple(_render_section(snapshot, member, skill) for member in chain),
         text=compose_instructions(chain),
         guidance=compose(chain),

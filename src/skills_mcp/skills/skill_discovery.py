@@ -41,6 +41,7 @@ from skills_mcp.skills.skill_index import INDEX, ROOT
 from skills_mcp.skills.skill_parser import (
     SKILL_MD,
     derive_rule_path,
+    is_rule_text,
     is_skill_md,
     parse_package,
     parse_rule_file,
@@ -287,10 +288,38 @@ class RootWalk:
 
     def _walk_folder(self, prefix: str, *, packages_only: bool) -> Iterator[WalkResult]:
         entries = yield from self._list_servable(prefix, packages_only=packages_only)
-        if main := _find_main_file(entries):
-            yield from self._walk_package(prefix, main, entries)
-        else:
+        main = _find_main_file(entries)
+        if main is None:
             yield from self._walk_rules(prefix, entries, packages_only=packages_only)
+        elif self._holds_rules(prefix, entries, main):
+            yield from self._walk_mixed(prefix, main, entries)
+        else:
+            yield from self._walk_package(prefix, main, entries)
+
+    def _walk_mixed(self, prefix: str, main: str, entries: _Entries) -> Iterator[WalkResult]:
+        """Walk rules with a `SKILL.md` among them, which has no other files."""
+        others = {name: entry for name, entry in entries.items() if name != main}
+        if not self._is_rule_file(prefix + main):
+            yield from self._walk_package(prefix, main, {main: entries[main]})
+            entries = others
+        yield from self._walk_rules(prefix, entries, packages_only=False)
+
+    def _holds_rules(self, prefix: str, entries: _Entries, main: str = "") -> bool:
+        """Whether a folder with a package, or in one, is a folder of rules.
+
+        Elsewhere than at the top of a root, only `_index.md` or a file that is called
+        nearly `SKILL.md` is read: a walk may not read ten thousand packages.
+        """
+        if self.home.packages_only:
+            return False
+        names = [n for n in entries if n.endswith(".md") and n != main]
+        is_near = main not in {"", SKILL_MD} and self._is_rule_file(prefix + main)
+        if prefix and not is_near:
+            names = [name for name in names if name in _RULES_OF_FOLDER]
+        return any(self._is_rule_file(prefix + name) for name in names)
+
+    def _is_rule_file(self, file: str) -> bool:
+        return is_rule_text(self.tree.read(self.home.below(file)) or b"")
 
     def _walk_rules(
         self, prefix: str, entries: _Entries, *, packages_only: bool
@@ -388,7 +417,11 @@ class RootWalk:
                 yield self._report_depth(path)
             else:
                 listed = yield from self._list_servable(f"{path}/", is_owned=True)
-                if main := _find_main_file(listed):
+                main = _find_main_file(listed)
+                # Below a package, only one at the top can be a file among rules.
+                if not prefix and self._holds_rules(f"{path}/", listed, main or ""):
+                    yield from self._walk_folder(f"{path}/", packages_only=False)
+                elif main:
                     yield from self._walk_package(f"{path}/", main, listed)
                 else:
                     yield from self._walk_files(prefix, f"{below}{name}/", listed, files)
@@ -580,6 +613,7 @@ def _find_main_file(entries: _Entries) -> str | None:
 
 
 _MAIN_LENGTH = len(SKILL_MD)
+_RULES_OF_FOLDER = frozenset({f"{INDEX}.md", f"{ROOT}.md"})
 _NEVER_SERVED = IGNORED_NAMES | GENERATED_FOLDERS
 
 
@@ -645,7 +679,25 @@ def _parse_package_file(root: Path, found: Package, text: str, stamp: Stamp) -> 
     )
     if skill is not None:
         skill = replace(skill, directory=root / found.folder)
-    return skill, problems
+    return skill, (*problems, *_report_inner_rules(root, found))
+
+
+def _report_inner_rules(root: Path, found: Package) -> Iterator[Problem]:
+    """Report files of a package that would be skills elsewhere."""
+    rules = []
+    for name in found.files:
+        file = f"{found.folder}/{name}" if found.folder else name
+        if name.endswith(".md") and (seen := _peek(root, file)) and seen[1] == b"---":
+            raw = _read(root, file)
+            if not isinstance(raw, Problem) and is_rule_text(raw[0]):
+                rules.append(name)
+    if rules:
+        named = ", ".join(map(escape_unprintable, rules[:_MAX_NAMED]))
+        named += ", …" if len(rules) > _MAX_NAMED else ""
+        count = count_noun(len(rules), "rule file")
+        reason = f"has {count} among its files, served as no skill: {named}"
+        hint = f"move {found.main} into a folder of its own if they are skills"
+        yield Problem(found.file, reason, hint, "warning", rule="inner-rules")
 
 
 def _parse_rules_file(root: Path, found: RuleFile, text: str) -> ReadSkill:

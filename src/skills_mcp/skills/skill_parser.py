@@ -13,6 +13,7 @@ from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.document import (
     EMPTY_SCALARS,
+    decode_markdown,
     get_always_apply,
     get_entry,
     get_examples,
@@ -80,6 +81,18 @@ _MARKS = re.compile(r"[*_`]{1,3}|!?\[([^\]]*)\]\([^)]*\)")
 def is_skill_md(name: str) -> bool:
     """Whether a file makes its folder a package: `SKILL.md`, in any case."""
     return name.casefold() == SKILL_MD.casefold()
+
+
+def is_package_file(file: str, path: str) -> bool:
+    """Whether the file of a skill is a `SKILL.md`, and no rule file of that name.
+
+    >>> is_package_file("hr/SKILL.md", "hr"), is_package_file("hr/skill.md", "hr/skill")
+    (True, False)
+    """
+    if not is_skill_md(file.rpartition("/")[2]):
+        return False
+    stem = derive_rule_path(file)
+    return path != stem and not path.endswith("/" + "/".join(stem.split("/")[-2:]))
 
 
 def parse_package(
@@ -293,6 +306,20 @@ def parse_rule_file(
         always_apply=get_always_apply(fields, report),
     )
     return skill, report.problems
+
+
+def is_rule_text(raw: bytes) -> bool:
+    """Whether a file has the keywords and the description of a rule file, and no name."""
+    report = ProblemList("")
+    text = decode_markdown(raw, report, lenient=False) if raw[:3] in _HEADS else None
+    document = parse_document(text, report, lenient=False) if text else None
+    if document is None or get_text(document.fields, "name"):
+        return False
+    keywords = document.fields.get("keywords")
+    return isinstance(keywords, list) and bool(get_text(document.fields, "description"))
+
+
+_HEADS = frozenset({b"---", b"\xef\xbb\xbf"})
 
 
 def derive_rule_path(file: str) -> SkillPath:

@@ -20,10 +20,10 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from skills_mcp.errors import InvalidPathError, MissingFileError
 from skills_mcp.files.opening import OpenFolder, open_inside
-from skills_mcp.files.paths import matches_any, parse_relative
+from skills_mcp.files.paths import MAX_PARTS, matches_any, parse_relative
 from skills_mcp.skills.model import Problem, Scope, Stamp, escape_unprintable
 from skills_mcp.skills.skill_index import ROOT
-from skills_mcp.skills.skill_parser import is_skill_md
+from skills_mcp.skills.skill_parser import is_rule_text, is_skill_md
 
 EntryKind = Literal["folder", "file", "link", "submodule", "other"]
 
@@ -280,7 +280,10 @@ def _find_default_roots(
 ) -> Iterator[RelativeRoot]:
     top = list_or_empty(tree, "")
     inner = top.get(SKILLS_FOLDER)
-    has_skills = inner is not None and inner.kind == "folder" and not _is_skill_folder(top)
+    has_skills = inner is not None and inner.kind == "folder"
+    is_package = any(is_skill_md(name) for name, entry in top.items() if entry.kind == "file")
+    if _has_root_rules(top) or (is_package and not _holds_rules(tree, SKILLS_FOLDER)):
+        has_skills = False
     base = RelativeRoot(SKILLS_FOLDER if has_skills else "")
     yield base
     used_names: set[str] = set()
@@ -296,7 +299,7 @@ def _find_default_roots(
             folder = f"{name}/{SKILLS_FOLDER}"
             if entry.kind == "folder" and has_folder(tree, folder):
                 yield RelativeRoot(folder, f"{name}/", packages_only=True)
-    if has_skills and everywhere:
+    if has_skills and (everywhere or is_package):
         yield RelativeRoot("")
 
 
@@ -350,9 +353,20 @@ def is_inside(folder: str, above: str) -> bool:
     return not above or folder == above or folder.startswith(f"{above}/")
 
 
-def _is_skill_folder(top: Mapping[str, Any]) -> bool:
-    names = (name for name, entry in top.items() if entry.kind == "file")
-    return any(name == f"{ROOT}.md" or is_skill_md(name) for name in names)
+def _has_root_rules(top: Mapping[str, FolderEntry]) -> bool:
+    entry = top.get(f"{ROOT}.md")
+    return entry is not None and entry.kind == "file"
+
+
+def _holds_rules(tree: FileTree, folder: str) -> bool:
+    """Whether a folder or one below it has a rule file outside of packages."""
+    entries = list_or_empty(tree, folder)
+    files = [name for name, entry in entries.items() if entry.kind == "file"]
+    inner = [name for name, entry in entries.items() if entry.kind == "folder"]
+    if any(is_rule_text(tree.read(f"{folder}/{n}") or b"") for n in files if n.endswith(".md")):
+        return True
+    is_open = not any(map(is_skill_md, files)) and folder.count("/") < MAX_PARTS
+    return is_open and any(_holds_rules(tree, f"{folder}/{name}") for name in inner)
 
 
 @dataclass(slots=True)

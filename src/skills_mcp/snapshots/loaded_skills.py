@@ -27,7 +27,7 @@ from skills_mcp.skills.skill_discovery import (
     read_skill,
 )
 from skills_mcp.skills.skill_index import ROOT, is_denied
-from skills_mcp.skills.skill_parser import is_skill_md
+from skills_mcp.skills.skill_parser import is_package_file, is_skill_md
 from skills_mcp.skills.source_layout import FolderTree, Layout, RelativeRoot, Selection, SkillRoot
 from skills_mcp.snapshots.skill_records import (
     NO_KEY,
@@ -57,7 +57,7 @@ def find_copies(
     alike: dict[Hashable, list[tuple[SkillRoot, RecordedSkill]]] = defaultdict(list)
     for home, record in records:
         skill = record.skill
-        if skill and is_skill_md(skill.file.rpartition("/")[2]):
+        if skill and is_package_file(skill.file, skill.path):
             sizes = tuple(stamp.size_bytes for stamp in skill.stamps)
             folder_name = skill.path.rpartition("/")[2]
             alike[folder_name, skill.name, sizes].append((home, skill))

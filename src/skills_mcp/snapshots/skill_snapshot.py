@@ -37,7 +37,7 @@ from skills_mcp.skills.skill_index import (
     compute_filter_mask,
     find_unused_rules,
 )
-from skills_mcp.skills.skill_parser import is_skill_md
+from skills_mcp.skills.skill_parser import is_package_file, is_skill_md
 from skills_mcp.skills.source_layout import FolderTree, find_layout
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
@@ -579,7 +579,8 @@ def log_changes(snapshot: Snapshot, before: Snapshot | None) -> None:
         # One of them decides for all, and it need not be the organisation's.
         files = _find_ranked(snapshot.index, snapshot.state.collection.table)
         for file in islice(files, 1):
-            line = _RANKED_PACKAGE if _is_package(file) else _RANKED_RULES
+            is_package = is_skill_md(file.rpartition("/")[2])
+            line = _RANKED_PACKAGE if is_package else _RANKED_RULES
             logger.info(line, file)
     if not len(snapshot.index):
         logger.warning("There is no skill: every task will have no match")
@@ -604,14 +605,10 @@ def _find_ranked(index: SkillIndex, table: "SkillTable") -> Iterator[str]:
 
     A package's tags are not chosen by its author as all that is compared.
     """
-    keywords, files = table.column("keywords"), table.files()
+    keywords, files, listed = table.column("keywords"), table.files(), table.listed
     for number in index.offered.numbers:
-        if _is_package(files[number]) or not keywords[number]:
+        if not keywords[number] or is_package_file(files[number], listed[number].path):
             yield files[number]
-
-
-def _is_package(file: str) -> bool:
-    return is_skill_md(file.rpartition("/")[2])
 
 
 def _report_unused_rules(skills: Sequence[SkillRow], rules: Visibility) -> Iterator[Problem]:

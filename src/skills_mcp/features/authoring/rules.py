@@ -48,8 +48,8 @@ RULES = frozenset(
     {
         *RULE_LEVELS,
         *("config", "depth", "execution", "file-missing", "file-name", "file-outside"),
-        *("file-size", "folder-name", "hidden-skill", "installed-folder", "keywords"),
-        *("keyword-unmatchable", "limit", "link", "manifest", "name-collision"),
+        *("file-size", "folder-name", "hidden-skill", "inner-rules", "installed-folder"),
+        *("keywords", "keyword-unmatchable", "limit", "link", "manifest", "name-collision"),
         *("no-keywords", "outside-homes", "outside-markdown", "outside-unread"),
         *("plain-markdown", "plugin-not-picked", "plugin-unknown", "priority-type"),
         *("resource-folder", "same-path", "subfolder", "submodule", "unreadable"),

@@ -31,7 +31,6 @@ from skills_mcp.features.authoring.prompts import Prompt
 from skills_mcp.library import EditableText, SkillSource, Snapshot, UneditableError, WorkingCopy
 from skills_mcp.skills.document import get_examples, get_mapping, get_words
 from skills_mcp.skills.model import ProblemList, Skill
-from skills_mcp.skills.skill_parser import is_skill_md
 from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
 
 if TYPE_CHECKING:
@@ -605,8 +604,7 @@ class _Trials:
         location = self._locate(skill)
         self._locations[location] = text
         raw = self._texts.get(location, text.raw)
-        is_package = is_skill_md(skill.file.rpartition("/")[2])
-        return location, change(raw, is_package=is_package)
+        return location, change(raw, is_package=skill.inventory is not None)
 
 
 def _is_unchanged(skill: Skill, snapshot: Snapshot) -> bool:

@@ -127,7 +127,7 @@ class FacetIndex:
         self.values: dict[str, Sequence[str]] = {
             "source": [sources[homes[number]] for number in numbers],
             "area": [derive_area(row.path) for row in listed],
-            "format": [derive_skill_format(file) for file in self.files],
+            "format": list(map(derive_skill_format, self.files, self.paths)),
             "owner": [owners[number] or UNOWNED for number in numbers],
             "origin": [row.scope for row in listed],
             "problems": ["yes" if count else "no" for count in self.problems],
@@ -239,7 +239,7 @@ def _render_skill(
         path=skill.path,
         name=skill.name,
         description=skill.description,
-        format=derive_skill_format(skill.file),
+        format=derive_skill_format(skill.file, skill.path),
         source=facets["source"][position],
         area=facets["area"][position],
         owner=skill.owner,

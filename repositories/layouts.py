@@ -380,6 +380,30 @@ def _links() -> Tree:
     return Tree(files=files, links=links)
 
 
+def _linked_homes() -> Tree:
+    files = _several(
+        _packages("skills/", "forms"),
+        _packages(".agents/skills/", "maps", "scores"),
+        _packages("tools/", "queries"),
+        {
+            "AGENTS.md": prose("agents"),
+            "skills/menus/SKILL.md": b"../../tools/queries/SKILL.md",
+            ".claude/skills/queries": b"../../tools/queries\n",
+            ".claude/skills/NOTICE": b"Read this.\n",
+        },
+    )
+    links = {
+        "CLAUDE.md": "AGENTS.md",
+        "libforms.so": "libforms.so.1",
+        ".claude/skills/maps": "../../.agents/skills/maps",
+        ".claude/skills/rotas": "/elsewhere/rotas",
+        ".codex/skills": "../.agents/skills",
+        ".cursor": ".agents",
+        "plugins/web/skills": "../../tools",
+    }
+    return Tree(files=files, links=links)
+
+
 def _skills_is_a_link() -> Tree:
     return Tree(files=_packages("content/", "forms"), links={"skills": "content"})
 
@@ -600,6 +624,7 @@ LAYOUTS: Mapping[str, Callable[[], Tree]] = {
     "rules and packages": _rules_and_packages,
     "tags": _tags,
     "links": _links,
+    "linked homes": _linked_homes,
     "skills is a link": _skills_is_a_link,
     "submodules": _submodules,
     "encodings": _encodings,

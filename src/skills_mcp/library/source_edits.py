@@ -285,6 +285,9 @@ class _OverlaidTree:
             return FolderTree(self.folder).read(self._inside(file))
         return self.source.read(file)
 
+    def resolve(self, link: str) -> str | None:
+        return self.source.resolve(link)
+
     def _inside(self, path: str) -> str:
         return path.removeprefix(self.placed).lstrip("/")
 

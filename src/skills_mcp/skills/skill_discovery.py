@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from posixpath import normpath
 
 from skills_mcp.config import Limits
 from skills_mcp.errors import LimitExceededError, MissingFileError
@@ -40,7 +41,7 @@ from skills_mcp.skills.skill_files import is_lfs_pointer
 from skills_mcp.skills.skill_index import INDEX, ROOT
 from skills_mcp.skills.skill_parser import (
     SKILL_MD,
-    derive_rule_path,
+    is_path_text,
     is_rule_text,
     is_skill_md,
     parse_package,
@@ -49,6 +50,8 @@ from skills_mcp.skills.skill_parser import (
 from skills_mcp.skills.source_layout import (
     GENERATED_FOLDERS,
     IGNORED_NAMES,
+    PLUGINS_FOLDER,
+    SKILLS_FOLDER,
     EntryKind,
     FileTree,
     FolderEntry,
@@ -57,8 +60,10 @@ from skills_mcp.skills.source_layout import (
     Selection,
     SkillRoot,
     find_layout,
+    has_folder,
     is_inside,
     list_or_empty,
+    may_be_link,
 )
 from skills_mcp.text.rendering import count_noun
 
@@ -69,6 +74,9 @@ _OUTSIDE = "outside-homes"
 
 # A limit that is exceeded is told with the number found, unless that takes too long.
 _COUNT_FACTOR = 2
+
+_MAX_LINK_BYTES = 255
+"""Limit of a file that may be a link checked out as text."""
 
 _MAX_NAMED = 3
 """Files named in the summary of many."""
@@ -122,11 +130,10 @@ class _WalkTally:
     is_full: bool = False
     markdown: list[str] = field(default_factory=list)
     installed: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
 
     def add(self, file: str, entry: FolderEntry) -> None:
-        name = PurePosixPath(file).name
-        is_notice = name.removesuffix(".md").isupper()
-        if file.endswith(".md") and entry.kind == "file" and not is_notice:
+        if file.endswith(".md") and entry.kind == "file" and not _is_notice(file):
             self.markdown.append(file)
 
     def skip(self, folder: str, entries: _Entries) -> None:
@@ -143,6 +150,9 @@ class _WalkTally:
             reason = "filled by a program, of which nothing is served"
             hint = "take them out of the content"
             yield _summarize(self.installed, "folder", reason, hint, rule="installed-folder")
+        if self.links:
+            reason = "to skills that are served at their own place"
+            yield _summarize(self.links, "link", reason, "nothing is lost", rule="link")
         if self.is_full:
             reason = "has more files outside of its homes than were looked at"
             hint = "serve a part of it with subfolder, or raise limits.max_files"
@@ -178,7 +188,7 @@ class SourceWalk:
         Raises:
             LimitExceededError: The source has too many files or bytes.
         """
-        yield from RootWalk(self._tree, home, self._limits, self._tally).run()
+        yield from self._open(home).run()
         max_total_bytes = self._limits.max_total_bytes
         if self._tally.size_bytes > max_total_bytes:
             raise LimitExceededError(
@@ -192,7 +202,24 @@ class SourceWalk:
         yield from self.layout.problems
         if not self._selection.subfolder:
             yield from self._find_outside("")
+            if "" not in [home.folder for home in self.layout.homes]:
+                yield from self._find_linked_homes()
         yield from self._tally.problems()
+
+    def _open(self, home: RelativeRoot) -> "RootWalk":
+        return RootWalk(self._tree, home, self._limits, self._tally, self.layout.homes)
+
+    def _find_linked_homes(self) -> Iterator[Problem]:
+        """Report links and submodules in place of `.claude/skills` or a plugin."""
+        walk = self._open(RelativeRoot(""))
+        plugins = list_or_empty(self._tree, PLUGINS_FOLDER)
+        hidden = (name for name in list_or_empty(self._tree, "") if name.startswith("."))
+        for folder in (*hidden, *(f"{PLUGINS_FOLDER}/{name}" for name in plugins)):
+            for path in (folder, f"{folder}/{SKILLS_FOLDER}"):
+                above, _, name = path.rpartition("/")
+                entry = list_or_empty(self._tree, above).get(name)
+                if entry and entry.kind != "folder" and folder not in _NEVER_SERVED:
+                    yield from walk.report_link(path, entry, packages_only=True)
 
     def _find_outside(self, folder: str) -> Iterator[Problem]:
         parts = [part for home in self.layout.homes for part in home.parts]
@@ -271,6 +298,8 @@ class RootWalk:
     home: RelativeRoot
     limits: Limits
     tally: _WalkTally = field(default_factory=_WalkTally)
+    homes: tuple[RelativeRoot, ...] = ()
+    """All roots of the source."""
 
     def run(self) -> Iterator[WalkResult]:
         """Yield skills and problems; folders of a skill are its files.
@@ -329,11 +358,13 @@ class RootWalk:
             is_hidden = packages_only or name.startswith(".")
             if entry.kind == "folder":
                 yield from self._walk_inner(prefix + name, entries, packages_only=is_hidden)
-            elif is_hidden and is_selected:
+            elif not is_selected:
+                continue
+            elif entry.kind in _REFUSED_KINDS or may_be_link(self.home.below(prefix + name)):
+                yield from self.report_link(prefix + name, entry, packages_only=is_hidden)
+            elif is_hidden:
                 self.tally.add(self.home.below(prefix + name), entry)
-            elif entry.kind in _REFUSED_KINDS and is_selected:
-                yield _refuse(prefix + name, _find_refusal(entry, entries), "error")
-            elif name.endswith(".md") and is_selected:
+            elif name.endswith(".md"):
                 yield from self._walk_markdown(prefix + name, entry, entries)
 
     def _walk_inner(
@@ -392,7 +423,7 @@ class RootWalk:
         if not self._is_selected(prefix):
             return
         if entry.kind in _REFUSED_KINDS:
-            yield _refuse(prefix + main, _find_refusal(entry, entries), "error")
+            yield from self._report_main_link(prefix + main, entry)
         elif fault := self._check_size(prefix + main, entry, "error"):
             yield fault
         else:
@@ -425,6 +456,77 @@ class RootWalk:
                     yield from self._walk_package(f"{path}/", main, listed)
                 else:
                     yield from self._walk_files(prefix, f"{below}{name}/", listed, files)
+
+    def _report_main_link(self, file: str, entry: FolderEntry) -> Iterator[Problem]:
+        path = self.home.below(file)
+        target = self.tree.resolve(path) if entry.kind == "link" else None
+        if target and is_skill_md(target.rpartition("/")[2]) and self._is_in_home(target):
+            self.tally.links.append(path)
+        else:
+            yield _refuse(file, self._find_refusal(path, entry), "error")
+
+    def report_link(
+        self, file: str, entry: FolderEntry, *, packages_only: bool
+    ) -> Iterator[Problem]:
+        """Report a link or submodule in place of a skill, or of a folder of skills.
+
+        Links among other files, such as `CLAUDE.md` and libraries, are none of them.
+        """
+        path = self.home.below(file)
+        target = self._find_target(path, entry)
+        level: Level = "error"
+        if target is None:
+            may_be_skill = _may_be_skill(path, packages_only=packages_only)
+            if entry.kind not in _REFUSED_KINDS or not may_be_skill:
+                return
+            # Beside other homes, all of the source is searched, and most is no skill.
+            is_rest = not self.home.folder and len(self.homes) > 1 and not packages_only
+            level = "warning" if is_rest else "error"
+        elif not self._leads_to_skills(path, target, packages_only=packages_only):
+            return
+        elif has_folder(self.tree, target) and self._is_in_home(target):
+            self.tally.links.append(path)
+            return
+        yield _refuse(file, self._find_refusal(path, entry), level)
+
+    def _find_refusal(self, path: str, entry: FolderEntry) -> "_Refusal":
+        siblings = list_or_empty(self.tree, path.rpartition("/")[0])
+        is_mounted = entry.kind == "link" and _MOUNT_MARKER in siblings
+        return _MOUNTED if is_mounted else _REFUSED_KINDS.get(entry.kind, _LINK)
+
+    def _leads_to_skills(self, path: str, target: str, *, packages_only: bool) -> bool:
+        if has_folder(self.tree, target):
+            is_loop = is_inside(path, target)
+            return not is_loop and self._holds_skills(target, packages_only=packages_only)
+        is_rule = path.endswith(".md") and not packages_only and not _is_notice(path)
+        return is_rule and self._is_rule_file(target)
+
+    def _find_target(self, path: str, entry: FolderEntry) -> str | None:
+        if entry.kind == "link":
+            return self.tree.resolve(path)
+        size = entry.stamp.size_bytes if entry.stamp else 0
+        if entry.kind == "file" and 0 < size <= _MAX_LINK_BYTES:
+            text = (self.tree.read(path) or b"").decode("utf-8", "replace")
+            found = normpath(f"{path}/../{text.strip()}")
+            return found if is_path_text(text) and has_folder(self.tree, found) else None
+        return None
+
+    def _is_in_home(self, path: str) -> bool:
+        parts = (part for home in self.homes or (self.home,) for part in home.parts)
+        return any(is_inside(path, part) or is_inside(part, path) for part in parts)
+
+    def _holds_skills(self, folder: str, depth: int = 0, *, packages_only: bool) -> bool:
+        entries = list_or_empty(self.tree, folder) if depth <= MAX_DEPTH else {}
+        pages = () if packages_only else (name for name in entries if name.endswith(".md"))
+        if _find_main_file(entries) or not all(map(_is_notice, pages)):
+            return True
+        return any(
+            self._holds_skills(
+                f"{folder}/{name}".lstrip("/"), depth + 1, packages_only=packages_only
+            )
+            for name, entry in entries.items()
+            if entry.kind == "folder" and name not in _NEVER_SERVED
+        )
 
     def _report_unserved(self, path: str, entry: FolderEntry) -> Iterator[Problem]:
         if fault := self._check_size(path, entry, "warning"):
@@ -543,8 +645,14 @@ _COLLISION: _Refusal = (
     "rename one of them so that they differ in more than capitals and accents",
     "name-collision",
 )
+_LINK: _Refusal = ("is a link, so it is not served", "put what it leads to in its place", "link")
+_LINK_AS_TEXT: _Refusal = (
+    "is a link that was checked out as text: it holds nothing but a path",
+    "put what it leads to in its place",
+    "link",
+)
 _REFUSED_KINDS: Mapping[EntryKind, _Refusal] = {
-    "link": ("is a link, so it is not served", "put what it leads to in its place", "link"),
+    "link": _LINK,
     "submodule": (
         "is a submodule, which is another repository",
         "add that repository to your sources, or copy its files",
@@ -558,11 +666,6 @@ _MOUNTED: _Refusal = (
     "a ConfigMap is mounted as links: `cp -rL` it in an init container, serve the copy",
     "link",
 )
-
-
-def _find_refusal(entry: FolderEntry, siblings: Collection[str]) -> _Refusal:
-    is_mounted = entry.kind == "link" and _MOUNT_MARKER in siblings
-    return _MOUNTED if is_mounted else _REFUSED_KINDS[entry.kind]
 
 
 def _refuse(file: str, refusal: _Refusal, level: Level, count: int = 0) -> Problem:
@@ -612,6 +715,15 @@ def _find_main_file(entries: _Entries) -> str | None:
     return next(iter(names), None)
 
 
+def _may_be_skill(path: str, *, packages_only: bool) -> bool:
+    """Whether a link to an unknown place may stand for a skill, by its path."""
+    suffix = PurePosixPath(path).suffix
+    if packages_only:
+        return not suffix and not _LAYOUT_WORDS.isdisjoint(path.split("/"))
+    return not suffix or (suffix == ".md" and not _is_notice(path))
+
+
+_LAYOUT_WORDS = frozenset({SKILLS_FOLDER, PLUGINS_FOLDER})
 _MAIN_LENGTH = len(SKILL_MD)
 _RULES_OF_FOLDER = frozenset({f"{INDEX}.md", f"{ROOT}.md"})
 _NEVER_SERVED = IGNORED_NAMES | GENERATED_FOLDERS
@@ -659,6 +771,11 @@ def _read_skill_file(root: Path, found: RuleFile | Package) -> ReadSkill:
     decoded = decode_markdown(text, report, lenient=isinstance(found, Package))
     if decoded is None:
         skill, problems = None, tuple(_report_shadowed(root, found))
+    elif is_path_text(decoded, ".md") and not (
+        isinstance(found, RuleFile) and _is_notice(found.file)
+    ):
+        problem = _refuse(found.file, _LINK_AS_TEXT, "error")
+        return None, (problem, *_report_shadowed(root, found))
     elif isinstance(found, Package):
         skill, problems = _parse_package_file(root, found, decoded, stamp)
     else:
@@ -701,7 +818,7 @@ def _report_inner_rules(root: Path, found: Package) -> Iterator[Problem]:
 
 
 def _parse_rules_file(root: Path, found: RuleFile, text: str) -> ReadSkill:
-    if _is_notice(found.file, text):
+    if _is_notice(found.file) and not text.lstrip("\ufeff \t\r\n").startswith("---"):
         return None, tuple(_report_shadowed(root, found))
     directory = root / found.folder if found.owns_folder else None
     skill, problems = parse_rule_file(text, file=found.file, directory=directory)
@@ -772,10 +889,9 @@ def _add_prefix(path: SkillPath, prefix: str) -> SkillPath:
     return SkillPath(prefix + (INDEX if path == ROOT else path))
 
 
-def _is_notice(file: str, text: str) -> bool:
-    """Whether a file is for people: `README.md`, `LICENSE.md`, `AGENTS.md`."""
-    name = derive_rule_path(file).rsplit("/", 1)[-1]
-    return name.isupper() and not text.lstrip("\ufeff \t\r\n").startswith("---")
+def _is_notice(file: str) -> bool:
+    """Whether a file is called like one for people: `README.md`, `LICENSE.md`."""
+    return file.rpartition("/")[2].removesuffix(".md").isupper()
 
 
 def _report_missing(found: RuleFile, missing: set[str]) -> Iterator[Problem]:

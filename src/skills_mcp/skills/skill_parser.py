@@ -322,6 +322,18 @@ def is_rule_text(raw: bytes) -> bool:
 _HEADS = frozenset({b"---", b"\xef\xbb\xbf"})
 
 
+def is_path_text(text: str, suffix: str = "") -> bool:
+    """Whether a text is nothing but a path, as of a link that was checked out as text.
+
+    >>> is_path_text("../shared/pdf/SKILL.md"), is_path_text("See ../shared/pdf")
+    (True, False)
+    """
+    return bool(_PATH_TEXT.fullmatch(text.strip())) and text.strip().lower().endswith(suffix)
+
+
+_PATH_TEXT = re.compile(r"(?:\.{1,2}/)+[^\n:*?\"<>|]{1,255}|(?:[\w.@+-]+/)*[\w.@+-]{1,255}")
+
+
 def derive_rule_path(file: str) -> SkillPath:
     """Derive the skill path of a rule file.
 

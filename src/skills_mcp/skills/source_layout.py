@@ -60,6 +60,10 @@ class FileTree(Protocol):
         """Read a file up to `MAX_READ_BYTES`; None without one, or beyond."""
         ...
 
+    def resolve(self, link: str) -> str | None:
+        """Find the path below the top that a link leads to; None without one."""
+        ...
+
 
 class FolderTree:
     """A file tree on this machine; follows links on the way to `root`. Blocking."""
@@ -83,6 +87,15 @@ class FolderTree:
             return None
         return data if len(data) <= MAX_READ_BYTES else None
 
+    def resolve(self, link: str) -> str | None:
+        # Only a name: whatever is asked about it is asked of the open folder.
+        try:
+            top = self._root.resolve()
+            found = top.joinpath(link).resolve(strict=True)
+            return "/".join(found.relative_to(top).parts)
+        except (OSError, ValueError, RuntimeError):
+            return None
+
 
 MAX_READ_BYTES = 1024 * 1024
 """Limit of `FileTree.read`: a manifest of a thousand plugins."""
@@ -100,6 +113,12 @@ def list_or_empty(tree: FileTree, folder: str) -> Mapping[str, FolderEntry]:
         return tree.list(folder, MAX_READ_BYTES).entries
     except OSError:
         return {}
+
+
+def may_be_link(file: str) -> bool:
+    """Whether a file may be a link to skills that was checked out as text."""
+    above, _, name = file.strip("/").rpartition("/")
+    return "." not in name and SKILLS_FOLDER in {name, above.rpartition("/")[2]}
 
 
 def _split_path(path: str) -> tuple[str, ...]:

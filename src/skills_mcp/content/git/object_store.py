@@ -28,6 +28,7 @@ from skills_mcp.skills.source_layout import (
     RelativeRoot,
     Selection,
     is_inside,
+    may_be_link,
 )
 
 CONFIG = "config.yaml"
@@ -63,6 +64,12 @@ class TreeListing:
 
     entries: tuple[TreeEntry, ...]
     surveyed: Surveyed = field(default_factory=dict)
+    links: frozenset[str] = frozenset()
+    """The blobs of links that were read."""
+
+    @property
+    def blobs(self) -> Iterator[str]:
+        return chain((entry.blob for entry in self.entries), self.links)
 
 
 def parse_listing(
@@ -103,6 +110,8 @@ class CommitTree:
         self._folders = group_by_folder(entries)
         self.read_files: set[str] = set()
         """The files whose content was read: manifests of plugins."""
+        self.read_links: set[str] = set()
+        """The blobs of links that were read."""
 
     def entry(self, file: str) -> TreeEntry | None:
         entry = self._entries.get(file)
@@ -120,6 +129,36 @@ class CommitTree:
             return None
         self.read_files.add(file)
         return self._read_blob(entry.blob)
+
+    def resolve(self, link: str) -> str | None:
+        waiting, done = link.split("/")[::-1], list[str]()
+        links = 0
+        while waiting:
+            part = waiting.pop()
+            if part == ".." and not done:
+                return None
+            if part == "..":
+                done.pop()
+            elif part not in {"", "."}:
+                done.append(part)
+                entry = self._entries.get("/".join(done))
+                if entry and entry.kind == "link":
+                    links += 1
+                    target = self._read_target(entry) if links <= _MAX_LINKS else "/"
+                    if target.startswith("/"):
+                        return None
+                    done.pop()
+                    waiting += target.split("/")[::-1]
+        found = "/".join(done)
+        return found if found in self._folders or found in self._entries else None
+
+    def _read_target(self, entry: TreeEntry) -> str:
+        try:
+            target = self._read_blob(entry.blob)
+        except DamagedStoreError:  # a store of before links were read
+            return "/"
+        self.read_links.add(entry.blob)
+        return target.decode("utf-8", "surrogateescape")
 
 
 def group_by_folder(entries: Iterable[TreeEntry]) -> dict[str, list[TreeEntry | str]]:
@@ -164,7 +203,8 @@ def select_served(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
     for entry in entries:
         if entry.size_bytes < 0:
             raise DamagedStoreError(f"{entry.file!r} is missing from Git's store")
-    return TreeListing(entries, {s: _without_empty(p, entries) for s, p in surveyed.items()})
+    parts = {s: _without_empty(p, entries) for s, p in surveyed.items()}
+    return TreeListing(entries, parts, frozenset(tree.read_links))
 
 
 def _survey(
@@ -500,6 +540,9 @@ BLOBLESS_FILTER = "--filter=blob:none"
 # They say where the skills are, so they are read before the others are chosen.
 _MANIFESTS = ("/plugin.json", "/marketplace.json")
 
+_MAX_LINKS = 40
+"""Of one path, as in Linux."""
+
 _PIECE_BYTES = 256 * 1024
 
 FetchBlobs = Callable[[Collection[str]], None]
@@ -530,7 +573,7 @@ class PartialFetch:
             LimitExceededError: There are too many files, or too many bytes.
         """
         entries = self._list(commit)
-        self._fetch_missing(e.blob for e in entries if f"/{e.file}".endswith(_MANIFESTS))
+        self._fetch_missing(e.blob for e in entries if _is_about_layout(e))
         served, _ = _survey(CommitTree(entries, self._read), policy)
         self._fetch_missing(entry.blob for entry in served)
         entries = self._list(commit)
@@ -554,6 +597,12 @@ class PartialFetch:
         store = self._incoming if blob in self._arrived else self._store
         with read_blobs(store, (blob,)) as contents:
             return next(contents)
+
+
+def _is_about_layout(entry: TreeEntry) -> bool:
+    file = f"/{entry.file}"
+    is_named_so = file.endswith(_MANIFESTS) or may_be_link(file)
+    return entry.kind == "link" or (is_named_so and entry.kind == "file")
 
 
 def _list_sizes(store: Git) -> dict[str, int]:

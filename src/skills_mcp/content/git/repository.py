@@ -191,7 +191,7 @@ class GitRepository:
             fetched = PartialFetch(incoming, self.git, fetch)
             entries, listing = fetched.select(found.commit, self._policy)
             self._record_sizes(entries)
-            blobs = {e.blob for e in listing.entries}.intersection(fetched.arrived)
+            blobs = set(listing.blobs).intersection(fetched.arrived)
             self.refs.import_objects(incoming, found.object, blobs, call.lock)
             self._listings = {found.commit: listing}
         finally:
@@ -298,7 +298,7 @@ class GitRepository:
             return False
 
     def _find_blobs(self, commit: str) -> Iterator[str]:
-        return (entry.blob for entry in self.list_served(commit).entries)
+        return self.list_served(commit).blobs
 
     def _read_sizes(self) -> dict[str, int]:
         with suppress(OSError, ValueError):

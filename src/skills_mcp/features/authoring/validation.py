@@ -55,6 +55,7 @@ _RULES_RELATIVE_TO_SOURCE = frozenset(
     | {"plugin-not-picked", "plugin-unknown", "manifest"}
 )
 """Rules with file paths relative to the root of the source."""
+_LINKS = ("link", ".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class SkillTree:
     def _locate(self, problem: Problem) -> Path:
         """Resolve the path of a problem, relative to one of the skill roots."""
         at_top = self.top / problem.file
-        if problem.rule in _RULES_RELATIVE_TO_SOURCE:
+        if problem.rule in _RULES_RELATIVE_TO_SOURCE or (problem.rule, problem.file) == _LINKS:
             return at_top
         candidates = [
             home.directory / problem.file.removeprefix(home.file_prefix)

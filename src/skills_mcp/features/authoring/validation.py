@@ -49,7 +49,8 @@ from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
 _HOME = "skills"
 _GIT = ".git"
 _RULES_FOR_ALL = "_root.md"
-_ROOT_MARKERS = (_GIT, "config.yaml", _RULES_FOR_ALL)
+_SETTINGS = "config.yaml"
+_ROOT_MARKERS = (_GIT, _SETTINGS, _RULES_FOR_ALL)
 _RULES_RELATIVE_TO_SOURCE = frozenset(
     {"outside-homes", "outside-markdown", "outside-unread", "installed-folder"}
     | {"plugin-not-picked", "plugin-unknown", "manifest"}
@@ -68,7 +69,7 @@ class ValidationTarget:
 
     @property
     def subfolder(self) -> str:
-        return TOP_SUBFOLDER if self.top.name == _HOME else ""
+        return TOP_SUBFOLDER if _is_called_home(self.top) else ""
 
 
 class PathFilter:
@@ -182,7 +183,8 @@ def find_validation_target(path: Path) -> ValidationTarget:
     """Find the content root of `path`.  Searches the parent folders.
 
     The root is the nearest folder called `skills` or holding a `_root.md`, else the
-    enclosing package, or the folder itself.
+    enclosing package, or the folder itself.  A repository that happens to be cloned into
+    a folder called `skills` is no such folder.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 - a link stays what it is
     is_package = is_skill_md(path.name) and not path.is_dir()
@@ -200,7 +202,8 @@ def is_repository(folder: Path) -> bool:
 def _is_top(folder: Path) -> bool:
     if _is_home(folder) or (folder / _GIT).exists():
         return True
-    return is_repository(folder) and not _is_package(folder)
+    has_settings = (folder / _SETTINGS).is_file() and not folder.with_suffix(".md").is_file()
+    return (is_repository(folder) or has_settings) and not _is_package(folder)
 
 
 def _find_enclosing_root(folder: Path) -> Path:
@@ -218,16 +221,22 @@ def _find_enclosing_root(folder: Path) -> Path:
 def _include_settings_folder(top: Path) -> Path:
     above = top.parent
     has_more = any((above / name).exists() for name in _ROOT_MARKERS)
-    return above if top.name == _HOME and has_more else top
+    return above if _is_called_home(top) and has_more else top
 
 
 def _is_home(folder: Path) -> bool:
-    return folder.name == _HOME or (folder / _RULES_FOR_ALL).is_file()
+    return _is_called_home(folder) or (folder / _RULES_FOR_ALL).is_file()
+
+
+def _is_called_home(folder: Path) -> bool:
+    inner = folder / _HOME
+    is_cloned = (folder / _GIT).exists() or (inner.is_dir() and not _is_package(inner))
+    return folder.name == _HOME and not is_cloned
 
 
 def _is_package(folder: Path) -> bool:
     try:
-        return any(is_skill_md(path.name) for path in folder.iterdir())
+        return any(is_skill_md(path.name) and not path.is_dir() for path in folder.iterdir())
     except OSError:
         return False
 
@@ -439,9 +448,6 @@ def _list_files(directory: Path) -> list[str]:
 def _is_content(name: str) -> bool:
     is_notice = name.endswith(_MARKDOWN) and name.removesuffix(_MARKDOWN).isupper()
     return not (name.startswith(".") or name in _BUILD_ARTEFACTS or is_notice)
-
-
-_SETTINGS = "config.yaml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.validation import find_validation_target
+from skills_mcp.features.authoring.validation import find_validation_target, validate_paths
 from tests.packages import write_package
 from tests.support import write, write_skill
 
@@ -116,3 +116,26 @@ def test_a_relative_path_is_one_of_the_working_directory(
     monkeypatch.chdir(tmp_path / "skills" / "pdf")
 
     assert place(Path("SKILL.md"), tmp_path) == ("skills", "skills/pdf")
+
+
+@pytest.mark.parametrize("name", ["skills", "content"])
+def test_the_name_of_the_folder_of_a_clone_changes_nothing(tmp_path: Path, name: str) -> None:
+    clone = tmp_path / name
+    (clone / ".git").mkdir(parents=True)
+    write_skill(clone, "fixtures/one/auth.md")
+    write_package(clone, "skills/pdf")
+
+    assert place(clone, clone) == (".", ".")
+    assert place(clone / "skills/pdf", clone) == (".", "skills/pdf")
+    assert place(clone / "fixtures/one", clone) == ("fixtures/one", "fixtures/one")
+    assert find_validation_target(clone).subfolder == ""
+    assert find_validation_target(clone / "fixtures/one").subfolder == ""
+
+
+@pytest.mark.parametrize("name", ["skills", "content", "skills/SKILL.md"])
+def test_a_folder_with_settings_is_a_top_below_any_folder(tmp_path: Path, name: str) -> None:
+    write(tmp_path / name / "fixtures/one/config.yaml", "matching: [")
+    write_skill(tmp_path / name, "fixtures/one/auth.md")
+
+    assert place(tmp_path / name / "fixtures/one", tmp_path / name / "fixtures/one") == (".", ".")
+    assert "config" in {p.rule for p in validate_paths(tmp_path / name / "fixtures/one").problems}

@@ -5,6 +5,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -449,7 +450,7 @@ def test_a_file_whose_name_is_not_safe_everywhere_is_left_out(tmp_path: Path, na
 
 @pytest.mark.parametrize(
     "number, said",
-    [(5, "there are 5 files and folders"), (10, "there are more than 10 files")],
+    [(5, "there are 5 files and folders"), (10, "there are more than 8 files")],
 )
 def test_a_walk_with_more_files_than_it_may_have_says_how_many(
     tmp_path: Path, number: int, said: str
@@ -462,6 +463,30 @@ def test_a_walk_with_more_files_than_it_may_have_says_how_many(
 
     assert "limits.max_files is 4" in str(raised.value)
     assert "raise limits.max_files" in str(raised.value)
+
+
+@pytest.mark.parametrize("files, said", [(6, "12 files"), (9, "more than 16 files")])
+def test_a_limit_that_is_exceeded_is_told_with_the_number_of_all_homes(
+    tmp_path: Path, files: int, said: str
+) -> None:
+    for number in range(files):
+        write(tmp_path / f"{'.claude/' if number % 2 else ''}skills/{number}/SKILL.md", PACKAGE)
+
+    survey = SourceWalk(FolderTree(tmp_path), Selection(), Limits(max_files=8))
+
+    with pytest.raises(LimitExceededError, match=said):
+        list(chain.from_iterable(map(survey.walk, survey.layout.homes)))
+
+
+def test_a_limit_of_bytes_is_told_with_the_bytes_of_all_homes(tmp_path: Path) -> None:
+    for folder in ("skills", ".claude/skills"):
+        write(tmp_path / folder / "pdf/SKILL.md", PACKAGE)
+
+    limits = Limits.model_construct(**{**Limits().model_dump(), "max_total_bytes": 1})
+    survey = SourceWalk(FolderTree(tmp_path), Selection(), limits)
+
+    with pytest.raises(LimitExceededError, match=f"have {2 * len(PACKAGE)} bytes"):
+        list(survey.walk(survey.layout.homes[0]))
 
 
 def test_a_huge_folder_is_not_looked_at_to_its_end(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ read twice. An invalid file becomes a `Problem`.
 
 import os
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
+import sys
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
@@ -72,7 +74,7 @@ MAX_DEPTH = MAX_PARTS - 1
 
 _OUTSIDE = "outside-homes"
 
-# A limit that is exceeded is told with the number found, unless that takes too long.
+# A limit that is exceeded is told with the number of all, unless that takes too long.
 _COUNT_FACTOR = 2
 
 _MAX_LINK_BYTES = 255
@@ -180,6 +182,7 @@ class SourceWalk:
         self._selection = selection
         self._limits = limits
         self._tally = _WalkTally()
+        self._walked: set[str] = set()
         self.layout = layout or find_layout(tree, selection)
 
     def walk(self, home: RelativeRoot) -> Iterator[WalkResult]:
@@ -188,14 +191,27 @@ class SourceWalk:
         Raises:
             LimitExceededError: The source has too many files or bytes.
         """
-        yield from self._open(home).run()
+        self._walked.add(home.folder)
+        try:
+            yield from self._open(home).run()
+        except LimitExceededError:
+            self._count_rest()
+            raise self._open(home).too_many_error() from None
         max_total_bytes = self._limits.max_total_bytes
         if self._tally.size_bytes > max_total_bytes:
+            self._count_rest()
             raise LimitExceededError(
                 f"the files to serve have {self._tally.size_bytes:,} bytes, and "
                 f"limits.max_total_bytes is {max_total_bytes:,}. Serve a part of them with "
                 "subfolder, or raise limits.max_total_bytes"
             )
+
+    def _count_rest(self) -> None:
+        """Walk what is left, so that a message has the number of all."""
+        for home in self.layout.homes:
+            if home.folder not in self._walked:
+                with suppress(LimitExceededError):
+                    deque(self._open(home).run(), maxlen=0)
 
     def outside(self) -> Iterator[Problem]:
         """Report unserved files, with counts; call it after the roots are walked."""
@@ -313,7 +329,7 @@ class RootWalk:
                 stamps = (found.stamp, *found.files.values())
                 self.tally.size_bytes += sum(stamp.size_bytes for stamp in stamps if stamp)
         if self.tally.seen > self.limits.max_files:
-            raise self._too_many_error("")
+            raise self.too_many_error()
 
     def _walk_folder(self, prefix: str, *, packages_only: bool) -> Iterator[WalkResult]:
         entries = yield from self._list_servable(prefix, packages_only=packages_only)
@@ -423,7 +439,7 @@ class RootWalk:
         if not self._is_selected(prefix):
             return
         if entry.kind in _REFUSED_KINDS:
-            yield from self._report_main_link(prefix + main, entry)
+            yield _refuse(prefix + main, _REFUSED_KINDS[entry.kind], "error")
         elif fault := self._check_size(prefix + main, entry, "error"):
             yield fault
         else:
@@ -457,14 +473,6 @@ class RootWalk:
                 else:
                     yield from self._walk_files(prefix, f"{below}{name}/", listed, files)
 
-    def _report_main_link(self, file: str, entry: FolderEntry) -> Iterator[Problem]:
-        path = self.home.below(file)
-        target = self.tree.resolve(path) if entry.kind == "link" else None
-        if target and is_skill_md(target.rpartition("/")[2]) and self._is_in_home(target):
-            self.tally.links.append(path)
-        else:
-            yield _refuse(file, self._find_refusal(path, entry), "error")
-
     def report_link(
         self, file: str, entry: FolderEntry, *, packages_only: bool
     ) -> Iterator[Problem]:
@@ -484,7 +492,7 @@ class RootWalk:
             level = "warning" if is_rest else "error"
         elif not self._leads_to_skills(path, target, packages_only=packages_only):
             return
-        elif has_folder(self.tree, target) and self._is_in_home(target):
+        elif self._is_in_home(target) and not path.endswith(".md"):
             self.tally.links.append(path)
             return
         yield _refuse(file, self._find_refusal(path, entry), level)
@@ -495,11 +503,12 @@ class RootWalk:
         return _MOUNTED if is_mounted else _REFUSED_KINDS.get(entry.kind, _LINK)
 
     def _leads_to_skills(self, path: str, target: str, *, packages_only: bool) -> bool:
+        is_page = path.endswith(".md") and not packages_only and not _is_notice(path)
         if has_folder(self.tree, target):
             is_loop = is_inside(path, target)
-            return not is_loop and self._holds_skills(target, packages_only=packages_only)
-        is_rule = path.endswith(".md") and not packages_only and not _is_notice(path)
-        return is_rule and self._is_rule_file(target)
+            holds = not is_loop and self._holds_skills(target, packages_only=packages_only)
+            return is_page or holds
+        return is_page and (is_skill_md(PurePosixPath(target).name) or self._is_rule_file(target))
 
     def _find_target(self, path: str, entry: FolderEntry) -> str | None:
         if entry.kind == "link":
@@ -608,20 +617,22 @@ class RootWalk:
 
     def _list(self, prefix: str) -> _Entries:
         """List a folder, without files of tools, below the limit."""
-        max_files = self.limits.max_files
+        most = min(_COUNT_FACTOR * self.limits.max_files, sys.maxsize)
         folder = self.home.below(prefix.rstrip("/"))
-        entries, count = self.tree.list(folder, max(0, max_files - self.tally.seen))
+        entries, count = self.tree.list(folder, max(0, most - self.tally.seen))
         self.tally.seen += count
-        if self.tally.seen > _COUNT_FACTOR * max_files:
-            raise self._too_many_error("more than ")
+        if self.tally.seen > most:
+            raise self.too_many_error()
         if left_out := _find_never_served(entries):
             self.tally.skip(folder, entries)
             return {n: entry for n, entry in entries.items() if n not in left_out}
         return entries
 
-    def _too_many_error(self, about: str) -> LimitExceededError:
+    def too_many_error(self) -> LimitExceededError:
+        most = _COUNT_FACTOR * self.limits.max_files
+        seen, number = self.tally.seen, f"{self.tally.seen:,}"
         return LimitExceededError(
-            f"there are {about}{self.tally.seen:,} files and folders, and "
+            f"there are {number if seen <= most else f'more than {most:,}'} files and folders, and "
             f"limits.max_files is {self.limits.max_files:,}. Serve a part of them "
             "with subfolder, or raise limits.max_files"
         )

@@ -31,7 +31,7 @@ from skills_mcp.skills.source_layout import (
     RelativeRoot,
     Selection,
 )
-from tests.skills.contents import load_skills
+from tests.skills.contents import load_skills, take
 from tests.support import skill_text, write, write_skill
 
 PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\n"
@@ -714,6 +714,40 @@ def outside_of(folder: Path, **selected: Any) -> list[tuple[str, str, int]]:
     for home in survey.layout.homes:
         list(survey.walk(home))
     return sorted((each.file, each.rule, each.count) for each in survey.outside())
+
+
+@pytest.mark.parametrize("folder", ["fixtures", "packages/sdk/test-data", "Tests", "a/__tests__/b"])
+def test_packages_of_test_data_are_left_out_and_counted(tmp_path: Path, folder: str) -> None:
+    write_package(tmp_path, "office/pdf")
+    write_package(tmp_path, f"{folder}/one")
+    write_package(tmp_path, f"{folder}/more/two")
+    write_skill(tmp_path, f"{folder}/rules.md")
+
+    skills = {skill.path for skill in take(tmp_path).index}
+
+    top = folder.removesuffix("/b")
+    assert skills == {"office/pdf"}
+    assert outside_of(tmp_path) == [(".", "outside-markdown", 1), (top, "outside-homes", 2)]
+
+
+def test_test_data_is_served_where_it_is_asked_for(tmp_path: Path) -> None:
+    write_package(tmp_path, "fixtures/one")
+
+    for selected in (Selection(everywhere=True), Selection(subfolder="fixtures")):
+        survey = SourceWalk(FolderTree(tmp_path), selected, Limits())
+        found = [each for home in survey.layout.homes for each in survey.walk(home)]
+        assert [each.main for each in found if isinstance(each, Package)] == ["SKILL.md"]
+
+
+def test_a_skill_or_rules_that_are_called_tests_are_served(tmp_path: Path) -> None:
+    write_package(tmp_path, "tests", "fixtures/a.txt")
+    write_skill(tmp_path, "ui/tests/_index.md")
+    write_package(tmp_path, "more/skills/tests/unit")
+    (tmp_path / "more").rename(tmp_path / ".claude")
+
+    skills = {skill.path for skill in take(tmp_path).index}
+
+    assert skills == {"tests", "ui/tests/_index", ".claude/tests/unit"}
 
 
 def test_each_folder_outside_of_the_homes_says_how_many_packages_it_holds(

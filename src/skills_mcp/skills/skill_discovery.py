@@ -54,6 +54,7 @@ from skills_mcp.skills.source_layout import (
     IGNORED_NAMES,
     PLUGINS_FOLDER,
     SKILLS_FOLDER,
+    TEST_FOLDERS,
     EntryKind,
     FileTree,
     FolderEntry,
@@ -133,6 +134,7 @@ class _WalkTally:
     markdown: list[str] = field(default_factory=list)
     installed: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
+    tests: list[str] = field(default_factory=list)
 
     def add(self, file: str, entry: FolderEntry) -> None:
         if file.endswith(".md") and entry.kind == "file" and not _is_notice(file):
@@ -220,6 +222,8 @@ class SourceWalk:
             yield from self._find_outside("")
             if "" not in [home.folder for home in self.layout.homes]:
                 yield from self._find_linked_homes()
+        for folder in self._tally.tests:
+            yield _report_outside(folder, self._count(folder), self.layout)
         yield from self._tally.problems()
 
     def _open(self, home: RelativeRoot) -> "RootWalk":
@@ -298,6 +302,7 @@ def _report_outside(folder: str, count: int, layout: Layout) -> Problem:
         rule = "plugin-not-picked"
     else:
         homes = [home.folder for home in layout.homes]
+        homes = [folder or "everything but test data" for folder in homes]
         where = ", ".join(homes[:_MAX_NAMED]) + (", …" if homes[_MAX_NAMED:] else "")
         reason = f"holds {packages} outside of the folders that are served ({where})"
         hint = "set everywhere: true for this source (SKILLS_EVERYWHERE=true)"
@@ -398,6 +403,8 @@ class RootWalk:
             return  # `_walk_owner` looks into it
         if folder.count("/") >= MAX_DEPTH:
             yield self._report_depth(folder)
+        elif self._holds_test_data(folder):
+            self.tally.tests.append(self.home.below(folder))
         else:
             yield from self._walk_folder(f"{folder}/", packages_only=packages_only)
 
@@ -570,6 +577,12 @@ class RootWalk:
 
     def _is_package(self, folder: str) -> bool:
         return _find_main_file(list_or_empty(self.tree, self.home.below(folder))) is not None
+
+    def _holds_test_data(self, folder: str) -> bool:
+        is_named_so = folder.rpartition("/")[2].lower() in TEST_FOLDERS
+        if not (self.home.without_tests and is_named_so) or self._is_package(folder):
+            return False
+        return self._count(self.home.below(folder)) > 0
 
     def _report_depth(self, folder: str) -> Problem:
         reason = f"is not served: it is more than {MAX_DEPTH} folders deep"

@@ -180,6 +180,12 @@ IGNORED_NAMES = frozenset(
 GENERATED_FOLDERS = frozenset({"node_modules", ".venv", "__pycache__"})
 """Folders filled by programs; nothing in them is served."""
 
+TEST_FOLDERS = frozenset(
+    {"test", "tests", "testdata", "test-data", "test_data", "fixtures"}
+    | {"__tests__", "__fixtures__"}
+)
+"""Folders of test data; packages in them are examples, unless they lie in `skills/`."""
+
 # `plugins/cloud/aws/skills` has two folders between.
 _MAX_PLUGIN_DEPTH = 4
 
@@ -223,6 +229,8 @@ class RelativeRoot:
     """The served folders in it, from the top of the source; empty for all."""
     without: tuple[str, ...] = ()
     """Nested roots, from the top of the source."""
+    without_tests: bool = False
+    """Whether packages in folders of test data are left out."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -303,7 +311,8 @@ def _find_default_roots(
     is_package = any(is_skill_md(name) for name, entry in top.items() if entry.kind == "file")
     if _has_root_rules(top) or (is_package and not _holds_rules(tree, SKILLS_FOLDER)):
         has_skills = False
-    base = RelativeRoot(SKILLS_FOLDER if has_skills else "")
+    folder = SKILLS_FOLDER if has_skills else ""
+    base = RelativeRoot(folder, without_tests=not (has_skills or everywhere))
     yield base
     used_names: set[str] = set()
     for plugin in plugins:

@@ -100,8 +100,9 @@ def test_links_among_files_that_are_no_skills_are_no_problem(tmp_path: Path) -> 
     assert named(tmp_path) == {}
 
 
-def test_a_rule_file_that_is_a_link_is_named(tmp_path: Path) -> None:
-    write(tmp_path / "ui/pay.md", RULE)
-    link(tmp_path, {"ui/salary.md": "pay.md", "ui/gone.md": "nowhere.md"})
+@pytest.mark.parametrize("above", [".", "skills"])
+def test_a_rule_file_that_is_a_link_is_named(tmp_path: Path, above: str) -> None:
+    write(tmp_path / above / "ui/pay.md", RULE)
+    link(tmp_path / above, {"ui/salary.md": "pay.md", "ui/gone.md": "nowhere.md"})
 
     assert named(tmp_path) == {"ui/salary.md": ("error", 0), "ui/gone.md": ("error", 0)}

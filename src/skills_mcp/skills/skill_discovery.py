@@ -515,7 +515,8 @@ class RootWalk:
             is_loop = is_inside(path, target)
             holds = not is_loop and self._holds_skills(target, packages_only=packages_only)
             return is_page or holds
-        return is_page and (is_skill_md(PurePosixPath(target).name) or self._is_rule_file(target))
+        is_main = is_skill_md(PurePosixPath(target).name)
+        return is_page and (is_main or is_rule_text(self.tree.read(target) or b""))
 
     def _find_target(self, path: str, entry: FolderEntry) -> str | None:
         if entry.kind == "link":

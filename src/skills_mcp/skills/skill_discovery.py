@@ -9,8 +9,8 @@ read twice. An invalid file becomes a `Problem`.
 
 import os
 import re
-from collections import defaultdict, deque
 import sys
+from collections import defaultdict, deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

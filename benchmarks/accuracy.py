@@ -440,7 +440,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     with ExitStack() as open_models:
         make: MatcherOf = make_ranked
-        if chosen.vectors:
+        if chosen.meanings:
             if absent := find_absent():
                 raise SystemExit(f"MiniLM needs {', '.join(absent)}: not installed")
             make = partial(make_fused, open_models.enter_context(opening_minilm()))

@@ -1,6 +1,8 @@
 """The program that measures how often routing is right: `make accuracy`."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,15 @@ def test_a_set_is_counted_by_what_an_agent_gets(folder: Path) -> None:
     assert figures["single_right"] == 100
     assert figures["kept"] == pytest.approx(200 / 3)
     assert (figures["declined_same"], figures["declined_other"]) == (100, 100)
+
+
+def test_the_program_writes_what_is_counted(folder: Path) -> None:
+    figures = folder / "figures.json"
+    command = (sys.executable, "-m", "benchmarks.accuracy", str(folder), "--json", str(figures))
+
+    subprocess.run(command, check=True, capture_output=True)
+
+    assert json.loads(figures.read_text()) == {folder.name: figures_of(folder)}
 
 
 def test_a_figure_without_any_task_is_left_out_of_the_mean() -> None:

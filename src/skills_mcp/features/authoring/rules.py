@@ -27,11 +27,12 @@ from skills_mcp.text.rendering import abbreviate_value
 
 _ERRORS = (
     *("encoding", "frontmatter", "no-frontmatter", "yaml", "duplicate-key"),
-    *("unknown-key", "name", "name-length", "name-characters", "name-hyphens"),
-    *("name-is-folder", "description", "description-length", "license"),
-    *("compatibility", "allowed-tools", "metadata", "metadata-value"),
+    *("name", "name-length", "description", "description-length"),
 )
+"""Hosts leave such a skill out."""
 _WARNINGS = (
+    *("unknown-key", "name-characters", "name-hyphens", "name-is-folder", "license"),
+    *("compatibility", "allowed-tools", "metadata", "metadata-value"),
     *("block-open", "hash", "key-spelling"),
     *("metadata-skillhub", "main-file", "body-empty", "entry-program", "entry-file"),
     *("body-length", "hidden-character", "mixed-letters", "control-characters"),

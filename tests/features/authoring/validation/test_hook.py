@@ -65,7 +65,7 @@ def test_the_hook_gets_skills_and_no_other_markdown(
 def test_the_entry_checks_the_files_of_a_commit(hook: dict[str, Any], tmp_path: Path) -> None:
     git("init", "-q", cwd=tmp_path)
     write_package(tmp_path, "skills/good")
-    write_package(tmp_path, "skills/bad", version="1")
+    write_package(tmp_path, "skills/bad", description="x" * 1025)
 
     good = run(hook, tmp_path, "skills/good/SKILL.md")
     bad = run(hook, tmp_path, "skills/good/SKILL.md", "skills/bad/SKILL.md")

@@ -751,6 +751,13 @@ def _may_be_skill(path: str, *, packages_only: bool) -> bool:
 _LAYOUT_WORDS = frozenset({SKILLS_FOLDER, PLUGINS_FOLDER})
 _MAIN_LENGTH = len(SKILL_MD)
 _RULES_OF_FOLDER = frozenset({f"{INDEX}.md", f"{ROOT}.md"})
+_NOTICES = frozenset(
+    {
+        *("changelog", "code-of-conduct", "contributing", "contributors", "license", "readme"),
+        *("issue-template", "pull-request-template"),
+    }
+)
+"""Names that forges look for in any case."""
 _NEVER_SERVED = IGNORED_NAMES | GENERATED_FOLDERS
 
 
@@ -915,8 +922,9 @@ def _add_prefix(path: SkillPath, prefix: str) -> SkillPath:
 
 
 def _is_notice(file: str) -> bool:
-    """Whether a file is called like one for people: `README.md`, `LICENSE.md`."""
-    return file.rpartition("/")[2].removesuffix(".md").isupper()
+    """Whether a file is called like one for people: `README.md`, `contributing.md`."""
+    name = file.rpartition("/")[2].removesuffix(".md")
+    return name.isupper() or name.casefold().replace("_", "-") in _NOTICES
 
 
 def _report_missing(found: RuleFile, missing: set[str]) -> Iterator[Problem]:

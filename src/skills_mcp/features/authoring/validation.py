@@ -502,13 +502,23 @@ def validate_paths(
         checker = _SkillChecker(tree, on_file)
         found = [*_check_tree(checker, tree, skills, PathFilter(requested), on_progress)]
         found += _find_folders_without_skills(skills, requested)
-        problems.update(problem for problem in found if chosen.reports(problem.rule))
+        reported = (problem for problem in found if chosen.reports(problem.rule))
+        problems.update(_soften(problem, top) for problem in reported)
         served.update(skill.file for skill in skills if skill.served)
         named = tree.snapshot.config.validation.baseline
         baselines |= {_find_settings(tree).parent / named: None} if named else {}
     ordered = sorted(problems, key=lambda p: (p.file, p.line, p.rule, p.reason))
     focus = PathFilter(path for requested in targets.values() for path in requested)
     return Validation(tuple(ordered), frozenset(served), focus, tuple(baselines))
+
+
+def _soften(problem: Problem, top: Path) -> Problem:
+    """Warn of a `SKILL.md` without frontmatter in a package: it is a file of that package."""
+    if problem.rule != "no-frontmatter" or problem.level != "error":
+        return problem
+    folders = (above for above in Path(problem.file).parent.parents if above.is_relative_to(top))
+    is_part = is_skill_md(Path(problem.file).name) and any(map(_is_package, folders))
+    return replace(problem, level="warning") if is_part else problem
 
 
 def _combine_rules(tree: SkillTree, choice: RuleSelection) -> RuleSelection:

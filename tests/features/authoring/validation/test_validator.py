@@ -51,6 +51,16 @@ def test_a_deviation_that_hosts_tolerate_is_no_error(tmp_path: Path) -> None:
     assert validation.error_count == 0
 
 
+def test_a_main_file_without_frontmatter_in_a_package_is_a_file_of_it(tmp_path: Path) -> None:
+    write_package(tmp_path, "skills/pdf")
+    write(tmp_path / "skills/pdf/fill/SKILL.md", "# Fill a form\n")
+    write(tmp_path / "skills/xls/SKILL.md", "# Fill a sheet\n")
+
+    errors = [p for p in validate_paths(tmp_path).problems if p.level == "error"]
+
+    assert [Path(p.file).parent.name for p in errors] == ["xls"]
+
+
 def test_each_finding_is_reported_once(tmp_path: Path) -> None:
     text = "---\nname: pdf\ndescription: Use when: a form\n---\nx\n"
     write(tmp_path / "pdf/SKILL.md", text)

@@ -187,7 +187,7 @@ def test_a_plugin_may_be_one_package(tmp_path: Path) -> None:
         ({"name": "x", "source": "../.."}, "whose source is no folder in here"),
         ({"name": "x", "source": "/etc"}, "whose source is no folder in here"),
         ({"name": "x", "source": "./absent"}, "whose source is no folder in here"),
-        ({"name": "x", "source": "./a", "skills": ["../b"]}, "'../b', which is no"),
+        ({"name": "x", "source": "./a", "skills": ["../b"]}, "'../b' of a, which is no"),
     ],
 )
 def test_what_is_not_in_this_source_is_a_problem_and_is_not_looked_at(
@@ -203,6 +203,26 @@ def test_what_is_not_in_this_source_is_a_problem_and_is_not_looked_at(
     assert said in problem.reason
     assert (problem.level, problem.rule) == ("warning", "manifest")
     assert problem.hint
+
+
+@pytest.mark.parametrize(
+    "plugin, said",
+    [
+        ({"source": {"source": "github"}}, "233 plugins, which lie in other repositories"),
+        ({"source": "./absent"}, "233 plugins, whose sources are no folders in here"),
+        ({"source": "./a", "skills": "./absent"}, "233 folders of skills that are not there"),
+    ],
+)
+def test_hundreds_of_plugins_with_one_fault_are_one_line_with_their_number(
+    tmp_path: Path, plugin: dict[str, object], said: str
+) -> None:
+    plugins = [{**plugin, "name": f"p{number}"} for number in range(233)]
+    files = {**market(*plugins), **packages("skills/a", "a/inner/x")}
+
+    [problem] = layout_of(tmp_path, files).problems
+
+    assert said in problem.reason
+    assert len(problem.reason) < 300
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", "[" * 100_000, '{"plugins": 3}'])

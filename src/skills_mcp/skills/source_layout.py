@@ -282,7 +282,7 @@ def find_layout(tree: FileTree, selection: Selection) -> Layout:
     manifests = _ManifestReader(tree)
     plugins = tuple(manifests.find_plugins())
     roots = [*_find_default_roots(tree, plugins, everywhere=selection.everywhere)]
-    problems = manifests.problems
+    problems = [*manifests.report()]
     if selection.plugins:
         roots = [*_select_plugins(roots, plugins, selection.plugins)]
         problems += _report_unknown_plugins(plugins, selection.plugins)
@@ -397,10 +397,50 @@ def _holds_rules(tree: FileTree, folder: str) -> bool:
     return is_open and any(_holds_rules(tree, f"{folder}/{name}") for name in inner)
 
 
+class _ManifestFault(NamedTuple):
+    """A kind of fault: of a thousand plugins with it one problem says how many."""
+
+    one: str
+    many: str
+    hint: str
+
+
+_MAX_NAMED = 3
+
+_NAMELESS = _ManifestFault(
+    "has a plugin without a name", "has {count:,} plugins without a name", "add its name"
+)
+_ELSEWHERE = _ManifestFault(
+    "has the plugin {names}, which lies in another repository",
+    "has {count:,} plugins, which lie in other repositories: {names}",
+    "add that repository to your sources",
+)
+_NO_SOURCE = _ManifestFault(
+    "has the plugin {names}, whose source is no folder in here",
+    "has {count:,} plugins, whose sources are no folders in here: {names}",
+    "correct its source",
+)
+_NO_FOLDER = _ManifestFault(
+    "names {names}, which is no folder in there",
+    "names {count:,} folders of skills that are not there: {names}",
+    "correct skills",
+)
+_NO_OBJECT = _ManifestFault("is no JSON object, so it is not used", "", "repair it")
+
+
 @dataclass(slots=True)
 class _ManifestReader:
     tree: FileTree
-    problems: list[Problem] = field(default_factory=list)
+    faults: dict[tuple[str, _ManifestFault], list[str]] = field(default_factory=dict)
+
+    def report(self) -> Iterator[Problem]:
+        """Yield one problem for each kind of fault in each manifest."""
+        for (file, fault), names in self.faults.items():
+            more = ", …" if len(names) > _MAX_NAMED else ""
+            text = fault.one if len(names) == 1 else fault.many
+            listed = ", ".join(names[:_MAX_NAMED]) + more
+            reason = text.format(count=len(names), names=listed)
+            yield Problem(file, reason, fault.hint, "warning", rule="manifest")
 
     def find_plugins(self) -> Iterator[_Plugin]:
         known: set[str] = set()
@@ -417,23 +457,20 @@ class _ManifestReader:
         for entry in entries if isinstance(entries, list) else []:
             name = entry.get("name") if isinstance(entry, dict) else None
             if not isinstance(name, str) or not isinstance(entry, dict):
-                self._warn("has a plugin without a name", "add its name")
+                self._warn(_NAMELESS)
                 continue
             folder = self._locate(name, entry.get("source"), base)
             if folder is not None:
                 yield self._open(folder, name, entry.get("skills"))
 
     def _locate(self, name: str, source: object, base: object) -> str | None:
-        escaped_name = escape_unprintable(name)
         if not isinstance(source, str):
-            reason = f"has the plugin {escaped_name}, which lies in another repository"
-            self._warn(reason, "add that repository to your sources")
+            self._warn(_ELSEWHERE, name)
             return None
         above = base if isinstance(base, str) and not source.startswith(".") else ""
         folder = _parse_folder(f"{above}/{source}")
         if folder is None or not has_folder(self.tree, folder):
-            reason = f"has the plugin {escaped_name}, whose source is no folder in here"
-            self._warn(reason, "correct its source")
+            self._warn(_NO_SOURCE, name)
             return None
         return folder
 
@@ -476,10 +513,9 @@ class _ManifestReader:
         for text in texts:
             folder = _parse_folder(f"{plugin}/{text}")
             if folder is None or not (is_inside(folder, plugin) and has_folder(self.tree, folder)):
-                where = escape_unprintable(plugin) or "this repository"
-                reason = f"names {escape_unprintable(str(text))!r}, which is no folder in {where}"
+                where = plugin or "this repository"
                 manifest = f"{plugin}/{file}" if file == PLUGIN_MANIFEST else file
-                self._warn(reason, "correct skills", manifest)
+                self._warn(_NO_FOLDER, f"{str(text)!r} of {where}", manifest)
                 continue
             yield folder
 
@@ -502,12 +538,14 @@ class _ManifestReader:
             found = None
         if isinstance(found, dict):
             return found
-        self._warn("is no JSON object, so it is not used", "repair it", file)
+        self._warn(_NO_OBJECT, file=file)
         return {}
 
-    def _warn(self, reason: str, hint: str, file: str = MARKETPLACE_MANIFEST) -> None:
-        problem = Problem(file, reason, hint, "warning", rule="manifest")
-        self.problems.append(problem)
+    def _warn(
+        self, fault: _ManifestFault, name: str = "", file: str = MARKETPLACE_MANIFEST
+    ) -> None:
+        names = self.faults.setdefault((file, fault), [])
+        names.append(escape_unprintable(name))
 
 
 def _parse_folder(path: str) -> str | None:

@@ -155,7 +155,7 @@ class _Ledger:
         is_inside = self._named.intersection(_shown(_folders_above(file)))
         if is_inside or self._is_of_a_program(file):
             return "counted"
-        if self._rules < self._sums["outside-markdown"]:
+        if self._rules < self._sums["outside-markdown"] + self._sums["copilot-instructions"]:
             self._rules += 1
             return "counted"
         self.lost.append(file)

@@ -770,6 +770,22 @@ def test_each_folder_outside_of_the_homes_says_how_many_packages_it_holds(
     assert outside_of(tmp_path, everywhere=True) == []
 
 
+@pytest.mark.parametrize("folder", ["skills/a", "a"])
+def test_rules_of_one_host_are_one_line_with_their_number(tmp_path: Path, folder: str) -> None:
+    write_package(tmp_path, folder, "own.mdc")
+    for number in range(40):
+        write(tmp_path / f".cursor/rules/{number}.mdc", "---\nglobs: *.ts\n---\n")
+        write(tmp_path / f"rules/{number}.mdc", "---\nalwaysApply: true\n---\n")
+        write(
+            tmp_path / f".github/instructions/{number}.instructions.md", "---\napplyTo: '**'\n---\n"
+        )
+
+    assert outside_of(tmp_path) == [
+        (".", "copilot-instructions", 40),
+        (".", "cursor-rules", 80),
+    ]
+
+
 def test_folders_that_programs_fill_are_one_problem_and_are_not_counted(
     tmp_path: Path,
 ) -> None:

@@ -496,6 +496,24 @@ def test_a_page_beside_packages_is_no_error_whatever_it_holds(tmp_path: Path, pa
     ]
 
 
+@pytest.mark.parametrize("beside", ["pdf/SKILL.md", "ui.md"])
+def test_instructions_for_copilot_are_one_line_unless_they_are_rule_files(
+    tmp_path: Path, beside: str
+) -> None:
+    write(tmp_path / beside, PACKAGE if beside.endswith("SKILL.md") else skill_text())
+    write(tmp_path / "instructions/served.instructions.md", skill_text())
+    for number in range(3):
+        text = "---\napplyTo: '**/*.ts'\ndescription: D\n---\nUse const."
+        write(tmp_path / f"instructions/{number}.instructions.md", text)
+
+    collection = read(here(LocalFolder(tmp_path)))
+
+    assert [(each.level, each.rule, each.count) for each in collection.problems] == [
+        ("warning", "copilot-instructions", 3)
+    ]
+    assert "instructions/served.instructions" in {row.path for row in collection.table.listed}
+
+
 @pytest.mark.parametrize(
     "rules",
     [

@@ -122,6 +122,10 @@ WalkResult = RuleFile | Package | Problem
 
 _Entries = Mapping[str, FolderEntry]
 
+_CURSOR = ".mdc"
+INSTRUCTIONS = ".instructions.md"
+"""Suffix of Copilot's instructions, which have `applyTo` instead of keywords."""
+
 
 @dataclass(slots=True)
 class _WalkTally:
@@ -135,8 +139,14 @@ class _WalkTally:
     installed: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     tests: list[str] = field(default_factory=list)
+    host_rules: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Rules in the format of one host, by suffix."""
 
     def add(self, file: str, entry: FolderEntry) -> None:
+        suffix = next(filter(file.endswith, (_CURSOR, INSTRUCTIONS)), "")
+        if suffix and entry.kind == "file":
+            self.host_rules[suffix].append(file)
+            return
         if file.endswith(".md") and entry.kind == "file" and not _is_notice(file):
             self.markdown.append(file)
 
@@ -150,6 +160,8 @@ class _WalkTally:
             reason = "of Markdown outside of the folders where skills begin"
             hint = "if they are rules, set everywhere: true for this source"
             yield _summarize(self.markdown, "file", reason, hint, rule="outside-markdown")
+        for suffix, files in sorted(self.host_rules.items()):
+            yield summarize_host_rules(files, is_cursor=suffix == _CURSOR)
         if self.installed:
             reason = "filled by a program, of which nothing is served"
             hint = "take them out of the content"
@@ -161,6 +173,17 @@ class _WalkTally:
             reason = "has more files outside of its homes than were looked at"
             hint = "serve a part of it with subfolder, or raise limits.max_files"
             yield Problem(".", reason, hint, "warning", rule="outside-unread")
+
+
+def summarize_host_rules(files: list[str], *, is_cursor: bool) -> Problem:
+    """Count rules in the format of one host, which no task can find."""
+    if is_cursor:
+        reason = "of rules for Cursor, which are no skills"
+        hint = "write those that all agents need as rule files, with keywords instead of globs"
+        return _summarize(files, "file", reason, hint, rule="cursor-rules")
+    reason = "of instructions for Copilot, which are no skills"
+    hint = "write those that all agents need as rule files, with keywords instead of applyTo"
+    return _summarize(files, "file", reason, hint, rule="copilot-instructions")
 
 
 def _summarize(files: list[str], noun: str, reason: str, hint: str, *, rule: str) -> Problem:
@@ -384,6 +407,8 @@ class RootWalk:
             elif entry.kind in _REFUSED_KINDS or may_be_link(self.home.below(prefix + name)):
                 yield from self.report_link(prefix + name, entry, packages_only=is_hidden)
             elif is_hidden:
+                self.tally.add(self.home.below(prefix + name), entry)
+            elif name.endswith(_CURSOR):
                 self.tally.add(self.home.below(prefix + name), entry)
             elif name.endswith(".md"):
                 yield from self._walk_markdown(prefix + name, entry, entries)

@@ -19,12 +19,14 @@ from skills_mcp.errors import LimitExceededError, MissingFileError
 from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.model import Problem, Scope, SkillPath
 from skills_mcp.skills.skill_discovery import (
+    INSTRUCTIONS,
     Package,
     RuleFile,
     SourceWalk,
     WalkResult,
     count_outside_packages,
     read_skill,
+    summarize_host_rules,
 )
 from skills_mcp.skills.skill_index import ROOT, is_denied
 from skills_mcp.skills.skill_parser import is_package_file, is_skill_md
@@ -432,15 +434,21 @@ def _summarise(
 ) -> Iterator[Problem]:
     """Yield the problems; one for all ordinary Markdown in sources with packages."""
     plain: dict[int, dict[str, None]] = defaultdict(dict)
+    instructions: dict[int, dict[str, None]] = defaultdict(dict)
     for finding in findings:
         problem = finding.problem
         is_skill = is_skill_md(problem.file.rpartition("/")[2])  # or was meant to be one
-        if finding.part in package_parts and problem.is_plain and not is_skill:
+        is_plain = problem.is_plain and not is_skill
+        if is_plain and problem.file.endswith(INSTRUCTIONS):
+            instructions[finding.part][problem.file] = None
+        elif is_plain and finding.part in package_parts:
             plain[finding.part][problem.file] = None
         else:
-            yield finding.problem
+            yield problem
     for files in plain.values():
         yield _plain_markdown(list(files))
+    for files in instructions.values():
+        yield summarize_host_rules(list(files), is_cursor=False)
 
 
 def _plain_markdown(files: Sequence[str]) -> Problem:

@@ -48,7 +48,8 @@ RULE_LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
 RULES = frozenset(
     {
         *RULE_LEVELS,
-        *("config", "depth", "execution", "file-missing", "file-name", "file-outside"),
+        *("config", "copilot-instructions", "cursor-rules", "depth", "execution"),
+        *("file-missing", "file-name", "file-outside"),
         *("file-size", "folder-name", "hidden-skill", "inner-rules", "installed-folder"),
         *("keywords", "keyword-unmatchable", "limit", "link", "manifest", "name-collision"),
         *("no-keywords", "outside-homes", "outside-markdown", "outside-unread"),

@@ -53,6 +53,7 @@ _SETTINGS = "config.yaml"
 _ROOT_MARKERS = (_GIT, _SETTINGS, _RULES_FOR_ALL)
 _RULES_RELATIVE_TO_SOURCE = frozenset(
     {"outside-homes", "outside-markdown", "outside-unread", "installed-folder"}
+    | {"copilot-instructions", "cursor-rules"}
     | {"plugin-not-picked", "plugin-unknown", "manifest"}
 )
 """Rules with file paths relative to the root of the source."""

@@ -782,3 +782,45 @@ def test_a_hidden_skill_makes_no_name_ambiguous(content: Path) -> None:
 
 def a_request(command: str, *args: str, skill: str = "pdf") -> CommandRequest:
     return CommandRequest(skill_name=skill, command=command, args=args)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "${CLAUDE_SKILL_DIR}/scripts/fill.py",
+        "$CLAUDE_SKILL_DIR/scripts/fill.py",
+        "${CLAUDE_PLUGIN_ROOT}/skills/pdf/scripts/fill.py",
+    ],
+)
+def test_a_file_is_read_as_the_text_of_a_skill_for_claude_code_names_it(
+    tmp_path: Path, file: str
+) -> None:
+    write_pdf(tmp_path, "plugins/office/skills/pdf")
+    view = open_library(tmp_path).view()
+
+    assert view.read_file("pdf", file).file == "scripts/fill.py"
+    assert view.read_asset("pdf", file).file == "scripts/fill.py"
+
+
+@pytest.mark.parametrize(
+    "file, error",
+    [
+        ("${CLAUDE_PLUGIN_ROOT}/scripts/fill.py", UndeclaredFileError),
+        ("${CLAUDE_PLUGIN_ROOT}/skills/fax/scripts/fill.py", UndeclaredFileError),
+        ("${CLAUDE_SKILL_DIR}/../fax/SKILL.md", InvalidPathError),
+        ("${CLAUDE_PLUGIN_ROOT}/skills/pdf/../fax/SKILL.md", InvalidPathError),
+        ("${HOME}/scripts/fill.py", UndeclaredFileError),
+    ],
+)
+def test_no_variable_leads_out_of_a_skill(
+    tmp_path: Path, file: str, error: type[Exception]
+) -> None:
+    for name in ("pdf", "fax"):
+        write_pdf(tmp_path, f"plugins/office/skills/{name}", name=name, description=f"A {name}.")
+    write(tmp_path / "plugins/office/scripts/fill.py")
+    view = open_library(tmp_path).view()
+
+    with pytest.raises(error):
+        view.read_file("pdf", file)
+    with pytest.raises(error):
+        view.read_asset("pdf", file)

@@ -96,6 +96,7 @@ from skills_mcp.skills.skill_files import (
     read_head,
     read_line_range,
     read_skill_file,
+    resolve_host_path,
 )
 from skills_mcp.skills.skill_index import NO_FILTER, SkillFilter, SkillRow
 from skills_mcp.skills.tree_node import TreeNode, find_node
@@ -330,6 +331,7 @@ class LibraryView:
         """
         snapshot = self.snapshot
         skill = snapshot.index.resolve(skill_path)
+        file = resolve_host_path(skill, file)
         parse_relative(file)
         located = find_in_lineage(snapshot.index, skill, file)
         if located is None:
@@ -905,6 +907,7 @@ def _find_reported(snapshot: Snapshot | None, skill_path: str) -> tuple[str, str
 
 
 def _find_owner(snapshot: Snapshot, skill: Skill, file: str) -> tuple[Skill, SkillPath | None, str]:
+    file = resolve_host_path(skill, file)
     parse_relative(file)
     if own := find_composed_name(skill.files, file):
         return skill, None, own

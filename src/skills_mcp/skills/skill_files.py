@@ -20,10 +20,42 @@ from skills_mcp.errors import (
     InvalidArgumentsError,
     LfsPointerError,
     MissingFileError,
+    UndeclaredFileError,
 )
 from skills_mcp.files.opening import open_inside
 from skills_mcp.files.paths import compile_patterns, find_composed_name, parse_relative
 from skills_mcp.skills.model import Skill, Stamp
+
+PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
+
+HOST_PATH = re.compile(
+    r"(?:\$\{(?=[A-Z_]+\})|\$(?!\{))(?P<variable>CLAUDE_PLUGIN_ROOT|CLAUDE_SKILL_DIR)\}?"
+    r"/(?P<path>[\w./-]*[\w-])"
+)
+"""A file below a folder for which Claude Code has a variable: a plugin, or a skill."""
+
+
+def resolve_host_path(skill: Skill, file: str) -> str:
+    """Resolve a path with a variable of Claude Code, relative to the skill's folder.
+
+    Raises:
+        UndeclaredFileError: It is a file of the plugin, outside of the skill.
+    """
+    found = HOST_PATH.fullmatch(file)
+    if not found:
+        return file
+    if found["variable"] != PLUGIN_ROOT:
+        return found["path"]
+    parts = found["path"].split("/")
+    folder = f"{skill.directory.as_posix()}/" if skill.directory else ""
+    for number in range(len(parts) - 1, 1, -1):  # `skills/NAME` is the least
+        if parts[0] == "skills" and folder.endswith(f"/{'/'.join(parts[:number])}/"):
+            return "/".join(parts[number:])
+    raise UndeclaredFileError(
+        f"{file!r} is a file of the plugin, outside of the skill {skill.path}, and is not "
+        "served. Go on without it, or look for it where the plugin is installed."
+    )
+
 
 MIME_TYPES = {
     ".png": "image/png",

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from io import StringIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
@@ -25,6 +25,8 @@ from skills_mcp.features.authoring.rules import RuleFinding
 from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.inheritance import find_header_lookalikes, find_open_end
 from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
+from skills_mcp.skills.skill_files import HOST_PATH, PLUGIN_ROOT
+from skills_mcp.skills.source_layout import PLUGIN_MANIFEST, SKILLS_FOLDER
 from skills_mcp.text.rendering import abbreviate_value
 from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
 from skills_mcp.text.secret_detection import FoundSecret, find_secrets
@@ -150,6 +152,7 @@ _NOT_LOCAL = re.compile(r"[a-z][a-z0-9+.-]+:|//|#|\?|$", re.IGNORECASE)
 # A link that does not lead to another site at first sight, or a definition of one.
 _MAY_BE_LOCAL = re.compile(r"\](?::|\(\s*+<?+(?![a-z][a-z0-9+.-]+:|//|#|\?))", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"/(?!/)|~/|[a-z]:[\\/]", re.IGNORECASE)
+_MAX_PLUGIN_DEPTH = 8  # folders between a plugin and a package; two are usual
 _PLACEHOLDER = re.compile(r"[<>{}$*|]|\.\.\.|…")
 
 
@@ -187,11 +190,40 @@ def find_links(markdown: Markdown) -> Iterator[Link]:
 
 
 def check_links(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:
-    """Check links to files.  Tests for their existence."""
+    """Check links to files, and files of variables.  Tests for their existence."""
     text = markdown.body
-    if len(text) > MAX_CHARACTERS or text.count("[") > MAX_BRACKETS:
+    if len(text) > MAX_CHARACTERS:
         return
-    yield from islice(_check_links(markdown, context), MAX_LINK_FINDINGS)
+    yield from islice(_check_variables(markdown, context), MAX_LINK_FINDINGS)
+    if text.count("[") <= MAX_BRACKETS:
+        yield from islice(_check_links(markdown, context), MAX_LINK_FINDINGS)
+
+
+def _check_variables(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:
+    """Check the files that a text names with the variables of Claude Code."""
+    named = {found[0]: found for found in HOST_PATH.finditer(markdown.body)}
+    for quoted, found in named.items():
+        line = markdown.first_line + markdown.body.count("\n", 0, found.start())
+        folder = context.home / context.package
+        is_plugin = found["variable"] == PLUGIN_ROOT
+        top = _find_plugin(folder) if is_plugin else folder
+        path = posixpath.normpath(f"{top}/{found['path'].rstrip('.')}")
+        if not _exists(Path(path)):
+            reason = f"names {abbreviate_value(quoted)}, which does not exist"
+            hint = "correct the path, or add the file"
+            yield RuleFinding("link-broken", reason, hint, line)
+        elif not f"{path}/".startswith(f"{folder}/"):
+            reason = f"names {abbreviate_value(quoted)}, a file outside of the package"
+            hint = "copy the file into the package: without the plugin it is not there"
+            yield RuleFinding("link-outside", reason, hint, line)
+
+
+def _find_plugin(folder: Path) -> Path:
+    """Find the plugin of a package: the folder with the manifest, or above `skills`."""
+    above = tuple(islice(folder.parents, _MAX_PLUGIN_DEPTH))
+    declared = (each for each in above if _exists(each / PLUGIN_MANIFEST))
+    usual = (each.parent for each in above if each.name == SKILLS_FOLDER)
+    return next(chain(declared, usual), folder)
 
 
 def _check_links(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:

@@ -354,3 +354,26 @@ def test_ordinary_markdown_is_one_line_unless_it_is_asked_for(tmp_path: Path) ->
 
     assert [(p.rule, p.count) for p in whole] == [("plain-markdown", 3)]
     assert [(Path(p.file).name, p.rule) for p in one] == [("b.md", "no-frontmatter")]
+
+
+@pytest.mark.parametrize("folder", ["skills/pdf", "plugins/office/skills/pdf"])
+def test_a_file_of_a_variable_of_claude_code_is_looked_for(tmp_path: Path, folder: str) -> None:
+    plugin = tmp_path / folder.removesuffix("skills/pdf")
+    body = (
+        "`bash ${CLAUDE_PLUGIN_ROOT}/scripts/of-plugin.sh`\n"
+        "`bash ${CLAUDE_PLUGIN_ROOT}/scripts/gone.sh`\n"
+        "`$CLAUDE_PLUGIN_ROOT/skills/pdf/scripts/own.sh`\n"
+        "`${CLAUDE_SKILL_DIR}/scripts/own.sh` and ${CLAUDE_SKILL_DIR}/lost.md.\n"
+        "`${CLAUDE_PLUGIN_ROOT}/$NAME` and ${CLAUDE_OTHER}/x\n"
+    )
+    write(tmp_path / folder / "SKILL.md", package_text(body=body))
+    write(tmp_path / folder / "scripts/own.sh")
+    write(plugin / "scripts/of-plugin.sh")
+
+    found = [(p.rule, p.line, p.level) for p in problems(tmp_path)]
+
+    assert found == [
+        ("link-outside", 6, "warning"),
+        ("link-broken", 7, "warning"),
+        ("link-broken", 9, "warning"),
+    ]

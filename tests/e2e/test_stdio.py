@@ -266,7 +266,7 @@ def test_a_server_without_settings_stays_and_each_tool_says_what_to_set(
         assert "Then restart" in error["message"]
     server.close_input()
     assert server.wait() == 3
-    assert "skills-mcp: No skills to serve." in server.log
+    assert "No skills to serve." in server.log
 
 
 @OF_2026

@@ -111,6 +111,9 @@ def make_skill(path: str, *, keywords: Sequence[str] = ("example",), **fields: A
     return Skill(**{**values, **fields})
 
 
+_MAKING = threading.Lock()  # of two that are made at once, one would be kept
+
+
 @dataclass(frozen=True)
 class Upstream:
     """A bare repository that others fetch from, and the clone that pushes to it."""
@@ -121,7 +124,8 @@ class Upstream:
     @classmethod
     def create(cls, folder: Path, *, branch: str = "main") -> "Upstream":
         upstream = cls(folder / "upstream.git", folder / "upstream-work")
-        empty = Path(_make_empty_repositories(branch).name)
+        with _MAKING:
+            empty = Path(_make_empty_repositories(branch).name)
         shutil.copytree(empty / "bare", upstream.bare)
         shutil.copytree(empty / "work", upstream.work)
         own = upstream.work / ".git"

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -117,6 +118,13 @@ def forks() -> Iterator[Forks]:
             patch.setattr(subprocess, "_fork_exec", forks)
         yield forks
         forks.close()
+
+
+@pytest.fixture
+def shell_path(forks: Forks) -> str:
+    """The PATH of a shell that finds our program, as a fork where that is possible."""
+    shims = [forks.open_door()] if CAN_FORK else []
+    return os.pathsep.join((*shims, str(Path(sys.executable).parent), os.environ["PATH"]))
 
 
 @pytest.fixture

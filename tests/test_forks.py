@@ -122,3 +122,23 @@ def test_any_other_program_finds_the_libraries(tmp_path: Path) -> None:
 def test_a_folder_that_is_gone_is_an_error_as_ever(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         run("pass", tmp_path / "gone")
+
+
+def test_a_shell_starts_a_fork_like_our_program(tmp_path: Path, shell_path: str) -> None:
+    script = "cd /; skills-mcp --version | cat; SKILLS_DIR=gone skills-mcp tree 2>&1; echo $?"
+    shim, _, started = shell_path.partition(os.pathsep)
+
+    printed = [
+        subprocess.run(
+            ["bash", "-c", script],
+            capture_output=True,
+            check=True,
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+        ).stdout
+        for path in (shell_path, started)
+    ]
+
+    assert Path(shim, "skills-mcp").is_file()
+    assert printed[0] == printed[1]
+    assert b"gone" in printed[0]

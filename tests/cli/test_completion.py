@@ -1,6 +1,5 @@
 """`skills-mcp completion`: what shells complete, in real shells."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,11 @@ needs_bash = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(autouse=True)
+def _program(shell_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", shell_path)
+
+
 def complete(script: Path, *words: str) -> list[str]:
     """Return what Bash offers for the last of some words."""
     typed = " ".join(f"'{word}'" for word in words)
@@ -29,14 +33,11 @@ def complete(script: Path, *words: str) -> list[str]:
         "_skills_mcp_completion skills-mcp",
         r'printf "%s\n" "${COMPREPLY[@]}"',
     )
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-
     done = subprocess.run(
         ["bash", "-c", "\n".join(steps)],
         check=True,
         capture_output=True,
         text=True,
-        env={**os.environ, "PATH": path},
     )
 
     assert done.stderr == ""

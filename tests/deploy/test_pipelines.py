@@ -27,6 +27,11 @@ TOKEN = "one-of-a-job"  # noqa: S105 - opens nothing
 EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 
 
+@pytest.fixture(autouse=True)
+def _program(shell_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", shell_path)
+
+
 @pytest.fixture
 def forge() -> Iterator[ForgeApi]:
     with served_forge() as served:
@@ -56,13 +61,12 @@ class Run:
 def run_bash(
     script: str, folder: Path, environment: Mapping[str, str]
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a step as the runners do, with our program on the path."""
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    """Run a step as the runners do."""
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
         check=False,
         cwd=folder,
-        env=os.environ | GIT_IDENTITY | {"PATH": path, **environment},
+        env=os.environ | GIT_IDENTITY | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

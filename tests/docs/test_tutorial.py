@@ -32,9 +32,8 @@ def shell_script(page: Path) -> str:
     return "\n".join(lines)
 
 
-def run_page(page: Path, folder: Path) -> list[str]:
+def run_page(page: Path, folder: Path, path: str) -> list[str]:
     """Run a page in an empty folder and return what each command printed."""
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     done = subprocess.run(
         ["bash", "-c", shell_script(page)],
         cwd=folder,
@@ -54,33 +53,32 @@ def normalised(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
-def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_tutorial_prints_what_it_says(tmp_path: Path, shell_path: str) -> None:
     folder = tmp_path / "ada"
     folder.mkdir()
     page = DOCS / "tutorial.md"
     shown = [step for each in blocks(page, "console") for step in steps(each)]
 
-    printed = run_page(page, folder)
+    printed = run_page(page, folder, shell_path)
 
     for (command, expected), real in zip(shown, printed, strict=True):
         assert normalised(real) == normalised(expected), command
 
 
-def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_readme_prints_what_it_says(tmp_path: Path, shell_path: str) -> None:
     shutil.copytree(SKILLS_CONTENT, tmp_path / "fixtures" / SKILLS_CONTENT.name)
     page = PROJECT / "README.md"
     shown = [step for each in blocks(page, "console") for step in steps(each)]
 
-    printed = run_page(page, tmp_path)
+    printed = run_page(page, tmp_path, shell_path)
 
     for (command, expected), real in zip(shown, printed, strict=True):
         assert normalised(real) == normalised(expected), command
     assert shown
 
 
-def test_python_of_the_pages_runs(tmp_path: Path) -> None:
+def test_python_of_the_pages_runs(tmp_path: Path, shell_path: str) -> None:
     shutil.copytree(SKILLS_CONTENT / "skills", tmp_path / "skills")
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     programs = [
         each.text
         for page in PAGES
@@ -92,7 +90,7 @@ def test_python_of_the_pages_runs(tmp_path: Path) -> None:
         subprocess.run(
             [sys.executable, "-c", text],
             cwd=tmp_path,
-            env={**os.environ, "PATH": path},
+            env={**os.environ, "PATH": shell_path},
             check=True,
         )
 

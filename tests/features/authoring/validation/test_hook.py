@@ -1,10 +1,8 @@
 """The hook for pre-commit: which files it gets, and what it runs."""
 
-import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +22,19 @@ def hook() -> dict[str, Any]:
 
 def run(hook: dict[str, Any], folder: Path, *files: str) -> "subprocess.CompletedProcess[str]":
     """Run the hook's entry as pre-commit does: at the top, with file names."""
-    scripts = os.fspath(Path(sys.executable).parent)
-    path = os.pathsep.join((scripts, os.environ["PATH"]))
     return subprocess.run(
         [*shlex.split(hook["entry"]), *files],
         check=False,
         cwd=folder,
-        env=os.environ | {"PATH": path},
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
     )
+
+
+@pytest.fixture(autouse=True)
+def _program(shell_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", shell_path)
 
 
 def test_the_hook_has_what_pre_commit_asks_for(hook: dict[str, Any]) -> None:

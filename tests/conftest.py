@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -48,6 +49,7 @@ _MEMORY = "/dev/shm"  # noqa: S108 - pytest makes a folder of its own in it
 _ROOM_BYTES = 2 * 1024**3
 if _is_roomy_memory(_MEMORY):
     os.environ.setdefault("TMPDIR", _MEMORY)
+    tempfile.tempdir = None  # a plugin may have asked before
 
 # No test depends on how fast the machine is: there is no deadline. "people" tries the
 # same few examples in every run; "ci" looks for new ones and takes its time.

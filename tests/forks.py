@@ -37,6 +37,11 @@ _LIBRARIES = (
     *("numpy.typing", "Stemmer", "click", "rich.tree", "jwt", "authlib.integrations.base_client"),
     *("prometheus_client", "sqlalchemy.orm", "alembic.command"),
 )
+_APART = (
+    *("skills_mcp.__main__", "skills_mcp.api", "skills_mcp.features.frameworks"),
+    "skills_mcp.features.telemetry",
+)
+"""Modules that run, quieten the log, need what is not installed, or start threads."""
 _OURS = ("skills_mcp", "soak.", "demo.", "repositories.", "pytest")
 _LOOKS_AT_IMPORTS = ("sys.modules", "meta_path", "find_spec", "import_module")
 _SCRIPT = os.fspath(Path(sys.executable).parent / "skills-mcp")
@@ -367,9 +372,12 @@ if __name__ == "__main__":
     for library in _LIBRARIES:
         importlib.import_module(library)
     ours = importlib.import_module("skills_mcp")
-    for module in pkgutil.walk_packages(ours.__path__, "skills_mcp."):
-        with suppress(ImportError):  # it needs a framework
-            importlib.import_module(module.name)
+    for package in pkgutil.iter_modules(ours.__path__, "skills_mcp."):
+        if package.ispkg and not package.name.startswith(_APART):
+            folder = importlib.import_module(package.name).__path__
+            for module in pkgutil.walk_packages(folder, f"{package.name}."):
+                if not module.name.startswith(_APART):
+                    importlib.import_module(module.name)
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _become(_wait_for_order(socket.socket(fileno=int(sys.argv[1]))))

@@ -16,13 +16,14 @@ from tests.support import PATIENCE_SECONDS
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="not on this system")
 
 SAYS_ALL = """
-import json, os, signal, sys, threading
+import json, logging, os, signal, sys, threading
 json.dump({
     "argv": sys.argv, "orig_argv": sys.orig_argv, "path": sys.path, "name": __name__,
     "environment": dict(os.environ), "folder": os.getcwd(), "input": sys.stdin.read(),
     "parent": os.getppid(), "leads": os.getpgrp() == os.getpid(),
     "open": os.listdir("/proc/self/fd"), "threads": threading.active_count(),
     "interrupt": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+    "log": [repr(log) for log in (logging.root.handlers, logging.getLogger("skills_mcp").handlers)],
     "encodings": [each.encoding for each in (sys.stdin, sys.stdout, sys.stderr)],
     "buffers": [each.line_buffering for each in (sys.stdin, sys.stdout, sys.stderr)],
 }, sys.stdout)
@@ -122,6 +123,15 @@ def test_any_other_program_finds_the_libraries(tmp_path: Path) -> None:
 def test_a_folder_that_is_gone_is_an_error_as_ever(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         run("pass", tmp_path / "gone")
+
+
+def test_a_fork_runs_our_program_without_a_warning(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "skills_mcp", "--version"]
+
+    done = subprocess.run(words, capture_output=True, check=True, cwd=tmp_path)
+
+    assert done.stdout
+    assert done.stderr == b""
 
 
 def test_a_shell_starts_a_fork_like_our_program(tmp_path: Path, shell_path: str) -> None:

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from skills_mcp import __version__
 from skills_mcp.cli import program
 from skills_mcp.server.windows.running_servers import stop_servers
-from tests.clients import ServerProcess
+from tests.clients import MODERN, ServerProcess
 from tests.e2e.conftest import Start
 from tests.support import SKILLS_CONTENT, is_running, running_python, wait_for
 from tests.windows import find_servers, freeze
@@ -93,6 +93,7 @@ def test_without_a_server_there_is_nothing_to_stop() -> None:
 
 def test_status_lists_the_servers_with_their_windows(start: Start) -> None:
     first, second = open_window(start), start()
+    second.meta = {**MODERN, "io.modelcontextprotocol/clientInfo": {"name": "n", "version": "1"}}
     second.request("server/discover")
     first.call("get_skill", context="login")
     [number] = find_servers()
@@ -101,7 +102,7 @@ def test_status_lists_the_servers_with_their_windows(start: Start) -> None:
     told = json.loads(invoke("status", "--json", "--skills-dir", str(SKILLS_CONTENT)).stdout)
 
     [line] = [line for line in shown.splitlines() if line.startswith("Server")]
-    assert f"{number}, version {__version__}, 2 windows (elder just now" in line
+    assert f"{number}, version {__version__}, 2 windows (elder just now, n just now)" in line
     assert " MB" in line
     [server] = told["servers"]
     assert [window["pid"] for window in server["windows"]] == [

@@ -196,6 +196,17 @@ def test_an_answer_is_recognised_by_every_kind_of_id(number: object) -> None:
     assert conversation.requests == {}
 
 
+@pytest.mark.parametrize("number", [None, True, 1.5, {}, []])
+def test_a_request_whose_id_is_refused_is_not_waited_for(number: object) -> None:
+    conversation = Conversation()
+    send(conversation, request(1))
+
+    send(conversation, request(number))
+
+    assert [*conversation.requests] == [1]
+    assert conversation.requests[1].line == request(1)
+
+
 @pytest.mark.parametrize("line", [b"no json\n", b"[]\n", b"7\n", b"\xff\n", b"[" * 100_000 + b"\n"])
 def test_what_is_no_message_is_passed_on(line: bytes) -> None:
     conversation = Conversation()

@@ -79,7 +79,11 @@ class Conversation:
             cancelled = params.get("requestId") if isinstance(params, dict) else None
             if isinstance(cancelled, str | int):
                 self.requests.pop(cancelled, None)
-        elif isinstance(method, str) and isinstance(number, str | int):
+        elif (
+            isinstance(method, str)
+            and isinstance(number, str | int)
+            and not isinstance(number, bool)
+        ):
             params = message.get("params")
             tool = params.get("name") if isinstance(params, dict) else None
             is_call = method == "tools/call" and isinstance(tool, str)

@@ -27,9 +27,9 @@ from skills_mcp.server.windows.rendezvous import (
 Serve = Callable[[], object]
 """Runs the program as it runs without sharing; it ends its process by itself."""
 
-# Hosts give up after 30 seconds, some after 5. A cold start takes one; of ten at once on
-# a busy machine, some take five.
-_START_PATIENCE_SECONDS = 10.0
+# A cold start takes one, and ten times as long on a machine that is busy with others:
+# a server of its own would take as long again. Most hosts give up after 30.
+_START_PATIENCE_SECONDS = 20.0
 # A server that listens answers at once, unless it was stopped or is out of memory.
 _GREETING_PATIENCE_SECONDS = 3.0
 _FIRST_PAUSE_SECONDS = 0.004

@@ -380,6 +380,27 @@ def _links() -> Tree:
     return Tree(files=files, links=links)
 
 
+def _package_is_the_repository() -> Tree:
+    pages = {f"docs/page-{n}.md": prose(f"page {n}") for n in range(60)}
+    text = package("browser") + b"Read [this](docs/page-7.md) and `helpers.py`.\n"
+    files = _several(
+        pages,
+        _packages(".claude/skills/", "triage"),
+        _packages("tests/", "letters-test"),
+        {
+            "SKILL.md": text,
+            "README.md": prose("read me"),
+            "config.yaml": b"{}\n",
+            "helpers.py": b"print()\n",
+            "scripts/run.sh": b"echo done\n",
+            "src/other.py": b"print()\n",
+            ".github/workflows/ci.yml": b"on: push\n",
+            "docs/_index.md": prose("index"),
+        },
+    )
+    return Tree(files=files)
+
+
 def _linked_homes() -> Tree:
     files = _several(
         _packages("skills/", "forms"),
@@ -625,6 +646,7 @@ LAYOUTS: Mapping[str, Callable[[], Tree]] = {
     "tags": _tags,
     "links": _links,
     "linked homes": _linked_homes,
+    "package is the repository": _package_is_the_repository,
     "skills is a link": _skills_is_a_link,
     "submodules": _submodules,
     "encodings": _encodings,

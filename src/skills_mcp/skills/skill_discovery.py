@@ -43,6 +43,8 @@ from skills_mcp.skills.skill_files import is_lfs_pointer
 from skills_mcp.skills.skill_index import INDEX, ROOT
 from skills_mcp.skills.skill_parser import (
     SKILL_MD,
+    find_named_files,
+    has_purpose,
     is_path_text,
     is_rule_text,
     is_skill_md,
@@ -52,6 +54,8 @@ from skills_mcp.skills.skill_parser import (
 from skills_mcp.skills.source_layout import (
     GENERATED_FOLDERS,
     IGNORED_NAMES,
+    MARKETPLACE_MANIFEST,
+    PLUGIN_MANIFEST,
     PLUGINS_FOLDER,
     SKILLS_FOLDER,
     TEST_FOLDERS,
@@ -77,6 +81,12 @@ _OUTSIDE = "outside-homes"
 
 # A limit that is exceeded is told with the number of all, unless that takes too long.
 _COUNT_FACTOR = 2
+
+_MAX_TOP_FILES = 50
+"""Files of a package at the top of a source with which it is no whole repository."""
+
+_MAX_READ_TEXTS = 20
+"""Texts read for the names of files: each may take a fetch."""
 
 _MAX_LINK_BYTES = 255
 """Limit of a file that may be a link checked out as text."""
@@ -475,8 +485,30 @@ class RootWalk:
         elif fault := self._check_size(prefix + main, entry, "error"):
             yield fault
         else:
+            if self.home.is_fallback and not prefix and len(files) > _MAX_TOP_FILES:
+                yield from self._leave_out_unnamed(main, files)
             ordered = {file: files[file] for file in sorted(files)}
             yield Package(prefix.rstrip("/"), main, ordered, entry.stamp)
+
+    def _leave_out_unnamed(self, main: str, files: dict[str, Stamp]) -> Iterator[Problem]:
+        """Leave files of a repository with a package at its top that no text names."""
+        kept, texts = set(filter(_is_always_kept, files)), [main]
+        for number, text in enumerate(texts):  # which grow meanwhile
+            raw = self.tree.read(self.home.below(text)) if number < _MAX_READ_TEXTS else None
+            found = find_named_files((raw or b"").decode("utf-8", "replace"), text, files)
+            new = sorted(found - kept)
+            kept.update(new)
+            texts += [name for name in new if name.endswith(".md")]
+        left = sorted(files.keys() - kept)
+        for name in left:
+            del files[name]
+        if left := [name for name in left if not name.startswith(".")]:
+            named = ", ".join(map(escape_unprintable, left[:_MAX_NAMED]))
+            named += ", …" if len(left) > _MAX_NAMED else ""
+            count = count_noun(len(left), "file")
+            reason = f"has {count} in its repository that its text does not name: {named}"
+            hint = "name what belongs to the skill, or put it into scripts/ or references/"
+            yield Problem(main, reason, hint, "warning", rule="unnamed-files")
 
     def _walk_files(
         self, prefix: str, below: str, entries: _Entries, files: dict[str, Stamp]
@@ -606,7 +638,7 @@ class RootWalk:
 
     def _holds_test_data(self, folder: str) -> bool:
         is_named_so = folder.rpartition("/")[2].lower() in TEST_FOLDERS
-        if not (self.home.without_tests and is_named_so) or self._is_package(folder):
+        if not (self.home.is_fallback and is_named_so) or self._is_package(folder):
             return False
         return self._count(self.home.below(folder)) > 0
 
@@ -763,6 +795,17 @@ def _find_main_file(entries: _Entries) -> str | None:
     names = [name for name in names if entries[name].kind != "folder"]
     names.sort(key=lambda name: (entries[name].kind != "file", name != SKILL_MD))
     return next(iter(names), None)
+
+
+def _is_always_kept(file: str) -> bool:
+    """Whether a file belongs to a package without being named, or decides about layout."""
+    folder, _, name = file.rpartition("/")
+    is_layout = file == "config.yaml" or f"/{file}".endswith(_MANIFESTS)
+    is_text = name in _RULES_OF_FOLDER or (not folder and name.endswith(".md"))
+    return is_layout or is_text or has_purpose(file)
+
+
+_MANIFESTS = (f"/{PLUGIN_MANIFEST}", f"/{MARKETPLACE_MANIFEST}")
 
 
 def _may_be_skill(path: str, *, packages_only: bool) -> bool:

@@ -5,8 +5,9 @@ only a package without any text is not served. `validate` reports the rest to au
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from posixpath import normpath
 from typing import Any
 
 from skills_mcp.errors import InvalidPathError
@@ -161,6 +162,36 @@ def classify_file(file: str) -> str:
     if suffix in _TEMPLATE_SUFFIXES:
         return _TEMPLATE
     return _REFERENCE if suffix == ".md" else "other"
+
+
+def has_purpose(file: str) -> bool:
+    """Whether a file lies in a folder that the standard names: `scripts/run.py`."""
+    first, slash, _ = file.partition("/")
+    return bool(slash) and (first == _SCRIPTS or first in _KIND_BY_FOLDER)
+
+
+def find_named_files(text: str, file: str, files: Iterable[str]) -> set[str]:
+    """Find the files that the text of a file names, or whose folder it names.
+
+    >>> sorted(find_named_files("See docs/a.md, `img`.", "SKILL.md", ["docs/a.md", "img/b"]))
+    ['docs/a.md', 'img/b']
+    """
+    above = file.rpartition("/")[0]
+    words = {word.rstrip(".") for word in _PATHS.findall(text)} | set(_QUOTED.findall(text))
+    named = {normpath(f"{folder}/{word}") for word in words for folder in {above or ".", "."}}
+    found = (name for name in files if any(part in named for part in _iterate_paths(name)))
+    return set(found)
+
+
+def _iterate_paths(file: str) -> Iterator[str]:
+    yield file
+    while "/" in file:
+        file = file.rpartition("/")[0]
+        yield file
+
+
+_PATHS = re.compile(r"[\w@.+-]*(?:/[\w@.+-]*)+|[\w@+-]+(?:\.[\w@+-]+)+")
+_QUOTED = re.compile(r"`([\w@+-][\w@.+-]*)`")
 
 
 def has_program_suffix(file: str) -> bool:

@@ -229,8 +229,8 @@ class RelativeRoot:
     """The served folders in it, from the top of the source; empty for all."""
     without: tuple[str, ...] = ()
     """Nested roots, from the top of the source."""
-    without_tests: bool = False
-    """Whether packages in folders of test data are left out."""
+    is_fallback: bool = False
+    """Whether it is the top of a source, which holds more than skills."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -312,7 +312,7 @@ def _find_default_roots(
     if _has_root_rules(top) or (is_package and not _holds_rules(tree, SKILLS_FOLDER)):
         has_skills = False
     folder = SKILLS_FOLDER if has_skills else ""
-    base = RelativeRoot(folder, without_tests=not (has_skills or everywhere))
+    base = RelativeRoot(folder, is_fallback=not (has_skills or everywhere))
     yield base
     used_names: set[str] = set()
     for plugin in plugins:
@@ -328,7 +328,7 @@ def _find_default_roots(
             if entry.kind == "folder" and has_folder(tree, folder):
                 yield RelativeRoot(folder, f"{name}/", packages_only=True)
     if has_skills and (everywhere or is_package):
-        yield RelativeRoot("")
+        yield RelativeRoot("", is_fallback=not everywhere)
 
 
 def _separate_roots(roots: Sequence[RelativeRoot]) -> Iterator[RelativeRoot]:

@@ -537,7 +537,7 @@ def _is_blank(path: Path) -> bool:
 
 BLOBLESS_FILTER = "--filter=blob:none"
 
-# They say where the skills are, so they are read before the others are chosen.
+# They say where the skills are, so they are fetched at once before others are chosen.
 _MANIFESTS = ("/plugin.json", "/marketplace.json")
 
 _MAX_LINKS = 40
@@ -601,7 +601,8 @@ class PartialFetch:
 
 def _is_about_layout(entry: TreeEntry) -> bool:
     file = f"/{entry.file}"
-    is_named_so = file.endswith(_MANIFESTS) or may_be_link(file)
+    is_at_top = "/" not in entry.file and file.endswith(".md")
+    is_named_so = is_at_top or file.endswith(_MANIFESTS) or may_be_link(file)
     return entry.kind == "link" or (is_named_so and entry.kind == "file")
 
 

@@ -416,9 +416,7 @@ class RootWalk:
                 continue
             elif entry.kind in _REFUSED_KINDS or may_be_link(self.home.below(prefix + name)):
                 yield from self.report_link(prefix + name, entry, packages_only=is_hidden)
-            elif is_hidden:
-                self.tally.add(self.home.below(prefix + name), entry)
-            elif name.endswith(_CURSOR):
+            elif is_hidden or name.endswith(_CURSOR):
                 self.tally.add(self.home.below(prefix + name), entry)
             elif name.endswith(".md"):
                 yield from self._walk_markdown(prefix + name, entry, entries)

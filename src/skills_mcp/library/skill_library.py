@@ -742,7 +742,7 @@ class SkillLibrary:
         return self.current.find_loss(found.source) if found else None
 
     def check_sources(self) -> tuple[SourceCheck, ...]:
-        """Ask each source, all of them at once.  Blocking."""
+        """Ask all sources concurrently.  Blocking."""
         mounts = self.mounts.mounts
         check = partial(check_source, is_offline=self.config.sync.offline)
         with ThreadPoolExecutor(max(len(mounts), 1), "skills-mcp-check") as executor:

@@ -242,7 +242,7 @@ class SourceWalk:
             )
 
     def _count_rest(self) -> None:
-        """Walk what is left, so that a message has the number of all."""
+        """Walk the rest, so that a message has the total."""
         for home in self.layout.homes:
             if home.folder not in self._walked:
                 with suppress(LimitExceededError):

@@ -63,7 +63,7 @@ class Watcher:
                 self._announce()
 
     def close(self) -> None:
-        """End the shell, which kills what is left."""
+        """End the shell, which kills the rest."""
         if self._shell:
             self._shell.communicate()
             self._shell = None

@@ -20,6 +20,7 @@ from skills_mcp.files.durable import NEW_PREFIX, delete_tree, write_text_atomica
 from skills_mcp.files.paths import is_path_component, is_plain_path
 from skills_mcp.skills.model import Problem, Stamp
 from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk
+from skills_mcp.skills.skill_parser import is_skill_md
 from skills_mcp.skills.source_layout import (
     MAX_READ_BYTES,
     EntryKind,
@@ -573,7 +574,9 @@ class PartialFetch:
             LimitExceededError: There are too many files, or too many bytes.
         """
         entries = self._list(commit)
-        self._fetch_missing(e.blob for e in entries if _is_about_layout(e))
+        is_package = any(is_skill_md(entry.file) for entry in entries)
+        about = (entry for entry in entries if _is_about_layout(entry, is_package=is_package))
+        self._fetch_missing(entry.blob for entry in about)
         served, _ = _survey(CommitTree(entries, self._read), policy)
         self._fetch_missing(entry.blob for entry in served)
         entries = self._list(commit)
@@ -599,9 +602,10 @@ class PartialFetch:
             return next(contents)
 
 
-def _is_about_layout(entry: TreeEntry) -> bool:
+def _is_about_layout(entry: TreeEntry, *, is_package: bool) -> bool:
+    """Whether the content of an entry decides what is served; with a `SKILL.md` on top."""
     file = f"/{entry.file}"
-    is_at_top = "/" not in entry.file and file.endswith(".md")
+    is_at_top = is_package and "/" not in entry.file and file.endswith(".md")
     is_named_so = is_at_top or file.endswith(_MANIFESTS) or may_be_link(file)
     return entry.kind == "link" or (is_named_so and entry.kind == "file")
 

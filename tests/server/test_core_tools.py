@@ -321,6 +321,45 @@ async def test_a_skill_for_users_alone_is_served_by_its_path_and_found_by_no_tas
     assert picked["score"] > 0
 
 
+def write_near_copies(root: Path) -> None:
+    body = "Run the checks, then the release script, and tell the channel. " * 10
+    for home in (".agents/skills", ".kiro/skills", "skills"):
+        text = f"{body}Written for {home}."
+        about = "Deploy the shop to production."
+        write_package(root, f"{home}/deploy", description=about, body=text)
+    write_package(root, "skills/rollback", description="Undo a deploy of the shop to production.")
+
+
+async def test_near_copies_for_several_agents_are_one_candidate(tmp_path: Path) -> None:
+    write_near_copies(tmp_path)
+    task, settings = "deploy the shop to production", {"toolsets": ["core", "packages"]}
+
+    async with connected(open_library(tmp_path, settings=settings)) as client:
+        found = await ask(client, "get_skill", context=task)
+        searched = await ask(client, "search_skills", query=task)
+        other = await ask(client, "get_skill", context=task, skill_path=".kiro/deploy")
+
+    copies = [".agents/deploy", ".kiro/deploy"]
+    listed = found.get("candidates", [found])
+    assert [each["skill_path"] for each in listed][:1] == ["deploy"]
+    assert sorted(listed[0]["near_copies"]) == copies
+    assert [each["skill_path"] for each in searched["skills"]] == ["deploy", "rollback"]
+    assert sorted(searched["skills"][0]["near_copies"]) == copies
+    assert "Written for .kiro/skills." in other["content"]
+
+
+async def test_skills_of_one_name_with_different_texts_stay_candidates(tmp_path: Path) -> None:
+    for team, what in (("app", "stores and devices"), ("web", "browsers and caches")):
+        about = f"Deploy the shop to production: {what}."
+        write_package(tmp_path, f"{team}/deploy", description=about, body=f"See {what}.")
+
+    async with connected(open_library(tmp_path)) as client:
+        found = await ask(client, "get_skill", context="deploy the shop to production")
+
+    assert [each["skill_path"] for each in found["candidates"]] == ["app/deploy", "web/deploy"]
+    assert "near_copies" not in found["candidates"][0]
+
+
 # One block, or two
 
 

@@ -113,6 +113,8 @@ class Match:
     """Origin of the skill."""
     is_known: bool = False
     """Whether the caller already has this text."""
+    near_copies: tuple[SkillPath, ...] = ()
+    """Skills of the same name with nearly the same text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +218,7 @@ def build_match(
         digest=digest,
         provenance=derive_provenance(content, contributors),
         is_known=digest == known_digest,
+        near_copies=found.near_copies,
     )
 
 

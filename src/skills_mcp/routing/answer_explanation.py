@@ -17,6 +17,7 @@ from skills_mcp.routing.decision import (
     NoMatch,
     count_compared_candidates,
     estimate_probabilities,
+    merge_near_copies,
     score_and_decide,
     select_relevant_part,
     to_exact_fraction,
@@ -314,6 +315,8 @@ def explain_decision(
     decision = score_and_decide(matcher, context, matching, within=within)
     words = matcher.weigh_terms(context)
     compared = matcher.score(context, limit=count_compared_candidates(matching), within=within)
+    if matcher.algorithm == "ranked":
+        compared = tuple(merge_near_copies(compared))
     best = compared[:_EXPLAINED_CANDIDATES]
     contenders = tuple(
         _explain_candidate(matcher, context, candidate, rank, within)

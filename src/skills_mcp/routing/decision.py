@@ -9,7 +9,7 @@ docs/explanation/routing.md. A long task is cut to its relevant part first.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
@@ -122,6 +122,8 @@ _STRATEGIES: Sequence[tuple[Callable[[str], Iterable[str]], float]] = (
 PRIORITY_UNIT = Fraction(1, 1000)
 """Score added per step of priority: so little that it only breaks ties."""
 
+_COPIES_PER_CANDIDATE = 4  # a repository has as many hidden folders for agents
+
 _RESCORED_CANDIDATES = 20  # more than an ambiguous answer lists
 
 MAX_NEAR_MISSES = 3
@@ -162,6 +164,58 @@ class NoMatch:
     """Near misses: below the threshold, but with evidence in the task."""
 
 
+_NEAR_COPY_SHARE = 0.9
+"""Share of their words that two texts of one name have in common as near-copies."""
+
+
+def merge_near_copies(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Merge skills of one name with nearly the same text, best first.
+
+    A repository holds them once for each agent, with a few words changed. The one in a
+    visible folder stands for the others, and has the score of the best.
+    """
+    ranked = sorted(candidates, key=candidate_sort_key)
+    names = Counter(_name_of(candidate) for candidate in ranked)
+    groups: list[tuple[Counter[str], list[Candidate]]] = []
+    for candidate in ranked:
+        is_alone = names[_name_of(candidate)] == 1
+        words = Counter[str]() if is_alone else _count_words(candidate.skill)
+        alike = (
+            group
+            for counted, group in groups
+            if _name_of(group[0]) == _name_of(candidate) and _are_near_copies(counted, words)
+        )
+        group = next(alike, None)
+        if group is None:
+            groups.append((words, [candidate]))
+        else:
+            group.append(candidate)
+    return [_choose_visible(group) for _, group in groups]
+
+
+def _name_of(candidate: Candidate) -> tuple[str, str]:
+    return candidate.skill.name.casefold(), candidate.skill.scope
+
+
+def _count_words(skill: Skill) -> Counter[str]:
+    return Counter(f"{skill.description}\n{skill.body}".split())
+
+
+def _choose_visible(group: Sequence[Candidate]) -> Candidate:
+    if len(group) == 1:
+        return group[0]
+    chosen = min(group, key=lambda c: any(p.startswith(".") for p in c.skill.path.split("/")))
+    others = tuple(c.skill.path for c in group if c is not chosen)
+    return replace(chosen, score=group[0].score, near_copies=others)
+
+
+def _are_near_copies(one: Counter[str], other: Counter[str]) -> bool:
+    least = _NEAR_COPY_SHARE * (one.total() + other.total())
+    if 2 * min(one.total(), other.total()) < least:
+        return False  # at a hundredth of the time, of hundreds with one name
+    return 2 * (one & other).total() >= least
+
+
 Decision = Candidate | Ambiguous | NoMatch
 """One skill is clearly the best, several are too close to call, or none serves."""
 
@@ -170,12 +224,13 @@ def score_and_decide(
     matcher: Matcher, context: str, matching: Matching, *, within: Mask = None
 ) -> Decision:
     """Score a task against all skills and decide, as `get_skill` does."""
-    candidates = matcher.score(
-        select_relevant_part(matcher, context, within=within),
-        min_score=_near_miss_threshold(matching),
-        limit=_count_candidates(matching, matcher.algorithm),
-        within=within,
-    )
+    task = select_relevant_part(matcher, context, within=within)
+    limit = _count_candidates(matching, matcher.algorithm)
+    min_score = _near_miss_threshold(matching)
+    candidates = matcher.score(task, min_score=min_score, limit=limit, within=within)
+    if matcher.algorithm == "ranked" and len(merge_near_copies(candidates)) < len(candidates):
+        limit *= _COPIES_PER_CANDIDATE
+        candidates = matcher.score(task, min_score=min_score, limit=limit, within=within)
     return apply_thresholds(candidates, matching, matcher.algorithm)
 
 
@@ -192,7 +247,10 @@ def apply_thresholds(
 ) -> Decision:
     """Apply the thresholds to candidates in any order."""
     threshold = _near_miss_threshold(matching)
-    ranked = sorted(candidates, key=candidate_sort_key)
+    is_literal = algorithm == "keyword"
+    ranked = (
+        sorted(candidates, key=candidate_sort_key) if is_literal else merge_near_copies(candidates)
+    )
     relevant = [candidate for candidate in ranked if candidate.score >= threshold]
     if not relevant or relevant[0].score < to_exact_fraction(matching.min_score):
         return NoMatch(tuple(relevant[:MAX_NEAR_MISSES]))

@@ -28,6 +28,8 @@ class Candidate:
     """Exact, 0 to 1 and a little for the priority; `float(score)` for a number."""
     matched_keywords: tuple[str, ...]
     """The keywords of the skill that the task has."""
+    near_copies: tuple[SkillPath, ...] = ()
+    """Skills of the same name with nearly the same text, for which it stands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,14 @@ from functools import cached_property
 from heapq import nsmallest
 from typing import Literal
 
-from skills_mcp.routing.decision import select_relevant_part, to_exact_fraction
+from skills_mcp.routing.decision import (
+    merge_near_copies,
+    select_relevant_part,
+    to_exact_fraction,
+)
 from skills_mcp.routing.matcher import Candidate, Mask, Matcher, VisibleSkills
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold
-from skills_mcp.skills.model import Scope, Skill
+from skills_mcp.skills.model import Scope, Skill, SkillPath
 from skills_mcp.skills.skill_index import SCOPES
 
 _MIN_PREFIX_LETTERS = 3  # fewer letters begin too many words to mean a name
@@ -186,6 +190,8 @@ class Hit:
     score: float
     """0 to 1, never above the score of the previous hit."""
     reason: Reason
+    near_copies: tuple[SkillPath, ...] = ()
+    """Skills of the same name with nearly the same text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +210,7 @@ class _ScoredHit:
     skill: Skill
     score: Fraction
     reason: Reason
+    near_copies: tuple[SkillPath, ...] = ()
 
     @property
     def shown(self) -> Fraction:
@@ -241,12 +248,15 @@ def search_skills(  # noqa: PLR0913 - each of them is a setting or an argument o
         return SearchResult((), 0)
     limit_by_name = limit * _CANDIDATES_PER_HIT
     named = _find_named(text, skills, names, within, limit_by_name)
-    ranked = matcher.score(text, limit=limit_by_name + len(named), within=within)
+    scored = matcher.score(text, limit=limit_by_name + len(named), within=within)
+    ranked = merge_near_copies(scored)
     others = (_to_hit(candidate) for candidate in ranked if candidate.skill.path not in named)
     candidates = [*named.values(), *others]
     best = nsmallest(limit_by_name, candidates, key=_ScoredHit.order)
     relevant = _apply_threshold(best, to_exact_fraction(threshold))
-    hits = (Hit(hit.skill, float(hit.shown), hit.reason) for hit in relevant[:limit])
+    hits = (
+        Hit(hit.skill, float(hit.shown), hit.reason, hit.near_copies) for hit in relevant[:limit]
+    )
     return SearchResult(tuple(hits), len(relevant))
 
 
@@ -282,7 +292,7 @@ def _find_by_file(text: str, skills: Sequence[Skill], names: NameIndex) -> Itera
 
 
 def _to_hit(candidate: Candidate) -> _ScoredHit:
-    return _ScoredHit(candidate.skill, candidate.score, "token_overlap")
+    return _ScoredHit(candidate.skill, candidate.score, "token_overlap", candidate.near_copies)
 
 
 def _apply_threshold(hits: Sequence[_ScoredHit], threshold: Fraction) -> Sequence[_ScoredHit]:

@@ -22,6 +22,7 @@ from skills_mcp.server.replies import (
     INVENTORY_LISTS,
     Reply,
     cut_description,
+    name_near_copies,
     render_inventory,
     render_provenance,
     unchanged_text,
@@ -362,4 +363,5 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "skill_path": hit.skill.path,
         "scope": hit.skill.scope,
         "reason": hit.reason,
+        **name_near_copies(hit.near_copies),
     }

@@ -41,7 +41,7 @@ from skills_mcp.library import (
 from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.skills.model import Asset, Inventory, Script, Skill
+from skills_mcp.skills.model import Asset, Inventory, Script, Skill, SkillPath
 from skills_mcp.text.rendering import abbreviate_value, render_time, truncate_text
 
 if TYPE_CHECKING:
@@ -173,6 +173,7 @@ def match(found: Match) -> Reply:
         "skill_path": skill.path,
         "score": float(found.score),
         "matched_keywords": list(found.matched_keywords),
+        **name_near_copies(found.near_copies),
     }
     if found.is_known:
         data |= {"digest": found.digest, **unchanged_text(skill)}
@@ -459,7 +460,12 @@ def _near(candidate: Candidate) -> dict[str, Any]:
         "skill_path": candidate.skill.path,
         "score": float(candidate.score),
         "description": cut_description(candidate.skill.description),
+        **name_near_copies(candidate.near_copies),
     }
+
+
+def name_near_copies(paths: Sequence[SkillPath]) -> dict[str, Any]:
+    return {"near_copies": list(paths)} if paths else {}
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:

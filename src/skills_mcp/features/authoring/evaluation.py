@@ -62,7 +62,7 @@ class Outcome:
     @property
     def is_found(self) -> bool:
         """Whether an expected skill is the answer or a candidate."""
-        return not set(self.prompt.expect).isdisjoint(self.answers)
+        return self._is_expected(answered_candidates(self.decision))
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -74,7 +74,13 @@ class Outcome:
     @property
     def is_listed(self) -> bool:
         """Whether the reply lists an expected skill, near misses included."""
-        return not set(self.prompt.expect).isdisjoint(self.listed)
+        near = self.decision.near if isinstance(self.decision, NoMatch) else ()
+        return self.is_found or self._is_expected(near)
+
+    def _is_expected(self, candidates: Sequence[Candidate]) -> bool:
+        """Whether one of them is expected, or stands for a near-copy that is."""
+        expected = set(self.prompt.expect)
+        return any(not expected.isdisjoint((c.skill.path, *c.near_copies)) for c in candidates)
 
     def is_right(self, *, is_strict: bool = False) -> bool:
         """Whether the answer is correct.

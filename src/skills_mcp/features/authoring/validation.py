@@ -377,8 +377,9 @@ def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[Rul
     for task in _own_tasks(skill):
         matching, within = snapshot.config.matching, snapshot.narrow(NO_FILTER)
         decision = score_and_decide(snapshot.matcher, task, matching, within=within)
-        paths = [answer.skill.path for answer in answered_candidates(decision)]
-        if skill.path in paths:
+        answers = answered_candidates(decision)
+        paths = [answer.skill.path for answer in answers]
+        if any(skill.path in (answer.skill.path, *answer.near_copies) for answer in answers):
             return
         winners |= dict.fromkeys(paths[:1])
     reason = "is found by no task, not even by its own name, description or keywords"

@@ -1,8 +1,10 @@
+import fcntl
 import json
 import os
 import re
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from skills_mcp.cli.logs import shared_level
 from tests.cli.conftest import Run
 from tests.clients import ServerProcess
 from tests.packages import package_text
-from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, Upstream, skill_text, write
+from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, Upstream, skill_text, wait_for, write
 
 
 @pytest.mark.spec("3.1")
@@ -568,3 +570,34 @@ def test_without_content_a_misspelt_variable_is_named_first(
     said = done.stdout + done.stderr
     assert f"{name} is not read. Did you mean {meant}?" in said
     assert said.index("Did you mean") < said.index("No skills to serve")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sets the size of a pipe")
+def test_all_is_printed_where_standard_output_does_not_block(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    size = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    os.set_blocking(writing, False)
+    command = [
+        sys.executable,
+        "-m",
+        "skills_mcp",
+        "tree",
+        "--json",
+        f"--skills-dir={SKILLS_CONTENT}",
+    ]
+    environment = {**os.environ, "SKILLS_MCP_HOME": str(tmp_path)}
+
+    with subprocess.Popen(command, stdout=writing, env=environment) as process:
+        os.close(writing)
+        wait_for(lambda: count_unread(reading) == size)
+        with os.fdopen(reading, encoding="utf-8") as output:
+            printed = output.read()
+
+    assert len(printed) > size
+    assert json.loads(printed)
+    assert process.returncode == 0
+
+
+def count_unread(pipe: int) -> int:
+    """Return how many bytes nobody has read yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)

@@ -179,6 +179,8 @@ async def test_an_empty_value_is_left_out_and_an_unmistakable_one_is_converted(
         expected = await ask(client, tool, **required | meant)
         reply = await ask(client, tool, **required | given)
 
+    expected.pop("sources", None)  # they tell the time
+    reply.pop("sources", None)
     assert reply == expected
     assert reply.get("error", {}).get("code") != "INVALID_ARGUMENTS"
 

@@ -5,8 +5,9 @@ wrong usage, 3 the settings or the content cannot be used, 4 the sync failed wit
 older content, or in `sync` itself, or `status` sees failing syncs, 130 Ctrl-C.
 """
 
+import os
 import sys
-from io import TextIOWrapper
+from io import BufferedWriter, TextIOWrapper
 
 import click
 
@@ -30,4 +31,21 @@ def run_program() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a poor terminal costs no traceback
+    if isinstance(sys.stdout, TextIOWrapper) and not _blocks(sys.stdout):
+        sys.stdout = _open_waiting(sys.stdout)
     program(prog_name="skills-mcp")
+
+
+def _blocks(stream: TextIOWrapper) -> bool:
+    try:
+        return not hasattr(os, "get_blocking") or os.get_blocking(stream.fileno())
+    except OSError:  # it is no file
+        return True
+
+
+def _open_waiting(stream: TextIOWrapper) -> TextIOWrapper:
+    """Open standard output again; where nobody waits for room, the rest is lost."""
+    from skills_mcp.server.wire import WaitingFile  # for a few hosts only
+
+    output = BufferedWriter(WaitingFile(stream.fileno(), "wb", closefd=False))
+    return TextIOWrapper(output, stream.encoding, "replace", line_buffering=stream.line_buffering)

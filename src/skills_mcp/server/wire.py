@@ -87,7 +87,7 @@ def escape_separators(line: str) -> str:
     return line
 
 
-class _WaitingFile(io.FileIO):
+class WaitingFile(io.FileIO):
     """File that waits for data or room, although a host has made it non-blocking.
 
     The flag is not changed: the host may share it.
@@ -116,8 +116,8 @@ def claimed_wire() -> Iterator[Wire]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    reading = io.BufferedReader(_WaitingFile(own[0], "rb"))
-    output = io.BufferedWriter(_WaitingFile(own[1], "wb"))
+    reading = io.BufferedReader(WaitingFile(own[0], "rb"))
+    output = io.BufferedWriter(WaitingFile(own[1], "wb"))
     writing = io.TextIOWrapper(output, encoding="utf-8")
     with reading, writing:
         try:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, Request, sync_playwright
 
 from tests.http_server import HttpServer, served
 from tests.issuer import Issuer, running_issuer
@@ -42,7 +42,7 @@ class Site:
     browser: Browser
     asked: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    _contexts: dict[bool, BrowserContext] = field(default_factory=dict)
+    _pages: dict[bool, Page] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -57,23 +57,29 @@ class Site:
         scheme: Scheme = "light",
         scripts: bool = True,
     ) -> Page:
-        """Open a page in a new tab, without what was signed in before."""
-        if scripts not in self._contexts:
-            self._contexts[scripts] = self.browser.new_context(java_script_enabled=scripts)
-        self._contexts[scripts].clear_cookies()
-        page = self._contexts[scripts].new_page()
+        """Open a page in the only tab, without what was signed in before.
+
+        A new tab costs ten times what a page costs.
+        """
+        page = self._pages.get(scripts) or self._open_tab(scripts)
+        page.context.clear_cookies()
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
-        page.on("request", self._note)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("console", lambda said: self._hear(said.type, said.text))
         page.goto(f"{self.url}{path}")
         return page
 
+    def _open_tab(self, scripts: bool) -> Page:  # noqa: FBT001
+        page = self.browser.new_context(java_script_enabled=scripts).new_page()
+        page.on("request", self._note)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda said: self._hear(said.type, said.text))
+        self._pages[scripts] = page
+        return page
+
     def close(self) -> None:
-        """Close every page."""
-        for context in self._contexts.values():
-            context.close()
+        """Close every tab."""
+        for page in self._pages.values():
+            page.context.close()
 
     def _note(self, request: Request) -> None:
         self.asked.append(request.url)

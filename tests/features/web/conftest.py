@@ -3,11 +3,12 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import pytest
@@ -107,6 +108,20 @@ def measure_overflow(page: Page) -> int:
     script = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     width: int = page.evaluate(script)
     return width
+
+
+def find_faults(page: Page, widths: Sequence[int] = WIDTHS) -> list[str]:
+    """Barriers and overflow of a page, in each width and in light and dark.
+
+    In one document: there axe needs a quarter of what it needs in a new one.
+    """
+    found = []
+    for width, scheme in product(widths, get_args(Scheme)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        faults = [*find_barriers(page), *filter(None, [measure_overflow(page)])]
+        found += [f"{width} {scheme}: {fault}" for fault in faults]
+    return found
 
 
 @pytest.fixture(scope="module")

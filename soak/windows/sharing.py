@@ -32,7 +32,7 @@ PROMISE = 60
 _SKILLS = 50
 _SCRIPT_SHARE = 0.2
 _WINDOW_SHARE = 0.3  # of kills: the rest are servers
-_PAUSE_SECONDS = 0.25  # between two kills: a server has begun to answer
+_PAUSE_SECONDS = 0.5  # before a kill: a server that listens begins to answer
 _ANSWER_SECONDS = 60.0  # hosts wait longer for a call
 _POLL_SECONDS = 0.5
 
@@ -235,26 +235,24 @@ def _receive(window: ServerProcess, asked: int) -> dict[str, Any] | None:
 
 def _kill(room: Room, kills: int, chance: random.Random) -> None:
     """Kill forwarders and servers, one after another."""
-    pause = threading.Event()
-    for _ in range(kills):
+    done, pause = 0, threading.Event()
+    while done < kills:
+        wait_for(partial(_find_server, room))
         pause.wait(_PAUSE_SECONDS * (0.5 + chance.random()))
-        if chance.random() < _WINDOW_SHARE:
-            wait_for(lambda: room.windows)
-            with suppress(IndexError):  # the last one has ended just now
-                chance.choice([*room.windows.values()]).process.kill()
-        else:
-            wait_for(lambda: _kill_server(room))
-
-
-def _kill_server(room: Room) -> bool:
-    """Kill a server that listens; False if none does."""
-    for address in room.find_sockets():
-        if (number := find_process(address)) is not None:
-            with suppress(OSError):
-                os.kill(number, signal.SIGKILL)
+        windows = [*room.windows.values()]
+        if windows and chance.random() < _WINDOW_SHARE:
+            chance.choice(windows).process.kill()
+            done += 1
+        elif number := _find_server(room):
+            os.kill(number, signal.SIGKILL)
+            done += 1
+            room.add("servers killed")
             wait_for(partial(_has_ended, number))
-            return True
-    return False
+
+
+def _find_server(room: Room) -> int | None:
+    """Process of a server that listens."""
+    return next(filter(None, map(find_process, room.find_sockets())), None)
 
 
 def _has_ended(number: int) -> bool:

@@ -99,13 +99,15 @@ def test_a_call_whose_line_was_not_sent_whole_is_sent_again() -> None:
     assert conversation.resume() == [call(7, "run_script")]
 
 
-def test_a_request_that_has_ended_two_servers_is_given_up() -> None:
+def test_a_request_that_has_ended_three_servers_is_given_up() -> None:
     conversation = Conversation()
     send(conversation, request(1), call(2, "get_skill"))
     sent = 1000
-    assert lose(conversation, sent) == []
-    for line in conversation.resume():
-        conversation.note_end(line, 500)
+    for is_last in (False, True):
+        assert lose(conversation, sent) == []
+        assert conversation.may_end_servers is is_last
+        for line in conversation.resume():
+            conversation.note_end(line, 500)
 
     told = lose(conversation, sent)
 
@@ -113,6 +115,20 @@ def test_a_request_that_has_ended_two_servers_is_given_up() -> None:
     assert "error" in told[0]
     assert told[1]["result"]["isError"] is True
     assert conversation.resume() == []
+    assert not conversation.may_end_servers
+
+
+def test_a_subscription_outlives_any_number_of_servers() -> None:
+    conversation = Conversation()
+    listen = request(5, "subscriptions/listen")
+    sent = send(conversation, listen)
+
+    for _ in range(5):
+        assert lose(conversation, sent) == []
+        assert conversation.resume() == [listen]
+        conversation.note_end(listen, sent)
+
+    assert not conversation.may_end_servers
 
 
 def test_a_cancelled_call_is_not_asked_again() -> None:

@@ -12,19 +12,24 @@ from collections.abc import Iterator
 ONCE = frozenset({"run_script", "report_usage", "run_skill_command", "run_skill_entry"})
 """Tools that must not run twice for one call."""
 
-_MAX_SERVERS = 2
-"""How many servers may end during one request, which may be what ends them."""
+_MAX_SERVERS = 3
+"""How many servers may end during one request, which may be what ends them.
+
+The last one serves no other window.
+"""
 
 _MAY_HAVE_RUN = (
     "The server ended during this call, which may have taken effect. Look at what it "
     "should have changed before you repeat it."
 )
-_GIVEN_UP = "Two servers ended during this call. Do not repeat it; go on without it."
+_GIVEN_UP = "Three servers ended during this call. Do not repeat it; go on without it."
 LOST_CODE = "SERVER_LOST"
 _INTERNAL_ERROR = -32603
 
 _RESPONSE = b'{"jsonrpc":"2.0","id":'
 _MAX_ID_BYTES = 300
+
+_SUBSCRIPTION = "subscriptions/listen"
 
 _UNSENT = 2**63
 
@@ -62,7 +67,12 @@ class Conversation:
     @property
     def is_waiting(self) -> bool:
         """Whether the client waits for an answer; a subscription has none."""
-        return any(each.method != "subscriptions/listen" for each in self.requests.values())
+        return any(each.method != _SUBSCRIPTION for each in self.requests.values())
+
+    @property
+    def may_end_servers(self) -> bool:
+        """Whether a request is to be kept from the server of other windows."""
+        return any(each.servers >= _MAX_SERVERS for each in self.requests.values())
 
     def send(self, line: bytes, end: int) -> bytes | None:
         """Record a line of the client; None if no server of now may see it."""
@@ -117,8 +127,9 @@ class Conversation:
         self._generation += 1
         self._awaits_handshake = False
         for number, request in [*self.requests.items()]:
-            if request.end > sent:
-                continue  # the line had no end, so it was not read
+            # A line without an end was not read; a subscription outlives any server.
+            if request.end > sent or request.method == _SUBSCRIPTION:
+                continue
             if request.tool in ONCE or request.servers >= _MAX_SERVERS:
                 del self.requests[number]
                 yield _compose_error(number, request)

@@ -523,6 +523,8 @@ class _Window:
         self._send()
 
     def _reconnect(self) -> _Link:
+        if self._conversation.may_end_servers:
+            return self._connector.open_own()
         for pause in _BACK_OFF_SECONDS[max(0, self._failures - 1) :]:
             time.sleep(pause)
             self._check()

@@ -11,6 +11,7 @@ import sys
 
 _ONE_THREAD = "OPENBLAS_NUM_THREADS"
 _SHOWN_AT_ONCE = {"--help", "-h", "--version"}
+_ANSWERED = {"ask", "explain", "search", "show", "status", "tree"}
 _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 
@@ -42,6 +43,10 @@ def _forward(words: list[str]) -> int | None:
 
 
 def _run_command() -> None:
+    words = sys.argv[1:]
+    if words[:1] and words[0] in _ANSWERED:
+        _run_answered(words)
+        return
     from importlib import import_module
 
     from skills_mcp.hooks import find_modules
@@ -53,10 +58,26 @@ def _run_command() -> None:
     _run()
 
 
-def _run() -> None:
+def _run_answered(words: list[str]) -> None:
+    """Run a command that a running server may answer."""
+    exit_code, is_interrupted = None, False
+    try:
+        from skills_mcp.server.windows.command_client import ask_server
+
+        exit_code = ask_server(words, os.environ)
+    except (ImportError, AttributeError):  # neither Unix sockets nor locks
+        pass
+    except KeyboardInterrupt:
+        is_interrupted = True
+    if exit_code is not None:
+        raise SystemExit(exit_code)
+    _run(is_interrupted=is_interrupted)
+
+
+def _run(*, is_interrupted: bool = False) -> None:
     from skills_mcp.cli import run_program as run
 
-    run()
+    run(is_interrupted=is_interrupted)
 
 
 if __name__ == "__main__":

@@ -27,13 +27,14 @@ def program() -> None:
     """Serve an organisation's engineering knowledge to coding agents over MCP."""
 
 
-def run_program() -> None:
+def run_program(*, is_interrupted: bool = False) -> None:
+    """Run the program and exit; it only says so if it was interrupted before."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a poor terminal costs no traceback
     if isinstance(sys.stdout, TextIOWrapper) and not _blocks(sys.stdout):
         sys.stdout = _open_waiting(sys.stdout)
-    program(prog_name="skills-mcp")
+    program(prog_name="skills-mcp", obj=KeyboardInterrupt if is_interrupted else None)
 
 
 def _blocks(stream: TextIOWrapper) -> bool:

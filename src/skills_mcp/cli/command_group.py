@@ -10,7 +10,9 @@ start of a server; Click's own formatter does it, too.
 
 import os
 import shlex
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
@@ -19,6 +21,7 @@ from typing import Any
 
 import click
 
+from skills_mcp.cli.invocation import read_environment
 from skills_mcp.errors import ConfigError, ContentError, SkillsError
 from skills_mcp.hooks import find_modules
 
@@ -103,6 +106,11 @@ class SectionOption(click.Option):
         super().__init__(*args, **kwargs)
         self.section = section
 
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:  # noqa: ARG002 - Click passes it
+        """The text of the variable; in Click 8.2, any value of a flag's means true."""
+        found = read_environment().get(self.envvar) if isinstance(self.envvar, str) else None
+        return found or None
+
 
 class SectionedCommand(click.Command):
     """A command with sections and examples in its help.
@@ -155,8 +163,9 @@ class CommandGroup(click.Group):
             return None
         from skills_mcp.processes.memory import gc_frozen
 
-        with gc_frozen():
-            module = import_module(self._modules[cmd_name][0])
+        name = self._modules[cmd_name][0]
+        with nullcontext() if name in sys.modules else gc_frozen():
+            module = import_module(name)
         found: click.Command = module.command
         found.name, found.help = cmd_name, module.__doc__
         return found
@@ -205,6 +214,9 @@ class CommandGroup(click.Group):
 
         try:
             with translate_out_of_memory():
+                if ctx.obj is KeyboardInterrupt:  # before the program was imported
+                    ctx.invoked_subcommand = stored_command_line(ctx)[0]
+                    raise click.Abort  # noqa: TRY301 - reported below
                 _clear_placeholders()  # before the options of the command read them
                 return super().invoke(ctx)
         except click.ClickException as error:

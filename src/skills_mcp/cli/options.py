@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from skills_mcp.bootstrap import Application, Options, build, find_url_secret
 from skills_mcp.cli.command_group import GENERAL, WHERE, SectionOption
+from skills_mcp.cli.invocation import find_invocation, read_environment
 from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
 from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.config.variables import find_unknown_variables
@@ -57,13 +58,6 @@ narrowing_options = add_options(
 )
 
 
-class _Switch(SectionOption):
-    """A boolean flag and variable; in Click 8.2, any value of a variable means true."""
-
-    def value_from_envvar(self, ctx: click.Context) -> str | None:
-        return click.Parameter.resolve_envvar_value(self, ctx)
-
-
 def complete_folder(
     _context: click.Context, _option: click.Parameter, incomplete: str
 ) -> "list[click.shell_completion.CompletionItem]":
@@ -92,7 +86,6 @@ _PART_OPTIONS = (
     ),
     _where_option(
         "--everywhere/--usual-folders",
-        cls=_Switch,
         envvar="SKILLS_EVERYWHERE",
         default=False,
         help="Serve skills outside of the usual folders, too.",
@@ -133,14 +126,12 @@ def content_options(*, log_level: str = "error") -> Decorator:
         *_PART_OPTIONS,
         _where_option(
             "--discover/--no-discover",
-            cls=_Switch,
             envvar="SKILLS_MCP_DISCOVER",
             default=None,
             help="Serve .agents/skills of the project and of your home, too.",
         ),
         _general_option(
             "--offline/--online",
-            cls=_Switch,
             envvar="SKILLS_MCP_OFFLINE",
             default=None,
             help="Make no network request.  [default: sync.offline]",
@@ -179,7 +170,10 @@ def build_application(*, is_recorded: bool = True, **values: Any) -> Application
     options, environment = read_options(**values)
     if not is_recorded:
         options = replace(options, settings={"analytics": {"enabled": False}})
-    return build(options, environment)
+    application = build(options, environment)
+    if invocation := find_invocation():
+        invocation.applications.append(application)
+    return application
 
 
 def read_options(*, log_level: str, **values: Any) -> tuple[Options, Mapping[str, str]]:
@@ -188,16 +182,17 @@ def read_options(*, log_level: str, **values: Any) -> tuple[Options, Mapping[str
     Raises:
         ConfigError: The URL of the repository is invalid.
     """
-    environment = dict(os.environ)
-    for name in _TAKEN:
-        os.environ.pop(name, None)
+    environment = dict(read_environment())
     log_source = click.get_current_context().get_parameter_source("log_level")
     if log_source is ParameterSource.DEFAULT:
         _warn_of_variables(environment)
         log_level = shared_level(environment) or log_level
-    keys = (environment.get(name) for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"))
-    secrets = (environment.get("GITHUB_TOKEN"), find_url_secret(values["repo"]), *keys)
-    configure_logging(log_level, secrets=secrets)
+    if find_invocation() is None:  # a server has its own, with the same secrets
+        for name in _TAKEN:
+            os.environ.pop(name, None)
+        keys = (environment.get(name) for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"))
+        secrets = (environment.get("GITHUB_TOKEN"), find_url_secret(values["repo"]), *keys)
+        configure_logging(log_level, secrets=secrets)
     if _only_repo_is_typed():
         values["skills_dir"] = None
     _hint_at_url(values["repo"])

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from skills_mcp.cli.invocation import find_invocation
 from skills_mcp.errors import SkillsError
 from skills_mcp.skills.model import Problem
 
@@ -27,10 +28,28 @@ _GLANCE_SECONDS = 0.2
 
 def open_console() -> Console:
     """A console: lines are cropped for a terminal, not for a file or a pipe."""
-    console = Console(highlight=False, emoji=False)
+    console = _new_console(highlight=False, emoji=False)
     if console.is_terminal:
         return console
-    return Console(highlight=False, emoji=False, width=_WHOLE_LINES)
+    return _new_console(highlight=False, emoji=False, width=_WHOLE_LINES)
+
+
+def _new_console(*, stderr: bool = False, **options: Any) -> Console:
+    """A console for the process for which a command runs."""
+    invocation = find_invocation()
+    if invocation is None:
+        return Console(stderr=stderr, **options)
+    file = invocation.stderr if stderr else invocation.stdout
+    console = Console(file=file, _environ=invocation.environment, **{**invocation.size, **options})
+    if console.color_system:
+        _colour_systems.append(console.color_system)
+        del _colour_systems[1:]
+        invocation.is_declined |= console.color_system not in _colour_systems
+    return console
+
+
+_colour_systems: list[str] = []
+"""Of the first terminal of a command within a server: the styles of Rich keep its codes."""
 
 
 def print_paged(renderables: Sequence[RenderableType], *, is_paged: bool) -> None:
@@ -47,6 +66,10 @@ def print_paged(renderables: Sequence[RenderableType], *, is_paged: bool) -> Non
             console.print(part, no_wrap=is_tree, overflow="ellipsis" if is_tree else None)
     text = captured.get()
     if is_paged and console.is_terminal and text.count("\n") >= console.height:
+        if invocation := find_invocation():
+            console.file.flush()
+            invocation.page(text, not console.no_color)
+            return
         # None: Click asks `less` to show colours, unless LESS says something else.
         click.echo_via_pager(text, color=False if console.no_color else None)
     else:
@@ -139,7 +162,7 @@ def progress_bar(verb: str) -> Iterator[Callable[[int, int], None]]:
     Yields:
         A function that takes how many items are done, and how many there are.
     """
-    console = Console(stderr=True)
+    console = _new_console(stderr=True)
     if not console.is_terminal:
         yield lambda _done, _total: None
         return
@@ -168,7 +191,7 @@ def sync_and_load(library: "SkillLibrary") -> "Snapshot":
     if error and not library.is_ready:
         raise error
     if error:
-        notices = Console(stderr=True, highlight=False)
+        notices = _new_console(stderr=True, highlight=False)
         message = f"Sync failed; showing the previous content: {escape(str(error))}"
         notices.print(message, soft_wrap=True)
     return library.view().snapshot
@@ -177,13 +200,20 @@ def sync_and_load(library: "SkillLibrary") -> "Snapshot":
 @contextmanager
 def sync_progress(library: "SkillLibrary") -> Iterator[None]:
     """Show the progress of a sync on a terminal, until it ends."""
-    console = Console(stderr=True)
+    console = _new_console(stderr=True)
     if not console.is_terminal:
         yield
         return
     message = f"Reading {library.mounts.name} …"
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, BarColumn(), console=console, transient=True) as bar:
+    is_own = find_invocation() is None  # the streams of a server are not redirected
+    with Progress(
+        *(*columns, BarColumn()),
+        console=console,
+        transient=True,
+        redirect_stdout=is_own,
+        redirect_stderr=is_own,
+    ) as bar:
         task = bar.add_task(message, total=None)
         ending = Event()
 

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from math import inf, nextafter
 from pathlib import Path
@@ -239,9 +240,15 @@ class Mounts:
         if len(self._sources) == 1:
             return {source: work(source) for source in self._sources}
         workers = min(_MAX_PARALLEL_SYNCS, len(self._sources))
+        # A log line belongs to the window or the command that has caused it.
+        contexts = [copy_context() for _ in self._sources]
         with ThreadPoolExecutor(workers, thread_name_prefix="sync") as pool:
             try:
-                outcomes = list(pool.map(work, self._sources))
+                outcomes = list(
+                    pool.map(
+                        lambda context, source: context.run(work, source), contexts, self._sources
+                    )
+                )
             except KeyboardInterrupt:
                 self.close()  # or the pool would wait for every fetch
                 raise

@@ -83,9 +83,9 @@ def test_a_variable_can_forbid_to_forward(variables: Mapping[str, str]) -> None:
     assert find(**variables) is None
 
 
-def test_serve_is_the_same_as_nothing_but_for_the_key() -> None:
-    assert find("serve") is not None
-    assert find() is not None
+def test_serve_is_the_same_as_nothing() -> None:
+    assert key_of("serve") == key_of()
+    assert key_of("serve", "--offline") == key_of("--offline") != key_of()
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,15 @@ def test_the_working_directory_does_not_count_for_an_address(
     monkeypatch.chdir(tmp_path)
 
     assert key_of(SKILLS_REPO=repo) == here
+
+
+def test_no_folder_is_made_for_a_command(tmp_path: Path) -> None:
+    environment = {**os.environ, "SKILLS_MCP_RUNTIME_DIR": str(tmp_path / "new")}
+
+    assert find_rendezvous([], environment, is_window=False) is None
+    assert not (tmp_path / "new").exists()
+    assert find_rendezvous([], environment) is not None
+    assert find_rendezvous([], environment, is_window=False) is not None
 
 
 def test_the_folder_of_sockets_is_closed_to_others() -> None:

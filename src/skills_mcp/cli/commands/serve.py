@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -19,6 +19,7 @@ from skills_mcp.cli.command_group import (
     SectionOption,
     print_error,
 )
+from skills_mcp.cli.invocation import CommandRunner
 from skills_mcp.cli.options import build_application, content_options, read_options
 from skills_mcp.config import TOOLSETS, Config
 from skills_mcp.errors import ConfigError
@@ -123,6 +124,7 @@ def _run_windows(place: "Rendezvous", claim: int, **values: Any) -> None:
     variables = dict(os.environ)  # before a secret is taken out of the environment
     log = ServerLog(find_home(variables) / "server.log")
     log.take_streams()
+    runner = CommandRunner(cast("click.Group", click.get_current_context().find_root().command))
     with gc_frozen():
         application = build(*read_options(**values))
         config = application.library.config
@@ -135,7 +137,9 @@ def _run_windows(place: "Rendezvous", claim: int, **values: Any) -> None:
 
         serving, parts = _open_serving(application, variables)
     limit_malloc_arenas()
-    anyio.run(WindowServer(serving, parts, place, claim, log).run)
+    runner.take_streams()
+    server = WindowServer(serving, parts, place, claim, log=log, run_command=runner.run)
+    anyio.run(server.run)
 
 
 def _open_serving(

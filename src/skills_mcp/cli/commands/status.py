@@ -1,6 +1,5 @@
 """Show the served commit, its age and errors (offline)."""
 
-import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from skills_mcp.cli.command_group import SYNC_EXIT, SectionedCommand
+from skills_mcp.cli.invocation import read_environment
 from skills_mcp.cli.options import build_application, content_options, json_option
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.config import Analytics, Scripts, is_tracking_refused
@@ -48,18 +48,18 @@ def command(*, as_json: bool, **values: Any) -> None:
     library = build_application(**values).library
     states, rules = library.stored_states(), library.config.scripts
     analytics, choice = _find_analytics(library.config.analytics), library.choose_sandbox()
-    unknown = find_unknown_variables(os.environ)
+    unknown = find_unknown_variables(read_environment())
     if as_json:
         sources = [render_state(state) for state in states]
         facts = {"sources": sources, "scripts": _render(choice, rules), "analytics": analytics}
         variables = [{"name": known.name, "meant": known.suggestion} for known in unknown]
-        servers = [server.render() for server in list_servers(os.environ)]
+        servers = [server.render() for server in list_servers(read_environment())]
         print_json({**facts, "unknown_variables": variables, "servers": servers})
     else:
         click.echo(_compose_facts(states) or _NOTHING)
         click.echo(f"\n{_compose_fact('Scripts', _describe(choice, rules))}")
         click.echo(_compose_fact("Analytics", _describe_analytics(analytics)))
-        for server in list_servers(os.environ):
+        for server in list_servers(read_environment()):
             click.echo(_compose_fact("Server", str(server)))
         for variable in unknown:
             click.echo(_compose_fact("Variable", str(variable)))
@@ -72,7 +72,7 @@ def _find_analytics(rules: Analytics) -> dict[str, Any]:
     """Analytics settings: enabled, destination and content."""
     return {
         "enabled": rules.enabled,
-        "refused": is_tracking_refused(os.environ),
+        "refused": is_tracking_refused(read_environment()),
         # Without its path and query, in which people keep keys.
         "receiver": urlsplit(rules.endpoint).hostname,
         "context": rules.context,

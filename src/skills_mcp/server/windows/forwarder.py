@@ -21,6 +21,7 @@ from skills_mcp.server.windows.rendezvous import (
     ACCEPTED,
     Rendezvous,
     compose_greeting,
+    describe_process,
     find_rendezvous,
 )
 
@@ -97,7 +98,7 @@ class _Connector:
     def __init__(self, found: Rendezvous, environment: Mapping[str, str], serve: Serve) -> None:
         self.place = found
         self._serve = serve
-        self._fields = _describe_window(environment)
+        self._fields = describe_process(sys.argv[1:], environment)
 
     def open(self, check: Callable[[], object], *, is_resumed: bool = False) -> _Link | None:
         """Connect to the server, and start it if there is none; None if it fails.
@@ -247,16 +248,6 @@ def _restore_signals() -> None:
 
 
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-def _describe_window(environment: Mapping[str, str]) -> list[str]:
-    try:
-        folder = os.getcwd()
-    except OSError:
-        folder = ""
-    variables = [f"{name}={value}" for name, value in environment.items()]
-    words = sys.argv[1:]
-    return [str(os.getpid()), folder, str(len(words)), *words, *variables]
 
 
 def _open_output() -> tuple[int, int]:

@@ -30,17 +30,17 @@ _MAX_CONFIG_BYTES = 4 * 2**20
 _KEY_DIGITS = 24
 _BACKLOG = 128
 
-_FLAGS = {
+FLAGS = {
     *("--everywhere", "--usual-folders", "--discover", "--no-discover"),
     *("--offline", "--online"),
 }
-_PATHS = {"--skills-dir", "--repo", "--config"}
+PATHS = {"--skills-dir", "--repo", "--config"}
 _WORDS = {
     *("--toolsets", "--transport", "--host", "--port", "--operations-host"),
     *("--operations-port", "--base-url", "--branch", "--ref", "--subfolder", "--plugins"),
     "--log-level",
 }
-OPTIONS = _FLAGS | _PATHS | _WORDS
+OPTIONS = FLAGS | PATHS | _WORDS
 """Options of `serve`; with another word, the program explains what is wrong."""
 
 _PATH_VARIABLES = (
@@ -175,16 +175,25 @@ def read_peer_user(connection: socket.socket) -> int:
     return int.from_bytes(raw[4:8], sys.byteorder)
 
 
-def find_rendezvous(words: Sequence[str], environment: Mapping[str, str]) -> Rendezvous | None:
+def find_rendezvous(
+    words: Sequence[str], environment: Mapping[str, str], *, is_window: bool = True
+) -> Rendezvous | None:
     """Find the place for a command line; None if its process has to serve by itself.
+
+    Args:
+        words: The command line, with or without `serve`.
+        environment: All variables.
+        is_window: Whether a server is started if there is none, which needs a folder.
 
     Raises:
         OSError: A folder cannot be looked into.
     """
+    words = words[1:] if list(words[:1]) == ["serve"] else words
     options = _parse_options(words)
     if options is None or not _may_share(options, environment):
         return None
-    folder = next(filter(None, map(_open_folder, list_folders(environment))), None)
+    open_folder = _open_folder if is_window else _find_folder
+    folder = next(filter(None, map(open_folder, list_folders(environment))), None)
     config_file = options.get("--config") or _find_home(environment) + "/config.yaml"
     config = _read_config(config_file)
     if folder is None or config is None or _is_switched_off(config):
@@ -196,13 +205,13 @@ def find_rendezvous(words: Sequence[str], environment: Mapping[str, str]) -> Ren
 
 def _parse_options(words: Sequence[str]) -> dict[str, str] | None:
     """Options of `serve` with their values; None for everything else."""
-    rest = iter(words[1:] if list(words[:1]) == ["serve"] else words)
+    rest = iter(words)
     options: dict[str, str] = {}
     for word in rest:
         name, has_value, value = word.partition("=")
-        if name in _FLAGS and not has_value:
+        if name in FLAGS and not has_value:
             options[name] = ""
-        elif name in OPTIONS - _FLAGS:
+        elif name in OPTIONS - FLAGS:
             found = value if has_value else next(rest, None)
             if found is None:
                 return None
@@ -235,13 +244,17 @@ def list_folders(environment: Mapping[str, str]) -> list[str]:
 
 def _open_folder(folder: str) -> str:
     """Make a folder that only this user can enter; empty if it is anything else."""
-    if len(os.fsencode(folder)) + len("/.sock") + _KEY_DIGITS > _MAX_ADDRESS_BYTES:
-        return ""
     try:
         os.mkdir(folder, _PRIVATE)
     except FileExistsError:
         pass
     except OSError:
+        return ""
+    return _find_folder(folder)
+
+
+def _find_folder(folder: str) -> str:
+    if len(os.fsencode(folder)) + len("/.sock") + _KEY_DIGITS > _MAX_ADDRESS_BYTES:
         return ""
     return folder if is_private(folder) and os.access(folder, os.W_OK | os.X_OK) else ""
 
@@ -289,7 +302,7 @@ def _needs_folder(
         return True
     if any("DISCOVER" in name or name in {"GIT_DIR", "GIT_WORK_TREE"} for name in environment):
         return True
-    typed = (options.get(name, "") for name in _PATHS)
+    typed = (options.get(name, "") for name in PATHS)
     named = (environment.get(name, "") for name in _PATH_VARIABLES)
     return any(_is_relative(path) for path in (*typed, *named))
 
@@ -354,6 +367,16 @@ def _describe_file(path: str) -> bytes:
     except OSError:
         return b""
     return repr((status.st_mtime_ns, status.st_size, status.st_ino)).encode()
+
+
+def describe_process(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Fields of a greeting: what a process was started with."""
+    try:
+        folder = os.getcwd()
+    except OSError:
+        folder = ""
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    return [str(os.getpid()), folder, str(len(words)), *words, *variables]
 
 
 def compose_greeting(kind: str, fields: Sequence[str]) -> bytes:

@@ -45,6 +45,8 @@ class RunningServer:
     """Empty if the server does not answer."""
     seconds: int = 0
     windows: tuple[ConnectedWindow, ...] = ()
+    commands: int = 0
+    """How many commands it has answered."""
     memory: Mapping[str, int] = field(default_factory=dict)
     commits: tuple[str, ...] = ()
 

@@ -86,6 +86,15 @@ class ServerLog(io.TextIOBase):
             self._windows.remove(window)
             window.close()
 
+    @contextmanager
+    def muted(self) -> Iterator[None]:
+        """Log to the file only: lines of this block concern no window."""
+        token = _current.set(WindowLog(-1))
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
     def writable(self) -> bool:
         return True
 

@@ -32,6 +32,13 @@ from skills_mcp.server.parts import (
     watch_signals,
 )
 from skills_mcp.server.stdio import RpcError, message_streams, parse_line
+from skills_mcp.server.windows.command_client import (
+    DECLINED,
+    ENDED,
+    HEADER_BYTES,
+    WORKING,
+    WORKING_SECONDS,
+)
 from skills_mcp.server.windows.rendezvous import (
     ACCEPTED,
     MAX_GREETING_BYTES,
@@ -55,11 +62,20 @@ _LAST_PUBLISH_SECONDS = 1.0
 _FIRST_WINDOW_SECONDS = 30.0  # the forwarder that has started us may have been killed
 _MINUTE_SECONDS = 60.0
 
+# One runs, and the others wait a second for it.
+_MAX_COMMANDS = 4
+
 # A window without a server that it can find serves by itself meanwhile.
 _PLACE_CHECK_SECONDS = 20.0
 
 # Longer messages are parsed in a thread, so that other windows do not wait for it.
 _LONG_LINE_BYTES = 2**16
+
+
+CommandWork = Callable[
+    [Sequence[str], Mapping[str, str], Callable[[bytes, bytes], None]], int | None
+]
+"""Runs a command with these words and variables; see `CommandRunner` of the command line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +85,7 @@ class Greeting:
     kind: str
     process_id: int = 0
     folder: Path | None = None
+    words: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     log: int = -1
 
@@ -92,16 +109,21 @@ class _Window:
 class WindowServer:
     """Serves the windows of a place until the last one has left it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a server serves, and where
         self,
         serving: Serving,
         parts: Sequence[ServerPart],
         place: Rendezvous,
         claim: int,
+        *,
         log: ServerLog,
+        run_command: CommandWork,
     ) -> None:
         self._serving = serving
         self._parts = parts
+        self._run_command = run_command
+        self._command_threads = anyio.CapacityLimiter(_MAX_COMMANDS)
+        self._answered = 0
         self._place = place
         self._claim = claim
         self._log = log
@@ -222,6 +244,10 @@ class WindowServer:
                 await loop.sock_sendall(connection, ACCEPTED)
             case "window" | "resume":
                 await self._open_window(connection, greeting)
+            case "command":
+                if not self._has_retired and read_installation() == self._installation:
+                    with self._log.muted():
+                        await self._answer_command(connection, greeting)
             case _:
                 raise ValueError(f"{greeting.kind} is no kind of a greeting")
 
@@ -266,6 +292,35 @@ class WindowServer:
             for close in closing:
                 close()
 
+    async def _answer_command(self, connection: socket.socket, greeting: Greeting) -> None:
+        """Run a command, and send its output and exit code."""
+        loop = asyncio.get_running_loop()
+        frames: asyncio.Queue[bytes] = asyncio.Queue()
+
+        def send(kind: bytes, data: bytes) -> None:
+            frame = kind + len(data).to_bytes(HEADER_BYTES - 1, "big") + data
+            loop.call_soon_threadsafe(frames.put_nowait, frame)
+
+        async def work() -> None:
+            exit_code = await anyio.to_thread.run_sync(
+                partial(self._run_command, greeting.words, greeting.environment, send),
+                abandon_on_cancel=True,
+                limiter=self._command_threads,
+            )
+            self._answered += exit_code is not None
+            send(DECLINED if exit_code is None else ENDED, str(exit_code).encode())
+
+        await loop.sock_sendall(connection, ACCEPTED)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(work)
+            kind = WORKING
+            while kind not in {ENDED, DECLINED}:
+                frame = WORKING + bytes(HEADER_BYTES - 1)
+                with anyio.move_on_after(WORKING_SECONDS):
+                    frame = await frames.get()
+                await loop.sock_sendall(connection, frame)
+                kind = frame[:1]
+
     async def _measure(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         """Middleware that parts have added to the server, which no client uses itself."""
         added = (
@@ -285,6 +340,7 @@ class WindowServer:
             "version": __version__,
             "seconds": round(time.monotonic() - self._started_at),
             "windows": [window.describe() for window in windows],
+            "commands": self._answered,
             "memory": read_memory(),
             "commits": [state.commit for state in states if state.commit],
         }
@@ -415,13 +471,14 @@ async def _receive_first(connection: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _parse_greeting(kind: str, body: bytes, log: int) -> Greeting:
-    if kind not in {"window", "resume"}:
+    if kind not in {"window", "resume", "command"}:
         return Greeting(kind=kind, log=log)
     number, folder, count, *rest = map(os.fsdecode, body.split(b"\0"))
     variables = (text.partition("=") for text in rest[int(count) :])
     return Greeting(
         kind=kind,
         process_id=int(number),
+        words=rest[: int(count)],
         folder=Path(folder).resolve() if folder else None,
         environment={name: value for name, _, value in variables},
         log=log,

@@ -198,6 +198,9 @@ def _windows() -> Iterable[Figure]:
     yield Figure("window_call", meaning, "x", at_most(1.15))
     meaning = f"get_skill, {WINDOWS} windows asking at once: p99 against that of one"
     yield Figure("windows_p99", meaning, "x", at_most(3))
+    yield Figure("command_answered", "skills-mcp ask, a server runs", "s")
+    yield Figure("command_alone", "skills-mcp ask, without a server", "s")
+    yield Figure("command_ratio", "skills-mcp ask, a server runs: against without", "x")
 
 
 def _http() -> Iterable[Figure]:

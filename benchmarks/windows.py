@@ -25,6 +25,9 @@ _MEBIBYTE = 2**20
 _ALLOWED_MEBIBYTES = 100
 """What ten windows may take beside their server."""
 
+_COMMANDS = 5
+"""How often a command is run in a round."""
+
 _POLL_SECONDS = 0.01
 _PATIENCE_SECONDS = 30.0
 
@@ -41,6 +44,7 @@ def measure_windows(
                 **_measure_starts(shared, alone, rounds=rounds),
                 **_measure_memory(shared, alone, prompts[0]),
                 **_measure_calls(shared, alone, prompts, calls=calls),
+                **_measure_commands(shared, alone, prompts, rounds=rounds),
             }
         finally:
             _stop(shared)
@@ -126,6 +130,33 @@ def _measure_calls(
         "window_call": Measured.of(ratios),
         "windows_p99": Measured.of([crowd / single]),
     }
+
+
+def _measure_commands(
+    shared: Environment, alone: Environment, prompts: Sequence[str], *, rounds: int
+) -> Results:
+    """Measure `ask` with a running server, against a process that answers by itself."""
+    answered, by_itself = [], []
+    with PipeClient([*OURS], shared) as window:
+        window.first_answer_seconds()
+        _run(shared, "ask", prompts[0])  # the first one imports the commands
+        for number in range(rounds * _COMMANDS):
+            prompt = prompts[number % len(prompts)]
+            answered.append(_time_command(shared, prompt))
+            by_itself.append(_time_command(alone, prompt))
+        if _read_status(shared)["commands"] != len(answered) + 1:
+            raise SystemExit("a command was not answered by the server")
+    return {
+        "command_answered": Measured.of(answered),
+        "command_alone": Measured.of(by_itself),
+        "command_ratio": Measured.of(a / b for a, b in zip(answered, by_itself, strict=True)),
+    }
+
+
+def _time_command(environment: Environment, prompt: str) -> float:
+    started = time.perf_counter()
+    _run(environment, "ask", prompt)
+    return time.perf_counter() - started
 
 
 def _ask(window: PipeClient, prompts: Sequence[str], calls: int) -> list[float]:

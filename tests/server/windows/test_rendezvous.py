@@ -46,6 +46,22 @@ def test_a_variable_of_a_terminal_is_no_part_of_the_key(name: str) -> None:
     assert key_of(**{name: "one"}) == key_of(**{name: "two"})
 
 
+def test_a_folder_that_a_host_puts_in_front_of_the_path_is_no_part_of_the_key() -> None:
+    codex = "/home/ada/.codex/tmp/arg0/codex-arg0Xq1:/opt/codex/codex-path:/usr/bin:/bin"
+
+    assert key_of(PATH=codex) == key_of(PATH="/usr/bin:/bin")
+    assert key_of(PATH=codex) != key_of(PATH="/opt/bin:/usr/bin:/bin")
+
+
+def test_a_variable_that_a_host_passes_on_without_a_value_is_not_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+
+    assert key_of(SSH_AUTH_SOCK="") == key_of() != key_of(SSH_AUTH_SOCK="/agent")
+    assert key_of(GIT_ASKPASS="") != key_of()
+
+
 def test_a_variable_that_the_settings_name_is_a_part_of_the_key(home: Path) -> None:
     write(home / ".skills-mcp/config.yaml", "embedding: {api_key_env: OUR_GATEWAY}")
 

@@ -37,8 +37,14 @@ _PROGRAM_NAME = re.compile(r"skills[-_]mcp")
 
 _CREDENTIALS = ("GITHUB_TOKEN", "SSH_AUTH_SOCK")
 
+# For a helper of Git, and for the socket of the server for all windows. Only a host
+# that passes few variables needs them.
+_SESSION = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+
 _FORWARDED = (
     *_CREDENTIALS,
+    *_SESSION,
+    *("SKILLS_MCP_RUNTIME_DIR", "SKILLS_MCP_SHARE"),
     *("SKILLS_MCP_TOKEN_FILE", "SKILLS_MCP_HOME", "ANALYTICS_ENDPOINT"),
     *("ANALYTICS_TOKEN", "SSL_CERT_FILE", "SSL_CERT_DIR"),
     *("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"),
@@ -144,8 +150,9 @@ def _render_variables(host: Host, names: Sequence[str]) -> dict[str, Any]:
         return {}
     if host.variable == BY_NAME:
         return {"env_vars": list(names)}
-    references = {name: host.variable.replace("NAME", name) for name in names}
-    return {host.shape.environment: references}
+    named = [name for name in names if name not in _SESSION]
+    references = {name: host.variable.replace("NAME", name) for name in named}
+    return {host.shape.environment: references} if references else {}
 
 
 _SHARED_MODE = 0o644  # a file of a project is for all who work in it

@@ -66,6 +66,12 @@ _PARTS = (
     *("CERT", "CA_BUNDLE"),
 )
 
+# Codex puts two folders in front: a new one for each session, and one with its search.
+_OF_HOSTS = ("codex-arg0", "codex-path")
+
+# Hosts pass variables on, and with no value those that are not set.
+_EMPTY_IS_UNSET = {"GITHUB_TOKEN", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR"}
+
 # Shorter names are parts of other words, and change with each process.
 _SHORTEST_NAME = 4
 
@@ -329,8 +335,9 @@ def _derive_key(
     for name in sorted(environment):
         # A variable that the settings name may be a key of a provider.
         is_named = len(name) >= _SHORTEST_NAME and os.fsencode(name) in config
-        if is_named or shapes_server(name):
-            parts.append(os.fsencode(f"{name}={environment[name]}"))
+        value = _drop_own_folders(environment[name]) if name == "PATH" else environment[name]
+        if (is_named or shapes_server(name)) and (value or name not in _EMPTY_IS_UNSET):
+            parts.append(os.fsencode(f"{name}={value}"))
     root, source = os.stat("/"), os.stat(__file__)
     parts += [
         *map(os.fsencode, (sys.executable, sys.prefix, __file__, os.uname().nodename)),
@@ -343,6 +350,14 @@ def _derive_key(
         os.fsencode(os.getcwd()) if keeps_folder else b"",
     ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:_KEY_DIGITS]
+
+
+def _drop_own_folders(path: str) -> str:
+    """The folders of `PATH` without those that a host has for its own programs."""
+    folders = path.split(":")
+    return ":".join(
+        folder for folder in folders if not os.path.basename(folder).startswith(_OF_HOSTS)
+    )
 
 
 def _describe_rights() -> list[bytes]:

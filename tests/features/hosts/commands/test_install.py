@@ -219,6 +219,23 @@ def test_a_project_gets_no_variable_that_only_one_person_has_set(
     assert gemini["env"] == {"SSH_AUTH_SOCK": "${SSH_AUTH_SOCK:-}"}
 
 
+def test_only_codex_is_told_to_pass_on_the_variables_of_a_session(invoke: Run, home: Path) -> None:
+    clients = ("--client=codex", "--client=gemini")
+
+    done = invoke(
+        *("install", *clients, "--repo", REPO, "--yes"),
+        XDG_RUNTIME_DIR="/run/user/7",
+        SKILLS_MCP_SHARE="1",
+    )
+
+    assert done.returncode == 0
+    codex = read_entries(home / ".codex/config.toml", "codex")["skills"]
+    gemini = read_entries(home / ".gemini/settings.json", "gemini")["skills"]
+    assert {"XDG_RUNTIME_DIR", "SKILLS_MCP_SHARE"} <= {*codex["env_vars"]}
+    assert "XDG_RUNTIME_DIR" not in gemini["env"]
+    assert gemini["env"]["SKILLS_MCP_SHARE"] == "${SKILLS_MCP_SHARE:-}"
+
+
 def test_an_update_keeps_what_a_person_has_added(invoke: Run, home: Path) -> None:
     file = write(
         home / ".cursor/mcp.json",

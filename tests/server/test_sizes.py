@@ -98,7 +98,7 @@ async def test_no_reply_is_longer_than_the_limit(tmp_path: Path) -> None:
             if name == "refresh_skills":
                 for number in range(MANY):
                     write_skill(tmp_path, f"news/{'n' * 99}{number}.md")
-                    write(tmp_path / f"teams/team-0/broken-{number}.md", "---\n: [")
+                    write(tmp_path / f"teams/team-0/broken-{number}.md", "---\nkeywords: [")
             shown = f"{name} {json.dumps(arguments)[:60]}"
             replies[shown] = read(await client.call_tool(name, arguments))
         page = await client.list_resources()

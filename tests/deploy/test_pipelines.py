@@ -66,7 +66,7 @@ def run_bash(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
         check=False,
         cwd=folder,
-        env=os.environ | GIT_IDENTITY | environment,
+        env=os.environ | GIT_IDENTITY | {**environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

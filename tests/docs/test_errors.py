@@ -105,7 +105,7 @@ def test_names_in_capitals_are_codes_or_variables_that_exist() -> None:
     known |= {"LD_PRELOAD", "BASH_ENV", "NODE_OPTIONS"}
     # Where hosts keep their files.
     known |= {"CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME"}
-    known |= {"GEMINI_CLI_HOME", "XDG_DATA_HOME"}
+    known |= {"GEMINI_CLI_HOME", "XDG_DATA_HOME", "DBUS_SESSION_BUS_ADDRESS"}
     known.add(LOST_CODE)
     known |= {command_group.USAGE, command_group.PROMPTS_INVALID, command_group.INTERRUPTED}
     known |= {"SKILLS_NOTE_TOKEN"}  # of the jobs of GitLab

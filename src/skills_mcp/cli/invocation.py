@@ -30,6 +30,9 @@ Send = Callable[[bytes, bytes], None]
 # A process that runs the command itself takes a second to start.
 _TURN_SECONDS = 1.0
 
+# Variables of Rich and of Python, which count here as in the process itself.
+_TERMINAL = "TERM"
+_UNBUFFERED = "PYTHONUNBUFFERED"
 _WITHOUT_SIZE = {"dumb", "unknown"}  # Rich has a size of its own for these terminals
 
 _PACKAGE = "skills_mcp"
@@ -54,7 +57,7 @@ class Invocation:
     @property
     def size(self) -> dict[str, int]:
         """Arguments for a console, for what no variable says."""
-        if self.environment.get("TERM", "").lower() in _WITHOUT_SIZE:
+        if self.environment.get(_TERMINAL, "").lower() in _WITHOUT_SIZE:
             return {}
         sizes = {"width": self.columns, "height": self.lines}
         names = {"width": "COLUMNS", "height": "LINES"}
@@ -155,7 +158,7 @@ def _open_invocation(facts: str, environment: Mapping[str, str], send: Send) -> 
     is_stdout, is_stderr, columns, lines = map(int, facts.split(" "))
     stdout = _SentOutput(partial(send, STDOUT), is_terminal=bool(is_stdout))
     stderr = _SentOutput(partial(send, STDERR), is_terminal=bool(is_stderr))
-    is_buffered = not environment.get("PYTHONUNBUFFERED")
+    is_buffered = not environment.get(_UNBUFFERED)
     return Invocation(
         environment=environment,
         columns=columns,

@@ -23,7 +23,7 @@ def test_the_guides_print_what_they_say(tmp_path: Path, page: str) -> None:
     guide = DOCS / "how-to" / page
     shown = [step for each in blocks(guide, "console") for step in steps(each)]
 
-    printed = run_page(guide, folder)
+    printed = run_page(guide, folder, shell_path)
 
     for (command, expected), real in zip(shown, printed, strict=True):
         assert normalised(real) == normalised(expected), command

@@ -29,7 +29,7 @@ def test_the_examples_of_the_reference_print_what_it_says(
     page = REFERENCE / "cli" / "content.md"
     shown = [step for each in blocks(page, "console") for step in steps(each)]
 
-    printed = run_page(page, folder)
+    printed = run_page(page, folder, shell_path)
 
     for (command, expected), real in zip(shown, printed, strict=True):
         assert normalised(real) == normalised(expected), command

@@ -128,7 +128,7 @@ def test_the_guide_prints_what_it_says(tmp_path: Path) -> None:
     folder.mkdir()
     shown = [step for each in blocks(GUIDE, "console") for step in steps(each)]
 
-    printed = run_page(GUIDE, folder)
+    printed = run_page(GUIDE, folder, shell_path)
 
     for (command, expected), real in zip(shown, printed, strict=True):
         assert normalised(real) == normalised(expected), command

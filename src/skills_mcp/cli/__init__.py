@@ -45,7 +45,7 @@ def _blocks(stream: TextIOWrapper) -> bool:
 
 
 def _open_waiting(stream: TextIOWrapper) -> TextIOWrapper:
-    """Open standard output again; where nobody waits for room, the rest is lost."""
+    """Open standard output again, with writes that wait for room in the pipe."""
     from skills_mcp.server.wire import WaitingFile  # for a few hosts only
 
     output = BufferedWriter(WaitingFile(stream.fileno(), "wb", closefd=False))

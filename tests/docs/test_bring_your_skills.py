@@ -17,7 +17,7 @@ from tests.docs.test_tutorial import normalised, run_page, steps
         "my-skill-is-not-chosen.md",
     ],
 )
-def test_the_guides_print_what_they_say(tmp_path: Path, page: str) -> None:
+def test_the_guides_print_what_they_say(tmp_path: Path, shell_path: str, page: str) -> None:
     folder = tmp_path / "ada"
     folder.mkdir()
     guide = DOCS / "how-to" / page

@@ -17,7 +17,7 @@ _COMMIT = re.compile(r"\b[0-9a-f]{40}\b")
 
 
 def test_the_examples_of_the_reference_print_what_it_says(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, shell_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "ada"
     upstream = Upstream.create(folder)

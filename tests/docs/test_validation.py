@@ -123,7 +123,7 @@ def test_the_output_of_the_page_is_the_real_one(run: Run, tmp_path: Path) -> Non
     assert done.stdout.replace(f"{tmp_path}/", "") == shown.text
 
 
-def test_the_guide_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_guide_prints_what_it_says(tmp_path: Path, shell_path: str) -> None:
     folder = tmp_path / "ada"
     folder.mkdir()
     shown = [step for each in blocks(GUIDE, "console") for step in steps(each)]

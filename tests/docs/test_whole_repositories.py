@@ -15,7 +15,7 @@ PAGE = DOCS / "how-to" / "whole-repositories.md"
 MARKETPLACE = ".claude-plugin/marketplace.json"
 
 
-def test_the_guide_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_guide_prints_what_it_says(tmp_path: Path, shell_path: str) -> None:
     folder = tmp_path / "ada"
     folder.mkdir()
     shown = [step for each in blocks(PAGE, "console") for step in steps(each)]

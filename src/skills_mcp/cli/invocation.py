@@ -68,7 +68,7 @@ class Invocation:
         }
 
     def close(self) -> None:
-        """Release what the command has opened; a process would just end."""
+        """Release the resources of the command; a process would just end."""
         for application in self.applications:
             application.library.close()
             application.publisher.outbox.spool.rotate()

@@ -603,7 +603,7 @@ class PartialFetch:
 
 
 def _is_about_layout(entry: TreeEntry, *, is_package: bool) -> bool:
-    """Whether the content of an entry decides what is served; with a `SKILL.md` on top."""
+    """Whether the content of an entry determines the layout; `is_package` has a top `SKILL.md`."""
     file = f"/{entry.file}"
     is_at_top = is_package and "/" not in entry.file and file.endswith(".md")
     is_named_so = is_at_top or file.endswith(_MANIFESTS) or may_be_link(file)

@@ -78,7 +78,7 @@ class Outcome:
         return self.is_found or self._is_expected(near)
 
     def _is_expected(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether one of them is expected, or stands for a near-copy that is."""
+        """Whether one is expected, or stands for an expected near-copy."""
         expected = set(self.prompt.expect)
         return any(not expected.isdisjoint((c.skill.path, *c.near_copies)) for c in candidates)
 

@@ -228,7 +228,7 @@ def _detach(descriptor: int, found: Rendezvous) -> None:
 
 
 def _close_others(kept: int = -1) -> None:
-    """Close all but the standard streams, with what the host has left open."""
+    """Close all but the standard streams, also those left open by the host."""
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:

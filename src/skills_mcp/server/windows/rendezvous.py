@@ -385,7 +385,7 @@ def _describe_file(path: str) -> bytes:
 
 
 def describe_process(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Fields of a greeting: what a process was started with."""
+    """Fields of a greeting: folder, command line and environment of this process."""
     try:
         folder = os.getcwd()
     except OSError:

@@ -106,3 +106,17 @@ def test_a_rule_file_that_is_a_link_is_named(tmp_path: Path, above: str) -> None
     link(tmp_path / above, {"ui/salary.md": "pay.md", "ui/gone.md": "nowhere.md"})
 
     assert named(tmp_path) == {"ui/salary.md": ("error", 0), "ui/gone.md": ("error", 0)}
+
+
+def test_hundreds_of_links_in_place_of_main_files_are_one_line_more(tmp_path: Path) -> None:
+    write(tmp_path / "skills/deploy/SKILL.md", PACKAGE)
+    link(tmp_path, {".gemini/skills/deploy/SKILL.md": "../../../skills/deploy/SKILL.md"})
+    link(
+        tmp_path,
+        {f".gemini/skills/s{number}/SKILL.md": "../../../gone/SKILL.md" for number in range(10)},
+    )
+
+    problems = links_of(tmp_path)
+
+    assert [(p.level, p.count) for p in problems if p.count] == [("error", 7), ("warning", 1)]
+    assert sum(p.level == "error" and not p.count for p in problems) == 3

@@ -148,6 +148,8 @@ class _WalkTally:
     markdown: list[str] = field(default_factory=list)
     installed: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
+    refused_links: list[str] = field(default_factory=list)
+    """Links in place of a `SKILL.md`; the first have a problem each."""
     tests: list[str] = field(default_factory=list)
     host_rules: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Rules in the format of one host, by suffix."""
@@ -176,6 +178,9 @@ class _WalkTally:
             reason = "filled by a program, of which nothing is served"
             hint = "take them out of the content"
             yield _summarize(self.installed, "folder", reason, hint, rule="installed-folder")
+        if more := self.refused_links[_MAX_NAMED:]:
+            reason = "in place of skills, so these are not served"
+            yield _summarize(more, "more link", reason, _LINK[1], rule="link", level="error")
         if self.links:
             reason = "to skills that are served at their own place"
             yield _summarize(self.links, "link", reason, "nothing is lost", rule="link")
@@ -196,11 +201,13 @@ def summarize_host_rules(files: list[str], *, is_cursor: bool) -> Problem:
     return _summarize(files, "file", reason, hint, rule="copilot-instructions")
 
 
-def _summarize(files: list[str], noun: str, reason: str, hint: str, *, rule: str) -> Problem:
+def _summarize(  # noqa: PLR0913 - the parts of a problem
+    files: list[str], noun: str, reason: str, hint: str, *, rule: str, level: Level = "warning"
+) -> Problem:
     named = ", ".join(map(escape_unprintable, sorted(files)[:_MAX_NAMED]))
     more = ", …" if len(files) > _MAX_NAMED else ""
     reason = f"holds {count_noun(len(files), noun)} {reason}: {named}{more}"
-    return Problem(".", reason, hint, "warning", rule=rule, count=len(files))
+    return Problem(".", reason, hint, level, rule=rule, count=len(files))
 
 
 class SourceWalk:
@@ -479,7 +486,7 @@ class RootWalk:
         if not self._is_selected(prefix):
             return
         if entry.kind in _REFUSED_KINDS:
-            yield _refuse(prefix + main, _REFUSED_KINDS[entry.kind], "error")
+            yield from self._report_main_link(prefix + main, entry)
         elif fault := self._check_size(prefix + main, entry, "error"):
             yield fault
         else:
@@ -534,6 +541,16 @@ class RootWalk:
                     yield from self._walk_package(f"{path}/", main, listed)
                 else:
                     yield from self._walk_files(prefix, f"{below}{name}/", listed, files)
+
+    def _report_main_link(self, file: str, entry: FolderEntry) -> Iterator[Problem]:
+        path = self.home.below(file)
+        target = self.tree.resolve(path) if entry.kind == "link" else None
+        if target and is_skill_md(PurePosixPath(target).name) and self._is_in_home(target):
+            self.tally.links.append(path)
+            return
+        self.tally.refused_links.append(path)
+        if len(self.tally.refused_links) <= _MAX_NAMED:
+            yield _refuse(file, self._find_refusal(path, entry), "error")
 
     def report_link(
         self, file: str, entry: FolderEntry, *, packages_only: bool

@@ -88,7 +88,7 @@ class FolderTree:
         return data if len(data) <= MAX_READ_BYTES else None
 
     def resolve(self, link: str) -> str | None:
-        # Only a name: whatever is asked about it is asked of the open folder.
+        # Only a name: questions about it go to the open folder.
         try:
             top = self._root.resolve()
             found = top.joinpath(link).resolve(strict=True)

@@ -34,6 +34,8 @@ _START_PATIENCE_SECONDS = 20.0
 # A server that listens answers at once, unless it was stopped or is out of memory.
 _GREETING_PATIENCE_SECONDS = 3.0
 _FIRST_PAUSE_SECONDS = 0.004
+# Many may wait, and to look takes each of them CPU that the server needs; the one that
+# has started it is alone.
 _LAST_PAUSE_SECONDS = 0.03
 
 _BACK_OFF_SECONDS = (0.0, 0.05, 0.2, 0.8)
@@ -130,7 +132,7 @@ class _Connector:
                 self._launch(descriptor)
             check()
             time.sleep(pause)
-            pause = min(pause * 1.5, _LAST_PAUSE_SECONDS)
+            pause = pause if has_started else min(pause * 1.5, _LAST_PAUSE_SECONDS)
         return None
 
     def open_own(self) -> _Link:

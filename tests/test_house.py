@@ -377,6 +377,7 @@ main()
 """
 
 
+@pytest.mark.usefixtures("started_anew")
 def test_a_start_spends_no_time_on_garbage(tmp_path: Path) -> None:
     noted = tmp_path / "collections"
     content = ("--skills-dir", str(tmp_path))

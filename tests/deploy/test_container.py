@@ -108,6 +108,7 @@ def test_it_serves_on_a_read_only_root_and_is_healthy(tmp_path: Path, upstream: 
         *("bwrap", "--die-with-parent", "--unshare-user", "--uid", "10001"),
         *("--gid", "10001", "--cap-drop", "ALL", "--ro-bind", "/", "/"),
         *("--dev", "/dev", "--proc", "/proc", "--unshare-pid"),
+        *("--ro-bind", str(tmp_path), str(tmp_path)),  # it may be in /dev/shm
         *("--bind", str(home), str(home), "--tmpfs", str(temporary)),
     )
     if subprocess.run([*confined, "true"], check=False, capture_output=True).returncode:

@@ -149,7 +149,7 @@ class _WalkTally:
     installed: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     refused_links: list[str] = field(default_factory=list)
-    """Links in place of a `SKILL.md`; the first have a problem each."""
+    """Links in place of a `SKILL.md` in hidden folders; the first have a problem each."""
     tests: list[str] = field(default_factory=list)
     host_rules: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Rules in the format of one host, by suffix."""
@@ -544,6 +544,10 @@ class RootWalk:
 
     def _report_main_link(self, file: str, entry: FolderEntry) -> Iterator[Problem]:
         path = self.home.below(file)
+        if not path.startswith("."):
+            yield _refuse(file, self._find_refusal(path, entry), "error")
+            return
+        # The folder of one host, which mostly repeats all skills.
         target = self.tree.resolve(path) if entry.kind == "link" else None
         if target and is_skill_md(PurePosixPath(target).name) and self._is_in_home(target):
             self.tally.links.append(path)

@@ -25,7 +25,7 @@ def test_sarif_names_rule_place_and_what_stays_the_same(invoke: Run) -> None:
     [run] = log["runs"]
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert log["version"] == "2.1.0"
-    assert done.returncode == 1
+    assert done.returncode == 0  # warnings alone
     for result in run["results"]:
         assert rules[result["ruleIndex"]] == result["ruleId"]
         [location] = result["locations"]

@@ -136,11 +136,12 @@ def test_the_working_directory_does_not_count_for_an_address(
     assert key_of(SKILLS_REPO=repo) == here
 
 
-def test_no_folder_is_made_for_a_command(tmp_path: Path) -> None:
-    environment = {**os.environ, "SKILLS_MCP_RUNTIME_DIR": str(tmp_path / "new")}
+def test_no_folder_is_made_for_a_command(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("s") / "new"  # the path of a socket has to be short
+    environment = {**os.environ, "SKILLS_MCP_RUNTIME_DIR": str(folder)}
 
     assert find_rendezvous([], environment, is_window=False) is None
-    assert not (tmp_path / "new").exists()
+    assert not folder.exists()
     assert find_rendezvous([], environment) is not None
     assert find_rendezvous([], environment, is_window=False) is not None
 

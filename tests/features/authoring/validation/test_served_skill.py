@@ -101,9 +101,9 @@ def test_the_ranked_algorithm_judges_where_some_skill_has_no_keywords(
     tmp_path: Path,
 ) -> None:
     for name in ("a", "b", "c", "d", "e", "f"):
-        text = "---\nname: pdf\ndescription: Fill in PDF forms.\n---\nDo it.\n"
+        body = " ".join(f"{name}{number}" for number in range(50))  # so no near-copies
+        text = f"---\nname: pdf\ndescription: Fill in PDF forms.\n---\n{body}\n"
         write(tmp_path / "skills" / name / "pdf" / "SKILL.md", text)
-        write(tmp_path / "skills" / name / "pdf" / "data.csv", name)  # so no copies
 
     [problem] = problems(tmp_path)
 

@@ -76,7 +76,8 @@ def export_files(
 ) -> None:
     """Write the files of a commit into an empty folder.
 
-    Unchanged files of the `previous` commit are hard-linked from its folder.
+    Unchanged files of the `previous` commit are hard-linked from its folder, and copies
+    within the commit to the first of them.
 
     Raises:
         DamagedStoreError: Git's store is damaged.
@@ -84,6 +85,9 @@ def export_files(
     """
     _make_folders(listing.entries, folder)
     missing = _link_unchanged(listing.entries, folder, previous)
+    first: dict[tuple[str, bool], TreeEntry] = {}
+    for entry in missing:
+        first.setdefault(_content_key(entry), entry)
     total, done = len(listing.entries), len(listing.entries) - len(missing)
 
     def put(entry: TreeEntry, data: bytes) -> None:
@@ -93,7 +97,16 @@ def export_files(
         if on_progress:
             on_progress(done, total)
 
-    _read_contents(missing, reader, put)
+    _read_contents([*first.values()], reader, put)
+    copies = [entry for entry in missing if first[_content_key(entry)] is not entry]
+    alone = []
+    for entry in copies:
+        try:
+            os.link(folder / first[_content_key(entry)].file, folder / entry.file)
+        except OSError:  # a file may have only so many links
+            alone.append(entry)
+    done += len(copies) - len(alone)
+    _read_contents(alone, reader, put)
 
 
 def repair_files(
@@ -210,6 +223,10 @@ def _make_folders(entries: Iterable[TreeEntry], folder: Path) -> None:
             os.mkdir(f"{folder}/{inner}")  # noqa: PTH102 - thousands of them
 
 
+def _content_key(entry: TreeEntry) -> tuple[str, bool]:
+    return entry.blob, entry.is_executable
+
+
 def _link_unchanged(
     entries: Iterable[TreeEntry],
     folder: Path,
@@ -218,10 +235,10 @@ def _link_unchanged(
     if previous is None:
         return list(entries)
     listing, origin = previous
-    known = {(linked.blob, linked.is_executable): linked.file for linked in listing.entries}
+    known = {_content_key(linked): linked.file for linked in listing.entries}
     missing = []
     for entry in entries:
-        source = known.get((entry.blob, entry.is_executable))
+        source = known.get(_content_key(entry))
         if source is None or not _try_link(origin / source, folder / entry.file, entry):
             missing.append(entry)
     return missing

@@ -335,6 +335,33 @@ def test_a_file_that_somebody_has_touched_is_not_linked(
     assert contents(tmp_path / "next") == FILES
 
 
+def test_copies_in_a_commit_are_one_file_on_the_disk(tmp_path: Path) -> None:
+    files = {f"{place}/SKILL.md": b"Fill the form" for place in ("a", "b", "c")}
+    blobs = Blobs()
+    listing = blobs.list({**files, "d/SKILL.md": b"Sign the form"})
+
+    export_files(listing, blobs, make(tmp_path / "commit"))
+
+    inodes = {(tmp_path / "commit" / file).stat().st_ino for file in files}
+    assert len(inodes) == 1
+    assert len(blobs.asked) == 2
+    assert contents(tmp_path / "commit") == {**files, "d/SKILL.md": b"Sign the form"}
+
+
+@needs_posix
+def test_a_copy_that_was_edited_is_repaired_with_the_others(tmp_path: Path) -> None:
+    files = {f"{place}/SKILL.md": b"Fill the form" for place in ("a", "b")}
+    blobs = Blobs()
+    listing = blobs.list(files)
+    export_files(listing, blobs, folder := make(tmp_path / "commit"))
+    edit(folder / "a/SKILL.md")
+
+    wrong = repair_files(listing, blobs, folder)
+
+    assert "a/SKILL.md" in wrong
+    assert contents(folder) == files
+
+
 def test_where_files_cannot_be_linked_they_are_written(
     blobs: Blobs, listing: TreeListing, folder: Path
 ) -> None:

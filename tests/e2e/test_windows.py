@@ -368,6 +368,7 @@ def test_a_process_that_a_file_beside_the_socket_names_is_left_alone(start: Star
     [address] = find_sockets()
     freeze(first.process.pid)  # or it would start the next server
     kill_server()
+    wait_for(lambda: find_servers() == [])
     first.process.kill()
     with running_python("import time; time.sleep(600)") as other:
         for place in (address.with_suffix(".lock"), address.with_suffix(".pid")):

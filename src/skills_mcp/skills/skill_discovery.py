@@ -381,6 +381,11 @@ class RootWalk:
         main = _find_main_file(entries)
         if main is None:
             yield from self._walk_rules(prefix, entries, packages_only=packages_only)
+        elif not prefix and entries[main].kind in _REFUSED_KINDS:
+            # A commit is exported without it, so the others are what they are alone.
+            yield from self._report_main_link(main, entries[main])
+            others = {name: entry for name, entry in entries.items() if name != main}
+            yield from self._walk_rules(prefix, others, packages_only=packages_only)
         elif self._holds_rules(prefix, entries, main):
             yield from self._walk_mixed(prefix, main, entries)
         else:

@@ -43,6 +43,9 @@ class FigureTable:
         self._flush()
         return self._connection.execute(sql, parameters)
 
+    def close(self) -> None:
+        self._connection.close()
+
     def _flush(self) -> None:
         values = ", ".join(f":{column}" for column in COLUMNS)
         insert = f"INSERT INTO day_figures VALUES ({values})"  # noqa: S608 - of constants

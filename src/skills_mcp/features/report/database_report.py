@@ -6,7 +6,7 @@ The figures of each day are stored; later events of a day are added to them.
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -117,11 +117,11 @@ def open_figures(
     extent = _renew(table, span, found, limits) if found else EventExtent()
     is_small = found is None or found.events <= limits.max_counted
     if extent.uncounted and is_small and not store.has_space():
-        figures = FigureTable()
-        for event in store.events((span.before or span).first, span.last):
-            if row := parse_row(event):
-                figures.add(row)
-        yield replace(extent, uncounted=0), figures.query
+        with closing(FigureTable()) as figures:
+            for event in store.events((span.before or span).first, span.last):
+                if row := parse_row(event):
+                    figures.add(row)
+            yield replace(extent, uncounted=0), figures.query
         return
     with table.open_query() as query:
         yield extent, query

@@ -226,6 +226,9 @@ def test_a_waiting_commit_is_let_through_once(upstream: Upstream, tmp_path: Path
     library.sync(allows_removal=True)
 
     assert library.view().states()[0].commit == waiting
+    later = upstream.commit({"skills/ui/d.md": skill_text(body="New")})
+    library.sync()
+    assert library.view().states()[0].commit == later
     upstream.commit(without(*"def"))
     with pytest.raises(SkillsRemovedError):
         library.sync()
@@ -241,3 +244,18 @@ def test_a_rollback_may_remove_any_number(upstream: Upstream, tmp_path: Path) ->
     library.roll_back("", few)
 
     assert library.stored_states()[0].commit == few
+
+
+def test_the_loss_of_one_source_is_not_that_of_another(upstream: Upstream, tmp_path: Path) -> None:
+    upstream.commit(TEN)
+    write(tmp_path / "more" / "teams.md", skill_text())
+    sources = [{"repo": upstream.url}, {"folder": str(tmp_path / "more"), "mount": "teams"}]
+    write(tmp_path / "both" / "config.yaml", json.dumps({"sources": sources}))
+    both = build(Options(), {"SKILLS_MCP_HOME": str(tmp_path / "both")}).library
+    both.sync()
+    upstream.commit(without(*"abc"))
+
+    both.sync()
+
+    losses = [state.loss for state in both.view().states()]
+    assert [loss and (loss.removed, loss.served) for loss in losses] == [(3, 10), None]

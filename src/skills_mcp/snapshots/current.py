@@ -5,7 +5,7 @@ Rule: a snapshot is replaced in one assignment, so that no reply mixes two.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -33,6 +33,7 @@ from skills_mcp.snapshots.skill_snapshot import (
     exceeds_removal,
     inspect_commit,
     is_listing_changed,
+    list_offered,
     load_config,
     log_changes,
     take_snapshot,
@@ -150,8 +151,9 @@ class CurrentSnapshot:
             inspected = inspect_commit(content, self._settings, self._state, progress)
         finally:
             progress.end()
-        loss = self._find_loss(source, checkout, inspected)
-        if not allows_removal and exceeds_removal(loss, self._operator.sync.max_removed):
+        loss = self._find_loss(source, checkout, list_offered(inspected, content, self._settings))
+        is_new = loss is not checkout.loss  # an earlier one has been let through
+        if is_new and not allows_removal and exceeds_removal(loss, self._operator.sync.max_removed):
             raise SkillsRemovedError(
                 f"{source.name}: commit {checkout.revision} waits, as sync.max_removed "
                 f"demands: {loss}. What was served before stays. If it is meant, run "
@@ -165,23 +167,15 @@ class CurrentSnapshot:
         return self._losses.get(source)
 
     def _find_loss(
-        self, source: ContentSource, checkout: Checkout, inspected: "LoadedSkills"
+        self, source: ContentSource, checkout: Checkout, offered: Collection[SkillPath]
     ) -> Loss | None:
-        """Compare the skills that a commit would serve with those served now."""
+        """Compare the skills that a commit would offer with those served now."""
         served = self._snapshot
         parts = served.content.parts if served else ()
         if served is None or all(part.mount.source is not source for part in parts):
             return checkout.loss
-        newer = (
-            replace(part, checkout=checkout) if part.mount.source is source else part
-            for part in parts
-        )
-        collections = (inspected, served.state.collection)
-        candidate = take_snapshot(
-            Content(tuple(newer)), self._settings, self._state, inspected=collections
-        )
-        before, after = (self._list_skills(s, source) for s in (served, candidate))
-        return derive_loss(before, after, time.time(), checkout.loss)
+        before = self._list_skills(served, source)
+        return derive_loss(before, offered, time.time(), checkout.loss)
 
     def _list_skills(self, snapshot: Snapshot, source: ContentSource) -> list[SkillPath]:
         """List the offered skills of a source; of nested mounts the innermost counts."""

@@ -545,6 +545,15 @@ def inspect_commit(
     return collection
 
 
+def list_offered(
+    collection: "LoadedSkills", content: Content, settings: Settings
+) -> list[SkillPath]:
+    """Paths of the skills that content would offer, without any index of words."""
+    table, rules = collection.table, load_config(content, settings).visibility
+    index = SkillIndex(table, rules, rows=table.listed, copies=collection.copies)
+    return [*OfferedSkills(table, index.offered.numbers).by_path()]
+
+
 def _require_within_limits(content: Content, collection: "LoadedSkills") -> None:
     """Refuse empty content caused by a limit: it looks like no skills."""
     if len(collection.table):

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -651,11 +650,12 @@ class SkillLibrary:
         current: CurrentSnapshot,
         tracker: Tracker,
         open_runs: "Callable[..., Runs]",
+        refresher: Refresher | None = None,
     ) -> None:
         self.mounts = mounts
         self.current = current
         self.tracker = tracker
-        self.refresher = Refresher(
+        self.refresher = refresher or Refresher(
             mounts,
             current.load,
             current.inspect,
@@ -691,10 +691,13 @@ class SkillLibrary:
             environment: What scripts may see.
             folder: The working directory of that process; None if it is gone.
         """
-        library = copy(self)
-        library.__dict__.pop("runs", None)
-        library._open_runs = partial(self._open_runs, environment, folder)  # noqa: SLF001 - of this class
-        return library
+        return SkillLibrary(
+            mounts=self.mounts,
+            current=self.current,
+            tracker=self.tracker,
+            open_runs=partial(self._open_runs, environment, folder),
+            refresher=self.refresher,
+        )
 
     def close_runs(self) -> None:
         """End the scripts that were started here."""

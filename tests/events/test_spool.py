@@ -324,6 +324,33 @@ def test_a_sender_that_clears_away_empty_segments_takes_none_from_a_writer(
     assert sorted(event["n"] for event in [*sent, *rest]) == list(range(1500))
 
 
+def test_a_segment_that_is_deleted_before_it_is_locked_takes_no_event(
+    spool: Spool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = portalocker.lock
+
+    def delete_and_lock(handle: Any, flags: portalocker.LockFlags) -> None:
+        monkeypatch.undo()
+        for path in files(folder):
+            path.unlink()
+        lock(handle, flags)
+
+    monkeypatch.setattr(portalocker, "lock", delete_and_lock)
+
+    spool.append('{"n": 1}')
+
+    assert spooled(spool) == [{"n": 1}]
+
+
+def test_the_limit_takes_no_empty_segment_from_its_writer(spool: Spool, folder: Path) -> None:
+    empty = write(folder / "00000000000000000001-1-aaaaaaaa.jsonl", "")
+    write(folder / "00000000000000000002-1-bbbbbbbb.jsonl", "{}\n")
+
+    assert list(spool.drop_oldest(0)) == [1]
+
+    assert files(folder) == [empty]
+
+
 # --- what stays of a segment ---------------------------------------------------
 
 

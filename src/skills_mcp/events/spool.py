@@ -1,8 +1,7 @@
 """Events on disk: the spool, the archive and the dead letters.
 
 Each process appends to a segment of its own and holds a lock on it. A sender takes only
-unlocked segments: its own after `rotate()`, and those of ended processes. So an event
-is
+unlocked segments: its own after `rotate()`, and those of ended processes. So an event is
 never lost with a process, and never sent by two.
 """
 
@@ -49,6 +48,9 @@ _SEGMENTS = 4 * _PROCESSES  # what the bound holds; a quarter of it is that room
 # locking it would take it from its writer.
 _NEW_SECONDS = 60.0
 
+# A writer holds the lock for as long as it takes to write the events of one request.
+_LOCK_SECONDS = 2.0
+
 _DROPPED = ".dropped"
 _NEW = ".new"
 _STALE_SECONDS = 60 * 60.0  # writing a segment never takes that long
@@ -79,7 +81,7 @@ class Segment:
 class Spool:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._segment: IO[bytes] | None = None
+        self._segment: FileLock | None = None
         self._segment_events = 0
         self._segment_bytes = 0
         self._lock = threading.Lock()  # events also happen on worker threads
@@ -102,7 +104,7 @@ class Spool:
             if self._segment is None:
                 self._segment = self._open_segment()
             try:
-                append_line(self._segment, data)
+                append_line(self._segment.handle, data)
             except OSError:
                 self._close_segment()  # nothing may be appended to half a line
                 raise
@@ -194,20 +196,17 @@ class Spool:
 
     def _close_segment(self) -> None:
         if self._segment is not None:
-            self._segment.close()
+            self._segment.release()
         self._segment, self._segment_events, self._segment_bytes = None, 0, 0
 
-    def _open_segment(self) -> IO[bytes]:
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self.directory / f"{time.time_ns():020d}-{os.getpid()}-{_random_suffix()}.jsonl"
-        handle = open_private(path, is_new=True)
+    def _open_segment(self) -> FileLock:
+        name = f"{time.time_ns():020d}-{os.getpid()}-{_random_suffix()}.jsonl"
+        path = self.directory / name
         try:
-            lock_file(handle)
+            return acquire_lock(path, timeout_seconds=_LOCK_SECONDS)
         except OSError:
-            handle.close()
             path.unlink(missing_ok=True)  # each event would leave one behind
             raise
-        return handle
 
 
 def read_event_lines(handle: IO[bytes]) -> Iterator[EventLine | None]:
@@ -284,7 +283,7 @@ def _segment_sizes(directory: Path) -> Iterator[tuple[Path, int]]:
     for path in directory.glob("*.jsonl"):
         with suppress(OSError):
             status = path.lstat()
-            if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES:
+            if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= MAX_FILE_BYTES:
                 yield path, status.st_size
 
 
@@ -333,9 +332,6 @@ _MAX_ARCHIVE_FILE_BYTES = 4 * 1024 * 1024
 # Enough to see what a receiver refuses. Four files: the newest three quarters stay.
 _MAX_DEAD_LETTER_BYTES = 1024 * 1024
 _MAX_DEAD_LETTER_FILE_BYTES = 256 * 1024
-
-# A writer holds the lock for as long as it takes to write the events of one request.
-_LOCK_SECONDS = 2.0
 
 
 class Outbox:

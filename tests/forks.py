@@ -275,19 +275,15 @@ def _become(order: dict[str, Any]) -> None:
         ours, theirs = socket.socketpair()
         if not os.fork():
             ours.close()
+            _find_source(order["environment"])
+            _import_ours()
             _become(_wait_for_order(theirs))
             return
         theirs.close()
         order["environment"][_CHANNEL] = str(ours.detach())
     if order["session"]:
         os.setsid()
-    before = _find_own_path()
-    os.environ.clear()
-    os.environ.update(order["environment"])
-    sys.path[: len(before)] = after = _find_own_path()
-    if after != before:  # they may lead to another copy of the source
-        for name in [name for name in sys.modules if name.partition(".")[0] == "skills_mcp"]:
-            del sys.modules[name]
+    _find_source(order["environment"])
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     time.tzset()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -296,6 +292,28 @@ def _become(order: dict[str, Any]) -> None:
     importlib.invalidate_caches()
     sys.orig_argv[:] = words
     _run(partial(_execute, words))
+
+
+def _find_source(environment: Mapping[str, str]) -> None:
+    """Take over an environment, whose path may lead to another copy of the source."""
+    before = _find_own_path()
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[: len(before)] = after = _find_own_path()
+    if after != before:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "skills_mcp"]:
+            del sys.modules[name]
+
+
+def _import_ours() -> None:
+    ours = importlib.import_module("skills_mcp")
+    for package in pkgutil.iter_modules(ours.__path__, "skills_mcp."):
+        if package.ispkg and not package.name.startswith(_APART):
+            folder = importlib.import_module(package.name).__path__
+            for module in pkgutil.walk_packages(folder, f"{package.name}."):
+                if not module.name.startswith(_APART):
+                    importlib.import_module(module.name)
+    gc.freeze()
 
 
 def _execute(words: list[str]) -> None:
@@ -371,13 +389,6 @@ if __name__ == "__main__":
     del sys.path[0]  # the folder of this file
     for library in _LIBRARIES:
         importlib.import_module(library)
-    ours = importlib.import_module("skills_mcp")
-    for package in pkgutil.iter_modules(ours.__path__, "skills_mcp."):
-        if package.ispkg and not package.name.startswith(_APART):
-            folder = importlib.import_module(package.name).__path__
-            for module in pkgutil.walk_packages(folder, f"{package.name}."):
-                if not module.name.startswith(_APART):
-                    importlib.import_module(module.name)
-    gc.freeze()
+    _import_ours()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _become(_wait_for_order(socket.socket(fileno=int(sys.argv[1]))))

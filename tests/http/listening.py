@@ -1,6 +1,5 @@
 """An application at a port of this process."""
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
@@ -8,13 +7,14 @@ from threading import Thread
 import uvicorn
 from starlette.types import ASGIApp
 
+from skills_mcp.http.http_server import open_listener
 from tests.support import wait_for
 
 
 @contextmanager
 def listening(app: ASGIApp) -> Iterator[str]:
     """Serve until the block ends, and return the URL without a path."""
-    with socket.create_server(("127.0.0.1", 0)) as opened:
+    with open_listener("127.0.0.1", 0, "port") as opened:
         config = uvicorn.Config(
             app,
             log_config=None,

@@ -34,7 +34,7 @@ def in_commit(files: Files) -> FileTree:
         for number, (file, text) in enumerate(files.items())
     ]
     texts = list(files.values())
-    return CommitTree(entries, lambda blob: texts[int(blob)].encode())
+    return CommitTree(entries, lambda blobs: [texts[int(blob)].encode() for blob in blobs])
 
 
 def layout_of(tmp_path: Path, files: Files, **selected: Any) -> Layout:

@@ -24,6 +24,7 @@ from skills_mcp.skills.inheritance import (
     inherited_scripts,
 )
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
+from skills_mcp.skills.plugin_files import PluginFiles, open_plugin
 from skills_mcp.skills.skill_files import FileContent, FilePart
 from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.text.redaction import redact
@@ -73,6 +74,16 @@ def find_repository(content: Content, skill: Skill) -> RemoteBranch | None:
     part = content.find_part(location, skill.path, skill.scope) if location else None
     source = part.mount.source if part else None
     return source if isinstance(source, RemoteBranch) else None
+
+
+def read_plugin_files(content: Content, skill: Skill) -> PluginFiles | None:
+    """The files of its plugin that a skill names; None without any.  Blocking."""
+    location = skill.location
+    part = content.find_part(location, skill.path, skill.scope) if location else None
+    if part is None:
+        return None
+    subfolder = part.mount.selection.subfolder
+    return open_plugin(skill, part.checkout.directory / subfolder)
 
 
 def sha256_of(content: str | bytes) -> str:
@@ -131,6 +142,8 @@ class LoadedSkill:
     """Whether the caller already has this text."""
     other_places: tuple[SkillPath, ...]
     """Paths of identical copies."""
+    plugin_files: tuple[str, ...] = ()
+    """Files of its plugin that the text names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +240,7 @@ def build_loaded_skill(
 ) -> LoadedSkill:
     contributors = index.contributors(skill)
     digest = derive_digest(contributors)
+    plugin = read_plugin_files(content, skill)
     return LoadedSkill(
         skill=skill,
         instructions=compose_instructions(contributors),
@@ -234,6 +248,7 @@ def build_loaded_skill(
         provenance=derive_provenance(content, contributors),
         is_known=digest == known_digest,
         other_places=index.other_places(skill.path),
+        plugin_files=tuple(plugin.names) if plugin else (),
     )
 
 

@@ -47,6 +47,7 @@ from skills_mcp.library.answers import (
     build_match,
     derive_digest,
     derive_file_provenance,
+    read_plugin_files,
 )
 from skills_mcp.library.catalog import RENDERERS, CatalogStyle, SkillCatalog, select_for_prompt
 from skills_mcp.library.listing import Listing, compose_listing
@@ -81,6 +82,7 @@ from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptReques
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
 from skills_mcp.skills.model import Asset, Level, Scope, Skill, SkillPath
+from skills_mcp.skills.plugin_files import quote_plugin_file
 from skills_mcp.skills.skill_examples import (
     LoadedExamples,
     examples_from_tasks,
@@ -98,6 +100,7 @@ from skills_mcp.skills.skill_files import (
     resolve_host_path,
 )
 from skills_mcp.skills.skill_index import NO_FILTER, SkillFilter, SkillRow
+from skills_mcp.skills.skill_parser import has_program_suffix
 from skills_mcp.skills.tree_node import TreeNode, find_node
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.skill_snapshot import (
@@ -330,6 +333,8 @@ class LibraryView:
         """
         snapshot = self.snapshot
         skill = snapshot.index.resolve(skill_path)
+        if named := _find_plugin_file(snapshot, skill, file):
+            return self._serve_plugin_file(snapshot, skill, named)
         file = resolve_host_path(skill, file)
         parse_relative(file)
         located = find_in_lineage(snapshot.index, skill, file)
@@ -358,6 +363,24 @@ class LibraryView:
             is_inherited=located.source is not None,
             size_bytes=len(served.content.data),
         )
+        return served
+
+    def _serve_plugin_file(
+        self, snapshot: Snapshot, skill: Skill, named: tuple[Skill, str]
+    ) -> ServedFile:
+        owner, inside = named
+        limit = snapshot.config.assets.max_size_bytes
+        served = ServedFile(
+            skill_path=skill.path,
+            file=quote_plugin_file(inside),
+            type="script" if has_program_suffix(inside) else "reference",
+            content=read_skill_file(owner, inside, max_bytes=limit),
+            resolved_from=None,
+            provenance=derive_file_provenance(snapshot.content, owner, inside),
+        )
+        about = {"asset_type": served.type, "is_inherited": False}
+        size_bytes = len(served.content.data)
+        self._track_file(skill, served.file, served.provenance, **about, size_bytes=size_bytes)
         return served
 
     def report(self, skill_path: str, *, useful: bool, comment: str | None) -> None:
@@ -546,6 +569,8 @@ class LibraryView:
             else read_head(owner, file, max_bytes=limit)
         )
         provenance = derive_file_provenance(snapshot.content, owner, file)
+        if owner.path == skill.path and owner.directory != skill.directory:
+            file = quote_plugin_file(file)
         size_bytes = len(part.content.data)
         about = {"asset_type": "file", "is_inherited": source is not None}
         self._track_file(skill, file, provenance, **about, size_bytes=size_bytes)
@@ -909,7 +934,17 @@ def _find_reported(snapshot: Snapshot | None, skill_path: str) -> tuple[str, str
     return UserText(skill_path), None
 
 
+def _find_plugin_file(snapshot: Snapshot, skill: Skill, file: str) -> tuple[Skill, str] | None:
+    """Find a file of its plugin that a skill names: its owner for reading, and its name there."""
+    is_so_called = file.startswith(("$", "../"))
+    plugin = read_plugin_files(snapshot.content, skill) if is_so_called else None
+    found = plugin.find(file) if plugin else None
+    return (plugin.owner, found) if plugin and found else None
+
+
 def _find_owner(snapshot: Snapshot, skill: Skill, file: str) -> tuple[Skill, SkillPath | None, str]:
+    if named := _find_plugin_file(snapshot, skill, file):
+        return named[0], None, named[1]
     file = resolve_host_path(skill, file)
     parse_relative(file)
     if own := find_composed_name(skill.files, file):

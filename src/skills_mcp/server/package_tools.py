@@ -230,7 +230,7 @@ def skill_result(loaded: LoadedSkill) -> Reply:
         data |= unchanged_text(skill)
         data |= render_provenance(loaded.provenance, _SOURCE_PATH)
         return Reply(data, local_paths=("path",))
-    files = list(skill.files)
+    files = [*skill.files, *loaded.plugin_files]
     data |= {
         "description": skill.description,
         "category": skill.category or None,

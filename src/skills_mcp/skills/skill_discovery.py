@@ -239,14 +239,9 @@ class SourceWalk:
         except LimitExceededError:
             self._count_rest()
             raise self._open(home).too_many_error() from None
-        max_total_bytes = self._limits.max_total_bytes
-        if self._tally.size_bytes > max_total_bytes:
+        if self._tally.size_bytes > self._limits.max_total_bytes:
             self._count_rest()
-            raise LimitExceededError(
-                f"the files to serve have {self._tally.size_bytes:,} bytes, and "
-                f"limits.max_total_bytes is {max_total_bytes:,}. Serve a part of them with "
-                "subfolder, or raise limits.max_total_bytes"
-            )
+        require_total(self._tally.size_bytes, self._limits.max_total_bytes)
 
     def _count_rest(self) -> None:
         """Walk the rest, so that a message has the total."""
@@ -326,6 +321,20 @@ class SourceWalk:
         self._tally.skip(folder, entries)
         left_out = _find_never_served(entries)
         return {n: e for n, e in entries.items() if n not in left_out}
+
+
+def require_total(size_bytes: int, max_total_bytes: int) -> None:
+    """Check the size of the files of a source.
+
+    Raises:
+        LimitExceededError: It has too many bytes.
+    """
+    if size_bytes > max_total_bytes:
+        raise LimitExceededError(
+            f"the files to serve have {size_bytes:,} bytes, and "
+            f"limits.max_total_bytes is {max_total_bytes:,}. Serve a part of them with "
+            "subfolder, or raise limits.max_total_bytes"
+        )
 
 
 def count_outside_packages(problems: Iterable[Problem]) -> int:

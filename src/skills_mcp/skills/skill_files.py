@@ -53,7 +53,8 @@ def resolve_host_path(skill: Skill, file: str) -> str:
             return "/".join(parts[number:])
     raise UndeclaredFileError(
         f"{file!r} is a file of the plugin, outside of the skill {skill.path}, and is not "
-        "served. Go on without it, or look for it where the plugin is installed."
+        "served: it is not there, is another skill's, or the skill's text does not name it. "
+        "Go on without it, or look for it where the plugin is installed."
     )
 
 

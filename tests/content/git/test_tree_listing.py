@@ -1,7 +1,7 @@
 """What Git lists, and what of it may reach a disk."""
 
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -82,14 +82,14 @@ def chosen(records: Iterable[bytes], policy: SyncPolicy | None = None) -> TreeLi
     entries = parse_listing(records)
     links = {entry.blob for entry in entries if entry.kind == "link"}
 
-    def read(blob: str) -> bytes:
-        return b"/etc/passwd" if blob in links else refuse(blob)
+    def read(blobs: Sequence[str]) -> list[bytes]:
+        return [b"/etc/passwd"] if links.issuperset(blobs) else refuse(blobs)
 
     return select_served(CommitTree(entries, read), policy or SyncPolicy())
 
 
-def refuse(blob: str) -> bytes:
-    raise AssertionError(blob)
+def refuse(blobs: Sequence[str]) -> list[bytes]:
+    raise AssertionError(blobs)
 
 
 def listed(*files: str, policy: SyncPolicy | None = None) -> TreeListing:

@@ -19,10 +19,12 @@ from skills_mcp.content.source import Surveyed, SurveyedPart, SyncPolicy
 from skills_mcp.files.durable import NEW_PREFIX, delete_tree, write_text_atomically
 from skills_mcp.files.paths import is_path_component, is_plain_path
 from skills_mcp.skills.model import Problem, Stamp
-from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk
+from skills_mcp.skills.plugin_files import find_plugin, find_plugin_files
+from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk, require_total
 from skills_mcp.skills.skill_parser import is_skill_md
 from skills_mcp.skills.source_layout import (
     MAX_READ_BYTES,
+    PLUGIN_MANIFEST,
     EntryKind,
     FolderEntry,
     FolderListing,
@@ -101,12 +103,16 @@ def _parse_size(size: str, blob: str, sizes: Mapping[str, int]) -> int:
     return int(size) if size != "-" else 0
 
 
+ReadBlobs = Callable[[Sequence[str]], Sequence[bytes]]
+"""Reads blobs from Git's store, in their order."""
+
+
 class CommitTree:
     """The files of a commit as a `FileTree`."""
 
-    def __init__(self, entries: Sequence[TreeEntry], read_blob: Callable[[str], bytes]) -> None:
+    def __init__(self, entries: Sequence[TreeEntry], read_blobs: "ReadBlobs") -> None:
         self._entries = {entry.file: entry for entry in entries}
-        self._read_blob = read_blob
+        self._read_blobs = read_blobs
         # No entry for each yet: those of ten thousand folders would take 5 MB.
         self._folders = group_by_folder(entries)
         self.read_files: set[str] = set()
@@ -129,7 +135,11 @@ class CommitTree:
         if entry is None or entry.size_bytes > MAX_READ_BYTES:
             return None
         self.read_files.add(file)
-        return self._read_blob(entry.blob)
+        return self._read_blobs((entry.blob,))[0]
+
+    def read_served(self, files: Sequence[str]) -> Sequence[bytes]:
+        """Read served files together: their content is in the store."""
+        return self._read_blobs([self._entries[file].blob for file in files])
 
     def resolve(self, link: str) -> str | None:
         waiting, done = link.split("/")[::-1], list[str]()
@@ -155,7 +165,7 @@ class CommitTree:
 
     def _read_target(self, entry: TreeEntry) -> str:
         try:
-            target = self._read_blob(entry.blob)
+            (target,) = self._read_blobs((entry.blob,))
         except DamagedStoreError:  # a store of before links were read
             return "/"
         self.read_links.add(entry.blob)
@@ -201,6 +211,7 @@ def select_served(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
         DamagedStoreError: Git has lost a served file.
     """
     entries, surveyed = _survey(tree, policy)
+    entries = _add_plugin_files(tree, entries, policy)
     for entry in entries:
         if entry.size_bytes < 0:
             raise DamagedStoreError(f"{entry.file!r} is missing from Git's store")
@@ -234,6 +245,38 @@ def _survey(
     files |= {CONFIG, *tree.read_files}
     safe = (file for file in sorted(files) if _is_safe(file))
     return tuple(filter(None, map(tree.entry, safe))), surveyed
+
+
+def _add_plugin_files(
+    tree: CommitTree, entries: tuple[TreeEntry, ...], policy: SyncPolicy
+) -> tuple[TreeEntry, ...]:
+    """Add the files of plugins that the packages name.
+
+    Raises:
+        LimitExceededError: There are too many bytes then.
+        DamagedStoreError: Git has lost a package.
+    """
+    mains = [entry.file for entry in entries if is_skill_md(_base_name(entry))]
+    plugins = {file: find_plugin(tree, _folder_of(file)) for file in mains}
+    mains = [file for file in mains if plugins[file] is not None]
+    found: set[str] = set()
+    for start in range(0, len(mains), _TEXTS_AT_ONCE):
+        files = mains[start : start + _TEXTS_AT_ONCE]
+        for file, raw in zip(files, tree.read_served(files), strict=True):
+            text, folder = raw.decode("utf-8", "replace"), _folder_of(file)
+            named = find_plugin_files(tree, text, folder, plugins[file] or "")
+            found.update(name for name, stamp in named if stamp.size_bytes <= policy.max_file_bytes)
+    if not found:
+        return entries
+    found |= {f"{plugin}/{PLUGIN_MANIFEST}".lstrip("/") for plugin in plugins.values()}
+    known = {entry.file: entry for entry in entries}
+    known |= {entry.file: entry for entry in map(tree.entry, filter(_is_safe, found)) if entry}
+    require_total(sum(e.size_bytes for e in known.values()), policy.max_total_bytes)
+    return tuple(known[file] for file in sorted(known))
+
+
+_TEXTS_AT_ONCE = 256
+"""Packages read for the names of files: all of ten thousand would fill the memory."""
 
 
 def _is_safe(file: str) -> bool:
@@ -579,6 +622,8 @@ class PartialFetch:
         self._fetch_missing(entry.blob for entry in about)
         served, _ = _survey(CommitTree(entries, self._read), policy)
         self._fetch_missing(entry.blob for entry in served)
+        served = _add_plugin_files(CommitTree(entries, self._read), served, policy)
+        self._fetch_missing(entry.blob for entry in served)
         entries = self._list(commit)
         return entries, select_served(CommitTree(entries, self._read), policy)
 
@@ -595,11 +640,15 @@ class PartialFetch:
             self._fetch(missing)
             self._arrived = _list_sizes(self._incoming)
 
-    def _read(self, blob: str) -> bytes:
-        self._fetch_missing((blob,))
-        store = self._incoming if blob in self._arrived else self._store
-        with read_blobs(store, (blob,)) as contents:
-            return next(contents)
+    def _read(self, blobs: Sequence[str]) -> Sequence[bytes]:
+        self._fetch_missing(blobs)
+        found: dict[str, bytes] = {}
+        for store, is_new in ((self._incoming, True), (self._store, False)):
+            names = [blob for blob in blobs if (blob in self._arrived) is is_new]
+            if names:
+                with read_blobs(store, names) as contents:
+                    found.update(zip(names, contents, strict=True))
+        return [found[blob] for blob in blobs]
 
 
 def _is_about_layout(entry: TreeEntry, *, is_package: bool) -> bool:

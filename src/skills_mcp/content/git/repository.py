@@ -271,9 +271,9 @@ class GitRepository:
         if known := self._listings.get(commit):
             return known
 
-        def read(blob: str) -> bytes:
-            with self.read_blobs((blob,)) as contents:
-                return next(contents)
+        def read(blobs: Sequence[str]) -> Sequence[bytes]:
+            with self.read_blobs(blobs) as contents:
+                return list(contents)
 
         return select_served(CommitTree(self.list_files(commit), read), self._policy)
 

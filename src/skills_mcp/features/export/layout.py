@@ -25,6 +25,7 @@ from skills_mcp.errors import ExportError, FileError, InvalidPathError
 from skills_mcp.files.durable import atomic_write, read_regular
 from skills_mcp.files.paths import parse_relative
 from skills_mcp.library import LibraryView
+from skills_mcp.library.answers import read_plugin_files
 from skills_mcp.library.skill_folder import (
     CLAUDE_KEYS,
     MAX_DESCRIPTION,
@@ -231,6 +232,8 @@ def package_skill(
             files.setdefault(file, folder.read(file).data)
         except FileError as error:
             remarks.append(f"{file} was left out: {error}")
+    if plugin := read_plugin_files(published.snapshot.content, skill):
+        remarks.append(f"it lacks what it names of its plugin: {', '.join(plugin.names)}")
     dropped = tuple(list_dropped_keys(fields, extra_keys))
     return PackagedSkill(name, path, description, files, tuple(remarks), dropped)
 

@@ -202,8 +202,13 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     return Application(library, publisher)
 
 
-def with_event_store(application: Application, environment: Mapping[str, str]) -> Application:
+def with_event_store(
+    application: Application, environment: Mapping[str, str], *, is_local: bool = False
+) -> Application:
     """Open the event database of an HTTP server, without connecting to it.
+
+    A server for the local user alone makes none: its report is of the events of this
+    machine, unless a database exists.
 
     Raises:
         ConfigError: `events.database` cannot be used.
@@ -211,10 +216,12 @@ def with_event_store(application: Application, environment: Mapping[str, str]) -
     library = application.library
     if not library.config.events.enabled:
         return application
-    from skills_mcp.events.collector.event_store import open_event_store
+    from skills_mcp.events.collector.event_store import DEFAULT_FILE, open_event_store
 
     events = library.config.events
     home = find_home(environment)
+    if is_local and not events.database and not (home / DEFAULT_FILE).exists():
+        return application
     store = open_event_store(events.database, home, events.reserve_bytes)
     publisher = DatabasePublisher(
         application.publisher.outbox,

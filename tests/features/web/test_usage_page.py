@@ -14,7 +14,7 @@ from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.events.received_event import parse_received
 from skills_mcp.features.web.site import create_site
 from skills_mcp.library import SkillLibrary
-from skills_mcp.skills.access import EVERYTHING, OPERATOR, READ, REPORT
+from skills_mcp.skills.access import EVERYTHING, OPERATOR, READ, REPORT, Access
 from tests.features.report.happenings import event, judged, missed, served, torn
 from tests.features.web.conftest import (
     Site,
@@ -90,14 +90,21 @@ def test_days_area_and_commit_are_chosen_without_scripts(site: Site) -> None:
     assert "begins with beef" in page.get_by_role("alert").inner_text()
 
 
-def test_of_hidden_skills_no_name_and_no_task_is_shown(browser: Browser, database: str) -> None:
-    grants = [{"allow": ["api/**"]}]
-    with opened_site(browser, events={"database": database}, access=grants) as site:
-        text = site.open("report").content()
+def test_of_a_hidden_skill_no_event_is_shown(library: SkillLibrary, database: str) -> None:
+    store = open_event_store(database, Path())
+    shown = {}
+    for folder in ("api/**", "ui/**", "*"):
+        access = Access((((folder,), ()),))
+        with TestClient(let_in(create_site(library, store), access)) as client:
+            shown[folder] = client.get("/report").text
+    store.close()
 
-    assert "api/<wbr>errors" in text
-    for hidden in ("react", "secrets", "haiku", "hidden plan", COMMIT):
-        assert hidden not in text
+    words = ("haiku", "secrets", "api/<wbr>errors", "hidden plan", COMMIT)
+    assert {folder: [word in text for word in words] for folder, text in shown.items()} == {
+        "api/**": [True, False, True, False, False],
+        "ui/**": [True, False, False, True, False],
+        "*": [True, True, True, True, True],
+    }
 
 
 def test_a_report_without_events_says_how_to_get_some(browser: Browser, tmp_path: Path) -> None:

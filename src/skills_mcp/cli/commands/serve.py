@@ -223,7 +223,7 @@ def run_http(
     if on_open is None:
         _refuse_discovery(library.config)
     with gc_frozen():
-        application = with_event_store(application, os.environ)
+        application = with_event_store(application, os.environ, is_local=on_open is not None)
         serving = Serving(
             server=create_server(library, is_shared=True),
             library=library,

@@ -106,21 +106,19 @@ def describe_unrecorded(report: UsageReport) -> str:
 def restrict_report(report: UsageReport, paths: Collection[str]) -> UsageReport:
     """Restrict a report to callers with access to some skills.
 
-    It keeps numbers of all skills, names of these alone, and no text of another caller:
-    a
-    task or a comment may be about a hidden skill.
+    It keeps numbers of all skills, events of these alone with their tasks and comments,
+    and tasks without a skill.
     """
     return replace(
         report,
-        gaps=(),
-        rivalries=tuple(
-            replace(row, task="", is_still=None)
-            for row in report.rivalries
-            if set(row.skills) <= set(paths)
+        gaps=tuple(
+            replace(row, near=tuple(path for path in row.near if path in paths))
+            for row in report.gaps
         ),
+        rivalries=tuple(row for row in report.rivalries if set(row.skills) <= set(paths)),
         skills=tuple(row for row in report.skills if row.skill in paths),
         unserved=tuple(row for row in report.unserved or () if row.skill in paths),
-        feedback=tuple(replace(row, comments=()) for row in report.feedback if row.skill in paths),
+        feedback=tuple(row for row in report.feedback if row.skill in paths),
         scripts=tuple(row for row in report.scripts if row.skill in paths),
         releases=(),
         groups=None,

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from skills_mcp.bootstrap import open_local_events
 from skills_mcp.server.parts import Serving
 
 if TYPE_CHECKING:  # Starlette: stdio starts without it
@@ -18,4 +19,6 @@ def open_part(serving: Serving) -> "WebPart | None":
         return None
     from skills_mcp.features.web.site import build_web
 
-    return build_web(serving.library, serving.store, serving.home / "web.key")
+    is_local = serving.store is None and serving.library.config.events.enabled
+    local_events = open_local_events(serving.environment) if is_local else None
+    return build_web(serving.library, serving.store, serving.home / "web.key", local_events)

@@ -38,6 +38,7 @@ from skills_mcp.errors import (
     UploadStoppedError,
 )
 from skills_mcp.events.collector.event_store import EventStore
+from skills_mcp.events.spool import LocalEvents
 from skills_mcp.features.report.database_report import CatalogueCounts
 from skills_mcp.features.web.browser import VISITOR_KEY, Notice, Visitor
 from skills_mcp.library import LibraryView, SkillLibrary
@@ -209,6 +210,8 @@ class SiteState:
     """Events of all machines; None if none are kept."""
     counts: BackgroundCache[CatalogueCounts] | None
     """Use of each skill; None if no events are kept."""
+    local_events: LocalEvents | None = None
+    """Events of this machine, for its user; None at a server for others."""
     rendered: ByteCache[tuple[str, bytes], Markup] = field(
         default_factory=lambda: ByteCache(_MAX_RENDERED_BYTES, len, check_cancelled),
         repr=False,

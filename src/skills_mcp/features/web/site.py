@@ -29,6 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.errors import SkillNotFoundError, SkillsError
 from skills_mcp.events.collector.event_store import EventStore
+from skills_mcp.events.spool import LocalEvents
 from skills_mcp.features.authoring.uploads import Uploads, open_uploads
 from skills_mcp.features.export.layout import (
     WELL_KNOWN_FOLDER,
@@ -327,6 +328,7 @@ def create_site(
     events: EventStore | None = None,
     sign_in: Sequence[BaseRoute] = (),
     uploads: Uploads | None = None,
+    local_events: LocalEvents | None = None,
 ) -> ASGIApp:
     """Build the application.
 
@@ -338,9 +340,10 @@ def create_site(
         events: Data of the report; None if none are kept.
         sign_in: Routes for sign-in and sign-out.
         uploads: Accepts new skills; None if uploads are off.
+        local_events: Data of the report without `events`, for the user of this machine.
     """
     added = [*add_routes(), *upload_routes()] if uploads else []
-    routes = [*sign_in, *added, *_routes(has_report=events is not None)]
+    routes = [*sign_in, *added, *_routes(has_report=bool(events or local_events))]
     threads = PageThreads(_EXPENSIVE)
     site = Starlette(
         routes=[threads.bind(route) for route in routes],
@@ -358,6 +361,7 @@ def create_site(
         prefix,
         events,
         _remember_counts(events),
+        local_events,
     )
     if uploads:
         site.state.upload_queue = UploadQueue(uploads)
@@ -417,13 +421,19 @@ def _find_navigation(routes: list[BaseRoute]) -> tuple[NavigationLink, ...]:
     )
 
 
-def build_web(library: SkillLibrary, events: EventStore | None, key_file: Path) -> WebPart | None:
+def build_web(
+    library: SkillLibrary,
+    events: EventStore | None,
+    key_file: Path,
+    local_events: LocalEvents | None = None,
+) -> WebPart | None:
     """Build the pages as configured; None if disabled.
 
     Args:
         library: The unrestricted library.
         events: Data of the report; None if none are kept.
         key_file: Default file of the cookie key.
+        local_events: Data of the report without `events`, for the user of this machine.
 
     Raises:
         ConfigError: The settings of the pages, or of uploads, cannot be used.
@@ -432,7 +442,7 @@ def build_web(library: SkillLibrary, events: EventStore | None, key_file: Path) 
         return None
     sign_in = choose_sign_in(library.config, key_file, show_notice)
     routes = sign_in.routes if isinstance(sign_in, OpenIdSignIn) else []
-    site = create_site(library, events, routes, open_uploads(library))
+    site = create_site(library, events, routes, open_uploads(library), local_events)
     if sign_in is None:
         return WebPart(site, None, find_page_scopes)
     takes_tokens = bool(library.config.http.auth.issuer)

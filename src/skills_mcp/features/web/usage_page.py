@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.features.report.figure_queries import derive_current_skills
+from skills_mcp.features.report.aggregation import Aggregation
+from skills_mcp.features.report.figure_queries import CurrentSkills, derive_current_skills
 from skills_mcp.features.report.report_page import (
     MAX_ROWS,
     render_figures,
@@ -26,7 +27,7 @@ from skills_mcp.features.web.page import (
     render_template,
 )
 from skills_mcp.processes.memory import gc_paused
-from skills_mcp.skills.access import EVERYTHING, PRINCIPAL_KEY, REPORT, Access, Principal
+from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Access, Principal
 
 REPORT_SPANS = (7, 30, 90, 365)
 """Selectable days on the page."""
@@ -47,7 +48,7 @@ _MAX_COUNTED = 20_000  # about half a second
 def show_report(request: Request) -> Response:
     """Show the report for the days and area in the query string.
 
-    A caller with restricted visibility gets the totals, and no names of hidden skills.
+    A caller with restricted visibility gets the totals, and no event of a hidden skill.
 
     Raises:
         HTTPException: The caller may not see it, or no events are kept.
@@ -61,13 +62,12 @@ def _render(request: Request) -> Response:
     area = request.query_params.get("area", "")
     around = request.query_params.get("around", "").strip()
     max_gaps = None if area else MAX_ROWS + 1  # the page says that there are more
-    is_complete = _find_access(request) == EVERYTHING
     try:
         report, fault = load_visible_report(request, days, around, max_gaps), ""
     except InvalidArgumentsError as error:
         report, fault = load_visible_report(request, days, "", max_gaps), str(error)
     areas = sorted({area_entry.skill.partition("/")[0] for area_entry in report.skills})
-    notes = derive_report_notes(report, without_skills="") if is_complete else ()
+    notes = derive_report_notes(report, without_skills="")
     if area:
         report = select_area(report, area)
     return render_template(
@@ -81,7 +81,7 @@ def _render(request: Request) -> Response:
         areas=areas[:_MAX_AREAS],
         around=around,
         fault=fault,
-        is_whole=is_complete,
+        is_whole=_sees_everything(_find_access(request)),
         is_empty=not report.counts.events,
         begin=_compose_setup_help(request, report, days),
     )
@@ -93,8 +93,9 @@ def _compose_setup_help(request: Request, report: UsageReport, days: int) -> dic
     newest = report.counts.newest or report.until
     reach = (report.until - newest).days
     base = config.http.base_url or str(request.base_url)
+    is_local = get_site_state(request).events is None
     return {
-        "endpoint": f"{base.rstrip('/')}/events",
+        "endpoint": "" if is_local else f"{base.rstrip('/')}/events",
         "needs_token": bool(config.events.ingest_token_file or config.http.auth.issuer),
         "counts_own": config.analytics.enabled,
         "longer": next((span_days for span_days in REPORT_SPANS if days <= reach < span_days), 0),
@@ -107,6 +108,10 @@ def show_report_style(_: Request) -> Response:
 
 def _parse_days(text: str) -> int:
     return int(text) if text in {str(span_days) for span_days in REPORT_SPANS} else _DAYS
+
+
+def _sees_everything(access: Access) -> bool:
+    return access.is_unlimited and not access.is_scoped
 
 
 def _find_access(request: Request) -> Access:
@@ -131,18 +136,39 @@ def load_visible_report(
         load_report,
     )
 
-    access, store = _find_access(request), get_site_state(request).events
-    if store is None:
-        raise HTTPException(404, _NO_EVENTS)
+    access, site = _find_access(request), get_site_state(request)
     last = datetime.now(UTC).date()
     span = Span(last - timedelta(days=days - 1), last)
     snapshot = get_visible_library(request).snapshot
     current = derive_current_skills(snapshot)
+    if site.events is None:
+        return _load_local_report(request, span, current, around)
     limits = ReportLimits(_MAX_COUNTED, max_gaps, check_cancelled)
-    load = partial(load_report, store, span, current, limits=limits)
-    if access != EVERYTHING:
+    load = partial(load_report, site.events, span, current, limits=limits)
+    if not _sees_everything(access):
         return restrict_report(load(), {skill.path for skill in snapshot.index})
     try:
         return load(around)
     except UnknownCommitError as error:
         raise InvalidArgumentsError(str(error)) from error
+
+
+def _load_local_report(
+    request: Request, span: Span, current: CurrentSkills, around: str
+) -> UsageReport:
+    """Load the report over the events of this machine.
+
+    Raises:
+        HTTPException: This is a server for others, and keeps no events.
+        InvalidArgumentsError: A comparison needs a database.
+    """
+    record = get_site_state(request).local_events
+    if record is None:
+        raise HTTPException(404, _NO_EVENTS)
+    if around:
+        raise InvalidArgumentsError("around: needs a database of events.")
+    aggregation = Aggregation(span)
+    for event in record.events():
+        check_cancelled()
+        aggregation.add(event)
+    return aggregation.derive(current)

@@ -1,5 +1,6 @@
 """The pages on this machine, from the command to the address."""
 
+import json
 import os
 import re
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -14,6 +16,7 @@ import pytest
 import yaml
 
 from tests.cli.test_serve_http import WITHOUT_EXTRA
+from tests.features.report.happenings import missed
 from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, wait_for, write
 
 OPEN = ("-m", "skills_mcp", "open", "--skills-dir", str(SKILLS_CONTENT))
@@ -67,6 +70,19 @@ def test_programs_get_the_address(tmp_path: Path) -> None:
         page = httpx.get(url)
 
     assert page.status_code == 200
+
+
+def test_the_report_is_of_this_machine_without_a_database(tmp_path: Path) -> None:
+    with opened(tmp_path, "--no-browser") as (url, _):
+        empty = httpx.get(f"{url}report").text
+        missed_now = missed("a haiku") | {"timestamp": datetime.now(UTC).isoformat()}
+        write(tmp_path / "archive" / "events.jsonl", json.dumps(missed_now))
+        report = httpx.get(f"{url}report").text
+
+    assert "enabled: true" in empty
+    assert url not in empty  # the port is another one the next time
+    assert "a haiku" in report
+    assert not list(tmp_path.rglob("events.db"))
 
 
 def test_settings_of_a_server_for_others_do_not_count_here(tmp_path: Path) -> None:

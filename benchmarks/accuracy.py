@@ -361,7 +361,7 @@ def print_reliability(results: Mapping[str, Sequence[Tried]]) -> None:
         rights = [candidate.skill.path in expected for candidate in ranked]
         if each.kind == SERVED and ranked:
             scores.setdefault(_tenth(float(ranked[0].score)), []).append(rights[0])
-        likely = estimate_probabilities([candidate.score for candidate in ranked])
+        likely = estimate_probabilities([candidate.exact_score for candidate in ranked])
         for chance, is_right in zip(likely, rights, strict=True):
             chances.setdefault(_tenth(chance), []).append(is_right)
     for title, found in (("Score of the best", scores), ("Chance", chances)):

@@ -116,7 +116,7 @@ def compare_with_loop(
         times["loop"].append(time)
         time, counts = timed(partial(loop_inlined, rows, tokens))
         times["inlined"].append(time)
-        ours = [(c.skill.path, c.score) for c in matcher.score(prompt)]
+        ours = [(c.skill.path, c.exact_score) for c in matcher.score(prompt)]
         is_same = ours == [(paths[number], score) for score, number in scores]
         if not is_same or len(ours) != sum(map(bool, counts)):
             raise SystemExit(f"the matcher and the literal loop disagree on {prompt!r}")

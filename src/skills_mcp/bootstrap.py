@@ -350,7 +350,7 @@ def _read_token(rules: Analytics, environment: Mapping[str, str], endpoint: str)
 def _open_settings(file: Path | None, options: Options, environment: Mapping[str, str]) -> Settings:
     layers = (
         parse_environment(environment),
-        Layer("settings", options.settings),
+        Layer("config", options.settings),
         _command_line_layer(options),
     )
     return Settings((load_file(file), *layers) if file else layers)

@@ -6,10 +6,11 @@ import os
 import re
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import anyio
 import pytest
@@ -283,22 +284,51 @@ def test_narrowed_skills_hear_of_their_own_changes_only(folder: Path, skills: Sy
     assert [changes.added for changes in told] == [("ui/vue",)]
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_skills_that_are_not_open_say_how_to_open_them(moment: str, folder: Path) -> None:
-    skills = skills_mcp.open_sync(directory=folder)
-    if moment == "after":
-        with skills:
-            pass
+def test_closed_skills_say_how_to_open_new_ones(folder: Path) -> None:
+    skills = skills_mcp.open_sync(folder)
+    skills.close()
 
-    advice = {"before": r"call open\(\)", "after": r"new ones with skills_mcp\.open"}
     for call in (
         skills.list,
         skills.refresh,
         lambda: skills.route("react"),
         lambda: skills.watch(print),
     ):
-        with pytest.raises(skills_mcp.ContentUnavailableError, match=advice[moment]):
+        with pytest.raises(skills_mcp.ContentUnavailableError, match=r"new ones with skills_mcp"):
             call()
+
+
+@pytest.mark.parametrize(
+    "call", ["list", "refresh", "route", "watch", "narrow", "revision", "to_async"]
+)
+def test_the_first_call_opens_skills_that_are_assigned(call: str, folder: Path) -> None:
+    skills = skills_mcp.open_sync(folder)
+    first: dict[str, Callable[[], Any]] = {
+        "list": skills.list,
+        "refresh": skills.refresh,
+        "route": lambda: skills.route("react"),
+        "watch": lambda: skills.watch(print),
+        "narrow": lambda: skills.narrow("ui/**").list(),
+        "revision": lambda: skills.revision,
+        "to_async": lambda: anyio.run(skills.to_async().list),
+    }
+
+    first[call]()
+
+    with skills:
+        assert skills.list()
+
+
+async def test_the_first_awaited_call_opens_skills_that_are_assigned(folder: Path) -> None:
+    for first in ("refresh", "list"):
+        skills = skills_mcp.open(folder)
+        with pytest.raises(skills_mcp.ContentUnavailableError, match="await open"):
+            _ = skills.revision
+
+        await getattr(skills, first)()
+
+        assert skills.revision
+        await skills.close()
 
 
 def test_it_runs_on_trio(folder: Path) -> None:

@@ -25,6 +25,7 @@ def test_a_folder_may_be_a_text_or_a_path(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(folder.parent)
 
     assert _paths(directory="one") == ["first"]
+    assert [skill.path for skill in skills_mcp.open_sync("one").list()] == ["first"]
     assert _paths(directory=folder) == ["first"]
     assert _paths(directory=[folder]) == ["first"]
 
@@ -66,7 +67,7 @@ def test_settings_may_be_a_mapping_or_a_file(folder: Path, tmp_path: Path) -> No
 
 
 def test_a_wrong_setting_is_named(folder: Path) -> None:
-    with pytest.raises(skills_mcp.ConfigError, match=r"settings: .*visibility"):
+    with pytest.raises(skills_mcp.ConfigError, match=r"config: .*visibility"):
         skills_mcp.open_sync(directory=folder, config={"visibilty": {}})
 
 
@@ -137,7 +138,21 @@ def test_a_missing_folder_is_named_by_the_argument(tmp_path: Path) -> None:
     skills = skills_mcp.open_sync(directory=tmp_path / "missing")
 
     with pytest.raises(skills_mcp.SyncError, match="or set directory to the folder"):
-        skills.open()
+        skills.list()
+
+
+def test_an_error_names_the_argument(upstream: Upstream, tmp_path: Path) -> None:
+    upstream.commit({"skills/new.md": skill_text()})
+    refused: dict[str, dict[str, object]] = {
+        "pass repo or directory": {"environment": {"HOME": str(tmp_path)}},
+        "set branch to that": {"repo": upstream.url, "branch": "missing"},
+        "offline": {"repo": upstream.url, "offline": True},
+    }
+
+    for named, options in refused.items():
+        with pytest.raises(skills_mcp.SkillsError, match=named) as caught:
+            _paths(**options)
+        assert "--" not in str(caught.value)
 
 
 def test_a_relative_home_begins_at_the_working_directory(

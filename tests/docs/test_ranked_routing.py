@@ -218,7 +218,7 @@ def score_rows(skills: list[Skill], context: str) -> Rows:
         {
             "Candidate": f"`{candidate.skill.path}`",
             "Matched words": in_code(candidate.matched_keywords),
-            "Score": shown(candidate.score),
+            "Score": shown(candidate.exact_score),
         }
         for candidate in ranking(skills, context)
     ]
@@ -246,7 +246,7 @@ def test_the_example_has_the_real_answer() -> None:
 
     assert decision == best
     [chance] = re.findall(r"is meant is ([\d.]+\d)", text)
-    assert chance == shown(estimate_probabilities([best.score, second.score])[0])
+    assert chance == shown(estimate_probabilities([best.exact_score, second.exact_score])[0])
     [less] = re.findall(r"were ([\d.]+\d)", text)
     strict = apply_thresholds((best, second), Matching(ambiguity_threshold=float(less)), "ranked")
     assert answered_candidates(strict) == (best, second)

@@ -50,7 +50,7 @@ def test_the_worked_example_has_the_real_numbers() -> None:
     ranked, listed = tables(example)
     index = load_skills(SKILLS_CONTENT / "skills").skills
     matcher = keyword_matcher(index)
-    by_rank = sorted(matcher.score(clear), key=lambda c: (-c.score, c.skill.path))
+    by_rank = sorted(matcher.score(clear), key=lambda c: (-c.exact_score, c.skill.path))
     match = apply_thresholds(matcher.score(clear), Matching())
     ambiguous = apply_thresholds(matcher.score(close), Matching())
     assert isinstance(ambiguous, Ambiguous)
@@ -62,17 +62,17 @@ def test_the_worked_example_has_the_real_numbers() -> None:
             "Keywords that match": " ".join(f"`{word}`" for word in c.matched_keywords),
             "Of": str(len(c.skill.keywords)),
             "Priority": str(c.skill.priority),
-            "Score": f"{float(c.score):.3f}".rstrip("0"),
+            "Score": f"{c.score:.3f}".rstrip("0"),
         }
         for c in by_rank
     ]
     assert list(tokenize(clear)) == codes(example.splitlines()[2])
     assert isinstance(match, Candidate)
     assert f"`{match.skill.path}` with a score of 0.4" in example
-    gaps = [first.score - second.score for first, second in (by_rank[:2], top[:2])]
+    gaps = [first.exact_score - second.exact_score for first, second in (by_rank[:2], top[:2])]
     assert re.findall(r"differ by ([\d.]+\d)", example) == [str(float(gap)) for gap in gaps]
     assert [(code(r["Candidate"]), float(r["Score"])) for r in listed] == [
-        (c.skill.path, float(c.score)) for c in top
+        (c.skill.path, c.score) for c in top
     ]
 
 

@@ -42,7 +42,7 @@ def matcher_of(skills: Sequence[Skill]) -> RankedMatcher:
 
 def scores(skills: Sequence[Skill], context: str) -> Scores:
     return {
-        candidate.skill.path: (candidate.score, candidate.matched_keywords)
+        candidate.skill.path: (candidate.exact_score, candidate.matched_keywords)
         for candidate in matcher_of(skills).score(context)
     }
 

@@ -121,7 +121,7 @@ def test_everything_that_scores_a_long_text_takes_the_same_part_of_it(
 
     assert select_relevant_part(matcher, text) == TASK
     assert picked == alone
-    assert explanation.contenders[0].score == alone.score
+    assert explanation.contenders[0].score == alone.exact_score
     assert f"a part was taken for the task: {TASK}" in explanation.notes[0]
 
 

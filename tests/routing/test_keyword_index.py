@@ -140,9 +140,9 @@ def test_scores_order_and_thresholds_are_those_of_the_literal_loop_in_a_tree(
 
     matcher = keyword_matcher(skills)
 
-    found = [(each.score, each.skill.path) for each in matcher.score(task)]
+    found = [(each.exact_score, each.skill.path) for each in matcher.score(task)]
     assert found == expected
     part = matcher.score(task, min_score=least, limit=most)
-    assert [(each.score, each.skill.path) for each in part] == [
+    assert [(each.exact_score, each.skill.path) for each in part] == [
         each for each in expected if each[0] >= least
     ][:most]

@@ -24,7 +24,7 @@ Scores = dict[str, tuple[Fraction, tuple[str, ...]]]
 
 def scores(skills: Sequence[Skill], context: str) -> Scores:
     return {
-        candidate.skill.path: (candidate.score, candidate.matched_keywords)
+        candidate.skill.path: (candidate.exact_score, candidate.matched_keywords)
         for candidate in keyword_matcher(skills).score(context)
     }
 
@@ -254,7 +254,7 @@ def test_any_part_of_the_answer_is_that_part_of_the_literal_one(
 
     found = keyword_matcher(skills).score(context, min_score=least, limit=most, within=within)
 
-    assert [(each.score, each.skill.path) for each in found] == expected
+    assert [(each.exact_score, each.skill.path) for each in found] == expected
 
 
 def test_a_thousand_skills_with_common_words_equal_the_literal_loop() -> None:
@@ -276,7 +276,7 @@ def test_a_thousand_skills_with_common_words_equal_the_literal_loop() -> None:
         literal = literal_scores(skills, context)
         expected = sorted(literal.items(), key=lambda item: (-item[1][0], item[0]))
         found = matcher.score(context)
-        assert [(c.skill.path, (c.score, c.matched_keywords)) for c in found] == expected
+        assert [(c.skill.path, (c.exact_score, c.matched_keywords)) for c in found] == expected
         assert matcher.score(context, limit=7) == found[:7]
 
 
@@ -414,6 +414,6 @@ def test_a_least_score_leaves_out_exactly_what_is_below_it(
     ]
     matcher = keyword_matcher(skills)
 
-    expected = {c for c in matcher.score(task) if c.score >= least}
+    expected = {c for c in matcher.score(task) if c.exact_score >= least}
 
     assert set(matcher.score(task, min_score=least)) == expected

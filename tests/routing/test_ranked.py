@@ -247,8 +247,8 @@ def test_a_least_score_is_compared_to_the_last_digit() -> None:
     matcher = matcher_of([silent("a", name="kafka")])
     [only] = matcher.score("kafka")
 
-    assert matcher.score("kafka", min_score=only.score) == (only,)
-    assert matcher.score("kafka", min_score=only.score + Fraction(1, 10**9)) == ()
+    assert matcher.score("kafka", min_score=only.exact_score) == (only,)
+    assert matcher.score("kafka", min_score=only.exact_score + Fraction(1, 10**9)) == ()
 
 
 # --- a second look ---------------------------------------------------------------
@@ -303,7 +303,7 @@ def test_those_who_only_get_a_first_look_stand_behind_the_others() -> None:
     found = matcher_of(skills).score("kafka broker message")
 
     assert len(found) == 99
-    assert [c.score for c in found] == sorted((c.score for c in found), reverse=True)
+    assert [c.exact_score for c in found] == sorted((c.exact_score for c in found), reverse=True)
 
 
 @pytest.mark.parametrize("most", [1, 4, RERANK_LIMIT - 1, RERANK_LIMIT, RERANK_LIMIT + 1, 50])
@@ -353,7 +353,7 @@ def test_what_may_not_be_found_is_left_out_before_ranking() -> None:
 
     assert [c.skill.path for c in found] == ["s091", "s090"]
     # How rare a word is, is a matter of the library, whoever is looked at.
-    assert found[0].score == every["s000"].score
+    assert found[0].exact_score == every["s000"].exact_score
 
 
 # --- names ------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def test_a_task_that_only_names_a_skill_is_answered_by_it_alone(task: str) -> No
 
     [only] = ranked_matcher(skills).score(task)
 
-    assert (only.skill, only.score) == (skills[1], Fraction(1))
+    assert (only.skill, only.exact_score) == (skills[1], Fraction(1))
     assert only.matched_keywords == (task.removeprefix("$"),)
     [reason] = ranked_matcher(skills).explain(task, skills[1])
     assert (reason.where, reason.worth) == ("name", 1)
@@ -391,7 +391,7 @@ def test_names_can_be_left_to_somebody_else() -> None:
     found = ranked_matcher(skills).without_names().score("kafka")
 
     assert [c.skill.path for c in found] == ["a", "b"]
-    assert found[0].score < 1
+    assert found[0].exact_score < 1
 
 
 def test_a_named_skill_that_may_not_be_found_is_not_found() -> None:
@@ -503,7 +503,7 @@ def test_a_least_score_leaves_out_exactly_what_is_below_it(
     matcher = matcher_of(skills)
 
     def enough(candidate: Candidate) -> bool:
-        return candidate.score >= least
+        return candidate.exact_score >= least
 
     assert matcher.score(task, min_score=least) == tuple(filter(enough, matcher.score(task)))
 
@@ -536,7 +536,7 @@ def test_any_text_can_be_a_skill_and_any_text_a_task(
 
     for context in (task, *(text for row in texts for text in row)):
         for candidate in matcher_of(skills).score(context):
-            assert 0 < candidate.score < 1
+            assert 0 < candidate.exact_score < 1
             assert candidate.matched_keywords
 
 
@@ -544,7 +544,7 @@ def test_any_text_can_be_a_skill_and_any_text_a_task(
 def test_all_reasons_add_up_to_the_score(skills: list[Skill], task: str, priority: int) -> None:
     skills = [replace(skill, priority=priority) for skill in skills]
     matcher = matcher_of(skills)
-    found = {candidate.skill.path: candidate.score for candidate in matcher.score(task)}
+    found = {candidate.skill.path: candidate.exact_score for candidate in matcher.score(task)}
 
     for skill in skills:
         reasons = matcher.explain(task, skill)
@@ -563,7 +563,7 @@ def test_they_do_so_among_some_of_the_skills(
     within = np.resize(np.array(allowed), len(ordered))
     matcher = ranked_matcher(ordered) if is_named else matcher_of(ordered)
 
-    found = {c.skill.path: c.score for c in matcher.score(task, within=within)}
+    found = {c.skill.path: c.exact_score for c in matcher.score(task, within=within)}
 
     for skill in ordered:
         reasons = matcher.explain(task, skill, within=within)
@@ -583,7 +583,7 @@ def test_what_may_not_be_found_takes_no_reason_from_the_others() -> None:
         [only] = matcher.score(task, within=within)
         reasons = matcher.explain(task, skills[1], within=within)
         whole = fsum(reason.worth for reason in reasons)
-        assert whole == pytest.approx(float(only.score), abs=2e-6)
+        assert whole == pytest.approx(float(only.exact_score), abs=2e-6)
         assert matcher.explain(task, skills[0], within=within) == ()
 
 

@@ -87,7 +87,7 @@ def test_a_match_renders_inherited_files_with_their_source() -> None:
     parent = SkillPath("ui/_index")
     match = Match(
         skill=make_skill("ui/auth", assets=(Asset("a.txt", "A", "other"),)),
-        score=Fraction(7, 8),
+        score=7 / 8,
         matched_keywords=("auth",),
         content="text",
         inherited_assets=(Inherited(Asset("b.txt", "B", "template"), parent),),
@@ -176,7 +176,7 @@ def test_what_the_caller_has_is_answered_with_a_reminder() -> None:
 def a_match(skill: Skill) -> Match:
     return Match(
         skill=skill,
-        score=Fraction(1),
+        score=1.0,
         matched_keywords=(),
         content="text",
         inherited_assets=(),

@@ -8,11 +8,20 @@ bound. An event loop on a daemon thread refreshes the skills: a program without 
 import atexit
 import logging
 import os
+import re
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import chain, count
@@ -57,6 +66,7 @@ from skills_mcp.skills.skill_index import SkillFilter
 from skills_mcp.skills.skill_parser import derive_slug
 from skills_mcp.skills.source_layout import SKILLS_FOLDER
 from skills_mcp.skills.tree_node import TreeNode
+from skills_mcp.text.representation import Rows
 
 if TYPE_CHECKING:
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
@@ -104,8 +114,11 @@ _FINAL_PUBLISH_SECONDS = 1.0
 class Session:
     """Shared state of all views; closed with the owner, or by the garbage collector."""
 
-    def __init__(self, application: Application, wait_seconds: float) -> None:
+    def __init__(
+        self, application: Application, wait_seconds: float, *, has_source: bool = True
+    ) -> None:
         self.background = BackgroundLoop(application, wait_seconds)
+        self._has_source = has_source
         self._finalizer = weakref.finalize(self, _close_on_new_thread, self.background)
         self._finalizer.atexit = False  # the background has a way of its own
 
@@ -115,10 +128,17 @@ class Session:
         Idempotent. Raises as `BackgroundLoop.open`.
         """
         try:
-            self.background.open()
+            with _naming_arguments(self._has_source):
+                self.background.open()
         except BaseException:
             self.close()
             raise
+
+    def open_if_new(self) -> None:
+        """Open at the first call; idempotent."""
+        if self.background.is_new:
+            self.open()
+        self.background.require_open()
 
     def close(self) -> None:
         # The finalizer would keep the background, and an error of it, for ever.
@@ -228,16 +248,20 @@ class BackgroundLoop:
             "been fetched is kept"
         )
 
+    @property
+    def is_new(self) -> bool:
+        return self._state == "new"
+
     def require_open(self) -> BlockingPortal:
         """Portal to the event loop.
 
         Raises:
             ContentUnavailableError: The skills are not open.
         """
-        if self._state == "new" or self._portal is None:
-            raise _not_open_error("are not open", _OPEN_FIRST)
         if self._state == "closed":
             raise _not_open_error("are closed", _OPEN_NEW)
+        if self._portal is None:
+            raise _not_open_error("are not open", _OPEN_FIRST)
         if self._process != os.getpid():
             raise _not_open_error("were opened in another process", _OPEN_NEW)
         return self._portal
@@ -314,8 +338,8 @@ def wait_for_result(future: Future[_Result]) -> _Result:
 
 _OPEN_NEW = "Open new ones with skills_mcp.open(…) or skills_mcp.open_sync(…)."
 _OPEN_FIRST = (
-    "Use them inside of `async with skills_mcp.open(…) as skills:` or `with "
-    "skills_mcp.open_sync(…) as skills:`, or call open() first."
+    "Use them inside of `async with skills_mcp.open(…) as skills:`, or await open() or "
+    "another method first."
 )
 
 
@@ -326,7 +350,8 @@ def _not_open_error(state: str, advice: str) -> ContentUnavailableError:
 class SyncSkills:
     """Synchronous in-process API.
 
-    Made by `open_sync`. Thread-safe; a context manager. Every answer comes from one
+    Made by `open_sync`. Thread-safe; opened by the first call, and closed at exit or as a
+    context manager. Every answer comes from one
     complete commit; a refresh replaces the content in one step.
     """
 
@@ -399,8 +424,9 @@ class SyncSkills:
         unsubscribes after queued changes.
 
         Raises:
-            ContentUnavailableError: The skills are not open.
+            ContentUnavailableError: The skills are closed.
         """
+        self._session.open_if_new()
         return self._watch(callback)
 
     def route(  # noqa: PLR0913 - most are keywords
@@ -517,7 +543,7 @@ class SyncSkills:
 
     def list(self) -> tuple[Skill, ...]:
         """Offered skills in path order."""
-        return tuple(self._library.snapshot.index.offered)
+        return Rows(self._library.snapshot.index.offered)
 
     def tree(self, path: str | None = None) -> TreeNode:
         """Tree of all skills, or of a folder.
@@ -610,7 +636,7 @@ class SyncSkills:
 
     def states(self) -> tuple[SourceState, ...]:
         """Commit, age and last error of each source."""
-        return self._library.states()
+        return Rows(self._library.states())
 
     def problems(self) -> tuple[Problem, ...]:
         """Problems of the skills' files: file, line and reason.
@@ -618,7 +644,7 @@ class SyncSkills:
         Unreadable skills are included. Narrowed skills have none: a problem may name a
         hidden file.
         """
-        return self._library.snapshot.problems
+        return Rows(self._library.snapshot.problems)
 
     def _watch(
         self, callback: Callable[[SkillChanges], None], on_end: Callable[[], None] = lambda: None
@@ -627,13 +653,14 @@ class SyncSkills:
 
     @property
     def _library(self) -> LibraryView:
-        self._session.background.require_open()
+        self._session.open_if_new()
         return self._session.background.library.view(self._access)
 
     def _to_started(self) -> "_StartedSkills":
         return _StartedSkills(self._session, self._access)
 
     def _run(self, work: Callable[..., Awaitable[_Result]], *request: object) -> _Result:
+        self._session.open_if_new()
         return self._finish(self._session.background.start(work, *request))
 
     def _finish(self, future: Future[_Result]) -> _Result:
@@ -678,6 +705,8 @@ def _run_cancellable(method: _Sync[_Arguments, _Result]) -> _Async[_Arguments, _
     async def run(
         self: "Skills", /, *args: _Arguments.args, **options: _Arguments.kwargs
     ) -> _Result:
+        if self.to_sync()._session.background.is_new:  # noqa: SLF001 - its twin
+            await self.open()
         future: Any = method(self.to_sync()._to_started(), *args, **options)  # noqa: SLF001 - its twin
         # A thread of its own: such work is slow, and must not use up those of others.
         limiter = anyio.CapacityLimiter(1)
@@ -695,9 +724,9 @@ def _run_cancellable(method: _Sync[_Arguments, _Result]) -> _Async[_Arguments, _
 class Skills:
     """Asynchronous in-process API.
 
-    Made by `open`. Thread-safe; an asynchronous context manager for any event loop, never
-    blocking the caller's. Every answer comes from one complete commit; a refresh replaces
-    the content in one step.
+    Made by `open`. Thread-safe; opened by the first call that is awaited, and closed at
+    exit or as an asynchronous context manager; never blocks the caller's event loop. Every
+    answer comes from one complete commit; a refresh replaces the content in one step.
     """
 
     def __init__(self, skills: SyncSkills) -> None:
@@ -758,6 +787,7 @@ class Skills:
 
         Changes with the content. Equal in all processes with the same content.
         """
+        self._sync._session.background.require_open()  # noqa: SLF001 - opening blocks the loop
         return self._sync.revision
 
     def watch(self, callback: Callable[[SkillChanges], None]) -> Callable[[], None]:
@@ -769,7 +799,7 @@ class Skills:
         Raises:
             ContentUnavailableError: The skills are not open.
         """
-        return self._sync.watch(callback)
+        return self._sync._watch(callback)  # noqa: SLF001 - opening blocks the loop
 
     async def changes(self) -> AsyncIterator[SkillChanges]:
         """Iterate over future changes until the skills are closed.
@@ -832,8 +862,8 @@ Place = str | PathLike[str]
 
 
 def open(  # noqa: A001, PLR0913 - `skills_mcp.open` reads well; each is a keyword
-    *,
     directory: Place | Sequence[Place] | None = None,
+    *,
     repo: str | None = None,
     branch: str = "",
     ref: str = "",
@@ -844,7 +874,7 @@ def open(  # noqa: A001, PLR0913 - `skills_mcp.open` reads well; each is a keywo
     environment: Mapping[str, str] | None = None,
     wait_seconds: float = FIRST_CONTENT_SECONDS,
 ) -> "Skills":
-    """Open the skills of folders or of a repository, for `async with`.
+    """Skills of folders or of a repository, opened by `async with` or by the first call.
 
     Without `directory` and `repo`, the sources are those of `config`, or of `SKILLS_DIR`
     and `SKILLS_REPO`. See `docs/how-to/python.md`.
@@ -884,8 +914,8 @@ def open(  # noqa: A001, PLR0913 - `skills_mcp.open` reads well; each is a keywo
 
 
 def open_sync(  # noqa: PLR0913 - each is a keyword
-    *,
     directory: Place | Sequence[Place] | None = None,
+    *,
     repo: str | None = None,
     branch: str = "",
     ref: str = "",
@@ -928,9 +958,41 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
         settings=settings,
     )
     # A library that waits for nothing yet must not be tied to the caller's event loop.
-    with ThreadPoolExecutor(1, "skills-mcp-open") as executor:
+    has_source = bool(named_sources.folders or named_sources.repo)
+    with ThreadPoolExecutor(1, "skills-mcp-open") as executor, _naming_arguments(has_source):
         application = executor.submit(build, options, variables).result()
-    return SyncSkills(Session(application, wait_seconds))
+    return SyncSkills(Session(application, wait_seconds, has_source=has_source))
+
+
+@contextmanager
+def _naming_arguments(has_source: bool) -> Iterator[None]:  # noqa: FBT001 - one word at each use
+    """Let errors name arguments of `open` instead of options and variables.
+
+    A variable is named where it has said what to open.
+    """
+    try:
+        yield
+    except SkillsError as error:
+        message = str(error)
+        for pattern, name in (*_OPTIONS, *(_VARIABLES if has_source else ())):
+            message = re.sub(pattern, name, message)
+        error.args = (message, *error.args[1:])
+        raise
+
+
+_OPTIONS = (
+    (r"--repo or --skills-dir", "repo or directory"),
+    (r"--discover serves", "discover in config serves"),
+    (r"--offline", "offline"),
+    (r" \(SKILLS_SUBFOLDER, --subfolder\)", ""),
+)
+_VARIABLES = (
+    (r"SKILLS_DIR", "directory"),
+    (r"SKILLS_REPO", "repo"),
+    (r"SKILLS_BRANCH", "branch"),
+    (r"SKILLS_REF", "ref"),
+    (r"GITHUB_TOKEN", "token"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -967,7 +1029,7 @@ class _NamedSources:
         if self.repo:
             return {"repo": self.repo, "branch": self.branch, "pin": self.ref}
         if len(self.folders) == 1:
-            return {"skills_dir": self.folders[0], "folder_setting": "directory"}
+            return {"skills_dir": self.folders[0]}
         if has_file or settings.get("sources"):
             return {}
         return _read_sources(variables)

@@ -39,8 +39,6 @@ class SingleSource:
     """The single source of the command line or the environment."""
 
     skills_dir: str | None = None
-    folder_setting: str = "SKILLS_DIR"
-    """Origin of `skills_dir`, for messages."""
     repo: str | None = None
     branch: str = ""
     """Empty for `main`, or the repository's default branch if it has none."""
@@ -185,7 +183,7 @@ def _mount_single_source(
     cache: Path,
 ) -> tuple[Mount, ...]:
     if options.skills_dir:
-        local = LocalFolder(_absolute_path(options.skills_dir), options.folder_setting)
+        local = LocalFolder(_absolute_path(options.skills_dir))
         return (Mount(source=local, selection=options.selection),)
     if options.repo:
         remote = Remote.parse(

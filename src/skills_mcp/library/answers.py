@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from skills_mcp.content.branch import RemoteBranch
@@ -29,12 +28,14 @@ from skills_mcp.skills.skill_files import FileContent, FilePart
 from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.text.redaction import redact
 from skills_mcp.text.rendering import render_time, truncate_text
+from skills_mcp.text.representation import readable
 
 if TYPE_CHECKING:
     from skills_mcp.scripts.execution import ScriptResult
     from skills_mcp.skills.skill_examples import LoadedExamples
 
 
+@readable
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """Commit and file of an answer."""
@@ -103,13 +104,14 @@ _MAX_ERROR_CHARACTERS = 4000
 _DIGEST_CHARACTERS = 16
 
 
+@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
     """A skill with everything applicable to the task."""
 
     skill: Skill
-    score: Fraction
-    """Exact, 0 to 1 plus a small bonus for the priority."""
+    score: float
+    """0 to 1, plus a small bonus for the priority."""
     matched_keywords: tuple[str, ...]
     """Keywords found in the task."""
     content: str = field(repr=False)
@@ -128,6 +130,7 @@ class Match:
     """Skills of the same name with nearly the same text."""
 
 
+@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSkill:
     """A skill loaded by name."""
@@ -146,6 +149,7 @@ class LoadedSkill:
     """Files of its plugin that the text names."""
 
 
+@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFile:
     """Part of a file; `resolved_from` is the ancestor owning the file."""
@@ -167,6 +171,7 @@ class ReadFile:
         return None if content.is_binary else content.data.decode("utf-8")
 
 
+@readable
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
     """Files of a skill; `truncated` if there are more."""
@@ -179,6 +184,7 @@ class FoundFiles:
     provenance: Provenance
 
 
+@readable
 @dataclass(frozen=True, slots=True)
 class ServedExamples:
     """Examples of a skill, and the commit that they are from."""
@@ -199,6 +205,7 @@ class ServedFile:
     provenance: Provenance
 
 
+@readable
 @dataclass(frozen=True, slots=True)
 class RanScript:
     """Result and provenance of a script or a command."""

@@ -640,7 +640,7 @@ class LibraryView:
     def _track_miss(self, context: str, decision: NoMatch, commit: str | None) -> None:
         found: dict[str, Any] = {"near": [candidate.skill.path for candidate in decision.near]}
         if decision.near:
-            found["near_score"] = float(decision.near[0].score)
+            found["near_score"] = decision.near[0].score
         self.tracker.track("no_match", context=context, content_commit=commit, **found)
 
     def _track_skill(self, served: Match | LoadedSkill, context: str = "", **facts: bool) -> None:
@@ -650,7 +650,7 @@ class LibraryView:
             "skill_served",
             context=context,
             skill_path=served.skill.path,
-            score=float(found.score) if found else 1.0,
+            score=found.score if found else 1.0,
             matched_keywords=found.matched_keywords if found else (),
             was_ambiguous=facts.pop("was_ambiguous", False),
             unchanged=served.is_known,

@@ -147,11 +147,11 @@ def _explain_margin(
 
 def _explain_probability(answered: ScoredDecision, matching: Matching) -> Iterator[str]:
     min_relevant = to_exact_fraction(matching.min_score) * NEAR_MISS_SHARE
-    likely = [candidate for candidate in answered.compared if candidate.score >= min_relevant]
+    likely = [candidate for candidate in answered.compared if candidate.exact_score >= min_relevant]
     if len(likely) <= 1:
         return
     best, second = likely[0], likely[1]
-    wrong = 1 - estimate_probabilities([candidate.score for candidate in likely])[0]
+    wrong = 1 - estimate_probabilities([candidate.exact_score for candidate in likely])[0]
     # Rounded up, a limit that is named is a safe one.
     needed = f"{math.ceil(wrong * 1000) / 1000:g}"
     threshold = f"{matching.ambiguity_threshold:g}"
@@ -380,7 +380,7 @@ def _explain_candidate(
     matcher: Matcher, context: str, candidate: Candidate, rank: int, within: Mask
 ) -> ExplainedCandidate:
     evidence = matcher.explain(context, candidate.skill, within=within)
-    return ExplainedCandidate(candidate.skill, candidate.score, rank, evidence)
+    return ExplainedCandidate(candidate.skill, candidate.exact_score, rank, evidence)
 
 
 def _explain_skill(

@@ -18,6 +18,7 @@ from skills_mcp.config import Matching
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher, candidate_sort_key
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold
 from skills_mcp.skills.model import Skill
+from skills_mcp.text.representation import Rows, readable
 
 # A longer context is not scored as it is: most of it was pasted, and what people wrote
 # themselves is found in parts, too (measured: docs/explanation/routing.md). To the
@@ -149,6 +150,7 @@ PROBABILITY_DEPTH = 5
 _MAX_FINITE_SCORE = 1 - 1e-6  # a score of 1 is that of a name
 
 
+@readable
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
     """The best skills are too close to call; the caller picks one."""
@@ -156,6 +158,7 @@ class Ambiguous:
     candidates: tuple[Candidate, ...]
 
 
+@readable
 @dataclass(frozen=True, slots=True)
 class NoMatch:
     """No skill serves this task."""
@@ -206,7 +209,7 @@ def _choose_visible(group: Sequence[Candidate]) -> Candidate:
         return group[0]
     chosen = min(group, key=lambda c: any(p.startswith(".") for p in c.skill.path.split("/")))
     others = tuple(c.skill.path for c in group if c is not chosen)
-    return replace(chosen, score=group[0].score, near_copies=others)
+    return replace(chosen, exact_score=group[0].exact_score, near_copies=others)
 
 
 def _are_near_copies(one: Counter[str], other: Counter[str]) -> bool:
@@ -251,9 +254,9 @@ def apply_thresholds(
     ranked = (
         sorted(candidates, key=candidate_sort_key) if is_literal else merge_near_copies(candidates)
     )
-    relevant = [candidate for candidate in ranked if candidate.score >= threshold]
-    if not relevant or relevant[0].score < to_exact_fraction(matching.min_score):
-        return NoMatch(tuple(relevant[:MAX_NEAR_MISSES]))
+    relevant = [candidate for candidate in ranked if candidate.exact_score >= threshold]
+    if not relevant or relevant[0].exact_score < to_exact_fraction(matching.min_score):
+        return NoMatch(Rows(relevant[:MAX_NEAR_MISSES]))
     if algorithm == "ranked":
         return _decide_by_probability(relevant, matching)
     return _decide_by_margin(relevant, matching)
@@ -261,21 +264,21 @@ def apply_thresholds(
 
 def _decide_by_margin(near: Sequence[Candidate], matching: Matching) -> Decision:
     min_score = to_exact_fraction(matching.min_score)
-    ranked = [candidate for candidate in near if candidate.score >= min_score]
+    ranked = [candidate for candidate in near if candidate.exact_score >= min_score]
     if len(ranked) > 1 and _is_within_margin(ranked[0], ranked[1], matching):
-        return Ambiguous(tuple(ranked[: matching.max_results]))
+        return Ambiguous(Rows(ranked[: matching.max_results]))
     return ranked[0]
 
 
 def _decide_by_probability(near: Sequence[Candidate], matching: Matching) -> Decision:
     """List by probability: at a given mean length, it omits the right skill least."""
     near, max_candidates = near[: count_compared_candidates(matching)], matching.max_candidates
-    probabilities = estimate_probabilities([candidate.score for candidate in near])
+    probabilities = estimate_probabilities([candidate.exact_score for candidate in near])
     if len(near) == 1 or max_candidates == 1 or _is_certain(probabilities[0], matching):
         return near[0]
     min_probability = LISTED_SHARE * matching.ambiguity_threshold
     likely = sum(probability >= min_probability for probability in probabilities)
-    return Ambiguous(tuple(near[: min(max(likely, 2), max_candidates)]))
+    return Ambiguous(Rows(near[: min(max(likely, 2), max_candidates)]))
 
 
 def _is_certain(probability: float, matching: Matching) -> bool:
@@ -361,4 +364,4 @@ def _near_miss_threshold(matching: Matching) -> Fraction:
 
 
 def _is_within_margin(best: Candidate, second: Candidate, matching: Matching) -> bool:
-    return best.score - second.score < to_exact_fraction(matching.ambiguity_threshold)
+    return best.exact_score - second.exact_score < to_exact_fraction(matching.ambiguity_threshold)

@@ -300,7 +300,7 @@ class KeywordMatcher:
 
     def quick_score(self, context: str, *, within: Mask = None) -> float:
         best = self.score(context, limit=1, within=within)
-        return float(best[0].score) if best else 0.0
+        return best[0].score if best else 0.0
 
     def score(
         self,

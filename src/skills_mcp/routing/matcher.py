@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_index import INDEX, ROOT
+from skills_mcp.text.representation import readable
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     import numpy as np
@@ -19,17 +20,23 @@ Mask: TypeAlias = "NDArray[np.bool_] | None"
 Algorithm = Literal["keyword", "ranked"]
 
 
+@readable
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A skill with evidence in a task, and its score."""
 
     skill: Skill
-    score: Fraction
-    """Exact, 0 to 1 and a little for the priority; `float(score)` for a number."""
+    exact_score: Fraction = field(repr=False)
+    """Compared with the thresholds."""
     matched_keywords: tuple[str, ...]
     """The keywords of the skill that the task has."""
     near_copies: tuple[SkillPath, ...] = ()
     """Skills of the same name with nearly the same text, for which it stands."""
+
+    @property
+    def score(self) -> float:
+        """0 to 1, plus a small bonus for the priority."""
+        return float(self.exact_score)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +107,7 @@ _LAST_IN_ORDER = "\U0010ffff"
 
 
 def candidate_sort_key(candidate: Candidate) -> tuple[Fraction, str]:
-    return -candidate.score, _tie_break_key(candidate.skill.path)
+    return -candidate.exact_score, _tie_break_key(candidate.skill.path)
 
 
 def tie_break_ranks(paths: Sequence[str]) -> "NDArray[np.int64]":

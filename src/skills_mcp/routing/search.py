@@ -19,6 +19,7 @@ from skills_mcp.routing.matcher import Candidate, Mask, Matcher, VisibleSkills
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold
 from skills_mcp.skills.model import Scope, Skill, SkillPath
 from skills_mcp.skills.skill_index import SCOPES
+from skills_mcp.text.representation import Rows, readable
 
 _MIN_PREFIX_LETTERS = 3  # fewer letters begin too many words to mean a name
 
@@ -182,6 +183,7 @@ _FEW_HITS = 5
 """So few are all worth reading; only longer lists are cut by score."""
 
 
+@readable
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A skill found by a query."""
@@ -194,6 +196,7 @@ class Hit:
     """Skills of the same name with nearly the same text."""
 
 
+@readable
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Hits for a query, best first."""
@@ -245,7 +248,7 @@ def search_skills(  # noqa: PLR0913 - each of them is a setting or an argument o
     """
     text = strip_mention(select_relevant_part(matcher, query, within=within))
     if not text:
-        return SearchResult((), 0)
+        return SearchResult(Rows(), 0)
     limit_by_name = limit * _CANDIDATES_PER_HIT
     named = _find_named(text, skills, names, within, limit_by_name)
     scored = matcher.score(text, limit=limit_by_name + len(named), within=within)
@@ -257,7 +260,7 @@ def search_skills(  # noqa: PLR0913 - each of them is a setting or an argument o
     hits = (
         Hit(hit.skill, float(hit.shown), hit.reason, hit.near_copies) for hit in relevant[:limit]
     )
-    return SearchResult(tuple(hits), len(relevant))
+    return SearchResult(Rows(hits), len(relevant))
 
 
 def _find_named(
@@ -292,7 +295,9 @@ def _find_by_file(text: str, skills: Sequence[Skill], names: NameIndex) -> Itera
 
 
 def _to_hit(candidate: Candidate) -> _ScoredHit:
-    return _ScoredHit(candidate.skill, candidate.score, "token_overlap", candidate.near_copies)
+    return _ScoredHit(
+        candidate.skill, candidate.exact_score, "token_overlap", candidate.near_copies
+    )
 
 
 def _apply_threshold(hits: Sequence[_ScoredHit], threshold: Fraction) -> Sequence[_ScoredHit]:

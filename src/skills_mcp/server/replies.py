@@ -171,7 +171,7 @@ def match(found: Match) -> Reply:
     skill = found.skill
     data: dict[str, Any] = {
         "skill_path": skill.path,
-        "score": float(found.score),
+        "score": found.score,
         "matched_keywords": list(found.matched_keywords),
         **name_near_copies(found.near_copies),
     }
@@ -458,7 +458,7 @@ def _time(moment: datetime | None) -> str | None:
 def _near(candidate: Candidate) -> dict[str, Any]:
     return {
         "skill_path": candidate.skill.path,
-        "score": float(candidate.score),
+        "score": candidate.score,
         "description": cut_description(candidate.skill.description),
         **name_near_copies(candidate.near_copies),
     }

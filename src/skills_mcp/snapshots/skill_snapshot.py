@@ -39,6 +39,7 @@ from skills_mcp.skills.skill_index import (
 )
 from skills_mcp.skills.skill_parser import is_package_file, is_skill_md
 from skills_mcp.skills.source_layout import FolderTree, find_layout
+from skills_mcp.text.representation import readable
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.routing.keyword_matcher import KeywordMatcher
@@ -162,6 +163,7 @@ class OfferedSkills:
         return {listed[number].path: number for number in self.numbers}
 
 
+@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillChanges:
     """Differences between two snapshots, each list in path order."""
@@ -273,6 +275,7 @@ def _read_label(table: "SkillTable", number: int) -> tuple[str, str]:
 _NO_CHANGES = SkillChanges()
 
 
+@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
     """Result of a refresh; `commit` and `synced_at` are the first repository's."""

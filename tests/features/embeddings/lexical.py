@@ -23,7 +23,7 @@ class LexicalMatcher:
 
     def quick_score(self, context: str, *, within: Mask = None) -> float:
         best = self.score(context, limit=1, within=within)
-        return float(best[0].score) if best else 0.0
+        return float(best[0].exact_score) if best else 0.0
 
     def score(
         self,
@@ -40,7 +40,7 @@ class LexicalMatcher:
             for score in [self._score(context, skill)]
             if score and (min_score is None or score >= min_score)
         ]
-        ordered = sorted(found, key=lambda c: (-c.score, c.skill.path))
+        ordered = sorted(found, key=lambda c: (-c.exact_score, c.skill.path))
         return tuple(ordered[:limit])
 
     def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:

@@ -90,7 +90,7 @@ def test_a_paraphrase_is_found_that_shares_no_word_with_the_skill() -> None:
     assert by_words == ()
     assert paths(fused) == ["billing"]
     assert fused[0].matched_keywords == ()
-    assert 0 < fused[0].score < 1
+    assert 0 < fused[0].exact_score < 1
 
 
 def test_the_score_is_that_of_the_fits_of_words_and_of_meaning_together() -> None:
@@ -101,10 +101,10 @@ def test_the_score_is_that_of_the_fits_of_words_and_of_meaning_together() -> Non
 
     [best, *_] = fuse(skills, weight=0.4).score(task)
 
-    odds = float(words.score / (1 - words.score))
+    odds = float(words.exact_score / (1 - words.exact_score))
     fit = 0.6 * odds**0.5 + 0.4 * (4 * likeness[1] / MILLION) ** 1.5
     assert words.skill.path == best.skill.path == "billing"
-    assert float(best.score) == pytest.approx(fit**2 / (fit**2 + 1), abs=1e-6)
+    assert float(best.exact_score) == pytest.approx(fit**2 / (fit**2 + 1), abs=1e-6)
 
 
 SCORES = st.integers(0, MILLION).map(lambda number: Fraction(number, MILLION))
@@ -249,8 +249,8 @@ def test_what_scores_too_low_and_what_is_too_much_is_left_out() -> None:
     every = matcher.score(PARAPHRASE)
 
     assert paths(matcher.score(PARAPHRASE, limit=2)) == ["s0", "s1"]
-    assert matcher.score(PARAPHRASE, min_score=every[0].score) == every
-    assert matcher.score(PARAPHRASE, min_score=every[0].score + Fraction(1, 10**9)) == ()
+    assert matcher.score(PARAPHRASE, min_score=every[0].exact_score) == every
+    assert matcher.score(PARAPHRASE, min_score=every[0].exact_score + Fraction(1, 10**9)) == ()
 
 
 def test_a_mask_narrows_before_anything_is_ranked() -> None:
@@ -269,10 +269,10 @@ def test_a_skill_behind_the_best_fifty_by_words_keeps_its_words() -> None:
     skills += [make_skill("z", description="customers owe invoice bill charge us")]
     skills += [make_skill(f"zz{n}", description="release") for n in range(60)]
     task = "customers note owe"
-    words = {str(c.skill.path): c.score for c in LexicalMatcher(skills).score(task)}
+    words = {str(c.skill.path): c.exact_score for c in LexicalMatcher(skills).score(task)}
     likeness = meanings_of(skills).compare(embed(task))
 
-    found = {str(c.skill.path): c.score for c in fuse(skills).score(task, limit=100)}
+    found = {str(c.skill.path): c.exact_score for c in fuse(skills).score(task, limit=100)}
 
     assert words["z"] == Fraction(2, 3)
     assert found["z"] == score_of(words["z"], int(likeness[60]), 0.3)
@@ -292,7 +292,7 @@ def test_narrowing_to_the_nearest_gives_nobody_a_better_score_by_words() -> None
     skills += [make_skill("z", description="note invoice")]
     matcher = fuse(skills, lexical=Eager(skills))
 
-    scores = {str(c.skill.path): c.score for c in matcher.score("note customers", limit=9)}
+    scores = {str(c.skill.path): c.exact_score for c in matcher.score("note customers", limit=9)}
 
     assert scores["z"] <= score_of(Fraction(1, 2), MILLION, 0.3)
 
@@ -302,7 +302,7 @@ def test_evidence_adds_up_to_the_score() -> None:
     matcher = fuse(skills)
 
     for task in (PARAPHRASE, "write to customers", "deploy", "auth"):
-        scores = {c.skill.path: c.score for c in matcher.score(task)}
+        scores = {c.skill.path: c.exact_score for c in matcher.score(task)}
         for skill in skills:
             worth = sum(each.worth for each in matcher.explain(task, skill))
             assert worth == pytest.approx(float(scores.get(skill.path, 0)), abs=1e-9)
@@ -314,7 +314,7 @@ def test_evidence_of_a_skill_far_behind_the_best_adds_up_too() -> None:
     matcher = fuse(skills)
     task = "customers note owe"
 
-    [score] = [c.score for c in matcher.score(task) if c.skill.path == "z"]
+    [score] = [c.exact_score for c in matcher.score(task) if c.skill.path == "z"]
 
     worth = sum(each.worth for each in matcher.explain(task, skills[60]))
     assert score > 0
@@ -333,7 +333,7 @@ def test_evidence_adds_up_among_some_of_the_skills_too() -> None:
 
     evidence = matcher.explain("billing", skills[1], within=within)
     worth = sum(each.worth for each in evidence)
-    assert worth == pytest.approx(float(only.score), abs=1e-5)
+    assert worth == pytest.approx(float(only.exact_score), abs=1e-5)
 
 
 @pytest.mark.parametrize("priority", [-999, 5, 999])
@@ -342,7 +342,7 @@ def test_evidence_adds_up_with_a_priority_too(priority: int) -> None:
     matcher = fuse(skills, lexical=ranked_matcher(skills))
 
     for task in ("write an invoice for customers", "authentication", PARAPHRASE):
-        scores = {c.skill.path: c.score for c in matcher.score(task)}
+        scores = {c.skill.path: c.exact_score for c in matcher.score(task)}
         assert scores
         for skill in skills:
             worth = sum(each.worth for each in matcher.explain(task, skill))
@@ -414,7 +414,7 @@ def test_the_ranked_algorithm_finds_a_paraphrase_with_it_and_none_without() -> N
     assert paths(fused.score(task, limit=1)) == ["billing"]
     assert fuse(skills, lexical=ranked, ask=fail).score("invoice") == (ranked.score("invoice"))
     for words in (task, "write an invoice", "deploy the login"):
-        scores = {c.skill.path: c.score for c in fused.score(words)}
+        scores = {c.skill.path: c.exact_score for c in fused.score(words)}
         for skill in skills:
             worth = sum(each.worth for each in fused.explain(words, skill))
             assert worth == pytest.approx(float(scores.get(skill.path, 0)), abs=1e-5)

@@ -86,10 +86,10 @@ def _print_tables(console: Console, explanation: Explanation) -> None:
 def _describe(decision: Decision) -> str:
     match decision:
         case Candidate() as best:
-            return f"Match: {best.skill.path} with score {format_rounded_down(best.score)}"
+            return f"Match: {best.skill.path} with score {format_rounded_down(best.exact_score)}"
         case Ambiguous():
             named = ", ".join(
-                f"{candidate.skill.path} ({format_rounded_down(candidate.score)})"
+                f"{candidate.skill.path} ({format_rounded_down(candidate.exact_score)})"
                 for candidate in decision.candidates
             )
             return f"Ambiguous: {named}"

@@ -246,7 +246,7 @@ def explain_failure(
     if not outcome.prompt.expect:
         best = answers[0]
         summary = _describe_strongest_word(matcher.explain(query, best.skill, within=within))
-        return f"{format_rounded_down(best.score)} is enough (min_score); {summary}"
+        return f"{format_rounded_down(best.exact_score)} is enough (min_score); {summary}"
     if unfindable := _explain_unreachable(outcome, within, index):
         return unfindable
     expected = _choose_expected(outcome, index)
@@ -259,7 +259,7 @@ def explain_failure(
     score = _find_score(outcome, evidence)
     if isinstance(outcome.decision, NoMatch):
         return f"{_describe_miss(score, matching)}; {summary}"
-    behind = format_rounded_down(max(answers[0].score - score, Fraction(0)))
+    behind = format_rounded_down(max(answers[0].exact_score - score, Fraction(0)))
     return f"{_describe_rank(outcome)}, {behind} behind; {summary}"
 
 
@@ -284,7 +284,7 @@ def _explain_unreachable(outcome: Outcome, within: Mask, index: SkillIndex) -> s
 
 def _find_score(outcome: Outcome, evidence: Sequence[Evidence]) -> Fraction:
     if outcome.rank:
-        return outcome.ranked[outcome.rank - 1].score
+        return outcome.ranked[outcome.rank - 1].exact_score
     return sum((Fraction(str(item.worth)) for item in evidence), Fraction(0))
 
 

@@ -360,7 +360,7 @@ class HybridMatcher:
     ) -> "_Similarities | None":
         """Compute similarities; None if words decide alone."""
         vectors = self.find_vectors()
-        is_named = bool(worded) and worded[0].score >= _NAMED_SCORE
+        is_named = bool(worded) and worded[0].exact_score >= _NAMED_SCORE
         if vectors is None or is_named:
             return None
         vector = self.query_embedder.embed(compose_query_text(context))
@@ -386,7 +386,7 @@ class HybridMatcher:
         found = []
         for number in dict.fromkeys((*worded, *near)):
             candidate = worded.get(number)
-            words = candidate.score if candidate else Fraction(0)
+            words = candidate.exact_score if candidate else Fraction(0)
             fit = fuse_scores(words, int(similarities[number]), self.weight)
             found.append(_ScoredSkill(number, candidate, fit, fit.millionths))
         return sorted(
@@ -406,14 +406,14 @@ class HybridMatcher:
         mask[others] = True
         for candidate in self.lexical.score(context, within=mask):
             # Among fewer skills a task may become the name of one, but not here.
-            score = min(candidate.score, best[-1].score)
-            worded[numbers[candidate.skill.path]] = replace(candidate, score=score)
+            score = min(candidate.exact_score, best[-1].exact_score)
+            worded[numbers[candidate.skill.path]] = replace(candidate, exact_score=score)
         return worded
 
     def _to_candidate(self, found: "_ScoredSkill") -> Candidate:
         score = Fraction(found.millionths, MILLION)
         if found.candidate:
-            return replace(found.candidate, score=score)
+            return replace(found.candidate, exact_score=score)
         return Candidate(self.skills[found.number], score, ())
 
 

@@ -283,7 +283,7 @@ def render_routing_answer(
             skill, provenance = answer.skill, answer.provenance
             limits = {"max_files": max_files, "max_chars": max_chars}
             text = render_skill(skill, answer.content, provenance, **limits)
-            return ToolText(text, {**text.data, "score": float(answer.score)})
+            return ToolText(text, {**text.data, "score": answer.score})
         case Ambiguous():
             heading = "Several skills fit. Call get_skill again with one skill_path of:"
             return _render_choice(heading, "candidates", answer.candidates)
@@ -295,7 +295,7 @@ def render_routing_answer(
 
 
 def _render_choice(heading: str, key: str, found: Sequence[Candidate]) -> ToolText:
-    listed = [{**_describe_skill(c.skill), "score": float(c.score)} for c in found]
+    listed = [{**_describe_skill(c.skill), "score": c.score} for c in found]
     lines = [heading, *(_render_skill_line(candidate.skill) for candidate in found)]
     return ToolText("\n".join(lines), {key: listed})
 

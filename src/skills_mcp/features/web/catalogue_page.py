@@ -232,7 +232,7 @@ def _find_answers(decision: Decision) -> list[dict[str, Any]]:
         {
             "path": candidate.skill.path,
             "description": candidate.skill.description,
-            "score": format_rounded_down(candidate.score),
+            "score": format_rounded_down(candidate.exact_score),
         }
         for candidate in answered_candidates(decision) or near
     ]

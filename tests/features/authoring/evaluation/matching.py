@@ -20,7 +20,7 @@ class PlainMatcher:
 
     def quick_score(self, context: str, *, within: Mask = None) -> float:
         best = self.score(context, limit=1, within=within)
-        return float(best[0].score) if best else 0.0
+        return float(best[0].exact_score) if best else 0.0
 
     def score(
         self,
@@ -33,8 +33,8 @@ class PlainMatcher:
         allowed = [True] * len(self.skills) if within is None else within.tolist()
         pairs = zip(self.skills, allowed, strict=True)
         found = [self._candidate(context, skill) for skill, is_in in pairs if is_in]
-        kept = [c for c in found if c.matched_keywords and c.score >= (min_score or 0)]
-        kept.sort(key=lambda each: (-each.score, each.skill.path))
+        kept = [c for c in found if c.matched_keywords and c.exact_score >= (min_score or 0)]
+        kept.sort(key=lambda each: (-each.exact_score, each.skill.path))
         return tuple(kept[:limit])
 
     def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:

@@ -322,7 +322,7 @@ def _failure(outcome: Outcome, tested: _Tested) -> dict[str, Any]:
         "avoid": list(outcome.prompt.avoid) or None,
         "got": list(outcome.answers),
         "decision": decision_kind(outcome.decision),
-        "score": round(float(best.score), _DIGITS) if best else None,
+        "score": round(best.score, _DIGITS) if best else None,
         "why": tested.give_reason(outcome),
         "origin": outcome.prompt.origin,
     }
@@ -350,7 +350,7 @@ def _tabulate_failures(tested: _Tested) -> Table:
             _list_expected(outcome.prompt),
             _list(outcome.answers),
             "\n".join(
-                format_rounded_down(candidate.score)
+                format_rounded_down(candidate.exact_score)
                 for candidate in answered_candidates(outcome.decision)
             ),
             tested.give_reason(outcome),

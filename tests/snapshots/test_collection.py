@@ -496,6 +496,25 @@ def test_a_page_beside_packages_is_no_error_whatever_it_holds(tmp_path: Path, pa
     ]
 
 
+@pytest.mark.parametrize(
+    "files, found",
+    [
+        (["a.mdc", "b.md"], {("warning", "cursor-rules"), ("warning", "plain-markdown")}),
+        (["a.md", "b.md", "c.md", "d/e.md"], {("warning", "plain-markdown")}),
+        (["a.md", "b.md"], {("error", "no-frontmatter")}),
+    ],
+)
+def test_pages_of_a_source_without_skills_are_one_line_unless_they_are_few(
+    tmp_path: Path, files: list[str], found: set[tuple[str, str]]
+) -> None:
+    for file in files:
+        write(tmp_path / file, "# A page\n")
+
+    problems = read(here(LocalFolder(tmp_path))).problems
+
+    assert {(each.level, each.rule) for each in problems} == found
+
+
 @pytest.mark.parametrize("beside", ["pdf/SKILL.md", "ui.md"])
 def test_instructions_for_copilot_are_one_line_unless_they_are_rule_files(
     tmp_path: Path, beside: str

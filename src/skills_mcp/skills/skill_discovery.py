@@ -135,6 +135,8 @@ _Entries = Mapping[str, FolderEntry]
 _CURSOR = ".mdc"
 INSTRUCTIONS = ".instructions.md"
 """Suffix of Copilot's instructions, which have `applyTo` instead of keywords."""
+HOST_RULES = frozenset({"cursor-rules", "copilot-instructions"})
+"""Rules of problems about files in the format of one host."""
 
 
 @dataclass(slots=True)

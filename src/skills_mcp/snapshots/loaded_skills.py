@@ -19,6 +19,7 @@ from skills_mcp.errors import LimitExceededError, MissingFileError
 from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.model import Problem, Scope, SkillPath
 from skills_mcp.skills.skill_discovery import (
+    HOST_RULES,
     INSTRUCTIONS,
     Package,
     RuleFile,
@@ -432,7 +433,7 @@ _MAX_NAMED = 3
 def _summarise(
     findings: Sequence[KeyedProblem], package_parts: AbstractCollection[int]
 ) -> Iterator[Problem]:
-    """Yield the problems; one for all ordinary Markdown in sources with packages."""
+    """Yield the problems; one for all ordinary Markdown of a source."""
     plain: dict[int, dict[str, None]] = defaultdict(dict)
     instructions: dict[int, dict[str, None]] = defaultdict(dict)
     for finding in findings:
@@ -474,6 +475,8 @@ class _Accumulator:
     findings: list[tuple[int, int, ContentRecord | None, Problem]] = field(default_factory=list)
     """Problems with source, skill root and record, or -1 and None."""
     package_parts: set[int] = field(default_factory=set)
+    """Sources in which Markdown without a frontmatter of ours is ordinary."""
+    skill_parts: set[int] = field(default_factory=set)
     copies: list[tuple[SkillPath, ...]] = field(default_factory=list)
 
     def report(self, part: int, problems: Iterable[Problem]) -> None:
@@ -490,6 +493,7 @@ class _Accumulator:
             if record.skill is None:
                 self.blank.append((number, record))
                 continue
+            self.skill_parts.add(part)
             path = record.skill.path
             at, first = self.skills.setdefault(path, (number, record))
             if at == number and first is record:
@@ -523,8 +527,15 @@ class _Accumulator:
             findings=findings,
             blank_keys=tuple(r.key for _, r in self.blank if not r.problems),
             copies=copies,
-            package_parts=frozenset(self.package_parts),
+            package_parts=frozenset(self.package_parts.union(self._find_page_parts())),
         )
+
+    def _find_page_parts(self) -> Iterator[int]:
+        """Find sources without a skill that hold pages, or rules for one host."""
+        found = [(part, p) for part, _, _, p in self.findings if part not in self.skill_parts]
+        yield from (part for part, problem in found if problem.rule in HOST_RULES)
+        pages = Counter(part for part, problem in found if problem.is_plain)
+        yield from (part for part, number in pages.items() if number > _MAX_NAMED)
 
 
 def _sort_key(finding: tuple[int, int, object, Problem]) -> tuple[int, str]:

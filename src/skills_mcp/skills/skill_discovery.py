@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections import defaultdict, deque
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -879,9 +879,18 @@ ReadSkill = tuple[Skill | None, tuple[Problem, ...]]
 """The skill, if it can be served, and its problems."""
 
 
-def read_skill(home: SkillRoot, found: RuleFile | Package) -> ReadSkill:
+OnRead = Callable[[SkillRoot, RuleFile | Package, bytes | None], None]
+"""Receives each file or package that is read, and its Markdown; None if unreadable."""
+
+
+def read_skill(
+    home: SkillRoot, found: RuleFile | Package, on_read: OnRead | None = None
+) -> ReadSkill:
     """Read the skill of a rule file or a package. Blocking."""
-    skill, problems = _read_skill_file(home.directory, found)
+    raw = _read(home.directory, found.file)
+    if on_read:
+        on_read(home, found, None if isinstance(raw, Problem) else raw[0])
+    skill, problems = _parse_skill_file(home.directory, found, raw)
     file_prefix = home.file_prefix
     if file_prefix:
         problems = tuple(replace(p, file=file_prefix + p.file) for p in problems)
@@ -897,8 +906,9 @@ def read_skill(home: SkillRoot, found: RuleFile | Package) -> ReadSkill:
     ), problems
 
 
-def _read_skill_file(root: Path, found: RuleFile | Package) -> ReadSkill:
-    raw = _read(root, found.file)
+def _parse_skill_file(
+    root: Path, found: RuleFile | Package, raw: tuple[bytes, Stamp] | Problem
+) -> ReadSkill:
     if isinstance(raw, Problem):
         return None, (raw, *_report_shadowed(root, found))
     text, stamp = raw

@@ -21,6 +21,7 @@ from skills_mcp.skills.model import Problem, Scope, SkillPath
 from skills_mcp.skills.skill_discovery import (
     HOST_RULES,
     INSTRUCTIONS,
+    OnRead,
     Package,
     RuleFile,
     SourceWalk,
@@ -226,12 +227,14 @@ class LoadedSkills:
         return (finding.key for finding in self.findings)
 
 
-def read_sources(
+def read_sources(  # noqa: PLR0913 - most have a default
     content: Content,
     limits: Limits,
     rules: Visibility,
     known: Sequence[LoadedSkills] = (),
     progress: Progress | None = None,
+    *,
+    on_read: OnRead | None = None,
 ) -> LoadedSkills:
     """Read the skills of all sources.  Blocking; a failure becomes a `Problem`.
 
@@ -251,7 +254,7 @@ def read_sources(
     reading = _Accumulator()
     for number, (part, walked) in enumerate(zip(content.parts, found, strict=True)):
         try:
-            source = _read_source(walked, limits, records, progress)
+            source = _read_source(walked, limits, records, progress, on_read)
         except LimitExceededError as error:
             reading.report(number, [_limit_problem(part, error)])
             continue
@@ -360,13 +363,14 @@ def _read_source(
     limits: Limits,
     known: KnownRecords,
     progress: Progress,
+    on_read: OnRead | None,
 ) -> _SourceReading:
     if isinstance(walked, LimitExceededError):
         raise walked
     homes = []
     for _, home, found in walked.homes:
         tracked = progress.track("Reading skills", _drain(found), len(found))
-        homes.append((home, read_skill_root(home, tracked, known)))
+        homes.append((home, read_skill_root(home, tracked, known, on_read)))
     _check_length(sum(read.characters for _, read in homes), limits.max_characters)
     records = [(home, record) for home, read in homes for record in read.records]
     inside = {surveyed_root.home: surveyed_root.folder.below for surveyed_root in walked.homes}
@@ -398,7 +402,10 @@ class SkillRootContent:
 
 
 def read_skill_root(
-    home: SkillRoot, found: Iterable[WalkItem], known: KnownRecords
+    home: SkillRoot,
+    found: Iterable[WalkItem],
+    known: KnownRecords,
+    on_read: OnRead | None = None,
 ) -> SkillRootContent:
     """Read the unknown files of one skill root.  Blocking."""
     records: list[ContentRecord] = []
@@ -410,7 +417,7 @@ def read_skill_root(
         if isinstance(item, bytes):
             record = known[item]
         else:
-            skill = read_skill(home, item.found)
+            skill = read_skill(home, item.found, on_read)
             record = ContentRecord.of(item.key, home, item.found.file, skill)
         records.append(record)
         findings += [(record, problem) for problem in record.problems]

@@ -30,6 +30,7 @@ from skills_mcp.processes.memory import gc_paused
 from skills_mcp.routing.matcher import Mask, Matcher
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.model import Problem, Skill, SkillPath, escape_unprintable
+from skills_mcp.skills.skill_discovery import OnRead
 from skills_mcp.skills.skill_index import (
     SkillFilter,
     SkillIndex,
@@ -457,6 +458,7 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
     inspected: "Sequence[LoadedSkills]" = (),
     served: Snapshot | None = None,
     progress: Progress | None = None,
+    on_read: OnRead | None = None,
 ) -> Snapshot:
     """Read all content.  Blocking; a failure becomes a `Problem`.
 
@@ -467,6 +469,7 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
         inspected: Commits read before their publication.
         served: A snapshot of the same commits, reused unless their files were edited.
         progress: Receives the progress.
+        on_read: Receives the files and packages, and their Markdown.
 
     Raises:
         LimitExceededError: There is no skill, because a source exceeds a limit.
@@ -478,7 +481,7 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
     collections = (*inspected, *([known.collection] if known else []))
     reusable = () if served else (c for c in collections if c.matches_content(content))
     collection = next(iter(reusable), None) or read_sources(
-        content, config.limits, config.visibility, collections, progress
+        content, config.limits, config.visibility, collections, progress, on_read=on_read
     )
     if served and served.is_same(collection, config):
         return served

@@ -3,7 +3,7 @@
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
@@ -20,7 +20,6 @@ from skills_mcp.features.authoring.markdown import (
     check_links,
     check_text,
     parse_markdown,
-    read_bytes,
     read_text,
 )
 from skills_mcp.features.authoring.package_standard import check_package, parse_strictly
@@ -38,10 +37,16 @@ from skills_mcp.routing.tokenizer import fold
 from skills_mcp.skills.document import get_mapping, get_words
 from skills_mcp.skills.inheritance import compose
 from skills_mcp.skills.model import Problem, Skill
-from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk
+from skills_mcp.skills.skill_discovery import Package, RuleFile
 from skills_mcp.skills.skill_index import INDEX, NO_FILTER, ROOT, SkillIndex, derive_parent_path
 from skills_mcp.skills.skill_parser import classify_file, has_program_suffix, is_skill_md
-from skills_mcp.skills.source_layout import TOP_SUBFOLDER, FolderTree, Selection, SkillRoot
+from skills_mcp.skills.source_layout import (
+    TOP_SUBFOLDER,
+    FolderTree,
+    Selection,
+    SkillRoot,
+    find_layout,
+)
 from skills_mcp.snapshots.skill_snapshot import take_snapshot
 from skills_mcp.text.rendering import abbreviate_value
 from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
@@ -99,6 +104,8 @@ class AuthoredSkill:
     home: Path
     found: RuleFile | Package
     served: Skill | None
+    text: bytes | None = field(repr=False)
+    """The Markdown file, as it was read; None if that failed."""
 
     @property
     def file(self) -> Path:
@@ -165,18 +172,18 @@ def load_tree(top: Path, subfolder: str = "") -> SkillTree:
     selection = Selection(subfolder)
     mount = Mount(source=LocalFolder(top, "the path"), selection=selection)
     checkout = Checkout(top, None, datetime.now(UTC))
-    snapshot = take_snapshot(Content((ContentPart(mount, checkout),)), Settings())
-    limits = snapshot.config.limits
-    survey = SourceWalk(FolderTree(top), selection, limits)
-    folders = [(root, root.at(top, "", "org")) for root in survey.layout.homes]
+    read: list[tuple[SkillRoot, RuleFile | Package, bytes | None]] = []
+    snapshot = take_snapshot(
+        Content((ContentPart(mount, checkout),)),
+        Settings(),
+        on_read=lambda *found: read.append(found),
+    )
+    homes = tuple(r.at(top, "", "org") for r in find_layout(FolderTree(top), selection).homes)
     served = {skill.location: skill for skill in snapshot.index}
     skills = (
-        AuthoredSkill(home.directory, found, served.get(home.directory / found.file))
-        for folder, home in folders
-        for found in survey.walk(folder)
-        if isinstance(found, RuleFile | Package)
+        AuthoredSkill(home.directory, found, served.get(home.directory / found.file), text)
+        for home, found, text in read
     )
-    homes = tuple(home for _, home in folders)
     return SkillTree(top=top, snapshot=snapshot, homes=homes, skills=tuple(skills))
 
 
@@ -580,7 +587,7 @@ class _SkillChecker:
         self._served = ServedSkillChecker(tree.snapshot, reported)
 
     def check(self, skill: AuthoredSkill) -> Iterator[Problem]:
-        raw = read_bytes(skill.home, skill.found.file)
+        raw = skill.text
         is_unserved = skill.served is None and not skill.is_package
         if raw is None or is_unserved:
             return  # reported by the reader, or a text for people

@@ -1,12 +1,16 @@
 """Paths and the findings about them: each once, and no others."""
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from skills_mcp.features.authoring.rules import RULE_LEVELS
 from skills_mcp.features.authoring.validation import validate_paths
+from skills_mcp.files import opening
+from skills_mcp.files.opening import open_stepwise
 from soak.input.samples import SECRETS
 from tests.features.authoring.validation.findings import problems, said
 from tests.packages import package_text, write_package
@@ -377,3 +381,21 @@ def test_a_file_of_a_variable_of_claude_code_is_looked_for(tmp_path: Path, folde
         ("link-broken", 7, "warning"),
         ("link-broken", 9, "warning"),
     ]
+
+
+def test_each_skill_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: Counter[str] = Counter()
+
+    def count(folder: int, names: Sequence[str], flags: int) -> int:
+        opened[names[-1]] += 1
+        return open_stepwise(folder, names, flags)
+
+    for name in ("pdf", "xls", "doc"):
+        write_package(tmp_path, f"skills/{name}", name=name)
+    write_skill(tmp_path, "skills/ui.md")
+    monkeypatch.setattr(opening, "best_opener", lambda: count)
+
+    validation = validate_paths(tmp_path)
+
+    assert validation.skill_count == 4
+    assert (opened["SKILL.md"], opened["ui.md"]) == (3, 1)

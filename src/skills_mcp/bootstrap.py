@@ -88,9 +88,12 @@ def read_heartbeat(
     if not library.is_ready:
         return None
     states = library.view().states()
-    # Servers of one machine with the same sources are one of the fleet.
+    # Windows of one machine with the same sources are one server of the fleet; replicas
+    # on it listen at addresses of their own.
     served = (f"{state.mount}={state.name}" for state in states)
-    distinction = "\0".join((platform.node(), transport, *served))
+    http = library.config.http
+    address = f"http {http.host}:{http.port}" if transport == "http" else transport
+    distinction = "\0".join((platform.node(), address, *served))
     return Heartbeat(
         server_id=privacy.server_pseudonym(library.config.analytics, distinction),
         happened_at=datetime.now(UTC),

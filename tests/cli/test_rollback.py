@@ -33,7 +33,7 @@ def test_the_commit_before_is_served_until_told_otherwise(invoke: Run, upstream:
     assert done.stdout.splitlines() == [
         f"{upstream.url} (main) is held at {good} instead of {bad}.",
         "Every server on this machine serves it within seconds.",
-        "To follow again: skills-mcp rollback --resume",
+        f"To follow again: skills-mcp rollback --repo {upstream.url} --resume",
     ]
     assert f"at {good}, synced" in synced.stdout
     assert f"held instead of {bad}" in synced.stdout
@@ -180,13 +180,14 @@ def test_of_several_repositories_the_one_at_the_place_goes_back(
     status = json.loads(invoke("status", "--json", "--config", config).stdout)
     shown = invoke("status", "--config", config)
 
-    assert "Undo with   skills-mcp rollback --resume --mount teams/two\n" in shown.stdout
+    resume = f"skills-mcp rollback --config {config} --resume --mount teams/two\n"
+    assert f"Undo with   {resume}" in shown.stdout
     assert (unclear.returncode, wrong.returncode, done.returncode) == (2, 2, 0)
     choose = "Choose a repository with --mount: '' or 'teams/two'"
     assert f"Error: {choose}" in unclear.stderr
     assert f"No source has the mount 'teams/three'. {choose}" in wrong.stderr
     assert f"held at {good} instead of {bad}" in done.stdout
-    assert done.stdout.endswith("rollback --resume --mount teams/two\n")
+    assert done.stdout.endswith(f"To follow again: {resume}")
     first, second = status["sources"]
     assert (first["commit"], "held" in first) == (one_commit, False)
     assert (second["commit"], second["held"]["instead_of"]) == (good, bad)
@@ -205,7 +206,7 @@ def test_the_way_back_is_said_so_that_it_works_at_the_top_of_several(
 
     held = invoke("rollback", "--config", config, "--mount", "")
     command = shlex.split(held.stdout.splitlines()[-1].partition(": ")[2])
-    resumed = invoke(*command[1:], "--config", config)
+    resumed = invoke(*command[1:])
 
-    assert command == ["skills-mcp", "rollback", "--resume", "--mount", ""]
+    assert command[2:] == ["--config", config, "--resume", "--mount", ""]
     assert resumed.returncode == 0

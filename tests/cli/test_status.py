@@ -179,7 +179,7 @@ def test_a_commit_that_is_held_is_said_with_the_way_back(
     assert done.returncode == 0
     assert (said["Commit"], said["Instead of"]) == (synced, taken_back)
     assert said["Held"].startswith("since 2020-09-1")
-    assert said["Undo with"] == "skills-mcp rollback --resume"
+    assert said["Undo with"] == f"skills-mcp rollback --repo {upstream.url} --resume"
 
 
 def test_every_source_is_said(invoke: Run, upstream: Upstream, synced: str, tmp_path: Path) -> None:
@@ -398,7 +398,7 @@ def test_it_counts_the_packages_that_are_not_served(
     data = json.loads(invoke("status", "--json", *place).stdout)
 
     [said] = facts(done.stdout)
-    assert said["Not served"] == "2 packages: skills-mcp tree --problems"
+    assert said["Not served"] == f"2 packages: skills-mcp tree {' '.join(place)} --problems"
     assert data["sources"][0]["not_served"] == 2
 
 

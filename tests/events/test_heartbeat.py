@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import httpx
@@ -14,12 +14,12 @@ from skills_mcp.about import __version__
 from skills_mcp.bootstrap import Options, build, open_heartbeat_timer, read_heartbeat
 from skills_mcp.config import Analytics
 from skills_mcp.events.collector.event_store import open_event_store
-from skills_mcp.events.heartbeat import Heartbeat, HeartbeatTimer, parse_heartbeat
+from skills_mcp.events.heartbeat import Heartbeat, HeartbeatTimer, Transport, parse_heartbeat
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.publisher import DatabasePublisher, Publisher
 from skills_mcp.events.spool import Outbox
 from tests.features.report.happenings import missed
-from tests.support import SKILLS_CONTENT, Upstream, skill_text
+from tests.support import SKILLS_CONTENT, Upstream, skill_text, write
 
 ENDPOINT = "https://skills.example.com/events"
 ON = Analytics(enabled=True, endpoint=ENDPOINT)
@@ -184,6 +184,21 @@ def test_a_heartbeat_says_what_is_served_and_names_no_person_and_no_path(
     assert "yvonne" not in text  # no hexadecimal id can hold it
     assert str(tmp_path) not in text
     assert privacy.user_pseudonym(Analytics()).removeprefix("dev-") not in text
+
+
+def test_replicas_of_one_machine_are_several_servers_and_windows_are_one(tmp_path: Path) -> None:
+    privacy = Privacy(tmp_path / "analytics.key", {})
+    write(tmp_path / "skills" / "a.md", skill_text())
+    found = set()
+    for port in (8001, 8002):
+        options = Options(skills_dir=str(tmp_path / "skills"), http={"port": port})
+        library = build(options, {"SKILLS_MCP_HOME": str(tmp_path)}).library
+        library.sync()
+        for transport in get_args(Transport):
+            beat = read_heartbeat(library, privacy, transport)
+            found.add((transport, beat.server_id if beat else ""))
+
+    assert [sum(one == each for one, _ in found) for each in ("stdio", "http")] == [1, 2]
 
 
 def test_servers_with_other_sources_have_other_names_and_keep_them(

@@ -9,9 +9,10 @@ start of a server; Click's own formatter does it, too.
 """
 
 import os
+import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from importlib import import_module
@@ -20,10 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from skills_mcp.cli.invocation import read_environment
 from skills_mcp.errors import ConfigError, ContentError, SkillsError
 from skills_mcp.hooks import find_modules
+from skills_mcp.text.redaction import redact_registered
 
 OWN = "Options"
 OVER_HTTP = "Over HTTP"
@@ -88,6 +91,7 @@ _MEANT = _RENAMED | {
 _ALIKE = 0.6  # two letters of five
 
 _WORDS = "skills_mcp.words"
+_GIVEN = "skills_mcp.given"
 
 USAGE = "WRONG_USAGE"
 INTERRUPTED = "INTERRUPTED"
@@ -129,6 +133,10 @@ class SectionedCommand(click.Command):
         super().__init__(*args, **kwargs)
         self.examples = examples
         self.reports_variables = reports_variables
+
+    def invoke(self, ctx: click.Context) -> Any:
+        ctx.meta[_GIVEN] = dict(_given_options(ctx))  # an error is reported without this context
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, Rows] = {title: [] for title in _OPTION_SECTIONS}
@@ -345,14 +353,54 @@ def stored_command_line(context: click.Context) -> tuple[str, ...]:
     return words
 
 
+# The commands that read sources by these options, and do something to them.
+_HINTED = re.compile(
+    rf"(?<![\w/]){_PROGRAM} (doctor|open|report|rollback|status|sync|test|tree)(?![\w-])"
+)
+_NOT_REPEATED = frozenset({"log_level"})
+
+
+def repeat_options(text: str) -> str:
+    """Repeat the given options of sources and settings in the commands of a hint.
+
+    Without them, a hint would be about other sources than its command line.
+    """
+    context = click.get_current_context(silent=True)
+    given: Mapping[str, Sequence[str]] = context.meta.get(_GIVEN, {}) if context else {}
+
+    def complete(hint: re.Match[str]) -> str:
+        # Nothing can be fetched offline.
+        left_out = {"offline"} if hint[1] == "sync" else ()
+        words = (word for name, words in given.items() if name not in left_out for word in words)
+        return redact_registered(" ".join((hint[0], *words)))
+
+    return _HINTED.sub(complete, text)
+
+
+def _given_options(context: click.Context) -> Iterator[tuple[str, Sequence[str]]]:
+    """Name and quoted words of each typed option of sources and settings."""
+    for option in context.command.params:
+        name = option.name or ""
+        is_typed = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        is_repeated = getattr(option, "section", OWN) in {WHERE, GENERAL}
+        if not is_typed or not is_repeated or name in _NOT_REPEATED:
+            continue
+        value = context.params.get(name)
+        if isinstance(value, bool):
+            yield name, (option.opts if value else option.secondary_opts)[:1]
+        else:
+            yield name, (option.opts[0], shlex.quote(str(value)))
+
+
 def print_error(error: SkillsError) -> int:
     """Print an error on standard error, and as JSON if requested.
 
     Returns:
         The exit code.
     """
-    print_failure_object(error.code, str(error))
-    click.echo(f"skills-mcp: {error}", err=True)
+    message = repeat_options(str(error))
+    print_failure_object(error.code, message)
+    click.echo(f"skills-mcp: {message}", err=True)
     match error:
         case ConfigError():
             return CONFIG_EXIT

@@ -349,7 +349,7 @@ def test_files_with_heartbeats_name_sources_and_servers() -> None:
     assert (report.counts.events, report.counts.unreadable) == (2, 1)
 
 
-def beat(server: str, commit: str, **more: Any) -> Heartbeat:
+def beat(server: str, commit: str | None, **more: Any) -> Heartbeat:
     source = {"mount": "", "repository": "acme/shop", "last_error": None}
     given = {**source, "commit": commit, "age_seconds": 60.0, **more}
     return Heartbeat(
@@ -376,6 +376,20 @@ def test_the_fleet_says_how_many_servers_serve_which_commit() -> None:
     assert (new.commit, new.servers, new.failing) == (NEW, 2, 1)
     assert (new.oldest_sync_seconds, new.first_seen) == (7200.0, None)
     assert (old.servers, old.first_seen) == (1, date(2026, 11, 2))
+
+
+def test_folders_are_sources_of_the_fleet() -> None:
+    folder = beat("a", None, repository="", age_seconds=None)
+    below = beat("b", None, repository="", mount="teams/web", age_seconds=None)
+
+    fleet = derive_fleet([folder, below, beat("c", NEW)])
+
+    sources = [(entry.source, entry.commit, entry.servers) for entry in fleet.commits]
+    assert sources == [
+        ("acme/shop", NEW, 1),
+        ("folder at teams/web", "", 1),
+        ("folder at the top", "", 1),
+    ]
 
 
 def test_a_commit_has_an_effect_before_and_after_its_first_use(

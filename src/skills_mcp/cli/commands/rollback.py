@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.commands.status import compose_resume
 from skills_mcp.cli.options import build_application, content_options, json_option
 from skills_mcp.cli.terminal import print_json, sync_progress
@@ -45,9 +45,10 @@ def command(*, mount: str | None, to: str, resume: bool, as_json: bool, **values
     if as_json:
         print_json(render_state(state))
     elif resume:
-        click.echo(_compose_resumed(state))
+        click.echo(repeat_options(_compose_resumed(state)))
     else:
-        click.echo(_compose_rollback(state, compose_resume(mount, is_alone=is_alone)))
+        resume_command = compose_resume(mount, is_alone=is_alone)
+        click.echo(repeat_options(_compose_rollback(state, resume_command)))
 
 
 def _compose_resumed(state: SourceState) -> str:

@@ -18,6 +18,7 @@ from skills_mcp.cli.command_group import (
     SectionedCommand,
     SectionOption,
     print_error,
+    repeat_options,
 )
 from skills_mcp.cli.invocation import CommandRunner
 from skills_mcp.cli.options import build_application, content_options, read_options
@@ -174,7 +175,7 @@ def _run_stdio(**values: Any) -> None:
             serving, parts = _open_serving(application, variables)
         limit_malloc_arenas()
         if is_typed_at:
-            click.echo(_HELLO, err=True)
+            click.echo(repeat_options(_HELLO), err=True)
         anyio.run(serve_stdio, serving, wire, parts)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from skills_mcp.cli.command_group import SYNC_EXIT, SectionedCommand
+from skills_mcp.cli.command_group import SYNC_EXIT, SectionedCommand, repeat_options
 from skills_mcp.cli.invocation import read_environment
 from skills_mcp.cli.options import build_application, content_options, json_option
 from skills_mcp.cli.terminal import print_json
@@ -56,7 +56,7 @@ def command(*, as_json: bool, **values: Any) -> None:
         servers = [server.render() for server in list_servers(read_environment())]
         print_json({**facts, "unknown_variables": variables, "servers": servers})
     else:
-        click.echo(_compose_facts(states) or _NOTHING)
+        click.echo(repeat_options(_compose_facts(states)) or _NOTHING)
         click.echo(f"\n{_compose_fact('Scripts', _describe(choice, rules))}")
         click.echo(_compose_fact("Analytics", _describe_analytics(analytics)))
         for server in list_servers(read_environment()):

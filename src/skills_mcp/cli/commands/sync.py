@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from skills_mcp.cli.command_group import SYNC_EXIT, SectionedCommand
+from skills_mcp.cli.command_group import SYNC_EXIT, SectionedCommand, repeat_options
 from skills_mcp.cli.commands.status import describe_state
 from skills_mcp.cli.options import build_application, content_options, json_option
 from skills_mcp.cli.terminal import print_json, sync_progress
@@ -51,5 +51,5 @@ def command(*, as_json: bool, allows_removal: bool, **values: Any) -> None:
             click.echo(describe_state(state))
         click.echo("1 skill" if count == 1 else f"{count} skills")
     if error:
-        click.echo(f"skills-mcp: {error}", err=True)
+        click.echo(repeat_options(f"skills-mcp: {error}"), err=True)
         sys.exit(SYNC_EXIT)

@@ -569,13 +569,19 @@ def _name_source(names: Mapping[str, str]) -> Callable[[str, str], str]:
     return lambda commit, _: names.get(commit, "")
 
 
+def _name_served(source: ServedSource) -> str:
+    """Name of a source for a fleet: no heartbeat has the place of a folder."""
+    if source.repository or source.commit:
+        return source.repository or source.mount
+    return f"folder at {source.mount or 'the top'}"
+
+
 def derive_fleet(beats: Sequence[Heartbeat], releases: Sequence[Release] = ()) -> Fleet:
     first_seen = {entry.commit: entry.first_seen for entry in releases}
     served: defaultdict[tuple[str, str], list[ServedSource]] = defaultdict(list)
     for beat in beats:
         for entry in beat.sources:
-            if entry.commit:
-                served[entry.repository or entry.mount, entry.commit].append(entry)
+            served[_name_served(entry), entry.commit or ""].append(entry)
     commits = [
         FleetCommit(
             source=source,

@@ -278,10 +278,11 @@ class Refreshes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCommit:
-    """A commit served now."""
+    """A commit served now, or a folder."""
 
     source: str
     commit: str
+    """Empty for a folder, and before the first sync."""
     servers: int
     failing: int
     """Servers with a failed last sync."""

@@ -337,7 +337,11 @@ def test_a_database_makes_the_report_over_all_machines(run: Run, tmp_path: Path)
     options = ("report", "--database", url, "--until", "2026-11-30")
     data = json.loads(run(*options, "--around", commit[:6], "--json").stdout)
     printed = run(*options, "--around", commit[:6]).stdout
+    config = write(tmp_path / "server.yaml", json.dumps({"events": {"database": url}}))
+    server = ("report", "--config", str(config), "--until", "2026-11-30")
+    of_server = json.loads(run(*server, "--around", commit[:6], "--json").stdout)
 
+    assert of_server["effect"] == data["effect"]
     assert data["answers"] == {"served": 1, "ambiguous": 0, "no_match": 1}
     assert data["fleet"]["servers"] == 0
     assert data["effect"]["commit"] == commit
@@ -348,7 +352,7 @@ def test_a_database_makes_the_report_over_all_machines(run: Run, tmp_path: Path)
 @pytest.mark.parametrize(
     "options, said",
     [
-        (("--around", "c0ffee"), "--around needs --database"),
+        (("--around", "c0ffee"), "--around needs a database"),
         (("--database", "sqlite:////no/such.db"), "There is no database /no/such.db"),
         (("--database", "mysql://db/events"), "names a database that is not supported"),
         (("--database", ""), "--database is empty"),

@@ -276,7 +276,7 @@ def test_tasks_of_a_skill_that_is_gone_are_left_out_and_named(
     printed = suggest(invoke, clone, *collect(tmp_path, picks()))
 
     assert "Left out: 2 tasks whose right skill is not served now: web." in printed
-    assert "skills-mcp tree --problems" in printed
+    assert f"skills-mcp tree --skills-dir {clone / 'docs/skills'} --problems" in printed
     assert "Nothing to change is suggested.\n" in printed
 
 

@@ -17,7 +17,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from skills_mcp.bootstrap import Options, build, is_folder, opened_baseline
-from skills_mcp.cli.command_group import PROMPTS_INVALID, SectionedCommand, print_failure_object
+from skills_mcp.cli.command_group import (
+    PROMPTS_INVALID,
+    SectionedCommand,
+    print_failure_object,
+    repeat_options,
+)
 from skills_mcp.cli.options import algorithm_option, content_options, read_options
 from skills_mcp.cli.terminal import (
     open_console,
@@ -104,7 +109,8 @@ def _render_wrong(tested: "_Tested") -> Iterator[str]:
 def _mention_more(number: int) -> Iterator[str]:
     yield ""
     if number > _MAX_ROWS:
-        yield f"and {number - _MAX_ROWS} more: see `skills-mcp test --json`"
+        hint = repeat_options("skills-mcp test --json")
+        yield f"and {number - _MAX_ROWS} more: see `{hint}`"
         yield ""
 
 

@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from rich.markup import escape
 
 from skills_mcp.about import __version__
 from skills_mcp.bootstrap import Options, build, find_home
-from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.options import content_options, json_option, read_options
 from skills_mcp.cli.terminal import open_console, print_json
 from skills_mcp.config import Scripts
@@ -322,12 +323,12 @@ def command(
         findings += _check_version(program_version or __version__)
         findings += _check_machine(environment)
         checks, states = _check_briefly(options, environment, max_hours)
-        findings += checks
+        findings += map(_complete, checks)
         facts = {"version": __version__, "sources": [render_state(state) for state in states]}
         if not as_json:
             _print_brief(findings, states)
     else:
-        for finding in _diagnose(options, environment):
+        for finding in map(_complete, _diagnose(options, environment)):
             findings.append(finding)
             if not as_json:
                 _print(finding)
@@ -340,6 +341,12 @@ def command(
         noun = "check" if failures == 1 else "checks"
         click.echo(f"\n{failures} {noun} failed." if failures else "\nAll is well.")
     sys.exit(_FOUND if failures else 0)
+
+
+def _complete(finding: CheckResult) -> CheckResult:
+    return replace(
+        finding, message=repeat_options(finding.message), fix=repeat_options(finding.fix)
+    )
 
 
 def _check_machine(environment: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -393,10 +400,13 @@ def _diagnose_entry(words: Sequence[str], environment: Mapping[str, str]) -> Ite
         message = error.format_message() if hasattr(error, "format_message") else error
         yield failed("settings", f"{shlex.join(words)}: {message}", "")
         return
-    yield from _diagnose_source(options, environment)
+    yield from _diagnose_source(options, environment, f" {shlex.join(words)}")
 
 
-def _diagnose_source(options: Options, environment: Mapping[str, str]) -> Iterator[CheckResult]:
+def _diagnose_source(
+    options: Options, environment: Mapping[str, str], typed: str = ""
+) -> Iterator[CheckResult]:
+    """Check the sources of some options; `typed` are those of no command line."""
     arguments = shlex.join(compose_arguments(options, is_shared=True))
     try:
         library = build(options, environment).library
@@ -412,7 +422,7 @@ def _diagnose_source(options: Options, environment: Mapping[str, str]) -> Iterat
         for name in dict.fromkeys(state.name for state in states if state.mode == "git"):
             click.echo(f"Asking {name} …", err=True)
     checks = library.check_sources()
-    yield from check_sources(checks, states, f" {arguments}" if arguments else "")
+    yield from check_sources(checks, states, typed)
     yield check_sandbox(library.choose_sandbox(), library.config.scripts)
 
 

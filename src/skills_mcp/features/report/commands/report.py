@@ -17,7 +17,7 @@ import click
 
 from skills_mcp.about import DISTRIBUTION
 from skills_mcp.bootstrap import Options, build, find_home, load_operator_config, open_local_events
-from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.options import content_options, json_option, read_options
 from skills_mcp.cli.terminal import open_console, print_json, progress_bar, sync_and_load
 from skills_mcp.config import Analytics, is_tracking_refused
@@ -60,6 +60,7 @@ class _EventRecord:
     span: Span
     files: tuple[Path, ...]
     database: str | None
+    """Named, or that of the server with these settings; None without one."""
 
     @property
     def is_local(self) -> bool:
@@ -82,22 +83,17 @@ class _EventRecord:
         """Open the database.
 
         Raises:
-            click.UsageError: Files are named, too.
             ConfigError: A package is missing.
             EventStoreError: There is no such database.
         """
-        if self.files:
-            raise click.UsageError("--database and --from exclude each other: name one.")
-        if not self.database:  # an unset variable in a script means no other record
-            raise click.UsageError("--database is empty: name the database of events.")
         if missing := [name for name in _DATABASE_NEEDS if find_spec(name) is None]:
             raise ConfigError(
-                f"--database needs {' and '.join(missing)}, which is not installed: "
+                f"A database of events needs {' and '.join(missing)}, which is not installed: "
                 f"pip install '{DISTRIBUTION}[http]'"
             )
         from skills_mcp.events.collector.event_store import open_existing_event_store
 
-        return open_existing_event_store(self.database)
+        return open_existing_event_store(self.database or "")
 
 
 @click.command(
@@ -134,12 +130,13 @@ class _EventRecord:
     "--database",
     metavar="URL",
     help="The database in which a server keeps the events of all machines, "
-    "such as sqlite:////srv/events.db.",
+    "such as sqlite:////srv/events.db.  [default: that of a server with these settings, "
+    "if there is one]",
 )
 @click.option(
     "--around",
     metavar="COMMIT",
-    help="Compare the days before and after this commit was first used; needs --database.",
+    help="Compare the days before and after this commit was first used; needs a database.",
 )
 @click.option(
     "--by",
@@ -187,6 +184,10 @@ def command(
     elif source is not None:
         raise click.UsageError("--source needs --suggest: it chooses a diff.")
     span = _parse_span(since, until)
+    if database is None and not collected:
+        database = _find_database(options, environment)
+    elif database is not None:
+        _require_only(database, collected)
     record = _EventRecord(environment, span, collected, database)
     if is_suggesting:
         _print_suggestions(options, record, source, as_json=as_json)
@@ -199,6 +200,28 @@ def command(
         _require_writable(html)
     report, notes = _load_report(options, record, around)
     _show_report(report, notes, by=by, html=html, as_json=as_json)
+
+
+def _require_only(database: str, collected: tuple[Path, ...]) -> None:
+    if collected:
+        raise click.UsageError("--database and --from exclude each other: name one.")
+    if not database:  # an unset variable in a script means no other record
+        raise click.UsageError("--database is empty: name the database of events.")
+
+
+def _find_database(options: Options, environment: Mapping[str, str]) -> str | None:
+    """The database of a server with these settings; None if it keeps none.
+
+    Its default is a file, which exists once a server has run.
+    """
+    try:
+        events = load_operator_config(options, environment).events
+    except ConfigError:
+        return None  # the report says so, where it is about the skills
+    file = find_home(environment) / "events.db"
+    if not events.enabled or events.database:
+        return events.database or None
+    return f"sqlite:///{file}" if file.is_file() else None
 
 
 def _show_report(
@@ -250,9 +273,9 @@ def _load_report(
     notes = derive_report_notes(report, without_skills=reason)
     if not report.counts.events:
         state = _find_recording_state(options, record.environment)
-        empty = describe_empty_report(report, state, is_collected=not record.is_local)
+        empty = describe_empty_report(report, state, is_collected=bool(record.files))
         notes = empty, *notes
-    return report, notes
+    return report, tuple(map(repeat_options, notes))
 
 
 def _derive_report(
@@ -261,7 +284,7 @@ def _derive_report(
     if record.database is not None:
         return _load_database(record, current, around or "")
     if around:
-        raise click.UsageError("--around needs --database: name the database of events.")
+        raise click.UsageError("--around needs a database of events: name it with --database.")
     aggregation = Aggregation(record.span)
     try:
         for event in record.read_events():
@@ -351,7 +374,8 @@ def _print_suggestions(
     with progress_bar("Trying suggestions") as on_progress:
         review = suggest(library, picks, on_progress)
     patches = _choose(review.patches, source)
-    notes = (*review.notes, *_describe_recording(review, options, record))
+    notes = *review.notes, *_describe_recording(review, options, record)
+    notes = tuple(map(repeat_options, notes))
     if as_json:
         print_json(render_review(review, record.span, patches, notes))
     else:

@@ -284,6 +284,8 @@ _OPTION_OF = {
     "SKILLS_REF": "--ref",
 }
 
+_SOURCE_OPTIONS = {"--skills-dir", "--repo", "--config"}
+_ANY_SOURCE = "--repo URL"
 
 EntryKind = Literal["user", "project", "local", "plugin"]
 """Scope of an entry; `local` is one person's in one project."""
@@ -315,16 +317,22 @@ class HostEntry:
         )
         return (*typed, *named)
 
-    def compose_repair_command(self) -> str:
-        """Command to rewrite this entry."""
+    @property
+    def names_source(self) -> bool:
+        """Whether it says itself what to serve; else the operator's settings do."""
+        return any(word.partition("=")[0] in _SOURCE_OPTIONS for word in self.options)
+
+    def compose_repair_command(self, source: str) -> str:
+        """Command to rewrite this entry, with `source` if it has no options."""
         host = self.file.host.name
         name = "" if self.name == DEFAULT_NAME else f" --name {shlex.quote(self.name)}"
-        options = shlex.join(self.options) or "--repo URL"
+        words = shlex.join(self.options) or source
+        options = f" {words}" if words else ""
         if self.kind == "plugin":
             how = f"--plugin {host} --to FOLDER"
-            return f"skills-mcp install {how}{name} {options}, and install that again"
+            return f"skills-mcp install {how}{name}{options}, and install that again"
         scope = " --scope project" if self.kind == "project" else ""
-        command = f"skills-mcp install --client {host}{scope}{name} {options} --yes"
+        command = f"skills-mcp install --client {host}{scope}{name}{options} --yes"
         if self.kind == "local":
             return f"claude mcp remove {shlex.quote(self.name)} --scope local; {command}"
         return command
@@ -389,7 +397,8 @@ def check_entries(
         if key not in known:
             known[key] = _check_entry(host_entry, variables, project)
         found = known[key]
-        fix = host_entry.compose_repair_command() if found.fix else ""
+        source = _ANY_SOURCE if found.fix == _ANY_SOURCE else ""
+        fix = host_entry.compose_repair_command(source) if found.fix else ""
         message = f"{host_entry.file.path}: {found.message}"
         yield CheckResult(host_entry.title, found.is_ok, message, fix)
     if not entries:
@@ -418,7 +427,7 @@ def build_server_environment(
 
 
 def _check_entry(host_entry: HostEntry, variables: Mapping[str, str], project: Path) -> CheckResult:
-    """Check one entry; a non-empty `fix` stands for its repair command."""
+    """Check one entry; a non-empty `fix` stands for its repair command, or says its source."""
     entry = host_entry.entry
     if entry.url:
         return _check_url(entry.url)
@@ -431,7 +440,7 @@ def _check_entry(host_entry: HostEntry, variables: Mapping[str, str], project: P
         return failed("", message, "install")
     newest = greetings[-1]
     if newest.instructions.startswith(NOTHING_TO_SERVE):
-        return failed("", newest.instructions, "install")
+        return failed("", newest.instructions, _ANY_SOURCE)
     return passed("", _describe_greetings(greetings))
 
 

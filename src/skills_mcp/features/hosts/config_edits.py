@@ -1,7 +1,7 @@
-"""Edits of JSON with comments, and of TOML, as text.
+"""Edits of JSON with comments, of TOML and of YAML, as text.
 
-Rule: an edit changes one member of an object or one table. Comments, order, indentation
-and line ends elsewhere stay unchanged.
+Rule: an edit changes one member of an object, one table or one block of lines. Comments,
+order, indentation and line ends elsewhere stay unchanged.
 """
 
 import json
@@ -14,11 +14,14 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import InlineTable
 
+from skills_mcp.text.safe_yaml import YamlError, parse_yaml
+
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
 _SPACE = re.compile(r"\s*")
 _INDENT = re.compile(r'^([ \t]+)"', re.MULTILINE)
 _BYTE_ORDER_MARK = "\ufeff"
+_ONE_LINE = 10_000  # characters, so that a long URL is not folded
 
 
 class UnparsableTextError(ValueError):
@@ -321,3 +324,64 @@ def _parse_document(text: str) -> tomlkit.TOMLDocument:
         return tomlkit.parse(text)
     except TOMLKitError as error:
         raise UnparsableTextError(str(error)) from error
+
+
+_BLOCK_BEGIN = "# Written by skills-mcp install; skills-mcp install --remove deletes it."
+_BLOCK_END = "# The end of what skills-mcp install has written."
+_BLOCK = re.compile(
+    # A block without a line end closes a text that had none.
+    rf"(?:\r?\n)?^{re.escape(_BLOCK_BEGIN)}.*^{re.escape(_BLOCK_END)}\Z"
+    rf"|^{re.escape(_BLOCK_BEGIN)}.*^{re.escape(_BLOCK_END)}\r?\n",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def parse_yaml_text(text: str) -> dict[str, Any]:
+    """Parse a text; empty text is an empty mapping.
+
+    Raises:
+        UnparsableTextError: It is no mapping.
+    """
+    try:
+        values = parse_yaml(text.removeprefix(_BYTE_ORDER_MARK))
+    except YamlError as error:
+        raise UnparsableTextError(str(error)) from error
+    if not isinstance(values or {}, dict):
+        raise UnparsableTextError("it does not hold `section: {key: value}` pairs")
+    return values or {}
+
+
+def find_yaml_block(text: str) -> str:
+    """Our block of lines; empty if there is none."""
+    found = _BLOCK.search(text)
+    return found[0] if found else ""
+
+
+def set_yaml_block(text: str, values: Mapping[str, object]) -> str:
+    r"""Write our block of lines anew, at the end if there is none.
+
+    >>> before = "a: 1 # b\n"
+    >>> remove_yaml_block(set_yaml_block(before, {"c": 2})) == before
+    True
+
+    Raises:
+        UnparsableTextError: The text is no mapping of lines, or has one of the keys.
+    """
+    import yaml  # for this command only
+
+    rest = remove_yaml_block(text)
+    eol = "\r\n" if "\r\n" in text else "\n"
+    dumped = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True, width=_ONE_LINE)
+    is_open = bool(rest) and not rest.endswith("\n")
+    lines = f"{_BLOCK_BEGIN}\n{dumped}{_BLOCK_END}\n".replace("\n", eol)
+    block = f"{eol}{lines.removesuffix(eol)}" if is_open else lines
+    known = find_yaml_block(text)
+    after = text.replace(known, block) if known else text + block
+    if parse_yaml_text(after) != {**parse_yaml_text(rest), **values}:
+        raise UnparsableTextError("lines cannot be added to it")
+    return after
+
+
+def remove_yaml_block(text: str) -> str:
+    """Delete our block of lines."""
+    return _BLOCK.sub("", text, count=1)

@@ -15,19 +15,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from skills_mcp.about import __version__
 from skills_mcp.errors import HostFileError
 from skills_mcp.features.hosts.config_edits import (
     UnparsableTextError,
+    find_yaml_block,
     insert_json_member,
     insert_toml_table,
     is_empty_json,
     parse_json_text,
     parse_toml_text,
+    parse_yaml_text,
     remove_json_member,
     remove_toml_table,
+    remove_yaml_block,
+    set_yaml_block,
 )
 from skills_mcp.features.hosts.host import BY_NAME, Host, HostScope, PluginHost, find_host
 from skills_mcp.features.hosts.prompt_hook import EVENTS
@@ -164,20 +168,17 @@ class HostFile:
     path: Path
     scope: HostScope
 
+    @property
+    def title(self) -> str:
+        return self.host.title
+
     def read(self) -> str | None:
         """Read the text; None if missing.
 
         Raises:
             HostFileError: It cannot be read.
         """
-        try:
-            return self.path.read_bytes().decode("utf-8")
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise HostFileError(
-                f"{self.path} cannot be read: {error}. Repair it, and try again"
-            ) from error
+        return _read_text(self.path)
 
     def parse_local_entries(self, project: Path) -> Mapping[str, ParsedEntry]:
         """Parse the entries for one project alone.
@@ -204,10 +205,36 @@ class HostFile:
 
 
 @dataclass(frozen=True, slots=True)
-class HostChange:
-    """Pending change of a host's file."""
+class SettingsFile:
+    """The operator's `config.yaml`."""
 
-    file: HostFile
+    path: Path
+    title: ClassVar[str] = "Your settings"
+    scope: ClassVar[HostScope] = "user"
+
+    def read(self) -> str | None:
+        """Read the text; None if missing.
+
+        Raises:
+            HostFileError: It cannot be read.
+        """
+        return _read_text(self.path)
+
+
+def _read_text(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise HostFileError(f"{path} cannot be read: {error}. Repair it, and try again") from error
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """Pending change of a host's file, or of the settings."""
+
+    file: HostFile | SettingsFile
     before: str | None
     """None if there was no file."""
     after: str | None
@@ -261,7 +288,7 @@ class HostChange:
         return PRIVATE_MODE if self.file.scope == "user" else _SHARED_MODE
 
 
-def plan_installation(file: HostFile, name: str, server: Server) -> HostChange:
+def plan_installation(file: HostFile, name: str, server: Server) -> FileChange:
     """Plan an inserted or updated entry.
 
     Raises:
@@ -270,11 +297,11 @@ def plan_installation(file: HostFile, name: str, server: Server) -> HostChange:
     before, known = _read_entry(file, name)
     entry = merge_entry(file.host, known, render_entry(file.host, server))
     if entry == known:
-        return HostChange(file, before, before)
-    return HostChange(file, before, _insert(file, before or "", name, entry))
+        return FileChange(file, before, before)
+    return FileChange(file, before, _insert(file, before or "", name, entry))
 
 
-def plan_removal(file: HostFile, name: str) -> HostChange:
+def plan_removal(file: HostFile, name: str) -> FileChange:
     """Plan a removed entry; an otherwise empty file is deleted.
 
     Raises:
@@ -282,13 +309,61 @@ def plan_removal(file: HostFile, name: str) -> HostChange:
     """
     before, known = _read_entry(file, name)
     if before is None or known is None:
-        return HostChange(file, before, before)
+        return FileChange(file, before, before)
     section = file.host.section
     if file.host.is_toml:
         after = remove_toml_table(before, section, name)
-        return HostChange(file, before, after if after.strip() else None)
+        return FileChange(file, before, after if after.strip() else None)
     after = remove_json_member(before, [section, name])
-    return HostChange(file, before, None if is_empty_json(after) else after)
+    return FileChange(file, before, None if is_empty_json(after) else after)
+
+
+def plan_settings(file: SettingsFile, values: Mapping[str, Any]) -> FileChange:
+    """Plan the settings that an installation writes; none without values.
+
+    Raises:
+        HostFileError: The file cannot be edited, or has other sources.
+    """
+    before = file.read()
+    if not values:
+        return FileChange(file, before, before)
+    text = before or ""
+    try:
+        rest = parse_yaml_text(remove_yaml_block(text))
+        written = {**parse_yaml_text(find_yaml_block(text)), **values}
+        missing = {key: value for key, value in written.items() if not _holds(rest, key, value)}
+        if taken := missing.keys() & rest.keys():
+            raise HostFileError(_describe_taken(file, taken.pop(), missing))
+        after = set_yaml_block(text, missing) if missing else before
+    except UnparsableTextError as error:
+        reason = f"{file.path} cannot be edited: {error}"
+        raise HostFileError(f"{reason}. Repair it, and try again") from error
+    return FileChange(file, before, after)
+
+
+def _holds(known: Mapping[str, Any], key: str, value: object) -> bool:
+    found = known.get(key)
+    if key != "sources" or not isinstance(found, list) or not isinstance(value, list):
+        return key in known and found == value
+    listed = [each for each in found if isinstance(each, Mapping)]
+    return all(any(source.items() <= each.items() for each in listed) for source in value)
+
+
+def _describe_taken(file: SettingsFile, key: str, values: Mapping[str, Any]) -> str:
+    more = ", with a mount" if key == "sources" else ""
+    return (
+        f"{file.path} has {key} already, which only you can change. Write "
+        f"{json.dumps(values[key], ensure_ascii=False)} there{more}; then: skills-mcp install"
+    )
+
+
+def plan_settings_removal(file: SettingsFile) -> FileChange:
+    """Plan the removal of what an installation has written; an empty file is deleted."""
+    before = file.read()
+    if before is None or not find_yaml_block(before):
+        return FileChange(file, before, before)
+    after = remove_yaml_block(before)
+    return FileChange(file, before, after if after.strip() else None)
 
 
 def render_snippet(host: Host, name: str, server: Server) -> str:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from skills_mcp import DISTRIBUTION, __version__
 from skills_mcp.features.hosts import config_edits
 from skills_mcp.features.hosts.host import HOSTS, Host
 from tests.cli.conftest import Run
 from tests.http_server import served
-from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, write
+from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, Upstream, skill_text, write
 
 REPO = "https://github.com/acme/skills.git"
 
@@ -50,6 +51,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("SKILLS_MCP_OFFLINE", "1")  # no test waits for a host that is not there
     for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "COPILOT_HOME"):
         monkeypatch.delenv(name, raising=False)
     return folder
@@ -66,6 +68,12 @@ def parse_json(text: str) -> dict[str, Any]:
     return config_edits.parse_json_text(text)
 
 
+def parse_printed(text: str) -> list[dict[str, Any]]:
+    """The entries that `--print` shows in JSON, below the settings."""
+    _, *entries = text.split("\n\n")
+    return [json.loads(each)["mcpServers"]["skills"] for each in entries]
+
+
 @every_host
 def test_a_host_gets_an_entry_in_the_file_that_it_reads(
     invoke: Run, home: Path, project: Path, host: Host
@@ -80,8 +88,9 @@ def test_a_host_gets_an_entry_in_the_file_that_it_reads(
     command = [own["command"]] if isinstance(own["command"], str) else own["command"]
     words = [*command, *own.get("args", [])]
     assert Path(words[0]).is_absolute()
-    assert words[-2:] == ["--repo", REPO]
+    assert not {"--repo", REPO} & {*words}
     assert "skills-mcp" in (other["command"], other["command"][0])
+    assert REPO in [*other["command"], *other.get("args", [])]
 
 
 @every_host
@@ -102,6 +111,7 @@ def test_what_install_has_written_remove_takes_out(invoke: Run, home: Path, host
     assert done.returncode == 0
     assert file.read_text() == text
     assert file.stat().st_mode & 0o777 == 0o640
+    assert not (home / ".skills-mcp/config.yaml").exists()
     assert "has no entry" in again.stdout
 
 
@@ -133,14 +143,15 @@ def test_a_server_at_a_url_needs_no_source(invoke: Run, home: Path, host: Host) 
 
 
 def test_an_address_at_which_no_mcp_is_served_is_not_written(invoke: Run, home: Path) -> None:
+    ours = ("install", "--client=cursor", "--http")
     with served() as server:
         root = server.url.removesuffix("/mcp")
         refused = [
-            invoke("install", "--client=cursor", "--http", f"{root}{path}", "--yes")
+            invoke(*ours, f"{root}{path}", "--yes", SKILLS_MCP_OFFLINE="")
             for path in ("", "/", "/sse")
         ]
         is_written = (home / ".cursor").exists()
-        taken = invoke("install", "--client=cursor", "--http", f"{root}/mcp/", "--yes")
+        taken = invoke(*ours, f"{root}/mcp/", "--yes", SKILLS_MCP_OFFLINE="")
 
     assert {done.returncode for done in refused} == {3}
     assert all("MCP is served at /mcp" in done.stderr for done in refused)
@@ -152,19 +163,23 @@ def test_an_address_at_which_no_mcp_is_served_is_not_written(invoke: Run, home: 
 def test_print_shows_the_entry_and_writes_nothing(invoke: Run, home: Path, host: Host) -> None:
     done = invoke("install", "--client", host.name, "--repo", REPO, "--print")
 
-    parsed = (tomllib if host.is_toml else json).loads(done.stdout)
+    settings, _, entry = done.stdout.partition("\n\n")
+    parsed = (tomllib if host.is_toml else json).loads(entry)
     assert "skills" in parsed[SECTIONS.get(host.name, "mcpServers")]
+    assert yaml.safe_load(settings) == {"sources": [{"repo": REPO}]}
     assert str(home / USER_FILES[host.name]) in done.stderr
     assert not (home / USER_FILES[host.name]).exists()
+    assert not (home / ".skills-mcp/config.yaml").exists()
 
 
-def test_the_options_of_the_source_are_in_the_entry(invoke: Run, home: Path, project: Path) -> None:
+def test_beside_other_settings_the_options_are_in_the_entry(
+    invoke: Run, home: Path, project: Path
+) -> None:
     (project / "skills").mkdir()
     options = ["--subfolder", "teams/web", "--plugins", "a,b", "--everywhere"]
     switches = ["--discover", "--offline"]
     settings = write(project / "mine.yaml", "{}")
 
-    invoke("install", "--client=cursor", "--skills-dir", "skills", *options, *switches)
     done = invoke(
         *("install", "--client=cursor", "--skills-dir", "skills", *options, *switches),
         *("--config", "mine.yaml", "--yes"),
@@ -259,7 +274,7 @@ def test_an_update_keeps_what_a_person_has_added(invoke: Run, home: Path) -> Non
     )
 
     entry = read_entries(file, "cursor")["skills"]
-    assert entry["args"][-1] == REPO
+    assert "old" not in entry["args"]
     assert entry["timeout"] == 9
     assert entry["env"].keys() >= {"A", "NO_PROXY"}
     assert "has the entry already" in again.stdout
@@ -273,9 +288,9 @@ def test_a_program_that_uvx_has_started_is_started_by_uvx(
 
     done = invoke("install", "--client", "cursor", "--repo", REPO, "--print")
 
-    entry = json.loads(done.stdout)["mcpServers"]["skills"]
+    [entry] = parse_printed(done.stdout)
     assert entry["command"] == "uvx"
-    assert entry["args"] == [f"{DISTRIBUTION}@{__version__}", "--repo", REPO]
+    assert entry["args"] == [f"{DISTRIBUTION}@{__version__}", "--offline"]
 
 
 def test_a_program_that_is_installed_is_named_by_its_path(
@@ -286,19 +301,19 @@ def test_a_program_that_is_installed_is_named_by_its_path(
 
     done = invoke("install", "--client", "cursor", "--repo", REPO, "--print")
 
-    assert json.loads(done.stdout)["mcpServers"]["skills"]["command"] == str(program)
+    [entry] = parse_printed(done.stdout)
+    assert entry["command"] == str(program)
 
 
 def test_clients_are_found_by_their_folders(invoke: Run, home: Path) -> None:
     (home / ".codex").mkdir()
     write(home / ".claude.json", "{}")
 
-    done = invoke("install", "--repo", REPO, "--yes", PATH="/nowhere")
+    done = invoke("install", "--skills-dir", str(SKILLS_CONTENT), "--yes", PATH="/nowhere")
 
     assert "Claude Code: " in done.stdout
     assert "Codex: " in done.stdout
     assert "Gemini" not in done.stdout
-    assert "skills-mcp doctor" in done.stdout
     assert "skills-mcp" in (home / ".codex/config.toml").read_text()
 
 
@@ -338,7 +353,7 @@ def test_on_a_terminal_it_asks_first(
     os.close(ours)
     os.close(theirs)
 
-    assert "Change this file?" in printed
+    assert "Change these 2 files?" in printed
     assert (process.returncode == 0) is is_written
     assert (home / ".cursor/mcp.json").exists() is is_written
 
@@ -438,6 +453,7 @@ def test_programs_get_which_files_have_changed(invoke: Run, home: Path) -> None:
     assert not before
     assert json.loads(refused.stdout)["error"]["code"] == "HOST_FILE_REFUSED"
     assert [each["client"] for each in printed["entries"]] == ["codex", "cursor"]
+    assert printed["settings"]["values"] == {"sources": [{"repo": REPO}]}
     assert "mcp_servers" in tomllib.loads(printed["entries"][0]["entry"])
     file = str(home / USER_FILES["codex"])
     assert done["changes"][0] == {
@@ -446,5 +462,124 @@ def test_programs_get_which_files_have_changed(invoke: Run, home: Path) -> None:
         "changed": True,
         "deleted": False,
     }
+    assert done["settings"]["file"] == str(home / ".skills-mcp/config.yaml")
     assert [each["changed"] for each in again["changes"]] == [False, False]
+    assert not again["settings"]["changed"]
+    assert removed["settings"]["deleted"]
     assert [each["deleted"] for each in removed["changes"]] == [True, True]
+
+
+SETTINGS = ".skills-mcp/config.yaml"
+MINE = "# mine\nlimits:\n    max_files: 9000   # many\n"
+
+
+def read_served(invoke: Run) -> int:
+    skills: int = json.loads(invoke("sync", "--json").stdout)["skills"]
+    return skills
+
+
+def test_after_it_every_command_serves_the_same_without_options(
+    invoke: Run, home: Path, upstream: Upstream
+) -> None:
+    upstream.commit({"skills/ui/login.md": skill_text(keywords=["login", "page"])})
+    write(home / SETTINGS, MINE)
+
+    done = invoke(
+        *("install", "--client=cursor", "--client=codex", "--repo", upstream.url, "--yes"),
+        SKILLS_MCP_OFFLINE="",
+    )
+
+    answers = [
+        invoke("tree"),
+        invoke("ask", "add a login page"),
+        invoke("explain", "add a login page"),
+        invoke("status"),
+    ]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Codex:\n--- " in done.stdout
+    assert "1 skill is ready" in done.stdout
+    assert "skills-mcp ask " in done.stdout
+    assert MINE in (home / SETTINGS).read_text()
+    assert {each.returncode for each in answers} == {0}
+    assert all("login" in each.stdout for each in answers[:3])
+
+
+def test_a_source_that_is_not_there_is_not_written(
+    invoke: Run, home: Path, upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"skills/one.md": skill_text()})
+    folder = str(tmp_path / "skils")
+    sources = (
+        ("--skills-dir", folder),
+        ("--repo", f"{upstream.url}s"),
+        ("--repo", upstream.url, "--branch", "mian"),
+    )
+
+    refused = [
+        invoke("install", "--client=cursor", *source, "--yes", SKILLS_MCP_OFFLINE="")
+        for source in sources
+    ]
+
+    assert {done.returncode for done in refused} == {4}
+    assert folder in refused[0].stderr
+    assert not (home / ".cursor").exists()
+    assert not (home / SETTINGS).exists()
+
+
+def test_the_source_stays_while_another_host_needs_it(invoke: Run, home: Path) -> None:
+    write(home / SETTINGS, MINE)
+    both = ("--client=cursor", "--client=codex")
+    invoke("install", *both, "--skills-dir", str(SKILLS_CONTENT), "--yes")
+
+    invoke("install", "--client=cursor", "--remove", "--yes")
+    kept = (home / SETTINGS).read_text()
+    invoke("install", "--client=codex", "--remove", "--yes")
+
+    assert str(SKILLS_CONTENT) in kept
+    assert (home / SETTINGS).read_text() == MINE
+
+
+def test_another_source_replaces_what_install_has_written(
+    invoke: Run, home: Path, project: Path
+) -> None:
+    (project / "skills").mkdir()
+    part = ("--subfolder", "teams/web", "--plugins", "a,b", "--everywhere", "--discover")
+
+    invoke("install", "--client=cursor", "--repo", REPO, "--branch", "next", "--yes")
+    invoke("install", "--client=cursor", "--skills-dir", "skills", *part, "--yes")
+
+    source = {
+        "folder": str(project / "skills"),
+        "subfolder": "teams/web",
+        "plugins": ["a", "b"],
+        "everywhere": True,
+    }
+    written = yaml.safe_load((home / SETTINGS).read_text())
+    assert written == {"discover": True, "sources": [source]}
+
+
+def test_sources_of_a_person_are_left_to_that_person(invoke: Run, home: Path) -> None:
+    own = f"sources:\n  - repo: {REPO}\n    mount: acme\n"
+    file = write(home / SETTINGS, own)
+
+    alike = invoke("install", "--client=cursor", "--repo", REPO, "--yes")
+    other = invoke("install", "--client=cursor", "--skills-dir", str(SKILLS_CONTENT), "--yes")
+
+    assert alike.returncode == 0
+    assert other.returncode == 1
+    assert "has sources already" in other.stderr
+    assert file.read_text() == own
+
+
+@pytest.mark.parametrize("text", ["{limits: {}}", "- a\n", "a: [\n"])
+def test_settings_that_cannot_be_edited_stay_as_they_are(
+    invoke: Run, home: Path, text: str
+) -> None:
+    file = write(home / SETTINGS, text)
+
+    done = invoke("install", "--client=cursor", "--skills-dir", str(SKILLS_CONTENT), "--yes")
+
+    assert done.returncode in {1, 3}
+    assert str(file) in done.stderr
+    assert file.read_text() == text
+    assert not (home / ".cursor").exists()

@@ -1,13 +1,17 @@
 """Connect your coding agent: add this server to the file that it reads.
 
-What changes is shown, and you are asked first. The options that say where the
-skills are become part of the entry.
+What changes is shown, and you are asked first. For yourself, the source goes into your
+settings, so that every command serves it; in a project it becomes part of the entry.
 """
 
 import os
+import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
@@ -15,11 +19,19 @@ from urllib.parse import urlsplit
 import click
 
 from skills_mcp.about import DISTRIBUTION, __version__
-from skills_mcp.bootstrap import Options, build, find_url_secret
+from skills_mcp.bootstrap import Application, Options, build, find_home, find_url_secret
 from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import content_options, json_option, read_options
-from skills_mcp.cli.terminal import confirm, print_json
-from skills_mcp.errors import ConfigError, HostFileError
+from skills_mcp.cli.terminal import confirm, print_json, sync_and_load
+from skills_mcp.errors import (
+    AccessRefusedError,
+    ConfigError,
+    HostFileError,
+    RemoteMissingError,
+    SyncError,
+)
+from skills_mcp.features.hosts.client_checks import find_host_entries
+from skills_mcp.features.hosts.config_edits import set_yaml_block
 from skills_mcp.features.hosts.host import (
     DEFAULT_NAME,
     HOSTS,
@@ -30,23 +42,34 @@ from skills_mcp.features.hosts.host import (
     find_project,
 )
 from skills_mcp.features.hosts.installation import (
-    HostChange,
+    FileChange,
     HostFile,
     Plugin,
     RemoteServer,
     Server,
+    SettingsFile,
     StartedServer,
     find_forwarded_variables,
     list_install_commands,
     plan_installation,
     plan_removal,
+    plan_settings,
+    plan_settings_removal,
     render_plugin,
     render_snippet,
     write_plugin,
 )
 from skills_mcp.files.paths import expand_home_folder
+from skills_mcp.library import LibraryView, Match
 
 _PROGRAM = "skills-mcp"
+_SETTINGS = "config.yaml"
+
+# Enough to find a task, also where most skills have a near-copy.
+_SAMPLED_SKILLS = 100
+_SAMPLED_KEYWORDS = 3
+_CLAUSE_END = re.compile(r"[,.;:(]")
+_MAX_SAMPLE_CHARACTERS = 100  # of one line of a terminal
 
 # A person waits for it; a server that is asleep may take longer, and is only named.
 _ADDRESS_SECONDS = 5.0
@@ -80,7 +103,7 @@ _COLOURS = {"+": "green", "-": "red"}
     show_default=True,
     help="For you, or for everyone who works in this folder.",
 )
-@click.option("--print", "is_printed", is_flag=True, help="Only show what to add.")
+@click.option("--print", "--dry-run", "is_printed", is_flag=True, help="Only show what to add.")
 @click.option("--remove", "is_removed", is_flag=True, help="Take the entry out again.")
 @click.option("--http", "url", metavar="URL", help="Connect to a server at this URL.")
 @click.option(
@@ -129,25 +152,35 @@ def command(
             raise click.UsageError("--plugin excludes --client, --print and --remove.")
         # Other people install it, each on a machine of their own.
         server = _compose_server(options, environment, url, is_shared=True)
-        files = render_plugin(Plugin(name, server), plugin)
-        write_plugin(folder, plugin, files, may_replace=is_confirmed)
-        commands = list_install_commands(plugin, name, folder)
-        _print_plugin([str(folder / file) for file in sorted(files)], commands, as_json=as_json)
+        made = Plugin(name, server)
+        _make_plugin(made, plugin, folder, may_replace=is_confirmed, as_json=as_json)
         return
     entries = _find_entries(clients, scope, environment)
+    edit = _Edit(name, environment, is_confirmed=is_confirmed, as_json=as_json)
     if is_removed:
-        removals = [plan_removal(file, name) for file in entries]
-        _apply(removals, name, is_removed=True, is_confirmed=is_confirmed, as_json=as_json)
+        edit.remove(entries)
         return
-    server = _compose_server(options, environment, url, is_shared=scope == "project")
+    is_shared = scope == "project"
+    keeps_source = not is_shared and url is None and options.config_file is None
+    server = _compose_server(
+        options, environment, url, is_shared=is_shared, keeps_source=keeps_source
+    )
+    settings = compose_settings(options) if keeps_source else {}
     if is_printed:
-        _print_snippets(entries, name, server, as_json=as_json)
-    else:
-        changes = [plan_installation(file, name, server) for file in entries]
-        _apply(changes, name, is_removed=False, is_confirmed=is_confirmed, as_json=as_json)
+        edit.print_snippets(entries, server, settings)
+        return
+    edit.install(entries, server, settings)
+    application = _fetch(options, environment) if url is None else None
+    edit.print_end(application)
 
 
-def _print_plugin(files: Sequence[str], commands: Sequence[str], *, as_json: bool) -> None:
+def _make_plugin(
+    plugin: Plugin, host: PluginHost, folder: Path, *, may_replace: bool, as_json: bool
+) -> None:
+    rendered = render_plugin(plugin, host)
+    write_plugin(folder, host, rendered, may_replace=may_replace)
+    files = [str(folder / file) for file in sorted(rendered)]
+    commands = list_install_commands(host, plugin.name, folder)
     if as_json:
         print_json({"files": files, "commands": commands})
         return
@@ -196,9 +229,33 @@ def compose_arguments(options: Options, *, is_shared: bool) -> tuple[str, ...]:
     return (*typed, *(name for name, is_on in switches.items() if is_on))
 
 
+def compose_settings(options: Options) -> dict[str, Any]:
+    """Settings that serve the same as these options, in any folder."""
+    selection = options.selection
+    source = {
+        "folder": _locate(options.skills_dir, is_shared=False),
+        "repo": None if options.skills_dir else _locate_repository(options.repo),
+        "branch": options.branch,
+        "ref": options.pin,
+        "subfolder": selection.subfolder,
+        "plugins": [*selection.plugins],
+        "everywhere": selection.everywhere,
+    }
+    is_named = options.skills_dir or options.repo
+    found = {"sources": [{key: value for key, value in source.items() if value}]}
+    discovered = {"discover": options.discover} if options.discover is not None else {}
+    return {**discovered, **(found if is_named else {})}
+
+
 def _compose_server(
-    options: Options, environment: Mapping[str, str], url: str | None, *, is_shared: bool
+    options: Options,
+    environment: Mapping[str, str],
+    url: str | None,
+    *,
+    is_shared: bool,
+    keeps_source: bool = False,
 ) -> Server:
+    """Compose the server of an entry; with `keeps_source`, the settings have its source."""
     if url is not None:
         if urlsplit(url).scheme not in {"http", "https"}:
             raise click.UsageError("--http takes a URL, such as https://host/mcp.")
@@ -211,12 +268,26 @@ def _compose_server(
             "Leave it out of the URL, and set GITHUB_TOKEN: the entry names that "
             "variable, never its value"
         )
-    build(options, environment)  # or the host would start a server without skills
+    _check_sources(options, environment)
     program = (_PROGRAM,) if is_shared else find_own_program()
+    typed = Options(offline=options.offline) if keeps_source else options
     return StartedServer(
-        (*program, *compose_arguments(options, is_shared=is_shared)),
+        (*program, *compose_arguments(typed, is_shared=is_shared)),
         find_forwarded_variables(environment, is_shared=is_shared),
     )
+
+
+def _check_sources(options: Options, environment: Mapping[str, str]) -> None:
+    """Refuse a source that is not there; one that cannot be reached may be.
+
+    Raises:
+        SyncError: A repository or a folder is missing, or not for this user.
+    """
+    for check in build(options, environment).library.check_sources():
+        error = check.git_error or check.error
+        is_missing = isinstance(error, AccessRefusedError | RemoteMissingError)
+        if error and (is_missing or check.git_error or check.mode == "local"):
+            raise error
 
 
 def _check_address(url: str) -> None:
@@ -260,59 +331,146 @@ def _find_entries(
     return [HostFile(host, host.find_file(scope, environment, project), scope) for host in hosts]
 
 
-def _print_snippets(files: Sequence[HostFile], name: str, server: Server, *, as_json: bool) -> None:
-    if as_json:
-        entries = [
-            {**_render(file), "entry": render_snippet(file.host, name, server)} for file in files
-        ]
-        print_json({"name": name, "entries": entries})
-        return
-    for file in files:
-        click.echo(f"{file.host.title}: add to {file.path}", err=True)
-        click.echo(render_snippet(file.host, name, server), nl=file is not files[-1])
+@dataclass(slots=True)
+class _Edit:
+    """The changes of files, shown and confirmed."""
 
+    name: str
+    environment: Mapping[str, str]
+    is_confirmed: bool
+    as_json: bool
+    changes: Sequence[FileChange] = ()
 
-def _apply(
-    changes: Sequence[HostChange], name: str, *, is_removed: bool, is_confirmed: bool, as_json: bool
-) -> None:
-    needed = [change for change in changes if change.is_needed]
-    if not as_json:
-        _announce(changes, is_removed=is_removed)
-    if needed and not is_confirmed:
-        confirm(
-            "Change this file?" if len(needed) == 1 else f"Change these {len(needed)} files?",
-            HostFileError,
-            done="changed",
-            preview="the entry with --print",
-            listing="lines",
-            as_json=as_json,
+    @property
+    def settings_file(self) -> SettingsFile:
+        return SettingsFile(find_home(self.environment) / _SETTINGS)
+
+    def install(
+        self, files: Sequence[HostFile], server: Server, settings: Mapping[str, Any]
+    ) -> None:
+        own = [plan_settings(self.settings_file, settings)] if settings else []
+        planned = [plan_installation(file, self.name, server) for file in files]
+        self._apply([*own, *planned], is_removed=False)
+
+    def remove(self, files: Sequence[HostFile]) -> None:
+        planned = [plan_removal(file, self.name) for file in files]
+        own = plan_settings_removal(self.settings_file)
+        is_removed = own.is_needed and not self._is_source_used(planned)
+        self._apply([*([own] if is_removed else []), *planned], is_removed=True)
+        if self.as_json:
+            self._print_json()
+
+    def _is_source_used(self, removals: Sequence[FileChange]) -> bool:
+        """Whether another entry of this machine serves what the settings name."""
+        removed = {change.file.path for change in removals if change.is_needed}
+        entries, _ = find_host_entries(self.environment, find_project())
+        return any(
+            entry.entry.command and not entry.names_source and entry.file.path not in removed
+            for entry in entries
         )
-    for change in needed:
-        change.apply()
-        if not as_json:
-            click.echo(" ".join(_describe(change, name, is_removed=is_removed)))
-    if as_json:
-        print_json({"name": name, "changes": [*map(_render_change, changes)]})
-    elif needed and not is_removed:
-        click.echo("To see whether it works: skills-mcp doctor")
+
+    def _apply(self, changes: Sequence[FileChange], *, is_removed: bool) -> None:
+        self.changes = changes
+        needed = [change for change in changes if change.is_needed]
+        if not self.as_json:
+            _announce(changes, is_removed=is_removed)
+        if needed and not self.is_confirmed:
+            confirm(
+                "Change this file?" if len(needed) == 1 else f"Change these {len(needed)} files?",
+                HostFileError,
+                done="changed",
+                preview="the entry with --print",
+                listing="lines",
+                as_json=self.as_json,
+            )
+        for change in needed:
+            change.apply()
+            if not self.as_json:
+                click.echo(" ".join(_describe(change, self.name, is_removed=is_removed)))
+
+    def print_snippets(
+        self, files: Sequence[HostFile], server: Server, settings: Mapping[str, Any]
+    ) -> None:
+        own = self.settings_file
+        snippets = [(file, render_snippet(file.host, self.name, server)) for file in files]
+        if self.as_json:
+            entries = [{**_render(file), "entry": snippet} for file, snippet in snippets]
+            values = {"file": str(own.path), "values": settings} if settings else None
+            print_json({"name": self.name, "settings": values, "entries": entries})
+            return
+        above = [(own, set_yaml_block("", settings))] if settings else []
+        shown: Sequence[tuple[HostFile | SettingsFile, str]] = [*above, *snippets]
+        for number, (file, snippet) in enumerate(shown):
+            click.echo("\n" * bool(number), nl=False)
+            click.echo(f"{file.title}: add to {file.path}", err=True)
+            click.echo(snippet, nl=False)
+
+    def print_end(self, application: Application | None) -> None:
+        """Print what is served now, and a task to try."""
+        view = application.library.view() if application else None
+        count = len(view.snapshot.index) if view else 0
+        if self.as_json:
+            self._print_json(count if view else None)
+            return
+        if view and count:
+            sources = ", ".join(state.name for state in view.states())
+            ready = "1 skill is" if count == 1 else f"{count} skills are"
+            click.echo(f"{ready} ready, from {sources}.")
+        if view and (task := find_sample_task(view)):
+            click.echo(f"Try it in your agent, or here: skills-mcp ask {shlex.quote(task)}")
+        else:
+            click.echo("To see whether it works: skills-mcp doctor")
+
+    def _print_json(self, count: int | None = None) -> None:
+        rendered = [_render_change(change) for change in self.changes]
+        own = next((each for each in rendered if each["client"] is None), None)
+        hosts = [each for each in rendered if each is not own]
+        print_json({"name": self.name, "settings": own, "changes": hosts, "skills": count})
 
 
-def _announce(changes: Sequence[HostChange], *, is_removed: bool) -> None:
+def _announce(changes: Sequence[FileChange], *, is_removed: bool) -> None:
     """Print the unchanged files, then the changes in the others."""
     for change in changes:
         if not change.is_needed:
-            state = "has no entry" if is_removed else "has the entry already"
-            click.echo(f"{change.file.host.title}: {change.file.path} {state}.")
+            known = "source" if isinstance(change.file, SettingsFile) else "entry"
+            state = f"has no {known}" if is_removed else f"has the {known} already"
+            click.echo(f"{change.file.title}: {change.file.path} {state}.")
     for change in changes:
+        if change.is_needed:
+            click.secho(f"{change.file.title}:", bold=True)
         for line in change.compare().splitlines() if change.is_needed else ():
             click.secho(line, fg=_COLOURS.get(line[:1]))
 
 
-def _render(file: HostFile) -> dict[str, Any]:
-    return {"client": file.host.name, "file": str(file.path)}
+def _fetch(options: Options, environment: Mapping[str, str]) -> Application | None:
+    """Fetch the skills with progress; None if that failed, which is said."""
+    unrecorded = replace(options, settings={"analytics": {"enabled": False}})
+    application = build(unrecorded, environment)
+    try:
+        sync_and_load(application.library)
+    except SyncError as error:
+        click.echo(f"No skills have been fetched yet: {error}", err=True)
+        return None
+    return application
 
 
-def _render_change(change: HostChange) -> dict[str, Any]:
+def find_sample_task(view: LibraryView) -> str:
+    """A task that one skill answers; empty if there is none among the first skills."""
+    skills = [*islice(view.snapshot.index, _SAMPLED_SKILLS)]
+    examples = (task for skill in skills for task in skill.examples)
+    described = (_CLAUSE_END.split(skill.description)[0] for skill in skills)
+    named = (" ".join(skill.keywords[:_SAMPLED_KEYWORDS]) for skill in skills)
+    tasks = (task for task in chain(examples, described, named) if task)
+    short = (task for task in tasks if len(task) <= _MAX_SAMPLE_CHARACTERS)
+    return next((task for task in short if isinstance(view.route(task), Match)), "")
+
+
+def _render(file: HostFile | SettingsFile) -> dict[str, Any]:
+    client = file.host.name if isinstance(file, HostFile) else None
+    return {"client": client, "file": str(file.path)}
+
+
+def _render_change(change: FileChange) -> dict[str, Any]:
     return {
         **_render(change.file),
         "changed": change.is_needed,
@@ -320,13 +478,15 @@ def _render_change(change: HostChange) -> dict[str, Any]:
     }
 
 
-def _describe(change: HostChange, name: str, *, is_removed: bool) -> Iterator[str]:
+def _describe(change: FileChange, name: str, *, is_removed: bool) -> Iterator[str]:
     file = change.file
-    yield f"{file.host.title}:"
+    what = f"the entry {name}" if isinstance(file, HostFile) else "the source"
+    yield f"{file.title}:"
     if change.after is None:
         yield f"{file.path} was deleted, as nothing else was in it."
     elif is_removed:
-        yield f"the entry {name} was taken out of {file.path}."
+        yield f"{what} was taken out of {file.path}."
     else:
-        yield f"{file.path} has the entry {name}."
-        yield file.host.manual_steps.get(file.scope, "Restart it to load the tools.")
+        yield f"{file.path} has {what}."
+        if isinstance(file, HostFile):
+            yield file.host.manual_steps.get(file.scope, "Restart it to load the tools.")

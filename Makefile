@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-report docs test check format-check lint types arrows fix bench soak repositories conformance test-integrations test-lowest release clean
+.PHONY: help demo demo-report docs man test check format-check lint types arrows fix bench soak repositories conformance test-integrations test-lowest release clean
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -76,6 +76,9 @@ $(VENV)/.soak: $(READY)
 docs: $(READY) ## The documentation as a site, in site/, every link checked
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --config-file website/mkdocs.yml
 	@echo "Open site/index.html, or with search: $(BIN)/python -m http.server --directory site"
+
+man: $(READY) ## The help in the reference, and the manual page, written anew
+	@$(BIN)/python -m tests.docs.help_texts
 
 release: $(READY) $(VENV)/.release ## What a release publishes, built and checked; ARGUMENTS="--repository URL"
 	@$(BIN)/python -m release.run $(ARGUMENTS)

@@ -10,7 +10,7 @@ import os
 import sys
 
 _ONE_THREAD = "OPENBLAS_NUM_THREADS"
-_SHOWN_AT_ONCE = {"--help", "-h", "--version"}
+_SHOWN_AT_ONCE = {"--help", "-h", "--version", "-v"}
 _ANSWERED = {"ask", "explain", "search", "show", "status", "tree"}
 _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 

@@ -158,8 +158,6 @@ def test_the_help_is_as_wide_as_the_terminal(run: Run, width: int) -> None:
         ("uninstall", "skills-mcp install --remove"),
         ("self-check --max-age 24", "skills-mcp doctor --brief --max-age 24"),
         ("verify .claude/skills --json", "skills-mcp export --verify .claude/skills --json"),
-        ("help", "skills-mcp --help"),
-        ("help tree", "skills-mcp tree --help"),
         ("version", "skills-mcp --version"),
     ],
 )
@@ -303,3 +301,9 @@ def test_a_reader_that_has_enough_costs_no_traceback() -> None:
 
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
+
+
+def test_help_is_a_command_too(invoke: Run) -> None:
+    assert invoke("help").stdout == invoke("--help").stdout
+    assert invoke("help", "tree").stdout == invoke("tree", "--help").stdout
+    assert "no command 'tre'" in invoke("help", "tre").stderr

@@ -107,7 +107,7 @@ def test_an_interrupt_says_what_was_stopped(invoke: Run, monkeypatch: pytest.Mon
 
 
 def test_it_says_its_version(run: Run) -> None:
-    done = run("--version")
+    done = run("-v")
 
     assert done.returncode == 0
     assert done.stdout.split() == [f"{DISTRIBUTION},", "version", __version__]

@@ -32,7 +32,7 @@ def test_a_missing_extra_is_named() -> None:
     )
 
     assert ended.returncode == 3
-    assert "pip install 'skills-mcp-server[http]'" in ended.stderr
+    assert "[http]" in ended.stderr
     assert "prometheus_client" in ended.stderr
 
 

@@ -1,4 +1,4 @@
-"""Writes what `--help` prints into the reference of the command line.
+"""Writes what `--help` prints into the reference of the command line and the manual page.
 
 Run `python -m tests.docs.help_texts` after a change; a test compares.
 """
@@ -9,6 +9,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from skills_mcp.cli import program
+from tests.docs import man_page
 from tests.docs.pages import REFERENCE
 
 PAGES = sorted((REFERENCE / "cli").glob("*.md"))
@@ -35,3 +36,4 @@ if __name__ == "__main__":
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         page.write_text(_BLOCK.sub(_render, text), encoding="utf-8")
+    man_page.PAGE.write_text(man_page.render(), encoding="utf-8")

@@ -6,6 +6,7 @@ import click
 
 from skills_mcp.cli import command_group, program
 from tests.cli.conftest import COMMANDS
+from tests.docs import man_page
 from tests.docs.help_texts import PAGES, run
 from tests.docs.pages import DOCS, REFERENCE, block, blocks, codes, section, table
 
@@ -73,3 +74,7 @@ def test_the_codes_of_errors_as_json_are_those_of_the_table() -> None:
 
     named = {code for row in rows for code in codes(row["Code"])}
     assert named == {command_group.USAGE, command_group.PROMPTS_INVALID, command_group.INTERRUPTED}
+
+
+def test_the_manual_page_is_that_of_the_program() -> None:
+    assert man_page.PAGE.read_text(encoding="utf-8") == man_page.render()

@@ -1,14 +1,21 @@
 """The configuration of each host, in that host's format."""
 
+import base64
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from skills_mcp.features.hosts.host import find_host
+from skills_mcp.features.hosts.installation import StartedServer, render_entry
 from tests.docs.pages import DOCS, Block, blocks_below
+from tests.support import PROJECT
 
 CONNECT = DOCS / "how-to" / "connect-your-agent.md"
 
@@ -121,3 +128,23 @@ def test_no_host_of_the_page_is_left_out() -> None:
     }
 
     assert shown == {host.heading for host in FORMATS}
+
+
+@pytest.mark.parametrize("page", [CONNECT, PROJECT / "README.md"], ids=lambda page: page.name)
+def test_a_button_adds_the_entry_that_install_writes(page: Path) -> None:
+    links = re.findall(
+        r"\((https://[^)\s]*install[^)\s]*config=[^)\s]*)\)", page.read_text("utf-8")
+    )
+    asked = {urlsplit(link).hostname: parse_qs(urlsplit(link).query) for link in links}
+    code, cursor = asked["insiders.vscode.dev"], asked["cursor.com"]
+    plain = StartedServer(["skills-mcp"])
+
+    entry = json.loads(code["config"][0])
+    question = json.loads(code["inputs"][0])[0]["id"]
+    decoded = json.loads(base64.b64decode(cursor["config"][0]))
+    assert entry == {
+        **render_entry(find_host("vscode"), plain),
+        "env": {"SKILLS_REPO": f"${{input:{question}}}"},
+    }
+    assert decoded == render_entry(find_host("cursor"), plain)
+    assert code["name"] == cursor["name"] == ["skills"]

@@ -25,6 +25,7 @@ from skills_mcp.scripts.script_runner import TIMEOUT_EXIT_CODE
 from skills_mcp.server import callers, tools
 from skills_mcp.skills import document, skill_discovery
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
+from tests.docs import install_lines
 from tests.docs.pages import (
     CONFIGURATION,
     DOCS,
@@ -248,3 +249,11 @@ def test_ci_runs_what_developers_run() -> None:
     assert workflow["permissions"] == {}
     assert check["strategy"]["matrix"]["python"] == versions
     assert check["steps"][-1]["run"].startswith("make check")
+
+
+def test_every_line_that_installs_the_program_is_that_of_the_constant() -> None:
+    texts = {page: page.read_text("utf-8") for page in install_lines.find_pages()}
+
+    wrong = [str(page) for page, text in texts.items() if install_lines.render_lines(text) != text]
+
+    assert wrong == []

@@ -22,7 +22,7 @@ from skills_mcp.cli.command_group import CommandGroup
         "max_content_width": sys.maxsize,  # as wide as the terminal
     },
 )
-@click.version_option(__version__, prog_name=DISTRIBUTION)
+@click.version_option(__version__, "-v", "--version", prog_name=DISTRIBUTION)
 def program() -> None:
     """Serve an organisation's engineering knowledge to coding agents over MCP."""
 

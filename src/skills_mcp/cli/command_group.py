@@ -194,9 +194,11 @@ class CommandGroup(click.Group):
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert `serve`, unless a command or an option of the program comes first."""
+        """Insert `serve`, unless a command, `help` or an option of the program comes first."""
         store_command_line(ctx, args)
-        own = {"--help", "-h", "--version"}
+        if args[:1] == ["help"]:
+            args = [*args[1:2], "--help"]
+        own = {"--help", "-h", "--version", "-v"}
         is_completed = ctx.resilient_parsing  # then a command may be what comes next
         if (not args and not is_completed) or (
             args and args[0].startswith("-") and args[0] not in own
@@ -248,9 +250,6 @@ class CommandGroup(click.Group):
     def _suggest(self, name: str, *others: str) -> str:
         """A correction of a mistyped command line; empty if there is none."""
         typed = name.lower()
-        if typed == "help":
-            named = [word for word in others if word in self._modules]
-            return shlex.join([_PROGRAM, *named[:1], "--help"])
         if typed == "version":
             return f"{_PROGRAM} --version"
         meant = _MEANT.get(typed, "").split()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from skills_mcp.about import DISTRIBUTION
+from skills_mcp.about import compose_install_command
 from skills_mcp.bootstrap import Application, build, find_home, with_event_store
 from skills_mcp.cli.command_group import (
     CONFIG_EXIT,
@@ -261,5 +261,5 @@ def _require_extra(command: str) -> None:
     if missing := [name for name in _NEEDED_FOR_HTTP if find_spec(name) is None]:
         raise ConfigError(
             f"{command} needs {' and '.join(missing)}, which is not installed: "
-            f"pip install '{DISTRIBUTION}[http]'"
+            f"{compose_install_command('http')}"
         )

@@ -41,7 +41,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from skills_mcp.about import DISTRIBUTION
+from skills_mcp.about import compose_install_command
 from skills_mcp.errors import ConfigError, EventStoreError, EventStoreFullError
 from skills_mcp.events.collector.schema import (
     day_figures,
@@ -94,7 +94,7 @@ def parse_database_url(database: str, home: Path) -> URL:
     if find_spec("psycopg") is None:
         raise ConfigError(
             "events.database names PostgreSQL, which needs psycopg, and that is not "
-            f"installed: pip install '{DISTRIBUTION}[http,postgres]'"
+            f"installed: {compose_install_command('http,postgres')}"
         )
     return url.set(drivername=driver)
 

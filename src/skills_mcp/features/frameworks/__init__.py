@@ -5,7 +5,7 @@ Rule: an adapter has no skill logic of its own, and closes only skills opened by
 
 from importlib.util import find_spec
 
-from skills_mcp.about import DISTRIBUTION
+from skills_mcp.about import compose_install_command
 
 
 def require_extra(extra: str, module: str) -> None:
@@ -19,5 +19,5 @@ def require_extra(extra: str, module: str) -> None:
     door = extra.replace("-", "_")
     raise ImportError(
         f"skills_mcp.{door} needs {module}, which is not installed: "
-        f"pip install '{DISTRIBUTION}[{extra}]'"
+        f"{compose_install_command(extra)}"
     )

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 from mcp.server.context import CallNext, HandlerResult
 
-from skills_mcp.about import DISTRIBUTION
+from skills_mcp.about import compose_install_command
 from skills_mcp.server.callers import Context
 from skills_mcp.server.parts import ServerPart, Serving
 
@@ -53,8 +53,8 @@ def configure_telemetry(environment: Mapping[str, str]) -> OtelSettings | None:
     if not _is_installed():
         logger.warning(
             "OTEL_EXPORTER_OTLP_ENDPOINT is set, but nothing is sent: OpenTelemetry is "
-            "not installed. Install it: pip install '%s[otel]'",
-            DISTRIBUTION,
+            "not installed. Install it: %s",
+            compose_install_command("otel"),
         )
         return None
     return OtelSettings(signals, _read(environment, _CAPTURE) in _CAPTURED)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from skills_mcp import DISTRIBUTION, __version__
+from skills_mcp.about import compose_requirement
 from skills_mcp.features.hosts import config_edits
 from skills_mcp.features.hosts.host import HOSTS, Host
 from tests.cli.conftest import Run
@@ -290,7 +290,7 @@ def test_a_program_that_uvx_has_started_is_started_by_uvx(
 
     [entry] = parse_printed(done.stdout)
     assert entry["command"] == "uvx"
-    assert entry["args"] == [f"{DISTRIBUTION}@{__version__}", "--offline"]
+    assert entry["args"] == ["--from", compose_requirement(), "skills-mcp", "--offline"]
 
 
 def test_a_program_that_is_installed_is_named_by_its_path(

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from skills_mcp.about import DISTRIBUTION, __version__
+from skills_mcp.about import DISTRIBUTION, __version__, compose_requirement, is_passing
 from skills_mcp.bootstrap import Application, Options, build, find_home, find_url_secret
 from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import content_options, json_option, read_options
@@ -73,9 +73,6 @@ _MAX_SAMPLE_CHARACTERS = 100  # of one line of a terminal
 
 # A person waits for it; a server that is asleep may take longer, and is only named.
 _ADDRESS_SECONDS = 5.0
-
-# Where uv keeps what `uvx` runs; the next start may find another folder.
-_PASSING = ("archive-v0", "environments-v2")
 
 _COLOURS = {"+": "green", "-": "red"}
 
@@ -191,8 +188,11 @@ def _make_plugin(
 def find_own_program() -> tuple[str, ...]:
     """A command to start this program again, independent of PATH."""
     started = Path(sys.argv[0])
-    if any(part in started.parts for part in _PASSING):
-        return ("uvx", f"{DISTRIBUTION}@{__version__}")
+    if is_passing(started):
+        requirement = compose_requirement()
+        if requirement == DISTRIBUTION:
+            return ("uvx", f"{DISTRIBUTION}@{__version__}")
+        return ("uvx", "--from", requirement, _PROGRAM)
     if started.stem in {_PROGRAM, DISTRIBUTION} and started.is_file():
         return (os.path.abspath(started),)  # noqa: PTH100 - a link stays one
     sibling = Path(sys.executable).with_name(_PROGRAM)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from skills_mcp.about import DISTRIBUTION
+from skills_mcp.about import compose_install_command
 from skills_mcp.bootstrap import Options, build, find_home, load_operator_config, open_local_events
 from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.options import content_options, json_option, read_options
@@ -89,7 +89,7 @@ class _EventRecord:
         if missing := [name for name in _DATABASE_NEEDS if find_spec(name) is None]:
             raise ConfigError(
                 f"A database of events needs {' and '.join(missing)}, which is not installed: "
-                f"pip install '{DISTRIBUTION}[http]'"
+                f"{compose_install_command('http')}"
             )
         from skills_mcp.events.collector.event_store import open_existing_event_store
 

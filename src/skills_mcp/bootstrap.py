@@ -6,7 +6,7 @@ Rule: only this module chooses implementations.
 import logging
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -33,6 +33,7 @@ from skills_mcp.content.source_mounts import (
     SingleSource,
     choose_mounts,
     find_url_secret,  # noqa: F401 - for commands
+    parse_remote,
 )
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.events.heartbeat import (
@@ -285,6 +286,21 @@ def opened_baseline(
 
     with exported_revision(expand_home_folder(options.skills_dir), ref) as folder:
         yield _load_folder(options, environment, folder)
+
+
+@contextmanager
+def fetched_files(
+    repo: str, environment: Mapping[str, str], select: Callable[[str], bool]
+) -> Iterator[Path]:
+    """Fetch the selected files of a repository into a temporary folder.
+
+    Raises:
+        SyncError: It cannot be fetched.
+    """
+    from skills_mcp.content.exported_files import exported_remote
+
+    with exported_remote(parse_remote(repo, environment), select) as folder:
+        yield folder
 
 
 def is_folder(ref: str) -> bool:

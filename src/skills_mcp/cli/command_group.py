@@ -37,7 +37,7 @@ _OPTION_SECTIONS = (OWN, OVER_HTTP, WHERE, GENERAL)
 SECTIONS: Mapping[str, Sequence[str]] = {
     "Agents": ("install", "doctor", "serve", "stop", "catalog", "hook"),
     "Content": ("tree", "open", "sync", "export", "status", "rollback", "report"),
-    "Authoring": ("new", "show", "ask", "search", "explain", "validate", "test", "add"),
+    "Authoring": ("new", "show", "ask", "search", "explain", "validate", "test", "add", "import"),
     "Shell": ("completion",),
 }
 """Titles in the help, and the commands below each that are installed."""
@@ -63,7 +63,7 @@ _RENAMED = {  # until the release after 0.1
     "verify": "export --verify",
 }
 _SYNONYMS = {
-    "add": "import",
+    "import": "convert migrate",
     "ask": "match query route",
     "doctor": "diagnose",
     "explain": "why",

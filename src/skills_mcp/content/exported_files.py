@@ -143,6 +143,10 @@ def repair_files(
     return tuple(sorted(wrong))
 
 
+# A fetch whose history may not be rewritten has all files of the commit.
+_ALL_FILES = SyncPolicy(allow_non_fast_forward=False)
+
+
 @contextmanager
 def exported_revision(folder: Path, ref: str) -> Iterator[Path]:
     """Export a folder of a Git work tree at another revision, temporarily.
@@ -169,6 +173,25 @@ def exported_revision(folder: Path, ref: str) -> Iterator[Path]:
                 raise SyncError(f"{top} at {ref}: {advice}") from error
             raise
         yield Path(made)
+
+
+@contextmanager
+def exported_remote(remote: Remote, select: Callable[[str], bool]) -> Iterator[Path]:
+    """Fetch a repository once, and export the selected files, temporarily.
+
+    Raises:
+        SyncError: It cannot be fetched.
+    """
+    with TemporaryDirectory(prefix="skills-mcp-") as made:
+        top, target = Path(made), Path(made, "files")
+        repository = GitRepository(top / "objects.git", remote, _ALL_FILES)
+        with (top / "lock").open("wb") as lock:
+            commit = repository.fetch(lock, timeout_seconds=_ALL_FILES.timeout_seconds).commit
+        files = repository.list_files(commit) if commit else ()
+        target.mkdir()
+        listing = TreeListing(tuple(entry for entry in files if select(entry.file)))
+        export_files(listing, repository, target)
+        yield target
 
 
 def _export_revision(top: Path, folder: Path, ref: str, target: Path) -> None:

@@ -54,6 +54,12 @@ def find_url_secret(repo: str | None) -> str | None:
     return Remote.parse(repo, "").token if repo else None
 
 
+def parse_remote(repo: str, environment: Mapping[str, str]) -> Remote:
+    """The repository of a command, with the token of the environment."""
+    secret = _RepositoryToken.of(environment)
+    return Remote.parse(_resolve_address(repo, "REPO"), "", secret.token, token_file=secret.file)
+
+
 def choose_mounts(
     options: SingleSource,
     config: Config,

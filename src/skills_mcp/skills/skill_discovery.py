@@ -196,10 +196,10 @@ def summarize_host_rules(files: list[str], *, is_cursor: bool) -> Problem:
     """Count rules in the format of one host, which no task can find."""
     if is_cursor:
         reason = "of rules for Cursor, which are no skills"
-        hint = "write those that all agents need as rule files, with keywords instead of globs"
+        hint = "bring them as rule files: skills-mcp import FOLDER"
         return _summarize(files, "file", reason, hint, rule="cursor-rules")
     reason = "of instructions for Copilot, which are no skills"
-    hint = "write those that all agents need as rule files, with keywords instead of applyTo"
+    hint = "bring them as rule files: skills-mcp import FOLDER"
     return _summarize(files, "file", reason, hint, rule="copilot-instructions")
 
 

@@ -21,7 +21,8 @@ from skills_mcp.skills.tree_node import TreeNode, filter_tree, prune_tree, rende
 from skills_mcp.text.rendering import count_noun
 
 _NO_SKILL = (
-    "No skill was found: a skill is a Markdown file with frontmatter, or a folder with a SKILL.md."
+    "No skill was found: a skill is a Markdown file with frontmatter, or a folder with a SKILL.md. "
+    "AGENTS.md, .cursor/rules and the like: `skills-mcp import FOLDER` brings these."
 )
 
 

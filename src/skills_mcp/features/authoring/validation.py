@@ -1,6 +1,7 @@
 """Validation of skills, before they are served."""
 
 import os
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from skills_mcp.config import Settings
 from skills_mcp.content.source import Checkout, Content, ContentPart, LocalFolder, Mount
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.authoring import OnProgress, ignore_progress
+from skills_mcp.features.authoring.instruction_files import plan_import
 from skills_mcp.features.authoring.markdown import (
     LinkContext,
     Markdown,
@@ -48,7 +50,7 @@ from skills_mcp.skills.source_layout import (
     find_layout,
 )
 from skills_mcp.snapshots.skill_snapshot import take_snapshot
-from skills_mcp.text.rendering import abbreviate_value
+from skills_mcp.text.rendering import abbreviate_value, count_noun
 from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
 
 _HOME = "skills"
@@ -367,7 +369,7 @@ class _SharedKeywords:
         parent = derive_parent_path(skill.path)
         for keyword in skill.keywords:
             declaring = self._declared.get((parent, fold(keyword)), [])
-            others = [other.path for other in declaring if other is not skill]
+            others = [other.path for other in declaring if other.path != skill.path]
             if others:
                 yield f"{keyword!r} ({join_shortly(others)})"
 
@@ -693,5 +695,15 @@ def _find_folders_without_skills(
     }
     for path in requested:
         if path.is_dir() and path not in around and skill_paths.isdisjoint(path.parents):
-            hint = "name a folder that holds Markdown with a frontmatter, or SKILL.md"
-            yield RuleFinding("no-skills", "has no skills", hint).at(path)
+            yield _explain_no_skills(path)
+
+
+def _explain_no_skills(folder: Path) -> Problem:
+    plan = plan_import(folder)
+    if plan.skills:
+        reason = f"has no skills, but {count_noun(len(plan.skills), 'instruction file')} of agents"
+        hint = f"import brings these: skills-mcp import {shlex.quote(str(folder))}"
+    else:
+        reason = "has no skills"
+        hint = "name a folder that holds Markdown with a frontmatter, or SKILL.md"
+    return RuleFinding("no-skills", reason, hint).at(folder)

@@ -50,7 +50,9 @@ def test_an_author_asks_why_not_mine(invoke: Run) -> None:
 
     done = invoke("explain", "add login to the React app", *SOURCE, *wanted)
 
-    assert "ui/react/forms would win with the keywords" in done.stdout
+    assert "would win with" not in done.stdout  # of 'add' and 'app', none is a subject
+    assert "if ui/react/forms is meant, add the task to its examples" in done.stdout
+    assert 'if ui/react/auth is not for this, let its own end with "Not for' in done.stdout
 
 
 def test_a_skill_that_is_not_there_is_named(invoke: Run) -> None:

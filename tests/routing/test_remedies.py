@@ -211,6 +211,58 @@ def test_priority_is_part_of_what_a_new_keyword_is_worth(
     assert ("b would win with the keyword 'page'" in found) is wins
 
 
+# --- what an author can honestly write -------------------------------------------
+
+
+@pytest.mark.parametrize("matcher", [MATCHER, TextMatcher(AUTH, FORMS, where="description")])
+def test_a_verb_of_any_task_is_never_proposed(matcher: PlainMatcher) -> None:
+    said = notes("fix add update change wizard", FORMS, matcher)
+
+    assert "'wizard'" in said
+    assert not [word for word in ("'fix'", "'add'", "'update'", "'change'") if f"s {word}" in said]
+    assert "would win with" not in notes("fix login", FORMS, matcher)
+
+
+def test_the_task_is_proposed_as_an_example_until_it_is_one() -> None:
+    said = notes("fix the react page", FORMS)
+    told = make_skill("ui/forms", keywords=["form", "react"], examples=("Fix the react page",))
+
+    assert 'add the task to its examples, which `skills-mcp test` checks: "fix the' in said
+    assert "add the task" not in notes("fix the react page", told, PlainMatcher(AUTH, told))
+    assert "add the task" not in notes("fix the form", FORMS)  # it is the answer
+
+
+def test_a_rival_is_told_to_say_what_it_is_not_for() -> None:
+    said = notes("react login", FORMS)
+
+    assert 'if ui/auth is not for this, let its own end with "Not for this: ui/forms"' in said
+    assert "Not for" not in notes("react login")
+
+
+@pytest.mark.parametrize("task", ["create PDF documents", "fill in PDF forms", "release notes"])
+def test_the_clause_costs_the_skill_nothing(task: str) -> None:
+    skills = [PDF, REPORTS, NOTES]
+    for target in skills:
+        rivals = [
+            make_skill(each.path, description=f"{each.description}. Not for this: {target.path}")
+            for each in skills
+            if each is not target
+        ]
+        before = [found.skill.path for found in RANKED.score(task)]
+        after = [found.skill.path for found in ranked_matcher([target, *rivals]).score(task)]
+
+        if target.path in before:
+            assert after.index(target.path) <= before.index(target.path)
+
+
+def test_a_word_that_no_skill_has_may_be_a_synonym() -> None:
+    said = "\n".join(
+        explain_decision(RANKED, "fill in PDF spreadsheets", MATCHING, skill=NOTES).notes
+    )
+
+    assert "no skill has 'spreadsheets': if it is another word for one that notes has" in said
+
+
 # --- words that a text lacks ----------------------------------------------------
 
 

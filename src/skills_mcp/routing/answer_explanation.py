@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 from skills_mcp.config import Matching
@@ -89,7 +90,7 @@ def suggest_changes(
     if target and algorithm == "keyword":
         yield from _suggest_keywords(target, contenders, words, matching)
     elif target:
-        yield from _suggest_words(target, words)
+        yield from _suggest_words(target, contenders, words)
 
 
 def format_rounded_down(number: Fraction) -> str:
@@ -203,7 +204,8 @@ def _suggest_keywords(
     gap = to_exact_fraction(matching.ambiguity_threshold)
     if target.score - rival >= gap and target.score >= to_exact_fraction(matching.min_score):
         return
-    terms = _unmatched_words(target, words)[:_MAX_NEW_KEYWORDS]
+    missing = (word for word in _unmatched_words(target, words) if _is_subject(word))
+    terms = [*islice(missing, _MAX_NEW_KEYWORDS)]
     for number in range(1, len(terms) + 1):
         score = _score_with_keywords(target, number)
         is_clear = score > rival and score - rival >= gap
@@ -234,14 +236,26 @@ def _count_matched(target: ExplainedCandidate) -> int:
     return round(own * len(target.skill.keywords))
 
 
-def _suggest_words(target: ExplainedCandidate, words: Sequence[TermWeight]) -> Iterator[str]:
+def _suggest_words(
+    target: ExplainedCandidate,
+    contenders: Sequence[ExplainedCandidate],
+    words: Sequence[TermWeight],
+) -> Iterator[str]:
     path = target.skill.path
-    missing = _pick_heaviest(_unmatched_words(target, words))
+    missing = _pick_heaviest([*filter(_is_subject, _unmatched_words(target, words))])
     if missing:
         share = round(100 * sum(word.weight for word in missing))
         yield (
             f"{path} lacks {_quote(missing)}, {share} % of the task: its description "
             "or keywords are the place for what it is about"
+        )
+    known = " ".join(item.word for other in contenders for item in other.evidence).split()
+    new = (word.typed for word in missing if not word.skills and word.typed not in known)
+    unknown = max(new, key=len, default="")
+    if unknown:
+        yield (
+            f"no skill has {abbreviate_value(unknown)}: if it is another word for one that "
+            f"{path} has, write both into routing.synonyms"
         )
     weak = [word for word in words if is_in_weak_fields(target.evidence, word.typed)]
     heaviest = _pick_heaviest(weak)
@@ -249,6 +263,51 @@ def _suggest_words(target: ExplainedCandidate, words: Sequence[TermWeight]) -> I
         yield (
             f"{path} has {_quote(heaviest)} only in its text, where it counts little: "
             "its description or keywords are the place for what it is about"
+        )
+
+
+_TASK_WORDS = frozenset(
+    {"add", "build", "change", "check", "clean", "convert", "create", "debug", "delete", "do"}
+    | {"edit", "explain", "find", "finish", "fix", "get", "give", "handle", "help", "implement"}
+    | {"improve", "make", "modify", "move", "need", "new", "open", "please", "prepare", "put"}
+    | {"refactor", "remove", "rename", "repair", "replace", "review", "rewrite", "run", "set"}
+    | {"setup", "show", "solve", "start", "stop", "support", "task", "try", "update", "use"}
+    | {"want", "work", "write", "issue", "problem", "thing", "way", "correct", "adjust"}
+    | {"broken", "bug", "fail", "failing", "wrong"}
+)
+"""Words with which tasks of every subject begin: no author writes them as keywords."""
+
+
+def _is_subject(word: TermWeight) -> bool:
+    return _TASK_WORDS.isdisjoint({word.typed, word.term})
+
+
+def _suggest_texts(
+    decision: Decision,
+    contenders: Sequence[ExplainedCandidate],
+    context: str,
+    requested: Skill | None,
+) -> Iterator[str]:
+    """Suggest an example task, and a clause for a rival; neither depends on a score."""
+    target = _select_target(decision, contenders, requested)
+    is_answer = isinstance(decision, Candidate) and (
+        requested is None or decision.skill.path == requested.path
+    )
+    if target is None or is_answer:
+        return
+    path, task = target.skill.path, " ".join(context.split())
+    is_new = task.casefold() not in map(str.casefold, target.skill.examples)
+    if is_new and len(task) <= _MAX_TEXT_CHARACTERS:
+        yield (
+            f"if {path} is meant, add the task to its examples, which `skills-mcp test` "
+            f'checks: "{task}"'
+        )
+    rivals = (other.skill.path for other in contenders if other is not target and other.rank)
+    rival = next(rivals, "") if not isinstance(decision, NoMatch) else ""
+    if rival:
+        yield (
+            f"agents choose by descriptions: if {rival} is not for this, let its own end "
+            f'with "Not for this: {path}"'
         )
 
 
@@ -333,13 +392,9 @@ def explain_decision(
             notes.append(f"{skill.path} {FOR_USERS_ONLY if skill.user_only else outside}")
     if context != full_text:
         notes.append(f"of this long text a part was taken for the task: {_to_short_line(context)}")
-    notes += suggest_changes(
-        ScoredDecision(decision, compared, matcher.algorithm),
-        contenders,
-        words,
-        matching,
-        requested=requested,
-    )
+    answered = ScoredDecision(decision, compared, matcher.algorithm)
+    notes += suggest_changes(answered, contenders, words, matching, requested=requested)
+    notes += _suggest_texts(decision, contenders, context, requested)
     return Explanation(
         algorithm=matcher.algorithm,
         decision=decision,

@@ -651,7 +651,7 @@ async def test_the_end_does_not_wait_for_a_receiver_that_hangs(
 # --- what a receiver does not like ---------------------------------------------
 
 
-@pytest.mark.parametrize("status", [400, 404, 413])
+@pytest.mark.parametrize("status", [400, 409, 413])
 @pytest.mark.parametrize("place", [0, 7, 99])
 async def test_one_bad_event_costs_no_other(
     place: int, status: int, outbox: Outbox, ours: Path
@@ -714,7 +714,7 @@ async def test_a_receiver_that_likes_nothing_is_not_asked_about_each_event(
     assert spooled(outbox.spool) == []
 
 
-@pytest.mark.parametrize("status", [404, 405, 410, 415])
+@pytest.mark.parametrize("status", [409, 410, 415])
 async def test_what_will_never_be_taken_goes_to_the_dead_letters(
     status: int, outbox: Outbox, ours: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -761,7 +761,7 @@ async def test_a_failure_in_the_middle_costs_none_and_repeats_none(
 async def test_dead_letters_can_be_sent_again(
     outbox: Outbox, endpoint: Endpoint, ours: Path
 ) -> None:
-    endpoint.status = 404
+    endpoint.status = 410
     track(outbox.spool, "refused")
     publisher = Publisher(outbox, rules_for(endpoint.url))
     await publisher.publish()
@@ -770,6 +770,49 @@ async def test_dead_letters_can_be_sent_again(
     endpoint.status = 200
 
     assert await publisher.publish() == 1
+
+
+@pytest.mark.parametrize(
+    "status, kind, reason",
+    [
+        (403, "application/json", "403 Forbidden"),
+        (404, "text/html", "/events"),
+        (405, "application/json", "/events"),
+        (200, "text/html; charset=utf-8", "text/html"),
+    ],
+)
+async def test_an_address_that_takes_no_events_keeps_them_and_is_told(
+    status: int, kind: str, reason: str, outbox: Outbox, ours: Path
+) -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(status, headers={"Content-Type": kind})
+
+    track(outbox.spool, "kept")
+    publisher = publisher_of(outbox, answer)
+
+    sent = await publisher.publish()
+
+    failure = publisher_of(Outbox(ours), answer).find_failure()
+    assert sent == 0
+    assert contexts_of(spooled(outbox.spool)) == ["kept"]
+    assert failure
+    assert reason in failure.reason
+    assert (failure.failures, failure.is_lasting) == (1, True)
+
+
+async def test_a_success_ends_the_failure(outbox: Outbox, ours: Path) -> None:
+    statuses = iter([503, 200])
+    publisher = publisher_of(outbox, lambda _: httpx.Response(next(statuses)))
+    track(outbox.spool, "kept")
+    await publisher.publish()
+    before = publisher.find_failure()
+    forget_pause(ours)
+
+    await publisher.publish()
+
+    assert publisher.find_failure() is None
+    assert before
+    assert not before.is_lasting
 
 
 def make_line(number: int, size: int = 0) -> EventLine:

@@ -212,10 +212,11 @@ NOW = datetime(2026, 2, 18, 14, 30, tzinfo=UTC)
         (DeliveryStatus.ACCEPTED, [200, 201, 202, 204, 299]),
         (DeliveryStatus.RETRY, [301, 302, 303, 307, 308]),
         (DeliveryStatus.UNAUTHORIZED, [401, 403]),
+        (DeliveryStatus.NO_RECEIVER, [404, 405]),
         (DeliveryStatus.TOO_LARGE, [413]),
         (
             DeliveryStatus.REFUSED,
-            [400, 422, 402, 404, 405, 409, 410, 415, 418, 451, 499],
+            [400, 422, 402, 409, 410, 415, 418, 451, 499],
         ),
         (DeliveryStatus.RETRY, [408, 425, 429, 500, 502, 503, 504, 599, 600, 999, 199]),
     ],

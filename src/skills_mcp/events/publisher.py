@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum, auto
 from http import HTTPStatus
@@ -60,6 +60,12 @@ class DeliveryStatus(Enum):
     RETRY = auto()
     UNAUTHORIZED = auto()
     """401 or 403: an operator has to give permission first."""
+    NO_RECEIVER = auto()
+    """Another program answers there: the address has to be corrected first."""
+
+
+_LASTING = {DeliveryStatus.UNAUTHORIZED, DeliveryStatus.NO_RECEIVER}
+"""They do not pass by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,8 @@ class DeliveryResult:
 _STATUSES: Mapping[int, DeliveryStatus] = {
     HTTPStatus.UNAUTHORIZED: DeliveryStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN: DeliveryStatus.UNAUTHORIZED,
+    HTTPStatus.NOT_FOUND: DeliveryStatus.NO_RECEIVER,
+    HTTPStatus.METHOD_NOT_ALLOWED: DeliveryStatus.NO_RECEIVER,
     HTTPStatus.REQUEST_TIMEOUT: DeliveryStatus.RETRY,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: DeliveryStatus.TOO_LARGE,
     HTTPStatus.TOO_EARLY: DeliveryStatus.RETRY,
@@ -83,13 +91,22 @@ _STATUS_CLASSES = {2: DeliveryStatus.ACCEPTED, 4: DeliveryStatus.REFUSED}
 _REDIRECTS = 3
 
 
-def classify_response(status: int, retry_after: str | None, now: datetime) -> DeliveryResult:
+def classify_response(
+    status: int, retry_after: str | None, now: datetime, content_type: str = ""
+) -> DeliveryResult:
     """Classify an HTTP response.
 
-    `retry_after` is the raw header; `now` has a time zone.
+    `retry_after` and `content_type` are the raw headers; `now` has a time zone.
     """
     delivery = _STATUSES.get(status) or _STATUS_CLASSES.get(status // 100, DeliveryStatus.RETRY)
     reason = _describe_status(status)
+    if delivery is DeliveryStatus.ACCEPTED and content_type.lower().startswith("text/html"):
+        delivery, reason = DeliveryStatus.NO_RECEIVER, f"{reason} with a page (text/html)"
+    if delivery is DeliveryStatus.NO_RECEIVER:
+        reason += (
+            "; analytics.endpoint is no receiver of events. That of a server of skills-mcp is "
+            "its address and /events"
+        )
     if status // 100 == _REDIRECTS:
         reason += "; no redirect is followed: set analytics.endpoint to where it leads"
     if delivery is DeliveryStatus.UNAUTHORIZED:
@@ -105,6 +122,20 @@ class _BackoffState:
     failures: int = 0
     next_attempt_at: float = 0.0
     claimed_by: str = ""
+    reason: str = ""
+    is_lasting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryFailure:
+    """The failed last round of requests."""
+
+    reason: str
+    failures: int
+    """Rounds in sequence."""
+    next_attempt_at: datetime
+    is_lasting: bool
+    """Whether an operator has to change a setting first."""
 
 
 # A process holds the lock for as long as it takes to read and write a small file.
@@ -150,9 +181,19 @@ class SharedBackoff:
                 endpoint=_digest(endpoint),
                 failures=failures,
                 next_attempt_at=self._clock() + pause if verdict else 0.0,
+                reason=verdict.reason if verdict else "",
+                is_lasting=verdict is not None and verdict.status in _LASTING,
             )
         )
         return pause
+
+    def find_failure(self, endpoint: str) -> DeliveryFailure | None:
+        """The failed last round; None after a success.  Blocking."""
+        state = self._load(endpoint)
+        if not state.reason:
+            return None
+        moment = datetime.fromtimestamp(state.next_attempt_at, UTC)
+        return DeliveryFailure(state.reason, state.failures, moment, state.is_lasting)
 
     def _claim(self, endpoint: str) -> bool:
         state, now = self._load(endpoint), self._clock()
@@ -160,9 +201,9 @@ class SharedBackoff:
         if is_backing_off(state.next_attempt_at, now) and not is_ours:
             return False
         self._save(
-            _BackoffState(
+            replace(
+                state,
                 endpoint=_digest(endpoint),
-                failures=state.failures,
                 next_attempt_at=now + _ROUND_SECONDS,
                 claimed_by=self._name,
             )
@@ -184,7 +225,7 @@ class SharedBackoff:
 
 
 def _choose_pause(verdict: DeliveryResult, failures: int) -> float:
-    if verdict.status is DeliveryStatus.UNAUTHORIZED:
+    if verdict.status in _LASTING:
         return MAX_PAUSE_SECONDS
     return derive_backoff(
         failures,
@@ -202,6 +243,8 @@ def _load_state(path: Path) -> _BackoffState:
             failures=int(found["failures"]),
             next_attempt_at=float(found["next_attempt_at"]),
             claimed_by=str(found["claimed_by"]),
+            reason=str(found.get("reason", "")),
+            is_lasting=bool(found.get("is_lasting")),
         )
     return _BackoffState()
 
@@ -308,6 +351,12 @@ class Publisher:
             return 0
         return await self._send_all(rules)
 
+    def find_failure(self) -> DeliveryFailure | None:
+        """The failed last round of requests of this machine.  Blocking."""
+        rules = self.rules()
+        is_sending = rules.enabled and bool(rules.endpoint)
+        return self._backoff.find_failure(rules.endpoint) if is_sending else None
+
     def _claim_round(self, rules: Analytics) -> bool:
         without_heartbeat = (
             self.heartbeat_timer is None or not rules.heartbeats or not self.heartbeat_timer.is_due
@@ -353,11 +402,11 @@ class Publisher:
         match verdict.status:
             case DeliveryStatus.ACCEPTED:
                 timer.mark_sent()
-            case DeliveryStatus.RETRY | DeliveryStatus.UNAUTHORIZED:
-                current.ended_by = verdict
-            case _:
+            case DeliveryStatus.REFUSED | DeliveryStatus.TOO_LARGE:
                 logger.info("The receiver takes no heartbeats: %s", verdict.reason)
                 timer.stop()
+            case _:
+                current.ended_by = verdict
 
     def _record_round(self, endpoint: str, ended_by: DeliveryResult | None) -> None:
         pause = self._backoff.record(endpoint, ended_by)
@@ -388,7 +437,7 @@ class Publisher:
         match verdict.status:
             case DeliveryStatus.ACCEPTED:
                 result.accepted += lines
-            case DeliveryStatus.RETRY | DeliveryStatus.UNAUTHORIZED:
+            case DeliveryStatus.RETRY | DeliveryStatus.UNAUTHORIZED | DeliveryStatus.NO_RECEIVER:
                 current.ended_by = verdict
             case DeliveryStatus.TOO_LARGE if len(lines) > 1:
                 await self._send_halves(lines, current, result)
@@ -551,6 +600,7 @@ async def _post(
                     response.status_code,
                     response.headers.get("Retry-After"),
                     datetime.now(UTC),
+                    response.headers.get("Content-Type", ""),
                 )
                 await _read_start(response)
     except TimeoutError:

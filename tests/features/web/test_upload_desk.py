@@ -1,6 +1,7 @@
 """An upload ends by its deadline, with its client, and with the server."""
 
 import asyncio
+import re
 import signal
 import tempfile
 import time
@@ -15,13 +16,15 @@ import httpx
 import pytest
 
 from skills_mcp.errors import UploadStoppedError
+from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.features.authoring.package_archive import UploadAttempt, unpacked_package
 from skills_mcp.features.authoring.uploads import open_uploads
 from skills_mcp.features.web import upload_page as upload_desk
-from skills_mcp.features.web.upload_page import UploadQueue
+from skills_mcp.features.web.site import create_site
+from skills_mcp.features.web.upload_page import ArchivesInDatabase, UploadQueue
 from skills_mcp.library import SkillLibrary
 from tests.features.authoring.intake.archives import GOOD, write_zip
-from tests.features.web.uploading import INSTALL, open_site, send
+from tests.features.web.uploading import ADA, INSTALL, called_by, open_site, send
 from tests.http_server import served
 from tests.packages import package_text, write_package
 from tests.support import PATIENCE_SECONDS, open_library, until
@@ -196,3 +199,29 @@ async def test_a_signal_leaves_no_folder_behind(tmp_path: Path) -> None:
         assert reply.status_code == 503
     else:
         assert isinstance(reply, httpx.TransportError)
+
+
+async def test_with_a_database_any_replica_finds_what_another_one_has_shown(
+    library: SkillLibrary, tmp_path: Path
+) -> None:
+    archive = write_zip(tmp_path / "pdf.zip")
+    uploads = open_uploads(library)
+    assert uploads
+    one, other = (open_event_store("", tmp_path) for _ in range(2))
+    site = called_by(create_site(library, one, uploads=uploads), ADA)
+    transport = httpx.ASGITransport(site)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        form = {"file": (archive.name, archive.read_bytes())}
+        shown = (await client.post("/add", files=form)).text
+    [token] = re.findall(r'name="archive" value="([^"]+)"', shown)
+
+    found = await UploadQueue(uploads, ArchivesInDatabase(other)).find(
+        token, f"{ADA.issuer}\n{ADA.subject}"
+    )
+    alone = await UploadQueue(uploads).find(token, f"{ADA.issuer}\n{ADA.subject}")
+    for store in (one, other):
+        store.close()
+
+    assert found
+    assert (found.suffix, found.data) == (".zip", archive.read_bytes())
+    assert alone is None

@@ -15,9 +15,10 @@ from skills_mcp.cli.options import build_application, content_options, json_opti
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.config import Analytics, Scripts, is_tracking_refused
 from skills_mcp.config.variables import find_unknown_variables
+from skills_mcp.events.publisher import DeliveryFailure
 from skills_mcp.library import Choice, SourceState, render_state
 from skills_mcp.server.windows.running_servers import list_servers
-from skills_mcp.text.rendering import describe_age
+from skills_mcp.text.rendering import count_noun, describe_age
 
 FAILED = "last sync failed; serving the previous commit"
 
@@ -45,9 +46,11 @@ _NOTHING = "There is no source: no .agents/skills was found here."
 @json_option
 @content_options()
 def command(*, as_json: bool, **values: Any) -> None:
-    library = build_application(**values).library
+    application = build_application(**values)
+    library, failure = application.library, application.publisher.find_failure()
     states, rules = library.stored_states(), library.config.scripts
     analytics, choice = _find_analytics(library.config.analytics), library.choose_sandbox()
+    analytics["failure"] = _render_failure(failure)
     unknown = find_unknown_variables(read_environment())
     if as_json:
         sources = [render_state(state) for state in states]
@@ -59,6 +62,8 @@ def command(*, as_json: bool, **values: Any) -> None:
         click.echo(repeat_options(_compose_facts(states)) or _NOTHING)
         click.echo(f"\n{_compose_fact('Scripts', _describe(choice, rules))}")
         click.echo(_compose_fact("Analytics", _describe_analytics(analytics)))
+        if failure:
+            click.echo(_compose_fact("Not sent", _describe_delivery(failure)))
         for server in list_servers(read_environment()):
             click.echo(_compose_fact("Server", str(server)))
         for variable in unknown:
@@ -78,6 +83,23 @@ def _find_analytics(rules: Analytics) -> dict[str, Any]:
         "context": rules.context,
         "identity": rules.identity,
     }
+
+
+def _render_failure(failure: DeliveryFailure | None) -> dict[str, Any] | None:
+    if failure is None:
+        return None
+    return {
+        "reason": failure.reason,
+        "failures": failure.failures,
+        "next_attempt_at": failure.next_attempt_at.isoformat(timespec="seconds"),
+        "is_lasting": failure.is_lasting,
+    }
+
+
+def _describe_delivery(failure: DeliveryFailure) -> str:
+    retry = _clock(failure.next_attempt_at.timestamp())
+    times = count_noun(failure.failures, "time")
+    return f"{failure.reason} (failed {times}; retry at {retry})"
 
 
 def _describe_analytics(found: dict[str, Any]) -> str:

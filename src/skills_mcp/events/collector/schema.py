@@ -131,6 +131,16 @@ Several rows may have the same names: their numbers add up. Days are ordinals of
 calendar, moments microseconds since 1970: SQLite and PostgreSQL calculate alike.
 """
 
+pending_files = Table(
+    "pending_files",
+    metadata,
+    Column("name", String(200), primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("suffix", String(40), nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("kept_at", UtcTime, nullable=False),
+)
+
 
 logger = logging.getLogger(__name__)
 
@@ -215,11 +225,23 @@ def _create_figures(operations: Operations) -> None:
     operations.execute(table("kept_days").delete())
 
 
+def _create_pending_files(operations: Operations) -> None:
+    operations.create_table(
+        "pending_files",
+        Column("name", String(200), primary_key=True),
+        Column("owner", Text, nullable=False),
+        Column("suffix", String(40), nullable=False),
+        Column("data", LargeBinary, nullable=False),
+        Column("kept_at", _MOMENT, nullable=False),
+    )
+
+
 _MIGRATIONS: Mapping[str, Callable[[Operations], None]] = {
     "0001": _create_events,
     "0002": _create_kept_days,
     "0003": _add_late_events,
     "0004": _create_figures,
+    "0005": _create_pending_files,
 }
 
 

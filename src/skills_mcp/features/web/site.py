@@ -62,7 +62,12 @@ from skills_mcp.features.web.page import (
 )
 from skills_mcp.features.web.rest import rest_routes
 from skills_mcp.features.web.skill_page import show_skill
-from skills_mcp.features.web.upload_page import UploadQueue, add_routes, upload_routes
+from skills_mcp.features.web.upload_page import (
+    ArchivesInDatabase,
+    UploadQueue,
+    add_routes,
+    upload_routes,
+)
 from skills_mcp.features.web.usage_page import show_report, show_report_style
 from skills_mcp.http.authentication import find_required_scopes
 from skills_mcp.http.error_responses import draw_retry_seconds
@@ -364,7 +369,9 @@ def create_site(
         local_events,
     )
     if uploads:
-        site.state.upload_queue = UploadQueue(uploads)
+        site.state.upload_queue = UploadQueue(
+            uploads, ArchivesInDatabase(events) if events else None
+        )
     return site
 
 

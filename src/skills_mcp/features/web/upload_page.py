@@ -9,9 +9,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from threading import Lock
+from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -23,11 +25,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from skills_mcp.errors import (
+    EventStoreError,
     InvalidArgumentsError,
     PackageNotAddedError,
     SkillsError,
     UploadStoppedError,
 )
+from skills_mcp.events.collector.event_store import EventStore
+from skills_mcp.events.collector.pending_files import PendingFiles
 from skills_mcp.features.authoring.package_archive import UploadAttempt
 from skills_mcp.features.authoring.uploads import (
     AddedPackage,
@@ -77,35 +82,96 @@ class UploadedArchive:
     data: bytes = field(repr=False)
 
 
+class PendingArchives(Protocol):
+    """Archives that wait for a second click.  Blocking.
+
+    Raises:
+        EventStoreError: By every method: they are in a database that cannot be used.
+    """
+
+    def keep(self, name: str, sent: UploadedArchive) -> None: ...
+    def find(self, name: str, owner: str) -> UploadedArchive | None: ...
+    def forget(self, name: str) -> None: ...
+
+
+class ArchivesInMemory:
+    """Pending archives of a server without a database.
+
+    Args:
+        clock: Monotonic clock, in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._waiting: dict[str, tuple[float, UploadedArchive]] = {}
+        self._guard = Lock()
+
+    def keep(self, name: str, sent: UploadedArchive) -> None:
+        with self._guard:
+            self._evict_expired(len(sent.data))
+            self._waiting[name] = (self._clock(), sent)
+
+    def find(self, name: str, owner: str) -> UploadedArchive | None:
+        with self._guard:
+            self._evict_expired(0)
+            _, sent = self._waiting.get(name, (0.0, None))
+        return sent if sent and sent.owner == owner else None
+
+    def forget(self, name: str) -> None:
+        with self._guard:
+            self._waiting.pop(name, None)
+
+    def _evict_expired(self, coming_bytes: int) -> None:
+        oldest = self._clock() - _MAX_WAITING_SECONDS
+        for name, (since, _) in tuple(self._waiting.items()):
+            stored_bytes = sum(len(sent.data) for _, sent in self._waiting.values())
+            if since < oldest or stored_bytes + coming_bytes > _MAX_WAITING_BYTES:
+                del self._waiting[name]
+
+
+class ArchivesInDatabase:
+    """Pending archives of replicas: any of them may get the second click."""
+
+    def __init__(self, store: EventStore) -> None:
+        max_age = timedelta(seconds=_MAX_WAITING_SECONDS)
+        self._files = PendingFiles(store, _MAX_WAITING_BYTES, max_age)
+
+    def keep(self, name: str, sent: UploadedArchive) -> None:
+        self._files.put(name, sent.owner, sent.suffix, sent.data)
+
+    def find(self, name: str, owner: str) -> UploadedArchive | None:
+        found = self._files.find(name, owner)
+        return UploadedArchive(owner, *found) if found else None
+
+    def forget(self, name: str) -> None:
+        self._files.delete(name)
+
+
 class UploadQueue:
     """Receives archives and runs uploads.
 
     Args:
         uploads: Installs packages.
-        clock: Monotonic clock, in seconds.
+        pending: Keeps archives between the two requests of a person.
     """
 
-    def __init__(self, uploads: Uploads, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, uploads: Uploads, pending: PendingArchives | None = None) -> None:
         self.uploads = uploads
-        self._clock = clock
-        self._waiting: dict[str, tuple[float, UploadedArchive]] = {}
+        self._pending = pending or ArchivesInMemory()
         self._unpacking = anyio.CapacityLimiter(_MAX_UNPACKING)
 
-    def keep(self, sent: UploadedArchive) -> str:
+    async def keep(self, sent: UploadedArchive) -> str:
         """Store an archive until its sender confirms; return its token."""
-        self._evict_expired(len(sent.data))
         name = secrets.token_urlsafe(16)
-        self._waiting[name] = (self._clock(), sent)
+        await anyio.to_thread.run_sync(self._pending.keep, name, sent)
         return name
 
-    def find(self, name: str, owner: str) -> UploadedArchive | None:
+    async def find(self, name: str, owner: str) -> UploadedArchive | None:
         """Look up a sender's archive; None if expired."""
-        self._evict_expired(0)
-        _, sent = self._waiting.get(name, (0.0, None))
-        return sent if sent and sent.owner == owner else None
+        return await anyio.to_thread.run_sync(self._pending.find, name, owner)
 
-    def forget(self, name: str) -> None:
-        self._waiting.pop(name, None)
+    async def forget(self, name: str) -> None:
+        await anyio.to_thread.run_sync(self._pending.forget, name)
 
     async def look(
         self,
@@ -186,13 +252,6 @@ class UploadQueue:
                 with CancelScope(shield=True):
                     await running.done.wait()
         return running.result()
-
-    def _evict_expired(self, coming_bytes: int) -> None:
-        oldest = self._clock() - _MAX_WAITING_SECONDS
-        for name, (since, _) in tuple(self._waiting.items()):
-            stored_bytes = sum(len(sent.data) for _, sent in self._waiting.values())
-            if since < oldest or stored_bytes + coming_bytes > _MAX_WAITING_BYTES:
-                del self._waiting[name]
 
 
 class _UploadTask(Generic[Result]):
@@ -292,7 +351,7 @@ def find_uploader(request: Request) -> Uploader:
 def derive_sender_key(request: Request) -> str:
     """Unique key of a sender."""
     principal: Principal = request.scope[PRINCIPAL_KEY]
-    return f"{principal.issuer}\0{principal.subject}"
+    return f"{principal.issuer}\n{principal.subject}"
 
 
 def describe_missing_scope(principal: Principal) -> str:
@@ -346,8 +405,8 @@ _SHOWN_FILES = 200
 _SHOWN_PROBLEMS = 50
 
 _GONE = (
-    "This archive is not kept any more: it was added already, or too much time has "
-    "passed. Choose it again."
+    "This archive is not kept any more: it was added already, too much time has "
+    "passed, or the server was restarted. Choose it again."
 )
 
 
@@ -374,16 +433,17 @@ async def show_offer(request: Request) -> Response:
     try:
         sent = await read_archive(request)
         offer = await queue.look(sent, uploader, partial(wait_for_disconnect, request.receive))
+        archive = await queue.keep(sent)
     except SkillsError as error:
         return await _render(request, refusal=error)
-    return await _render(request, offer=offer, archive=queue.keep(sent))
+    return await _render(request, offer=offer, archive=archive)
 
 
 async def take_offer(request: Request) -> Response:
     """Install a previewed archive; retryable after a failure."""
     uploader, queue = find_uploader(request), _get_queue(request)
     name = await _read_field(request, "archive")
-    sent = queue.find(name, derive_sender_key(request))
+    sent = await queue.find(name, derive_sender_key(request))
     if sent is None:
         return await _render(request, refusal=PackageNotAddedError(_GONE))
     try:
@@ -391,7 +451,8 @@ async def take_offer(request: Request) -> Response:
         done, is_served = await queue.take(sent, uploader, gone)
     except SkillsError as error:
         return await _render(request, refusal=error)
-    queue.forget(name)
+    with suppress(EventStoreError):  # it is added; the archive goes with its age
+        await queue.forget(name)
     return await _render(request, done=done, is_served=is_served)
 
 

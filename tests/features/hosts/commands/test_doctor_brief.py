@@ -2,11 +2,14 @@
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from skills_mcp.about import __version__
+from skills_mcp.events.publisher import SharedBackoff, classify_response
+from skills_mcp.events.spool import Outbox
 from tests.cli.conftest import Run
 from tests.support import PROJECT, SKILLS_CONTENT, Upstream, skill_text, write
 
@@ -115,3 +118,25 @@ def test_what_only_a_brief_check_compares_needs_one(invoke: Run, option: tuple[s
 
     assert done.returncode == 2
     assert "--max-age and --program-version need --brief." in done.stderr
+
+
+def test_doctor_and_status_say_that_the_receiver_takes_no_events(
+    invoke: Run, tmp_path: Path
+) -> None:
+    where = "--skills-dir", str(SKILLS_CONTENT)
+    endpoint = "https://skills.example.com/v1/events"
+    variables = {"SKILLS_MCP_HOME": str(tmp_path), "ANALYTICS_ENDPOINT": endpoint}
+    backoff = SharedBackoff(Outbox(tmp_path).spool.directory)
+    seen = []
+    for status in (503, 404):
+        backoff.record(endpoint, classify_response(status, None, datetime.now(UTC)))
+        done = invoke("doctor", "--brief", *where, "--json", **variables)
+        checks = {each["name"]: each["ok"] for each in json.loads(done.stdout)["checks"]}
+        seen.append(checks["events"])
+    shown = invoke("status", *where, **variables)
+    data = json.loads(invoke("status", *where, "--json", **variables).stdout)
+
+    assert seen == [True, False]
+    assert "Not sent    404 Not Found" in shown.stdout
+    assert "its address and /events" in shown.stdout
+    assert data["analytics"]["failure"]["failures"] == 2

@@ -28,6 +28,7 @@ from skills_mcp.cli.terminal import open_console, print_json
 from skills_mcp.config import Scripts
 from skills_mcp.config.variables import find_unknown_variables
 from skills_mcp.errors import AccessRefusedError, ConfigError, RemoteMissingError, SyncError
+from skills_mcp.events.publisher import Publisher
 from skills_mcp.features.hosts.client_checks import (
     CheckResult,
     HostEntry,
@@ -54,6 +55,11 @@ _SHOWN = 7  # digits of a commit
 
 
 NEEDED_DISK_BYTES = 500 * 1024 * 1024
+
+_RECEIVER_FIX = (
+    "Correct analytics.endpoint in config.yaml, or analytics.token_file: a token with the scope "
+    "skills:events, or a line of the receiver's events.ingest_token_file"
+)
 
 MAX_CLOCK_SKEW = timedelta(minutes=2)
 """Clock skew beyond which tokens and certificates look invalid."""
@@ -133,6 +139,19 @@ def check_sandbox(choice: Choice | None, rules: Scripts) -> CheckResult:
         f"Scripts are NOT confined: they can read and write all that you can{missing}",
         _install_sandbox(),
     )
+
+
+def check_delivery(publisher: Publisher) -> Iterator[CheckResult]:
+    """Check whether the receiver takes events; nothing where none are sent."""
+    rules, failure = publisher.rules(), publisher.find_failure()
+    if not rules.enabled or not rules.endpoint:
+        return
+    if failure is None:
+        yield passed("events", "No attempt to send events has failed since the last success")
+    elif not failure.is_lasting:
+        yield passed("events", f"Events wait for the next attempt: {failure.reason}")
+    else:
+        yield failed("events", f"Events are not sent: {failure.reason}", _RECEIVER_FIX)
 
 
 def check_clock(
@@ -409,13 +428,14 @@ def _diagnose_source(
     """Check the sources of some options; `typed` are those of no command line."""
     arguments = shlex.join(compose_arguments(options, is_shared=True))
     try:
-        library = build(options, environment).library
+        application = build(options, environment)
     except ConfigError as error:
         fix = "Correct what the message names; then: skills-mcp doctor"
         if not (options.skills_dir or options.repo):
             fix = "skills-mcp install --repo URL, or correct what the message names"
         yield failed("settings", str(error), fix)
         return
+    library = application.library
     yield passed("settings", f"{arguments or 'Those of config.yaml'} can be used")
     states = library.stored_states()
     if not library.config.sync.offline:
@@ -424,6 +444,7 @@ def _diagnose_source(
     checks = library.check_sources()
     yield from check_sources(checks, states, typed)
     yield check_sandbox(library.choose_sandbox(), library.config.scripts)
+    yield from check_delivery(application.publisher)
 
 
 def _print(finding: CheckResult) -> None:
@@ -457,16 +478,18 @@ def _check_briefly(
         The results, and the states of the sources.
     """
     try:
-        library = build(options, environment).library
+        application = build(options, environment)
     except ConfigError as error:
         fix = "Correct what the message names"
         return [failed("settings", str(error), fix)], ()
+    library = application.library
     states = library.stored_states()
     checks: list[CheckResult] = []
     for state in states:
         checks += _check_stored_folder(state)
         checks += (_compare_age(check, state, max_hours) for check in check_content(state, ""))
-    return [*checks, check_sandbox(library.choose_sandbox(), library.config.scripts)], states
+    checks.append(check_sandbox(library.choose_sandbox(), library.config.scripts))
+    return [*checks, *check_delivery(application.publisher)], states
 
 
 def _check_stored_folder(state: SourceState) -> Iterator[CheckResult]:

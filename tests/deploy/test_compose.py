@@ -61,7 +61,7 @@ def test_the_command_and_the_variables_exist(replica: dict[str, Any]) -> None:
     parsed = parse_command(replica["command"])
 
     assert str(parsed["config_file"]) == settings["target"]
-    assert set(replica["environment"]) <= known_variables()
+    assert set(replica["environment"]) - {"PGPASSWORD"} <= known_variables()
     assert replica["environment"]["SKILLS_MCP_TOKEN_FILE"] == "/run/secrets/token"  # noqa: S105 - its place
     assert replica["expose"] == [
         str(CONFIG.http.port),
@@ -105,12 +105,12 @@ def test_the_proxy_asks_the_operations_port_and_listens_where_it_is_published() 
 
 
 METADATA = "/.well-known/oauth-protected-resource"
-OUTSIDE = {"/mcp", METADATA, "/hooks/git"}
+OUTSIDE = {"/mcp", "/events", METADATA, "/hooks/git"}
 
 # What a server answers at these paths, and other spellings of what is passed.
 INSIDE = (
     *("/", "/skills/ui", "/api/skills", "/api/report", "/report", "/add", "/try"),
-    *("/events", "/sign-in", "/sign-out", "/static/style.css", "/nothing"),
+    *("/events/x", "/sign-in", "/sign-out", "/static/style.css", "/nothing"),
     *("/.well-known/agent-skills/index.json", "/.well-known/other"),
     *("/readyz", "/metrics", "/mcp/", "/mcp/x", "/hooks/git/x", "/MCP"),
     *("/mcp/../report", "/mcp/..%2freport", "/mcp%00", "/mcp;/report"),
@@ -166,6 +166,7 @@ def test_a_proxy_passes_the_paths_of_the_guide_and_no_other(tmp_path: Path, prox
     assert set(spelled.values()) <= {400, 401, 404}  # that of /mcp, or of the proxy
     assert outside == {
         "/mcp": (401, 401),
+        "/events": (401, 401),
         METADATA: (405, 200),
         f"{METADATA}/mcp": (405, 200),
         "/hooks/git": (403, 405),

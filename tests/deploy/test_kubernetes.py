@@ -1,5 +1,7 @@
 """The manifests fit Kubernetes, each other, and the program that they run."""
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -8,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import kubernetes_validate
 import pytest
+import yaml
 
 from tests.deploy.files import (
     DEPLOY,
@@ -72,6 +75,68 @@ def test_the_kustomization_lists_every_file() -> None:
 
     assert {file.name for file in FOLDER.iterdir() if file.is_file()} == listed
     assert [each["name"] for each in KUSTOMIZATION["images"]] == [CONTAINER["image"]]
+
+
+COMPONENTS = [FOLDER / each / "kustomization.yaml" for each in KUSTOMIZATION["components"]]
+ADDED = [
+    each
+    for file in COMPONENTS
+    for name in load_all(file)[0].get("resources", ())
+    for each in load_all(file.with_name(name))
+]
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.37"])
+def test_each_object_of_a_component_is_one_that_kubernetes_takes(version: str) -> None:
+    assert {"StatefulSet", "Service", "NetworkPolicy"} == {each["kind"] for each in ADDED}
+    for each in ADDED:
+        assert kubernetes_validate.validate(each, version, strict=True) == version
+
+
+def test_what_components_change_exists() -> None:
+    folders = {each["mountPath"] for each in CONTAINER["volumeMounts"]}
+
+    for file in COMPONENTS:
+        for entry in load_all(file)[0]["patches"]:
+            target, patch = the(entry["target"]["kind"]), yaml.safe_load(entry["patch"])
+            if isinstance(patch, list):
+                assert find_lists(target) >= {each["path"].removesuffix("/-") for each in patch}
+                continue
+            [container] = patch["spec"]["template"]["spec"]["containers"]
+            variables = {each["name"]: each.get("value", "") for each in container["env"]}
+            assert container["name"] == CONTAINER["name"]
+            assert variables.keys() - {"PGPASSWORD"} <= known_variables()
+            files = [value for name, value in variables.items() if name.endswith("_FILE")]
+            assert {str(PurePosixPath(each).parent) for each in files} <= folders
+
+
+def find_lists(value: Any, path: str = "") -> set[str]:
+    """Return the JSON pointers of the lists in an object."""
+    below = enumerate(value) if isinstance(value, list) else ()
+    below = value.items() if isinstance(value, dict) else below
+    found = {path} if isinstance(value, list) else set()
+    return found.union(*(find_lists(each, f"{path}/{key}") for key, each in below))
+
+
+def test_the_whole_is_built_and_fits() -> None:
+    builders = (["kustomize", "build"], ["kubectl", "kustomize"])
+    builder = next((each for each in builders if shutil.which(each[0])), None)
+    if builder is None:
+        pytest.skip("neither kustomize nor kubectl is installed")
+    done = subprocess.run([*builder, str(FOLDER)], capture_output=True, check=True)
+    built = {
+        (each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)
+    }
+    for each in built.values():
+        kubernetes_validate.validate(each, "1.37", strict=True)
+
+    [rule] = built["Ingress", "skills-mcp"]["spec"]["rules"]
+    policy = built["NetworkPolicy", "skills-mcp"]["spec"]
+    [container] = built["Deployment", "skills-mcp"]["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    assert [each["path"] for each in rule["http"]["paths"]][-2:] == ["/events", "/"]
+    assert policy["egress"][-1]["ports"] == [{"port": 5432, "protocol": "TCP"}]
+    assert variables["SKILLS_MCP_EVENTS_ENABLED"] == "true"
 
 
 def test_all_selectors_find_the_pods() -> None:

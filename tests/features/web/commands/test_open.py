@@ -152,5 +152,5 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     )
 
     assert ended.returncode == 3
-    assert "skills-mcp open needs prometheus_client" in ended.stderr
+    assert "skills-mcp: open needs prometheus_client" in ended.stderr
     assert " install " in ended.stderr

@@ -57,7 +57,7 @@ def command(*, opens_browser: bool, as_json: bool, **values: Any) -> None:
     application = build(replace(options, http=_HTTP, settings=_SETTINGS), environment)
     opens_browser = opens_browser and _has_browser(environment)
     announce = partial(_announce, opens_browser=opens_browser, as_json=as_json)
-    run_http(application, "skills-mcp open", on_open=announce)
+    run_http(application, "open", on_open=announce)
 
 
 def _announce(url: str, *, opens_browser: bool, as_json: bool) -> None:

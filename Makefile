@@ -98,8 +98,13 @@ CONSTRAINTS ?= constraints.txt
 $(READY): pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@echo "Setting up $(VENV) (once, about half a minute)"
+	@echo "Setting up $(VENV), once: an environment of Python with this program and its tools."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --upgrade pip
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group dev --editable .
+	@rm -f $(VENV)/.failed
+	@{ $(BIN)/pip install --disable-pip-version-check --constraint $(CONSTRAINTS) --group dev --editable . \
+	  || touch $(VENV)/.failed; } | awk ' \
+	  /^Collecting/ { printf "%s%s", n++ ? " " : "Fetching packages: ", $$2; fflush() } \
+	  /^Installing collected/ { print ""; print "Installing " n " packages, about half a minute"; fflush() }'
+	@test ! -e $(VENV)/.failed
 	@touch $@

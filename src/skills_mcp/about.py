@@ -1,10 +1,5 @@
 """Name and version of the program, and how this copy of it was installed."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 __version__ = "0.1.0"
 
 DISTRIBUTION = "skills-mcp-server"
@@ -49,13 +44,13 @@ def compose_install_command(extras: str) -> str:
         return f"uv tool install --force {requirement}"
     if (prefix / "pipx_metadata.json").is_file():
         return f"pipx install --force {requirement}"
-    if is_passing(prefix):
+    if is_passing(sys.prefix):
         return f"uvx --from {requirement} skills-mcp"
     if find_spec("pip") is None:
         return f"uv pip install --python {python} {requirement}"
     return f"{python} -m pip install {requirement}"
 
 
-def is_passing(path: "Path") -> bool:
+def is_passing(path: str) -> bool:
     """Whether uv keeps it for `uvx` only; the next start may find another folder."""
-    return bool({"archive-v0", "environments-v2"} & {*path.parts})
+    return bool({"archive-v0", "environments-v2"} & {*path.replace("\\", "/").split("/")})

@@ -4,7 +4,6 @@ Rule: only this module chooses implementations.
 """
 
 import logging
-import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -49,6 +48,7 @@ from skills_mcp.events.spool import LocalEvents, Outbox
 from skills_mcp.events.tracker import Tracker
 from skills_mcp.files.durable import read_regular
 from skills_mcp.files.paths import expand_home_folder
+from skills_mcp.files.user_folders import find_user_folders
 from skills_mcp.hooks import load_hooks
 from skills_mcp.library import SkillLibrary, SourceState
 from skills_mcp.snapshots.current import CurrentSnapshot
@@ -65,14 +65,14 @@ _MINUTE_SECONDS = 60.0
 
 def open_heartbeat_timer(
     library: SkillLibrary,
-    home: Path,
+    state: Path,
     environment: Mapping[str, str],
     transport: Transport,
 ) -> HeartbeatTimer | None:
     """Schedule the heartbeats of a library; None if `DO_NOT_TRACK` forbids them."""
     if is_tracking_refused(environment):
         return None
-    privacy = Privacy(home / "analytics.key", environment)
+    privacy = Privacy(state / "analytics.key", environment)
     return HeartbeatTimer(
         partial(read_heartbeat, library, privacy, transport),
         lambda: library.config.refresh.interval_minutes * _MINUTE_SECONDS,
@@ -143,7 +143,7 @@ class Options(SingleSource):
     offline: bool | None = None
     """None leaves it to the configuration, as with each option below."""
     config_file: Path | None = None
-    """The operator's file; None for `config.yaml` in the home of skills-mcp."""
+    """The operator's file; None for `config.yaml` in the folder of settings."""
     toolsets: tuple[str, ...] | None = None
     discover: bool | None = None
     algorithm: AlgorithmSetting | None = None
@@ -172,16 +172,15 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     """
     for unknown in find_unknown_variables(environment):
         logger.warning("%s", unknown)
-    home = find_home(environment)
-    file = _find_operator_file(options, home)
+    state, cache = find_state_folder(environment), find_cache_folder(environment)
+    file = _find_operator_file(options, environment)
     settings = _open_settings(file, options, environment)
-    folder = file.absolute().parent if file else home
+    folder = (file or find_settings_file(environment)).absolute().parent
     config = settings.resolve()
     if is_tracking_refused(environment):
         logger.info("DO_NOT_TRACK is set: no event is written or sent")
-    cache = home / "cache"
     mounts = choose_mounts(options, config, environment, folder=folder, cache=cache)
-    outbox = Outbox(home)
+    outbox = Outbox(state)
     current = CurrentSnapshot(
         mounts,
         settings,
@@ -189,19 +188,19 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
         _open_embedder(config, environment, cache),
     )
     read_analytics = partial(attrgetter("config.analytics"), current)
-    tracker = Tracker(outbox.spool, read_analytics, Privacy(home / "analytics.key", environment))
+    tracker = Tracker(outbox.spool, read_analytics, Privacy(state / "analytics.key", environment))
     library = SkillLibrary(
         mounts=mounts,
         current=current,
         tracker=tracker,
-        open_runs=partial(_open_runs, tracker, home, dict(environment)),
+        open_runs=partial(_open_runs, tracker, state, dict(environment)),
     )
     publisher = Publisher(
         outbox,
         read_analytics,
         is_offline=lambda: library.config.sync.offline,
         read_token=partial(_read_token, config.analytics, environment),
-        heartbeat_timer=open_heartbeat_timer(library, home, environment, "stdio"),
+        heartbeat_timer=open_heartbeat_timer(library, state, environment, "stdio"),
     )
     return Application(library, publisher)
 
@@ -223,24 +222,24 @@ def with_event_store(
     from skills_mcp.events.collector.event_store import DEFAULT_FILE, open_event_store
 
     events = library.config.events
-    home = find_home(environment)
-    if is_local and not events.database and not (home / DEFAULT_FILE).exists():
+    state = find_state_folder(environment)
+    if is_local and not events.database and not (state / DEFAULT_FILE).exists():
         return application
-    store = open_event_store(events.database, home, events.reserve_bytes)
+    store = open_event_store(events.database, state, events.reserve_bytes)
     publisher = DatabasePublisher(
         application.publisher.outbox,
         lambda: library.config.analytics,
         store,
         is_offline=lambda: library.config.sync.offline,
         read_token=partial(_read_token, library.config.analytics, environment),
-        heartbeat_timer=open_heartbeat_timer(library, home, environment, "http"),
+        heartbeat_timer=open_heartbeat_timer(library, state, environment, "http"),
     )
     return replace(application, publisher=publisher, store=store)
 
 
 def _open_runs(
     tracker: Tracker,
-    home: Path,
+    state: Path,
     own: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
@@ -249,7 +248,7 @@ def _open_runs(
 
     Args:
         tracker: Counts the runs.
-        home: Folder of the audit.
+        state: Folder of the audit.
         own: Variables of this process.
         environment: Those of another process, for which scripts run.
         folder: The working directory of that process.
@@ -259,7 +258,7 @@ def _open_runs(
     from skills_mcp.scripts.prepared_runs import ScriptEnvironment
     from skills_mcp.scripts.script_runner import ScriptRunner
 
-    audit = AuditFile(home / "audit.jsonl")
+    audit = AuditFile(state / "audit.jsonl")
     if environment is None:
         script_environment = ScriptEnvironment.of(own)
     else:
@@ -336,12 +335,12 @@ def load_operator_config(options: Options, environment: Mapping[str, str]) -> Co
     Raises:
         ConfigError: They cannot be used.
     """
-    file = _find_operator_file(options, find_home(environment))
+    file = _find_operator_file(options, environment)
     return _open_settings(file, options, environment).resolve()
 
 
 def open_local_events(environment: Mapping[str, str]) -> LocalEvents:
-    return LocalEvents(find_home(environment))
+    return LocalEvents(find_state_folder(environment))
 
 
 def _read_token(rules: Analytics, environment: Mapping[str, str], endpoint: str) -> str:
@@ -375,21 +374,30 @@ def _open_settings(file: Path | None, options: Options, environment: Mapping[str
     return Settings((load_file(file), *layers) if file else layers)
 
 
-def find_home(environment: Mapping[str, str]) -> Path:
-    """The folder of settings, cache and events, absolute: Git runs elsewhere."""
-    moved = environment.get("SKILLS_MCP_HOME") or "~/.skills-mcp"
-    return Path(os.path.abspath(expand_home_folder(moved)))  # noqa: PTH100 - a link stays one
+def find_settings_file(environment: Mapping[str, str]) -> Path:
+    """The operator's `config.yaml`; may not exist."""
+    return Path(find_user_folders(environment)[0], "config.yaml")
 
 
-def _find_operator_file(options: Options, home: Path) -> Path | None:
+def find_cache_folder(environment: Mapping[str, str]) -> Path:
+    """The folder of repositories and indexes, which a sync brings again."""
+    return Path(find_user_folders(environment)[1])
+
+
+def find_state_folder(environment: Mapping[str, str]) -> Path:
+    """The folder of events, keys and logs, which nothing brings again."""
+    return Path(find_user_folders(environment)[2])
+
+
+def _find_operator_file(options: Options, environment: Mapping[str, str]) -> Path | None:
     if options.config_file:
         return options.config_file
-    default = home / "config.yaml"
+    default = find_settings_file(environment)
     try:
         return default if default.is_file() else None
     except OSError as error:
         raise ConfigError(
-            f"{home} cannot be looked into: {error.strerror}. Repair its permissions, "
+            f"{default.parent} cannot be looked into: {error.strerror}. Repair its permissions, "
             "or set SKILLS_MCP_HOME to a folder of your own."
         ) from error
 

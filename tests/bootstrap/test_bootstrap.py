@@ -848,6 +848,7 @@ def test_a_secret_beside_a_variable_that_nobody_filled_in_is_not_shown() -> None
 def test_offline_what_is_here_is_served_and_the_remote_is_not_asked(
     switch: str, upstream: Upstream, tmp_path: Path, home: Path
 ) -> None:
+    configure(home)
     first = upstream.commit({"a.md": skill_text()})
     typed = None if switch == "file" else True
     with serving(tmp_path) as server:

@@ -601,3 +601,13 @@ def test_all_is_printed_where_standard_output_does_not_block(tmp_path: Path) -> 
 def count_unread(pipe: int) -> int:
     """Return how many bytes nobody has read yet."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def test_colours_in_a_log_bring_no_spinner(run: Run, upstream: Upstream) -> None:
+    upstream.commit({"skills/one.md": skill_text()})
+
+    done = run("explain", "an example", "--repo", upstream.url, FORCE_COLOR="1")
+
+    assert done.returncode == 0
+    assert "\x1b[" in done.stdout
+    assert done.stderr == ""

@@ -106,7 +106,7 @@ _HEADER = """\
 # yaml-language-server: $schema=./config.schema.json
 #
 # Every setting, with its default.  Keep what you change, and delete the rest.
-# Yours: ~/.skills-mcp/config.yaml, or the file that --config names.
+# Yours: ~/.config/skills-mcp/config.yaml, or the file that --config names.
 # The content's: config.yaml beside its skills.  Yours wins.
 """
 

@@ -888,8 +888,8 @@ def open(  # noqa: A001, PLR0913 - `skills_mcp.open` reads well; each is a keywo
         token: For a private repository; never written to a disk.
         config: A settings file, or settings as a mapping, on top of the operator's file.
             See `docs/reference/configuration.md`.
-        home: Folder of settings, cache and events; default `SKILLS_MCP_HOME` or
-            `~/.skills-mcp`.
+        home: Folder of settings, cache and events; default `SKILLS_MCP_HOME`, or
+            the folders of the user.
         offline: Whether to make no network request.
         environment: Instead of `os.environ`.
         wait_seconds: Timeout for the first content.

@@ -141,7 +141,7 @@ def content_options(*, log_level: str = "error") -> Decorator:
             "config_file",
             metavar="FILE",
             type=click.Path(path_type=Path),
-            help="Your settings file.  [default: config.yaml in ~/.skills-mcp]",
+            help="Your settings file.  [default: config.yaml in ~/.config/skills-mcp]",
         ),
         _general_option(
             "--log-level",

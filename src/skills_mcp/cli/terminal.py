@@ -148,6 +148,11 @@ def render_problem(problem: Problem) -> dict[str, str | int]:
     }
 
 
+def _is_watched(console: Console) -> bool:
+    """Whether progress can be drawn: `FORCE_COLOR` alone makes no terminal of a log."""
+    return console.is_terminal and console.file.isatty()
+
+
 _PROGRESS_DELAY_SECONDS = 1.0
 """How long a command may take before it shows its progress."""
 
@@ -163,7 +168,7 @@ def progress_bar(verb: str) -> Iterator[Callable[[int, int], None]]:
         A function that takes how many items are done, and how many there are.
     """
     console = _new_console(stderr=True)
-    if not console.is_terminal:
+    if not _is_watched(console):
         yield lambda _done, _total: None
         return
     columns = (TextColumn(verb), BarColumn(), MofNCompleteColumn())
@@ -201,7 +206,7 @@ def sync_and_load(library: "SkillLibrary") -> "Snapshot":
 def sync_progress(library: "SkillLibrary") -> Iterator[None]:
     """Show the progress of a sync on a terminal, until it ends."""
     console = _new_console(stderr=True)
-    if not console.is_terminal:
+    if not _is_watched(console):
         yield
         return
     message = f"Reading {library.mounts.name} …"

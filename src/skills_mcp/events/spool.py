@@ -335,7 +335,7 @@ _MAX_DEAD_LETTER_FILE_BYTES = 256 * 1024
 
 
 class Outbox:
-    """The folders of events in `~/.skills-mcp`.  All methods block.
+    """The folders of events in the state folder.  All methods block.
 
     Accepted events move from the spool to the archive, refused ones to the dead
     letters.
@@ -467,7 +467,7 @@ class EventArchive:
 
 
 class LocalEvents:
-    """All events in `~/.skills-mcp`, unsent or settled, for reading."""
+    """All events in the state folder, unsent or settled, for reading."""
 
     def __init__(self, home: Path) -> None:
         self._home = home

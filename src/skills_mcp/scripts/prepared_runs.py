@@ -21,6 +21,7 @@ from skills_mcp.errors import (
 )
 from skills_mcp.files.locks import locked_temporary_folder
 from skills_mcp.files.paths import expand_home_folder, find_user_home, parse_relative
+from skills_mcp.files.user_folders import find_user_folders
 from skills_mcp.scripts import policy
 from skills_mcp.scripts.execution import CONFINING_TIERS, Grants, PreparedCommand, SandboxName
 from skills_mcp.scripts.policy import CommandRequest, ScriptRequest, keep_absolute_folders
@@ -45,7 +46,7 @@ class ScriptEnvironment:
     variables: Mapping[str, str]
     """All environment variables; a run inherits few."""
     home: Path
-    own_folder: Path
+    own_folders: tuple[Path, ...]
     started_in: Path | None
     """Working directory of the server; None if missing."""
     sandbox: Sandbox
@@ -57,8 +58,7 @@ class ScriptEnvironment:
         offered: Sequence[SandboxName] = CONFINING_TIERS,
     ) -> "ScriptEnvironment":
         home = Path(variables.get("HOME") or find_user_home()).resolve()
-        moved = variables.get("SKILLS_MCP_HOME")
-        own = expand_home_folder(moved, home) if moved else home / ".skills-mcp"
+        own = find_user_folders(variables, str(home))
         try:
             started_in = Path.cwd().resolve()
         except OSError:
@@ -67,7 +67,7 @@ class ScriptEnvironment:
         return cls(
             variables=variables,
             home=home,
-            own_folder=own.resolve(),
+            own_folders=tuple(Path(folder).resolve() for folder in own),
             started_in=started_in,
             sandbox=Sandbox(home, search_path, offered),
         )
@@ -116,14 +116,14 @@ class ScriptEnvironment:
     def _is_accessible(self, folder: Path, root: Path) -> bool:
         """Whether a script may access a folder below a root.
 
-        The home as a whole and our own folder stay closed. So do hidden folders of the
+        The home as a whole and our own folders stay closed. So do hidden folders of the
         home,
         with keys of other programs, unless a root names one.
         """
-        closed = (self.home, self.own_folder)
+        closed = (self.home, *self.own_folders)
         if any(closed_folder.is_relative_to(folder) for closed_folder in closed):
             return False
-        if folder.is_relative_to(self.own_folder):
+        if any(map(folder.is_relative_to, self.own_folders)):
             return False
         if not folder.is_relative_to(self.home):
             return True

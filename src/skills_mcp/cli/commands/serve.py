@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from skills_mcp.about import compose_install_command
-from skills_mcp.bootstrap import Application, build, find_home, with_event_store
+from skills_mcp.bootstrap import Application, build, find_state_folder, with_event_store
 from skills_mcp.cli.command_group import (
     CONFIG_EXIT,
     OVER_HTTP,
@@ -123,7 +123,7 @@ def _run_windows(place: "Rendezvous", claim: int, **values: Any) -> None:
     from skills_mcp.server.windows.window_log import ServerLog
 
     variables = dict(os.environ)  # before a secret is taken out of the environment
-    log = ServerLog(find_home(variables) / "server.log")
+    log = ServerLog(find_state_folder(variables) / "server.log")
     log.take_streams()
     runner = CommandRunner(cast("click.Group", click.get_current_context().find_root().command))
     with gc_frozen():
@@ -230,7 +230,7 @@ def run_http(
             library=library,
             publisher=application.publisher,
             transport="tcp",
-            home=find_home(os.environ),
+            home=find_state_folder(os.environ),
             environment=dict(os.environ),
             store=application.store,
         )

@@ -50,6 +50,7 @@ _FORWARDED = (
     *_SESSION,
     *("SKILLS_MCP_RUNTIME_DIR", "SKILLS_MCP_SHARE"),
     *("SKILLS_MCP_TOKEN_FILE", "SKILLS_MCP_HOME", "ANALYTICS_ENDPOINT"),
+    *("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
     *("ANALYTICS_TOKEN", "SSL_CERT_FILE", "SSL_CERT_DIR"),
     *("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"),
     *("https_proxy", "http_proxy", "no_proxy"),
@@ -358,7 +359,7 @@ def _describe_taken(file: SettingsFile, key: str, values: Mapping[str, Any]) -> 
 
 
 def plan_settings_removal(file: SettingsFile) -> FileChange:
-    """Plan the removal of what an installation has written; an empty file is deleted."""
+    """Plan the removal of our lines; an empty file is deleted."""
     before = file.read()
     if before is None or not find_yaml_block(before):
         return FileChange(file, before, before)

@@ -1,7 +1,7 @@
 """Prompt hook of a host: hints at the matching skill.
 
 A host runs it on every prompt and waits, so it asks a running server over a socket only
-this user may open. It imports nothing but the standard library.
+this user may open. It imports one module beside the standard library.
 
 Rule: never block a prompt. Any failure exits with status 0 and without output.
 """
@@ -17,6 +17,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from skills_mcp.files.user_folders import find_user_folders
 
 EVENTS: Mapping[str, str] = {
     "claude-code": "UserPromptSubmit",
@@ -110,10 +112,7 @@ def find_servers(words: Sequence[str], environment: Mapping[str, str]) -> Iterat
 
 
 def _folder(environment: Mapping[str, str]) -> Path:
-    moved = environment.get("SKILLS_MCP_HOME") or "~/.skills-mcp"
-    home = os.path.expanduser(moved)  # noqa: PTH111 - the method fails without a home
-    home = home.replace("~", "/nonexistent", 1) if home.startswith("~") else home
-    return Path(os.path.abspath(home), "run")  # noqa: PTH100
+    return Path(find_user_folders(environment)[2], "run")
 
 
 def _derive_key(

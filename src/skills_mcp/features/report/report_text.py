@@ -240,7 +240,7 @@ def derive_report_notes(report: UsageReport, *, without_skills: str) -> tuple[st
 
 
 HOW_TO_RECORD = (
-    "Write into ~/.skills-mcp/config.yaml"
+    "Write into your config.yaml"
     "\n\nanalytics:\n  enabled: true\n  context: redacted\n\n"
     "and restart your agent. Tell the people whose work is recorded."
 )

@@ -1,6 +1,6 @@
 """Where forwarders and their server meet: a private folder, a key, a lock and a socket.
 
-Rule: no module of ours and little of the standard library is imported. Each window of
+Rule: one module of ours and little of the standard library is imported. Each window of
 a host waits for these imports, and holds them in memory.
 
 Rule: the key covers everything that changes an answer. One server too many costs memory;
@@ -14,6 +14,8 @@ import socket
 import stat
 import sys
 from collections.abc import Mapping, Sequence
+
+from skills_mcp.files.user_folders import find_user_folders
 
 PROTOCOL = b"1"
 """Version of the greeting; a part of the key, so that two versions never meet."""
@@ -59,6 +61,7 @@ _NAMES = {
     *("TEMP", "TMP", "LOG_LEVEL", "DO_NOT_TRACK", "ALLOWED_COMMANDS", "MAX_FILE_BYTES"),
     *("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "GNUPGHOME"),
     *("DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "NETRC"),
+    *("XDG_CACHE_HOME", "XDG_STATE_HOME"),
 }
 # What Git or one of its credential helpers may send.
 _PARTS = (
@@ -70,7 +73,10 @@ _PARTS = (
 _OF_HOSTS = ("codex-arg0", "codex-path")
 
 # Hosts pass variables on, and with no value those that are not set.
-_EMPTY_IS_UNSET = {"GITHUB_TOKEN", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR"}
+_EMPTY_IS_UNSET = {
+    *("GITHUB_TOKEN", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR"),
+    *("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
+}
 
 # Shorter names are parts of other words, and change with each process.
 _SHORTEST_NAME = 4
@@ -200,7 +206,7 @@ def find_rendezvous(
         return None
     open_folder = _open_folder if is_window else _find_folder
     folder = next(filter(None, map(open_folder, list_folders(environment))), None)
-    config_file = options.get("--config") or _find_home(environment) + "/config.yaml"
+    config_file = options.get("--config") or find_user_folders(environment)[0] + "/config.yaml"
     config = _read_config(config_file)
     if folder is None or config is None or _is_switched_off(config):
         return None
@@ -273,10 +279,6 @@ def is_private(folder: str) -> bool:
         return False
     is_closed = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
     return is_closed and status.st_uid == os.getuid()
-
-
-def _find_home(environment: Mapping[str, str]) -> str:
-    return os.path.expanduser(environment.get("SKILLS_MCP_HOME") or "~/.skills-mcp")
 
 
 def _read_config(path: str) -> bytes | None:

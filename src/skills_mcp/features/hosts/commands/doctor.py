@@ -21,7 +21,7 @@ import click
 from rich.markup import escape
 
 from skills_mcp.about import __version__
-from skills_mcp.bootstrap import Options, build, find_home
+from skills_mcp.bootstrap import Options, build, find_cache_folder, find_state_folder
 from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.options import content_options, json_option, read_options
 from skills_mcp.cli.terminal import open_console, print_json
@@ -92,21 +92,21 @@ def check_variables(environment: Mapping[str, str]) -> Iterator[CheckResult]:
         yield failed("variables", str(unknown), fix)
 
 
-def check_cache(home: Path) -> CheckResult:
-    cache = home / "cache"
+def check_folder(name: str, folder: Path) -> CheckResult:
+    """Check that a folder of ours can be written."""
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=cache) as file:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"\0")
     except OSError as error:
-        location = error.filename or cache
+        location = error.filename or folder
         message = f"{location} cannot be written: {error.strerror}"
-        return failed("cache", message, _suggest_cache_fix(error, home))
-    return passed("cache", f"{cache} can be written")
+        return failed(name, message, _suggest_folder_fix(error, folder))
+    return passed(name, f"{folder} can be written")
 
 
-def check_disk(home: Path, needed_bytes: int = NEEDED_DISK_BYTES) -> CheckResult:
-    folder = next(candidate for candidate in (home, *home.parents) if candidate.is_dir())
+def check_disk(cache: Path, needed_bytes: int = NEEDED_DISK_BYTES) -> CheckResult:
+    folder = next(candidate for candidate in (cache, *cache.parents) if candidate.is_dir())
     free = shutil.disk_usage(folder).free
     message = f"{free // _MEGABYTE:,} MB are free at {folder}"
     if free >= needed_bytes:
@@ -170,20 +170,22 @@ def check_clock(
     )
 
 
-def _suggest_cache_fix(error: OSError, home: Path) -> str:
+def _suggest_folder_fix(error: OSError, folder: Path) -> str:
     move = "export SKILLS_MCP_HOME=FOLDER, a folder that you can write"
     if error.errno in {errno.EACCES, errno.EPERM}:
-        return f"chmod -R u+rwX {shlex.quote(str(home))}"
+        return f"chmod -R u+rwX {shlex.quote(str(find_existing(folder)))}"
     if error.errno in {errno.ENOTDIR, errno.EEXIST}:
-        location = Path(error.filename or home)
-        file = next(
-            path for path in (location, *location.parents) if path.exists() or not path.name
-        )
-        quoted = shlex.quote(str(file))
+        location = Path(error.filename or folder)
+        quoted = shlex.quote(str(find_existing(location)))
         return f"mv {quoted} {quoted}.old"
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return "Make room on this disk"
     return move
+
+
+def find_existing(path: Path) -> Path:
+    """The path, or the nearest one above it that exists."""
+    return next(each for each in (path, *path.parents) if each.exists() or not each.name)
 
 
 def _install_sandbox() -> str:
@@ -369,10 +371,11 @@ def _complete(finding: CheckResult) -> CheckResult:
 
 
 def _check_machine(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    home = find_home(environment)
+    cache = find_cache_folder(environment)
     yield from check_variables(environment)
-    yield check_cache(home)
-    yield check_disk(home)
+    yield check_folder("cache", cache)
+    yield check_folder("state", find_state_folder(environment))
+    yield check_disk(cache)
 
 
 def _diagnose(options: Options, environment: Mapping[str, str]) -> Iterator[CheckResult]:

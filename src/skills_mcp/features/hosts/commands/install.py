@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import click
 
 from skills_mcp.about import DISTRIBUTION, __version__, compose_requirement, is_passing
-from skills_mcp.bootstrap import Application, Options, build, find_home, find_url_secret
+from skills_mcp.bootstrap import Application, Options, build, find_settings_file, find_url_secret
 from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import content_options, json_option, read_options
 from skills_mcp.cli.terminal import confirm, print_json, sync_and_load
@@ -63,7 +63,6 @@ from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.library import LibraryView, Match
 
 _PROGRAM = "skills-mcp"
-_SETTINGS = "config.yaml"
 
 # Enough to find a task, also where most skills have a near-copy.
 _SAMPLED_SKILLS = 100
@@ -188,7 +187,7 @@ def _make_plugin(
 def find_own_program() -> tuple[str, ...]:
     """A command to start this program again, independent of PATH."""
     started = Path(sys.argv[0])
-    if is_passing(started):
+    if is_passing(sys.argv[0]):
         requirement = compose_requirement()
         if requirement == DISTRIBUTION:
             return ("uvx", f"{DISTRIBUTION}@{__version__}")
@@ -343,7 +342,7 @@ class _Edit:
 
     @property
     def settings_file(self) -> SettingsFile:
-        return SettingsFile(find_home(self.environment) / _SETTINGS)
+        return SettingsFile(find_settings_file(self.environment))
 
     def install(
         self, files: Sequence[HostFile], server: Server, settings: Mapping[str, Any]
@@ -361,7 +360,7 @@ class _Edit:
             self._print_json()
 
     def _is_source_used(self, removals: Sequence[FileChange]) -> bool:
-        """Whether another entry of this machine serves what the settings name."""
+        """Whether another entry of this machine needs the source of the settings."""
         removed = {change.file.path for change in removals if change.is_needed}
         entries, _ = find_host_entries(self.environment, find_project())
         return any(
@@ -406,7 +405,7 @@ class _Edit:
             click.echo(snippet, nl=False)
 
     def print_end(self, application: Application | None) -> None:
-        """Print what is served now, and a task to try."""
+        """Print the number of skills, and a task to try."""
         view = application.library.view() if application else None
         count = len(view.snapshot.index) if view else 0
         if self.as_json:

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from skills_mcp.about import compose_install_command
-from skills_mcp.bootstrap import Options, build, find_home, load_operator_config, open_local_events
+from skills_mcp.bootstrap import (
+    Options,
+    build,
+    find_state_folder,
+    load_operator_config,
+    open_local_events,
+)
 from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.options import content_options, json_option, read_options
 from skills_mcp.cli.terminal import open_console, print_json, progress_bar, sync_and_load
@@ -218,7 +224,7 @@ def _find_database(options: Options, environment: Mapping[str, str]) -> str | No
         events = load_operator_config(options, environment).events
     except ConfigError:
         return None  # the report says so, where it is about the skills
-    file = find_home(environment) / "events.db"
+    file = find_state_folder(environment) / "events.db"
     if not events.enabled or events.database:
         return events.database or None
     return f"sqlite:///{file}" if file.is_file() else None
@@ -388,7 +394,7 @@ def _load_picks(record: _EventRecord) -> PickTally:
     The output may become a file for many readers, so `analytics.context: redacted`
     applies, even to tasks recorded in full.
     """
-    privacy = Privacy(find_home(record.environment) / "analytics.key", record.environment)
+    privacy = Privacy(find_state_folder(record.environment) / "analytics.key", record.environment)
     rules = Analytics(context="redacted")
     tally = PickTally(
         record.span, lambda task: str(privacy.redact_fields({"context": task}, rules)["context"])

@@ -170,8 +170,10 @@ def replicas(
 
 
 @contextmanager
-def haproxy(folder: Path, behind: Sequence[Replica]) -> Iterator[int]:
+def haproxy(folder: Path, behind: Sequence[Replica], *, has_pages: bool = False) -> Iterator[int]:
     """Run haproxy with the configuration that we ship; yield its port.
+
+    With `has_pages`, every path is passed, in the way that the file says.
 
     Raises:
         Unavailable: It is not installed.
@@ -181,6 +183,8 @@ def haproxy(folder: Path, behind: Sequence[Replica]) -> Iterator[int]:
     bind = next(line for line in text.splitlines() if "bind " in line)
     text = text.replace(bind, f"    bind 127.0.0.1:{port}")
     text = text.replace("maxconn 20000", "maxconn 1000")
+    if has_pages:
+        text = "\n".join(line for line in text.splitlines() if "is_outside" not in line) + "\n"
     for each in behind:
         name = f"skills-{each.number}"
         here = f"{name} 127.0.0.1:{each.port} port {each.operations_port}"
@@ -193,8 +197,10 @@ def haproxy(folder: Path, behind: Sequence[Replica]) -> Iterator[int]:
 
 
 @contextmanager
-def nginx(folder: Path, behind: Sequence[Replica]) -> Iterator[int]:
+def nginx(folder: Path, behind: Sequence[Replica], *, has_pages: bool = False) -> Iterator[int]:
     """Run nginx with the configuration that we ship; yield its port.
+
+    With `has_pages`, every path is passed, in the way that the file says.
 
     Raises:
         Unavailable: It is not installed.
@@ -204,6 +210,8 @@ def nginx(folder: Path, behind: Sequence[Replica]) -> Iterator[int]:
     text = text.replace("listen 443 ssl;", f"listen 127.0.0.1:{port};")
     text = text.replace("/dev/stdout", str(folder / "nginx-access.log"))
     text = text.replace("worker_connections 20000", "worker_connections 500")
+    if has_pages:
+        text = text.replace("return 404;", "proxy_pass http://skills;")
     kept = [line for line in text.splitlines() if "ssl_certificate" not in line]
     text = "\n".join(kept)
     for each in behind:

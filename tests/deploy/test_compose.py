@@ -7,6 +7,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from soak.http.replicas import haproxy, nginx, replicas
@@ -19,7 +20,9 @@ from tests.deploy.files import (
     parse_command,
 )
 from tests.docs.pages import DOCS, codes
-from tests.support import PROJECT, SKILLS_CONTENT, write
+from tests.features.authoring.intake.archives import write_zip
+from tests.packages import package_text
+from tests.support import PROJECT, SKILLS_CONTENT, Upstream, write
 
 FOLDER = DEPLOY / "compose"
 FILE = FOLDER / "compose.yaml"
@@ -171,3 +174,56 @@ def test_a_proxy_passes_the_paths_of_the_guide_and_no_other(tmp_path: Path, prox
         f"{METADATA}/mcp": (405, 200),
         "/hooks/git": (403, 405),
     }
+
+
+HIDDEN = re.compile(r'type="hidden" name="([^"]+)" value="([^"]*)"')
+
+
+def upload(port: int, archive: Path) -> str:
+    """Return the page that a person gets after both clicks, each on a new connection."""
+    headers = {"Connection": "close", "Origin": f"http://127.0.0.1:{port}"}
+    file = {"file": (archive.name, archive.read_bytes())}
+    with httpx.Client(base_url=headers["Origin"], headers=headers, timeout=30) as client:
+        form = dict(HIDDEN.findall(client.get("/add").text))
+        shown = dict(HIDDEN.findall(client.post("/add", data=form, files=file).text))
+        return client.post("/add/take", data=shown).text
+
+
+def test_uploads_arrive_whichever_replica_is_asked(tmp_path: Path, upstream: Upstream) -> None:
+    upstream.commit({"skills/old/SKILL.md": package_text(name="old")})
+    key = write(tmp_path / "key", "ab" * 32)
+    key.chmod(0o600)
+    settings = {
+        "http": {"anonymous": ["skills:read", "skills:upload"]},
+        "upload": {"mode": "branch"},
+        "web": {"cookie_key_file": str(key)},
+        "events": {"database": f"sqlite:///{tmp_path / 'events.db'}"},
+    }
+    (tmp_path / "work").mkdir()
+    names = [f"{proxy}-{number}" for proxy in ("haproxy", "nginx") for number in range(3)]
+    try:
+        with (
+            replicas(
+                tmp_path / "work",
+                3,
+                is_shared=False,
+                settings=settings,
+                options=("--repo", upstream.url),
+            ) as each,
+            haproxy(tmp_path / "work", each, has_pages=True) as first,
+            nginx(tmp_path / "work", each, has_pages=True) as second,
+        ):
+            ports = {"haproxy": first, "nginx": second}
+            shown = {
+                name: upload(
+                    ports[name.partition("-")[0]],
+                    write_zip(
+                        tmp_path / f"{name}.zip", {f"{name}/SKILL.md": package_text(name=name)}
+                    ),
+                )
+                for name in names
+            }
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+    assert [name for name, page in shown.items() if f"skills-mcp/{name}-" not in page] == []

@@ -112,8 +112,8 @@ def test_what_components_change_exists() -> None:
 
 def find_lists(value: Any, path: str = "") -> set[str]:
     """Return the JSON pointers of the lists in an object."""
-    below = enumerate(value) if isinstance(value, list) else ()
-    below = value.items() if isinstance(value, dict) else below
+    entries = value.items() if isinstance(value, dict) else ()
+    below = [*enumerate(value)] if isinstance(value, list) else [*entries]
     found = {path} if isinstance(value, list) else set()
     return found.union(*(find_lists(each, f"{path}/{key}") for key, each in below))
 

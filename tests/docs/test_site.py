@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 
 from markdown_it import MarkdownIt
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 from tests.docs.pages import DOCS
 from tests.support import PROJECT
@@ -106,6 +106,34 @@ def _find_remote(folder: Path) -> list[str]:
     ]
 
 
+_QUESTIONS = {
+    "my skill is not chosen": "how-to/my-skill-is-not-chosen",
+    "private GitLab repository with token": "how-to/private-repository",
+    "limit what contractors see": "how-to/who-may-see-what",
+    "run a script": "how-to/run-scripts",
+    "turn analytics on": "how-to/analytics",
+    "what does AMBIGUOUS mean": "reference/glossary",
+    "compare with native skills": "explanation/compared-with-native-skills",
+    "what data leaves my machine": "explanation/what-leaves-my-machine",
+    "upgrade": "how-to/upgrade",
+    "uninstall": "how-to/uninstall",
+    "troubleshooting": "how-to/troubleshooting",
+}
+"""What people asked, and the page that has to come first."""
+
+
+def _ask(page: Page, question: str) -> str:
+    box = page.get_by_role("textbox", name="Search")
+    box.click()
+    box.fill("")
+    box.press("End")  # the page listens to keys
+    page.wait_for_selector("a.md-search-result__link", state="detached")
+    box.fill(question)  # at once: the results of half a question would be shown, too
+    box.press("End")
+    href = page.locator("a.md-search-result__link").first.get_attribute("href") or ""
+    return "/".join(href.partition(".html")[0].split("/")[-2:])
+
+
 def _require_search(url: str) -> None:
     """Search in a browser, which may ask for nothing but the site."""
     asked: list[str] = []
@@ -121,7 +149,9 @@ def _require_search(url: str) -> None:
         box.press_sequentially("rollback")
         page.locator("a.md-search-result__link[href*='#skills-mcp-rollback']").click()
         page.wait_for_url("**/reference/cli/content.html*")
+        first = {question: _ask(page, question) for question in _QUESTIONS}
         browser.close()
+    assert first == _QUESTIONS
     assert [each for each in asked if not each.startswith((url, "blob:", "data:"))] == []
 
 

@@ -259,3 +259,36 @@ def test_the_loss_of_one_source_is_not_that_of_another(upstream: Upstream, tmp_p
 
     losses = [state.loss for state in both.view().states()]
     assert [loss and (loss.removed, loss.served) for loss in losses] == [(3, 10), None]
+
+
+@pytest.mark.parametrize(
+    "change, lost",
+    [
+        ({"visibility": {"deny": ["ui/[a-d]"]}}, (4, 10)),
+        ({"visibility": {"deny": ["ui/[a-b]"]}}, None),
+        ({"matching": {"max_results": 2}}, None),
+    ],
+    ids=["most are hidden", "few are hidden", "another setting"],
+)
+def test_settings_that_hide_many_skills_are_a_loss_at_the_first_start_with_them(
+    upstream: Upstream,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    change: Mapping[str, Any],
+    lost: tuple[int, int] | None,
+) -> None:
+    upstream.commit(TEN)
+    serve(upstream, tmp_path / "home").sync()
+    write(tmp_path / "home/config.yaml", json.dumps(change))
+    options, environment = Options(repo=upstream.url), {"SKILLS_MCP_HOME": str(tmp_path / "home")}
+
+    first, second = (build(options, environment).library for _ in range(2))
+    first.sync()
+    found = find_loss(first)
+    first.sync()
+    second.sync()
+
+    assert (found and (found["removed"], found["served"])) == lost
+    assert find_loss(first) == found
+    assert find_loss(second) is None
+    assert ("since the last start" in caplog.text) is (lost is not None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Push, derive_commit_url
-from skills_mcp.content.source import Hold, Mode, SourceState
+from skills_mcp.content.source import Hold, Loss, Mode, SourceState
 from skills_mcp.library.answers import (
     FoundFiles,
     LoadedSkill,

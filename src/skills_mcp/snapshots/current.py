@@ -163,7 +163,7 @@ class CurrentSnapshot:
         return loss
 
     def find_loss(self, source: ContentSource) -> Loss | None:
-        """The last loss of a folder; a repository's is published with its commit."""
+        """The last loss of a folder, or by settings; a commit's is published with it."""
         return self._losses.get(source)
 
     def _find_loss(
@@ -174,13 +174,12 @@ class CurrentSnapshot:
         parts = served.content.parts if served else ()
         if served is None or all(part.mount.source is not source for part in parts):
             return checkout.loss
-        before = self._list_skills(served, source)
+        before = self._list_skills(served.offered.by_path(), source)
         return derive_loss(before, offered, time.time(), checkout.loss)
 
-    def _list_skills(self, snapshot: Snapshot, source: ContentSource) -> list[SkillPath]:
+    def _list_skills(self, paths: Collection[SkillPath], source: ContentSource) -> list[SkillPath]:
         """List the offered skills of a source; of nested mounts the innermost counts."""
         mounts = self._mounts.mounts
-        paths = snapshot.offered.by_path()
         if len({mount.source for mount in mounts}) == 1:
             return list(paths)
 
@@ -219,6 +218,7 @@ class CurrentSnapshot:
     def _load(self, known: Snapshot | None, content: Content) -> None:
         """Serve content; `known` is the served snapshot of the same commits, if any."""
         served = self._snapshot
+        earlier = self._list_earlier(content) if served is None else []
         try:
             snapshot = (
                 self._reread_edited(known, content) if known else self._open_or_build(content)
@@ -233,8 +233,10 @@ class CurrentSnapshot:
         self._state = snapshot.state
         log_changes(snapshot, served)
         if served:
-            self._report_losses(served, snapshot)
+            self._report_losses(served.offered.by_path(), snapshot)
             self._retain(served.content)
+        elif earlier:
+            self._report_losses(earlier, snapshot, is_of_settings=True)
         self._snapshot = self._embed(snapshot, served)
         if is_listing_changed(served.offered if served else None, snapshot.offered):
             for callback in tuple(self._watchers):
@@ -347,14 +349,24 @@ class CurrentSnapshot:
             self._index_cache, self._state = cache, None
         return self._index_cache
 
-    def _report_losses(self, served: Snapshot, snapshot: Snapshot) -> None:
-        now = time.time()
-        for source in {part.mount.source for part in served.content.parts}:
-            before, after = (self._list_skills(s, source) for s in (served, snapshot))
-            loss = derive_loss(before, after, now, self._losses.pop(source, None))
+    def _list_earlier(self, content: Content) -> list[SkillPath]:
+        """List the skills of the last start, if the settings are others now."""
+        cache = self._open_cache(content)
+        return cache.list_earlier() if cache and cache.is_new else []
+
+    def _report_losses(
+        self, served: Collection[SkillPath], snapshot: Snapshot, *, is_of_settings: bool = False
+    ) -> None:
+        now, after = time.time(), snapshot.offered.by_path()
+        cause = "with settings that are new since the last start, " if is_of_settings else ""
+        for source in {part.mount.source for part in snapshot.content.parts}:
+            known = self._losses.pop(source, None)
+            before, rest = (self._list_skills(each, source) for each in (served, after))
+            loss = derive_loss(before, rest, now, known)
             if loss and loss.happened_at == now:
-                logger.warning("%s: %s", source.name, loss)
-            if loss and source.mode == "local":
+                logger.warning("%s: %s%s", source.name, cause, loss)
+            # That of a commit is published with it.
+            if loss and (source.mode == "local" or is_of_settings or loss is known):
                 self._losses[source] = loss
 
     def _retain(self, content: Content) -> None:

@@ -313,6 +313,9 @@ _RETENTION_SECONDS = 30 * 24 * 60 * 60.0
 # No write takes so long: the process that began it has died.
 _ABANDONED_SECONDS = 60 * 60.0
 
+_MAX_EARLIER = 8
+"""States of other settings opened at a first start: most are of the same sources."""
+
 _OFFERED = "offered"
 
 _TEXT = "text"
@@ -342,6 +345,7 @@ class IndexCache:
         rebuild: Rebuild | None = None,
     ) -> None:
         self._cache_folder = folder
+        self._sources = {(p.mount.source.name, p.mount.at) for p in content.parts}
         self._rebuild = rebuild
         self.folder = folder / _derive_layout(content, operator)
         """The folder with the states of these sources."""
@@ -367,6 +371,24 @@ class IndexCache:
                 self._known = folder.name
                 return state
         return None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was served with these settings yet."""
+        return not self._list()
+
+    def list_earlier(self) -> list[SkillPath]:
+        """List the skills that the same sources offered last, with other settings."""
+        others = (folder for folder in self._cache_folder.glob("*/[0-9]*"))
+        newest = sorted(others, key=_read_used_time, reverse=True)
+        for folder in newest[:_MAX_EARLIER]:
+            with suppress(*_DAMAGE_ERRORS):
+                state = _open_state(folder, None)
+                origins = state.collection.origins
+                if {(origin.source, origin.at) for origin in origins} == self._sources:
+                    listed = state.collection.table.listed
+                    return [listed[number].path for number in state.offered]
+        return []
 
     def mark_damaged(self, reason: object) -> None:
         if self._known:
@@ -421,6 +443,13 @@ class IndexCache:
         for folder in (*abandoned, *forgotten):
             if folder != self.folder:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_used_time(state: Path) -> float:
+    try:
+        return state.parent.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _find_older(folder: Path, pattern: str, seconds: float) -> Iterator[Path]:

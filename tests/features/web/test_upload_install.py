@@ -1,10 +1,13 @@
 """Programs add skills over REST, if they may, and each try leaves a line in the log."""
 
+import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import anyio
+import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -23,7 +26,7 @@ from tests.features.authoring.intake.archives import (
     write_zip,
 )
 from tests.features.web.test_rest import ask_site
-from tests.features.web.uploading import open_site, send
+from tests.features.web.uploading import INSTALL, open_site, send
 from tests.http.test_sign_in import bearer, fields, settings
 from tests.issuer import Issuer, running_issuer
 from tests.packages import package_text, write_package
@@ -88,6 +91,33 @@ def test_the_version_before_is_kept(library: SkillLibrary, content: Path, tmp_pa
     kept = VersionStore(content / "skills").versions("old")
     assert kept == (told["replacedVersion"],)
     assert "Newer." in library.view().load_skill("old").instructions
+
+
+def test_the_reply_says_how_many_skills_are_gone_since(
+    library: SkillLibrary, content: Path, tmp_path: Path
+) -> None:
+    for name in "abcd":
+        write_skill(content / "skills", f"ui/{name}.md")
+    archive = write_zip(tmp_path / "pdf.zip").read_bytes()
+
+    async def run() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(open_site(library))
+        async with (
+            anyio.create_task_group() as tasks,
+            httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as it,
+        ):
+            tasks.start_soon(library.refresher.run)
+            await library.refresh()
+            shutil.rmtree(content / "skills/ui")
+            files = {"file": ("pdf.zip", archive)}
+            replies = [await it.post(INSTALL, files=files) for _ in range(2)]
+            tasks.cancel_scope.cancel()
+        return replies
+
+    first, second = anyio.run(run)
+
+    assert "4 of 6 skills are gone" in first.json()["warning"]
+    assert second.json()["warning"] is None
 
 
 def link(path: Path) -> Path:

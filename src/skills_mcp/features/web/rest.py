@@ -32,7 +32,7 @@ from skills_mcp.features.web.browsing import (
 )
 from skills_mcp.features.web.page import find_used, get_visible_library
 from skills_mcp.features.web.usage_page import load_visible_report
-from skills_mcp.library import LibraryView
+from skills_mcp.library import LibraryView, Loss
 from skills_mcp.library.skill_folder import SkillFormat, SkillPreview
 from skills_mcp.processes.memory import gc_paused
 from skills_mcp.skills.model import Level, Problem, Scope, Skill
@@ -156,6 +156,10 @@ class UploadReply:
         ),
     ]
     problems: list[CheckedProblem]
+    warning: Annotated[
+        str | None,
+        Field(description="The skills that are gone since; null unless they are many."),
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +223,9 @@ def build_preview_reply(preview: SkillPreview) -> PreviewReply:
     )
 
 
-def build_upload_reply(done: AddedPackage, *, is_served: bool) -> UploadReply:
+def build_upload_reply(
+    done: AddedPackage, *, is_served: bool, loss: Loss | None = None
+) -> UploadReply:
     package = done.package
     return UploadReply(
         skill_id=package.name,
@@ -234,6 +240,7 @@ def build_upload_reply(done: AddedPackage, *, is_served: bool) -> UploadReply:
         branch=done.review.branch if done.review else None,
         review_url=(done.review.url or None) if done.review else None,
         problems=[_render_problem(problem) for problem in package.problems],
+        warning=f"{loss}." if loss else None,
     )
 
 

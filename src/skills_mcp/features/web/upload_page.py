@@ -52,6 +52,7 @@ from skills_mcp.features.web.page import (
 )
 from skills_mcp.features.web.rest import build_upload_reply, render_reply
 from skills_mcp.files.locks import locked_temporary_folder
+from skills_mcp.library import Loss
 from skills_mcp.skills.access import PRINCIPAL_KEY, UPLOAD, Principal
 
 logger = logging.getLogger(__name__)
@@ -147,6 +148,14 @@ class ArchivesInDatabase:
         self._files.delete(name)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedUpload:
+    """Whether an uploaded skill is served, and the loss that came with it."""
+
+    is_served: bool
+    loss: Loss | None = None
+
+
 class UploadQueue:
     """Receives archives and runs uploads.
 
@@ -199,7 +208,7 @@ class UploadQueue:
         sent: UploadedArchive,
         uploader: Uploader,
         gone: WaitForDisconnect = anyio.sleep_forever,
-    ) -> tuple[AddedPackage, bool]:
+    ) -> tuple[AddedPackage, "ServedUpload"]:
         """Install a skill; return the result, and whether it is served.
 
         Raises:
@@ -212,21 +221,22 @@ class UploadQueue:
 
         done = await self.run(take, gone)
         if done.review:
-            return done, False
+            return done, ServedUpload(is_served=False)
         return done, await self.refresh(done.path, uploader)
 
-    async def refresh(self, path: str, uploader: Uploader) -> bool:
-        """Refresh the sources; return whether the skill is served.
+    async def refresh(self, path: str, uploader: Uploader) -> "ServedUpload":
+        """Refresh the sources; return whether the skill is served, and a loss.
 
-        It is already in its folder: an aborted request answers False.
+        It is already in its folder: an aborted request answers that it is not served.
         """
-        view = uploader.library
+        view, loss = uploader.library, None
         with suppress(get_cancelled_exc_class()):
             with anyio.move_on_after(_REFRESH_SECONDS):
-                await view.library.refresh(view.access)
+                loss = (await view.library.refresh(view.access)).changes.loss
             find = view.renew().snapshot.index.get
-            return await anyio.to_thread.run_sync(find, path) is not None
-        return False
+            is_served = await anyio.to_thread.run_sync(find, path) is not None
+            return ServedUpload(is_served=is_served, loss=loss)
+        return ServedUpload(is_served=False, loss=loss)
 
     async def run(
         self,
@@ -448,12 +458,12 @@ async def take_offer(request: Request) -> Response:
         return await _render(request, refusal=PackageNotAddedError(_GONE))
     try:
         gone = partial(wait_for_disconnect, request.receive)
-        done, is_served = await queue.take(sent, uploader, gone)
+        done, served = await queue.take(sent, uploader, gone)
     except SkillsError as error:
         return await _render(request, refusal=error)
     with suppress(EventStoreError):  # it is added; the archive goes with its age
         await queue.forget(name)
-    return await _render(request, done=done, is_served=is_served)
+    return await _render(request, done=done, is_served=served.is_served, loss=served.loss)
 
 
 async def restore_version(request: Request) -> Response:
@@ -466,9 +476,9 @@ async def restore_version(request: Request) -> Response:
         path = await queue.run(restore, partial(wait_for_disconnect, request.receive))
     except SkillsError as error:
         return await _render(request, refusal=error)
-    is_served = await queue.refresh(path, uploader)
+    served = await queue.refresh(path, uploader)
     restored = {"path": path, "version": version}
-    return await _render(request, restored=restored, is_served=is_served)
+    return await _render(request, restored=restored, is_served=served.is_served, loss=served.loss)
 
 
 async def _render(request: Request, refusal: SkillsError | None = None, **content: Any) -> Response:
@@ -477,7 +487,8 @@ async def _render(request: Request, refusal: SkillsError | None = None, **conten
     if offer is None and "lacks" not in content:
         queue, uploader = _get_queue(request), find_uploader(request)
         versions = await queue.run(lambda _: queue.uploads.find_versions(uploader))
-    variables = {"offer": None, "done": None, "restored": None, "lacks": "", **content}
+    absent = {"offer": None, "done": None, "restored": None, "lacks": "", "loss": None}
+    variables = {**absent, **content}
     return render_template(
         request,
         "add.html",
@@ -523,6 +534,6 @@ async def install_upload(request: Request) -> Response:
     uploader, queue = find_uploader(request), _get_queue(request)
     sent = await read_archive(request)
     gone = partial(wait_for_disconnect, request.receive)
-    done, is_served = await queue.take(sent, uploader, gone)
-    reply = build_upload_reply(done, is_served=is_served)
+    done, served = await queue.take(sent, uploader, gone)
+    reply = build_upload_reply(done, is_served=served.is_served, loss=served.loss)
     return Response(render_reply(reply), _CREATED, media_type="application/json")

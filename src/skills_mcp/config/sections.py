@@ -749,9 +749,9 @@ class Web(Section):
     history: Annotated[
         int,
         Field(ge=0, le=200),
-        "How many commits of a branch the page of a skill looks through for changes; they are "
-        "fetched when a person looks. 0 for none.",
-    ] = 20
+        "How many commits of a branch the pages look through for changes; they are fetched when a "
+        "person looks. 0 for none.",
+    ] = 100
     trusted_header: TrustedHeader = TrustedHeader.model_construct()
 
 

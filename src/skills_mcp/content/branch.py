@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # more modules than the first answer may wait for
     from skills_mcp.content.commit_sync import CommitSync
     from skills_mcp.content.git.proposal import FolderChange, Proposal
     from skills_mcp.content.git.repository import (
+        BranchLog,
         CommitHistory,
         GitRepository,
         PastCommit,
@@ -330,6 +331,24 @@ class RemoteBranch:
             SyncError: It cannot be fetched, or the commit is not in it.
         """
         return self._parts.history.read(self._base, commit, files, max_commits)
+
+    def read_log(self, commit: str, max_commits: int) -> "BranchLog":
+        """Fetch and read the newest commits with the names of their files.
+
+        Raises:
+            SyncError: It cannot be fetched, or the commit is not in it.
+        """
+        return self._parts.history.read_log(self._base, commit, max_commits)
+
+    def read_past_file(self, commit: str, file: str) -> str | None:
+        """Read a text of a commit of the history; None if there is no such file."""
+        return self._parts.history.read_file(commit, file)
+
+    @property
+    def branch(self) -> str:
+        """The followed branch; empty for a tag, a commit, or a default branch not yet known."""
+        name = self._base.removeprefix("refs/heads/")
+        return "" if self.is_pinned or name == self._base else name
 
     @property
     def _base(self) -> str:

@@ -37,7 +37,7 @@ from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapsho
 
 if TYPE_CHECKING:
     from skills_mcp.content.git.proposal import FolderChange
-    from skills_mcp.content.git.repository import PastCommit
+    from skills_mcp.content.git.repository import ListedCommit, PastCommit
     from skills_mcp.library.source_edits import (
         EditableText,
         SkillSource,
@@ -51,6 +51,7 @@ _LATE = {
     "Choice": "scripts.sandbox",
     "EditableText": "library.source_edits",
     "FolderChange": "content.git.proposal",
+    "ListedCommit": "content.git.repository",
     "PastCommit": "content.git.repository",
     "SandboxName": "scripts.execution",
     "ScriptResult": "scripts.execution",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from skills_mcp.content.git.remote import derive_page_url
+from skills_mcp.content.git.remote import derive_edit_url, derive_page_url
 from skills_mcp.errors import (
     FileError,
     FileTooLargeError,
@@ -431,6 +431,8 @@ class TextSection:
     is_own: bool
     page_url: str = ""
     """Page at the forge; empty if unknown."""
+    edit_url: str = ""
+    """Editor of the forge; empty if unknown, or where no branch is served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,16 +504,19 @@ def _render_section(snapshot: Snapshot, member: Skill, skill: Skill) -> TextSect
         commit=provenance.commit,
         body=escape_headers(member.body),
         is_own=member.path == skill.path,
-        page_url=_derive_page_url(snapshot, member, provenance),
+        **_derive_urls(snapshot, member, provenance),
     )
 
 
-def _derive_page_url(snapshot: Snapshot, skill: Skill, provenance: Provenance) -> str:
+def _derive_urls(snapshot: Snapshot, skill: Skill, provenance: Provenance) -> dict[str, str]:
     source = find_repository(snapshot.content, skill)
     if provenance.commit is None or source is None:
-        return ""
-    forges = snapshot.config.web.forges
-    return derive_page_url(source.url, provenance.commit, provenance.path, forges)
+        return {}
+    forges, file = snapshot.config.web.forges, provenance.path
+    return {
+        "page_url": derive_page_url(source.url, provenance.commit, file, forges),
+        "edit_url": derive_edit_url(source.url, source.branch, file, forges),
+    }
 
 
 def read_markdown(skill: Skill, *, max_bytes: int) -> str:

@@ -39,7 +39,7 @@ def test_each_week_has_what_agents_got_in_it(store: EventStore) -> None:
     assert its.weeks == [1, *[0] * (WEEKS - 3), 1, 2]
     assert (its.served, its.picked) == (4, 1)
     assert its.last_served == datetime(2026, 11, 23, 12, tzinfo=UTC)
-    assert counted.used_paths == {"ui/auth", "api/errors"}
+    assert counted.since == TODAY - timedelta(days=days - 1)
     assert counted.week(WEEKS - 1) == date(2026, 11, 17)
 
 
@@ -57,7 +57,11 @@ def test_feedback_is_no_use_and_its_comments_are_the_newest(
     assert (its.useful, its.not_useful) == (7, 6)
     assert [each.text for each in its.comments] == [f"said {n} days ago" for n in range(10)]
     assert [each.useful for each in its.comments[:2]] == [True, False]
-    assert counted.used_paths == frozenset()
+    assert counted.skills["ui/auth"].served == 0
+
+
+def test_without_an_event_nothing_is_known(store: EventStore) -> None:
+    assert count_skills(store, TODAY).since is None
 
 
 def test_values_of_another_type_are_no_fault_of_the_others(store: EventStore) -> None:

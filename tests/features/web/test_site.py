@@ -91,4 +91,4 @@ def test_a_person_who_finds_no_skill_is_not_sent_to_a_tool(
     assert "list_skills" in program
     assert "list_skills" not in page
     assert "The catalogue shows what there is." in page
-    assert 'href="/?q=on"' in page
+    assert 'href="/catalogue?q=on"' in page

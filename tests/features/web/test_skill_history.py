@@ -182,6 +182,9 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_the_history_has_no_barrier_and_fits(site: Site) -> None:
     page = site.open("skills/pdf?view=history")
 
-    expect(page.get_by_text("+Second.")).to_be_visible()
+    newest = page.locator(".commit").first
+    assert newest.locator("del").all_inner_texts() == ["First"]
+    assert newest.locator("ins").all_inner_texts()[0] == "Second"
+    expect(page.get_by_text("The server has looked at all 5 commits")).to_be_visible()
     assert find_faults(page, (390, 1_280)) == []
     site.require_own_requests()

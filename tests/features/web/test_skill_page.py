@@ -15,7 +15,7 @@ AUTH = "skills/ui/react/auth"
 
 
 @pytest.mark.parametrize(
-    "query", ["", "?view=origin", "?view=raw", "?file=scripts/scaffold-auth.sh"]
+    "query", ["", "?parts=open", "?view=origin", "?view=raw", "?file=scripts/scaffold-auth.sh"]
 )
 def test_a_skill_has_no_barrier_and_fits(site: Site, query: str) -> None:
     page = site.open(f"{AUTH}{query}")
@@ -24,18 +24,40 @@ def test_a_skill_has_no_barrier_and_fits(site: Site, query: str) -> None:
     site.require_own_requests()
 
 
-def test_each_part_says_where_it_was_inherited_from(site: Site) -> None:
-    page = site.open(AUTH)
+@pytest.mark.parametrize("scripts", [True, False])
+def test_its_own_text_comes_first_and_one_click_opens_what_it_inherits(
+    site: Site,
+    scripts: bool,  # noqa: FBT001
+) -> None:
+    page = site.open(AUTH, scripts=scripts)
+    expect(page.locator(".part").first).to_contain_text("Its own text")
+    inherited = page.locator("details.part .prose")
+    assert [each.is_visible() for each in inherited.all()] == [False] * 3
 
-    origins = page.locator(".origin .path").all_inner_texts()
+    page.get_by_role("link", name="Open all").click()
 
-    assert origins == [
+    expect(inherited.first).to_be_visible()
+    assert page.locator("details.part .origin .path").all_inner_texts() == [
         "skills/_root.md",
         "skills/ui/_index.md",
         "skills/ui/react/_index.md",
-        "skills/ui/react/auth.md",
     ]
-    expect(page.locator(".part.own")).to_contain_text("Its own text")
+
+
+def test_what_a_person_needs_stands_beside_the_text_and_on_a_phone_before_it(site: Site) -> None:
+    page = site.open(AUTH, width=1_280)
+    beside = page.get_by_role("complementary", name="Use, files and agents")
+    text, facts = page.locator(".part.own").bounding_box(), beside.bounding_box()
+    assert text
+    assert facts
+    assert (facts["x"] > text["x"] + text["width"] - 1, facts["y"] < text["y"]) == (True, True)
+
+    page.set_viewport_size({"width": 390, "height": 900})
+    text, facts = page.locator(".part.own").bounding_box(), beside.bounding_box()
+
+    assert text
+    assert facts
+    assert facts["y"] + facts["height"] <= text["y"]
 
 
 def test_the_lines_are_those_of_the_file(site: Site) -> None:
@@ -51,7 +73,7 @@ def test_the_lines_are_those_of_the_file(site: Site) -> None:
 def test_the_raw_file_is_that_of_its_author(site: Site) -> None:
     page = site.open(f"{AUTH}?view=raw")
 
-    shown = page.locator("pre.code").first.inner_text()
+    shown = page.locator(".main pre.code").first.inner_text()
 
     assert shown.strip() == (SKILLS_CONTENT / f"{AUTH}.md").read_text().strip()
 
@@ -121,5 +143,5 @@ def test_who_may_see_a_skill_is_said(browser: Browser, tmp_path: Path) -> None:
     with opened_site(browser, tmp_path, access=grants) as site:
         page = site.open("skills/web/login")
 
-        expect(page.locator(".facts")).to_contain_text("All callers")
-        expect(page.locator(".facts")).to_contain_text("groups: ops")
+        expect(page.locator(".facts.more")).to_contain_text("All callers")
+        expect(page.locator(".facts.more")).to_contain_text("groups: ops")

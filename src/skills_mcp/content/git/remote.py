@@ -281,6 +281,14 @@ _REVIEWS: Mapping[ForgeKind, str] = {
     "azure": "{repository}/pullrequestcreate?sourceRef={branch}",
 }
 
+_EDITORS: Mapping[ForgeKind, str] = {
+    "github": "{repository}/edit/{branch}/{path}",
+    "gitlab": "{repository}/-/edit/{branch}/{path}",
+    "gitea": "{repository}/_edit/{branch}/{path}",
+    "bitbucket": "{repository}/src/{branch}/{path}?mode=edit",
+    "azure": "{repository}?path=/{path}&version=GB{branch}&_a=contents",
+}
+
 _HOSTS: Mapping[str, ForgeKind] = {
     "bitbucket.org": "bitbucket",
     "codeberg.org": "gitea",
@@ -313,6 +321,19 @@ def derive_page_url(
     if not commit:
         return ""
     return _format_url(_PAGES, remote_url, forges, commit=commit, path=path)
+
+
+def derive_edit_url(
+    remote_url: str, branch: str, path: str, forges: Mapping[str, ForgeKind]
+) -> str:
+    """Derive the URL of the forge's editor of a file; empty for an unknown forge.
+
+    >>> derive_edit_url("git@github.com:acme/skills.git", "main", "ui/auth.md", {})
+    'https://github.com/acme/skills/edit/main/ui/auth.md'
+    """
+    if not branch:
+        return ""
+    return _format_url(_EDITORS, remote_url, forges, branch=branch, path=path)
 
 
 def derive_commit_url(remote_url: str, commit: str, forges: Mapping[str, ForgeKind]) -> str:

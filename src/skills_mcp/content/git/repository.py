@@ -7,6 +7,7 @@ exactly.
 """
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -461,6 +462,26 @@ class PastCommit:
     left_out: int
 
 
+@dataclass(frozen=True, slots=True)
+class ListedCommit:
+    """A commit with the names of its changed files."""
+
+    commit: str
+    at: datetime
+    author: str
+    subject: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchLog:
+    """The fetched commits of a branch, the newest first, without merges."""
+
+    commits: tuple[ListedCommit, ...]
+    is_complete: bool
+    """Whether they reach back to the first commit."""
+
+
 class CommitHistory:
     """The last commits of one branch.  Blocking."""
 
@@ -468,6 +489,7 @@ class CommitHistory:
         self._git = git
         self._policy = policy
         self._rests_until = 0.0
+        self._gate = threading.Lock()  # one thread fetches, the others wait for it
 
     def read(
         self, base: str, commit: str, files: Sequence[str], max_commits: int
@@ -477,12 +499,7 @@ class CommitHistory:
         Raises:
             SyncError: The history cannot be fetched, or the commit is not in it.
         """
-        if not self._has_commit(commit):
-            self._fetch(base, max_commits)
-        if not self._has_commit(commit):
-            raise SyncError(
-                f"the commit {commit[:12]} is not among the last {max_commits} of its branch"
-            )
+        self._require_commit(base, commit, max_commits)
         # No content can hold the mark, so none can write a commit of its own.
         mark = secrets.token_hex(16)
         form = f"--format={mark} %H %ct %an%x1f%s"
@@ -494,6 +511,36 @@ class CommitHistory:
         found = _parse(printed.stdout.decode("utf-8", "replace"), mark)
         # Git takes the oldest commit for one that has made every file.
         return tuple(past for past in found if past.commit not in shallow)
+
+    def read_log(self, base: str, commit: str, max_commits: int) -> BranchLog:
+        """Read the fetched commits with the names of their files, up to a commit.
+
+        Raises:
+            SyncError: The history cannot be fetched, or the commit is not in it.
+        """
+        self._require_commit(base, commit, max_commits)
+        mark = secrets.token_hex(16)
+        form = f"--format={mark} %H %ct %an%x1f%s"
+        options = ("-z", "--no-merges", "--no-renames", "--name-only", f"--max-count={max_commits}")
+        printed = self._git.run("log", *options, form, commit)
+        shallow = read_shallow(self._git.directory)
+        listed = tuple(_parse_names(printed.stdout.decode("utf-8", "replace"), mark))
+        known = tuple(each for each in listed if each.commit not in shallow)
+        return BranchLog(known, not shallow and len(listed) < max_commits)
+
+    def read_file(self, commit: str, file: str) -> str | None:
+        """Read a text of a fetched commit; None if there is no such file."""
+        printed = self._git.run("cat-file", "blob", f"{commit}:{file}", is_ok=(0, 128))
+        return None if printed.returncode else printed.stdout.decode("utf-8", "replace")
+
+    def _require_commit(self, base: str, commit: str, max_commits: int) -> None:
+        with self._gate:
+            if not self._has_commit(commit):
+                self._fetch(base, max_commits)
+        if not self._has_commit(commit):
+            raise SyncError(
+                f"the commit {commit[:12]} is not among the last {max_commits} of its branch"
+            )
 
     def _has_commit(self, commit: str) -> bool:
         if not (self._git.directory / "HEAD").is_file():
@@ -537,17 +584,26 @@ class CommitHistory:
 def _parse(printed: str, mark: str) -> Iterator[PastCommit]:
     for record in printed.split(f"{mark} ")[1:]:
         head, _, patch = record.partition("\n")
-        commit, seconds, rest = head.split(" ", 2)
-        author, _, subject = rest.partition("\x1f")
         lines = patch.strip("\n").split("\n") if patch.strip("\n") else []
         yield PastCommit(
-            commit,
-            datetime.fromtimestamp(min(int(seconds), _LAST_SECOND), UTC),
-            escape_unprintable(author),
-            escape_unprintable(subject),
+            *_parse_head(head),
             tuple(_render_line(line) for line in lines[:_MAX_LINES]),
             max(len(lines) - _MAX_LINES, 0),
         )
+
+
+def _parse_names(printed: str, mark: str) -> Iterator[ListedCommit]:
+    for record in printed.split(f"{mark} ")[1:]:
+        head, _, names = record.partition("\0")
+        files = tuple(filter(None, names.removeprefix("\n").split("\0")))
+        yield ListedCommit(*_parse_head(head), files)
+
+
+def _parse_head(head: str) -> tuple[str, datetime, str, str]:
+    commit, seconds, rest = head.split(" ", 2)
+    author, _, subject = rest.partition("\x1f")
+    at = datetime.fromtimestamp(min(int(seconds), _LAST_SECOND), UTC)
+    return commit, at, escape_unprintable(author), escape_unprintable(subject)
 
 
 def _render_line(line: str) -> str:

@@ -313,7 +313,8 @@ class CatalogueCounts:
     first: date
     """The first day of the first week."""
     skills: Mapping[str, SkillCounts]
-    used_paths: frozenset[str]
+    since: date | None
+    """The day of the first event that is counted; None if there is no event."""
 
     def week(self, number: int) -> date:
         return self.first + number * _WEEK
@@ -327,7 +328,7 @@ def count_skills(store: EventStore, last: date) -> CatalogueCounts:
     """
     first = last - WEEKS * _WEEK + timedelta(days=1)
     counts: defaultdict[str, SkillCounts] = defaultdict(SkillCounts)
-    with open_figures(store, Span(first, last), ReportLimits()) as (_, query):
+    with open_figures(store, Span(first, last), ReportLimits()) as (extent, query):
         figures = FigureQueries(query, Span(first, last))
         for (path,), numbers, *_ in figures.count(("skill",), _FIGURES):
             skill = counts[path]
@@ -340,5 +341,5 @@ def count_skills(store: EventStore, last: date) -> CatalogueCounts:
         for path, text, kind, last_at in figures.select(_NEWEST_COMMENTS, _MAX_COMMENTS):
             comment = SkillComment(text, kind == "praise", derive_moment(last_at))
             counts[path].comments.append(comment)
-    used = frozenset(path for path, count in counts.items() if count.served)
-    return CatalogueCounts(first, dict(counts), used)
+    since = max(extent.oldest, first) if extent.oldest else None
+    return CatalogueCounts(first, dict(counts), since)

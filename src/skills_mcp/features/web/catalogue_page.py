@@ -1,6 +1,6 @@
 """Pages on which people look for a skill: the catalogue, and *Try a task*."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +10,21 @@ from starlette.responses import Response
 from skills_mcp.errors import SkillNotFoundError
 from skills_mcp.features.web.browsing import (
     FACETS,
+    SORTS,
     TOP,
     UNOWNED,
+    AreaNode,
     BrowseRequest,
     SkillListReply,
     browse,
+    capitalise_words,
+    list_areas,
+    name_path,
 )
 from skills_mcp.features.web.page import (
     describe_for_person,
-    find_used,
+    find_logs,
+    find_uses,
     get_visible_library,
     is_use_unknown,
     render_template,
@@ -40,12 +46,14 @@ from skills_mcp.routing.matcher import Candidate, Evidence
 
 _PAGE = 50
 
+_MAX_AREAS = 40
+"""Folders of a level of the tree; further ones are found by search."""
+
 _MAX_VALUES = 12
 """Per facet; further values are found by search."""
 
 _TITLES: Mapping[str, str] = {
     "source": "Source",
-    "area": "Area",
     "format": "Format",
     "owner": "Owner",
     "origin": "Origin",
@@ -55,7 +63,6 @@ _TITLES: Mapping[str, str] = {
 
 _LABELS: Mapping[tuple[str, str], str] = {
     ("source", TOP): "Top of the tree",
-    ("area", TOP): "In no folder",
     ("format", "package"): "Package",
     ("format", "rule"): "Rule",
     ("owner", UNOWNED): "Not named",
@@ -89,31 +96,54 @@ class FacetGroup:
     """Number of omitted values."""
 
 
-def show_catalogue(request: Request) -> Response:
-    """Show the catalogue, filtered by the query string."""
-    library = get_visible_library(request)
-    query = request.query_params.get("q", "").strip()
-    parameters = {name: request.query_params.get(name, "") for name in FACETS}
-    chosen = {name: value for name, value in parameters.items() if value}
-    cursor = request.query_params.get("cursor")
-    page = browse(
-        library.snapshot,
-        BrowseRequest(
-            query=query,
-            chosen=chosen,
-            cursor=cursor,
-            limit=_PAGE,
-            used_paths=find_used(request),
-        ),
+@dataclass(frozen=True, slots=True)
+class Crumb:
+    """A folder above, in the breadcrumbs."""
+
+    title: str
+    query: Mapping[str, str]
+
+
+def list_crumbs(path: str) -> tuple[Crumb, ...]:
+    """Folders of a path, from the top down, as links to the catalogue."""
+    folders = path.split("/") if path else []
+    return tuple(
+        Crumb(capitalise_words(name), {"area": "/".join(folders[: depth + 1])})
+        for depth, name in enumerate(folders)
     )
-    state = {"q": query, **chosen}
+
+
+def show_catalogue(request: Request) -> Response:
+    """Show the catalogue, filtered and ordered by the query string."""
+    library = get_visible_library(request)
+    parameters = {name: request.query_params.get(name, "").strip() for name in ("q", "sort")}
+    chosen = {n: value for n in FACETS if (value := request.query_params.get(n, "").strip("/"))}
+    cursor = request.query_params.get("cursor")
+    query, sort = parameters["q"], parameters["sort"]
+    wanted = BrowseRequest(
+        query=query,
+        chosen=chosen,
+        cursor=cursor,
+        limit=_PAGE,
+        sort=sort if sort in SORTS else "",
+        uses=find_uses(request),
+        logs=find_logs(request),
+    )
+    page = browse(library.snapshot, wanted)
+    state = {**parameters, **chosen}
+    area = chosen.get("area", "")
     return render_template(
         request,
         "catalogue.html",
         page=page,
         query=query,
         chosen=chosen,
-        groups=_derive_groups(page, query, chosen),
+        sort=wanted.sort,
+        sorts=_derive_sorts(wanted, state),
+        title=name_path(area) if area and area != TOP else "",
+        crumbs=list_crumbs(area.rpartition("/")[0]) if area != TOP else (),
+        areas=_link_areas(list_areas(library.snapshot, wanted), state),
+        groups=_derive_groups(page, state, chosen),
         is_narrowed=bool(query or chosen),
         is_first=not cursor,
         is_use_unknown=is_use_unknown(request),
@@ -122,33 +152,77 @@ def show_catalogue(request: Request) -> Response:
     )
 
 
+_SORT_LABELS: Mapping[str, str] = {
+    "name": "Name",
+    "used": "Most used",
+    "changed": "Last changed",
+    "owner": "Owner",
+}
+
+
+def _derive_sorts(
+    wanted: BrowseRequest, state: Mapping[str, str]
+) -> list[tuple[str, bool, Mapping[str, str]]]:
+    """Label, whether it is the order, and query; by use only where that is known."""
+    labels = {"": "Best fit" if wanted.query else "Path", **_SORT_LABELS}
+    if wanted.uses is None:
+        del labels["used"]
+    return [(label, name == wanted.sort, {**state, "sort": name}) for name, label in labels.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class AreaLink:
+    """A folder of the tree, with the link to choose it."""
+
+    node: AreaNode
+    query: Mapping[str, str]
+    children: "tuple[AreaLink, ...]"
+    hidden: int
+    """Number of omitted children."""
+
+
+def _link_areas(nodes: Sequence[AreaNode], state: Mapping[str, str]) -> tuple[AreaLink, ...]:
+    """Links to the first folders of a level, and to those that are open."""
+    shown = [node for n, node in enumerate(nodes) if n < _MAX_AREAS or _is_open(node)]
+    return tuple(
+        AreaLink(
+            node,
+            {**state, "area": _find_above(node) if node.is_chosen else node.path},
+            _link_areas(node.children, state),
+            max(0, len(node.children) - _MAX_AREAS),
+        )
+        for node in shown
+    )
+
+
+def _find_above(node: AreaNode) -> str:
+    return node.path.rpartition("/")[0]
+
+
+def _is_open(node: AreaNode) -> bool:
+    return bool(node.is_chosen or node.children)
+
+
 def _derive_groups(
-    page: SkillListReply, query: str, chosen: Mapping[str, str]
+    page: SkillListReply, state: Mapping[str, str], chosen: Mapping[str, str]
 ) -> tuple[FacetGroup, ...]:
-    """Facets with more than one value, or a chosen one."""
+    """Facets with more than one value, or a chosen one; the areas are a tree."""
     groups = []
     for name, values in page.facets.items():
-        if len(values) < 2 and name not in chosen:  # noqa: PLR2004 - one is no choice
+        if name == "area" or (len(values) < 2 and name not in chosen):  # noqa: PLR2004 - one is no choice
             continue
         links = tuple(
             FacetLink(
                 _LABELS.get((name, facet.value), facet.value),
                 facet.count,
                 chosen.get(name) == facet.value,
-                _toggle(query, chosen, name, facet.value),
+                {**state, name: "" if chosen.get(name) == facet.value else facet.value},
             )
             for facet in values
         )
         displayed = tuple(link for n, link in enumerate(links) if n < _MAX_VALUES or link.is_chosen)
         groups.append(FacetGroup(_TITLES[name], displayed, len(links) - len(displayed)))
     return tuple(groups)
-
-
-def _toggle(query: str, chosen: Mapping[str, str], name: str, value: str) -> dict[str, str]:
-    """Query parameters after a click on a value."""
-    state = {"q": query, **chosen}
-    state[name] = "" if chosen.get(name) == value else value
-    return state
 
 
 # Of a pasted ticket; an address of more would be refused on the way.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from http import HTTPStatus
 from threading import Event, Lock
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from anyio.from_thread import check_cancelled
@@ -41,6 +41,8 @@ from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.events.spool import LocalEvents
 from skills_mcp.features.report.database_report import CatalogueCounts
 from skills_mcp.features.web.browser import VISITOR_KEY, Notice, Visitor
+from skills_mcp.features.web.browsing import name_path
+from skills_mcp.features.web.source_history import SourceLogs, derive_word_differences
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.answers import render_error
 from skills_mcp.skills.access import PRINCIPAL_KEY, Principal
@@ -143,13 +145,17 @@ class BackgroundCache(Generic[CachedValue]):
         self._value: CachedValue | None = None
         self._failure = ""
         self._made_at: float | None = None
+        self._key: Hashable = None
         self._is_making = False
 
-    def get_stale(self) -> CachedValue | None:
-        """Newest value, None before the first; starts a refresh if stale."""
+    def get_stale(self, key: Hashable = None) -> CachedValue | None:
+        """Newest value, None before the first; starts a refresh if stale.
+
+        Another `key` than that of the last refresh makes the value stale.
+        """
         with self._gate:
-            if not self._is_making and self._is_old():
-                self._is_making = True
+            if not self._is_making and (self._is_old() or key != self._key):
+                self._is_making, self._key = True, key
                 threading.Thread(target=self._run, daemon=True).start()
             return self._value
 
@@ -210,6 +216,8 @@ class SiteState:
     """Events of all machines; None if none are kept."""
     counts: BackgroundCache[CatalogueCounts] | None
     """Use of each skill; None if no events are kept."""
+    logs: BackgroundCache[SourceLogs]
+    """Histories of the sources."""
     local_events: LocalEvents | None = None
     """Events of this machine, for its user; None at a server for others."""
     rendered: ByteCache[tuple[str, bytes], Markup] = field(
@@ -241,9 +249,10 @@ async def wait_for_disconnect(receive: Receive) -> None:
 
 
 def find_counts(request: Request) -> CatalogueCounts | None:
-    """Cached use of each skill; None while unknown."""
+    """Cached use of each skill; None while unknown, and where no event has arrived."""
     counts = get_site_state(request).counts
-    return counts.get_stale() if counts else None
+    known = counts.get_stale() if counts else None
+    return known if known and known.since else None
 
 
 def is_use_unknown(request: Request) -> bool:
@@ -252,10 +261,17 @@ def is_use_unknown(request: Request) -> bool:
     return counts is not None and counts.get_stale() is None and bool(counts.failure)
 
 
-def find_used(request: Request) -> frozenset[str] | None:
-    """Paths of used skills; None while unknown."""
+def find_uses(request: Request) -> Mapping[str, int] | None:
+    """How often agents got each skill; None while unknown."""
     counts = find_counts(request)
-    return counts.used_paths if counts else None
+    return {path: each.served for path, each in counts.skills.items()} if counts else None
+
+
+def find_logs(request: Request) -> SourceLogs | None:
+    """Histories of the sources as they are served; None while unknown."""
+    content = get_visible_library(request).snapshot.content
+    key = tuple((part.checkout.directory, part.checkout.revision) for part in content.parts)
+    return get_site_state(request).logs.get_stale(key)
 
 
 def render_template(
@@ -301,32 +317,10 @@ def _open_templates() -> Environment:
     )
     templates.filters["query"] = _render_query
     templates.filters["age"] = describe_age
-    templates.filters["title_of"] = derive_display_name
+    templates.filters["in_words"] = name_path
     templates.filters["stopped"] = end_sentence
-    templates.filters["diff_kind"] = _name_diff_line
+    templates.filters["word_differences"] = derive_word_differences
     return templates
-
-
-def _name_diff_line(line: str) -> str:
-    """CSS class of a line of a unified diff."""
-    if line.startswith(
-        ("diff ", "index ", "--- a/", "--- /dev/null", "+++ b/", "+++ /dev/null", "@@")
-    ):
-        return "place"
-    return {"+": "added", "-": "removed"}.get(line[:1], "same")
-
-
-class _Titled(Protocol):
-    @property
-    def path(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-
-
-def derive_display_name(skill: _Titled) -> str:
-    """Display name: folder rules are shown by their path."""
-    is_plain = skill.name not in {"_index", "_root"}
-    return skill.name if is_plain else skill.path
 
 
 def end_sentence(text: str) -> str:
@@ -461,12 +455,12 @@ def _is_for_programs(request: Request) -> bool:
 
 
 def _show_error_page(request: Request, status: int, message: str, title: str = "") -> Response:
-    link, link_text = "/", "To the catalogue"
+    link, link_text = "/catalogue", "To the catalogue"
     path = request.url.path
     if status == HTTPStatus.NOT_FOUND and path.startswith(_SKILLS):
         # A skill that has moved often keeps its name.
         words = path.rstrip("/").rpartition("/")[2][:_MAX_WORDS]
-        link = f"/?{urlencode({'q': words})}"
+        link = f"/catalogue?{urlencode({'q': words})}"
         link_text = "Look for it in the catalogue"
     return show_notice(
         request,

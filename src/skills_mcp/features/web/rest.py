@@ -30,7 +30,7 @@ from skills_mcp.features.web.browsing import (
     SkillListReply,
     browse,
 )
-from skills_mcp.features.web.page import find_used, get_visible_library
+from skills_mcp.features.web.page import find_logs, find_uses, get_visible_library
 from skills_mcp.features.web.usage_page import load_visible_report
 from skills_mcp.library import LibraryView, Loss
 from skills_mcp.library.skill_folder import SkillFormat, SkillPreview
@@ -350,7 +350,9 @@ def _list_skills(request: Request) -> Response:
             chosen={name: query[name] for name in FACETS if query[name]},
             cursor=query["cursor"],
             limit=query["limit"],
-            used_paths=find_used(request),
+            sort=query["sort"],
+            uses=find_uses(request),
+            logs=find_logs(request),
         ),
     )
     return _reply(page)

@@ -62,6 +62,7 @@ from skills_mcp.features.web.page import (
 )
 from skills_mcp.features.web.rest import rest_routes
 from skills_mcp.features.web.skill_page import show_skill
+from skills_mcp.features.web.source_history import SourceLogs, read_source_logs
 from skills_mcp.features.web.upload_page import (
     ArchivesInDatabase,
     UploadQueue,
@@ -74,7 +75,7 @@ from skills_mcp.http.error_responses import draw_retry_seconds
 from skills_mcp.http.http_server import WebPart
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.skill_folder import PublishedSkills, publish_skills
-from skills_mcp.skills.access import READ, REPORT, UPLOAD
+from skills_mcp.skills.access import EVERYTHING, READ, REPORT, UPLOAD
 from skills_mcp.skills.model import SkillPath
 
 _SETTINGS = LockedSettings(format="well-known", raw=False, select=())
@@ -310,6 +311,9 @@ class SecurityHeaders:
 # A count reads the events of a quarter.
 _COUNTED_SECONDS = 5 * 60.0
 
+# A new commit is read at once; this is for a history that could not be.
+_LOGGED_SECONDS = 10 * 60.0
+
 _STATIC = Path(__file__).parent / "static"
 
 # In this order, and each only if there is a route of its name.
@@ -366,6 +370,7 @@ def create_site(
         prefix,
         events,
         _remember_counts(events),
+        BackgroundCache(lambda: _read_logs(library), _LOGGED_SECONDS),
         local_events,
     )
     if uploads:
@@ -383,13 +388,18 @@ def _remember_counts(
     return BackgroundCache(lambda: count_skills(events, datetime.now(UTC).date()), _COUNTED_SECONDS)
 
 
+def _read_logs(library: SkillLibrary) -> SourceLogs:
+    return read_source_logs(library.view(EVERYTHING).snapshot)
+
+
 def _routes(*, has_report: bool) -> list[BaseRoute]:
     report = [
         Route("/report", show_report, name="report"),
         Route("/report.css", show_report_style),
     ]
     return [
-        Route("/", show_catalogue, name="catalogue"),
+        Route("/", show_catalogue),
+        Route("/catalogue", show_catalogue, name="catalogue"),
         Route("/skills/{path:path}", show_skill, name="skill"),
         *rest_routes(),
         *well_known_routes(),

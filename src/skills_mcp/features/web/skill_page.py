@@ -6,7 +6,7 @@ the web or to files of the skill; images become links.
 
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from functools import cache, partial
 from hashlib import sha256
 from itertools import islice
@@ -25,10 +25,18 @@ from starlette.responses import Response
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.report.database_report import SkillComment, SkillCounts
-from skills_mcp.features.web.browsing import BrowseRequest, SkillSummary, browse, read_history
+from skills_mcp.features.web.browsing import (
+    BrowseRequest,
+    SkillSummary,
+    browse,
+    derive_title,
+    open_facets,
+    read_history,
+)
+from skills_mcp.features.web.catalogue_page import list_crumbs
 from skills_mcp.features.web.page import (
-    derive_display_name,
     find_counts,
+    find_logs,
     get_site_state,
     get_visible_library,
     render_template,
@@ -36,7 +44,7 @@ from skills_mcp.features.web.page import (
 from skills_mcp.features.web.rest import derive_media_type
 from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_folder import SkillPreview, TextSection
-from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Principal
+from skills_mcp.skills.access import PRINCIPAL_KEY, READ, REPORT, Principal
 from skills_mcp.skills.model import Skill
 
 _DEEPEST = 6  # of headings in HTML
@@ -165,6 +173,9 @@ def quote_path(path: str) -> str:
     return quote(path, safe="/")
 
 
+_LONG_DAYS = 30
+"""Without use, after which the words of a skill may be the reason."""
+
 _HEIGHT = 40
 """Height of the chart, in SVG units."""
 
@@ -187,13 +198,17 @@ class SkillUsage:
     bars: tuple[WeekBar, ...]
     comments: Sequence[SkillComment]
     """Empty for callers without the scope of the report: they quote agents."""
+    since: date
+    """The day on which counting began."""
+    is_long_unused: bool
+    """Whether nothing was given in a month in which it was there unchanged."""
 
     @property
     def height(self) -> int:
         return _HEIGHT
 
 
-def find_use(request: Request, path: str) -> SkillUsage | None:
+def find_use(request: Request, path: str, changed: datetime | None) -> SkillUsage | None:
     """Use of a skill; None if unknown."""
     known = find_counts(request)
     if known is None:
@@ -206,21 +221,36 @@ def find_use(request: Request, path: str) -> SkillUsage | None:
     )
     principal: Principal = request.scope[PRINCIPAL_KEY]
     may_read = principal.may(REPORT)
-    return SkillUsage(counts, bars, counts.comments if may_read else ())
+    since = known.since or known.first
+    return SkillUsage(
+        counts,
+        bars,
+        counts.comments if may_read else (),
+        since,
+        _is_long_unused(since, changed),
+    )
+
+
+def _is_long_unused(since: date, changed: datetime | None) -> bool:
+    """Whether there was time enough for agents to get a skill."""
+    month_ago = datetime.now(UTC).date() - timedelta(days=_LONG_DAYS)
+    return changed is not None and max(since, changed.date()) <= month_ago
 
 
 def describe_missing_use(request: Request) -> str:
-    """Explain missing counts; empty if no events are kept."""
+    """Explain missing counts."""
     counts = get_site_state(request).counts
     if counts is None:
-        return ""
+        return "Not known: this server keeps no events (events.enabled)."
     if counts.failure:
         return "It cannot be counted just now: the database of events does not answer."
-    return "Being counted; reload the page in a moment."
+    if counts.get_stale() is None:
+        return "Being counted; reload the page in a moment."
+    return "Not known: no event has arrived yet (analytics.enabled)."
 
 
 _VIEWS = {
-    "": "Rendered",
+    "": "Text",
     "origin": "By line",
     "agent": "As an agent gets it",
     "raw": "Raw file",
@@ -263,6 +293,16 @@ class FilePreview:
     """Error message; empty if readable."""
 
 
+@dataclass(frozen=True, slots=True)
+class SkillUpkeep:
+    """Who looks after a skill, and its last change."""
+
+    owner: str
+    changed: datetime | None
+    reason: str = ""
+    """Why the last change is not known."""
+
+
 def show_skill(request: Request) -> Response:
     library = get_visible_library(request)
     preview = library.preview(request.path_params["path"])
@@ -270,13 +310,18 @@ def show_skill(request: Request) -> Response:
     view = requested if requested in _VIEWS else ""
     file = request.query_params.get("file", "")
     prefix = get_site_state(request).prefix
+    upkeep = _find_upkeep(request, library, preview.skill.path)
     address = f"{prefix}/skills/{quote_path(preview.skill.path)}"
     return render_template(
         request,
         "skill.html",
         preview=preview,
         skill=preview.skill,
-        title=derive_display_name(preview.skill),
+        title=derive_title(preview.skill.path, preview.skill.body),
+        crumbs=list_crumbs(preview.skill.path.rpartition("/")[0]),
+        connection=_derive_connection(request, library),
+        upkeep=upkeep,
+        opens_all=request.query_params.get("parts", "") == "open",
         address=address,
         api=f"{prefix}/api/skills/{quote_path(preview.skill.path)}",
         views=_VIEWS,
@@ -284,12 +329,12 @@ def show_skill(request: Request) -> Response:
         raw=_read_raw(library, preview.skill) if view == "raw" else "",
         history=read_history(library, preview.skill.path) if view == "history" else None,
         page_url=preview.sections[-1].page_url,
-        use=find_use(request, preview.skill.path),
+        edit_url=preview.sections[-1].edit_url,
+        use=find_use(request, preview.skill.path, upkeep.changed),
         missing_use=describe_missing_use(request),
         sections=_derive_sections(request, preview, view, address),
         shown=_read_file_preview(library, preview.skill, file) if file else None,
         near=_find_similar(library, preview),
-        mcp_url=_derive_mcp_url(request, library),
     )
 
 
@@ -373,6 +418,34 @@ def _find_similar(library: LibraryView, preview: SkillPreview) -> tuple[SkillSum
     return tuple(skill for skill in found if skill.path not in own_paths)[:_MAX_SIMILAR]
 
 
-def _derive_mcp_url(request: Request, library: LibraryView) -> str:
-    base = library.config.http.base_url.rstrip("/") or str(request.base_url).rstrip("/")
-    return f"{base}/mcp"
+@dataclass(frozen=True, slots=True)
+class AgentConnection:
+    """How agents connect to this server."""
+
+    url: str
+    """Empty for a server whose port is another one the next time."""
+    issuer: str
+    """Identity provider of a required sign-in; empty for none."""
+
+
+def _derive_connection(request: Request, library: LibraryView) -> AgentConnection:
+    http = library.config.http
+    base = http.base_url.rstrip("/") or str(request.base_url).rstrip("/")
+    issuer = "" if READ in (http.anonymous or ()) else http.auth.issuer
+    return AgentConnection("" if http.port == 0 else f"{base}/mcp", issuer)
+
+
+def _find_upkeep(request: Request, library: LibraryView, path: str) -> SkillUpkeep:
+    """Owner, and last change or the reason why it is not known."""
+    logs = find_logs(request)
+    facets = open_facets(library.snapshot)
+    position = library.snapshot.index.find(path)
+    upkeep = facets.upkeep(logs)
+    owner = "" if position is None else upkeep.owners[position]
+    changed = None if position is None else upkeep.changed[position]
+    if changed or position is None:
+        return SkillUpkeep(owner, changed)
+    log = facets.find_log(position, logs)
+    if log is None:
+        return SkillUpkeep(owner, None, "being read; reload the page in a moment")
+    return SkillUpkeep(owner, None, log.reason or f"not in the last {len(log.commits)} commits")

@@ -1,0 +1,106 @@
+"""Owners, last changes and orders of the catalogue, from the histories of the sources."""
+
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.errors import InvalidArgumentsError
+from skills_mcp.features.web.browsing import BrowseRequest, SkillSummary, browse
+from skills_mcp.features.web.source_history import CodeOwners, read_source_logs
+from skills_mcp.library import SkillLibrary
+from tests.features.web.test_skill_history import follow
+from tests.packages import package_text
+from tests.support import Upstream, git, open_library, skill_text
+
+OWNERS = "* @platform\n/skills/ui/ @web @ux\n"
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    made = Upstream.create(tmp_path)
+    made.commit(
+        {
+            "skills/ui/auth.md": skill_text(body="# Sign people in\n\nText."),
+            "skills/ui/_index.md": skill_text(body="No heading."),
+            "skills/pdf/SKILL.md": package_text(name="pdf", body="Old.", owner="Ada"),
+            ".github/CODEOWNERS": OWNERS,
+        }
+    )
+    made.commit({"skills/pdf/notes.md": "Of the package."})
+    return made
+
+
+def list_skills(library: SkillLibrary, sort: str = "", **chosen: str) -> dict[str, SkillSummary]:
+    snapshot = library.view().snapshot
+    request = BrowseRequest(sort=sort, chosen=chosen, logs=read_source_logs(snapshot))
+    return {skill.path: skill for skill in browse(snapshot, request).skills}
+
+
+def test_a_skill_has_a_title_an_owner_and_the_day_of_its_last_change(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    library = open_library(follow(upstream, tmp_path))
+
+    found = list_skills(library)
+
+    titles = {path: skill.title for path, skill in found.items()}
+    assert titles == {"pdf": "PDF", "ui/_index": "UI", "ui/auth": "Sign people in"}
+    owners = {path: skill.owner for path, skill in found.items()}
+    assert owners == {"pdf": "Ada", "ui/_index": "@web, @ux", "ui/auth": "@web, @ux"}
+    assert all(skill.changed for skill in found.values())
+    assert [*list_skills(library, owner="@web, @ux")] == ["ui/_index", "ui/auth"]
+
+
+def test_a_change_that_was_not_fetched_has_no_day(upstream: Upstream, tmp_path: Path) -> None:
+    library = open_library(follow(upstream, tmp_path), settings={"web": {"history": 1}})
+
+    found = list_skills(library)
+
+    assert found["pdf"].changed is not None
+    assert found["ui/auth"].changed is None
+
+
+def test_an_order_puts_first_what_it_is_for(upstream: Upstream, tmp_path: Path) -> None:
+    git("config", "user.name", "Ada", cwd=upstream.work)
+    library = open_library(follow(upstream, tmp_path))
+
+    assert [*list_skills(library, "name")] == ["pdf", "ui/auth", "ui/_index"]
+    assert [*list_skills(library, "owner")] == ["ui/_index", "ui/auth", "pdf"]
+    with pytest.raises(InvalidArgumentsError, match="name, used, changed, owner"):
+        list_skills(library, "size")
+
+
+def test_a_page_of_another_order_goes_on_where_the_last_one_ended(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    snapshot = open_library(follow(upstream, tmp_path)).view().snapshot
+
+    first = browse(snapshot, BrowseRequest(sort="name", limit=2))
+    second = browse(snapshot, BrowseRequest(sort="name", limit=2, cursor=first.next))
+
+    paths = [skill.path for skill in (*first.skills, *second.skills)]
+    assert paths == ["pdf", "ui/auth", "ui/_index"]
+
+
+@pytest.mark.parametrize(
+    "line, file, fits",
+    [
+        ("*.md", "a/b.md", True),
+        ("docs/*", "docs/a.md", True),
+        ("docs/*", "docs/b/a.md", False),
+        ("apps/", "x/apps/a.md", True),
+        ("/apps/", "x/apps/a.md", False),
+        ("/apps/**/a.md", "apps/x/y/a.md", True),
+        ("skills/u?", "skills/ui/a.md", True),
+        ("# *", "a.md", False),
+    ],
+)
+def test_owners_are_found_as_the_forges_find_them(line: str, file: str, *, fits: bool) -> None:
+    assert CodeOwners(f"{line} @x").find(file) == ("@x" if fits else "")
+
+
+def test_a_section_of_gitlab_names_the_owners_of_its_lines() -> None:
+    owners = CodeOwners("[Docs][2] @writers\n/docs/\n/docs/api/ @api\n")
+
+    assert owners.find("docs/a.md") == "@writers"
+    assert owners.find("docs/api/a.md") == "@api"

@@ -79,9 +79,13 @@ _SENTENCE = re.compile(r".+?[.!?\u3002\uff01\uff1f](?=\s|$|[^\x00-\x7f])")
 _MARKS = re.compile(r"[*_`]{1,3}|!?\[([^\]]*)\]\([^)]*\)")
 
 
+_FOLDED_MAIN, _MAIN_LENGTH = SKILL_MD.casefold(), len(SKILL_MD)
+_SEPARATORS = frozenset({"", "/"})
+
+
 def is_skill_md(name: str) -> bool:
     """Whether a file makes its folder a package: `SKILL.md`, in any case."""
-    return name.casefold() == SKILL_MD.casefold()
+    return len(name) == _MAIN_LENGTH and name.casefold() == _FOLDED_MAIN
 
 
 def is_package_file(file: str, path: str) -> bool:
@@ -90,7 +94,10 @@ def is_package_file(file: str, path: str) -> bool:
     >>> is_package_file("hr/SKILL.md", "hr"), is_package_file("hr/skill.md", "hr/skill")
     (True, False)
     """
-    if not is_skill_md(file.rpartition("/")[2]):
+    # The length first: it is asked of ten thousand files before the first answer.
+    if file[-_MAIN_LENGTH - 1 : -_MAIN_LENGTH] not in _SEPARATORS or not is_skill_md(
+        file[-_MAIN_LENGTH:]
+    ):
         return False
     stem = derive_rule_path(file)
     return path != stem and not path.endswith("/" + "/".join(stem.split("/")[-2:]))

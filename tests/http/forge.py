@@ -117,6 +117,15 @@ def gitea(body: bytes, secret: str = SECRET, event: str = "push") -> dict[str, s
     }
 
 
+def gogs(body: bytes, secret: str = SECRET, event: str = "push") -> dict[str, str]:
+    """Return the headers of a delivery of Gogs."""
+    return {
+        "content-type": "application/json",
+        "x-gogs-event": event,
+        "x-gogs-signature": digits(secret, body),
+    }
+
+
 def bitbucket(body: bytes, secret: str = SECRET, event: str = "repo:push") -> dict[str, str]:
     """Return the headers of a delivery of Bitbucket, in the cloud or a server."""
     return {

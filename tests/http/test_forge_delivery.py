@@ -33,6 +33,7 @@ from tests.http.forge import (
     github,
     gitlab,
     gitlab_signed,
+    gogs,
 )
 
 NOW = 1614265330.0
@@ -40,7 +41,7 @@ BODY = encode(GITHUB_PUSH)
 SECRETS = (SECRET, SIGNING_SECRET)
 
 Sign = Callable[..., dict[str, str]]
-FORGES: tuple[Sign, ...] = (github, forgejo, gitea, bitbucket, gitlab)
+FORGES: tuple[Sign, ...] = (github, forgejo, gitea, gogs, bitbucket, gitlab)
 
 
 def opened(
@@ -84,7 +85,7 @@ def test_another_secret_is_refused(sign: Sign) -> None:
     assert opened(sign(BODY, OTHER_SECRET)) is None
 
 
-@pytest.mark.parametrize("sign", [github, forgejo, gitea, bitbucket, gitlab_signed])
+@pytest.mark.parametrize("sign", [github, forgejo, gitea, gogs, bitbucket, gitlab_signed])
 def test_a_signature_of_another_body_is_refused(sign: Sign) -> None:
     assert opened(sign(BODY), BODY + b" ") is None
 
@@ -196,7 +197,7 @@ def test_no_header_that_is_made_up_is_let_in(headers: dict[str, str], body: byte
     assert opened(headers, body) is None
 
 
-@pytest.mark.parametrize("sign", [github, forgejo, gitea])
+@pytest.mark.parametrize("sign", [github, forgejo, gitea, gogs])
 def test_a_delivery_is_known_again_by_its_body(sign: Sign) -> None:
     first, other = opened(sign(BODY)), opened(sign(b"{}"), b"{}")
     again = opened(sign(BODY) | {"x-github-delivery": "forged"})

@@ -321,6 +321,30 @@ async def test_a_skill_for_users_alone_is_served_by_its_path_and_found_by_no_tas
     assert picked["score"] > 0
 
 
+@pytest.mark.parametrize(
+    "policy, is_found",
+    [
+        ("policy:\n  allow_implicit_invocation: false\n", False),
+        ("policy:\n  allow_implicit_invocation: true\n", True),
+        ("interface:\n  display_name: PDF\n", True),
+        ("policy: [", True),
+    ],
+)
+async def test_a_policy_of_codex_keeps_a_skill_from_tasks(
+    tmp_path: Path, policy: str, *, is_found: bool
+) -> None:
+    write_pdf(tmp_path, "pdf")
+    write(tmp_path / "pdf/agents/openai.yaml", policy)
+    task = "Fill in PDF forms."
+
+    async with connected(open_library(tmp_path)) as client:
+        found = await ask(client, "get_skill", context=task)
+        picked = await ask(client, "get_skill", context=task, skill_path="pdf")
+
+    assert (found.get("skill_path") == "pdf") is is_found
+    assert picked["skill_path"] == "pdf"
+
+
 def write_near_copies(root: Path) -> None:
     body = "Run the checks, then the release script, and tell the channel. " * 10
     for home in (".agents/skills", ".kiro/skills", "skills"):

@@ -520,6 +520,16 @@ def is_user_only(fields: Mapping[str, Any]) -> bool:
     return _fold_scalar(merged.get("disable-model-invocation")) in _TRUE
 
 
+def forbids_implicit_use(raw: bytes) -> bool:
+    """Whether Codex's `agents/openai.yaml` has `policy.allow_implicit_invocation: false`."""
+    try:
+        fields = parse_yaml_strings(raw.decode("utf-8-sig", "replace")).value
+    except YamlError:
+        return False
+    policy = get_mapping(fields, "policy") if isinstance(fields, Mapping) else {}
+    return _fold_scalar(policy.get("allow_implicit_invocation")) in _FALSE
+
+
 def get_priority(fields: Mapping[str, Any], report: ProblemList) -> int:
     """Get the priority; 0 for an invalid one."""
     value = fields.get("priority", "")

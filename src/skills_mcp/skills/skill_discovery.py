@@ -28,7 +28,7 @@ from skills_mcp.files.paths import (
     is_desktop_file,
     is_path_component,
 )
-from skills_mcp.skills.document import decode_markdown
+from skills_mcp.skills.document import decode_markdown, forbids_implicit_use
 from skills_mcp.skills.inheritance import InheritableEntry
 from skills_mcp.skills.model import (
     Level,
@@ -93,6 +93,9 @@ _MAX_LINK_BYTES = 255
 
 _MAX_NAMED = 3
 """Files named in the summary of many."""
+
+_CODEX_POLICY = "agents/openai.yaml"
+"""See https://developers.openai.com/codex/skills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -940,8 +943,18 @@ def _parse_package_file(root: Path, found: Package, text: str, stamp: Stamp) -> 
         text, file=found.file, path=SkillPath(found.folder), files=files
     )
     if skill is not None:
-        skill = replace(skill, directory=root / found.folder)
+        user_only = skill.user_only or _forbids_implicit_use(root, found)
+        always_apply = skill.always_apply and not user_only
+        directory = root / found.folder
+        skill = replace(skill, directory=directory, user_only=user_only, always_apply=always_apply)
     return skill, (*problems, *_report_inner_rules(root, found))
+
+
+def _forbids_implicit_use(root: Path, found: Package) -> bool:
+    if _CODEX_POLICY not in found.files:
+        return False
+    raw = _read(root, f"{found.folder}/{_CODEX_POLICY}".lstrip("/"))
+    return not isinstance(raw, Problem) and forbids_implicit_use(raw[0])
 
 
 def _report_inner_rules(root: Path, found: Package) -> Iterator[Problem]:

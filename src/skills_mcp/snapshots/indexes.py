@@ -300,7 +300,7 @@ def _derive_seen(all_skills: SkillIndex, visible: SkillIndex) -> VisibleSkills:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 15
+FORMAT = 16
 """Incremented with each change in the meaning of the arrays."""
 
 # Longer than the largest library takes to build. A process that has waited so long

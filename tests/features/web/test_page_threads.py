@@ -95,7 +95,7 @@ def test_abandoned_pages_take_few_threads_and_tools_are_answered(
         monkeypatch.setattr(module, "browse", lambda *_: blocking.run())
 
     with listening(app) as url, released_at_the_end(blocking):
-        for path in ["/", "/api/skills", "/?q=one"] * 20:
+        for path in ["/catalogue", "/api/skills", "/catalogue?q=one"] * 20:
             begin(url, path).close()
         wait_for(lambda: blocking.running == MAX_PAGE_THREADS)
         answer = httpx.post(

@@ -63,7 +63,7 @@ def test_without_the_database_pages_are_shown_or_come_later(
         client = TestClient(app, raise_server_exceptions=False)
 
         with caplog.at_level(logging.WARNING):
-            wait_for(lambda: "not known just now" in client.get("/").text)
+            wait_for(lambda: "not known just now" in client.get("/catalogue").text)
             answers = {
                 path: client.get(path)
                 for path in ("/report", "/api/report", "/sources", "/problems", "/")

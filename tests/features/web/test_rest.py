@@ -333,7 +333,7 @@ def test_the_report_is_for_those_with_its_scope(library: SkillLibrary, tmp_path:
     reader = Principal("ada", "https://login", frozenset({READ}), EVERYTHING)
     with TestClient(let_in(create_site(library, store), reader)) as client:
         page, reply = client.get("/report"), client.get("/api/report")
-        catalogue = client.get("/").text
+        catalogue = client.get("/catalogue").text
     store.close()
 
     assert (page.status_code, reply.status_code) == (403, 403)
@@ -352,7 +352,7 @@ def test_used_is_what_agents_got_as_soon_as_it_is_counted(
         wait_for(lambda: "used" in client.get("/api/skills").json()["facets"])
 
         used = client.get("/api/skills", params={"used": "yes"}).json()
-        page = client.get("/").text
+        page = client.get("/catalogue").text
     store.close()
 
     assert [each["path"] for each in used["skills"]] == ["pdf"]

@@ -79,7 +79,7 @@ def test_a_caller_finds_no_hidden_skill_on_a_page(library: SkillLibrary) -> None
     access = EVERYTHING.narrow((), ("one",))
 
     assert ask_site(library, "/skills/one", access).status_code == 404
-    assert "There is no skill yet" in ask_site(library, "/", access).text
+    assert "There is no skill yet" in ask_site(library, "/catalogue", access).text
 
 
 def test_a_person_who_finds_no_skill_is_not_sent_to_a_tool(

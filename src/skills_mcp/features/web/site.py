@@ -48,6 +48,7 @@ from skills_mcp.features.web.browser import BrowserMiddleware, notice_route
 from skills_mcp.features.web.browser_sign_in import OpenIdSignIn, choose_sign_in
 from skills_mcp.features.web.catalogue_page import show_catalogue, show_trial
 from skills_mcp.features.web.content_pages import show_problems, show_sources
+from skills_mcp.features.web.home_page import show_home
 from skills_mcp.features.web.page import (
     BackgroundCache,
     ByteCache,
@@ -318,6 +319,7 @@ _STATIC = Path(__file__).parent / "static"
 
 # In this order, and each only if there is a route of its name.
 _NAVIGATION = {
+    "home": "Home",
     "catalogue": "Catalogue",
     "try": "Try a task",
     "problems": "Problems",
@@ -329,7 +331,7 @@ _NAVIGATION = {
 _NEEDED = {"report": REPORT}
 
 # They read every skill, or the events of a year.
-_EXPENSIVE = frozenset({*WELL_KNOWN_PATHS, "/report", "/api/report"})
+_EXPENSIVE = frozenset({*WELL_KNOWN_PATHS, "/", "/report", "/api/report"})
 
 
 def create_site(
@@ -398,7 +400,7 @@ def _routes(*, has_report: bool) -> list[BaseRoute]:
         Route("/report.css", show_report_style),
     ]
     return [
-        Route("/", show_catalogue),
+        Route("/", show_home, name="home"),
         Route("/catalogue", show_catalogue, name="catalogue"),
         Route("/skills/{path:path}", show_skill, name="skill"),
         *rest_routes(),

@@ -1,0 +1,167 @@
+"""Home page: counts with trend, changes, use and gaps.
+
+Rule: what is not known is called so, and is no zero.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from skills_mcp.config.sections import Visibility
+from skills_mcp.errors import SkillsError
+from skills_mcp.features.report.database_report import WEEKS
+from skills_mcp.features.web.browsing import (
+    BrowseRequest,
+    SkillChange,
+    browse,
+    derive_title,
+    open_facets,
+)
+from skills_mcp.features.web.catalogue_page import show_catalogue
+from skills_mcp.features.web.page import (
+    find_counts,
+    find_logs,
+    find_uses,
+    get_visible_library,
+    render_template,
+)
+from skills_mcp.features.web.skill_page import describe_missing_use
+from skills_mcp.features.web.source_history import RECENT_DAYS, SourceLogs
+from skills_mcp.features.web.usage_page import load_visible_report
+from skills_mcp.library import LibraryView, derive_commit_url
+from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Principal
+
+_MAX_ROWS = 8
+
+_GAP_DAYS = 30
+
+_OLD_DAYS = 180
+"""Without a change, after which a skill should be read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeFigure:
+    """A count with its trend; a value of None is not known."""
+
+    label: str
+    value: int | None
+    note: str
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OldSkill:
+    path: str
+    title: str
+    changed: date
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGaps:
+    """Tasks that found nothing, or why none are shown."""
+
+    tasks: Sequence[tuple[str, int]] = ()
+    reason: str = ""
+
+
+def show_home(request: Request) -> Response:
+    """Show the home page; with a query, the catalogue, whose address this was."""
+    if request.query_params:
+        return show_catalogue(request)
+    library, logs = get_visible_library(request), find_logs(request)
+    wanted = BrowseRequest(limit=_MAX_ROWS, uses=find_uses(request), logs=logs)
+    by_change = browse(library.snapshot, replace(wanted, sort="changed")).skills
+    since = datetime.now(UTC).date() - timedelta(days=RECENT_DAYS)
+    used = browse(library.snapshot, replace(wanted, sort="used")).skills
+    return render_template(
+        request,
+        "home.html",
+        figures=_list_figures(request, library, logs),
+        changes=_list_changes(library, logs),
+        changed=[skill for skill in by_change if skill.changed and skill.changed >= since],
+        reasons=sorted({log.reason for log in (logs or {}).values() if log.reason}),
+        is_reading=logs is None,
+        used=[skill for skill in used if skill.used],
+        missing_use="" if wanted.uses is not None else describe_missing_use(request),
+        gaps=_find_gaps(request, library),
+        old=_list_old(library, logs),
+        old_days=_OLD_DAYS,
+    )
+
+
+def _list_figures(
+    request: Request, library: LibraryView, logs: SourceLogs | None
+) -> list[HomeFigure]:
+    facets = open_facets(library.snapshot)
+    changed = [moment for moment in facets.upkeep(logs).changed if moment]
+    week_ago = datetime.now(UTC) - timedelta(days=RECENT_DAYS)
+    lately = sum(moment >= week_ago for moment in changed)
+    known = f"of {len(changed):,} whose last change is known"
+    owned = sum(bool(owner) for owner in facets.upkeep(logs).owners)
+    return [
+        HomeFigure("Skills", len(facets.paths), f"{owned:,} with an owner", "/catalogue"),
+        HomeFigure(
+            "Changed in 7 days",
+            lately if changed else None,
+            known if changed else "",
+            "/catalogue?sort=changed",
+        ),
+        _count_uses(request, facets.paths),
+    ]
+
+
+def _count_uses(request: Request, paths: Sequence[str]) -> HomeFigure:
+    """Uses of the visible skills in the last week, against the week before."""
+    label, counts = "Given to agents in 7 days", find_counts(request)
+    if counts is None:
+        return HomeFigure(label, None, "")
+    weeks = [counts.skills[path].weeks for path in paths if path in counts.skills]
+    now, before = (sum(week[-nth] for week in weeks) for nth in (1, 2))
+    is_comparable = counts.since is not None and counts.since <= counts.week(WEEKS - 2)
+    trend = f"{now - before:+,} against the 7 days before" if is_comparable else ""
+    return HomeFigure(label, now, trend or f"counted since {counts.since}")
+
+
+def _list_changes(library: LibraryView, logs: SourceLogs | None) -> list[SkillChange]:
+    """Commits of the week with differences, where no skill is hidden from the caller."""
+    config = library.config
+    if not library.access.is_unlimited or config.visibility != Visibility():
+        return []
+    found = [
+        SkillChange(past, derive_commit_url(log.url, past.commit, config.web.forges))
+        for log in (logs or {}).values()
+        for past in log.recent
+        if past.lines
+    ]
+    return sorted(found, key=lambda change: change.past.at, reverse=True)[:_MAX_ROWS]
+
+
+def _list_old(library: LibraryView, logs: SourceLogs | None) -> list[OldSkill]:
+    """Skills whose last change is known and long ago, the oldest first."""
+    facets = open_facets(library.snapshot)
+    limit = datetime.now(UTC) - timedelta(days=_OLD_DAYS)
+    dated = enumerate(facets.upkeep(logs).changed)
+    old = sorted((at, facets.paths[number]) for number, at in dated if at and at < limit)
+    found = ((library.snapshot.index.require(path), at.date()) for at, path in old[:_MAX_ROWS])
+    return [OldSkill(skill.path, derive_title(skill.path, skill.body), at) for skill, at in found]
+
+
+def _find_gaps(request: Request, library: LibraryView) -> TaskGaps:
+    """Unmatched tasks, for those who may read the report and see every skill."""
+    principal: Principal = request.scope[PRINCIPAL_KEY]
+    if not principal.may(REPORT) or not library.access.is_unlimited:
+        return TaskGaps(reason=f"Tasks are shown to those who have the scope {REPORT}.")
+    try:
+        report = load_visible_report(request, _GAP_DAYS, "", _MAX_ROWS)
+    except HTTPException:
+        return TaskGaps(reason="Not known: this server keeps no events.")
+    except SkillsError:
+        return TaskGaps(reason="Not known: the database of events does not answer.")
+    if not report.counts.events:
+        return TaskGaps(reason="Not known: no event has arrived in 30 days.")
+    tasks = [(gap.task or "A task whose words were not recorded", gap.count) for gap in report.gaps]
+    return TaskGaps(tasks[:_MAX_ROWS])

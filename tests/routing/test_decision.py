@@ -338,8 +338,9 @@ def ranked(scores: str, **settings: float) -> list[str]:
     [
         ("0.9 0.2", ["match", "a"], "far ahead"),
         ("0.3 0.2", ["ambiguous", "a", "b"], "a gap of 0.1 is not enough any more"),
-        ("0.3", ["match", "a"], "alone"),
-        ("0.3 0.04", ["match", "a"], "alone among those that could be listed"),
+        ("0.9", ["match", "a"], "alone and certain"),
+        ("0.3", ["ambiguous", "a"], "alone, and none may fit"),
+        ("0.3 0.04", ["ambiguous", "a"], "alone among those that could be listed"),
         ("0.3 0.06", ["ambiguous", "a", "b"], "weak, and another is near"),
         ("0.8 0.75 0.1 0.1", ["ambiguous", "a", "b"], "the others say nothing"),
         ("0.8 0.75 0.7 0.1", ["ambiguous", "a", "b", "c"], "three are alike"),
@@ -358,8 +359,8 @@ def test_the_settings_of_a_ranked_answer() -> None:
     assert ranked("0.3 0.2", ambiguity_threshold=1) == ["match", "a"]
     assert ranked("0.5 " * 9, max_candidates=7)[1:] == [*"abcdefg"]
     assert len(ranked("0.5 " * 40, max_candidates=30)[1:]) == 30  # all alike
-    assert ranked("0.6 0.5 0.3", ambiguity_threshold=0.1)[1:] == ["a", "b", "c"]
-    assert ranked("0.6 0.5 0.3", ambiguity_threshold=0.3)[1:] == ["a", "b"]
+    assert ranked("0.6 0.5 0.3", ambiguity_threshold=0.05)[1:] == ["a", "b", "c"]
+    assert ranked("0.6 0.5 0.3", ambiguity_threshold=0.1)[1:] == ["a", "b"]
     assert ranked("0.5 0.5", max_candidates=1) == ["match", "a"]
     assert ranked("0.5 " * 9, max_results=1)[1:] == [*"abcde"]
     assert ranked("0.5 0.5", min_score=0.51) == ["no match"]

@@ -17,10 +17,11 @@ from skills_mcp.routing.decision import (
     Decision,
     NoMatch,
     count_compared_candidates,
-    estimate_probabilities,
+    estimate_certainty,
     merge_near_copies,
     score_and_decide,
-    select_relevant_part,
+    score_texts,
+    select_texts,
     to_exact_fraction,
 )
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, TermWeight
@@ -149,20 +150,21 @@ def _explain_margin(
 def _explain_probability(answered: ScoredDecision, matching: Matching) -> Iterator[str]:
     min_relevant = to_exact_fraction(matching.min_score) * NEAR_MISS_SHARE
     likely = [candidate for candidate in answered.compared if candidate.exact_score >= min_relevant]
-    if len(likely) <= 1:
+    if not likely:
         return
-    best, second = likely[0], likely[1]
-    wrong = 1 - estimate_probabilities([candidate.exact_score for candidate in likely])[0]
+    best, second = likely[0], likely[1] if len(likely) > 1 else None
+    wrong = 1 - estimate_certainty([candidate.exact_score for candidate in likely])
     # Rounded up, a limit that is named is a safe one.
     needed = f"{math.ceil(wrong * 1000) / 1000:g}"
     threshold = f"{matching.ambiguity_threshold:g}"
     if isinstance(answered.decision, Candidate):
+        runner_up = f"{second.skill.path} is the runner-up; the" if second else "the"
         yield (
-            f"{second.skill.path} is the runner-up; the chance that {best.skill.path} "
+            f"{runner_up} chance that {best.skill.path} "
             f"is not meant is {needed}, and ambiguity_threshold allows {threshold}: "
             f"below {needed} the answer would be ambiguous"
         )
-    elif best.score == second.score:
+    elif second and best.score == second.score:
         yield _describe_tie(best, second)
     else:
         yield (
@@ -370,20 +372,22 @@ def explain_decision(
     within: Mask = None,
 ) -> Explanation:
     """Explain a decision, and the rank of `skill`: why not this one?"""
-    full_text, context = context, select_relevant_part(matcher, context, within=within)
     decision = score_and_decide(matcher, context, matching, within=within)
+    texts = select_texts(matcher, context, within=within)
+    full_text, context = context, texts[0]
     words = matcher.weigh_terms(context)
-    compared = matcher.score(context, limit=count_compared_candidates(matching), within=within)
+    limit = count_compared_candidates(matching)
+    compared = score_texts(matcher, texts, limit=limit, within=within)
     if matcher.algorithm == "ranked":
         compared = tuple(merge_near_copies(compared))
     best = compared[:_EXPLAINED_CANDIDATES]
     contenders = tuple(
-        _explain_candidate(matcher, context, candidate, rank, within)
+        _explain_candidate(matcher, texts, candidate, rank, within)
         for rank, candidate in enumerate(best, 1)
     )
     requested, notes = skill, []
     if skill and all(candidate.skill.path != skill.path for candidate in best):
-        explained = _explain_skill(matcher, context, skill, within)
+        explained = _explain_skill(matcher, texts, skill, within)
         if explained:
             contenders += (explained,)
         else:
@@ -432,19 +436,20 @@ def summarize_evidence(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
 
 
 def _explain_candidate(
-    matcher: Matcher, context: str, candidate: Candidate, rank: int, within: Mask
+    matcher: Matcher, texts: Sequence[str], candidate: Candidate, rank: int, within: Mask
 ) -> ExplainedCandidate:
-    evidence = matcher.explain(context, candidate.skill, within=within)
+    found = (matcher.explain(text, candidate.skill, within=within) for text in texts)
+    evidence = max(found, key=lambda evidence: sum(item.worth for item in evidence))
     return ExplainedCandidate(candidate.skill, candidate.exact_score, rank, evidence)
 
 
 def _explain_skill(
-    matcher: Matcher, context: str, skill: Skill, within: Mask
+    matcher: Matcher, texts: Sequence[str], skill: Skill, within: Mask
 ) -> ExplainedCandidate | None:
-    for rank, candidate in enumerate(matcher.score(context, within=within), 1):
+    for rank, candidate in enumerate(score_texts(matcher, texts, within=within), 1):
         if candidate.skill.path == skill.path:
-            return _explain_candidate(matcher, context, candidate, rank, within)
-    unfiltered = matcher.score(context) if within is not None else ()
+            return _explain_candidate(matcher, texts, candidate, rank, within)
+    unfiltered = score_texts(matcher, texts) if within is not None else ()
     if any(candidate.skill.path == skill.path for candidate in unfiltered):
         return None
     return ExplainedCandidate(skill, Fraction(0), None, ())

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 
 from skills_mcp.config import Matching
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher, candidate_sort_key
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.text.representation import Rows, readable
 
 # A longer context is not scored as it is: most of it was pasted, and what people wrote
@@ -28,6 +28,9 @@ MAX_UNCUT_CHARACTERS: Mapping[Algorithm, int] = MappingProxyType({"keyword": 10_
 
 _MAX_PART_CHARACTERS = 600  # characters; as much as a person writes
 _MIN_PART_CHARACTERS = 20  # a greeting is shorter, and no task
+
+# As long as a page of requirements; what is longer was pasted, and costs more to read.
+_MAX_WHOLE_CHARACTERS = 10_000
 
 # How well a skill fits (`Matcher.rate`) that is likely meant; with less for the ends, a
 # prompt with headings had its task between them. Measured: docs/explanation/routing.md.
@@ -60,6 +63,37 @@ def select_relevant_part(matcher: Matcher, context: str, *, within: Mask = None)
         if max(scores.values()) >= good_score:
             break
     return max(scores, key=scores.__getitem__)
+
+
+def select_texts(matcher: Matcher, context: str, *, within: Mask = None) -> tuple[str, ...]:
+    """Select what of a task is scored: its relevant part, and the whole if it is not too long.
+
+    Each skill takes the better of the two: a requirement of several pages has no sentence
+    that stands for all of it, and a pasted log has nothing but that.
+    """
+    part = select_relevant_part(matcher, context, within=within)
+    is_scored_whole = matcher.algorithm == "ranked" and len(context) <= _MAX_WHOLE_CHARACTERS
+    return (part, context) if is_scored_whole and part != context else (part,)
+
+
+def score_texts(
+    matcher: Matcher,
+    texts: Sequence[str],
+    *,
+    min_score: Fraction | None = None,
+    limit: int | None = None,
+    within: Mask = None,
+) -> tuple[Candidate, ...]:
+    """Score several texts of one task: the best score of each skill, best first."""
+    best: dict[SkillPath, Candidate] = {}
+    for text in texts:
+        for found in matcher.score(text, min_score=min_score, limit=limit, within=within):
+            known = best.get(found.skill.path)
+            if known is None or known.exact_score < found.exact_score:
+                best[found.skill.path] = found
+    if len(texts) == 1:
+        return tuple(best.values())
+    return tuple(sorted(best.values(), key=candidate_sort_key)[:limit])
 
 
 def take_ends(text: str) -> tuple[str, str]:
@@ -143,7 +177,11 @@ ODDS_EXPONENT = 2.2
 """Exponent of a score's odds: how fast the better of two becomes certain."""
 NO_MATCH_ODDS = 0.06
 """Weight of "no skill serves this" among the odds of the skills."""
-LISTED_SHARE = 0.4
+# Of the tasks of the same field that no skill serves, 7 in 100 got full rules with the
+# weight above, and none of 143 with this one; a list costs a call, wrong rules the task.
+UNSERVED_ODDS = 0.3
+"""Weight of "no skill serves this" where one skill would be served with all its rules."""
+LISTED_SHARE = 0.6
 """Probability from which a skill is listed, as a share of `ambiguity_threshold`."""
 PROBABILITY_DEPTH = 5
 """Candidates beyond this rank hardly change a probability."""
@@ -153,9 +191,11 @@ _MAX_FINITE_SCORE = 1 - 1e-6  # a score of 1 is that of a name
 @readable
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
-    """The best skills are too close to call; the caller picks one."""
+    """The best skills are too close to call; the caller picks one, or none."""
 
     candidates: tuple[Candidate, ...]
+    may_be_none: bool = False
+    """Whether none may fit: the keyword algorithm, with declared words, knows no such case."""
 
 
 @readable
@@ -227,13 +267,14 @@ def score_and_decide(
     matcher: Matcher, context: str, matching: Matching, *, within: Mask = None
 ) -> Decision:
     """Score a task against all skills and decide, as `get_skill` does."""
-    task = select_relevant_part(matcher, context, within=within)
+    texts = select_texts(matcher, context, within=within)
     limit = _count_candidates(matching, matcher.algorithm)
-    min_score = _near_miss_threshold(matching)
-    candidates = matcher.score(task, min_score=min_score, limit=limit, within=within)
+    score = partial(
+        score_texts, matcher, texts, min_score=_near_miss_threshold(matching), within=within
+    )
+    candidates = score(limit=limit)
     if matcher.algorithm == "ranked" and len(merge_near_copies(candidates)) < len(candidates):
-        limit *= _COPIES_PER_CANDIDATE
-        candidates = matcher.score(task, min_score=min_score, limit=limit, within=within)
+        candidates = score(limit=limit * _COPIES_PER_CANDIDATE)
     return apply_thresholds(candidates, matching, matcher.algorithm)
 
 
@@ -273,16 +314,14 @@ def _decide_by_margin(near: Sequence[Candidate], matching: Matching) -> Decision
 def _decide_by_probability(near: Sequence[Candidate], matching: Matching) -> Decision:
     """List by probability: at a given mean length, it omits the right skill least."""
     near, max_candidates = near[: count_compared_candidates(matching)], matching.max_candidates
-    probabilities = estimate_probabilities([candidate.exact_score for candidate in near])
-    if len(near) == 1 or max_candidates == 1 or _is_certain(probabilities[0], matching):
+    scores = [candidate.exact_score for candidate in near]
+    is_certain = estimate_certainty(scores) >= 1 - matching.ambiguity_threshold
+    if is_certain or max_candidates == 1:
         return near[0]
     min_probability = LISTED_SHARE * matching.ambiguity_threshold
-    likely = sum(probability >= min_probability for probability in probabilities)
-    return Ambiguous(Rows(near[: min(max(likely, 2), max_candidates)]))
-
-
-def _is_certain(probability: float, matching: Matching) -> bool:
-    return probability >= 1 - matching.ambiguity_threshold
+    likely = sum(p >= min_probability for p in estimate_probabilities(scores))
+    listed = min(max(likely, 2), max_candidates)
+    return Ambiguous(tuple(near[:listed]), may_be_none=True)
 
 
 def count_compared_candidates(matching: Matching) -> int:
@@ -302,21 +341,34 @@ def estimate_probabilities(scores: Sequence[Fraction]) -> list[float]:
     >>> [round(p, 2) for p in estimate_probabilities([Fraction(4, 5), Fraction(3, 5)])]
     [0.89, 0.1]
     """
-    odds = [_to_odds(score) ** ODDS_EXPONENT for score in scores]
+    odds = [_to_odds(score) for score in scores]
     total = sum(odds[:PROBABILITY_DEPTH]) + NO_MATCH_ODDS
     return [odd / total for odd in odds]
 
 
+def estimate_certainty(scores: Sequence[Fraction]) -> float:
+    """Estimate the probability of the best skill, before all its rules are served.
+
+    As `estimate_probabilities`, but with `UNSERVED_ODDS`: also a skill that nothing
+    competes with may serve another task.
+
+    >>> round(estimate_certainty([Fraction(4, 5)]), 2)
+    0.99
+    """
+    odds = [_to_odds(score) for score in scores[:PROBABILITY_DEPTH]]
+    return odds[0] / (sum(odds) + UNSERVED_ODDS)
+
+
 def _to_odds(score: Fraction) -> float:
     certain = min(float(score), _MAX_FINITE_SCORE)
-    return certain / (1 - certain)
+    return float((certain / (1 - certain)) ** ODDS_EXPONENT)
 
 
 def score_picked_skill(matcher: Matcher, context: str, skill: Skill, alone: Mask) -> Candidate:
     """Score one picked skill: among the others if near the best, else alone."""
-    context = select_relevant_part(matcher, context)
-    near = matcher.score(context, limit=_RESCORED_CANDIDATES)
-    found = (*near, *matcher.score(context, within=alone))
+    texts = select_texts(matcher, context)
+    near = score_texts(matcher, texts, limit=_RESCORED_CANDIDATES)
+    found = (*near, *score_texts(matcher, texts, within=alone))
     unmatched = Candidate(skill, Fraction(0), ())
     return next((c for c in found if c.skill.path == skill.path), unmatched)
 

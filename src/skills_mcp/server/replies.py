@@ -152,10 +152,19 @@ def ambiguous(decision: Ambiguous) -> Reply:
         {
             "ambiguous": True,
             "candidates": [_candidate(candidate) for candidate in decision.candidates],
-            "message": "Multiple skills match. Specify your need or pick a skill_path.",
+            "message": _describe_choice(decision),
         },
         lists=("candidates",),
     )
+
+
+def _describe_choice(decision: Ambiguous) -> str:
+    message = "Multiple skills match. Specify your need or pick a skill_path."
+    if not decision.may_be_none:
+        return message
+    if len(decision.candidates) == 1:
+        message = "This skill may match. Pick its skill_path if it is for your task."
+    return f"{message} None of these: go on without."
 
 
 INVENTORY_LISTS = (

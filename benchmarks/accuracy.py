@@ -60,6 +60,8 @@ FIGURES: Mapping[str, str] = {
     "kept": "Kept",
     "declined_same": "Declined, same field",
     "declined_other": "Declined, other field",
+    "full_same": "Full rules, same field",
+    "full_other": "Full rules, other field",
 }
 """What is counted, in per cent but for `shown`, and how the table calls it."""
 
@@ -69,7 +71,7 @@ _DRAWS = 400  # of the tasks of each set, for the interval
 _TENTH = 10
 _BAR = 30
 
-_console = Console(width=160)
+_console = Console(width=180)
 
 
 class RoutingSet(NamedTuple):
@@ -190,12 +192,20 @@ def count(tried: Sequence[Tried]) -> dict[str, float]:
         "kept": _share(not isinstance(o.decision, NoMatch) for o in served),
         "declined_same": _share(_declined(tried, SAME_FIELD)),
         "declined_other": _share(_declined(tried, OTHER_FIELD)),
+        "full_same": _share(_served_whole(tried, SAME_FIELD)),
+        "full_other": _share(_served_whole(tried, OTHER_FIELD)),
     }
     return {key: value for key, value in figures.items() if value is not None}
 
 
 def _declined(tried: Iterable[Tried], kind: Kind) -> Iterator[bool]:
     return (isinstance(each.outcome.decision, NoMatch) for each in tried if each.kind == kind)
+
+
+def _served_whole(tried: Iterable[Tried], kind: Kind) -> Iterator[bool]:
+    """Whether the rules of one skill are the answer to a task that none serves."""
+    decisions = (each.outcome.decision for each in tried if each.kind == kind)
+    return (decision_kind(decision) == "single" for decision in decisions)
 
 
 def _share(values: Iterable[bool]) -> float | None:

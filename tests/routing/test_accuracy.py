@@ -60,6 +60,7 @@ def test_a_set_is_counted_by_what_an_agent_gets(folder: Path) -> None:
     assert figures["single_right"] == 100
     assert figures["kept"] == pytest.approx(200 / 3)
     assert (figures["declined_same"], figures["declined_other"]) == (100, 100)
+    assert (figures["full_same"], figures["full_other"]) == (0, 0)
 
 
 def test_the_program_writes_what_is_counted(folder: Path) -> None:

@@ -15,7 +15,9 @@ from skills_mcp.routing.decision import (
     join_frequent_terms,
     score_and_decide,
     score_picked_skill,
+    score_texts,
     select_relevant_part,
+    select_texts,
     take_ends,
 )
 from skills_mcp.routing.lexicon import Word
@@ -123,6 +125,17 @@ def test_everything_that_scores_a_long_text_takes_the_same_part_of_it(
     assert picked == alone
     assert explanation.contenders[0].score == alone.exact_score
     assert f"a part was taken for the task: {TASK}" in explanation.notes[0]
+
+
+def test_requirements_on_several_pages_find_their_skill_as_a_whole() -> None:
+    sections = ("Notes are for people", "A changelog names versions", "A release has commits")
+    text = "\n\n".join(f"{section}. {'Nothing else matters here. ' * 20}" for section in sections)
+    matcher = ranked_matcher(SKILLS)
+
+    found = score_texts(matcher, select_texts(matcher, text), limit=1)
+
+    assert [each.skill.path for each in found] == ["release-notes"]
+    assert found[0].exact_score > matcher.score(select_relevant_part(matcher, text))[0].exact_score
 
 
 def test_a_long_text_is_read_on_only_while_no_skill_fits() -> None:

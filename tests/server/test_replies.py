@@ -186,6 +186,15 @@ def a_match(skill: Skill) -> Match:
     )
 
 
+@pytest.mark.parametrize("paths", [("a",), ("a", "b")])
+def test_a_choice_of_which_none_may_fit_says_so(paths: tuple[str, ...]) -> None:
+    found = tuple(Candidate(make_skill(path), Fraction(1, 2), ()) for path in paths)
+
+    [text] = _texts(replies.ambiguous(Ambiguous(found, may_be_none=True)), "json")
+
+    assert "go on without" in json.loads(text)["message"]
+
+
 @pytest.mark.spec("8.1")
 def test_scores_are_numbers_in_json() -> None:
     candidate = Candidate(make_skill("a"), Fraction(1, 2), ("example",))

@@ -27,5 +27,11 @@ def test_an_organisation_with_usual_names_always_gets_a_hint() -> None:
     assert all(path in hint for path, _ in skills)
 
 
+def test_a_skill_that_may_not_fit_is_no_order() -> None:
+    hint = compose_hint([("refunds", "Refund a payment")], has_core=True, may_be_none=True)
+
+    assert "If one fits" in hint
+
+
 def test_without_a_skill_there_is_no_hint() -> None:
     assert compose_hint([], has_core=True) == ""

@@ -286,6 +286,8 @@ def render_routing_answer(
             return ToolText(text, {**text.data, "score": answer.score})
         case Ambiguous():
             heading = "Several skills fit. Call get_skill again with one skill_path of:"
+            if answer.may_be_none:
+                heading = "These may fit. Call get_skill again with a skill_path, or go on without:"
             return _render_choice(heading, "candidates", answer.candidates)
         case NoMatch():
             heading = "No skill fits this task."

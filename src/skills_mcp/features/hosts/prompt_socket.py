@@ -40,6 +40,7 @@ _DESCRIPTION_CHARACTERS = 90
 
 _ONE = "Your organisation has a skill for this task: {skills}. {call}, and follow it."
 _SEVERAL = "Your organisation has skills for this task: {skills}. {call}."
+_PERHAPS = "Your organisation may have a skill for this task: {skills}. If one fits: {call}."
 
 
 def find_hint(library: SkillLibrary, prompt: str) -> str:
@@ -49,33 +50,38 @@ def find_hint(library: SkillLibrary, prompt: str) -> str:
     """
     if not library.is_ready:
         return ""
+    skills, may_be_none = _find_skills(library.view().snapshot, prompt)
     named = [
         (
             escape_unprintable(skill.path),
             escape_unprintable(" ".join(skill.description.split())),
         )
-        for skill in _find_skills(library.view().snapshot, prompt)[:_MAX_NAMED]
+        for skill in skills[:_MAX_NAMED]
     ]
-    return compose_hint(named, has_core="core" in library.config.toolsets)
+    has_core = "core" in library.config.toolsets
+    return compose_hint(named, has_core=has_core, may_be_none=may_be_none)
 
 
-def _find_skills(snapshot: Snapshot, prompt: str) -> Sequence[Skill]:
-    """Skill for a prompt, several if too close to call, none without a match."""
+def _find_skills(snapshot: Snapshot, prompt: str) -> tuple[Sequence[Skill], bool]:
+    """Skill for a prompt, several if too close to call; and whether none may fit."""
     matching, within = snapshot.config.matching, snapshot.narrow(NO_FILTER)
     match score_and_decide(snapshot.matcher, prompt, matching, within=within):
         case NoMatch():
-            return []
-        case Ambiguous(candidates):
-            return [candidate.skill for candidate in candidates]
+            return [], False
+        case Ambiguous(candidates, may_be_none):
+            return [candidate.skill for candidate in candidates], may_be_none
         case best:
-            return [best.skill]
+            return [best.skill], False
 
 
-def compose_hint(skills: Sequence[tuple[str, str]], *, has_core: bool) -> str:
+def compose_hint(
+    skills: Sequence[tuple[str, str]], *, has_core: bool, may_be_none: bool = False
+) -> str:
     """Compose a hint within its limit, best skills first; empty if nothing fits."""
     for count in range(len(skills), 0, -1):
         call = _render_call([path for path, _ in skills[:count]], has_core=has_core)
         form = _ONE if count == 1 else _SEVERAL
+        form = _PERHAPS if may_be_none else form
         for length in (_DESCRIPTION_CHARACTERS, 0):
             named = "; ".join(_render_skill(*skill, length) for skill in skills[:count])
             hint = form.format(skills=named, call=call)

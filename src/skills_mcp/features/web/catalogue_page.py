@@ -284,6 +284,13 @@ def _describe(decision: Decision) -> TrialVerdict:
                 f"The agent gets {best.skill.path}",
                 "get_skill answers with its text and all that it inherits.",
             )
+        case Ambiguous((only,)):
+            return TrialVerdict(
+                "ambiguous",
+                f"{only.skill.path} may fit",
+                "Nothing else is near, but too little of the task speaks for it: get_skill "
+                "names it, and the agent takes it or goes on without.",
+            )
         case Ambiguous(candidates):
             return TrialVerdict(
                 "ambiguous",

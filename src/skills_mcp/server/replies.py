@@ -164,7 +164,7 @@ def _describe_choice(decision: Ambiguous) -> str:
         return message
     if len(decision.candidates) == 1:
         message = "This skill may match. Pick its skill_path if it is for your task."
-    return f"{message} None of these: go on without."
+    return f"{message} If none of these fits, go on without."
 
 
 INVENTORY_LISTS = (

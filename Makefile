@@ -104,7 +104,7 @@ $(READY): pyproject.toml $(CONSTRAINTS)
 	@rm -f $(VENV)/.failed
 	@{ $(BIN)/pip install --disable-pip-version-check --constraint $(CONSTRAINTS) --group dev --editable . \
 	  || touch $(VENV)/.failed; } | awk ' \
-	  /^Collecting/ { printf "%s%s", n++ ? " " : "Fetching packages: ", $$2; fflush() } \
+	  /^Collecting/ { sub(/[^A-Za-z0-9._-].*/, "", $$2); printf "%s%s", n++ ? " " : "Fetching packages: ", $$2; fflush() } \
 	  /^Installing collected/ { print ""; print "Installing " n " packages, about half a minute"; fflush() }'
 	@test ! -e $(VENV)/.failed
 	@touch $@

@@ -36,15 +36,19 @@ def test_a_new_skill_is_valid_found_by_its_example_and_shown(
 
     done = invoke("new", "ui/react/forms", *where, *options, "--json")
     written = json.loads(done.stdout)
+    draft = invoke("validate", "--strict", SKILLS_DIR=str(tmp_path / "skills"))
+    file = Path(written["file"])
+    file.write_text(file.read_text().replace("Write here what", "Label each input. This is what"))
     validated = invoke("validate", str(tmp_path / "skills"), "--strict")
     tested = invoke("test", *where, "--strict")
     shown = invoke("show", "ui/react/forms", *where)
 
-    assert Path(written["file"]).is_file()
+    assert "draft-line" in draft.stdout
+    assert draft.returncode == 1
     assert written["skill_path"] == "ui/react/forms"
     assert validated.returncode == 0, validated.stdout
     assert tested.returncode == 0, tested.stdout
-    assert "Write here what an agent has to do" in shown.stdout
+    assert "Label each input." in shown.stdout
 
 
 def test_the_commands_that_a_new_skill_names_work(invoke: Run, tmp_path: Path) -> None:

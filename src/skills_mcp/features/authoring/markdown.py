@@ -326,8 +326,17 @@ def check_text(text: str) -> Iterator[RuleFinding]:
     yield from islice(_find_secrets(text), MAX_TEXT_FINDINGS)
 
 
+DRAFT_LINE = "Write here what an agent has to do, one rule per line."
+"""Text of a new skill, for its author to replace."""
+
+
 def check_body(body: str, first_line: int) -> Iterator[RuleFinding]:
-    """Check for what would change the other parts of a composed text."""
+    """Check for what would change the other parts of a composed text, and for a draft."""
+    before, is_draft, _ = body.partition(DRAFT_LINE)
+    if is_draft:
+        reason = "still has the line that skills-mcp new has written"
+        hint = "write what an agent has to do in its place"
+        yield RuleFinding("draft-line", reason, hint, first_line + before.count("\n"))
     if end := find_open_end(body):
         reason = "has a code block or a comment that is never closed"
         last = first_line + body.rstrip("\n").count("\n")

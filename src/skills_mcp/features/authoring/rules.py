@@ -36,7 +36,7 @@ _WARNINGS = (
     *("block-open", "hash", "key-spelling"),
     *("metadata-skillhub", "main-file", "body-empty", "entry-program", "entry-file"),
     *("body-length", "hidden-character", "mixed-letters", "control-characters"),
-    *("secret", "section-header", "link-broken", "link-outside", "link-absolute"),
+    *("secret", "section-header", "draft-line", "link-broken", "link-outside", "link-absolute"),
     *("missing-index", "undeclared-file", "composed-length", "keyword-shared"),
     *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed"),
 )

@@ -448,7 +448,9 @@ def _describe_greetings(greetings: Sequence[HandshakeResult]) -> str:
     newest = greetings[-1]
     length = len(newest.instructions)
     cut = ", of which some hosts cut the end" if length > _MAX_INSTRUCTIONS else ""
-    answered = " and ".join(f"{greeting.seconds:.1f} s ({greeting.era})" for greeting in greetings)
+    answered = " and ".join(
+        f"{greeting.seconds:.1f} s (MCP {greeting.era})" for greeting in greetings
+    )
     return (
         f"the model sees {len(newest.tools)} tools with {newest.tool_characters:,} "
         f"characters and {length:,} characters of instructions{cut}; the first answer "

@@ -96,8 +96,8 @@ def test_a_machine_on_which_everything_works(invoke: Run, home: Path) -> None:
     }
     assert str(home / ".cursor/mcp.json") in cursor["message"]
     assert "the model sees 6 tools with " in cursor["message"]
-    assert "(2025-11-25) and " in cursor["message"]
-    assert "(2026-07-28)" in cursor["message"]
+    assert "(MCP 2025-11-25) and " in cursor["message"]
+    assert "(MCP 2026-07-28)" in cursor["message"]
     assert find(checks, "client codex")["ok"]
 
 

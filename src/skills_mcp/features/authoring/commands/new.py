@@ -15,6 +15,7 @@ from skills_mcp.cli.command_group import WHERE, SectionedCommand, SectionOption
 from skills_mcp.cli.options import complete_folder, json_option
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import InvalidPathError, SkillNotWrittenError
+from skills_mcp.features.authoring.markdown import DRAFT_LINE
 from skills_mcp.files.durable import fsync_folder
 from skills_mcp.files.paths import fold_name, parse_relative
 from skills_mcp.skills.model import hyphenate, is_standard_name
@@ -163,7 +164,7 @@ def _compose(
     task = " ".join(filter(None, ("change", above, *keywords)))
     description = description or _describe(parts, subject, above)
     title = f"{subject[:1].upper()}{subject[1:]}" or "Rules for every task"
-    body = f"# {title}\n\nWrite here what an agent has to do, one rule per line.\n"
+    body = f"# {title}\n\n{DRAFT_LINE}\n"
     head: dict[str, object] = {"description": description}
     if is_package:
         # The standard allows nothing but texts in metadata.

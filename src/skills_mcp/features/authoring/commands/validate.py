@@ -198,7 +198,13 @@ class _Report:
         "skills-mcp validate . --baseline skills-baseline.json --format sarif",
     ),
 )
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    envvar="SKILLS_DIR",
+    type=click.Path(exists=True, path_type=Path),
+)
 @click.option(
     "--select",
     metavar="RULES",

@@ -1,8 +1,9 @@
 """The promises, and the figures of a run: as a table for people and as JSON."""
 
 import json
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ COLUMNS = ("Promise", "Figure", "Reached", "Target", "Met", "Scenario")
 _MET = COLUMNS.index("Met")
 _WIDTH = 160
 
-_BEGIN = "<!-- Written by make soak. -->"
+_BEGIN = re.compile(r"<!-- Written by make soak: promises (\d+) to (\d+)\. -->")
 _END = "<!-- Until here. -->"
 
 
@@ -126,19 +127,22 @@ def write_json(file: Path, outcomes: Iterable[Outcome], about: Mapping[str, Any]
 
 
 def write_markdown(file: Path, outcomes: Sequence[Outcome], about: Iterable[str]) -> None:
-    """Replace the table of a page."""
-    page = file.read_text(encoding="utf-8") if file.exists() else f"{_BEGIN}{_END}"
-    before, begin, rest = page.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not begin or not end:
-        raise SystemExit(f"{file} has no place for the table: {_BEGIN} and {_END}")
-    text = f"{begin}\n\n{render_markdown(outcomes, about)}\n{end}"
-    file.write_text(f"{before}{text}{after}", encoding="utf-8")
+    """Replace the table of a page, with the promises that the mark above it names."""
+    page = file.read_text(encoding="utf-8") if file.exists() else ""
+    begin = _BEGIN.search(page)
+    _, end, after = page[begin.end() :].partition(_END) if begin else ("", "", "")
+    if begin is None or not end:
+        raise SystemExit(f"{file} has no place for the table: {_BEGIN.pattern} and {_END}")
+    shown = range(int(begin[1]), int(begin[2]) + 1)
+    text = f"\n\n{render_markdown(outcomes, about, shown)}\n{end}"
+    file.write_text(page[: begin.end()] + text + after, encoding="utf-8")
 
 
-def render_markdown(outcomes: Sequence[Outcome], about: Iterable[str]) -> str:
+def render_markdown(
+    outcomes: Sequence[Outcome], about: Iterable[str], promises: Container[int] = PROMISES
+) -> str:
     """Return the table as Markdown, below a line about the machine."""
-    lines = (COLUMNS, ("---",) * len(COLUMNS), *_rows(outcomes))
+    lines = (COLUMNS, ("---",) * len(COLUMNS), *_rows(outcomes, promises))
     table = "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
     return "\n".join((*about, *_remarks(outcomes), "", table, ""))
 
@@ -147,8 +151,11 @@ def _cell(text: str) -> str:
     return text.replace("|", r"\|")
 
 
-def _rows(outcomes: Iterable[Outcome]) -> Iterator[tuple[str, ...]]:
-    found = [(figure, each) for each in outcomes for figure in each.figures]
+def _rows(
+    outcomes: Iterable[Outcome], promises: Container[int] = PROMISES
+) -> Iterator[tuple[str, ...]]:
+    every = [(figure, each) for each in outcomes for figure in each.figures]
+    found = [pair for pair in every if pair[0].promise in promises]
     before = ""
     for figure, each in sorted(found, key=lambda pair: pair[0].promise):
         verdict = "met" if figure.is_met else "missed"

@@ -148,8 +148,8 @@ def main() -> None:
     print_table(outcomes, about.values())
     if chosen.json:
         write_json(chosen.json, outcomes, about)
-    if chosen.markdown:
-        write_markdown(chosen.markdown, outcomes, about.values())
+    for page in chosen.markdown:
+        write_markdown(page, outcomes, about.values())
     sys.exit(not all(each.is_met for each in outcomes))
 
 
@@ -173,7 +173,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1, help="of these requests")
     parser.add_argument("--json", type=Path, help="a file for machines")
-    parser.add_argument("--markdown", type=Path, help="a page in which the table is replaced")
+    parser.add_argument(
+        "--markdown",
+        type=Path,
+        action="append",
+        default=[],
+        help="a page in which the table is replaced, may be repeated",
+    )
     return parser.parse_args(arguments)
 
 

@@ -4,6 +4,7 @@
   site knows its address (`RELEASE_REPOSITORY`); otherwise its words stay.
 - A fenced block has words for the tests after its language, which Python-Markdown does
   not know: only the language stays, and a title that the line above does not name.
+- A page that is mostly one table has no list of its headings beside it.
 
 It is a hook of MkDocs: https://www.mkdocs.org/user-guide/configuration/#hooks
 """
@@ -19,6 +20,14 @@ _ICON = "fontawesome/brands/git-alt"
 # A link of Markdown to a relative path that begins above its page.
 _LINK = re.compile(r"\[(?P<words>[^\]]*)\]\((?P<target>\.\./[^)#\s]*)(?P<part>#[^)]*)?\)")
 
+# Mostly one table, which gets the room of the list of headings.
+_TABLES = {
+    "benchmarks.md",
+    "reference/config-yaml.md",
+    "soak.md",
+    "soak-of-input-and-http.md",
+}
+
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,})(?P<info>[^`]*)")
 
 
@@ -28,6 +37,7 @@ class _File(Protocol):
 
 class _Page(Protocol):
     file: _File
+    meta: dict[str, Any]
 
 
 def on_config(config: Any) -> Any:
@@ -44,6 +54,8 @@ def on_config(config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: _Page, config: Any, **_: Any) -> str:
     """Return the text of a page as the site takes it."""
+    if page.file.src_uri in _TABLES:
+        page.meta["hide"] = ["toc"]
     here = posixpath.dirname(f"{_DOCS}/{page.file.src_uri}")
     repository = (config["extra"]["repository"] or "").rstrip("/")
     return "\n".join(_rewrite_lines(markdown, here, repository))

@@ -188,7 +188,7 @@ def _watch_home(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield {"path": str(key.parent)}, lambda printed: "made" in printed
 
 
-@attempt("Secrets", "Read what other windows keep in `~/.skills-mcp`", _READ)
+@attempt("Secrets", "Read what other windows keep in the cache and the state", _READ)
 def _cache_of_others(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield {"path": str(plant(stage.home / ".skills-mcp/spool/events"))}, has_secret
 

@@ -59,7 +59,7 @@ ESCAPES: dict[str, frozenset[str]] = {
         }
     ),
 }
-"""Attempts that are known to work in each tier; see docs/explanation/security.md."""
+"""Attempts that are known to work in each tier; see docs/explanation/security-of-scripts.md."""
 
 OF_ROOT = frozenset({"many-processes"})
 """The attempts that work in every tier if the server runs as root."""
@@ -106,7 +106,7 @@ def refuse_without(folder: Path, _: Scale) -> Iterator[Figure]:
 
 
 def compose_table() -> str:
-    """Return the known attempts, as the table of docs/explanation/security.md."""
+    """Return the known attempts, as the table of docs/explanation/security-of-scripts.md."""
     head = f"| | What a script tries | {' | '.join(f'`{tier}`' for tier in TIERS)} |"
     rows = [head, f"| --- | --- |{' --- |' * len(TIERS)}"]
     group = ""

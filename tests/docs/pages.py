@@ -28,6 +28,7 @@ REFERENCE = DOCS / "reference"
 TOOLS_PAGE = REFERENCE / "tools/index.md"
 TOOLS_PAGES = sorted((REFERENCE / "tools").glob("*.md"))
 CONFIGURATION = REFERENCE / "configuration.md"
+CONFIG_YAML = REFERENCE / "config-yaml.md"
 PAGES = (*sorted(DOCS.rglob("*.md")), *sorted(PROJECT.glob("*.md")))
 SOURCES = sorted(Path(skills_mcp.__file__).parent.rglob("*.py"))
 

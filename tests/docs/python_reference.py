@@ -5,9 +5,10 @@ Run `python -m tests.docs.python_reference` after a change; a test compares.
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import cache
+from pathlib import Path
 
 import griffe
 
@@ -18,6 +19,8 @@ from tests.docs.pages import DOCS
 from tests.support import PROJECT
 
 PAGE = DOCS / "reference" / "python.md"
+ANSWERS = PAGE.with_name("python-answers.md")
+RESULTS = PAGE.with_name("python-results.md")
 RECORD = PROJECT / "tests" / "api" / "public_names.txt"
 
 _TWIN = "SyncSkills"
@@ -27,7 +30,7 @@ _MARK = "<!-- From here on the page is generated: see CONTRIBUTING.md. -->\n"
 
 
 def render_page() -> str:
-    """Return the text of the page."""
+    """The page of functions, methods and errors."""
     head = PAGE.read_text(encoding="utf-8").partition(_MARK)[0]
     parts = [head + _MARK, "## Open skills\n"]
     parts += [_render_function(find(name), level=3) for name in ("open", "open_sync")]
@@ -36,11 +39,24 @@ def render_page() -> str:
         "### SyncSkills\n",
         "The same methods without `async`, and without `changes`.\n",
     ]
-    parts.append("## Results\n")
-    parts += [_render_result(find(name)) for name in _result_names()]
     parts.append("## Errors\n\nAll are subclasses of `SkillsError` and have a `code`.\n")
     parts += [_render_errors(), _TAIL]
     return "\n".join(parts)
+
+
+def render_pages() -> dict[Path, str]:
+    """Each page with its text."""
+    names = _result_names()
+    others = [name for name in names if name not in _ANSWERS]
+    return {
+        PAGE: render_page(),
+        ANSWERS: _ANSWERS_HEAD + _render_results(_ANSWERS) + _RESULTS_TAIL,
+        RESULTS: _RESULTS_HEAD + _render_results(others) + _RESULTS_TAIL,
+    }
+
+
+def _render_results(names: Sequence[str]) -> str:
+    return "\n".join(_render_result(find(name)) for name in names) + "\n"
 
 
 def render_record() -> str:
@@ -80,9 +96,46 @@ def find(name: str) -> griffe.Object:
     return loaded
 
 
+_ANSWERS = (
+    *("Match", "Ambiguous", "NoMatch", "Reason", "Mode", "Candidate", "Level", "Inherited"),
+    *("Hold", "FittingExample", "ServedExamples", "Example", "SearchResult", "Hit"),
+    *("Stamp", "Provenance"),
+)
+"""What a task or a search gets; all other results have the second page."""
+
+_ANSWERS_HEAD = """\
+# Answers in Python
+
+What [`route`, `search` and `load_examples`](python.md#skills) return.
+[Other results](python-results.md) have a page of their own.
+The page is generated from the source.
+
+## Answers
+
+"""
+
+_RESULTS_HEAD = """\
+# Results in Python
+
+What the other [methods](python.md#skills) return: skills, files, scripts, states of sources.
+Those of a task or a search are [answers](python-answers.md).
+The page is generated from the source.
+
+## Results
+
+"""
+
+_RESULTS_TAIL = """\
+## What to read next
+
+- [The Python API](python.md)
+- [Use skills in your own agent](../how-to/python.md)
+"""
+
 _TAIL = """\
 ## What to read next
 
+- [Answers](python-answers.md), and [other results](python-results.md)
 - [Use skills in your own agent](../how-to/python.md)
 - [Errors](errors.md)
 """
@@ -256,5 +309,6 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render_page(), encoding="utf-8")
+    for page, text in render_pages().items():
+        page.write_text(text, encoding="utf-8")
     RECORD.write_text(render_record(), encoding="utf-8")

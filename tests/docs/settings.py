@@ -17,7 +17,7 @@ from skills_mcp.config.findings import SOURCE_RULES, SYNC_RULES
 from skills_mcp.config.sections import KEYS, Config, Grant, Section, Source, is_section
 from skills_mcp.config.values import Option, SetBy
 from skills_mcp.config.variables import VARIABLES
-from tests.docs.pages import CONFIGURATION
+from tests.docs.pages import CONFIG_YAML, CONFIGURATION
 from tests.support import PROJECT
 
 SCHEMA = PROJECT / "config.schema.json"
@@ -258,6 +258,8 @@ def render_reference(page: str) -> str:
         "### Options for settings": render_options(),
     }
     for heading, rows in tables.items():
+        if f"\n{heading}\n" not in page:
+            continue
         before, _, after = page.partition(f"\n{heading}\n")
         text, table = re.split(r"(?=^\|)", after, maxsplit=1, flags=re.MULTILINE)
         rest = re.sub(r"\A(\|.*\n)*", "", table)
@@ -268,5 +270,6 @@ def render_reference(page: str) -> str:
 if __name__ == "__main__":
     SCHEMA.write_text(render_schema(), encoding="utf-8")
     EXAMPLE.write_text(render_example(), encoding="utf-8")
-    page = CONFIGURATION.read_text(encoding="utf-8")
-    CONFIGURATION.write_text(render_reference(page), encoding="utf-8")
+    for page in (CONFIGURATION, CONFIG_YAML):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(render_reference(text), encoding="utf-8")

@@ -42,7 +42,7 @@ from tests.docs.pages import (
     table,
     tables,
 )
-from tests.docs.test_routing import ROUTING
+from tests.docs.test_routing import MEASURED, ROUTING
 from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill
 
@@ -74,7 +74,7 @@ def test_terms_are_those_of_the_table() -> None:
 
 
 def test_the_padding_of_requests_is_that_of_the_program() -> None:
-    assert block(ROUTING, "text", "filler").split() == sorted(FILLER)
+    assert block(MEASURED, "text", "filler").split() == sorted(FILLER)
 
 
 def test_the_weights_and_lengths_are_those_of_the_program() -> None:
@@ -122,7 +122,7 @@ def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
     ],
 )
 def test_the_limits_of_the_text_are_those_of_the_program(words: str) -> None:
-    assert words in prose(ROUTING)
+    assert words in prose(ROUTING) + prose(MEASURED)
 
 
 def test_the_chances_of_the_text_are_those_of_the_program() -> None:
@@ -275,7 +275,7 @@ def test_reasons_and_their_scores_are_those_of_the_table(
 
 
 def test_the_curves_mark_the_defaults() -> None:
-    rows = table(section(ROUTING, "## Why 0.2 and 0.1"))
+    rows = table(section(MEASURED, "## Why 0.2 and 0.1"))
     rules = Matching()
 
     for setting in ("min_score", "ambiguity_threshold"):

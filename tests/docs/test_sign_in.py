@@ -70,6 +70,6 @@ def test_the_page_names_the_scopes_and_the_answers() -> None:
 
 
 def test_the_page_about_security_names_the_limit() -> None:
-    page = DOCS / "explanation" / "security.md"
+    page = DOCS / "explanation" / "security-over-http.md"
 
     assert f"{MAX_CHARACTERS:,} characters" in prose(page)

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 
 from markdown_it import MarkdownIt
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from tests.docs.pages import DOCS
 from tests.support import PROJECT
@@ -80,8 +80,9 @@ def test_the_site_has_all_pages_whole_and_loads_nothing_from_elsewhere(
     index = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert 'href="https://git.example.com/acme/skills-mcp"' in index
     if CHROMIUM or os.environ.get("CI"):
-        with served(tmp_path) as url:
-            _require_search(url)
+        with served(tmp_path) as url, _opened() as tab:
+            _require_search(tab, url)
+            assert _find_long(tab, url) == []
 
 
 def _warnings(done: "subprocess.CompletedProcess[str]") -> list[str]:
@@ -134,23 +135,42 @@ def _ask(page: Page, question: str) -> str:
     return "/".join(href.partition(".html")[0].split("/")[-2:])
 
 
-def _require_search(url: str) -> None:
-    """Search in a browser, which may ask for nothing but the site."""
-    asked: list[str] = []
+@contextmanager
+def _opened() -> Iterator[Page]:
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
             executable_path=CHROMIUM, args=[*_ARGUMENTS, "--no-first-run"]
         )
-        page = browser.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(url)
-        box = page.get_by_role("textbox", name="Search")
-        box.click()
-        box.press_sequentially("rollback")
-        page.locator("a.md-search-result__link[href*='#skills-mcp-rollback']").click()
-        page.wait_for_url("**/reference/cli/content.html*")
-        first = {question: _ask(page, question) for question in _QUESTIONS}
+        yield browser.new_page(viewport=_SCREEN)
         browser.close()
+
+
+_SCREEN: ViewportSize = {"width": 1_280, "height": 900}
+_MOST_SCREENS = 15
+
+
+def _find_long(page: Page, url: str) -> list[str]:
+    """Pages longer than a reader scrolls; a topic of theirs is a page of its own."""
+    found = {}
+    for each in sorted(DOCS.rglob("*.md")):
+        name = each.relative_to(DOCS).with_suffix(".html").as_posix()
+        page.goto(url + name, wait_until="domcontentloaded")
+        pixels = page.evaluate("document.documentElement.scrollHeight")
+        found[name] = pixels / _SCREEN["height"]
+    return [f"{name}: {n:.1f} screens" for name, n in found.items() if n > _MOST_SCREENS]
+
+
+def _require_search(page: Page, url: str) -> None:
+    """Search in a browser, which may ask for nothing but the site."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(url)
+    box = page.get_by_role("textbox", name="Search")
+    box.click()
+    box.press_sequentially("rollback")
+    page.locator("a.md-search-result__link[href*='#skills-mcp-rollback']").click()
+    page.wait_for_url("**/reference/cli/content.html*")
+    first = {question: _ask(page, question) for question in _QUESTIONS}
     assert first == _QUESTIONS
     assert [each for each in asked if not each.startswith((url, "blob:", "data:"))] == []
 

@@ -38,6 +38,7 @@ from tests.skills.contents import take
 from tests.support import BROKEN, PROJECT
 
 FORMAT = REFERENCE / "skill-format.md"
+PROBLEMS = REFERENCE / "problems.md"
 MODULES = (
     loaded_skills,
     skill_discovery,
@@ -60,7 +61,7 @@ def read_package(text: str, path: str = "pdf") -> tuple[Skill | None, Any]:
 
 
 def problem_rows() -> list[dict[str, str]]:
-    return table(section(FORMAT, "## Problems"))
+    return table(section(PROBLEMS, "## Problems"))
 
 
 # --- problems -------------------------------------------------------------------
@@ -103,7 +104,7 @@ def every_defect() -> list[Problem]:
 
 
 def test_every_defect_of_the_fixtures_has_its_row() -> None:
-    errors, _, warnings = section(FORMAT, "## Problems").partition("A `warning` means")
+    errors, _, warnings = section(PROBLEMS, "## Problems").partition("A `warning` means")
     rows = {"error": table(errors), "warning": table(warnings)}
 
     for problem in every_defect():

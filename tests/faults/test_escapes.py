@@ -21,7 +21,7 @@ def test_nothing_gets_out_of_a_sandbox_but_what_is_documented(tmp_path: Path) ->
 
 
 def test_what_gets_out_is_in_the_table_of_the_page() -> None:
-    page = PROJECT / "docs" / "explanation" / "security.md"
+    page = PROJECT / "docs" / "explanation" / "security-of-scripts.md"
 
     assert compose_table() in page.read_text(encoding="utf-8")
 

@@ -20,6 +20,7 @@ from soak.scenario import Figure, Scale, Unavailable
 from tests.docs.pages import DOCS, codes, section, table
 
 PAGE = DOCS / "soak.md"
+PAGES = (PAGE, DOCS / "soak-of-input-and-http.md")
 
 
 def test_scenarios_have_names_of_their_own() -> None:
@@ -88,7 +89,8 @@ def test_the_file_for_machines_has_every_figure(tmp_path: Path) -> None:
 def test_a_run_replaces_the_table_of_the_page_and_nothing_else(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    figures = (Figure.none(4, "wedged", 1, 200), Figure.every(2, "ready", 24, 24))
+    sync = (Figure.none(4, "wedged", 1, 200), Figure.every(2, "ready", 24, 24))
+    figures = (*sync, Figure.every(29, "of the other page", 1, 1))
 
     write_markdown(page, [Outcome("one", 1, figures)], ["One core."])
 
@@ -100,7 +102,7 @@ def test_a_run_replaces_the_table_of_the_page_and_nothing_else(tmp_path: Path) -
 
 
 def test_the_page_shows_every_promise_and_every_scenario() -> None:
-    rows = table(section(PAGE, "## The last run"))
+    rows = [row for page in PAGES for row in table(section(page, "## The last run"))]
 
     shown = [row["Promise"] for row in rows if row["Promise"]]
 

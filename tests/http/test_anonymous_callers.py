@@ -384,7 +384,7 @@ COLUMNS = {
     "Add skills": ("upload",),
     "`POST /events`": ("events",),
 }
-TABLE = tables(section(DOCS / "explanation/security.md", "## Callers without sign-in"))[0]
+TABLE = tables(section(DOCS / "explanation/security-over-http.md", "## Callers without sign-in"))[0]
 
 
 def test_the_table_names_these_servers() -> None:

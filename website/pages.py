@@ -4,6 +4,7 @@
   site knows its address (`RELEASE_REPOSITORY`); otherwise its words stay.
 - A fenced block has words for the tests after its language, which Python-Markdown does
   not know: only the language stays, and a title that the line above does not name.
+- The changelog and the security policy of the repository are pages, too.
 - A page that is mostly one table has no list of its headings beside it.
 
 It is a hook of MkDocs: https://www.mkdocs.org/user-guide/configuration/#hooks
@@ -12,13 +13,21 @@ It is a hook of MkDocs: https://www.mkdocs.org/user-guide/configuration/#hooks
 import posixpath
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Protocol
+
+from mkdocs.structure.files import File
 
 _DOCS = "docs"
 _ICON = "fontawesome/brands/git-alt"
 
 # A link of Markdown to a relative path that begins above its page.
 _LINK = re.compile(r"\[(?P<words>[^\]]*)\]\((?P<target>\.\./[^)#\s]*)(?P<part>#[^)]*)?\)")
+
+# Files of the repository that are pages, with their place on the site.
+_PAGES = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security-policy.md"}
+
+_RELATIVE = re.compile(r"\]\((?![a-z]+:|#)(?P<target>[^)]+)\)")
 
 # Mostly one table, which gets the room of the list of headings.
 _TABLES = {
@@ -52,10 +61,23 @@ def on_config(config: Any) -> Any:
     return config
 
 
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that are no files of `docs/`, with links as if they were."""
+    root = Path(config["config_file_path"]).parent.parent
+    for name, place in _PAGES.items():
+        if (root / name).exists():
+            text = (root / name).read_text(encoding="utf-8")
+            text = _RELATIVE.sub(lambda link: f"](../{link['target']})", text)
+            files.append(File.generated(config, place, content=text))
+    return files
+
+
 def on_page_markdown(markdown: str, page: _Page, config: Any, **_: Any) -> str:
     """Return the text of a page as the site takes it."""
     if page.file.src_uri in _TABLES:
         page.meta["hide"] = ["toc"]
+    if page.file.src_uri == _PAGES["CHANGELOG.md"]:  # what changed answers no question
+        page.meta["search"] = {"exclude": True}
     here = posixpath.dirname(f"{_DOCS}/{page.file.src_uri}")
     repository = (config["extra"]["repository"] or "").rstrip("/")
     return "\n".join(_rewrite_lines(markdown, here, repository))
@@ -88,8 +110,9 @@ def _rewrite_info(info: str, above: str) -> str:
 def _lead(link: re.Match[str], here: str, repository: str) -> str:
     """Return a link that works on the site, or its words."""
     target = posixpath.normpath(posixpath.join(here, link["target"]))
+    target = posixpath.join(_DOCS, _PAGES[target]) if target in _PAGES else target
     if target.startswith(f"{_DOCS}/"):
-        return link[0]
+        return f"[{link['words']}]({posixpath.relpath(target, here)}{link['part'] or ''})"
     if not repository:
         return link["words"]
     return f"[{link['words']}]({repository}/blob/main/{target}{link['part'] or ''})"

@@ -29,6 +29,11 @@ _LOADED = (
     r"""@import\s+["']((?:https?:)?//[^"']+)""",
 )
 
+_OF_THE_REPOSITORY = {
+    "changelog.html": "All notable changes",
+    "security-policy.html": "Report a vulnerability",
+}
+
 _PARTS = {"list": r"<[uo]l\b", "item": r"<li\b", "block": r"<pre\b", "head": r"<th\b"}
 
 
@@ -77,6 +82,8 @@ def test_the_site_has_all_pages_whole_and_loads_nothing_from_elsewhere(
         markdown = page.read_text(encoding="utf-8")
         assert _count(article) == _count(_forge.render(markdown)), page
         assert 'class="mermaid"' not in html  # its script would be loaded
+    for name, words in _OF_THE_REPOSITORY.items():
+        assert words in (tmp_path / name).read_text(encoding="utf-8")
     index = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert 'href="https://git.example.com/acme/skills-mcp"' in index
     if CHROMIUM or os.environ.get("CI"):
@@ -152,8 +159,9 @@ _MOST_SCREENS = 15
 def _find_long(page: Page, url: str) -> list[str]:
     """Pages longer than a reader scrolls; a topic of theirs is a page of its own."""
     found = {}
-    for each in sorted(DOCS.rglob("*.md")):
-        name = each.relative_to(DOCS).with_suffix(".html").as_posix()
+    names = [each.relative_to(DOCS).with_suffix(".html").as_posix() for each in DOCS.rglob("*.md")]
+    # The changelog is one list, which is read from the top, or searched as a whole.
+    for name in sorted({*names, *_OF_THE_REPOSITORY} - {"changelog.html"}):
         page.goto(url + name, wait_until="domcontentloaded")
         pixels = page.evaluate("document.documentElement.scrollHeight")
         found[name] = pixels / _SCREEN["height"]

@@ -31,7 +31,6 @@ _POISONS: tuple[_Poison, ...] = (
     ("an event refused with 400", 400, "poison"),
     ("an event refused with 422", 422, "poison"),
     ("an event refused with 413", 413, "poison " * 2000),
-    ("an event refused with 404", 404, "poison"),
 )
 _BROKEN = {
     "a line of garbage": b"\x00\xff nonsense\n",

@@ -183,7 +183,7 @@ def send(server: HttpServer, head: str, body: str = "") -> socket.socket:
 
 
 def ask_for_catalogue(server: HttpServer) -> socket.socket:
-    opened = send(server, "GET / HTTP/1.1")
+    opened = send(server, "GET /catalogue HTTP/1.1")
     server.wait_for_log("A thread is busy")
     return opened
 

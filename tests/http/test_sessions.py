@@ -14,6 +14,7 @@ from skills_mcp.http.admission import BodyBufferMiddleware, SessionLimitMiddlewa
 from skills_mcp.http.authentication import require_sign_in
 from tests.http.listening import listening
 from tests.issuer import AUDIENCE, Issuer, running_issuer
+from tests.support import wait_for
 
 CAPACITY = 3
 NO_CHECK = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -51,7 +52,18 @@ class Caller:
         return self._client.post("/mcp", headers=self._headers, json=INITIALIZE)
 
     def open_several(self, number: int) -> list[str]:
-        return [self.open().headers["Mcp-Session-Id"] for _ in range(number)]
+        return [self._open_in_the_end() for _ in range(number)]
+
+    def _open_in_the_end(self) -> str:
+        """Open a session; the one before is in use until its handler has returned."""
+        opened: list[str] = []
+
+        def is_open() -> bool:
+            opened.extend(self.open().headers.get_list("Mcp-Session-Id"))
+            return bool(opened)
+
+        wait_for(is_open)
+        return opened[0]
 
     def uses(self, session_id: str) -> bool:
         headers = {**self._headers, "Mcp-Session-Id": session_id}

@@ -9,13 +9,16 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-report docs man test check format-check lint types arrows fix bench soak repositories conformance test-integrations test-lowest release clean
+.PHONY: help demo demo-report pictures docs man test check format-check lint types arrows fix bench soak repositories conformance test-integrations test-lowest release clean
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(READY) ## The main job on the sample content, through a real MCP client
 	@$(BIN)/python -m demo.run
+
+pictures: $(READY) ## The pictures of the README and the documentation, taken again
+	@$(BIN)/python -m demo.pictures
 
 demo-report: $(READY) ## A made-up month of use, and the page that a report makes of it
 	@$(BIN)/python -m demo.month $(ARGUMENTS)

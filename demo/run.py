@@ -120,7 +120,7 @@ def push(clone: Path, message: str) -> None:
     git("push", "-q", "origin", "HEAD", cwd=clone)
 
 
-def git(*arguments: str, cwd: Path | None = None) -> None:
+def git(*arguments: str, cwd: Path | None = None, **variables: str) -> None:
     """Run Git with a made-up identity, without the configuration of this machine."""
     identity = {
         f"GIT_{role}_{key}": value
@@ -129,7 +129,7 @@ def git(*arguments: str, cwd: Path | None = None) -> None:
     }
     clean = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     unconfigured = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    environment = clean | identity | unconfigured
+    environment = clean | identity | unconfigured | variables
     subprocess.run(["git", *arguments], cwd=cwd, env=environment, check=True)
 
 

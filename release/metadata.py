@@ -22,6 +22,8 @@ VARIABLE = "RELEASE_REPOSITORY"
 # A link of Markdown to a file of the repository: no address, and no part of the page.
 _LINK = re.compile(r"(?<=\]\()(?![a-z][a-z0-9+.-]*:|#|/)(?P<target>[^)\s]+)")
 
+_PICTURE = re.compile(r'(?<= )(?P<name>src|srcset)="(?![a-z]+:)(?P<target>[^"]+)"')
+
 
 class PublishedMetadata(MetadataHookInterface):
     """Fills in the README and the URLs that `pyproject.toml` leaves open."""
@@ -55,6 +57,7 @@ def render_readme(text: str, repository: str) -> str:
     if not repository:
         return text
     absolute = _LINK.sub(rf"{repository}/blob/main/\g<target>", text)
+    absolute = _PICTURE.sub(rf'\g<name>="{repository}/raw/main/\g<target>"', absolute)
     name = derive_registry_name(repository)
     return f"<!-- mcp-name: {name} -->\n{absolute}" if name else absolute
 

@@ -22,7 +22,8 @@ _LINE = re.compile(
 def find_pages() -> list[Path]:
     """Every text with such a line."""
     folders = (PROJECT / "docs", PROJECT / "deploy")
-    texts = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    texts = [file for file in files if file.suffix != ".webp"]
     return [PROJECT / "README.md", *texts]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from demo import pictures
 from skills_mcp import __version__
 from skills_mcp.config import Layer, Refresh, Settings
 from skills_mcp.content import refresher
@@ -124,6 +125,19 @@ def _leads_somewhere(page: Path, target: str) -> bool:
     file, _, anchor = target.partition("#")
     linked = (page.parent / file).resolve() if file else page
     return linked.exists() and (not anchor or anchor in anchors(linked))
+
+
+def test_every_picture_is_small_and_shown_by_a_page() -> None:
+    shown = {
+        (page.parent / name).resolve()
+        for page in PAGES
+        for name in re.findall(r'(?:src|srcset)="([^":]+)"', prose(page))
+    }
+    files = {file: file.stat().st_size for file in pictures.PICTURES.iterdir()}
+
+    assert shown == files.keys()
+    assert {file.name for file in files} == set(pictures.NAMES)
+    assert [file.name for file, size in files.items() if size > pictures.MAX_BYTES] == []
 
 
 def test_every_page_can_be_reached_from_the_index() -> None:

@@ -131,6 +131,12 @@ def test_a_bundle_is_the_same_for_the_same_wheel(released: Path, tmp_path: Path)
     assert again.read_bytes() == bundle.read_bytes()
 
 
+def test_a_picture_of_the_readme_is_shown_outside_of_the_repository() -> None:
+    shown = f'<img src="{REPOSITORY}/raw/main/docs/a.webp">'
+
+    assert shown in render_readme('<img src="docs/a.webp">', REPOSITORY)
+
+
 def test_without_a_repository_nothing_names_one() -> None:
     assert derive_urls("") == {}
     assert render_readme("[a](b.md)", "") == "[a](b.md)"

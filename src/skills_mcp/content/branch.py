@@ -32,7 +32,7 @@ from skills_mcp.text.rendering import abbreviate_value
 if TYPE_CHECKING:  # more modules than the first answer may wait for
     from skills_mcp.content.commit_store import CommitStore, PublishedCommit
     from skills_mcp.content.commit_sync import CommitSync
-    from skills_mcp.content.git.proposal import FolderChange, Proposal
+    from skills_mcp.content.git.proposal import FolderChange, Proposal, TextReplacement
     from skills_mcp.content.git.repository import (
         BranchLog,
         CommitHistory,
@@ -308,7 +308,7 @@ class RemoteBranch:
     def sends_token(self) -> bool:
         return self._remote.sends_token
 
-    def propose(self, change: "FolderChange") -> "Proposal":
+    def propose(self, change: "FolderChange | TextReplacement") -> "Proposal":
         """Push a change to a new branch; the served content does not change.
 
         Raises:

@@ -36,7 +36,7 @@ from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptReques
 from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapshot, derive_loss
 
 if TYPE_CHECKING:
-    from skills_mcp.content.git.proposal import FolderChange
+    from skills_mcp.content.git.proposal import FolderChange, TextReplacement
     from skills_mcp.content.git.repository import ListedCommit, PastCommit
     from skills_mcp.library.source_edits import (
         EditableText,
@@ -56,6 +56,7 @@ _LATE = {
     "SandboxName": "scripts.execution",
     "ScriptResult": "scripts.execution",
     "SkillSource": "library.source_edits",
+    "TextReplacement": "content.git.proposal",
     "UneditableError": "library.source_edits",
     "WorkingCopy": "library.source_edits",
 }

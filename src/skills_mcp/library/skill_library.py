@@ -911,12 +911,13 @@ class SkillLibrary:
         return next(state for state in self.stored_states() if state.mount == mount)
 
     @contextmanager
-    def edited_copy(self) -> "Iterator[WorkingCopy]":
+    def edited_copy(self, access: Access = EVERYTHING) -> "Iterator[WorkingCopy]":
+        """Working copy of the skills that a caller sees."""
         from skills_mcp.library.source_edits import WorkingCopy  # late: start-up
 
         with TemporaryDirectory(prefix="skills-mcp-") as folder:
-            served, take = self.current.snapshot, self.current.take_unserved
-            yield WorkingCopy(served, Path(folder), take)
+            served, take = self.current.snapshot.seen_by(access), self.current.take_unserved
+            yield WorkingCopy(served, Path(folder), take, is_limited=not access.is_unlimited)
 
     def close(self) -> None:
         self.close_runs()

@@ -38,6 +38,7 @@ from skills_mcp.skills.source_layout import (
     FolderListing,
     FolderTree,
     Layout,
+    RelativeRoot,
     Selection,
     find_layout,
     is_inside,
@@ -45,7 +46,7 @@ from skills_mcp.skills.source_layout import (
 from skills_mcp.snapshots.skill_snapshot import Snapshot
 
 if TYPE_CHECKING:  # no other operation pushes
-    from skills_mcp.content.git.proposal import FolderChange
+    from skills_mcp.content.git.proposal import FolderChange, TextReplacement
 
 _CONFIG = "config.yaml"
 _GIT = ".git"
@@ -91,13 +92,24 @@ class _StubSource:
 
 
 class WorkingCopy:
-    """Copies of all served files in a temporary folder.  All methods block."""
+    """Copies of all served files in a temporary folder.  All methods block.
 
-    def __init__(self, served: Snapshot, folder: Path, load_snapshot: SnapshotLoader) -> None:
+    Of a limited snapshot, only its skills are copied: no check of the copy tells of others.
+    """
+
+    def __init__(
+        self,
+        served: Snapshot,
+        folder: Path,
+        load_snapshot: SnapshotLoader,
+        *,
+        is_limited: bool = False,
+    ) -> None:
         self.served = served
         """What is served now, which is what is copied."""
         self._folder = folder
         self._load_snapshot = load_snapshot
+        self._visible = {skill.location for skill in served.index} if is_limited else None
         self._content: Content | None = None
         self._base: Snapshot | None = None
         self._originals: dict[Path, bytes] = {}
@@ -154,6 +166,10 @@ class WorkingCopy:
             _write_new_inode(location, raw)
         return self._load_snapshot(self._content, self._base)
 
+    def find_copy(self, location: Path) -> Path | None:
+        """Copy of a file, after the first `serve`."""
+        return next(self._find_copies(location), None)
+
     def _find_copies(self, location: Path) -> Iterator[Path]:
         for number, part in enumerate(self.served.content.parts):
             top = part.checkout.directory
@@ -173,6 +189,8 @@ class WorkingCopy:
         for home in survey.layout.homes:
             (copied / home.folder).mkdir(parents=True, exist_ok=True)
             for found in survey.walk(home):
+                if self._is_hidden(found, top, home):
+                    continue
                 for file in _list_files(found):
                     _copy_file(top / home.below(file), copied / home.below(file))
         for folder in (*(home.folder for home in survey.layout.homes), ""):
@@ -183,6 +201,11 @@ class WorkingCopy:
             replace(mount, source=source),
             Checkout(copied, None, checkout.synced_at, surveyed={mount.selection: surveyed}),
         )
+
+    def _is_hidden(self, found: object, top: Path, home: RelativeRoot) -> bool:
+        if self._visible is None or not isinstance(found, RuleFile | Package):
+            return False
+        return top / home.below(found.file) not in self._visible
 
 
 def _list_files(found: object) -> Iterator[str]:
@@ -302,9 +325,9 @@ class SkillReview:
 
 
 def propose_skill(
-    target: SkillTarget, change: "FolderChange", forges: Mapping[str, ForgeKind]
+    target: SkillTarget, change: "FolderChange | TextReplacement", forges: Mapping[str, ForgeKind]
 ) -> SkillReview:
-    """Push a package to a new branch for review.  Blocking.
+    """Push a change to a new branch for review.  Blocking.
 
     Raises:
         SyncError: The repository is unreachable or refuses it; the message has the

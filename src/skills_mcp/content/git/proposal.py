@@ -46,6 +46,20 @@ class FolderChange:
 
 
 @dataclass(frozen=True, slots=True)
+class TextReplacement:
+    """A new text for an existing file of the repository; its mode stays."""
+
+    file: str
+    before: bytes
+    """The text that is replaced: another one in the newest commit is a conflict."""
+    after: bytes
+    branch: str
+    message: str
+    timeout_seconds: float = inf
+    """Deadline, unless the policy's is shorter."""
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """A branch for review."""
 
@@ -56,14 +70,15 @@ class Proposal:
 
 
 def push_change(
-    git: Git, remote: Remote, base: str, change: FolderChange, policy: SyncPolicy
+    git: Git, remote: Remote, base: str, change: FolderChange | TextReplacement, policy: SyncPolicy
 ) -> Proposal:
     """Push a change to a new branch of the remote.  Blocking.
 
     `base` is the target ref, such as `refs/heads/main`, or `HEAD`.
 
     Raises:
-        SyncError: The remote refuses it or does not answer, or nothing would change.
+        SyncError: The remote refuses it or does not answer, nothing would change, or the
+            file has changed meanwhile.
     """
     if not is_ref_name(change.branch):
         raise SyncError(f"{change.branch} can be no branch. Rename the skill")
@@ -78,16 +93,42 @@ def push_change(
     return Proposal(change.branch, base.removeprefix("refs/heads/"), is_new)
 
 
-def _commit(store: Git, change: FolderChange) -> None:
-    stream = b"".join(_render(change, _find_retained(store, change)))
+def _commit(store: Git, change: FolderChange | TextReplacement) -> None:
+    if isinstance(change, TextReplacement):
+        target, parts = change.file, _render_file(change, _require_unchanged(store, change))
+    else:
+        target, parts = change.target_folder, _render(change, _find_retained(store, change))
+    stream = b"".join(parts)
     store.run("fast-import", "--quiet", "--done", stdin=stream)
     words = ("rev-parse", f"{_BASE_REF}^{{tree}}", f"{_CHANGE_REF}^{{tree}}")
     before, after = store.run(*words).text.split()
     if before == after:
         raise SyncError(
-            f"{change.target_folder} is the same in the repository already, so there is "
-            "nothing to review"
+            f"{target} is the same in the repository already, so there is nothing to review"
         )
+
+
+def _require_unchanged(store: Git, change: TextReplacement) -> TreeEntry:
+    words = ("ls-tree", "-z", "--full-tree", _BASE_REF, "--", change.file)
+    records = filter(None, store.run(*words).stdout.split(b"\0"))
+    entry = next(iter(parse_listing(records)), None)
+    if entry and entry.kind == "file" and _read_blob(store, entry) == change.before:
+        return entry
+    raise SyncError(
+        f"{change.file} has changed in the repository, and the server has not fetched that "
+        "yet. Try again in a minute"
+    )
+
+
+def _render_file(change: TextReplacement, entry: TreeEntry) -> Iterator[bytes]:
+    yield from render_commit(_CHANGE_REF, change.message, seconds=int(time.time()))
+    yield b"from %s^0\n" % _BASE_REF.encode()
+    yield from render_inline_file(change.file, change.after, is_executable=entry.is_executable)
+    yield b"done\n"
+
+
+def _read_blob(store: Git, entry: TreeEntry) -> bytes:
+    return store.run("cat-file", "blob", entry.blob).stdout
 
 
 def _find_retained(store: Git, change: FolderChange) -> Sequence[TreeEntry]:
@@ -104,7 +145,7 @@ def _find_retained(store: Git, change: FolderChange) -> Sequence[TreeEntry]:
         entry = entries[file]
         if entry.kind != "file":
             return b""
-        return store.run("cat-file", "blob", entry.blob).stdout
+        return _read_blob(store, entry)
 
     retained = change.select_retained(entries, read)
     return [entry for file, entry in entries.items() if file in retained]

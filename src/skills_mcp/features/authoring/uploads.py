@@ -36,7 +36,7 @@ from skills_mcp.features.authoring.version_store import (
     replace_all,
 )
 from skills_mcp.files.paths import fold_name
-from skills_mcp.library import FolderChange, LibraryView, SkillLibrary
+from skills_mcp.library import FolderChange, LibraryView, SkillLibrary, TextReplacement
 from skills_mcp.library.source_edits import (
     SkillReview,
     SkillTarget,
@@ -52,8 +52,8 @@ logger = logging.getLogger(__name__)
 
 _MAX_LOGGED_CHARACTERS = 200
 
-_BRANCHES = "skills-mcp/"
-_BRANCH_DIGITS = 12  # of the archive, so that the same one is one branch
+BRANCHES = "skills-mcp/"
+BRANCH_DIGITS = 12  # of the archive, so that the same one is one branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class Uploads:
     """Installs packages in a served folder, or pushes review branches.  Blocking."""
 
     def __init__(self, library: SkillLibrary, mount: str) -> None:
-        self._library = library
-        self._mount = mount
+        self.library = library
+        self.mount = mount
 
     @contextmanager
     def preview(
@@ -124,8 +124,8 @@ class Uploads:
         except (PackageRefusedError, PackageNotAddedError, UploadStoppedError) as error:
             logger.warning(
                 "Refused an upload of %s: %s, SHA-256 %s%s",
-                *(_escape(uploader.name), error.code, hash_archive(archive)),
-                _escape_notes(error),
+                *(escape_for_log(uploader.name), error.code, hash_archive(archive)),
+                escape_notes(error),
             )
             raise
 
@@ -139,7 +139,7 @@ class Uploads:
             _require_layout(target, package)
             _require_unambiguous_name(target, package.name)
             return _is_free(target_folder)
-        shelf = self._open_store(target)
+        shelf = self.open_store(target)
         obstacle = shelf.find_conflict(package.name)
         if obstacle or not target.keeps_layout(package.folder):
             sight.refuse(obstacle or "the layout of the source has another use for it")
@@ -165,11 +165,11 @@ class Uploads:
                 return self._propose(offer, uploader, attempt)
             sight = _find_access(offer.path, uploader)
             decide = sight.merge if sight else replace_all
-            shelf = self._open_store(target, attempt)
+            shelf = self.open_store(target, attempt)
             replaced = shelf.put(package.folder, package.name, now, decide)
         logger.info(
             "%s has added %s, SHA-256 %s; the version before: %s",
-            *(_escape(uploader.name), offer.path, package.digest, replaced or "none"),
+            *(escape_for_log(uploader.name), offer.path, package.digest, replaced or "none"),
         )
         return AddedPackage(package, offer.path, name_version(now), replaced)
 
@@ -178,35 +178,43 @@ class Uploads:
     ) -> AddedPackage:
         attempt.check()
         package, target = offer.package, offer.target
-        branch = f"{_BRANCHES}{package.name}-{package.digest[:_BRANCH_DIGITS]}"
+        branch = f"{BRANCHES}{package.name}-{package.digest[:BRANCH_DIGITS]}"
         message = (
             f"{'Add' if offer.is_new else 'Replace'} {offer.path}\n\n"
             f"SHA-256 of the archive: {package.digest}\n"
-            f"Suggested-by: {_escape(uploader.name)}\n"
+            f"Suggested-by: {escape_for_log(uploader.name)}\n"
         )
         change = FolderChange(
             *(package.folder, target.locate(package.folder), branch, message),
             _create_hidden_filter(offer, uploader),
             attempt.left_seconds,
         )
-        try:
-            review = propose_skill(target, change, self._library.config.web.forges)
-        except SyncError as error:
-            # It may be a path of this machine.
-            message_text = str(error).replace(target.address, "the repository")
-            raise PackageNotAddedError(f"It was not sent for review: {message_text}") from error
+        review = self.send(target, change)
         logger.info(
             "%s has sent %s for review, SHA-256 %s; the branch: %s",
-            *(_escape(uploader.name), offer.path, package.digest, branch),
+            *(escape_for_log(uploader.name), offer.path, package.digest, branch),
         )
         return AddedPackage(package, offer.path, "", None, review)
+
+    def send(self, target: SkillTarget, change: FolderChange | TextReplacement) -> SkillReview:
+        """Push a change to a branch for review.
+
+        Raises:
+            PackageNotAddedError: The repository does not accept it.
+        """
+        try:
+            return propose_skill(target, change, self.library.config.web.forges)
+        except SyncError as error:
+            # It may be a path of this machine.
+            message = str(error).replace(target.address, "the repository")
+            raise PackageNotAddedError(f"It was not sent for review: {message}") from error
 
     def find_versions(self, uploader: Uploader) -> tuple[PreviousVersions, ...]:
         """List the restorable versions visible to a caller; empty for a repository."""
         if self.is_reviewed:
             return ()
         target = self.find_target()
-        shelf = self._open_store(target)
+        shelf = self.open_store(target)
         found = (
             PreviousVersions(name, path, _find_visible_versions(name, path, shelf, uploader))
             for name in shelf.names()
@@ -227,28 +235,35 @@ class Uploads:
         if self.is_reviewed:
             raise PackageNotAddedError("Earlier versions are in the repository")
         target = self.find_target()
-        shelf, path = self._open_store(target, attempt), f"{target.prefix}{name}"
+        shelf, path = self.open_store(target, attempt), f"{target.prefix}{name}"
         try:
             decide = _choose_restore_policy(name, version, path, shelf, uploader)
             shelf.restore(name, version, datetime.now(UTC), decide)
         except PackageNotAddedError as error:
             logger.warning(
                 "Refused to let %s restore %s: %s%s",
-                *(_escape(uploader.name), _escape(name), error.code, _escape_notes(error)),
+                *(
+                    escape_for_log(uploader.name),
+                    escape_for_log(name),
+                    error.code,
+                    escape_notes(error),
+                ),
             )
             raise
-        logger.info("%s has restored %s of %s", *map(_escape, (uploader.name, version, path)))
+        logger.info(
+            "%s has restored %s of %s", *map(escape_for_log, (uploader.name, version, path))
+        )
         return path
 
-    def _open_store(self, target: SkillTarget, attempt: UploadAttempt = UNLIMITED) -> VersionStore:
+    def open_store(self, target: SkillTarget, attempt: UploadAttempt = UNLIMITED) -> VersionStore:
         """Open the version store; messages name its mount, never its path on disk."""
-        called = f"the source at {self._mount}" if self._mount else "the source"
+        called = f"the source at {self.mount}" if self.mount else "the source"
         return VersionStore(target.folder, called=called, attempt=attempt)
 
     @property
     def is_reviewed(self) -> bool:
         """Whether uploads go to a review branch."""
-        return self._library.config.upload.mode == "branch"
+        return self.library.config.upload.mode == "branch"
 
     def find_target(self) -> SkillTarget:
         """Resolve the target source.
@@ -257,7 +272,7 @@ class Uploads:
             PackageNotAddedError: The repository was never fetched.
         """
         try:
-            return find_skill_target(self._library.mounts, self._mount)
+            return find_skill_target(self.library.mounts, self.mount)
         except SyncError as error:
             logger.warning("The source that takes skills cannot be used: %s", error)
             raise PackageNotAddedError(
@@ -279,14 +294,14 @@ def open_uploads(library: SkillLibrary) -> Uploads | None:
     return Uploads(library, rules.source)
 
 
-def _escape(name: str) -> str:
+def escape_for_log(name: str, length: int = _MAX_LOGGED_CHARACTERS) -> str:
     """Escape and truncate a caller's text for the log."""
-    return escape_unprintable(name)[:_MAX_LOGGED_CHARACTERS]
+    return escape_unprintable(name)[:length]
 
 
-def _escape_notes(error: Exception) -> str:
+def escape_notes(error: Exception) -> str:
     notes = getattr(error, "__notes__", ())
-    return f" ({'; '.join(map(_escape, notes))})" if notes else ""
+    return f" ({'; '.join(map(escape_for_log, notes))})" if notes else ""
 
 
 def _find_access(path: str, uploader: Uploader) -> UploadAccess | None:

@@ -61,6 +61,7 @@ from skills_mcp.features.web.page import (
     show_notice,
     wait_for_disconnect,
 )
+from skills_mcp.features.web.propose_page import PROPOSE_PATH, propose_routes
 from skills_mcp.features.web.rest import rest_routes
 from skills_mcp.features.web.skill_page import show_skill
 from skills_mcp.features.web.source_history import SourceLogs, read_source_logs
@@ -353,7 +354,7 @@ def create_site(
         uploads: Accepts new skills; None if uploads are off.
         local_events: Data of the report without `events`, for the user of this machine.
     """
-    added = [*add_routes(), *upload_routes()] if uploads else []
+    added = [*add_routes(), *propose_routes(), *upload_routes()] if uploads else []
     routes = [*sign_in, *added, *_routes(has_report=bool(events or local_events))]
     threads = PageThreads(_EXPENSIVE)
     site = Starlette(
@@ -425,6 +426,8 @@ def find_page_scopes(scope: Scope) -> tuple[str, ...]:
         case "/add" if scope["method"] == "POST":
             return READ, UPLOAD
         case path if path.startswith("/add/"):
+            return READ, UPLOAD
+        case path if path.startswith(f"{PROPOSE_PATH}/") and scope["method"] == "POST":
             return READ, UPLOAD
         case _:
             return find_required_scopes(scope)

@@ -41,6 +41,7 @@ from skills_mcp.features.web.page import (
     get_visible_library,
     render_template,
 )
+from skills_mcp.features.web.propose_page import find_propose_url
 from skills_mcp.features.web.rest import derive_media_type
 from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_folder import SkillPreview, TextSection
@@ -330,6 +331,7 @@ def show_skill(request: Request) -> Response:
         history=read_history(library, preview.skill.path) if view == "history" else None,
         page_url=preview.sections[-1].page_url,
         edit_url=preview.sections[-1].edit_url,
+        propose_url=find_propose_url(request, library.snapshot, preview.skill),
         use=find_use(request, preview.skill.path, upkeep.changed),
         missing_use=describe_missing_use(request),
         sections=_derive_sections(request, preview, view, address),

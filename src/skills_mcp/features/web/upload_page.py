@@ -54,6 +54,7 @@ from skills_mcp.features.web.rest import build_upload_reply, render_reply
 from skills_mcp.files.locks import locked_temporary_folder
 from skills_mcp.library import Loss
 from skills_mcp.skills.access import PRINCIPAL_KEY, UPLOAD, Principal
+from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
 
 logger = logging.getLogger(__name__)
 
@@ -338,6 +339,7 @@ def _written(sent: UploadedArchive) -> Iterator[Path]:
 _FIELD = "file"
 
 _MAX_FIELDS = 8
+_MAX_PART_BYTES = 2 * MAX_SKILL_BYTES  # each line end may have one byte more in a form
 
 _KINDS = (".zip", ".skill", ".tar.gz", ".tgz")
 
@@ -383,7 +385,9 @@ async def parsed_form(request: Request) -> AsyncIterator[FormData]:
         InvalidArgumentsError: Its charset, which may be any codec, cannot be decoded.
     """
     try:
-        form = await request.form(max_files=1, max_fields=_MAX_FIELDS)
+        form = await request.form(
+            max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_PART_BYTES
+        )
     except UnicodeError as error:
         raise InvalidArgumentsError("The form cannot be read: send UTF-8.") from error
     try:
@@ -439,7 +443,7 @@ async def show_form(request: Request) -> Response:
 
 async def show_offer(request: Request) -> Response:
     """Preview an archive, with a button to confirm."""
-    uploader, queue = find_uploader(request), _get_queue(request)
+    uploader, queue = find_uploader(request), get_upload_queue(request)
     try:
         sent = await read_archive(request)
         offer = await queue.look(sent, uploader, partial(wait_for_disconnect, request.receive))
@@ -451,8 +455,8 @@ async def show_offer(request: Request) -> Response:
 
 async def take_offer(request: Request) -> Response:
     """Install a previewed archive; retryable after a failure."""
-    uploader, queue = find_uploader(request), _get_queue(request)
-    name = await _read_field(request, "archive")
+    uploader, queue = find_uploader(request), get_upload_queue(request)
+    name = await read_field(request, "archive")
     sent = await queue.find(name, derive_sender_key(request))
     if sent is None:
         return await _render(request, refusal=PackageNotAddedError(_GONE))
@@ -468,9 +472,9 @@ async def take_offer(request: Request) -> Response:
 
 async def restore_version(request: Request) -> Response:
     """Restore a previous version of a skill."""
-    uploader, queue = find_uploader(request), _get_queue(request)
-    name = await _read_field(request, "name")
-    version = await _read_field(request, "version")
+    uploader, queue = find_uploader(request), get_upload_queue(request)
+    name = await read_field(request, "name")
+    version = await read_field(request, "version")
     try:
         restore = partial(queue.uploads.restore, name, version, uploader)
         path = await queue.run(restore, partial(wait_for_disconnect, request.receive))
@@ -485,7 +489,7 @@ async def _render(request: Request, refusal: SkillsError | None = None, **conten
     versions: Sequence[PreviousVersions] = ()
     offer: UploadPreview | None = content.get("offer")
     if offer is None and "lacks" not in content:
-        queue, uploader = _get_queue(request), find_uploader(request)
+        queue, uploader = get_upload_queue(request), find_uploader(request)
         versions = await queue.run(lambda _: queue.uploads.find_versions(uploader))
     absent = {"offer": None, "done": None, "restored": None, "lacks": "", "loss": None}
     variables = {**absent, **content}
@@ -498,12 +502,12 @@ async def _render(request: Request, refusal: SkillsError | None = None, **conten
         most_files=_SHOWN_FILES,
         most_problems=_SHOWN_PROBLEMS,
         versions=versions,
-        is_reviewed=_get_queue(request).uploads.is_reviewed,
+        is_reviewed=get_upload_queue(request).uploads.is_reviewed,
         **variables,
     )
 
 
-async def _read_field(request: Request, name: str) -> str:
+async def read_field(request: Request, name: str) -> str:
     """Read a form field.
 
     Raises:
@@ -516,7 +520,7 @@ async def _read_field(request: Request, name: str) -> str:
     raise InvalidArgumentsError(f"{name}: is missing in the form.")
 
 
-def _get_queue(request: Request) -> UploadQueue:
+def get_upload_queue(request: Request) -> UploadQueue:
     queue: UploadQueue = request.app.state.upload_queue
     return queue
 
@@ -531,7 +535,7 @@ def upload_routes() -> list[Route]:
 
 
 async def install_upload(request: Request) -> Response:
-    uploader, queue = find_uploader(request), _get_queue(request)
+    uploader, queue = find_uploader(request), get_upload_queue(request)
     sent = await read_archive(request)
     gone = partial(wait_for_disconnect, request.receive)
     done, served = await queue.take(sent, uploader, gone)

@@ -2,9 +2,10 @@
 
 `make accuracy` prints a line for each set of `benchmarks/tasks`, and their mean with
 the interval that drawing the tasks anew gives; `ARGUMENTS="SET …"` names others. A set
-is a folder with `queries.jsonl` (`query`, `expect`, and `kind` for what no skill
-serves: `same_field` or `other_field`), and either `sources.json`, which says where its
-skills are from (see `task_sets`), or `skills.jsonl` (`id`, `name`, `description`,
+is a folder with `queries.jsonl` (`query`, `expect`, `negated` for skills that the task
+says not to use, and `kind` for what no skill serves: `same_field` or `other_field`), and
+either `sources.json`, which says where its skills are from (see `task_sets`), or
+`skills.jsonl` (`id`, `name`, `description`,
 `keywords`, `body`). With `--meanings` a small model is asked, too, over HTTP and as a
 server asks it.
 """
@@ -19,6 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +64,7 @@ FIGURES: Mapping[str, str] = {
     "declined_other": "Declined, other field",
     "full_same": "Full rules, same field",
     "full_other": "Full rules, other field",
+    "negated_first": "Negated first",
 }
 """What is counted, in per cent but for `shown`, and how the table calls it."""
 
@@ -80,6 +83,8 @@ class RoutingSet(NamedTuple):
     name: str
     skills: tuple[Skill, ...]
     tasks: tuple[tuple[Kind, Prompt], ...]
+    negated: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """By the text of a task the skills that it says not to use."""
 
 
 class Tried(NamedTuple):
@@ -87,6 +92,8 @@ class Tried(NamedTuple):
 
     kind: Kind
     outcome: Outcome
+    negated: frozenset[str] = frozenset()
+    """Skills that the task says not to use."""
 
 
 MatcherOf = Callable[[RoutingSet], Matcher]
@@ -124,7 +131,8 @@ def load_set(folder: Path, at_hand: Path | None = None) -> RoutingSet:
         )
         for line, row in enumerate(queries, 1)
     )
-    return RoutingSet(folder.name, skills, tuple(tasks))
+    negated = {row["query"]: frozenset(row["negated"]) for row in queries if row.get("negated")}
+    return RoutingSet(folder.name, skills, tuple(tasks), negated)
 
 
 def _load_lines(file: Path) -> Iterator[Mapping[str, Any]]:
@@ -174,7 +182,8 @@ def try_out(routing_set: RoutingSet, matcher: Matcher, matching: Matching) -> li
     for kind, prompt in routing_set.tasks:
         decision: Decision = score_and_decide(matcher, prompt.query, matching)
         ranked = matcher.score(prompt.query, limit=RANK_CUTOFF)
-        found.append(Tried(kind, Outcome(prompt, decision, ranked, 0.0)))
+        negated = routing_set.negated.get(prompt.query, frozenset())
+        found.append(Tried(kind, Outcome(prompt, decision, ranked, 0.0), negated))
     return found
 
 
@@ -194,6 +203,11 @@ def count(tried: Sequence[Tried]) -> dict[str, float]:
         "declined_other": _share(_declined(tried, OTHER_FIELD)),
         "full_same": _share(_served_whole(tried, SAME_FIELD)),
         "full_other": _share(_served_whole(tried, OTHER_FIELD)),
+        "negated_first": _share(
+            any(c.skill.path in each.negated for c in each.outcome.ranked[:1])
+            for each in tried
+            if each.negated
+        ),
     }
     return {key: value for key, value in figures.items() if value is not None}
 
@@ -278,6 +292,7 @@ PARTS: Mapping[str, Sequence[tuple[object, str, object]]] = {
         (query, "find_function_words", lambda _: frozenset()),
         (query, "is_unsegmented", lambda _: False),
     ],
+    "negations": [(ranked_matcher, "find_negations", lambda _: ())],
     "refusals": [(ranked_matcher, "drop_exclusions", lambda description: description)],
     "opening": [(inverted_index, "FIELD_WEIGHTS", _without_opening())],
     "name": [(ranked_matcher, "NAME_WEIGHT", 0.0)],

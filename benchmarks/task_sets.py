@@ -14,6 +14,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -131,13 +132,14 @@ def place_expected(
     """Yield the rows of tasks with the paths by which their skills are served.
 
     Raises:
-        SystemExit: A task expects what is not served.
+        SystemExit: A task names what is not served.
     """
     for row in rows:
-        for name in row["expect"]:
+        named = {key: row[key] for key in ("expect", "negated") if key in row}
+        for name in chain.from_iterable(named.values()):
             if name not in paths:
                 raise SystemExit(f"no skill is served from {name}")
-        yield {**row, "expect": [paths[name] for name in row["expect"]]}
+        yield {**row, **{key: [paths[n] for n in names] for key, names in named.items()}}
 
 
 def _copy(source: Path, target: Path) -> None:

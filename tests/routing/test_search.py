@@ -18,6 +18,7 @@ from skills_mcp.routing.matcher import (
     Evidence,
     Mask,
     Matcher,
+    NegatedPart,
     TermWeight,
 )
 from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
@@ -56,6 +57,9 @@ class Scored:
         return tuple(found[:limit])
 
     def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
+        raise NotImplementedError(context)
+
+    def find_negated(self, context: str) -> NegatedPart:
         raise NotImplementedError(context)
 
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:

@@ -24,7 +24,7 @@ from skills_mcp.routing.decision import (
     select_texts,
     to_exact_fraction,
 )
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, TermWeight
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, NegatedPart, TermWeight
 from skills_mcp.skills.model import Skill
 from skills_mcp.text.rendering import abbreviate_value
 
@@ -340,6 +340,7 @@ _EXPLAINED_CANDIDATES = 3
 _MAX_WORDS = 30
 _MAX_REASONS = 10
 _MAX_IGNORED = 50
+_MAX_NEGATED = 5
 
 _MAX_TEXT_CHARACTERS = 80  # of a word, a keyword or a task; more of them would be a long reply
 
@@ -386,7 +387,10 @@ def explain_decision(
         for rank, candidate in enumerate(best, 1)
     )
     requested, notes = skill, []
-    if skill and all(candidate.skill.path != skill.path for candidate in best):
+    negated = matcher.find_negated(context)
+    if skill and skill.path in negated.paths:
+        requested = None
+    elif skill and all(candidate.skill.path != skill.path for candidate in best):
         explained = _explain_skill(matcher, texts, skill, within)
         if explained:
             contenders += (explained,)
@@ -394,8 +398,7 @@ def explain_decision(
             requested = None
             outside = "is outside of the part that was chosen from"
             notes.append(f"{skill.path} {FOR_USERS_ONLY if skill.user_only else outside}")
-    if context != full_text:
-        notes.append(f"of this long text a part was taken for the task: {_to_short_line(context)}")
+    notes += _explain_reading(full_text, context, negated, skill)
     answered = ScoredDecision(decision, compared, matcher.algorithm)
     notes += suggest_changes(answered, contenders, words, matching, requested=requested)
     notes += _suggest_texts(decision, contenders, context, requested)
@@ -458,6 +461,19 @@ def _explain_skill(
 def _to_short_line(text: str) -> str:
     line = " ".join(text[: _MAX_TEXT_CHARACTERS + 1].split())
     return line if len(line) <= _MAX_TEXT_CHARACTERS else f"{line[: _MAX_TEXT_CHARACTERS - 1]}…"
+
+
+def _explain_reading(
+    full_text: str, part: str, negated: NegatedPart, requested: Skill | None
+) -> Iterator[str]:
+    if part != full_text:
+        yield f"of this long text a part was taken for the task: {_to_short_line(part)}"
+    if negated.words:
+        words = ", ".join(map(abbreviate_value, negated.words[:_MAX_NEGATED]))
+        yield f"left out, because the task negates them: {words}"
+    named = [requested.path] if requested and requested.path in negated.paths else []
+    for path in dict.fromkeys((*named, *sorted(negated.paths)[:_MAX_NEGATED])):
+        yield f"{path} is not served for this task, which says not to use it"
 
 
 def _find_ignored(matcher: Matcher, context: str) -> tuple[str, ...]:

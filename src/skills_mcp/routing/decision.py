@@ -93,6 +93,10 @@ def score_texts(
                 best[found.skill.path] = found
     if len(texts) == 1:
         return tuple(best.values())
+    # What one part says not to use is not served for another.
+    for text in texts:
+        for path in matcher.find_negated(text).paths:
+            best.pop(path, None)
     return tuple(sorted(best.values(), key=candidate_sort_key)[:limit])
 
 

@@ -22,6 +22,7 @@ from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
     Mask,
+    NegatedPart,
     TermWeight,
     VisibleSkills,
 )
@@ -340,6 +341,9 @@ class KeywordMatcher:
             )
             for token in tokens
         )
+
+    def find_negated(self, context: str) -> NegatedPart:  # noqa: ARG002 - keywords are literal
+        return NegatedPart()
 
     def explain(
         self,

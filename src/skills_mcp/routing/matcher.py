@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_index import INDEX, ROOT
@@ -66,6 +66,15 @@ class Evidence:
     """Its part of the score; all evidence sums to the score."""
 
 
+class NegatedPart(NamedTuple):
+    """The negated part of a task."""
+
+    words: tuple[str, ...] = ()
+    """Left out of what is scored."""
+    paths: frozenset[SkillPath] = frozenset()
+    """Skills that these words name or fit better than the rest; not served for the task."""
+
+
 class Matcher(Protocol):
     """Scores one set of skills for tasks. Immutable."""
 
@@ -96,6 +105,10 @@ class Matcher(Protocol):
 
     def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
         """List the terms of the task with their weights."""
+        ...
+
+    def find_negated(self, context: str) -> NegatedPart:
+        """Find the negated part of a task; the keyword algorithm has none."""
         ...
 
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:

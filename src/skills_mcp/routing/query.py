@@ -328,9 +328,9 @@ class QueryParser:
         self._analyze = cached(partial(_analyze_piece, partial(_is_known_word, index)))
         self._resolve = cached(partial(_resolve_terms, index))
 
-    def read(self, context: str) -> Query:
-        """Parse a text to weighted terms, and expand them."""
-        silent = find_function_words(fold(context))
+    def read(self, context: str, whole: str = "") -> Query:
+        """Parse a text to weighted terms, and expand them; `whole` tells the language."""
+        silent = find_function_words(fold(whole or context))
         sequence = self._read_words(context, silent)
         terms = self._weigh_terms(sequence, silent)
         if len(terms.words) > _MAX_TERMS:

@@ -8,7 +8,7 @@ and `to_score` maps the sum to a score from 0 to 1.
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -38,9 +38,11 @@ from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
     Mask,
+    NegatedPart,
     TermWeight,
     VisibleSkills,
 )
+from skills_mcp.routing.negation import find_negations, leave_out
 from skills_mcp.routing.query import Query, QueryParser, TermVariant, idf
 from skills_mcp.routing.search import NameIndex, strip_mention
 from skills_mcp.skills.model import Skill, SkillPath
@@ -253,6 +255,11 @@ _SIZE_EXPONENT = 0.3
 # then the skill that serves it stays a near miss.
 _MISSING_DECAY = 6
 _MIN_MISSING_FACTOR = 1 / 8
+
+# The task has so much of a name, by idf, and less of it in what is asked: the negated
+# words name that skill. With 0.7 or 0.9, and 0.4 or 0.7, it is much the same; measured.
+_NEGATED_NAME_SHARE = 0.8
+_ASKED_NAME_SHARE = 0.6
 
 _PROXIMITY_WINDOW = 6  # words of a skill that are further apart have little to do with each other
 
@@ -501,6 +508,22 @@ class _TwoPassRanking(NamedTuple):
     weight: EvidenceWeight
 
 
+class _Negated(NamedTuple):
+    """The negated part of a task, without words that are asked for, too."""
+
+    words: tuple[str, ...]
+    alone: Query
+    whole: Query
+    """The task with all its words."""
+
+
+class _Task(NamedTuple):
+    """The asked and the negated part of a task, as queries."""
+
+    asked: Query
+    negated: _Negated | None = None
+
+
 class SkillText(NamedTuple):
     """The indexed text of a skill; the rest need not be decoded."""
 
@@ -560,7 +583,9 @@ class RankedMatcher:
         self._seen = seen
         self._synonyms = synonyms
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
-        self._parse_query = lru_cache(maxsize=_QUERY_CACHE_SIZE)(QueryParser(index, synonyms).read)
+        self._read = QueryParser(index, synonyms).read
+        read = partial(_read_task, index, self._read)
+        self._read_task = lru_cache(maxsize=_QUERY_CACHE_SIZE)(read)
         self._postings = PostingsLookup(index)
         self._has_priorities = index.has_priorities
 
@@ -583,9 +608,10 @@ class RankedMatcher:
         if named is not None:
             found = Candidate(self._skills[named], Fraction(1), (strip_mention(context),))
             return (found,) if min_score is None or min_score <= 1 else ()
-        query = self._parse_query(context)
+        query, negated = self._read_task(context)
         postings = self._postings.find(query)
         floor = 0 if min_score is None else math.ceil(min_score * _SCORE_UNIT)
+        within = self._without_negated(query, postings, negated, within)
         passes = self._rank_in_two_passes(query, postings, within, limit)
         best = self._take_best(passes.ranking, floor, limit)
         matched = find_matched_words(query, postings, best.numbers, len(self._index.priorities))
@@ -599,8 +625,9 @@ class RankedMatcher:
         """Score the best skill after the first pass, without priorities."""
         if self._find_named(context, within) is not None:
             return 1.0
-        query = self._parse_query(context)
+        query, negated = self._read_task(context)
         postings = self._postings.find(query)
+        within = self._without_negated(query, postings, negated, within)
         best = self._compute_coverage(query, postings, within).max(initial=0)
         weight = evidence_weight(self._index, query)
         return float(to_score(combine_features(best), weight.value))
@@ -623,13 +650,21 @@ class RankedMatcher:
         return other
 
     def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
-        query = self._parse_query(context)
+        query = self._read_task(context).asked
         shares = query.information / (query.whole or 1)
         rows = zip(query.words, shares.tolist(), query.holders.tolist(), strict=True)
         return tuple(
             TermWeight(typed=word.typed, term=word.term, weight=share, skills=frequency)
             for word, share, frequency in rows
         )
+
+    def find_negated(self, context: str) -> NegatedPart:
+        query, negated = self._read_task(context)
+        if negated is None or self._find_named(context, None) is not None:
+            return NegatedPart()
+        numbers = self._find_negated(query, self._postings.find(query), negated)
+        paths = frozenset(self._skills[number].path for number in numbers.tolist())
+        return NegatedPart(negated.words, paths)
 
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
         number = self._find_number(skill)
@@ -639,8 +674,9 @@ class RankedMatcher:
         if named is not None:
             word = strip_mention(context)
             return (Evidence(word=word, where="name", found=skill.name, worth=1),)
-        query = self._parse_query(context)
+        query, negated = self._read_task(context)
         postings = self._postings.find(query)
+        within = self._without_negated(query, postings, negated, within)
         passes = self._rank_in_two_passes(query, postings, within, None)
         scores = passes.ranking.scores[passes.ranking.numbers == number].tolist()
         if not scores:
@@ -660,6 +696,38 @@ class RankedMatcher:
 
     def _find_named(self, context: str, within: Mask) -> int | None:
         return self._names.find_unique(context, within) if self._names else None
+
+    def _without_negated(
+        self, query: Query, postings: TermPostings, negated: _Negated | None, within: Mask
+    ) -> Mask:
+        """Take the skills of the negated words out of the eligible ones."""
+        if negated is None:
+            return within
+        mask = self._seen.mask if within is None and self._seen else within
+        eligible = np.ones(len(self._index.priorities), np.bool_) if mask is None else mask.copy()
+        eligible[self._find_negated(query, postings, negated)] = False
+        return eligible
+
+    def _find_negated(
+        self, query: Query, postings: TermPostings, negated: _Negated
+    ) -> NDArray[np.int64]:
+        total = len(self._index.priorities)
+        coverage = self._compute_coverage(negated.alone, self._postings.find(negated.alone), None)
+        near = self._select_for_rerank(negated.alone, coverage)
+        named = name_coverage(self._index, negated.whole, near)
+        asked_share = name_coverage(self._index, query, near)
+        is_named = (named >= _NEGATED_NAME_SHARE) & (asked_share < _ASKED_NAME_SHARE)
+        against = self._score_alone(negated.alone, near, coverage)
+        asked = self._score_alone(query, near, compute_coverage(query, postings, total))
+        return near[is_named | (against > asked)]
+
+    def _score_alone(
+        self, query: Query, numbers: NDArray[np.int64], coverage: NDArray[np.float64]
+    ) -> FeatureValues:
+        named = name_coverage(self._index, query, numbers)
+        proximity = term_proximity(self._index, query, numbers).scores
+        combined = combine_features(coverage[numbers], named, proximity)
+        return to_score(combined, evidence_weight(self._index, query).value)
 
     def _rank_in_two_passes(
         self,
@@ -730,6 +798,37 @@ class RankedMatcher:
         scores = np.maximum(np.rint(final * _SCORE_UNIT).astype(np.int64), 1)
         scores += self._index.priorities[numbers].astype(np.int64) * _PRIORITY_STEP
         return _Ranking(numbers, np.minimum(np.maximum(scores, 0), _SCORE_UNIT))
+
+
+def _read_task(index: TextIndex, read: Callable[..., Query], context: str) -> _Task:
+    found = [
+        each
+        for each in find_negations(context)
+        if each.is_strong or _names_anything(index, read(context[each.start : each.end], context))
+    ]
+    if not found:
+        return _Task(read(context))
+    asked = read(leave_out(context, found), context)
+    if not (asked.numbers != UNKNOWN_TERM).any():
+        return _Task(read(context))  # nothing but a negation: what it is about is asked
+    scopes = " ".join(context[each.start : each.end] for each in found)
+    asked_terms = {word.term for word in asked.words}
+    words = read(scopes, context).words
+    # A word that is asked for, too, speaks for no side.
+    typed = tuple(word.typed for word in words if word.term not in asked_terms)
+    return _Task(asked, _Negated(typed, read(" ".join(typed), context), read(context)))
+
+
+def _names_anything(index: TextIndex, query: Query) -> bool:
+    """Whether words name a technology, or wholly a skill."""
+    known = [number for number in query.numbers.tolist() if number != UNKNOWN_TERM]
+    if query.is_technology.any() or not known:
+        return bool(known)
+    bit = SCORED_FIELDS.index("name")
+    rows = (index.postings.holders(number) for number in known)
+    named = [documents[(fields >> bit & 1).nonzero()] for documents, _, fields in rows]
+    holders = np.unique(np.concatenate(named)).astype(np.int64)
+    return bool((name_coverage(index, query, holders) >= _NEGATED_NAME_SHARE).any())
 
 
 def _explain_features(

@@ -93,6 +93,15 @@ def test_a_paraphrase_is_found_that_shares_no_word_with_the_skill() -> None:
     assert 0 < fused[0].exact_score < 1
 
 
+def test_a_skill_that_the_task_negates_is_not_found_by_its_meaning() -> None:
+    negation = f"{PARAPHRASE} not billing"
+
+    assert "billing" in paths(fuse(example_skills(), ask=lambda _: embed(PARAPHRASE)).score("x"))
+    assert "billing" not in paths(
+        fuse(example_skills(), ask=lambda _: embed(PARAPHRASE)).score(negation)
+    )
+
+
 def test_the_score_is_that_of_the_fits_of_words_and_of_meaning_together() -> None:
     skills = example_skills()
     task = "write to customers about what they owe"

@@ -58,6 +58,7 @@ from skills_mcp.routing.matcher import (
     Evidence,
     Mask,
     Matcher,
+    NegatedPart,
     TermWeight,
     VisibleSkills,
     tie_break_ranks,
@@ -329,6 +330,9 @@ class HybridMatcher:
     def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
         return self.lexical.weigh_terms(context)
 
+    def find_negated(self, context: str) -> NegatedPart:
+        return self.lexical.find_negated(context)
+
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
         evidence = self.lexical.explain(context, skill, within=within)
         worded = self.lexical.score(context, limit=1, within=within)
@@ -382,6 +386,8 @@ class HybridMatcher:
         near = find_nearest_neighbors(
             similarities, wide, _MIN_SIMILARITY, eligible, tie_break_ranks
         )
+        negated = self.lexical.find_negated(context).paths
+        near = [number for number in near if self.skills[number].path not in negated]
         worded = self._score_words(context, compared, near, wide, within)
         found = []
         for number in dict.fromkeys((*worded, *near)):

@@ -1,8 +1,9 @@
-"""Negations of a task: "do not use X", "X instead of Y", "leave X alone", in eight languages.
+"""Negations of a task: "do not use X", "X instead of Y", "leave X alone", in seven languages.
 
 Cues are patterns, and the words of their scope are found by its ends. A strong cue takes
 its scope out of the task; a weak one ("without", "not") only if the scope names a skill or
-a technology, because most are about symptoms and qualities. Linear, bounded.
+a technology, because most are about symptoms and qualities. Of bounded length alone:
+not every pattern is linear in a run of blanks.
 """
 
 import re

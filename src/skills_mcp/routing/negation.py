@@ -8,6 +8,7 @@ not every pattern is linear in a run of blanks.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -154,15 +155,15 @@ class Negation(NamedTuple):
     is_strong: bool
 
 
-def _compile(patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
-
-
-_CUES = (
-    (_compile(_STRONG), True, False),
-    (_compile(_REPLACED), True, True),
-    (_compile(_WEAK), False, True),
-)
+@cache  # late: they take as long as a tenth of a start
+def _compile_cues() -> tuple[tuple[re.Pattern[str], bool, bool], ...]:
+    """Compile each cue, with whether it is strong and whether a replacement may follow."""
+    kinds = ((_STRONG, True, False), (_REPLACED, True, True), (_WEAK, False, True))
+    return tuple(
+        (re.compile(pattern, re.IGNORECASE), is_strong, is_replaced)
+        for patterns, is_strong, is_replaced in kinds
+        for pattern in patterns
+    )
 
 
 def find_negations(text: str) -> tuple[Negation, ...]:
@@ -176,8 +177,7 @@ def find_negations(text: str) -> tuple[Negation, ...]:
         return ()
     found = chain.from_iterable(
         _find_scopes(text, pattern, is_strong=is_strong, is_replaced=is_replaced)
-        for patterns, is_strong, is_replaced in _CUES
-        for pattern in patterns
+        for pattern, is_strong, is_replaced in _compile_cues()
     )
     kept: list[Negation] = []
     for each in sorted(found, key=lambda each: (each.start, not each.is_strong)):

@@ -306,13 +306,22 @@ def group_members(group: int) -> list[int]:
 
 def is_running(pid: int) -> bool:
     """Whether the process is there and has not ended; a zombie has."""
+    return _state_of(pid) not in {"", "Z"}
+
+
+def is_waiting(pid: int) -> bool:
+    """Whether the process waits for something that can be interrupted, such as its input."""
+    return _state_of(pid) == "S"
+
+
+def _state_of(pid: int) -> str:
     listing = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(pid)],
         check=False,
         capture_output=True,
         text=True,
     )
-    return listing.stdout.strip()[:1] not in {"", "Z"}
+    return listing.stdout.strip()[:1]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 from skills_mcp.cli.command_group import _MEANT, FIRST_EXAMPLES, SECTIONS
 from tests.cli.conftest import COMMANDS, Run
 from tests.docs.pages import DOCS, codes, section
-from tests.support import SKILLS_CONTENT
+from tests.support import SKILLS_CONTENT, is_waiting, wait_for
 
 every_command = pytest.mark.parametrize("command", COMMANDS)
 
@@ -269,6 +269,8 @@ def test_an_interrupt_of_a_hook_that_waits_prints_nothing() -> None:
         assert process.stderr
         while "skills_mcp.features.hosts.prompt_hook" not in process.stderr.readline():
             pass  # the last import before it reads
+        # An interrupt while that import ends is lost: Python cannot raise in a callback.
+        wait_for(lambda: is_waiting(process.pid))
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
 

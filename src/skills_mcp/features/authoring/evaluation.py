@@ -111,7 +111,7 @@ def evaluate_prompts(
     """Route prompts as `get_skill` does, and rank their skills."""
     if prompts:  # indexes are built at first use: no prompt shall be timed with that
         score_and_decide(matcher, prompts[0].query, matching)
-    look_up = cache(lambda scoping: _narrow(index, scoping))
+    look_up = cache(lambda scoping: narrow_to_scope(index, scoping))
     outcomes = []
     for done, prompt in enumerate(prompts, 1):
         within = look_up(prompt.scoping)
@@ -132,7 +132,7 @@ def evaluate_snapshot(
     return evaluate_prompts(prompts, snapshot.matcher, matching, snapshot.index, on_progress)
 
 
-def _narrow(index: SkillIndex, scoping: SkillFilter) -> Mask:
+def narrow_to_scope(index: SkillIndex, scoping: SkillFilter) -> Mask:
     """Mask of the scoped skills; empty if the scope does not exist.
 
     An older commit may lack the scoped folder.

@@ -494,3 +494,62 @@ def test_a_baseline_needs_one_source(invoke: Run, tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert "--baseline needs --skills-dir or --repo" in done.stderr
+
+
+SERVED: list[dict[str, Any]] = [
+    {"query": f"login and logout {n}", "expect": "auth"} for n in range(20)
+]
+JUDGED: list[dict[str, Any]] = [
+    {"query": f"the judge began session {n}", "expect": None} for n in range(10)
+]
+BAKED: list[dict[str, Any]] = [{"query": f"bake bread {n}", "avoid": "auth"} for n in range(10)]
+
+
+@pytest.fixture
+def suggest(invoke: Run, tmp_path: Path) -> Any:
+    """Ask for thresholds of a library with one rule file of four keywords."""
+    write_skill(tmp_path / "skills", "auth.md", keywords=["login", "logout", "session", "oauth"])
+
+    def suggest(*entries: object, options: tuple[str, ...] = ()) -> Any:
+        file = prompts(tmp_path, *entries)
+        folder = str(tmp_path / "skills")
+        return invoke("test", file, "--suggest", "--skills-dir", folder, *options)
+
+    return suggest
+
+
+def test_a_threshold_is_suggested_from_thirty_tasks_with_what_each_value_costs(
+    suggest: Any,
+) -> None:
+    text = suggest(*SERVED, *JUDGED).stdout
+    markdown = suggest(*SERVED, *JUDGED, options=("--format", "markdown")).stdout
+    data = json.loads(suggest(*SERVED, *JUDGED, options=("--json",)).stdout)
+
+    assert "  matching:\n    min_score: 0.3\n" in text
+    assert "Keep ambiguity_threshold 0.1" in text
+    assert "| 0.3 | 30 | 0 | 0 | 0 | 0 | 0 | 0.0 | suggested |\n" in markdown
+    found, _ = data["suggestions"]["settings"]
+    assert (found["setting"], found["current"], found["suggested"]) == ("min_score", 0.2, 0.3)
+    by_value = {each["value"]: each for each in found["tried"]}
+    assert (by_value[0.2]["wrong_rules"], by_value[0.2]["cost"]) == (10, 30)
+    assert (by_value[0.5]["right"], by_value[0.5]["cost"]) == (30, 0)
+
+
+@pytest.mark.parametrize(
+    "entries, message",
+    [
+        (SERVED, "No threshold is suggested: 10 tasks are missing"),
+        ([*SERVED, *SERVED, *JUDGED[1:]], "No min_score is suggested: 1 task is missing with"),
+        ([*SERVED, *BAKED[1:], JUDGED[0]], "Keep min_score 0.2: no other value is surely better"),
+    ],
+    ids=["too few tasks", "too few to refuse", "one task may be luck"],
+)
+def test_too_little_suggests_no_threshold_and_says_why(
+    suggest: Any, entries: list[dict[str, Any]], message: str
+) -> None:
+    distinct = [{**e, "query": f"{e['query']} {n}"} for n, e in enumerate(entries)]
+
+    done = suggest(*distinct)
+
+    assert message in done.stdout
+    assert "matching:" not in done.stdout

@@ -50,6 +50,11 @@ from skills_mcp.features.authoring.prompts import (
     load_tasks,
     resolve_names,
 )
+from skills_mcp.features.authoring.threshold_suggestions import (
+    Suggestion,
+    count_missing_tasks,
+    suggest_thresholds,
+)
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.answer_explanation import format_rounded_down
 from skills_mcp.routing.decision import answered_candidates, decision_kind
@@ -65,6 +70,7 @@ def _render_markdown(tested: "_Tested") -> Iterator[str]:
         yield from _render_changes(tested.changes, tested.baseline)
     if tested.wrong:
         yield from _render_wrong(tested)
+    yield from _render_suggestions(tested)
     yield from _summarise(tested)
 
 
@@ -135,6 +141,7 @@ _MAX_ROWS = 50  # --json has all; a comment has room for 65,536 characters
 _MAX_CHARACTERS = 60  # of a prompt in a table; some are pages
 
 _DIGITS = 4
+_COST_DIGITS = 1
 
 
 _HOW_TO_BEGIN = """\
@@ -158,6 +165,8 @@ class _Tested:
     baseline: str
     changes: tuple[AnswerChange, ...] | None
     """None without `--baseline`."""
+    suggestions: tuple[Suggestion, ...] | None
+    """None without `--suggest`."""
 
     def give_reason(self, outcome: Outcome) -> str:
         snapshot = self.snapshot
@@ -177,6 +186,7 @@ class _Tested:
         "skills-mcp test --skills-dir ./skills",
         "skills-mcp test prompts.yaml --baseline HEAD~1 --skills-dir ./skills",
         "skills-mcp test --baseline origin/main --format markdown --skills-dir .",
+        "skills-mcp test prompts.jsonl --suggest --skills-dir ./skills",
     ),
 )
 @click.argument(
@@ -205,6 +215,12 @@ class _Tested:
     help="Compare with the skills of this commit, or of this folder: ./before.",
 )
 @click.option(
+    "--suggest",
+    "is_suggesting",
+    is_flag=True,
+    help="Suggest min_score and ambiguity_threshold from the prompts; nothing is changed.",
+)
+@click.option(
     "--no-examples",
     "has_examples",
     is_flag=True,
@@ -221,6 +237,7 @@ def command(
     is_strict: bool,
     min_accuracy: float | None,
     baseline: str | None,
+    is_suggesting: bool,
     has_examples: bool,
     **values: Any,
 ) -> None:
@@ -247,6 +264,7 @@ def command(
         min_accuracy=min_accuracy,
         baseline=baseline or "",
         changes=_compare(outcomes, options, environment, baseline),
+        suggestions=_suggest(prompts, snapshot) if is_suggesting else None,
     )
     _print(tested, "json" if as_json else report_format)
     sys.exit(_FAILED_EXIT if tested.has_failed else 0)
@@ -294,6 +312,11 @@ def _measure(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Outcome, ..
         return evaluate_snapshot(prompts, snapshot, on_progress)
 
 
+def _suggest(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Suggestion, ...]:
+    with progress_bar("Trying other thresholds") as on_progress:
+        return tuple(suggest_thresholds(prompts, snapshot, on_progress))
+
+
 def _compare(
     outcomes: Sequence[Outcome], options: Options, environment: Mapping[str, str], ref: str | None
 ) -> tuple[AnswerChange, ...] | None:
@@ -317,7 +340,31 @@ def _to_json(tested: _Tested) -> dict[str, Any]:
             {"query": c.query, "before": list(c.before), "after": list(c.after)}
             for c in tested.changes
         ]
+    if tested.suggestions is not None:
+        missing, missing_refused = _count_missing_tasks(tested)
+        data["suggestions"] = {
+            "missing": missing,
+            "missing_refused": missing_refused,
+            "settings": [_suggestion(each) for each in tested.suggestions],
+        }
     return data
+
+
+def _suggestion(suggestion: Suggestion) -> dict[str, Any]:
+    return {
+        "setting": suggestion.setting,
+        "current": suggestion.current,
+        "suggested": suggestion.suggested,
+        "tried": [
+            {"value": each.value, **{effect: each.effects[effect] for effect in _EFFECTS}}
+            | {"cost": round(each.cost, _COST_DIGITS)}
+            for each in suggestion.tried
+        ],
+    }
+
+
+def _count_missing_tasks(tested: _Tested) -> tuple[int, int]:
+    return count_missing_tasks([outcome.prompt for outcome in tested.outcomes])
 
 
 def _failure(outcome: Outcome, tested: _Tested) -> dict[str, Any]:
@@ -345,8 +392,69 @@ def _print_tables(tested: _Tested) -> None:
     elif tested.changes is not None:
         message = f"Every prompt matches the same skills as at {tested.baseline}."
         console.print(escape(message))
-    for line in _summarise(tested):
+    for suggestion in tested.suggestions or ():
+        console.print(_tabulate_values(suggestion))
+    for line in (*_describe_suggestions(tested), *_summarise(tested)):
         console.print(line, soft_wrap=True, markup=False)
+
+
+_EFFECTS: Mapping[str, str] = {
+    "right": "Right",
+    "listed": "In a list",
+    "near_miss": "Near miss",
+    "missing": "Missing",
+    "needless_list": "Needless list",
+    "wrong_rules": "Wrong rules",
+}
+"""Effects of answers, as the columns of a table."""
+
+
+def _tabulate_values(suggestion: Suggestion) -> Table:
+    columns = (suggestion.setting, *_EFFECTS.values(), "Cost", "")
+    rows = list(_list_values(suggestion))
+    return tabulate(columns, rows, title="Other values", numbers=columns[:-1])
+
+
+def _list_values(suggestion: Suggestion) -> Iterator[tuple[str, ...]]:
+    names = {suggestion.suggested: "suggested"} | {suggestion.current: "now"}
+    for each in suggestion.tried:
+        counts = (str(each.effects[effect]) for effect in _EFFECTS)
+        yield (f"{each.value:g}", *counts, f"{each.cost:.1f}", names.get(each.value, ""))
+
+
+def _describe_suggestions(tested: _Tested) -> Iterator[str]:
+    if tested.suggestions is None:
+        return
+    missing, missing_refused = _count_missing_tasks(tested)
+    if missing:
+        yield f"No threshold is suggested: {_count_tasks(missing)} missing"
+        return
+    if missing_refused:
+        some = _count_tasks(missing_refused)
+        yield f"No min_score is suggested: {some} missing with expect: null, or with avoid"
+    changed = [each for each in tested.suggestions if each.suggested != each.current]
+    for each in tested.suggestions:
+        if each not in changed:
+            yield f"Keep {each.setting} {each.current:g}: no other value is surely better"
+    if changed:
+        costs = " and ".join(f"{e.setting} by {e.saving:.1f}" for e in changed)
+        yield f"Suggested, which lowers the cost ({costs}); write it into config.yaml yourself:"
+        yield "  matching:"
+        yield from (f"    {each.setting}: {each.suggested:g}" for each in changed)
+
+
+def _count_tasks(number: int) -> str:
+    return "1 task is" if number == 1 else f"{number} tasks are"
+
+
+def _render_suggestions(tested: _Tested) -> Iterator[str]:
+    for suggestion in tested.suggestions or ():
+        columns = (f"`{suggestion.setting}`", *_EFFECTS.values(), "Cost", "")
+        yield f"| {' | '.join(columns)} |"
+        yield f"| {' | '.join('---' for _ in columns)} |"
+        yield from (f"| {' | '.join(row)} |" for row in _list_values(suggestion))
+        yield ""
+    yield from (f"{line}  " for line in _describe_suggestions(tested))
 
 
 def _tabulate_failures(tested: _Tested) -> Table:

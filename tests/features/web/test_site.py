@@ -92,3 +92,16 @@ def test_a_person_who_finds_no_skill_is_not_sent_to_a_tool(
     assert "list_skills" not in page
     assert "The catalogue shows what there is." in page
     assert 'href="/catalogue?q=on"' in page
+
+
+def test_the_page_of_a_skill_names_its_competitors_and_what_parts_them(tmp_path: Path) -> None:
+    write_skill(tmp_path, "bills.md", description="Write invoices for customers, and book them")
+    write_skill(tmp_path, "dunning.md", description="Write invoices for customers, and remind them")
+    write_skill(tmp_path, "pdf.md", description="Fill in forms")
+
+    page = ask_site(open_library(tmp_path), "/skills/bills").text
+
+    _, near = page.split("<h2>Near to it</h2>")
+    assert "Write invoices for customers" in near
+    assert "only there: dunning, remind" in near
+    assert "/skills/pdf" not in near

@@ -30,6 +30,8 @@ _ERRORS = (
     *("name", "name-length", "description", "description-length"),
 )
 """Hosts leave such a skill out."""
+OVERLAP = "skill-overlap"
+"""Checked only if asked for."""
 _WARNINGS = (
     *("unknown-key", "name-characters", "name-hyphens", "name-is-folder", "license"),
     *("compatibility", "allowed-tools", "metadata", "metadata-value"),
@@ -39,6 +41,7 @@ _WARNINGS = (
     *("secret", "section-header", "draft-line", "link-broken", "link-outside", "link-absolute"),
     *("missing-index", "undeclared-file", "composed-length", "keyword-shared"),
     *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed"),
+    OVERLAP,
 )
 
 RULE_LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(

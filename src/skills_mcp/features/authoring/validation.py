@@ -27,12 +27,14 @@ from skills_mcp.features.authoring.markdown import (
 from skills_mcp.features.authoring.package_standard import check_package, parse_strictly
 from skills_mcp.features.authoring.rules import (
     ALL_RULES,
+    OVERLAP,
     RuleFinding,
     RuleSelection,
     UnknownRuleError,
     enumerate_shortly,
     join_shortly,
 )
+from skills_mcp.features.authoring.skill_overlap import describe_overlap, find_overlaps
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import answered_candidates, score_and_decide
 from skills_mcp.routing.tokenizer import fold
@@ -490,12 +492,14 @@ def validate_paths(
     choice: RuleSelection = ALL_RULES,
     on_progress: OnProgress = ignore_progress,
     on_file: Callable[[], None] = lambda: None,
+    has_overlaps: bool = False,
 ) -> Validation:
     """Validate repositories, folders of skills, packages, or single files.
 
     Each path is checked in its tree, as the tree decides routing and inheritance. A tree is
     read once for all its paths. Nothing outside is read; nothing is written. `on_file` is
-    called before each file of a skill, and may raise to cancel.
+    called before each file of a skill, and may raise to cancel. Overlaps are found only
+    if asked for: each phrase of each description is routed.
 
     Raises:
         ConfigError: The settings of the content name an unknown rule.
@@ -513,6 +517,7 @@ def validate_paths(
         checker = _SkillChecker(tree, on_file)
         found = [*_check_tree(checker, tree, skills, PathFilter(requested), on_progress)]
         found += _find_folders_without_skills(skills, requested)
+        found += _report_overlaps(tree, skills, on_progress) if has_overlaps else ()
         reported = (problem for problem in found if chosen.reports(problem.rule))
         problems.update(_soften(problem, top) for problem in reported)
         served.update(skill.file for skill in skills if skill.served)
@@ -580,6 +585,20 @@ def _check_tree(
             reason = f"has skills but no {INDEX}{_MARKDOWN}, unlike the folders around it"
             hint = f"add {INDEX}{_MARKDOWN} with the rules for all skills in it"
             yield RuleFinding("missing-index", reason, hint).at(folder)
+
+
+def _report_overlaps(
+    tree: SkillTree, skills: Iterable[AuthoredSkill], on_progress: OnProgress
+) -> Iterator[Problem]:
+    """Yield a finding for each overlapping pair, at one of the checked skills."""
+    checked = {skill.served.path: skill for skill in skills if skill.served}
+    for overlap in find_overlaps(tree.snapshot, on_progress):
+        for side in overlap.sides:
+            if skill := checked.get(side.path):
+                line = parse_markdown(skill.text or b"").line("description")
+                finding = RuleFinding(OVERLAP, *describe_overlap(overlap, side.path), line)
+                yield finding.at(skill.file)
+                break
 
 
 class _SkillChecker:

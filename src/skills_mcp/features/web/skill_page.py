@@ -4,7 +4,7 @@ Rule: Markdown is untrusted. Raw HTML is escaped and nothing is loaded: links le
 the web or to files of the skill; images become links.
 """
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, partial
@@ -24,11 +24,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from skills_mcp.errors import SkillsError
+from skills_mcp.features.authoring.skill_overlap import find_rivals
 from skills_mcp.features.report.database_report import SkillComment, SkillCounts
 from skills_mcp.features.web.browsing import (
-    BrowseRequest,
-    SkillSummary,
-    browse,
     derive_title,
     open_facets,
     read_history,
@@ -258,9 +256,7 @@ _VIEWS = {
     "history": "History",
 }
 
-_MAX_SIMILAR = 4  # as many as `get_skill` offers to choose from
-
-_MAX_WORDS = 500  # characters of a description that is looked for
+_MAX_NEAR = 4  # as many as `get_skill` offers to choose from
 
 _MAX_LINES = 10_000
 """Numbered table rows on one page. A skill has some hundred."""
@@ -336,7 +332,7 @@ def show_skill(request: Request) -> Response:
         missing_use=describe_missing_use(request),
         sections=_derive_sections(request, preview, view, address),
         shown=_read_file_preview(library, preview.skill, file) if file else None,
-        near=_find_similar(library, preview),
+        near=list(_find_near(library, preview.skill)),
     )
 
 
@@ -408,16 +404,26 @@ def _read_file_preview(library: LibraryView, skill: Skill, file: str) -> FilePre
     return FilePreview(file, size, content.data.decode(), is_image=False)
 
 
-def _find_similar(library: LibraryView, preview: SkillPreview) -> tuple[SkillSummary, ...]:
-    """Similar skills by the description, the competitors in routing.
+@dataclass(frozen=True, slots=True)
+class NearSkill:
+    """A skill that competes for the same tasks."""
 
-    Inherited rules are excluded: an agent gets them with the skill.
-    """
-    own_paths = {skill.path for skill in preview.sections}
-    words = preview.skill.description[:_MAX_WORDS]
-    request = BrowseRequest(query=words, limit=_MAX_SIMILAR + len(own_paths))
-    found = browse(library.snapshot, request).skills
-    return tuple(skill for skill in found if skill.path not in own_paths)[:_MAX_SIMILAR]
+    path: str
+    title: str
+    phrase: str
+    """A phrase of this skill's description that finds the other one, too."""
+    own_words: tuple[str, ...]
+    """Words that only this skill has."""
+    other_words: tuple[str, ...]
+
+
+def _find_near(library: LibraryView, skill: Skill) -> Iterator[NearSkill]:
+    """Yield the competitors of a skill in routing, and what parts them."""
+    for overlap in find_rivals(library.snapshot, skill, _MAX_NEAR):
+        own, other = overlap.seen_from(skill.path)
+        title = derive_title(other.path, library.snapshot.index.require(other.path).body)
+        phrase = next(iter(own.phrases or other.phrases), "")
+        yield NearSkill(other.path, title, phrase, own.parting_words, other.parting_words)
 
 
 @dataclass(frozen=True, slots=True)

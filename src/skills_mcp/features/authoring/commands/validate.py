@@ -23,6 +23,7 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.terminal import print_json, progress_bar, render_problem
 from skills_mcp.features.authoring.fixes import FixedFile, fix_findings
 from skills_mcp.features.authoring.rules import (
+    OVERLAP,
     Baseline,
     BaselineComparison,
     BaselineError,
@@ -196,6 +197,7 @@ class _Report:
         "skills-mcp validate ./skills --ignore 'link-*,metadata-value'",
         "skills-mcp validate . --baseline skills-baseline.json --write-baseline",
         "skills-mcp validate . --baseline skills-baseline.json --format sarif",
+        "skills-mcp validate ./skills --max-overlaps 10",
     ),
 )
 @click.argument(
@@ -228,6 +230,18 @@ class _Report:
     "--fix", "is_repairing", is_flag=True, help="Repair what needs no thought, and report the rest."
 )
 @click.option(
+    "--overlap",
+    "has_overlaps",
+    is_flag=True,
+    help="Report pairs of skills that an ordinary task cannot tell apart, too.",
+)
+@click.option(
+    "--max-overlaps",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="As --overlap, and fail if there are more than N pairs.",
+)
+@click.option(
     "--format",
     "report_format",
     type=click.Choice(get_args(ReportFormat)),
@@ -245,6 +259,8 @@ def command(
     baseline: Path | None,
     is_baseline_written: bool,
     is_repairing: bool,
+    has_overlaps: bool,
+    max_overlaps: int | None,
     report_format: ReportFormat,
     as_json: bool,
     is_strict: bool,
@@ -252,25 +268,38 @@ def command(
     if is_repairing and is_baseline_written:
         raise click.UsageError("--fix and --write-baseline exclude each other.")
     choice = _choose(select, ignore)
-    validation = _validate(paths, choice)
+    has_overlaps = has_overlaps or max_overlaps is not None
+    validation = _validate(paths, choice, has_overlaps=has_overlaps)
     baseline = baseline or _find_baseline(validation)
     repaired: tuple[FixedFile, ...] = ()
     if is_repairing:
         repaired = _repair(_compare(baseline, validation, choice).new)
         renamed = (_find_again(path, repaired) for path in paths)
-        validation = _validate(renamed, choice) if repaired else validation
+        validation = (
+            _validate(renamed, choice, has_overlaps=has_overlaps) if repaired else validation
+        )
     if is_baseline_written:
         _write(baseline, validation, choice)
         return
     comparison = _compare(baseline, validation, choice)
     report = _Report(validation, comparison, baseline, repaired)
     _print(report, "json" if as_json else report_format, is_strict=is_strict)
-    sys.exit(1 if (report.new if is_strict else report.count("error")) else 0)
+    sys.exit(1 if _has_failed(report, is_strict=is_strict, max_overlaps=max_overlaps) else 0)
 
 
-def _validate(paths: Iterable[Path], choice: RuleSelection) -> Validation:
+def _has_failed(report: _Report, *, is_strict: bool, max_overlaps: int | None) -> bool:
+    """Whether a finding fails; overlaps do only beyond their budget, if there is one."""
+    overlaps = sum(problem.rule == OVERLAP for problem in report.new)
+    others = [p for p in report.new if p.rule != OVERLAP or max_overlaps is None]
+    failing = others if is_strict else [p for p in others if p.level == "error"]
+    return bool(failing) or (max_overlaps is not None and overlaps > max_overlaps)
+
+
+def _validate(paths: Iterable[Path], choice: RuleSelection, *, has_overlaps: bool) -> Validation:
     with progress_bar("Checking") as on_progress:
-        return validate_paths(*paths, choice=choice, on_progress=on_progress)
+        return validate_paths(
+            *paths, choice=choice, on_progress=on_progress, has_overlaps=has_overlaps
+        )
 
 
 def _repair(problems: Iterable[Problem]) -> tuple[FixedFile, ...]:

@@ -92,11 +92,20 @@ def test_a_page_of_another_order_goes_on_where_the_last_one_ended(
         ("/apps/", "x/apps/a.md", False),
         ("/apps/**/a.md", "apps/x/y/a.md", True),
         ("skills/u?", "skills/ui/a.md", True),
+        ("skills/my\\ ui/*", "skills/my ui/a.md", True),
+        ("**/a.md", "x/y/a.md", True),
         ("# *", "a.md", False),
+        ("!", "a.md", False),
     ],
 )
 def test_owners_are_found_as_the_forges_find_them(line: str, file: str, *, fits: bool) -> None:
     assert CodeOwners(f"{line} @x").find(file) == ("@x" if fits else "")
+
+
+def test_the_files_of_a_folder_leave_those_below_to_the_rule_before() -> None:
+    owners = CodeOwners("* @all\ndocs/* @docs\n")
+
+    assert [owners.find(file) for file in ("docs/a.md", "docs/b/a.md")] == ["@docs", "@all"]
 
 
 def test_a_section_of_gitlab_names_the_owners_of_its_lines() -> None:

@@ -11,13 +11,15 @@ from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from skills_mcp.errors import SyncError
 from skills_mcp.files.durable import read_regular
 from skills_mcp.library import RemoteBranch, Snapshot
 
 if TYPE_CHECKING:
+    from pathspec import PathSpec
+
     from skills_mcp.library import ListedCommit, PastCommit
 
 RECENT_DAYS = 7
@@ -53,11 +55,11 @@ class CodeOwners:
 
     def find(self, file: str) -> str:
         name = f"{self._folder}{file}"
-        fitting = (owners for pattern, owners in reversed(self._rules) if pattern.match(name))
+        fitting = (owners for files, owners in reversed(self._rules) if files.match_file(name))
         return next(fitting, "")
 
 
-def _parse_owner_lines(text: str) -> Iterator[tuple[re.Pattern[str], str]]:
+def _parse_owner_lines(text: str) -> Iterator[tuple["PathSpec[Any]", str]]:
     default = ""
     for line in text.splitlines():
         words = line.partition(" #")[0].strip()
@@ -70,16 +72,18 @@ def _parse_owner_lines(text: str) -> Iterator[tuple[re.Pattern[str], str]]:
         yield _compile_pattern(pattern.replace("\0", " ")), ", ".join(owners) or default
 
 
-def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern in the syntax of `.gitignore`."""
-    is_anchored = "/" in pattern.rstrip("/")
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern.lstrip("/"))
-    wild = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    inner = "".join(wild.get(part) or re.escape(part) for part in parts)
-    end = "" if pattern.endswith("/") else "(?:/|$)"
-    if pattern.endswith("/*"):  # the files of a folder, not those of the folders in it
-        end = "$"
-    return re.compile(f"{'' if is_anchored else '(?:.*/)?'}{inner}{end}")
+def _compile_pattern(pattern: str) -> "PathSpec[Any]":
+    """Compile a pattern in the syntax of `.gitignore`, but for `folder/*`.
+
+    To the forges it means the files of a folder, and not those of the folders in it.
+    """
+    from pathspec import PathSpec
+
+    nested = [f"!{pattern}/**"] if pattern.endswith("/*") else []
+    try:
+        return PathSpec.from_lines("gitignore", [pattern, *nested])
+    except ValueError:  # a pattern of nothing: the forges skip such a line
+        return PathSpec([])
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,9 @@
 """A task that says what not to use: those words are not scored, and their skill not served."""
 
+import sys
+from types import FrameType
+from typing import Any
+
 import pytest
 
 from skills_mcp.config import Matching
@@ -41,6 +45,8 @@ NEGATIONS = {
     "écris les tests avec Jest, n'utilise pas Cypress": "jest-unit",
     "notes dans Obsidian au lieu de Notion": "obsidian",
     "escribe tests con Jest, no uses Cypress": "jest-unit",
+    "Why does it fail? Don't use Cypress, but tests with Jest": "jest-unit",
+    "Tests mit Jest, benutze\t\tCypress   bitte nicht": "jest-unit",
     "las notas en Obsidian en vez de Notion": "obsidian",
     "escreva testes com Jest, não use Cypress": "jest-unit",
     "notas no Obsidian em vez do Notion": "obsidian",
@@ -120,6 +126,53 @@ def test_an_explanation_says_what_is_left_out(matcher: RankedMatcher) -> None:
 @pytest.mark.parametrize("piece", ["do not use X, ", "leave " + " " * 9, "not" + "\n" * 9])
 def test_what_was_pasted_is_scored_as_it_is(piece: str) -> None:
     assert find_negations(piece * 10_000) == ()
+
+
+def count_steps(text: str) -> int:
+    """Count the lines of Python that looking for negations takes."""
+    steps = 0
+
+    def count(_frame: FrameType, _event: str, _argument: object) -> Any:
+        nonlocal steps
+        steps += 1
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        find_negations(text)
+    finally:
+        sys.settrace(before)
+    return steps
+
+
+PIECES = (
+    *("do not ", "leave ", "leave a b ", "not\n", "without a ", "instead of to ", "no a b "),
+    *("lass x und ", "benutz x ", "n'a ", "laisse d ", "no uses ", "não a ", "why not "),
+    *(" ", " \t", "\n", ".a", "a.", "don'", "不", "别", "を使わ", "a の代わり", "I don't want "),
+)
+
+
+def test_the_steps_grow_with_the_length_of_a_task() -> None:
+    steps = {
+        piece: [count_steps((piece * length)[:length]) for length in (900, 1_800)]
+        for piece in PIECES
+    }
+
+    assert not {piece: few for piece, few in steps.items() if few[1] > 2.2 * few[0]}
+    assert not {piece: few for piece, few in steps.items() if few[1] > 250 * 1_800}
+
+
+def test_a_run_of_blanks_changes_nothing() -> None:
+    task = "notes in Obsidian, do not use Notion; leave Cypress alone"
+    wide = task.replace(" ", " " * 20)
+
+    negated = [
+        [text[each.start : each.end].split() for each in find_negations(text)]
+        for text in (task, wide)
+    ]
+
+    assert negated[0] == negated[1] == [["use", "Notion"], ["Cypress"]]
 
 
 def test_a_text_of_cues_has_few_scopes() -> None:

@@ -1,150 +1,290 @@
 """Negations of a task: "do not use X", "X instead of Y", "leave X alone", in seven languages.
 
-Cues are patterns, and the words of their scope are found by its ends. A strong cue takes
-its scope out of the task; a weak one ("without", "not") only if the scope names a skill or
-a technology, because most are about symptoms and qualities. Of bounded length alone:
-not every pattern is linear in a run of blanks.
+Cues are phrases of words, and the words of their scope are found by its ends. A strong cue
+takes its scope out of the task; a weak one ("without", "not") only if the scope names a skill
+or a technology, because most are about symptoms and qualities. Each step looks at a bounded
+number of words, so that the time is linear in the text.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 _MAX_CHARACTERS = 2_000  # what is longer was pasted
-_BLANK = re.compile(r"\s{9}")  # of a table or a drawing; each pattern would try all of it
 _MAX_CUES = 20  # a pasted page of rules has more, and is no list of what is not asked
+_MAX_SCOPE = 80
+_MAX_CLAUSE = 60  # up to the word that ends a cue around its scope, or back to a symptom
 
-_SCOPE = r"(?P<scope>(?:[^.,;:!?()\n、。，；：！？]|\.(?=\w)){1,60}?)"
-_START = r"(?:^|[.,;:!?()\n–—]\s*|\b(?:and|but|so|please|just|also)\s+)"
+_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u9fff"  # of Japanese and Chinese, which have no blanks
+_LETTERS = rf"[^\W{_IDEOGRAPHS}]+"
+_TOKEN = re.compile(rf"\.?{_LETTERS}(?:[.:!?]{_LETTERS})*|\n|[^\s]")
+"""A word with what is inside of it (`next.js`), an ideograph, or a mark."""
+
+_KEY_LETTERS = 2  # of the first word of a phrase; no stem is shorter
+
+_SENTENCE_MARKS = frozenset("\n.;!?。！？")
+_MARKS = _SENTENCE_MARKS | frozenset(",:()、，；：")
+_CLAUSE_MARKS = _SENTENCE_MARKS | {","}
+_START = ""  # the word before the first one
+
+
+class _Token(NamedTuple):
+    word: str
+    start: int
+    end: int
+
+
+class _Words(NamedTuple):
+    """Words that fit one place: whole ones, stems (`benutz*`) and endings (`*er`)."""
+
+    whole: frozenset[str] = frozenset()
+    stems: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
+
+    def fit(self, word: str) -> bool:
+        return word in self.whole or word.startswith(self.stems) or word.endswith(self.endings)
+
+
+def _parse_words(text: str) -> _Words:
+    words = text.split("/")
+    stems = tuple(word[:-1] for word in words if word.endswith("*"))
+    endings = tuple(word[1:] for word in words if len(word) > 1 and word.startswith("*"))
+    return _Words(frozenset(word for word in words if "*" not in word), stems, endings)
+
+
+_Phrase = tuple[_Words, ...]
+
+
+class _Cue(NamedTuple):
+    """Phrases that negate a scope, which follows them unless `is_before`.
+
+    A phrase has words with blanks between; `/` parts words that fit the same place.
+    """
+
+    phrases: Sequence[str]
+    after: frozenset[str] = frozenset()
+    """Words before, one of which is required."""
+    not_after: frozenset[str] = frozenset()
+    unless: str = ""
+    """Words that follow, if the cue is none."""
+    within: int = 1
+    """How many words `unless` is about, up to the end of the clause."""
+    only: str = ""
+    """Words that follow, one of which is required."""
+    until: Sequence[str] = ()
+    """Phrases that end the scope, one of which is required."""
+    max_words: int = 0
+    """Of the whole clause after the cue; 0 for any."""
+    is_before: bool = False
+    is_strong: bool = True
+    is_replaced: bool = False
+    """Whether a preposition ends the scope: "instead of X for Y"."""
+
+
+_BREAK = frozenset((_START, *"\n.,;:!?()–—", *"、。，；：！？"))
+_SHORT_BREAK = frozenset((_START, *".,;"))
+_NOT = ("do not", "don't", "dont")
 
 # What is no request to leave something: "don't forget", "and do not work".
 _NO_REQUEST = (
-    r"(?!\s+(?:only|just|merely|simply|yet|sure|forget|hesitate|worry|mind|know|understand|see|"
-    r"think|remember|have|get|work|run|start|load|appear|show|match|compile|build|render|exist|"
-    r"fit|respond|return|receive|find|care|fail|trigger|fire|pass|let|look|seem)\b)"
+    "only/just/merely/simply/yet/sure/forget/hesitate/worry/mind/know/understand/see/think/"
+    "remember/have/get/work/run/start/load/appear/show/match/compile/build/render/exist/fit/"
+    "respond/return/receive/find/care/fail/trigger/fire/pass/let/look/seem"
 )
-_NO_CONTRAST = (
-    r"(?!(?:only|just|merely|simply|yet|sure|all|every|necessarily|be|been|being|more|less)\b)"
-)
+_NO_CONTRAST = "only/just/merely/simply/yet/sure/all/every/necessarily/be/been/being/more/less"
 _NO_QUALITY = (
-    r"(?!(?:\w+\s+)?(?:errors?|downtime|breaking|breakage|losing|loss|problems?|issues?|success|"
-    r"warnings?|failing|crash\w*|Fehler|Probleme?|Ausfall|erreurs?|problèmes?|errores|problemas?|"
-    r"erros|falhas)\b)"
+    "error/errors/downtime/breaking/breakage/losing/loss/problem/problems/issue/issues/success/"
+    "warning/warnings/failing/crash*/fehler/probleme/ausfall/erreur/erreurs/problème/problèmes/"
+    "errores/problema/problemas/erros/falhas"
 )
 
 # "It is not", "it's not", "why not" tell what is, and not what to leave.
-_AUXILIARY = (
-    r"is|are|was|were|be|been|am|do|does|did|can|could|will|would|shall|should|may|might|must|has|"
-    r"have|had|s|re|m|t|it|why|or|if|whether"
+_AUXILIARY = _parse_words(
+    "is/are/was/were/be/been/am/do/does/did/can/could/will/would/shall/should/may/"
+    "might/must/has/have/had/s/re/m/t/it/why/or/if/whether"
+).whole
+
+_OF_SPANISH_REQUESTS = "/".join(
+    stem + ending
+    for stem in _parse_words(
+        "us/utilic/toqu/cambi/modifiqu/edit/hag/publiqu/enví/escrib/cre/borr/incluy/quier/necesit"
+    ).whole
+    for ending in ("es", "en", "e", "as", "an", "a", "o")
+)
+_OF_PORTUGUESE_REQUESTS = "/".join(
+    word + plural
+    for word in _parse_words(
+        "use/usa/utilize/mexa/mexe/toque/altere/mude/modifique/edite/faça/publique/"
+        "envie/escreva/crie/inclua/quero/queremos/preciso"
+    ).whole
+    for plural in ("", "m")
 )
 
 _STRONG = (
     # English
-    rf"{_START}(?:do\s+not|don['’]?t|never){_NO_REQUEST}\s+",
-    r"\b(?:never\s+mind|forget\s+about)\s+",
-    (
-        r"\b(?:i|we)\s+(?:do\s+not|don['’]?t)\s+(?:want|use|need)\s+"
-        r"(?:to\s+(?:use|touch|change)\s+|(?!to\b|[^.,;!?\n]{1,40}\sto\s))"
+    _Cue(
+        (*_NOT, "never"),
+        after=_BREAK | {"and", "but", "so", "please", "just", "also"},
+        unless=_NO_REQUEST,
     ),
-    rf"(?:,|\bbut|\band)\s+not\s+{_NO_CONTRAST}",
-    r"(?:[.,;]\s*|\b(?:and|but|please)\s+)(?:skip|omit|exclude|leave\s+out)\s+",
-    rf"\bleave\s+{_SCOPE}\s+(?:alone|out|untouched|unchanged|as\s+(?:it|they)\s+(?:is|are))\b",
+    _Cue(("never mind", "forget about")),
+    _Cue([f"i/we {negated} want/use/need to use/touch/change" for negated in _NOT]),
+    _Cue([f"i/we {negated} want/use/need" for negated in _NOT], unless="to", within=8),
+    _Cue(("not",), after=frozenset((",", "but", "and")), unless=_NO_CONTRAST),
+    _Cue(
+        ("skip/omit/exclude", "leave out"),
+        after=frozenset((".", ",", ";", "and", "but", "please")),
+    ),
+    _Cue(("leave",), until=("alone/out/untouched/unchanged", "as it/they is/are")),
     # German
-    r"(?:,|\b(?:aber|und))\s+(?:bitte\s+)?nicht\s+(?!nur\b|mehr\b|sicher\b|immer\b)",
-    (
-        r"\b(?:benutz|verwend|nutz|nimm|mach|schreib|erstell|änder|veröffentlich)\w*\s+(?:bitte\s+)?"
-        r"(?:nicht|kein\w*|nie|niemals)\s+"
+    _Cue(
+        ("nicht", "bitte nicht"),
+        after=frozenset((",", "aber", "und")),
+        unless="nur/mehr/sicher/immer",
     ),
-    (
-        rf"{_SCOPE}\s+(?:bitte\s+)?(?:nicht\s+(?:anfassen|anrühren|berühren|(?:ver)?ändern|benutzen|"
-        r"verwenden|nutzen|erstellen)|in\s+Ruhe\s+lassen|weglassen|auslassen)\b"
+    _Cue(
+        [
+            "benutz*/verwend*/nutz*/nimm*/mach*/schreib*/erstell*/änder*/veröffentlich* "
+            f"{please}nicht/kein*/nie/niemals"
+            for please in ("", "bitte ")
+        ]
     ),
-    rf"\blass\w*\s+{_SCOPE}\s+(?:in\s+Ruhe|weg|unverändert|aus)\b",
-    rf"\b(?:fass|rühr)\w*\s+{_SCOPE}\s+nicht\s+an\b",
-    rf"\b(?:benutz|verwend|nutz|nimm|änder)\w*\s+{_SCOPE}\s+nicht\b",
+    _Cue(
+        [
+            please + phrase
+            for please in ("", "bitte ")
+            for phrase in (
+                "nicht anfassen/anrühren/berühren/verändern/ändern/erstellen",
+                "nicht benutzen/verwenden/nutzen",
+                "in ruhe lassen",
+                "weglassen/auslassen",
+            )
+        ],
+        is_before=True,
+    ),
+    _Cue(("lass*",), until=("in ruhe", "weg/unverändert/aus")),
+    _Cue(("fass*/rühr*",), until=("nicht an",)),
+    _Cue(("benutz*/verwend*/nutz*/nimm*/änder*",), until=("nicht",)),
     # French
-    r"(?:,|\b(?:mais|et))\s+pas\s+(?!seulement\b|encore\b|sûr\b|que\b)",
-    r"(?:^|[.,;]\s*|\b(?:mais|et|surtout)\s+)n(?:e\s+|['’])\w+\s+(?:pas|jamais|plus)\s+",
-    r"\bne\s+(?:pas|jamais)\s+(?=\w+er\b)",
-    rf"\blaisse[rz]?\s+{_SCOPE}\s+(?:tranquilles?|de\s+côté|tels?\s+quels?)",
+    _Cue(("pas",), after=frozenset((",", "mais", "et")), unless="seulement/encore/sûr/que"),
+    _Cue(
+        ("ne * pas/jamais/plus", "n'* pas/jamais/plus"),
+        after=_SHORT_BREAK | {"mais", "et", "surtout"},
+    ),
+    _Cue(("ne pas/jamais",), only="*er"),
+    _Cue(
+        ("laisse/laissez/laisser",),
+        until=("tranquille/tranquilles", "de côté", "tel/tels quel/quels"),
+    ),
     # Spanish
-    r"(?:,|\b(?:pero|y))\s+no\s+(?=(?:en|con|a|de|el|la|los|las|un|una)\s)",
-    (
-        r"(?:^|[.,;]\s*|\b(?:pero|y|favor)\s+)no\s+(?:us|utilic|toqu|cambi|modifiqu|edit|hag|publiqu|"
-        r"enví|escrib|cre|borr|incluy|quier|necesit)(?:es|en|e|as|an|a|o)\s+"
+    _Cue(
+        ("no",),
+        after=frozenset((",", "pero", "y")),
+        only="en/con/a/de/el/la/los/las/un/una",
     ),
-    rf"\bdej(?:a|ar|e|en)\s+{_SCOPE}\s+(?:en\s+paz|como\s+está|fuera)",
+    _Cue((f"no {_OF_SPANISH_REQUESTS}",), after=_SHORT_BREAK | {"pero", "y", "favor"}),
+    _Cue(("deja/dejar/deje/dejen",), until=("en paz", "como está", "fuera")),
     # Portuguese
-    r"(?:,|\b(?:mas|e))\s+não\s+(?=(?:em|com|no|na|o|a|os|as|de|para)\s)",
-    (
-        r"\bnão\s+(?:use|usa|utilize|mexa|mexe|toque|altere|mude|modifique|edite|faça|publique|envie|"
-        r"escreva|crie|inclua|quero|queremos|preciso)m?\s+"
-    ),
-    rf"\bdeix(?:e|a|ar|em)\s+{_SCOPE}\s+(?:em\s+paz|como\s+está|de\s+(?:fora|lado))",
+    _Cue(("não",), after=frozenset((",", "mas", "e")), only="em/com/no/na/o/a/os/as/de/para"),
+    _Cue((f"não {_OF_PORTUGUESE_REQUESTS}",)),
+    _Cue(("deixe/deixa/deixar/deixem",), until=("em paz", "como está", "de fora/lado")),
     # Japanese
-    (
-        rf"{_SCOPE}(?:ではな[くい]|じゃな[くい]|の代わりに|[をは]使わ[ずな]|[をは]使用せず|[にはを]+触[られ](?:ない|ず)|"
-        r"[をは](?:変更し|変え)(?:ない|ず)|は不要|を避けて)"
+    _Cue(
+        (
+            *("で は な く/い", "じ ゃ な く/い", "の 代 わ り に", "を 避 け て", "は 不 要"),
+            *(
+                "を/は 使 わ ず/な",
+                "を/は 使 用 せ ず",
+                "を/は 変 更 し な い",
+                "を/は 変 更 せ ず",
+            ),
+            *(
+                "を/は 変 え な い",
+                "を/は 変 え ず",
+                "に/は/を 触 ら/れ な い",
+                "に/は/を 触 ら/れ ず",
+            ),
+            *("に は 触 ら/れ な い", "に は 触 ら/れ ず"),
+        ),
+        is_before=True,
     ),
     # Chinese
-    r"(?:不要|请勿|切勿)(?:再)?(?:使用|用|动|碰|改|管)?",
-    r"(?<![特区分类级识个性差])别(?:再)?(?:使用|用|动|碰|改|管|写|发)",
+    _Cue(
+        [
+            negated + again + used
+            for negated in ("不 要", "请 勿", "切 勿")
+            for again in ("", " 再")
+            for used in (" 使 用", " 用/动/碰/改/管", "")
+        ]
+    ),
+    _Cue(
+        [
+            f"别{again}{used}"
+            for again in ("", " 再")
+            for used in (" 使 用", " 用/动/碰/改/管/写/发", "")
+        ],
+        not_after=frozenset("特区分类级识个性差"),
+    ),
 )
 _REPLACED = (
-    r"\b(?:instead\s+of|rather\s+than|other\s+than|apart\s+from|as\s+opposed\s+to)\s+",
-    r"(?<!try)(?<!try[\s/])\bexcept\s+(?:for\s+)?(?!(?:block|clause|exception|that|when|if)\b)",
-    r"(?<!\w)(?:statt|anstatt|anstelle(?:\s+von)?|außer|ausser|ausgenommen)\s+",
-    r"(?<!\w)(?:au\s+lieu\s+d(?:[eu]s?\s+|['’])|plutôt\s+qu(?:e\s+|['’])|sauf\s+|excepté\s+|hormis\s+)",
-    r"\b(?:en\s+(?:vez|lugar)\s+del?|excepto|salvo|todos?\s+menos)\s+",
-    r"\b(?:em\s+vez\s+d[eoa]s?|ao\s+invés\s+d[eoa]s?|no\s+lugar\s+d[eoa]s?|exceto|tudo\s+menos)\s+",
-    r"(?:而不是|而非|除了(?![^。！？\n]{0,40}[还也]))",
+    _Cue(("instead of", "rather/other than", "apart from", "as opposed to")),
+    _Cue(
+        ("except", "except for"),
+        not_after=frozenset(("try", "/")),
+        unless="block/clause/exception/that/when/if",
+    ),
+    _Cue(("statt/anstatt/anstelle/außer/ausser/ausgenommen", "anstelle von")),
+    _Cue(
+        (
+            *("au lieu de/du/des", "au lieu d'", "plutôt que", "plutôt qu'"),
+            "sauf/excepté/hormis",
+        )
+    ),
+    _Cue(("en vez/lugar de/del", "excepto/salvo", "todo/todos menos")),
+    _Cue(
+        (
+            "em vez de/des/do/dos/da/das",
+            "ao invés de/des/do/dos/da/das",
+            "no lugar de/des/do/dos/da/das",
+            *("exceto", "tudo menos"),
+        )
+    ),
+    _Cue(("而 不 是", "而 非")),
+    _Cue(("除 了",), unless="还/也", within=40),
 )
 _WEAK = (
-    rf"\b(?:without|ohne|sans|sin|sem)\s+{_NO_QUALITY}",
-    r"(?:^|[.,;]\s*|\b(?:and|but|please)\s+)(?:avoid|ignore)\s+",
-    (
-        r"(?:^|[.,;]\s*)(?:(?:and|but)\s+)?no\s+(?=(?:[^\s.,;!]+\s+){0,2}[^\s.,;!]+(?:[.,;!]|$))"
-        r"(?![^.,;!]{0,60}\byet\b)"
-    ),
-    rf"(?<!\w)(?!(?:{_AUXILIARY})\s)\w+\s+not\s+{_NO_CONTRAST}",
-    r"\b(?:nicht\s+mit|pas\s+avec|no\s+con|não\s+com)\s+",
-    rf"{_SCOPE}(?:なしで|以外)",
-    r"(?<!什么)(?<!能)(?<!为何)不(?:使用|用|碰|动)",
+    _Cue(("without/ohne/sans/sin/sem",), unless=_NO_QUALITY, within=2),
+    _Cue(("avoid/ignore",), after=_SHORT_BREAK | {"and", "but", "please"}),
+    _Cue(("no", "and/but no"), after=_SHORT_BREAK, unless="yet", within=3, max_words=3),
+    _Cue(("not",), not_after=_BREAK | _AUXILIARY, unless=_NO_CONTRAST),
+    _Cue(("nicht mit", "pas avec", "no con", "não com")),
+    _Cue(("な し で", "以 外"), is_before=True),
+    _Cue(("不 使 用", "不 用/碰/动"), not_after=frozenset("么能何")),
 )
 
-_END = re.compile(
-    r"[.,;:!?()\n、。，；：！？](?!\w)|[,;()、。，；：！？\n]|\b(?:but|just|only|instead|then|sondern|aber|mais|pero|"
-    r"sino|mas)\b|\b(?:and|und|et|y|e)\s+(?=(?:use|write|create|make|add|update|run|instead|then|"
-    r"nimm|schreib\w*|mach\w*|écris|utilise|crée|escribe|usa|crea|escreva|crie)\b)",
-    re.IGNORECASE,
+_END_WORDS = _parse_words("but/just/only/instead/then/sondern/aber/mais/pero/sino/mas").whole
+_AND = frozenset(("and", "und", "et", "y", "e"))
+_ACTIONS = _Words(
+    _parse_words(
+        "use/write/create/make/add/update/run/instead/then/nimm/écris/utilise/crée/"
+        "escribe/usa/crea/escreva/crie"
+    ).whole,
+    ("schreib", "mach"),
 )
-_REPLACED_END = re.compile(
-    r"\s(?:for|to|in|on|when|because|with|für|zu|im|weil|wenn|mit|pour|dans|quand|avec|para|cuando|"
-    r"porque|con|quando|com)\s",
-    re.IGNORECASE,
-)
-_LAST_PART = re.compile(
-    r".*\b(?:and|but|und|aber|et|mais|y|pero|mas)\s+", re.IGNORECASE | re.DOTALL
-)
-_MAX_SCOPE = 80
-_MAX_CLAUSE = 60
+_PART_WORDS = _parse_words("and/but/und/aber/et/mais/y/pero/mas").whole
+_PREPOSITIONS = _parse_words(
+    "for/to/in/on/when/because/with/für/zu/im/weil/wenn/mit/pour/dans/quand/avec/"
+    "para/cuando/porque/con/quando/com"
+).whole
 # "It shows X instead of Y", "it works here but not there" report what happens.
-_SYMPTOM = re.compile(
-    r"\b(?:why|shows?|showing|returns?|returned|gets?|got|sees?|opens?|gives?|renders?|displays?|"
-    r"redirects?|works?|runs|builds|passes|loads|starts|throws|logs|warum|pourquoi|por\s+qué)\b"
-    r"(?:[^.;!?\n]|\.(?=\w))*$",
-    re.IGNORECASE,
-)
-_CUE = re.compile(
-    r"\bnot?\b|n['’]t\b|\bdont\b|\bnever\b|without|avoid|ignore|skip|omit|exclude|forget|\bthan\b|"
-    r"instead|apart|opposed|except|\bleave|nicht|\bkein|\bnie|statt|anstelle|außer|ausser|ausgen|"
-    r"lassen|\blass|ohne|\bpas\b|jamais|\bplus\b|au\s+lieu|plutôt|sauf|hormis|sans\b|\blaisse|\bsin\b|"
-    r"\ben\s+(?:vez|lugar)|salvo|menos|\bdej|não|\bsem\b|\bem\s+vez|invés|no\s+lugar|exceto|\bdeix|"
-    r"[不别勿非除]|な[いくし]|[ずな]|以外|代わり|避け",
-    re.IGNORECASE,
-)
+_SYMPTOMS = _parse_words(
+    "why/show/shows/showing/return/returns/returned/get/gets/got/see/sees/open/"
+    "opens/give/gives/render/renders/display/displays/redirect/redirects/work/works/"
+    "runs/builds/passes/loads/starts/throws/logs/warum/pourquoi/qué"
+).whole
 
 
 class Negation(NamedTuple):
@@ -155,17 +295,6 @@ class Negation(NamedTuple):
     is_strong: bool
 
 
-@cache  # late: they take as long as a tenth of a start
-def _compile_cues() -> tuple[tuple[re.Pattern[str], bool, bool], ...]:
-    """Compile each cue, with whether it is strong and whether a replacement may follow."""
-    kinds = ((_STRONG, True, False), (_REPLACED, True, True), (_WEAK, False, True))
-    return tuple(
-        (re.compile(pattern, re.IGNORECASE), is_strong, is_replaced)
-        for patterns, is_strong, is_replaced in kinds
-        for pattern in patterns
-    )
-
-
 def find_negations(text: str) -> tuple[Negation, ...]:
     """Find the negated scopes of a task, in its order and without overlaps.
 
@@ -173,15 +302,12 @@ def find_negations(text: str) -> tuple[Negation, ...]:
     >>> [text[each.start : each.end] for each in find_negations(text)]
     ['touch the announcement']
     """
-    if len(text) > _MAX_CHARACTERS or not _CUE.search(text) or _BLANK.search(text):
+    if len(text) > _MAX_CHARACTERS:
         return ()
-    found = chain.from_iterable(
-        _find_scopes(text, pattern, is_strong=is_strong, is_replaced=is_replaced)
-        for pattern, is_strong, is_replaced in _compile_cues()
-    )
+    found = islice(_find_scopes(_tokenize(text)), _MAX_CUES)
     kept: list[Negation] = []
     for each in sorted(found, key=lambda each: (each.start, not each.is_strong)):
-        if each.start < each.end and (not kept or kept[-1].end <= each.start):
+        if not kept or kept[-1].end <= each.start:
             kept.append(each)
     return tuple(kept)
 
@@ -193,24 +319,145 @@ def leave_out(text: str, negations: Sequence[Negation]) -> str:
     return " . ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
-def _find_scopes(
-    text: str, pattern: re.Pattern[str], *, is_strong: bool, is_replaced: bool
-) -> Iterator[Negation]:
-    for cue in islice(pattern.finditer(text), _MAX_CUES):
-        if _SYMPTOM.search(text, max(cue.start() - _MAX_CLAUSE, 0), cue.start()):
-            continue
-        if "scope" in pattern.groupindex:
-            start, end = cue.span("scope")
-            before = _LAST_PART.match(text, start, end)
-            yield Negation(before.end() if before else start, end, is_strong)
-            continue
-        end = _find_end(text, cue.end(), is_replaced=is_replaced)
-        yield Negation(cue.end(), end, is_strong)
+def _tokenize(text: str) -> Sequence[_Token]:
+    folded = text.lower().replace("’", "'")
+    if len(folded) != len(text):  # a capital such as İ, of which two characters are made
+        folded = text.replace("’", "'")
+    return [_Token(each[0], *each.span()) for each in _TOKEN.finditer(folded)]
 
 
-def _find_end(text: str, start: int, *, is_replaced: bool) -> int:
-    last = min(start + _MAX_SCOPE, len(text))
-    ends = [_END.search(text, start, last)]
-    if is_replaced:
-        ends.append(_REPLACED_END.search(text, start + 1, last))
-    return min((end.start() for end in ends if end), default=last)
+def _parse_phrase(text: str) -> _Phrase:
+    return tuple(map(_parse_words, text.replace("'", " ' ").split()))
+
+
+class _Rule(NamedTuple):
+    """A phrase of a cue, parsed."""
+
+    phrase: _Phrase
+    cue: _Cue
+    unless: _Words
+    only: _Words
+    until: Sequence[_Phrase]
+
+
+@cache
+def _index_rules() -> Mapping[str, Sequence[_Rule]]:
+    """Rules by the first letters of their phrase, the strong and long ones first."""
+    replaced = (cue._replace(is_replaced=True) for cue in _REPLACED)
+    weak = (cue._replace(is_strong=False, is_replaced=True) for cue in _WEAK)
+    rules = [
+        _Rule(
+            _parse_phrase(phrase),
+            cue,
+            _parse_words(cue.unless),
+            _parse_words(cue.only),
+            tuple(map(_parse_phrase, cue.until)),
+        )
+        for cue in (*_STRONG, *replaced, *weak)
+        for phrase in cue.phrases
+    ]
+    index: dict[str, list[_Rule]] = defaultdict(list)
+    for rule in sorted(rules, key=lambda each: (not each.cue.is_strong, -len(each.phrase))):
+        first = rule.phrase[0]
+        for key in {word[:_KEY_LETTERS] for word in (*first.whole, *first.stems)}:
+            index[key].append(rule)
+    return index
+
+
+def _find_scopes(tokens: Sequence[_Token]) -> Iterator[Negation]:
+    rules = _index_rules()
+    for index, token in enumerate(tokens):
+        for rule in rules.get(token.word[:_KEY_LETTERS], ()):
+            scope = _read_scope(tokens, index, rule)
+            if scope:
+                yield Negation(scope[0].start, scope[-1].end, rule.cue.is_strong)
+                break
+
+
+def _read_scope(tokens: Sequence[_Token], index: int, rule: _Rule) -> Sequence[_Token]:
+    """The scope of a rule whose phrase begins there; empty if it does not."""
+    if not _fits(tokens, index, rule.phrase) or not _is_allowed(tokens, index, rule):
+        return ()
+    end = index + len(rule.phrase)
+    if rule.cue.is_before:
+        first = _find_part(tokens, index)
+        return () if _is_symptom(tokens, first) else tokens[first:index]
+    last = _find_closing(tokens, end, rule.until) if rule.until else _find_end(tokens, end, rule)
+    return () if _is_symptom(tokens, index) else tokens[end:last]
+
+
+def _fits(tokens: Sequence[_Token], index: int, phrase: _Phrase) -> bool:
+    if index + len(phrase) > len(tokens):
+        return False
+    return all(words.fit(tokens[place].word) for place, words in enumerate(phrase, index))
+
+
+def _is_allowed(tokens: Sequence[_Token], index: int, rule: _Rule) -> bool:
+    cue = rule.cue
+    before = tokens[index - 1].word if index else _START
+    if (cue.after and before not in cue.after) or before in cue.not_after:
+        return False
+    end = index + len(rule.phrase)
+    clause = []
+    for token in tokens[end : end + max(cue.within, cue.max_words + 1)]:
+        if token.word in _CLAUSE_MARKS:
+            break
+        clause.append(token.word)
+    if (cue.only and not any(map(rule.only.fit, clause[:1]))) or (
+        cue.max_words and not 0 < len(clause) <= cue.max_words
+    ):
+        return False
+    return not (cue.unless and any(map(rule.unless.fit, clause[: cue.within])))
+
+
+def _find_end(tokens: Sequence[_Token], first: int, rule: _Rule) -> int:
+    for index in range(first, len(tokens)):
+        word, start, _ = tokens[index]
+        following = tokens[index + 1].word if index + 1 < len(tokens) else ""
+        if (
+            word in _MARKS
+            or word in _END_WORDS
+            or start - tokens[first].start >= _MAX_SCOPE
+            or (word in _AND and _ACTIONS.fit(following))
+            or (rule.cue.is_replaced and index > first and _is_preposition(tokens, index))
+        ):
+            return index
+    return len(tokens)
+
+
+def _is_preposition(tokens: Sequence[_Token], index: int) -> bool:
+    """Whether a word is one, and no part of a compound such as "opt-in"."""
+    return tokens[index].word in _PREPOSITIONS and tokens[index - 1].end < tokens[index].start
+
+
+def _find_closing(tokens: Sequence[_Token], first: int, phrases: Sequence[_Phrase]) -> int:
+    """Find the phrase that ends a scope; `first` if the clause has none."""
+    for index in range(first, len(tokens)):
+        word, start, _ = tokens[index]
+        if word in _MARKS or start - tokens[first].start > _MAX_CLAUSE:
+            break
+        if any(_fits(tokens, index, phrase) for phrase in phrases):
+            return index
+    return first
+
+
+def _find_part(tokens: Sequence[_Token], end: int) -> int:
+    """Find the start of the part of a clause that ends there."""
+    first = end
+    while first and tokens[end].start - tokens[first - 1].start <= _MAX_CLAUSE:
+        word = tokens[first - 1].word
+        if word in _MARKS or word in _PART_WORDS:
+            break
+        first -= 1
+    return first
+
+
+def _is_symptom(tokens: Sequence[_Token], end: int) -> bool:
+    """Whether the sentence reports what happens before that word."""
+    for index in range(end - 1, -1, -1):
+        word, start, _ = tokens[index]
+        if word in _SENTENCE_MARKS or tokens[end].start - start > _MAX_CLAUSE:
+            break
+        if word in _SYMPTOMS:
+            return True
+    return False

@@ -22,7 +22,7 @@ from collections.abc import (
 )
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from itertools import chain, count
 from os import PathLike
@@ -37,6 +37,7 @@ import anyio.lowlevel
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from skills_mcp.api.representation import Rows, make_readable
 from skills_mcp.bootstrap import Application, Options, build
 from skills_mcp.config.variables import clear_placeholders
 from skills_mcp.errors import (
@@ -50,6 +51,7 @@ from skills_mcp.library import (
     LibraryView,
     LoadedSkill,
     Match,
+    Provenance,
     RanScript,
     ReadFile,
     Refreshed,
@@ -58,21 +60,28 @@ from skills_mcp.library import (
     SourceState,
 )
 from skills_mcp.routing.decision import Ambiguous, NoMatch
-from skills_mcp.routing.search import SearchResult
+from skills_mcp.routing.matcher import Candidate
+from skills_mcp.routing.search import Hit, SearchResult
 from skills_mcp.skills.access import EVERYTHING, Access
-from skills_mcp.skills.model import Problem, Scope, Skill
-from skills_mcp.skills.skill_files import LineRange
+from skills_mcp.skills.model import Inventory, Problem, Scope, Skill
+from skills_mcp.skills.skill_files import FilePart, LineRange
 from skills_mcp.skills.skill_index import SkillFilter
 from skills_mcp.skills.skill_parser import derive_slug
 from skills_mcp.skills.source_layout import SKILLS_FOLDER
 from skills_mcp.skills.tree_node import TreeNode
-from skills_mcp.text.representation import Rows
 
 if TYPE_CHECKING:
+    from skills_mcp.library import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
     from skills_mcp.library.skill_folder import SkillFolder
 
 logger = logging.getLogger(__name__)
+
+make_readable(
+    *(Ambiguous, Candidate, FilePart, FoundFiles, Hit, Inventory, LoadedSkill, Match, NoMatch),
+    *(Problem, Provenance, RanScript, ReadFile, Refreshed, SearchResult, ServedExamples, Skill),
+    *(SkillChanges, SourceState),
+)
 
 # A library prints nothing by itself; the program decides what becomes of a log.
 logging.getLogger("skills_mcp").addHandler(logging.NullHandler())
@@ -456,7 +465,14 @@ class SyncSkills:
             context=context, skill_path=skill_path or "", known_digest=known_digest or ""
         )
         scoping = _derive_scoping(within, category, scope)
-        return self._library.route(context, skill_path, known_digest, scoping=scoping)
+        found = self._library.route(context, skill_path, known_digest, scoping=scoping)
+        match found:
+            case Ambiguous():
+                return replace(found, candidates=Rows(found.candidates))
+            case NoMatch():
+                return replace(found, near=Rows(found.near))
+            case _:
+                return found
 
     def search(
         self,
@@ -476,7 +492,8 @@ class SyncSkills:
         _require_texts(query=query)
         _require_counts(limit=limit)
         scoping = _derive_scoping(within, category, scope)
-        return self._library.search(query, limit=limit, scoping=scoping)
+        found = self._library.search(query, limit=limit, scoping=scoping)
+        return replace(found, hits=Rows(found.hits))
 
     def load(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
         """Load a skill's instructions, including inherited rules.
@@ -518,6 +535,9 @@ class SyncSkills:
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
         """
+        from skills_mcp.library.skill_folder import SkillFolder
+
+        make_readable(SkillFolder)
         _require_texts(name=name)
         return self._library.open_folder(name)
 
@@ -538,6 +558,9 @@ class SyncSkills:
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
         """
+        from skills_mcp.skills.skill_examples import Example, FittingExample, LoadedExamples
+
+        make_readable(Example, FittingExample, LoadedExamples)
         _require_texts(name=name, query=query)
         return self._library.load_examples(name, query, top_k)
 
@@ -562,8 +585,9 @@ class SyncSkills:
         max_bytes: int | None = None,
     ) -> "SkillCatalog":
         """Skills for a system prompt; limits default to the setting `catalog`."""
-        from skills_mcp.library.catalog import RENDERERS
+        from skills_mcp.library.catalog import RENDERERS, CatalogEntry, SkillCatalog
 
+        make_readable(CatalogEntry, SkillCatalog)
         _require_choice("style", style, tuple(RENDERERS))
         _require_counts(max_entries=max_entries, max_bytes=max_bytes)
         return self._library.compose_catalog(style, max_entries=max_entries, max_bytes=max_bytes)
@@ -589,7 +613,7 @@ class SyncSkills:
         _require_texts(skill_path=skill_path, file=file, cwd=cwd or "")
         _require_texts(**{f"args[{name!r}]": value for name, value in (args or {}).items()})
         request = ScriptRequest(skill_path=skill_path, file=file, args=dict(args or {}), cwd=cwd)
-        return self._run(self._library.run, request)
+        return self._run_request(request)
 
     def run_command(self, name: str, command: str, args: Sequence[str] = ()) -> RanScript:
         """Run a program of `commands.allowed` in a private copy of a skill's folder.
@@ -604,7 +628,7 @@ class SyncSkills:
             raise InvalidArgumentsError('args: is a text. Give a list: ["-v", "a.txt"]')
         _require_texts(**{f"args[{i}]": word for i, word in enumerate(args)})
         request = CommandRequest(skill_name=name, command=command, args=tuple(args))
-        return self._run(self._library.run, request)
+        return self._run_request(request)
 
     def run_entry(self, name: str, args: str = "") -> RanScript:
         """Run a skill's declared `entry` with further arguments.
@@ -616,6 +640,12 @@ class SyncSkills:
 
         _require_texts(name=name, args=args)
         request = EntryRequest(skill_name=name, args=args)
+        return self._run_request(request)
+
+    def _run_request(self, request: "ScriptRequest | CommandRequest | EntryRequest") -> RanScript:
+        from skills_mcp.library import ScriptResult
+
+        make_readable(ScriptResult)
         return self._run(self._library.run, request)
 
     def report(self, skill_path: str, *, useful: bool, comment: str | None = None) -> None:

@@ -17,7 +17,6 @@ from skills_mcp.errors import AccessRefusedError, SyncError
 from skills_mcp.processes.retry import derive_backoff
 from skills_mcp.skills.model import Problem, Scope
 from skills_mcp.skills.source_layout import DEFAULT_SELECTION, RelativeRoot, Selection
-from skills_mcp.text.representation import readable
 
 Mode = Literal["local", "git"]
 """Kind of source: a folder on this machine, or a Git repository."""
@@ -242,7 +241,6 @@ class Content:
         return kind(message, is_recalled=is_recalled)
 
 
-@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceState:
     """Served commit, age and last sync result of one source."""

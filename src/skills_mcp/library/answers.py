@@ -28,14 +28,12 @@ from skills_mcp.skills.skill_files import FileContent, FilePart
 from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.text.redaction import redact
 from skills_mcp.text.rendering import render_time, truncate_text
-from skills_mcp.text.representation import readable
 
 if TYPE_CHECKING:
     from skills_mcp.scripts.execution import ScriptResult
     from skills_mcp.skills.skill_examples import LoadedExamples
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """Commit and file of an answer."""
@@ -104,7 +102,6 @@ _MAX_ERROR_CHARACTERS = 4000
 _DIGEST_CHARACTERS = 16
 
 
-@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
     """A skill with everything applicable to the task."""
@@ -130,7 +127,6 @@ class Match:
     """Skills of the same name with nearly the same text."""
 
 
-@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSkill:
     """A skill loaded by name."""
@@ -149,7 +145,6 @@ class LoadedSkill:
     """Files of its plugin that the text names."""
 
 
-@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFile:
     """Part of a file; `resolved_from` is the ancestor owning the file."""
@@ -171,7 +166,6 @@ class ReadFile:
         return None if content.is_binary else content.data.decode("utf-8")
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
     """Files of a skill; `truncated` if there are more."""
@@ -184,7 +178,6 @@ class FoundFiles:
     provenance: Provenance
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class ServedExamples:
     """Examples of a skill, and the commit that they are from."""
@@ -205,7 +198,6 @@ class ServedFile:
     provenance: Provenance
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class RanScript:
     """Result and provenance of a script or a command."""

@@ -19,7 +19,6 @@ from skills_mcp.config import Catalog as Limits
 from skills_mcp.errors import SkillsError
 from skills_mcp.skills.model import Scope, Skill
 from skills_mcp.skills.skill_index import INDEX, ROOT, SCOPES, SkillIndex
-from skills_mcp.text.representation import readable
 from skills_mcp.text.unicode import HIDING_CHARACTERS
 
 CatalogStyle = Literal["skills_context", "available_skills", "lines"]
@@ -60,7 +59,6 @@ unless its text says that the server runs them.
 """
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
     """A skill and its unambiguous name for tools."""
@@ -70,7 +68,6 @@ class CatalogEntry:
     """Its own name; its path if several skills share the name."""
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class SkillCatalog:
     """Skills selected for a prompt."""

@@ -43,7 +43,6 @@ from skills_mcp.skills.skill_index import INDEX, ROOT, SkillIndex, SkillPatterns
 from skills_mcp.skills.skill_parser import is_package_file
 from skills_mcp.snapshots.skill_snapshot import Snapshot
 from skills_mcp.text.rendering import truncate_text
-from skills_mcp.text.representation import readable
 
 SKILL_FILE = "SKILL.md"
 
@@ -74,7 +73,6 @@ _INVALID_IN_YAML = re.compile(
 )
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class SkillFolder:
     """A skill with every file readable under its name."""

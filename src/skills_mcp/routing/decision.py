@@ -18,7 +18,6 @@ from skills_mcp.config import Matching
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher, candidate_sort_key
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.text.representation import Rows, readable
 
 # A longer context is not scored as it is: most of it was pasted, and what people wrote
 # themselves is found in parts, too (measured: docs/explanation/routing.md). To the
@@ -192,7 +191,6 @@ PROBABILITY_DEPTH = 5
 _MAX_FINITE_SCORE = 1 - 1e-6  # a score of 1 is that of a name
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class Ambiguous:
     """The best skills are too close to call; the caller picks one, or none."""
@@ -202,7 +200,6 @@ class Ambiguous:
     """Whether none may fit: the keyword algorithm, with declared words, knows no such case."""
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class NoMatch:
     """No skill serves this task."""
@@ -301,7 +298,7 @@ def apply_thresholds(
     )
     relevant = [candidate for candidate in ranked if candidate.exact_score >= threshold]
     if not relevant or relevant[0].exact_score < to_exact_fraction(matching.min_score):
-        return NoMatch(Rows(relevant[:MAX_NEAR_MISSES]))
+        return NoMatch(tuple(relevant[:MAX_NEAR_MISSES]))
     if algorithm == "ranked":
         return _decide_by_probability(relevant, matching)
     return _decide_by_margin(relevant, matching)
@@ -311,7 +308,7 @@ def _decide_by_margin(near: Sequence[Candidate], matching: Matching) -> Decision
     min_score = to_exact_fraction(matching.min_score)
     ranked = [candidate for candidate in near if candidate.exact_score >= min_score]
     if len(ranked) > 1 and _is_within_margin(ranked[0], ranked[1], matching):
-        return Ambiguous(Rows(ranked[: matching.max_results]))
+        return Ambiguous(tuple(ranked[: matching.max_results]))
     return ranked[0]
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_index import INDEX, ROOT
-from skills_mcp.text.representation import readable
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     import numpy as np
@@ -20,7 +19,6 @@ Mask: TypeAlias = "NDArray[np.bool_] | None"
 Algorithm = Literal["keyword", "ranked"]
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A skill with evidence in a task, and its score."""

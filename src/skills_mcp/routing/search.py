@@ -19,7 +19,6 @@ from skills_mcp.routing.matcher import Candidate, Mask, Matcher, VisibleSkills
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold
 from skills_mcp.skills.model import Scope, Skill, SkillPath
 from skills_mcp.skills.skill_index import SCOPES
-from skills_mcp.text.representation import Rows, readable
 
 _MIN_PREFIX_LETTERS = 3  # fewer letters begin too many words to mean a name
 
@@ -183,7 +182,6 @@ _FEW_HITS = 5
 """So few are all worth reading; only longer lists are cut by score."""
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A skill found by a query."""
@@ -196,7 +194,6 @@ class Hit:
     """Skills of the same name with nearly the same text."""
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Hits for a query, best first."""
@@ -248,7 +245,7 @@ def search_skills(  # noqa: PLR0913 - each of them is a setting or an argument o
     """
     text = strip_mention(select_relevant_part(matcher, query, within=within))
     if not text:
-        return SearchResult(Rows(), 0)
+        return SearchResult((), 0)
     limit_by_name = limit * _CANDIDATES_PER_HIT
     named = _find_named(text, skills, names, within, limit_by_name)
     scored = matcher.score(text, limit=limit_by_name + len(named), within=within)
@@ -260,7 +257,7 @@ def search_skills(  # noqa: PLR0913 - each of them is a setting or an argument o
     hits = (
         Hit(hit.skill, float(hit.shown), hit.reason, hit.near_copies) for hit in relevant[:limit]
     )
-    return SearchResult(Rows(hits), len(relevant))
+    return SearchResult(tuple(hits), len(relevant))
 
 
 def _find_named(

@@ -17,7 +17,6 @@ from skills_mcp.files.durable import PRIVATE_MODE, append_line, open_private
 from skills_mcp.files.locks import lock_file
 from skills_mcp.text.redaction import redact
 from skills_mcp.text.rendering import render_time
-from skills_mcp.text.representation import readable
 
 SandboxName = Literal["bubblewrap", "landlock", "seatbelt", "limits", "none"]
 """Tier of a run; `none` only if the operator wants none, or on Windows."""
@@ -58,7 +57,6 @@ class PreparedCommand:
     limits: ProcessLimits | None = None
 
 
-@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptResult:
     """Outcome of a run. Failure and timeout are results, not errors."""

@@ -19,7 +19,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple, NewType
 
-from skills_mcp.text.representation import readable
 from skills_mcp.text.unicode import normalize_unicode
 
 SkillPath = NewType("SkillPath", str)
@@ -93,7 +92,6 @@ class Stamp(NamedTuple):
         return cls(found.st_size, *times)
 
 
-@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """The contents of a package's folder."""
@@ -105,7 +103,6 @@ class Inventory:
     total_size_bytes: int
 
 
-@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
     """One piece of knowledge, with its files and metadata.
@@ -158,7 +155,6 @@ Level = Literal["error", "warning"]
 """Severity of a problem: it costs the file, or a part."""
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A problem in the content, for its author: data, never raised."""

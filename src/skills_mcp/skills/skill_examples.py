@@ -13,7 +13,6 @@ from skills_mcp.errors import FileError
 from skills_mcp.skills.document import get_text, get_words, parse_document, unique_words
 from skills_mcp.skills.model import ProblemList, Skill
 from skills_mcp.skills.skill_files import read_head
-from skills_mcp.text.representation import readable
 
 Tokenize = Callable[[str], Collection[str]]
 """Splits a text into distinct words."""
@@ -33,7 +32,6 @@ _MAX_TITLE_CHARACTERS = 100
 _MAX_TAGS = 20
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class Example:
     """A sample of a skill's use, or a task of a user."""
@@ -48,7 +46,6 @@ class Example:
     """Whether it goes on after this text."""
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class FittingExample:
     """An example with its score for a query."""
@@ -58,7 +55,6 @@ class FittingExample:
     """One for each word in text or title, two for each in the tags; 0 if none."""
 
 
-@readable
 @dataclass(frozen=True, slots=True)
 class LoadedExamples:
     """The best examples of a skill for a query."""

@@ -25,7 +25,6 @@ from skills_mcp.errors import (
 from skills_mcp.files.opening import open_inside
 from skills_mcp.files.paths import compile_patterns, find_composed_name, parse_relative
 from skills_mcp.skills.model import Skill, Stamp
-from skills_mcp.text.representation import readable
 
 PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
 
@@ -256,7 +255,6 @@ class LineRange:
     count: int
 
 
-@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart:
     """A part of a file, within the size of a reply."""

@@ -40,7 +40,6 @@ from skills_mcp.skills.skill_index import (
 )
 from skills_mcp.skills.skill_parser import is_package_file, is_skill_md
 from skills_mcp.skills.source_layout import FolderTree, find_layout
-from skills_mcp.text.representation import readable
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.routing.keyword_matcher import KeywordMatcher
@@ -164,7 +163,6 @@ class OfferedSkills:
         return {listed[number].path: number for number in self.numbers}
 
 
-@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillChanges:
     """Differences between two snapshots, each list in path order."""
@@ -276,7 +274,6 @@ def _read_label(table: "SkillTable", number: int) -> tuple[str, str]:
 _NO_CHANGES = SkillChanges()
 
 
-@readable
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
     """Result of a refresh; `commit` and `synced_at` are the first repository's."""

@@ -17,14 +17,13 @@ _EMPTY: tuple[object, ...] = (None, "", (), {})
 _MAX_ROWS = 200  # a notebook keeps what it shows
 
 _Item_co = TypeVar("_Item_co", covariant=True)
-_Class = TypeVar("_Class", bound=type[Any])
 
 
-def readable(owner: _Class) -> _Class:
-    """Give a dataclass a short `repr`, and a table in a notebook."""
-    owner.__repr__ = _render_result  # type: ignore[assignment]  # bound by the class
-    owner._repr_html_ = _render_result_html
-    return owner
+def make_readable(*results: type[Any]) -> None:
+    """Give dataclasses a short `repr`, and a table in a notebook."""
+    for each in results:
+        each.__repr__ = _render_result  # type: ignore[assignment]  # bound by the class
+        each._repr_html_ = _render_result_html
 
 
 class Rows(tuple[_Item_co, ...]):

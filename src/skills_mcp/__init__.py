@@ -197,9 +197,9 @@ if not TYPE_CHECKING:  # a wrong name is an error for a type checker
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        from skills_mcp.processes.memory import gc_paused
+        from skills_mcp.processes.memory import gc_promoted
 
-        with gc_paused():  # it would take a tenth of the time
+        with gc_promoted():  # the collector would take a tenth of the time
             found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
         globals()[name] = found
         return found

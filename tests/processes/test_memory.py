@@ -106,6 +106,22 @@ def test_a_server_does_not_look_through_what_it_has_imported_again_and_again() -
     assert run_python(program).split() == ["True", "True"]
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_a_program_imports_is_old_and_what_it_froze_stays_frozen(*, frozen: bool) -> None:
+    program = (
+        "import gc\n"
+        "from skills_mcp.processes.memory import gc_promoted\n"
+        f"gc.{'freeze' if frozen else 'unfreeze'}()\n"
+        "before = gc.get_freeze_count()\n"
+        "with gc_promoted():\n"
+        "    class Ring: pass\n"
+        "    ring = Ring(); ring.itself = ring; del ring\n"
+        "print(gc.collect() > 0, gc.get_freeze_count() == before, before > 0)\n"
+    )
+
+    assert run_python(program).split() == ["True", "True", str(frozen)]
+
+
 def test_a_block_that_needs_too_much_memory_ends_with_one_error() -> None:
     with pytest.raises(OutOfMemoryError, match="not enough memory"):  # noqa: SIM117
         with translate_out_of_memory():

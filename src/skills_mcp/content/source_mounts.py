@@ -13,7 +13,6 @@ from skills_mcp.config.variables import find_unknown_variables
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.released_archive import Archive, ReleasedArchive, is_fetchable
 from skills_mcp.content.source import (
     ContentSource,
     DiscoveredFolder,
@@ -247,7 +246,9 @@ def _mount_listed_sources(
 
 def _open_archive(
     source: Source, number: int, policies: _PolicyBuilder, cache: Path
-) -> ReleasedArchive:
+) -> RemoteBranch:
+    from skills_mcp.content.released_archive import Archive, ReleasedArchive, is_fetchable
+
     address = _resolve_address(source.archive, f"sources[{number}].archive", policies.folder)
     if not is_fetchable(address):
         raise ConfigError(

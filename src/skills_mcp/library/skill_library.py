@@ -49,16 +49,7 @@ from skills_mcp.library.answers import (
     derive_file_provenance,
     read_plugin_files,
 )
-from skills_mcp.library.catalog import RENDERERS, CatalogStyle, SkillCatalog, select_for_prompt
 from skills_mcp.library.listing import Listing, compose_listing
-from skills_mcp.library.skill_folder import (
-    SkillFolder,
-    SkillPreview,
-    compose_preview,
-    open_skill_folder,
-    publish_skills,
-    read_markdown,
-)
 from skills_mcp.library.source_health import (
     ProblemPage,
     SourceCheck,
@@ -83,13 +74,6 @@ from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
 from skills_mcp.skills.model import Asset, Level, Scope, Skill, SkillPath
 from skills_mcp.skills.plugin_files import quote_plugin_file
-from skills_mcp.skills.skill_examples import (
-    LoadedExamples,
-    examples_from_tasks,
-    rank_examples,
-    read_examples,
-    truncate_examples,
-)
 from skills_mcp.skills.skill_files import (
     FileContent,
     LineRange,
@@ -115,7 +99,9 @@ from skills_mcp.snapshots.skill_snapshot import (
 from skills_mcp.text.rendering import join_names
 
 if TYPE_CHECKING:  # not imported for the first answer
+    from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
     from skills_mcp.library.runs import Runs
+    from skills_mcp.library.skill_folder import SkillFolder, SkillPreview
     from skills_mcp.library.source_edits import WorkingCopy
     from skills_mcp.routing.answer_explanation import Explanation
     from skills_mcp.scripts.sandbox import Choice
@@ -431,12 +417,14 @@ class LibraryView:
             self._track_miss(query, NoMatch(), commit)
         return found
 
-    def preview(self, name: str) -> SkillPreview:
+    def preview(self, name: str) -> "SkillPreview":
         """Preview of a skill for people; no event.  Blocking.
 
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
         """
+        from skills_mcp.library.skill_folder import compose_preview
+
         snapshot = self.snapshot
         return compose_preview(snapshot, snapshot.index.resolve(name))
 
@@ -447,6 +435,8 @@ class LibraryView:
             SkillsError: No, several or a hidden skill; see the subclass.
             FileError: The file is gone or too large; see the subclass.
         """
+        from skills_mcp.library.skill_folder import read_markdown
+
         snapshot = self.snapshot
         limit = snapshot.config.assets.max_size_bytes
         return read_markdown(snapshot.index.resolve(name), max_bytes=limit)
@@ -478,17 +468,21 @@ class LibraryView:
         skill = snapshot.index.resolve(name)
         loaded = build_loaded_skill(snapshot.content, snapshot.index, skill, known_digest)
         if as_file:
+            from skills_mcp.library.skill_folder import publish_skills
+
             text = publish_skills(snapshot).compose(skill).text
             loaded = replace(loaded, instructions=text)
         self._track_skill(loaded, was_picked=True)
         return loaded
 
-    def open_folder(self, name: str) -> SkillFolder:
+    def open_folder(self, name: str) -> "SkillFolder":
         """Text and files of a skill, for listing or searching; no event.
 
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
         """
+        from skills_mcp.library.skill_folder import open_skill_folder
+
         snapshot = self.snapshot
         skill = snapshot.index.resolve(name)
         limit = snapshot.config.assets.max_size_bytes
@@ -523,6 +517,14 @@ class LibraryView:
         Raises:
             SkillsError: No, several or a hidden skill; see the subclass.
         """
+        from skills_mcp.skills.skill_examples import (
+            LoadedExamples,
+            examples_from_tasks,
+            rank_examples,
+            read_examples,
+            truncate_examples,
+        )
+
         snapshot = self.snapshot
         skill = snapshot.index.resolve(name)
         limit = snapshot.config.files.max_bytes
@@ -586,13 +588,15 @@ class LibraryView:
 
     def compose_catalog(
         self,
-        style: CatalogStyle = "skills_context",
+        style: "CatalogStyle" = "skills_context",
         *,
         scope: Scope | None = None,
         max_entries: int | None = None,
         max_bytes: int | None = None,
-    ) -> SkillCatalog:
+    ) -> "SkillCatalog":
         """Skills for a system prompt; limits default to `catalog`."""
+        from skills_mcp.library.catalog import RENDERERS, select_for_prompt
+
         limits = self.config.catalog
         return select_for_prompt(
             self.snapshot.index,

@@ -53,6 +53,19 @@ def gc_frozen() -> Iterator[None]:
 
 
 @contextmanager
+def gc_promoted() -> Iterator[None]:
+    """Count present objects as old after a block: imports are slow to scan.
+
+    For a program of others, whose own garbage is still collected.
+    """
+    with gc_paused():
+        yield
+        if not gc.get_freeze_count():  # what the program has frozen would be thawed
+            gc.freeze()
+            gc.unfreeze()
+
+
+@contextmanager
 def translate_out_of_memory() -> Iterator[None]:
     """Translate the many errors of exhausted memory into one.
 

@@ -340,7 +340,7 @@ def load_operator_config(options: Options, environment: Mapping[str, str]) -> Co
 
 
 def open_local_events(environment: Mapping[str, str]) -> LocalEvents:
-    return LocalEvents(find_state_folder(environment))
+    return LocalEvents(find_state_folder(environment), find_settings_file(environment))
 
 
 def _read_token(rules: Analytics, environment: Mapping[str, str], endpoint: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from skills_mcp.files.user_folders import find_user_folders
 from tests.cli.conftest import Run, invoke
-from tests.support import SKILLS_CONTENT
+from tests.support import SKILLS_CONTENT, write
 
 __all__ = ["invoke"]
 
@@ -31,6 +31,19 @@ def test_a_machine_with_the_folder_of_before_keeps_it(home: Path) -> None:
     old.mkdir()
 
     assert find({"XDG_CACHE_HOME": "/k"}) == (str(old), f"{old}/cache", str(old))
+
+
+def test_settings_that_the_folder_of_before_hides_are_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, invoke: Run
+) -> None:
+    monkeypatch.delenv("SKILLS_MCP_HOME")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    hidden = write(home / ".config/skills-mcp/config.yaml", "sources: []\n")
+    (home / ".skills-mcp").mkdir()
+
+    done = invoke("tree")
+
+    assert f"{hidden} is not read, as {home}/.skills-mcp exists" in done.stderr
 
 
 def test_one_folder_of_yours_holds_all_three(home: Path) -> None:

@@ -23,6 +23,7 @@ from skills_mcp.content.source import (
 )
 from skills_mcp.errors import ConfigError
 from skills_mcp.files.paths import expand_home_folder, find_user_home
+from skills_mcp.files.user_folders import find_hidden_settings
 from skills_mcp.skills.source_layout import DEFAULT_SELECTION, TOP_SUBFOLDER, Selection
 from skills_mcp.text.redaction import redact
 
@@ -91,11 +92,13 @@ def choose_mounts(
 
 
 def _find_mistakes(environment: Mapping[str, str]) -> str:
-    """Name the variables that were probably meant, in front of a message."""
+    """Name the variables and settings that were probably meant, in front of a message."""
     empty = (name for name in ("SKILLS_REPO", "SKILLS_DIR") if environment.get(name) == "")
+    folder, hidden = find_hidden_settings(environment)
     mistakes = (
         *map(str, find_unknown_variables(environment)),
         *(f"{name} is empty, or was a placeholder." for name in empty),
+        *((f"{hidden} is not read, as {folder} exists: keep one of the two.",) if hidden else ()),
     )
     return "".join(f"{mistake} " for mistake in mistakes)
 

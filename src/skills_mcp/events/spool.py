@@ -469,8 +469,10 @@ class EventArchive:
 class LocalEvents:
     """All events in the state folder, unsent or settled, for reading."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, settings: Path = Path("config.yaml")) -> None:
         self._home = home
+        self.settings = settings
+        """The file of settings in which recording is turned on."""
         self.skipped = 0
         """Lines that are not events, and files that cannot be read, up to now."""
 

@@ -33,6 +33,15 @@ def find_user_folders(environment: Mapping[str, str], home: str = "") -> tuple[s
     )
 
 
+def find_hidden_settings(environment: Mapping[str, str], home: str = "") -> tuple[str, str]:
+    """The folder that hides settings of the user, and these; both empty if none are hidden."""
+    used = find_user_folders(environment, home)[0]
+    usual = _find_base(environment.get("XDG_CONFIG_HOME"), f"{os.path.dirname(used)}/.config")
+    hidden = os.path.join(usual, "config.yaml")
+    is_hidden = os.path.basename(used) == f".{_NAME}" and os.path.isfile(hidden)
+    return (used, hidden) if is_hidden else ("", "")
+
+
 def _find_base(named: str | None, default: str) -> str:
     # The XDG specification has relative paths ignored.
     return os.path.abspath(

@@ -1,6 +1,7 @@
 """The parts of a report that people read, and the notes above it."""
 
 from datetime import date, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -128,11 +129,15 @@ def test_without_skills_the_reason_is_said() -> None:
 def empty(
     report: UsageReport, counting: RecordingState = "off", *, is_collected: bool = False
 ) -> str:
-    return describe_empty_report(report, counting, is_collected=is_collected)
+    settings = Path("/home/ada/config.yaml")
+    return describe_empty_report(report, counting, settings, is_collected=is_collected)
 
 
 def test_an_empty_record_says_how_to_turn_analytics_on() -> None:
-    assert "analytics:\n  enabled: true\n  context: redacted" in empty(aggregate([]))
+    told = empty(aggregate([]))
+
+    assert "Write into /home/ada/config.yaml" in told
+    assert "analytics:\n  enabled: true\n  context: redacted" in told
 
 
 def test_an_empty_record_with_analytics_on_says_that_they_are() -> None:

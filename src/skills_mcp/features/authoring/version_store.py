@@ -19,7 +19,7 @@ from skills_mcp.files.archive import require_distinct_entries
 from skills_mcp.files.durable import NEW_PREFIX, delete_tree, fsync_folder
 from skills_mcp.files.locks import StaleLockDetector, acquire_lock, lock_heartbeat
 from skills_mcp.files.opening import open_inside
-from skills_mcp.files.paths import fold_name, is_path_component
+from skills_mcp.files.paths import find_user_home, fold_name, is_path_component
 from skills_mcp.skills.model import Scope, SkillPath
 from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
 from skills_mcp.skills.skill_index import SkillRow
@@ -247,7 +247,7 @@ class VersionStore:
         attempt: UploadAttempt = UNLIMITED,
     ) -> None:
         self._folder = folder
-        self._home = folder / BACKUP_FOLDER
+        self._home = folder.absolute() / BACKUP_FOLDER
         self._versions = self._home / "versions"
         self._retained = retained
         self._called = called or str(folder)
@@ -384,6 +384,11 @@ class VersionStore:
         """Explain why a name cannot be installed; empty if it can."""
         if not is_path_component(name) or name == BACKUP_FOLDER:
             return f"{abbreviate_value(name)} can be no name of a skill. Choose another one"
+        if self._home == find_user_home() / BACKUP_FOLDER:
+            return (
+                "Earlier versions in your home would make the folder that hides your settings. "
+                "Make a folder for the skills, such as ~/skills, and name that"
+            )
         target = self._folder / name
         if target.is_symlink() or (target.exists() and not target.is_dir()):
             return (

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from itertools import groupby
+from pathlib import Path
 from typing import Literal, TypeVar
 
 from skills_mcp.features.report.event_rows import clean_line
@@ -239,17 +240,19 @@ def derive_report_notes(report: UsageReport, *, without_skills: str) -> tuple[st
     return tuple(_notes(report, clean_line(without_skills, _MOST_REASON)))
 
 
-HOW_TO_RECORD = (
-    "Write into your config.yaml"
-    "\n\nanalytics:\n  enabled: true\n  context: redacted\n\n"
-    "and restart your agent. Tell the people whose work is recorded."
-)
+def describe_recording(settings: Path) -> str:
+    """How to turn analytics on, in this file."""
+    return (
+        f"Write into {settings}"
+        "\n\nanalytics:\n  enabled: true\n  context: redacted\n\n"
+        "and restart your agent. Tell the people whose work is recorded."
+    )
 
 
 def describe_empty_report(
-    report: UsageReport, counting: RecordingState, *, is_collected: bool
+    report: UsageReport, counting: RecordingState, settings: Path, *, is_collected: bool
 ) -> str:
-    """Explain an empty report, and what to do.
+    """Explain an empty report, and what to do in the settings.
 
     `is_collected`: the events are from files named with `--from`.
     """
@@ -269,7 +272,7 @@ def describe_empty_report(
             "No event yet. Analytics are on: each server that was started since then "
             "records what agents ask for."
         )
-    return f"No event: analytics are off. {HOW_TO_RECORD}"
+    return f"No event: analytics are off. {describe_recording(settings)}"
 
 
 def _notes(report: UsageReport, without_skills: str) -> Iterator[str]:

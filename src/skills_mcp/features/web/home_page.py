@@ -29,7 +29,7 @@ from skills_mcp.features.web.page import (
     get_visible_library,
     render_template,
 )
-from skills_mcp.features.web.skill_page import describe_missing_use
+from skills_mcp.features.web.skill_page import describe_analytics_off, describe_missing_use
 from skills_mcp.features.web.source_history import RECENT_DAYS, SourceLogs
 from skills_mcp.features.web.usage_page import load_visible_report
 from skills_mcp.library import LibraryView, derive_commit_url
@@ -162,6 +162,7 @@ def _find_gaps(request: Request, library: LibraryView) -> TaskGaps:
     except SkillsError:
         return TaskGaps(reason="Not known: the database of events does not answer.")
     if not report.counts.events:
-        return TaskGaps(reason="Not known: no event has arrived in 30 days.")
+        unheard = "Not known: no event has arrived in 30 days."
+        return TaskGaps(reason=describe_analytics_off(request) or unheard)
     tasks = [(gap.task or "A task whose words were not recorded", gap.count) for gap in report.gaps]
     return TaskGaps(tasks[:_MAX_ROWS])

@@ -236,11 +236,26 @@ def _is_long_unused(since: date, changed: datetime | None) -> bool:
     return changed is not None and max(since, changed.date()) <= month_ago
 
 
+def describe_analytics_off(request: Request) -> str:
+    """Explain that the user of this machine records nothing; empty otherwise."""
+    is_local = get_site_state(request).local_events is not None
+    if not is_local or get_visible_library(request).config.analytics.enabled:
+        return ""
+    return "Not known: analytics are off on this machine. The report says how to turn them on."
+
+
+def _describe_uncounted(request: Request) -> str:
+    if get_site_state(request).local_events is None:
+        return "Not known: this server keeps no events (events.enabled)."
+    recorded = "Not counted here: the report has what this machine has recorded."
+    return describe_analytics_off(request) or recorded
+
+
 def describe_missing_use(request: Request) -> str:
     """Explain missing counts."""
     counts = get_site_state(request).counts
     if counts is None:
-        return "Not known: this server keeps no events (events.enabled)."
+        return _describe_uncounted(request)
     if counts.failure:
         return "It cannot be counted just now: the database of events does not answer."
     if counts.get_stale() is None:

@@ -93,9 +93,10 @@ def _compose_setup_help(request: Request, report: UsageReport, days: int) -> dic
     newest = report.counts.newest or report.until
     reach = (report.until - newest).days
     base = config.http.base_url or str(request.base_url)
-    is_local = get_site_state(request).events is None
+    local = get_site_state(request).local_events
     return {
-        "endpoint": "" if is_local else f"{base.rstrip('/')}/events",
+        "endpoint": "" if local else f"{base.rstrip('/')}/events",
+        "settings": local.settings if local else None,
         "needs_token": bool(config.events.ingest_token_file or config.http.auth.issuer),
         "counts_own": config.analytics.enabled,
         "longer": next((span_days for span_days in REPORT_SPANS if days <= reach < span_days), 0),

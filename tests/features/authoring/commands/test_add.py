@@ -50,6 +50,16 @@ def test_a_refused_archive_leaves_the_folder_alone(
     assert list(target.iterdir()) == []
 
 
+def test_the_home_of_a_person_takes_no_skill(invoke: Run, tmp_path: Path, home: Path) -> None:
+    archive = write_zip(tmp_path / "pdf.zip")
+
+    done = invoke("add", str(archive), "--to", str(home), "--yes")
+
+    assert done.returncode == 1
+    assert "~/skills" in done.stderr
+    assert not (home / ".skills-mcp").exists()
+
+
 def test_an_earlier_version_is_listed_and_restored(
     invoke: Run, tmp_path: Path, target: Path
 ) -> None:

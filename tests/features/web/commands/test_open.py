@@ -74,12 +74,14 @@ def test_programs_get_the_address(tmp_path: Path) -> None:
 
 def test_the_report_is_of_this_machine_without_a_database(tmp_path: Path) -> None:
     with opened(tmp_path, "--no-browser") as (url, _):
-        empty = httpx.get(f"{url}report").text
+        home, empty = httpx.get(url).text, httpx.get(f"{url}report").text
         missed_now = missed("a haiku") | {"timestamp": datetime.now(UTC).isoformat()}
         write(tmp_path / "archive" / "events.jsonl", json.dumps(missed_now))
         report = httpx.get(f"{url}report").text
 
+    assert f"{tmp_path}/config.yaml" in empty
     assert "enabled: true" in empty
+    assert "analytics are off on this machine" in home
     assert url not in empty  # the port is another one the next time
     assert "a haiku" in report
     assert not list(tmp_path.rglob("events.db"))

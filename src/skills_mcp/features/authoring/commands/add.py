@@ -139,6 +139,7 @@ def _show(package: UnpackedPackage, target: Path) -> None:
         click.echo(f"  and {len(package.files) - _SHOWN_FILES} more")
     for problem in package.problems:
         location = f"{escape_unprintable(problem.file)}:{problem.line}"
-        click.echo(f"{location}: {problem.level}[{problem.rule}] {problem.reason}. {problem.hint}")
+        hint = problem.hint[:1].upper() + problem.hint[1:]
+        click.echo(f"{location}: {problem.level}[{problem.rule}] {problem.reason}. {hint}")
     if (target / package.name).exists():
         click.echo(f"It replaces {target / package.name}, which is kept.")

@@ -21,7 +21,13 @@ import click
 from rich.markup import escape
 
 from skills_mcp.about import __version__
-from skills_mcp.bootstrap import Options, build, find_cache_folder, find_state_folder
+from skills_mcp.bootstrap import (
+    Options,
+    build,
+    find_cache_folder,
+    find_settings_file,
+    find_state_folder,
+)
 from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.options import content_options, json_option, read_options
 from skills_mcp.cli.terminal import open_console, print_json
@@ -425,6 +431,10 @@ def _diagnose_entry(words: Sequence[str], environment: Mapping[str, str]) -> Ite
     yield from _diagnose_source(options, environment, f" {shlex.join(words)}")
 
 
+def _name_settings(options: Options, environment: Mapping[str, str]) -> str:
+    return str(options.config_file or find_settings_file(environment))
+
+
 def _diagnose_source(
     options: Options, environment: Mapping[str, str], typed: str = ""
 ) -> Iterator[CheckResult]:
@@ -439,7 +449,7 @@ def _diagnose_source(
         yield failed("settings", str(error), fix)
         return
     library = application.library
-    yield passed("settings", f"{arguments or 'Those of config.yaml'} can be used")
+    yield passed("settings", f"{arguments or _name_settings(options, environment)} can be used")
     states = library.stored_states()
     if not library.config.sync.offline:
         for name in dict.fromkeys(state.name for state in states if state.mode == "git"):

@@ -19,6 +19,7 @@ from skills_mcp.about import compose_install_command
 from skills_mcp.bootstrap import (
     Options,
     build,
+    find_settings_file,
     find_state_folder,
     load_operator_config,
     open_local_events,
@@ -36,10 +37,10 @@ from skills_mcp.features.report.pick_evidence import PICK_KINDS, PickTally
 from skills_mcp.features.report.report_page import render_report_page
 from skills_mcp.features.report.report_tables import Dimension, print_parts, print_tables
 from skills_mcp.features.report.report_text import (
-    HOW_TO_RECORD,
     RecordingState,
     derive_report_notes,
     describe_empty_report,
+    describe_recording,
 )
 from skills_mcp.features.report.skill_additions import Patch
 from skills_mcp.features.report.suggestion_review import (
@@ -279,7 +280,8 @@ def _load_report(
     notes = derive_report_notes(report, without_skills=reason)
     if not report.counts.events:
         state = _find_recording_state(options, record.environment)
-        empty = describe_empty_report(report, state, is_collected=bool(record.files))
+        settings = _find_settings(options, record.environment)
+        empty = describe_empty_report(report, state, settings, is_collected=bool(record.files))
         notes = empty, *notes
     return report, tuple(map(repeat_options, notes))
 
@@ -317,6 +319,10 @@ def _find_recording_state(options: Options, environment: Mapping[str, str]) -> R
         return "on" if load_operator_config(options, environment).analytics.enabled else "off"
     except ConfigError:
         return "off"
+
+
+def _find_settings(options: Options, environment: Mapping[str, str]) -> Path:
+    return options.config_file or find_settings_file(environment)
 
 
 @contextmanager
@@ -442,6 +448,7 @@ def _describe_recording(
     if counting == "refused":
         yield "DO_NOT_TRACK is set here, so nothing is recorded."
     elif counting == "off":
-        yield f"Analytics are off on this machine. {HOW_TO_RECORD}"
+        settings = _find_settings(options, record.environment)
+        yield f"Analytics are off on this machine. {describe_recording(settings)}"
     elif load_operator_config(options, record.environment).analytics.context in {"hashed", "none"}:
         yield f"The tasks that this machine records cannot be read. {SET_CONTEXT}"

@@ -90,10 +90,9 @@ class Host:
         """Whether the host is, or was, installed."""
         if any(shutil.which(program) for program in self.programs):
             return True
-        folder = self.find_folder(environment)
-        if folder != find_user_home():
-            return folder.is_dir()
-        return any((folder / name).is_file() for name in self.user_files)
+        files = [self.find_folder(environment) / name for name in self.user_files]
+        folders = {file.parent for file in files} - {find_user_home()}
+        return any(file.is_file() for file in files) or any(map(Path.is_dir, folders))
 
 
 def _find_code_folder() -> str:

@@ -307,13 +307,16 @@ def test_a_program_that_is_installed_is_named_by_its_path(
 
 def test_clients_are_found_by_their_folders(invoke: Run, home: Path) -> None:
     (home / ".codex").mkdir()
+    (home / ".config/other").mkdir(parents=True)
     write(home / ".claude.json", "{}")
 
     done = invoke("install", "--skills-dir", str(SKILLS_CONTENT), "--yes", PATH="/nowhere")
 
     assert "Claude Code: " in done.stdout
     assert "Codex: " in done.stdout
-    assert "Gemini" not in done.stdout
+    assert not {"Gemini CLI:", "OpenCode:"} & {*done.stdout.splitlines()}
+    assert "Try it in your agent" in done.stdout
+    assert "Northwind" not in done.stdout.splitlines()[-1]  # of the rules for every task
     assert "skills-mcp" in (home / ".codex/config.toml").read_text()
 
 
@@ -524,6 +527,17 @@ def test_a_source_that_is_not_there_is_not_written(
     assert folder in refused[0].stderr
     assert not (home / ".cursor").exists()
     assert not (home / SETTINGS).exists()
+
+
+def test_a_source_that_cannot_be_reached_is_said_before_the_question(
+    invoke: Run, home: Path
+) -> None:
+    away = "http://127.0.0.1:9/skills.git"
+
+    done = invoke("install", "--client=cursor", "--repo", away, SKILLS_MCP_OFFLINE="")
+
+    assert done.stderr.startswith(f"Not checked: {away}")
+    assert not (home / ".cursor").exists()
 
 
 def test_the_source_stays_while_another_host_needs_it(invoke: Run, home: Path) -> None:

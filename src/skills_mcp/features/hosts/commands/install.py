@@ -61,6 +61,7 @@ from skills_mcp.features.hosts.installation import (
 )
 from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.library import LibraryView, Match
+from skills_mcp.skills.skill_index import INDEX, ROOT
 
 _PROGRAM = "skills-mcp"
 
@@ -287,6 +288,8 @@ def _check_sources(options: Options, environment: Mapping[str, str]) -> None:
         is_missing = isinstance(error, AccessRefusedError | RemoteMissingError)
         if error and (is_missing or check.git_error or check.mode == "local"):
             raise error
+        if error:
+            click.echo(f"Not checked: {error}", err=True)
 
 
 def _check_address(url: str) -> None:
@@ -455,7 +458,9 @@ def _fetch(options: Options, environment: Mapping[str, str]) -> Application | No
 
 def find_sample_task(view: LibraryView) -> str:
     """A task that one skill answers; empty if there is none among the first skills."""
-    skills = [*islice(view.snapshot.index, _SAMPLED_SKILLS)]
+    # Rules of a folder come last: a task for them shows none of those below.
+    sampled = islice(view.snapshot.index, _SAMPLED_SKILLS)
+    skills = sorted(sampled, key=lambda skill: skill.path.rpartition("/")[2] in {INDEX, ROOT})
     examples = (task for skill in skills for task in skill.examples)
     described = (_CLAUSE_END.split(skill.description)[0] for skill in skills)
     named = (" ".join(skill.keywords[:_SAMPLED_KEYWORDS]) for skill in skills)

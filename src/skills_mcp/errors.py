@@ -149,6 +149,10 @@ class InvalidArgumentsError(SkillsError):
     code = "INVALID_ARGUMENTS"
 
 
+AGENTS_STEP = "list_skills or search_skills shows what there is."
+"""The next step in a message for agents; a command and a page name their own."""
+
+
 class SkillNotFoundError(SkillsError):
     """No skill has this path."""
 

@@ -142,6 +142,16 @@ def test_an_unknown_skill_names_what_may_be_meant(invoke: Run) -> None:
 
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"]["code"] == "SKILL_NOT_FOUND"
+    assert f"skills-mcp tree {' '.join(SAMPLE)} shows what there is" in done.stderr
+
+
+def test_a_skill_that_is_broken_is_no_unknown_one(invoke: Run, tmp_path: Path) -> None:
+    write(tmp_path / "ui/auth.md", "---\ndescription: Auth: a\nkeywords: [auth]\n---\nText\n")
+
+    done = invoke("show", "ui/auth", "--skills-dir", str(tmp_path))
+
+    assert "ui/auth.md:2 has a frontmatter that is no valid YAML" in done.stderr
+    assert "Quote values" in done.stderr
 
 
 @pytest.mark.parametrize("task", ["add login to the React app", "add a React page", "bake bread"])
@@ -166,7 +176,9 @@ def test_ask_lists_candidates_and_says_that_none_fits(invoke: Run) -> None:
     several = invoke("ask", "add a React page", *SAMPLE)
     none = invoke("ask", "bake bread", *SAMPLE)
 
-    assert "ui/react/_index" in several.stdout
+    place = " ".join(SAMPLE)
+    assert f"skills-mcp ask {place} 'add a React page' --skill ui/react/" in several.stdout
+    assert none.stdout.endswith(f"skills-mcp explain {place} 'bake bread'\n")
     assert none.returncode == 0
     assert "ui/react" not in none.stdout
 

@@ -24,7 +24,7 @@ import click
 from click.core import ParameterSource
 
 from skills_mcp.cli.invocation import read_environment
-from skills_mcp.errors import ConfigError, ContentError, SkillsError
+from skills_mcp.errors import AGENTS_STEP, ConfigError, ContentError, SkillsError
 from skills_mcp.hooks import find_modules
 from skills_mcp.text.redaction import redact_registered
 
@@ -354,9 +354,12 @@ def stored_command_line(context: click.Context) -> tuple[str, ...]:
 
 # The commands that read sources by these options, and do something to them.
 _HINTED = re.compile(
-    rf"(?<![\w/]){_PROGRAM} (doctor|open|report|rollback|status|sync|test|tree)(?![\w-])"
+    rf"(?<![\w/]){_PROGRAM} "
+    r"(ask|doctor|explain|open|report|rollback|status|sync|test|tree)(?![\w-])"
 )
 _NOT_REPEATED = frozenset({"log_level"})
+
+_PERSONS_STEP = f"{_PROGRAM} tree shows what there is."
 
 
 def repeat_options(text: str) -> str:
@@ -397,7 +400,7 @@ def print_error(error: SkillsError) -> int:
     Returns:
         The exit code.
     """
-    message = repeat_options(str(error))
+    message = repeat_options(str(error).replace(AGENTS_STEP, _PERSONS_STEP))
     print_failure_object(error.code, message)
     click.echo(f"skills-mcp: {message}", err=True)
     match error:

@@ -84,7 +84,7 @@ from skills_mcp.skills.skill_files import (
     resolve_host_path,
 )
 from skills_mcp.skills.skill_index import NO_FILTER, SkillFilter, SkillRow
-from skills_mcp.skills.skill_parser import has_program_suffix
+from skills_mcp.skills.skill_parser import SKILL_MD, has_program_suffix
 from skills_mcp.skills.tree_node import TreeNode, find_node
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.skill_snapshot import (
@@ -426,7 +426,22 @@ class LibraryView:
         from skills_mcp.library.skill_folder import compose_preview
 
         snapshot = self.snapshot
-        return compose_preview(snapshot, snapshot.index.resolve(name))
+        try:
+            return compose_preview(snapshot, snapshot.index.resolve(name))
+        except SkillNotFoundError as error:
+            raise self._find_cause(name) or error from None
+
+    def _find_cause(self, name: str) -> SkillNotFoundError | None:
+        """The problem by which a skill is not served, for those who see all problems."""
+        problems = self.served.problems if self.served and self.access.is_unlimited else ()
+        files = {f"{name}.md", f"{name}/{SKILL_MD}"}
+        broken = (p for p in problems if p.level == "error" and p.file in files)
+        for found in broken:
+            hint = found.hint[:1].upper() + found.hint[1:]
+            return SkillNotFoundError(
+                f"{found.file}:{found.line} {found.reason}, so it is not served. {hint}."
+            )
+        return None
 
     def read_raw(self, name: str) -> str:
         """Markdown file of a skill as written; no event.  Blocking.

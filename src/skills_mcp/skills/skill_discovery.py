@@ -7,6 +7,7 @@ A skill depends on nothing but its discovered files, so that the same files need
 read twice. An invalid file becomes a `Problem`.
 """
 
+import codecs
 import os
 import re
 import sys
@@ -1027,6 +1028,8 @@ def _read(root: Path, file: str) -> tuple[bytes, Stamp] | Problem:
 
 def _declares_keywords(raw: bytes) -> bool:
     """Whether a file was meant as a rule file, however broken its frontmatter is."""
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raw = raw.decode("utf-16", errors="ignore").encode()
     text = raw[:_MAX_HEAD_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n")
     head = text[3:].partition(b"\n---")[0] if text.startswith(b"---") else b""
     return is_lfs_pointer(raw) or _KEYWORDS_KEY.search(head) is not None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, overload
 
 from skills_mcp.config import Visibility
 from skills_mcp.errors import (
+    AGENTS_STEP,
     AmbiguousNameError,
     InvalidPathError,
     SkillDisabledError,
@@ -357,9 +358,7 @@ class SkillIndex:
             )
         similar = self._similar(path)
         hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
-        return SkillNotFoundError(
-            f"There is no skill {quoted}. {hint}list_skills or search_skills shows what there is."
-        )
+        return SkillNotFoundError(f"There is no skill {quoted}. {hint}{AGENTS_STEP}")
 
     def parent(self, skill: Skill) -> Skill | None:
         """Find the nearest existing ancestor; `inherit` does not matter."""

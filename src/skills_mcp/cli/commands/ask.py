@@ -3,6 +3,7 @@
 It is not recorded as a use of the skill.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.commands.show import show_section
 from skills_mcp.cli.options import (
     build_application,
@@ -65,7 +66,7 @@ def command(
     if as_json:
         print_json(data)
     elif path is None:
-        open_console().print(*_describe_list(data), sep="\n")
+        open_console().print(*_describe_list(data, task), sep="\n")
     elif open_console().is_terminal:
         sections = library.view().preview(path).sections
         parts: list[RenderableType] = [escape(_name_match(data)), ""]
@@ -102,10 +103,13 @@ def _name_match(data: Mapping[str, Any]) -> str:
     return escape_unprintable("  ".join(filter(None, (data["skill_path"], score, words))))
 
 
-def _describe_list(data: Mapping[str, Any]) -> Iterator[RenderableType]:
+def _describe_list(data: Mapping[str, Any], task: str) -> Iterator[RenderableType]:
     yield escape(data["message"])
     if skills := data.get("candidates") or data.get("near"):
         yield tabulate_skills(skills)
+        chosen = shlex.join((task, "--skill", _find_path(skills[0])))
+        yield escape(repeat_options(f"To take one: skills-mcp ask {chosen}"))
+    yield escape(repeat_options(f"To see why: skills-mcp explain {shlex.quote(task)}"))
 
 
 def _describe_files(data: Mapping[str, Any]) -> Iterator[RenderableType]:
@@ -124,10 +128,15 @@ def _describe_origin(entry: Mapping[str, Any]) -> str:
     return f" (from {entry['from']})" if "from" in entry else ""
 
 
+def _find_path(skill: Mapping[str, Any]) -> str:
+    path: str = skill.get("skill_path") or skill["path"]
+    return path
+
+
 def tabulate_skills(skills: Sequence[Mapping[str, Any]]) -> Table:
     rows = [
         (
-            escape_unprintable(skill.get("skill_path") or skill["path"]),
+            escape_unprintable(_find_path(skill)),
             f"{skill['score']:.{_DIGITS}f}",
             escape_unprintable(skill["description"]),
         )

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from skills_mcp.cli.command_group import SectionedCommand, repeat_options
-from skills_mcp.cli.commands.status import compose_resume
+from skills_mcp.cli.commands.status import compose_resume, render_source
 from skills_mcp.cli.options import build_application, content_options, json_option
 from skills_mcp.cli.terminal import print_json, sync_progress
 from skills_mcp.errors import SyncError
-from skills_mcp.library import SourceState, render_state
+from skills_mcp.library import SourceState
 
 
 @click.command(
@@ -43,7 +43,7 @@ def command(*, mount: str | None, to: str, resume: bool, as_json: bool, **values
         with sync_progress(library):
             state = library.roll_back(mount, to)
     if as_json:
-        print_json(render_state(state))
+        print_json(render_source(state))
     elif resume:
         click.echo(repeat_options(_compose_resumed(state)))
     else:

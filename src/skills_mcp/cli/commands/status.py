@@ -53,7 +53,7 @@ def command(*, as_json: bool, **values: Any) -> None:
     analytics["failure"] = _render_failure(failure)
     unknown = find_unknown_variables(read_environment())
     if as_json:
-        sources = [render_state(state) for state in states]
+        sources = [render_source(state) for state in states]
         facts = {"sources": sources, "scripts": _render(choice, rules), "analytics": analytics}
         variables = [{"name": known.name, "meant": known.suggestion} for known in unknown]
         servers = [server.render() for server in list_servers(read_environment())]
@@ -132,6 +132,14 @@ def _describe(choice: Choice | None, rules: Scripts) -> str:
         return f"{choice.name}{network}{missing}"
     name = "scripts.sandbox is off" if rules.sandbox == "off" else choice.name
     return f"not confined, {_UNCONFINED}: {name}{missing}"
+
+
+def render_source(state: SourceState) -> dict[str, Any]:
+    """Render a source as JSON; a hint in its error repeats the given options."""
+    data = render_state(state)
+    if "error" in data:
+        data["error"]["message"] = repeat_options(data["error"]["message"])
+    return data
 
 
 def describe_state(state: SourceState) -> str:

@@ -7,10 +7,9 @@ from typing import Any
 import click
 
 from skills_mcp.cli.command_group import SYNC_EXIT, SectionedCommand, repeat_options
-from skills_mcp.cli.commands.status import describe_state
+from skills_mcp.cli.commands.status import describe_state, render_source
 from skills_mcp.cli.options import build_application, content_options, json_option
 from skills_mcp.cli.terminal import print_json, sync_progress
-from skills_mcp.library import render_state
 
 
 @click.command(
@@ -45,7 +44,7 @@ def command(*, as_json: bool, allows_removal: bool, **values: Any) -> None:
         if error and not any(state.error for state in states):
             # Not every error is stored: offline nothing was tried.
             states = tuple(replace(state, error=error) for state in states)
-        print_json({"skills": count, "sources": list(map(render_state, states))})
+        print_json({"skills": count, "sources": list(map(render_source, states))})
     else:
         for state in states:
             click.echo(describe_state(state))

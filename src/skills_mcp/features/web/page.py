@@ -22,6 +22,7 @@ from starlette.types import Receive
 
 from skills_mcp.about import __version__
 from skills_mcp.errors import (
+    AGENTS_STEP,
     AmbiguousNameError,
     ContentUnavailableError,
     EventStoreError,
@@ -387,7 +388,7 @@ _NO_EVENTS = (
 )
 
 _NOT_FOUND = "Nothing is at this address. Look for the skill in the catalogue."
-_AGENTS_HINT = "list_skills or search_skills shows what there is."
+_PERSONS_STEP = "The catalogue shows what there is."
 _FAILED = (
     "The server has failed to make this page. Try again; if it stays so, tell the "
     "operator, who finds the reason in the log of the server."
@@ -403,7 +404,7 @@ def derive_status(error: SkillsError) -> int:
 def describe_for_person(error: SkillsError) -> str:
     """Message of an error, with the next step for a person instead of an agent."""
     message = render_error(error)["message"]
-    return message.replace(_AGENTS_HINT, "The catalogue shows what there is.")
+    return message.replace(AGENTS_STEP, _PERSONS_STEP)
 
 
 def show_notice(request: Request, notice: Notice) -> Response:

@@ -36,6 +36,8 @@ def test_prompts_that_find_their_skills_pass(try_ours: Any) -> None:
 
     assert done.returncode == 0
     assert done.stdout == (
+        "Ambiguous, with the right one: 'add a React page' gets "
+        "ui/react/_index, ui/react/auth, ui/react/data-fetching\n"
         "3 prompts: 3 right, 0 wrong; accuracy 0.500, among the first five 1.000; "
         "1 single, 1 ambiguous, 1 without a match; keyword algorithm, 27 skills\n"
     )

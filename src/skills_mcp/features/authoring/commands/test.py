@@ -174,6 +174,13 @@ class _Tested:
         return explain_failure(outcome, snapshot.matcher, matching, snapshot.index)
 
     @property
+    def shared(self) -> tuple[Outcome, ...]:
+        """Right answers that are one of several."""
+        wrong = set(map(id, self.wrong))
+        right = (outcome for outcome in self.outcomes if id(outcome) not in wrong)
+        return tuple(outcome for outcome in right if len(outcome.answers) > 1)
+
+    @property
     def has_failed(self) -> bool:
         if self.min_accuracy is None:
             return bool(self.wrong)
@@ -392,6 +399,11 @@ def _print_tables(tested: _Tested) -> None:
     elif tested.changes is not None:
         message = f"Every prompt matches the same skills as at {tested.baseline}."
         console.print(escape(message))
+    for outcome in tested.shared[:_MAX_ROWS]:
+        query = shorten(outcome.prompt.query, _MAX_CHARACTERS)
+        line = f"Ambiguous, with the right one: {query!r} gets {', '.join(outcome.answers)}"
+        console.print(line, soft_wrap=True, markup=False)
+    _say_more(console, len(tested.shared))
     for suggestion in tested.suggestions or ():
         console.print(_tabulate_values(suggestion))
     for line in (*_describe_suggestions(tested), *_summarise(tested)):

@@ -117,6 +117,8 @@ class ImportPlan:
     skills: tuple[ImportedSkill, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
     """File and reason."""
+    packages: tuple[str, ...] = ()
+    """Folders that have a `SKILL.md` already, outside of those of a host."""
 
 
 def is_instruction_path(file: str) -> bool:
@@ -138,7 +140,8 @@ def plan_import(folder: Path, target: Path | None = None) -> ImportPlan:
     """
     found: list[Instructions] = []
     left_out: dict[str, str] = {}
-    for file, matched in _walk(folder, target):
+    packages: list[str] = []
+    for file, matched in _walk(folder, target, packages):
         if matched is None:
             left_out[file] = "no instructions"
             continue
@@ -149,7 +152,8 @@ def plan_import(folder: Path, target: Path | None = None) -> ImportPlan:
             found.append(read)
     unique = [*_drop_copies(found, left_out)]
     skills = _add_indexes(_place(unique))
-    return ImportPlan(_propose_keywords(skills, folder.resolve().name), left_out)
+    proposed = _propose_keywords(skills, folder.resolve().name)
+    return ImportPlan(proposed, left_out, tuple(packages))
 
 
 def _match(file: str, formats: Iterable[_Format]) -> tuple[_Format, re.Match[str]] | None:
@@ -159,13 +163,18 @@ def _match(file: str, formats: Iterable[_Format]) -> tuple[_Format, re.Match[str
 _Matched = tuple[_Format, re.Match[str]]
 
 
-def _walk(folder: Path, target: Path | None) -> Iterator[tuple[str, _Matched | None]]:
+def _walk(
+    folder: Path, target: Path | None, packages: list[str]
+) -> Iterator[tuple[str, _Matched | None]]:
+    """Each file with its format; folders of packages are collected."""
     plugins: list[str] = []
     for top, folders, files in os.walk(folder):
         above = Path(top).relative_to(folder).as_posix()
         inside = "" if above == "." else f"{above}/"
         is_own = target is not None and Path(top) == target
-        if is_own or (inside and any(map(is_skill_md, files))):
+        is_package = bool(inside) and any(map(is_skill_md, files))
+        if is_own or is_package:
+            packages += [] if is_own else [above]
             folders.clear()
             continue
         if _PLUGIN in folders:
@@ -199,6 +208,8 @@ def _read(path: Path, file: str, form: _Format, found: re.Match[str]) -> Instruc
         return "not readable, or larger than 1 MiB"
     report = ProblemList(file)
     text = decode_markdown(raw, report, lenient=True)
+    if text and form.form == "folder":
+        text = _drop_joined_files(text, path)
     document = parse_document(text, report, lenient=True) if text else None
     body = document.body.strip() if document else ""
     if document is None or not body or (form.form == "folder" and _is_pointer(body)):
@@ -212,6 +223,14 @@ def _explain_no_text(body: str, report: ProblemList) -> str:
     broken = (problem.reason for problem in report.problems if problem.level == "error")
     return next(broken, "no text behind its frontmatter")
 
+
+def _drop_joined_files(text: str, path: Path) -> str:
+    """Drop each line that brings in a file of the same folder, with which it is joined."""
+    joined = (name for name in _JOINED if name != path.name and (path.parent / name).is_file())
+    return re.sub(rf"(?m)^\s*@(?:\./)?(?:{'|'.join(joined) or '(?!)'})[ \t]*$\n?", "", text)
+
+
+_JOINED = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 
 _MAX_POINTER = 60
 

@@ -124,6 +124,21 @@ def test_nothing_is_overwritten_without_force(invoke: Run, shop: Path, tmp_path:
     assert again["sql.md"] == "unchanged"
 
 
+def test_a_package_that_the_new_folder_hides_is_named(invoke: Run, tmp_path: Path) -> None:
+    write(tmp_path / "AGENTS.md", "# Rules\n\nBe kind.\n")
+    write(tmp_path / "CLAUDE.md", "@AGENTS.md\n\n# Claude\n\nSmall diffs.\n")
+    for folder in ("tools/pdf", ".claude/skills/zip"):
+        write(tmp_path / folder / "SKILL.md", FILES[".claude/skills/pdf/SKILL.md"])
+
+    done = invoke("import", str(tmp_path))
+    again = invoke("import", str(tmp_path))
+
+    assert "1 package is not served any more" in done.stdout
+    assert "tools/pdf. " in done.stdout
+    assert "@AGENTS.md" not in (tmp_path / "skills" / "_root.md").read_text()
+    assert "Nothing was written: " in again.stdout
+
+
 def test_a_repository_is_fetched(invoke: Run, upstream: Upstream, tmp_path: Path) -> None:
     upstream.commit({**FILES, "src/main.py": "print()"})
 

@@ -54,7 +54,7 @@ def test_a_file_elsewhere_is_shown_with_its_whole_path(
         (["skills"], 1),
         (["skills", "--json"], 1),
         (["nothing"], 2),
-        ([], 2),
+        ([], 1),
     ],
 )
 def test_the_exit_code_says_how_it_ended(invoke: Run, arguments: list[str], code: int) -> None:

@@ -7,7 +7,7 @@ that exists is changed without --force.
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +30,18 @@ from skills_mcp.features.authoring.instruction_files import (
 from skills_mcp.features.authoring.validation import Validation, validate_paths
 from skills_mcp.files.durable import fsync_folder
 from skills_mcp.skills.model import escape_unprintable
-from skills_mcp.skills.source_layout import SKILLS_FOLDER, FolderTree, Selection, find_layout
+from skills_mcp.skills.source_layout import (
+    SKILLS_FOLDER,
+    FolderTree,
+    Selection,
+    find_layout,
+    is_inside,
+)
 from skills_mcp.text.rendering import count_noun
 
 _MAX_ROWS = 60
 _MAX_CELL = 100
+_MAX_NAMED = 5
 _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:)", re.IGNORECASE)
 
 
@@ -42,6 +49,8 @@ _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:)", re.IGNORECASE)
 class _Written:
     target: Path
     plan: ImportPlan
+    outside: Sequence[str]
+    """Packages of the source that `target` hides from a server."""
     states: Mapping[str, str]
     """What became of each file: `written`, `replaced`, `unchanged` or `kept`."""
     validation: Validation | None
@@ -76,6 +85,7 @@ def command(
         target = target or (Path(SKILLS_FOLDER) if is_remote else _find_home(folder))
         target = target.absolute()
         plan = plan_import(folder, target)
+        outside = [] if is_remote else [*_find_outside(folder, target, plan.packages)]
     if not plan.skills:
         raise SkillNotWrittenError(_explain_nothing(source, plan))
     states = {
@@ -83,7 +93,7 @@ def command(
         for skill in plan.skills
     }
     validation = None if is_dry else validate_paths(target)
-    written = _Written(target, plan, states, validation)
+    written = _Written(target, plan, outside, states, validation)
     if as_json:
         print_json(_to_json(written))
     else:
@@ -105,6 +115,15 @@ def _opened(source: str) -> Iterator[Path]:
 def _find_home(folder: Path) -> Path:
     home = find_layout(FolderTree(folder), Selection()).homes[0].folder
     return folder / (home or SKILLS_FOLDER)
+
+
+def _find_outside(folder: Path, target: Path, packages: Sequence[str]) -> Iterator[str]:
+    """Packages that are served only as long as there is no `skills/`."""
+    if target != folder / SKILLS_FOLDER:
+        return
+    homes = {home.folder for home in find_layout(FolderTree(folder), Selection()).homes}
+    served = [*(homes - {""}), SKILLS_FOLDER]
+    yield from (p for p in packages if not any(is_inside(p, home) for home in served))
 
 
 def _explain_nothing(source: str, plan: ImportPlan) -> str:
@@ -174,7 +193,12 @@ def _summarise(written: _Written) -> Iterator[str]:
         return
     kept = states.count("kept")
     more = f"; {count_noun(kept, 'file')} kept as it was" if kept else ""
-    yield f"{made} in {written.target}{more}."
+    if states.count("unchanged") + kept == len(states):
+        yield f"Nothing was written: {made} in {written.target} already{more}."
+    else:
+        yield f"{made} in {written.target}{more}."
+    if written.outside:
+        yield _describe_outside(written.outside)
     found = written.validation
     counts = (
         f"{count_noun(found.error_count, 'error')}, {count_noun(found.warning_count, 'warning')}"
@@ -182,6 +206,16 @@ def _summarise(written: _Written) -> Iterator[str]:
     yield f"validate: {count_noun(found.skill_count, 'skill')}, {counts}. Next:"
     yield f"  skills-mcp validate {written.target}"
     yield f"  skills-mcp ask 'a task of yours' --skills-dir {written.target}"
+
+
+def _describe_outside(packages: Sequence[str]) -> str:
+    named = ", ".join(map(escape_unprintable, packages[:_MAX_NAMED]))
+    more = f" and {len(packages) - _MAX_NAMED} more" if len(packages) > _MAX_NAMED else ""
+    subject = "1 package is" if len(packages) == 1 else f"{len(packages):,} packages are"
+    return (
+        f"{subject} not served any more, because there is a skills/ now: {named}{more}. "
+        "Move the folders into skills/, or set everywhere: true for this source."
+    )
 
 
 def _to_json(written: _Written) -> dict[str, Any]:
@@ -205,5 +239,6 @@ def _to_json(written: _Written) -> dict[str, Any]:
         "target": str(written.target),
         "skills": skills,
         "not_imported": [{"file": f, "reason": r} for f, r in written.plan.left_out.items()],
+        "packages_outside": [*written.outside],
         "validation": found and {"errors": found.error_count, "warnings": found.warning_count},
     }

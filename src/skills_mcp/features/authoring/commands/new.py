@@ -21,7 +21,7 @@ from skills_mcp.files.paths import fold_name, parse_relative
 from skills_mcp.skills.model import hyphenate, is_standard_name
 from skills_mcp.skills.skill_index import INDEX, ROOT
 from skills_mcp.skills.skill_parser import SKILL_MD, is_skill_md
-from skills_mcp.skills.source_layout import FolderTree, Selection, find_layout
+from skills_mcp.skills.source_layout import SKILLS_FOLDER, FolderTree, Selection, find_layout
 
 _MARKDOWN = ".md"
 _PATH_HINT = "Write it like ui/react/forms: folders, then the name of the skill."
@@ -201,7 +201,7 @@ def _dump(head: Mapping[str, object], *, is_package: bool) -> str:
 @click.command(
     cls=SectionedCommand,
     examples=(
-        "skills-mcp new ui/react/forms --skills-dir ./skills",
+        "skills-mcp new ui/react/forms",
         "skills-mcp new office/pdf --package --skills-dir ./skills",
         "skills-mcp new ui/_index --keywords ui,css --skills-dir ./skills",
     ),
@@ -214,10 +214,9 @@ def _dump(head: Mapping[str, object], *, is_package: bool) -> str:
     section=WHERE,
     envvar="SKILLS_DIR",
     metavar="FOLDER",
-    required=True,
     type=click.Path(path_type=Path),
     shell_complete=complete_folder,
-    help="The folder with the skills; it is made if there is none.",
+    help="The folder with the skills; it is made if there is none.  [default: skills/ here]",
 )
 @click.option(
     "--package", "is_package", is_flag=True, help="Write a package: a folder with a SKILL.md."
@@ -236,8 +235,15 @@ def _dump(head: Mapping[str, object], *, is_package: bool) -> str:
 )
 @json_option
 def command(
-    *, path: str, folder: Path, is_package: bool, description: str, keywords: str, as_json: bool
+    *,
+    path: str,
+    folder: Path | None,
+    is_package: bool,
+    description: str,
+    keywords: str,
+    as_json: bool,
 ) -> None:
+    folder = folder or _find_working_home()
     written = write_draft(
         folder,
         path,
@@ -259,6 +265,15 @@ def command(
     click.echo(f"Wrote {written.file}. Write its rules, then try it:")
     for line in commands:
         click.echo(f"  {line}")
+
+
+def _find_working_home() -> Path:
+    home = Path(SKILLS_FOLDER)
+    if home.is_dir():
+        return home
+    raise click.UsageError(
+        f"There is no folder {SKILLS_FOLDER} here. To make one: --skills-dir {SKILLS_FOLDER}"
+    )
 
 
 def _next(folder: Path, written: WrittenSkill) -> tuple[tuple[str, ...], ...]:

@@ -1,6 +1,7 @@
 """Check skills before they are merged.
 
-PATHS are content repositories, folders of skills, packages or single files.
+PATHS are content repositories, folders of skills, packages or single files; without
+any, the working folder is checked.
 """
 
 import os
@@ -203,7 +204,6 @@ class _Report:
 @click.argument(
     "paths",
     nargs=-1,
-    required=True,
     envvar="SKILLS_DIR",
     type=click.Path(exists=True, path_type=Path),
 )
@@ -267,6 +267,7 @@ def command(
 ) -> None:
     if is_repairing and is_baseline_written:
         raise click.UsageError("--fix and --write-baseline exclude each other.")
+    paths = paths or (Path(),)
     choice = _choose(select, ignore)
     has_overlaps = has_overlaps or max_overlaps is not None
     validation = _validate(paths, choice, has_overlaps=has_overlaps)

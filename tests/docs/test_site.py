@@ -126,6 +126,9 @@ _QUESTIONS = {
     "upgrade": "how-to/upgrade",
     "uninstall": "how-to/uninstall",
     "troubleshooting": "how-to/troubleshooting",
+    "faq": "how-to/troubleshooting",
+    "change a skill in the browser": "how-to/change-skills-in-a-browser",
+    "import cursor rules": "how-to/bring-your-skills",
 }
 """What people asked, and the page that has to come first."""
 

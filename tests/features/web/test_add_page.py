@@ -12,6 +12,7 @@ from tests.features.web.conftest import (
     Scheme,
     Site,
     find_barriers,
+    find_faults,
     measure_overflow,
     opened_site,
 )
@@ -85,6 +86,12 @@ def test_what_is_replaced_is_kept_and_can_be_restored(
     assert "Older." in (content / "twice/SKILL.md").read_text()
 
 
+def test_the_form_of_a_new_skill_has_no_barrier_and_fits(site: Site) -> None:
+    page = site.open("add")
+
+    assert find_faults(page, (390, 1_280)) == []
+
+
 def test_a_hostile_archive_is_refused_with_the_reason(
     site: Site, content: Path, tmp_path: Path
 ) -> None:
@@ -147,3 +154,35 @@ def test_the_page_has_no_barrier_and_fits(
     expect(page.get_by_role("button", name="Add a-rather")).to_be_visible()
     assert find_barriers(page) == []
     assert measure_overflow(page) == 0
+
+
+def test_a_skill_is_written_in_the_form_and_no_answer_loses_its_text(
+    site: Site, content: Path
+) -> None:
+    page = site.open("add", scripts=False)
+    page.get_by_label("Name").fill("Travel: request")
+    page.get_by_label("What it is for").fill('Ask for a trip: "Paris", say. Use it before booking.')
+    page.get_by_label("Rules").fill("- The purpose comes first.")
+    page.get_by_role("button", name="Check it").click()
+    expect(page.get_by_text('Ask for a trip: "Paris"').first).to_be_visible()
+    expect(page.get_by_label("Rules")).to_have_value("- The purpose comes first.")
+
+    page.get_by_label("Name").fill("Skills")
+    page.get_by_role("button", name="Check it again").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_label("Rules")).to_have_value("- The purpose comes first.")
+    page.get_by_label("Name").fill("Travel: request")
+    page.get_by_role("button", name="Check it").click()
+    page.get_by_role("button", name="Add travel-request").click()
+    page.get_by_role("link", name="Look at travel-request").click()
+
+    expect(page.get_by_role("heading", name="Travel: request").first).to_be_visible()
+    assert (content / "travel-request/SKILL.md").read_text().startswith("---\nname: ")
+
+
+def test_an_archive_without_a_frontmatter_is_refused(site: Site, tmp_path: Path) -> None:
+    page = site.open("add")
+
+    look_into(page, write_zip(tmp_path / "bare.zip", {"SKILL.md": "# Only a heading\n"}))
+
+    expect(page.get_by_role("alert")).to_contain_text("has no frontmatter")

@@ -72,8 +72,8 @@ UNLIMITED = UploadAttempt(float("inf"))
 """For the command line: Ctrl-C cancels it."""
 
 
-_MANDATORY_RULES = frozenset({"name", "description"})
-"""Mandatory rules: agents choose a skill by these two fields."""
+_MANDATORY_RULES = frozenset({"name", "description", "no-frontmatter"})
+"""Mandatory rules: agents choose a skill by its name and its description."""
 
 _MAX_NAME = 64  # as the Agent Skills standard has it
 

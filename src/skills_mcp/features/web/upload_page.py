@@ -3,9 +3,12 @@
 The routes exist only where the operator allows uploads.
 """
 
+import io
+import json
 import logging
 import secrets
 import time
+import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -55,6 +58,7 @@ from skills_mcp.files.locks import locked_temporary_folder
 from skills_mcp.library import Loss
 from skills_mcp.skills.access import PRINCIPAL_KEY, UPLOAD, Principal
 from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
+from skills_mcp.skills.skill_parser import derive_slug
 
 logger = logging.getLogger(__name__)
 
@@ -403,14 +407,18 @@ async def read_archive(request: Request) -> UploadedArchive:
         InvalidArgumentsError: There is none.
     """
     async with parsed_form(request) as form:
-        sent = form.get(_FIELD)
-        if not isinstance(sent, UploadFile) or not sent.filename:
-            raise InvalidArgumentsError(
-                f"There is no archive. Send a .zip or a .tar.gz in the field {_FIELD}."
-            )
-        name = sent.filename.lower()
-        suffix = next((kind for kind in _KINDS if name.endswith(kind)), "")
-        return UploadedArchive(derive_sender_key(request), suffix, await sent.read())
+        return await _find_archive(form, derive_sender_key(request))
+
+
+async def _find_archive(form: FormData, owner: str) -> UploadedArchive:
+    sent = form.get(_FIELD)
+    if not isinstance(sent, UploadFile) or not sent.filename:
+        raise InvalidArgumentsError(
+            f"There is no archive. Send a .zip or a .tar.gz in the field {_FIELD}."
+        )
+    name = sent.filename.lower()
+    suffix = next((kind for kind in _KINDS if name.endswith(kind)), "")
+    return UploadedArchive(owner, suffix, await sent.read())
 
 
 ADD_PATH = "/add"
@@ -442,15 +450,48 @@ async def show_form(request: Request) -> Response:
 
 
 async def show_offer(request: Request) -> Response:
-    """Preview an archive, with a button to confirm."""
+    """Preview an archive, or a skill written in the form, with a button to confirm."""
     uploader, queue = find_uploader(request), get_upload_queue(request)
+    written: WrittenSkill | None = None
     try:
-        sent = await read_archive(request)
+        async with parsed_form(request) as form:
+            written, owner = _find_written(form), derive_sender_key(request)
+            sent = written.pack(owner) if written else await _find_archive(form, owner)
         offer = await queue.look(sent, uploader, partial(wait_for_disconnect, request.receive))
         archive = await queue.keep(sent)
     except SkillsError as error:
-        return await _render(request, refusal=error)
-    return await _render(request, offer=offer, archive=archive)
+        return await _render(request, refusal=error, written=written)
+    return await _render(request, offer=offer, archive=archive, written=written)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSkill:
+    """A new skill, as the form sends it."""
+
+    name: str = ""
+    description: str = ""
+    text: str = ""
+
+    def pack(self, owner: str) -> UploadedArchive:
+        """Pack it as a package; the same words make the same archive."""
+        fields = {"name": derive_slug(self.name), "description": " ".join(self.description.split())}
+        # A string of JSON is one of YAML.
+        lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
+        body = self.text.strip()
+        heading = "" if body.startswith("#") else f"# {self.name.strip()}\n\n"
+        text = "\n".join(["---", *lines, "---", "", f"{heading}{body}", ""])
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(zipfile.ZipInfo("SKILL.md"), text.encode("utf-8", "replace"))
+        return UploadedArchive(owner, ".zip", packed.getvalue())
+
+
+def _find_written(form: FormData) -> WrittenSkill | None:
+    """Skill that was written in the form; None if it has an archive."""
+    name, description, text = (form.get(key) for key in ("name", "description", "text"))
+    if not (isinstance(name, str) and isinstance(description, str) and isinstance(text, str)):
+        return None
+    return WrittenSkill(name, description, text.replace("\r\n", "\n"))
 
 
 async def take_offer(request: Request) -> Response:
@@ -491,7 +532,14 @@ async def _render(request: Request, refusal: SkillsError | None = None, **conten
     if offer is None and "lacks" not in content:
         queue, uploader = get_upload_queue(request), find_uploader(request)
         versions = await queue.run(lambda _: queue.uploads.find_versions(uploader))
-    absent = {"offer": None, "done": None, "restored": None, "lacks": "", "loss": None}
+    absent = {
+        "offer": None,
+        "written": None,
+        "done": None,
+        "restored": None,
+        "lacks": "",
+        "loss": None,
+    }
     variables = {**absent, **content}
     return render_template(
         request,

@@ -62,3 +62,17 @@ def test_a_failure_keeps_the_last_value_and_is_told() -> None:
 
     assert value.failure == "The disk is full."
     assert value.get_stale() == 1
+
+
+def test_a_value_that_says_nothing_is_made_again_soon_and_waited_for() -> None:
+    clock, made = Clock(), iter([0, 7, 8])
+    value = BackgroundCache(
+        lambda: next(made), 60, clock, is_empty=lambda number: number == 0, wait_seconds=30
+    )
+
+    assert value.get_stale() == 0, "the first waits"
+    assert value.get_stale() == 0
+    clock.seconds = 5
+    assert value.get_stale() == 7
+    clock.seconds = 10
+    assert value.get_stale() == 7

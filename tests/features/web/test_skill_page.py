@@ -143,5 +143,5 @@ def test_who_may_see_a_skill_is_said(browser: Browser, tmp_path: Path) -> None:
     with opened_site(browser, tmp_path, access=grants) as site:
         page = site.open("skills/web/login")
 
-        expect(page.locator(".facts.more")).to_contain_text("All callers")
-        expect(page.locator(".facts.more")).to_contain_text("groups: ops")
+        expect(page.locator(".facts.more")).to_contain_text("Everybody who may use this server")
+        expect(page.locator(".facts.more")).not_to_contain_text("groups: ops")

@@ -30,7 +30,7 @@ def test_it_says_why_and_what_would_change_it(library: SkillLibrary) -> None:
 def test_a_skill_that_is_expected_is_looked_into(library: SkillLibrary) -> None:
     page = ask_site(library, "/try?task=login&skill=logout").text
 
-    assert "The agent gets login" in page
+    assert "The agent gets Login" in page
     assert "Nothing in this skill speaks for the task" in page
 
 
@@ -40,7 +40,7 @@ def test_a_skill_that_does_not_exist_costs_no_answer(library: SkillLibrary) -> N
     assert "There is no skill &#39;logon&#39;" in page
     assert "The catalogue shows what there is" in page
     assert "list_skills" not in page
-    assert "The agent gets login" in page
+    assert "The agent gets Login" in page
 
 
 def test_a_task_that_fits_nothing_says_so(library: SkillLibrary) -> None:
@@ -52,7 +52,7 @@ def test_a_hidden_skill_is_no_answer_and_no_rival(library: SkillLibrary) -> None
 
     page = ask_site(library, "/try?task=session&skill=logout", access).text
 
-    assert "The agent gets login" in page
+    assert "The agent gets Login" in page
     assert "skills/logout" not in page
     assert "There is no skill &#39;logout&#39;" in page
 

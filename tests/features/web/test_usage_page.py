@@ -107,6 +107,39 @@ def test_of_a_hidden_skill_no_event_is_shown(library: SkillLibrary, database: st
     }
 
 
+def test_tasks_that_found_nothing_stand_on_the_home_page_as_in_the_report(
+    library: SkillLibrary, database: str
+) -> None:
+    store = open_event_store(database, Path())
+    shown = {}
+    for folder in ("api/**", "*"):
+        with TestClient(let_in(create_site(library, store), Access((((folder,), ()),)))) as client:
+            shown[folder] = "haiku" in client.get("/").text
+    store.close()
+
+    assert shown == {"api/**": True, "*": True}
+
+
+def test_a_skill_that_no_agent_got_is_judged_after_a_month_of_counting_only(
+    library: SkillLibrary, database: str, tmp_path: Path
+) -> None:
+    judgement, titled = "fix or delete it", ">Error responses</a>"
+    begin = datetime.now(UTC) - timedelta(days=29)
+    old = open_event_store(f"sqlite:///{tmp_path / 'events.db'}", tmp_path)
+    old.store([parse_received(served("api/errors") | {"timestamp": begin.isoformat()})])
+    young = open_event_store(database, Path())
+    pages = {}
+    for name, store in (("old", old), ("young", young)):
+        with TestClient(let_in(create_site(library, store), EVERYTHING)) as client:
+            pages[name] = client.get("/report").text
+        store.close()
+
+    assert judgement in pages["old"]
+    assert judgement not in pages["young"]
+    assert "too few days" in pages["young"]
+    assert all(titled in page for page in pages.values())
+
+
 def test_a_report_without_events_says_how_to_get_some(browser: Browser, tmp_path: Path) -> None:
     tokens = write(tmp_path / "tokens", f"{'a' * 40}\n")
     empty = {

@@ -628,6 +628,7 @@ def _derive_counts(extent: EventExtent, counts: Counter[str]) -> Counts:
         dropped=counts["dropped"],
         untold_tasks=counts["untold"],
         uncounted=extent.uncounted,
+        oldest=extent.oldest,
         newest=extent.newest,
     )
 

@@ -4,7 +4,7 @@ Macros of the template draw the charts, from positions computed here. A charting
 would bring scripts, fixed colours or a hundred modules for three kinds of rectangles.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -20,6 +20,7 @@ from skills_mcp.features.report.report_text import (
     describe_share,
     describe_unrecorded,
     divide_feedback,
+    is_long_counted,
     select_gaps,
     select_scripts,
 )
@@ -57,12 +58,22 @@ _NICE = (1, 2, 3, 4, 5, 6, 8, 10)  # first digits of round numbers
 
 def render_report_page(report: UsageReport, notes: tuple[str, ...]) -> str:
     """Render the page; the template library escapes every text."""
-    return _load_template("page.html").render(_compose(report, notes))
+    return _load_template("page.html").render(_compose(report, notes, SkillLinks()))
 
 
-def render_figures(report: UsageReport, notes: tuple[str, ...]) -> str:
+@dataclass(frozen=True, slots=True)
+class SkillLinks:
+    """How a page names skills."""
+
+    find_title: Callable[[str], str] = lambda _: ""
+    """Title of a path; empty if there is none."""
+    base: str = ""
+    """URL below which the pages of skills are."""
+
+
+def render_figures(report: UsageReport, notes: tuple[str, ...], links: SkillLinks) -> str:
     """Render the body for another page; every text is escaped."""
-    return _load_template("body.html").render(_compose(report, notes))
+    return _load_template("body.html").render(_compose(report, notes, links))
 
 
 def render_style() -> str:
@@ -92,12 +103,14 @@ def _load_template(name: str) -> "Template":
     return environment.get_template(name)
 
 
-def _compose(report: UsageReport, notes: tuple[str, ...]) -> dict[str, Any]:
+def _compose(report: UsageReport, notes: tuple[str, ...], links: SkillLinks) -> dict[str, Any]:
     starts = [item.start for item in report.periods]
     doubtful, helpful = divide_feedback(report)
     return {
         "report": report,
         "notes": notes,
+        "links": links,
+        "is_long_counted": is_long_counted(report),
         "shown": VISIBLE_ROWS,
         "most": MAX_ROWS,
         "cards": derive_cards(report),

@@ -232,6 +232,16 @@ def _keep_newest(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[
     return [row for group in groups for row in group[-_MOST_COMMITS:]]
 
 
+LONG_DAYS = 30
+"""Of counting, after which a skill that no agent got may have the wrong words."""
+
+
+def is_long_counted(report: UsageReport) -> bool:
+    """Whether events go back far enough to judge a skill that no agent got."""
+    first = max(report.counts.oldest or report.until, report.since)
+    return (report.until - first).days + 1 >= LONG_DAYS
+
+
 def derive_report_notes(report: UsageReport, *, without_skills: str) -> tuple[str, ...]:
     """Notes: missing data, and how to get them.
 
@@ -288,7 +298,7 @@ def _notes(report: UsageReport, without_skills: str) -> Iterator[str]:
             "The skills could not be loaded, so this report cannot say which were "
             f"never served, or what a task would match today. {without_skills}"
         )
-    if counts.events and not report.people:
+    if report.answers.tasks and not report.people:
         yield "People are not counted: analytics.identity is none."
     if counts.dropped:
         yield (

@@ -351,6 +351,8 @@ class Counts:
     """Ambiguous and unmatched tasks without a recorded text."""
     uncounted: int
     """New events in the database, not counted yet."""
+    oldest: date | None
+    """The day of the oldest event, in the report or not."""
     newest: date | None
     """The day of the newest event, in the report or not."""
 

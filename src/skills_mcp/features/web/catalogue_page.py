@@ -18,6 +18,7 @@ from skills_mcp.features.web.browsing import (
     SkillListReply,
     browse,
     capitalise_words,
+    derive_title,
     list_areas,
     name_path,
 )
@@ -281,13 +282,13 @@ def _describe(decision: Decision) -> TrialVerdict:
         case Candidate() as best:
             return TrialVerdict(
                 "match",
-                f"The agent gets {best.skill.path}",
+                f"The agent gets {derive_title(best.skill.path, best.skill.body)}",
                 "get_skill answers with its text and all that it inherits.",
             )
         case Ambiguous((only,)):
             return TrialVerdict(
                 "ambiguous",
-                f"{only.skill.path} may fit",
+                f"{derive_title(only.skill.path, only.skill.body)} may fit",
                 "Nothing else is near, but too little of the task speaks for it: get_skill "
                 "names it, and the agent takes it or goes on without.",
             )
@@ -312,6 +313,7 @@ def _find_answers(decision: Decision) -> list[dict[str, Any]]:
     return [
         {
             "path": candidate.skill.path,
+            "title": derive_title(candidate.skill.path, candidate.skill.body),
             "description": candidate.skill.description,
             "score": format_rounded_down(candidate.exact_score),
         }
@@ -327,6 +329,7 @@ def _capitalise(note: str) -> str:
 def _render_contender(contender: ExplainedCandidate) -> dict[str, Any]:
     return {
         "path": contender.skill.path,
+        "title": derive_title(contender.skill.path, contender.skill.body),
         "place": contender.rank,
         "score": format_rounded_down(contender.score),
         "evidence": [_render_evidence(item) for item in summarize_evidence(contender.evidence)],

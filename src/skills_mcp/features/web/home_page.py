@@ -58,6 +58,8 @@ class OldSkill:
     path: str
     title: str
     changed: date
+    owner: str
+    """Empty without an owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def show_home(request: Request) -> Response:
         is_reading=logs is None,
         used=[skill for skill in used if skill.used],
         missing_use="" if wanted.uses is not None else describe_missing_use(request),
-        gaps=_find_gaps(request, library),
+        gaps=_find_gaps(request),
         old=_list_old(library, logs),
         old_days=_OLD_DAYS,
     )
@@ -118,7 +120,7 @@ def _count_uses(request: Request, paths: Sequence[str]) -> HomeFigure:
     """Uses of the visible skills in the last week, against the week before."""
     label, counts = "Given to agents in 7 days", find_counts(request)
     if counts is None:
-        return HomeFigure(label, None, "")
+        return HomeFigure(label, None, "see below")
     weeks = [counts.skills[path].weeks for path in paths if path in counts.skills]
     now, before = (sum(week[-nth] for week in weeks) for nth in (1, 2))
     is_comparable = counts.since is not None and counts.since <= counts.week(WEEKS - 2)
@@ -144,16 +146,19 @@ def _list_old(library: LibraryView, logs: SourceLogs | None) -> list[OldSkill]:
     """Skills whose last change is known and long ago, the oldest first."""
     facets = open_facets(library.snapshot)
     limit = datetime.now(UTC) - timedelta(days=_OLD_DAYS)
-    dated = enumerate(facets.upkeep(logs).changed)
-    old = sorted((at, facets.paths[number]) for number, at in dated if at and at < limit)
-    found = ((library.snapshot.index.require(path), at.date()) for at, path in old[:_MAX_ROWS])
-    return [OldSkill(skill.path, derive_title(skill.path, skill.body), at) for skill, at in found]
+    upkeep, require = facets.upkeep(logs), library.snapshot.index.require
+    rows = zip(upkeep.changed, facets.paths, upkeep.owners, strict=True)
+    old = sorted((at, path, owner) for at, path, owner in rows if at and at < limit)
+    return [
+        OldSkill(path, derive_title(path, require(path).body), at.date(), owner)
+        for at, path, owner in old[:_MAX_ROWS]
+    ]
 
 
-def _find_gaps(request: Request, library: LibraryView) -> TaskGaps:
-    """Unmatched tasks, for those who may read the report and see every skill."""
+def _find_gaps(request: Request) -> TaskGaps:
+    """Unmatched tasks, for those who may read the report."""
     principal: Principal = request.scope[PRINCIPAL_KEY]
-    if not principal.may(REPORT) or not library.access.is_unlimited:
+    if not principal.may(REPORT):
         return TaskGaps(reason=f"Tasks are shown to those who have the scope {REPORT}.")
     try:
         report = load_visible_report(request, _GAP_DAYS, "", _MAX_ROWS)

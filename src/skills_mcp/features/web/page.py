@@ -130,19 +130,37 @@ logger = logging.getLogger(__name__)
 CachedValue = TypeVar("CachedValue")
 
 
+# As long as nothing is known, or the last attempt failed; to find nothing costs little.
+_RETRY_SECONDS = 5.0
+
+
 class BackgroundCache(Generic[CachedValue]):
-    """Stale-while-revalidate cache of one value; readers never wait."""
+    """Stale-while-revalidate cache of one value; who sees a value never waits.
+
+    Args:
+        make: Makes the value, in a thread.
+        seconds: Age of a stale value.
+        clock: Monotonic clock, in seconds.
+        is_empty: Whether a value says nothing, and may say something in a moment: it is
+            made again soon, and who asks for that waits for it.
+        wait_seconds: At most that long.
+    """
 
     def __init__(
         self,
         make: Callable[[], CachedValue],
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        is_empty: Callable[[CachedValue], bool] | None = None,
+        wait_seconds: float = 0.0,
     ) -> None:
         self._make = make
         self._seconds = seconds
         self._clock = clock
-        self._gate = threading.Lock()
+        self._is_empty = is_empty
+        self._wait_seconds = wait_seconds
+        self._gate = threading.Condition(threading.Lock())
         self._value: CachedValue | None = None
         self._failure = ""
         self._made_at: float | None = None
@@ -158,6 +176,8 @@ class BackgroundCache(Generic[CachedValue]):
             if not self._is_making and (self._is_old() or key != self._key):
                 self._is_making, self._key = True, key
                 threading.Thread(target=self._run, daemon=True).start()
+                if self._wait_seconds and not self._says_something():
+                    self._gate.wait(self._wait_seconds)
             return self._value
 
     @property
@@ -170,7 +190,13 @@ class BackgroundCache(Generic[CachedValue]):
 
     def _is_old(self) -> bool:
         made_at = self._made_at
-        return made_at is None or self._clock() - made_at >= self._seconds
+        is_settled = self._is_empty is None or (self._says_something() and not self._failure)
+        seconds = self._seconds if is_settled else _RETRY_SECONDS
+        return made_at is None or self._clock() - made_at >= seconds
+
+    def _says_something(self) -> bool:
+        value = self._value
+        return value is not None and not (self._is_empty and self._is_empty(value))
 
     def _run(self) -> None:
         value, failure = None, ""
@@ -187,6 +213,7 @@ class BackgroundCache(Generic[CachedValue]):
             self._failure = failure
             self._made_at = self._clock()
             self._is_making = False
+            self._gate.notify_all()
 
 
 # Of HTML: some thousand texts, or forty of the slowest to render.

@@ -24,9 +24,11 @@ from skills_mcp.features.authoring.text_proposals import (
     TextProposals,
     describe_conflict,
 )
+from skills_mcp.features.web.browsing import derive_title
 from skills_mcp.features.web.page import (
     derive_status,
     describe_for_person,
+    get_visible_library,
     render_template,
     wait_for_disconnect,
 )
@@ -153,6 +155,11 @@ def _render_check(
     )
 
 
+def _find_title(request: Request, path: str) -> str:
+    skill = get_visible_library(request).snapshot.index.get(path)
+    return derive_title(skill.path, skill.body) if skill else path
+
+
 def _render(request: Request, path: str, *, status: int = 200, **content: Any) -> Response:
     absent: dict[str, Any] = {"proposed": None, "check": None, "done": None, "is_served": False}
     absent |= {"lacks": "", "refusal": "", "checked": "", "file": ""}
@@ -161,6 +168,7 @@ def _render(request: Request, path: str, *, status: int = 200, **content: Any) -
         "propose.html",
         status=status,
         path=path,
+        title=_find_title(request, path),
         action=f"{PROPOSE_PATH}/{quote(path)}",
         is_reviewed=get_upload_queue(request).uploads.is_reviewed,
         most_reason=MAX_REASON,

@@ -313,6 +313,9 @@ class SecurityHeaders:
 # A count reads the events of a quarter.
 _COUNTED_SECONDS = 5 * 60.0
 
+# Of the first who looks; a page without figures comes sooner than that of a slow database.
+_COUNTING_SECONDS = 1.0
+
 # A new commit is read at once; this is for a history that could not be.
 _LOGGED_SECONDS = 10 * 60.0
 
@@ -388,7 +391,12 @@ def _remember_counts(
 ) -> BackgroundCache[CatalogueCounts] | None:
     if events is None:
         return None
-    return BackgroundCache(lambda: count_skills(events, datetime.now(UTC).date()), _COUNTED_SECONDS)
+    return BackgroundCache(
+        lambda: count_skills(events, datetime.now(UTC).date()),
+        _COUNTED_SECONDS,
+        is_empty=lambda counts: counts.since is None,
+        wait_seconds=_COUNTING_SECONDS,
+    )
 
 
 def _read_logs(library: SkillLibrary) -> SourceLogs:

@@ -260,7 +260,12 @@ def describe_missing_use(request: Request) -> str:
         return "It cannot be counted just now: the database of events does not answer."
     if counts.get_stale() is None:
         return "Being counted; reload the page in a moment."
-    return "Not known: no event has arrived yet (analytics.enabled)."
+    if get_visible_library(request).config.analytics.enabled:
+        return "Not known: no event has arrived yet."
+    return (
+        "Not known: no event has arrived yet. Operators: analytics.enabled counts the "
+        "agents of this server."
+    )
 
 
 _VIEWS = {

@@ -16,11 +16,13 @@ from skills_mcp.features.report.aggregation import Aggregation
 from skills_mcp.features.report.figure_queries import CurrentSkills, derive_current_skills
 from skills_mcp.features.report.report_page import (
     MAX_ROWS,
+    SkillLinks,
     render_figures,
     render_style,
 )
 from skills_mcp.features.report.report_text import derive_report_notes, restrict_report, select_area
 from skills_mcp.features.report.usage_report import Span, UsageReport
+from skills_mcp.features.web.browsing import derive_title
 from skills_mcp.features.web.page import (
     get_site_state,
     get_visible_library,
@@ -73,7 +75,7 @@ def _render(request: Request) -> Response:
     return render_template(
         request,
         "report.html",
-        figures=render_figures(report, notes),
+        figures=render_figures(report, notes, _find_links(request)),
         report=report,
         days=days,
         spans=REPORT_SPANS,
@@ -85,6 +87,16 @@ def _render(request: Request) -> Response:
         is_empty=not report.counts.events,
         begin=_compose_setup_help(request, report, days),
     )
+
+
+def _find_links(request: Request) -> SkillLinks:
+    index = get_visible_library(request).snapshot.index
+
+    def find_title(path: str) -> str:
+        skill = index.get(path)
+        return derive_title(skill.path, skill.body) if skill else ""
+
+    return SkillLinks(find_title, f"{get_site_state(request).prefix}/skills/")
 
 
 def _compose_setup_help(request: Request, report: UsageReport, days: int) -> dict[str, object]:

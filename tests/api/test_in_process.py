@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -410,7 +410,7 @@ def test_a_sync_that_was_cut_off_is_no_failure_of_the_repository(home: Path) -> 
     assert not [state for state in states if "ending" in state]
 
 
-WRONG = {
+WRONG: dict[str, Callable[[Any], object]] = {
     "context": lambda skills: skills.route(None),
     "query": lambda skills: skills.search(7),
     "limit": lambda skills: skills.search("react", limit=0),
@@ -427,6 +427,8 @@ WRONG = {
     "args[0]": lambda skills: skills.run_command("ui/react", "ls", [1]),
     "pattern 7": lambda skills: skills.narrow(7),
     "narrow": lambda skills: skills.narrow(deny=""),
+    "directory": lambda _: skills_mcp.open_sync(cast("Any", 5)),
+    "repo": lambda _: skills_mcp.open_sync(repo=cast("Any", Path)),
 }
 
 

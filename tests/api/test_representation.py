@@ -77,3 +77,13 @@ def test_a_notebook_shows_answers_and_lists_as_tables(tmp_path: Path) -> None:
     assert not [table for table in tables if "<script>" in table or "<b>" in table]
     assert "&lt;script&gt;" in tables[4]
     assert "&lt;b&gt;two" in tables[2]
+
+
+def test_one_record_within_an_answer_is_read_downwards(tmp_path: Path) -> None:
+    write_skill(tmp_path, "one.md")
+
+    with skills_mcp.open_sync(tmp_path) as skills:
+        table = skills.refresh()._repr_html_()  # type: ignore[attr-defined]
+
+    assert "<th>mount</th><th>name</th>" not in table
+    assert "<caption>SourceState</caption>" in table

@@ -961,6 +961,8 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
     Raises:
         ConfigError: A setting is wrong, or there is nothing to serve.
     """
+    for name, value in (("directory", directory), ("repo", repo), ("home", home)):
+        _require_place(name, value)
     variables = dict(os.environ if environment is None else environment)
     for message in clear_placeholders(variables):
         logger.warning("%s", message)
@@ -1101,6 +1103,12 @@ def resolve_folders(directory: Place | Sequence[Place] | None) -> list[str]:
     for folder in folders:
         unique.setdefault(os.path.realpath(folder), folder)
     return list(unique.values())
+
+
+def _require_place(name: str, value: object) -> None:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    for each in value if name == "directory" and is_list else [value]:  # type: ignore[attr-defined]
+        _require(each is None or isinstance(each, str | PathLike), name, "a path", each)
 
 
 def _is_complete(directory: Place | Sequence[Place]) -> bool:

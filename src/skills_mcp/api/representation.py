@@ -87,7 +87,7 @@ def _render_result_html(result: object) -> str:
     rows = "".join(
         f"<tr><th>{_escape(name)}</th><td>{_render_cell(value)}</td></tr>"
         for name, value in values
-        if value not in _EMPTY
+        if value not in _EMPTY and value is not False
     )
     return f"<table><caption>{_escape(type(result).__name__)}</caption>{rows}</table>"
 
@@ -97,6 +97,8 @@ def _render_cell(value: Any) -> str:
         label = f"<summary>{len(value):,} characters</summary>"
         return f"<details>{label}<pre>{_escape(value)}</pre></details>"
     if isinstance(value, tuple | list) and value and is_dataclass(value[0]):
+        if len(value) == 1 and not hasattr(getattr(value[0], "skill", value[0]), "description"):
+            return _render_result_html(value[0])  # one record is read downwards
         return _render_table(value)
     return _escape(value if isinstance(value, str) else _render_value(value))
 

@@ -14,7 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
-demo: $(READY) ## The main job on the sample content, through a real MCP client
+# Without the tools of developers, which take five times as long to install.
+demo: $(if $(wildcard $(READY)),$(READY),$(VENV)/.program) ## The main job on the sample content, through a real MCP client
 	@$(BIN)/python -m demo.run
 
 pictures: $(READY) ## The pictures of the README and the documentation, taken again
@@ -98,16 +99,19 @@ clean: ## Remove what the targets above have made
 
 CONSTRAINTS ?= constraints.txt
 
-$(READY): pyproject.toml $(CONSTRAINTS)
+$(READY): WANTED := --group dev --editable .
+$(VENV)/.program: WANTED := --editable .
+
+$(READY) $(VENV)/.program: pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@echo "Setting up $(VENV), once: an environment of Python with this program and its tools."
+	@echo "Setting up $(VENV), once: an environment of Python with this program."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --upgrade pip
 	@rm -f $(VENV)/.failed
-	@{ $(BIN)/pip install --disable-pip-version-check --constraint $(CONSTRAINTS) --group dev --editable . \
+	@{ $(BIN)/pip install --disable-pip-version-check --constraint $(CONSTRAINTS) $(WANTED) \
 	  || touch $(VENV)/.failed; } | awk ' \
 	  /^Collecting/ { sub(/[^A-Za-z0-9._-].*/, "", $$2); printf "%s%s", n++ ? " " : "Fetching packages: ", $$2; fflush() } \
-	  /^Installing collected/ { print ""; print "Installing " n " packages, about half a minute"; fflush() }'
+	  /^Installing collected/ { print ""; print "Installing " n " packages"; fflush() }'
 	@test ! -e $(VENV)/.failed
 	@touch $@

@@ -162,7 +162,7 @@ async def play(stage: Path, console: Console) -> None:
     for content in (CONTENT, PACKAGES):
         shown = f"{FIXTURES.name}/{content.name}"
         console.print(f"  .venv/bin/skills-mcp tree --skills-dir {shown}")
-    console.print("Your own: README.md says how.")
+    console.print("Your own skills: README.md, from Install on.")
 
 
 def environment_in(stage: Path) -> dict[str, str]:

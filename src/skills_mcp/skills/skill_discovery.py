@@ -196,14 +196,19 @@ class _WalkTally:
             yield Problem(".", reason, hint, "warning", rule="outside-unread")
 
 
+_IMPORT_HINT = (
+    "bring them as rule files: skills-mcp import FOLDER; then name the rule in validation.ignore"
+)
+
+
 def summarize_host_rules(files: list[str], *, is_cursor: bool) -> Problem:
     """Count rules in the format of one host, which no task can find."""
     if is_cursor:
         reason = "of rules for Cursor, which are no skills"
-        hint = "bring them as rule files: skills-mcp import FOLDER"
+        hint = _IMPORT_HINT
         return _summarize(files, "file", reason, hint, rule="cursor-rules")
     reason = "of instructions for Copilot, which are no skills"
-    hint = "bring them as rule files: skills-mcp import FOLDER"
+    hint = _IMPORT_HINT
     return _summarize(files, "file", reason, hint, rule="copilot-instructions")
 
 

@@ -130,11 +130,12 @@ def test_a_package_that_the_new_folder_hides_is_named(invoke: Run, tmp_path: Pat
     for folder in ("tools/pdf", ".claude/skills/zip"):
         write(tmp_path / folder / "SKILL.md", FILES[".claude/skills/pdf/SKILL.md"])
 
+    dry = invoke("import", str(tmp_path), "--dry-run")
     done = invoke("import", str(tmp_path))
     again = invoke("import", str(tmp_path))
 
-    assert "1 package is not served any more" in done.stdout
-    assert "tools/pdf. " in done.stdout
+    told = "1 package is not served beside a folder skills/: tools/pdf. Move it into"
+    assert all(told in said.stdout for said in (dry, done, again))
     assert "@AGENTS.md" not in (tmp_path / "skills" / "_root.md").read_text()
     assert "Nothing was written: " in again.stdout
 

@@ -190,6 +190,7 @@ def _summarise(written: _Written) -> Iterator[str]:
     made = f"{count_noun(len(skills) - packages, 'rule file')}, {count_noun(packages, 'package')}"
     if written.validation is None:
         yield f"{made} for {written.target}. Nothing was written: leave --dry-run out."
+        yield from _describe_outside(written.outside)
         return
     kept = states.count("kept")
     more = f"; {count_noun(kept, 'file')} kept as it was" if kept else ""
@@ -197,8 +198,7 @@ def _summarise(written: _Written) -> Iterator[str]:
         yield f"Nothing was written: {made} in {written.target} already{more}."
     else:
         yield f"{made} in {written.target}{more}."
-    if written.outside:
-        yield _describe_outside(written.outside)
+    yield from _describe_outside(written.outside)
     found = written.validation
     counts = (
         f"{count_noun(found.error_count, 'error')}, {count_noun(found.warning_count, 'warning')}"
@@ -208,13 +208,16 @@ def _summarise(written: _Written) -> Iterator[str]:
     yield f"  skills-mcp ask 'a task of yours' --skills-dir {written.target}"
 
 
-def _describe_outside(packages: Sequence[str]) -> str:
+def _describe_outside(packages: Sequence[str]) -> Iterator[str]:
+    if not packages:
+        return
     named = ", ".join(map(escape_unprintable, packages[:_MAX_NAMED]))
     more = f" and {len(packages) - _MAX_NAMED} more" if len(packages) > _MAX_NAMED else ""
-    subject = "1 package is" if len(packages) == 1 else f"{len(packages):,} packages are"
-    return (
-        f"{subject} not served any more, because there is a skills/ now: {named}{more}. "
-        "Move the folders into skills/, or set everywhere: true for this source."
+    is_one = len(packages) == 1
+    subject = "1 package is" if is_one else f"{len(packages):,} packages are"
+    yield (
+        f"{subject} not served beside a folder skills/: {named}{more}. Move "
+        f"{'it' if is_one else 'them'} into skills/, or set everywhere: true for this source."
     )
 
 

@@ -40,6 +40,7 @@ _WARNINGS = (
     *("body-length", "hidden-character", "mixed-letters", "control-characters"),
     *("secret", "section-header", "draft-line", "link-broken", "link-outside", "link-absolute"),
     *("missing-index", "undeclared-file", "composed-length", "keyword-shared"),
+    "duplicate-package",
     *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed"),
     OVERLAP,
 )

@@ -328,11 +328,16 @@ class ServedSkillChecker:
         self._snapshot = snapshot
         self._reported = reported
         self._keywords = _SharedKeywords(snapshot.index)
+        self._packages: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for skill in snapshot.index:
+            if skill.inventory is not None:
+                self._packages[skill.name, skill.description].append(skill.path)
         self._relations = RelationChecker(snapshot.index)
 
     def check(self, skill: Skill, markdown: Markdown) -> Iterator[RuleFinding]:
         index = self._snapshot.index
         yield from self._keywords.check(skill, markdown.line(*_KEYWORDS))
+        yield from self._check_duplicate(skill, markdown.line("name", "description"))
         if len(index) <= MAX_SKILLS:
             line = markdown.line("keywords", "description")
             yield from _check_findable(self._snapshot, skill, line)
@@ -342,6 +347,14 @@ class ServedSkillChecker:
         if skill.inventory is None:
             line = markdown.line("assets", "scripts")
             yield from _check_undeclared(skill, line, self._reported)
+
+    def _check_duplicate(self, skill: Skill, line: int) -> Iterator[RuleFinding]:
+        same = self._packages.get((skill.name, skill.description), [])
+        others = [path for path in same if path != skill.path]
+        if others and skill.path in same:
+            reason = f"has the name and the description of {join_shortly(others)}"
+            hint = "say in each what it is for and what not, or delete one of them"
+            yield RuleFinding("duplicate-package", reason, hint, line)
 
 
 class _SharedKeywords:

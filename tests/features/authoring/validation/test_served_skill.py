@@ -105,8 +105,10 @@ def test_the_ranked_algorithm_judges_where_some_skill_has_no_keywords(
         text = f"---\nname: pdf\ndescription: Fill in PDF forms.\n---\n{body}\n"
         write(tmp_path / "skills" / name / "pdf" / "SKILL.md", text)
 
-    [problem] = problems(tmp_path)
+    *same, problem = problems(tmp_path)
 
+    assert {each.rule for each in same} == {"duplicate-package"}
+    assert "a/pdf, b/pdf" in same[-1].reason
     assert problem.rule == "never-found"
     assert Path(problem.file).parent.parent.name == "f", "five are candidates"
     assert "in words that the other skills do not have" in problem.hint

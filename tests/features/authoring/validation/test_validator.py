@@ -95,7 +95,7 @@ def test_what_the_server_reports_is_said_with_the_paths_of_this_machine(
 
 def test_problems_stand_in_the_order_of_files_and_lines(tmp_path: Path) -> None:
     for name in ("b", "a"):
-        text = package_text(name="X", version=1, body="[gone](gone.md)")
+        text = package_text(name=f"X{name}", version=1, body="[gone](gone.md)")
         write(tmp_path / name / "SKILL.md", text)
 
     found = [(p.file, p.line) for p in problems(tmp_path)]

@@ -199,6 +199,8 @@ def derive_word_differences(lines: Sequence[str]) -> Iterator[DifferenceLine]:
     >>> diff = ["diff --git a/x.md b/x.md", "@@ -1 +1 @@", "-Be kind.", "+Be very kind."]
     >>> [[(run.kind, run.text) for run in line.runs] for line in derive_word_differences(diff)][2]
     [('same', 'Be'), ('added', ' very'), ('same', ' kind.')]
+    >>> next(derive_word_differences(["@@ -7,3 +8,4 @@ a +9 b"])).runs[0].text
+    'Line 8'
     """
     old: list[str] = []
     new: list[str] = []
@@ -214,13 +216,17 @@ def derive_word_differences(lines: Sequence[str]) -> Iterator[DifferenceLine]:
     yield from _compare(old, new)
 
 
+_PLACE = re.compile(r"@@ -\S+ \+(\d+)")
+
+
 def _render_other(line: str, *, is_head: bool) -> Iterator[DifferenceLine]:
     if is_head:
         if line.startswith("diff "):
             yield DifferenceLine("file", (TextRun("same", line.rpartition(" b/")[2]),))
         return
     if line.startswith("@@"):
-        yield DifferenceLine("place", (TextRun("same", line),))
+        found = _PLACE.match(line)
+        yield DifferenceLine("place", (TextRun("same", f"Line {found[1]}" if found else line),))
     elif not line.startswith("\\"):  # a file without an end of its last line
         yield DifferenceLine("text", (TextRun("same", line[1:]),))
 

@@ -51,7 +51,7 @@ fix: $(READY) ## Format, and repair what can be repaired
 bench: $(READY) $(VENV)/.bench $(VENV)/.meanings ## Each budget and figure, against floors; ARGUMENTS=--quick
 	@$(BIN)/python -m benchmarks.run $(ARGUMENTS)
 
-accuracy: $(READY) $(if $(findstring --meanings,$(ARGUMENTS)),$(VENV)/.meanings) ## How often routing is right; ARGUMENTS="SET … --meanings --parts --curves --reliability"
+accuracy: $(READY) $(if $(findstring --meanings,$(ARGUMENTS)),$(VENV)/.meanings) $(if $(findstring --peers,$(ARGUMENTS)),$(VENV)/.bench $(VENV)/.peers) ## How often routing is right; ARGUMENTS="SET … --peers --meanings --parts --curves --reliability"
 	@$(BIN)/python -m benchmarks.accuracy $(ARGUMENTS)
 
 soak: $(READY) $(VENV)/.soak ## Each promise, tried for an hour and a quarter; ARGUMENTS=--quick
@@ -67,6 +67,12 @@ test-integrations: $(READY) ## Each framework in an environment of its own; ARGU
 $(VENV)/.bench: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group bench \
 	  && touch $@ || echo "Without the engines to compare with: they cannot be installed"
+
+# One by one: some need a newer Python.
+$(VENV)/.peers: $(READY)
+	@for peer in agentskills-retrieval skill-proof-router skillroute; do \
+	  $(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) $$peer \
+	  || echo "Without $$peer: it cannot be installed"; done; touch $@
 
 $(VENV)/.meanings: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group meanings \

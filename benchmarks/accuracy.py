@@ -5,9 +5,10 @@ the interval that drawing the tasks anew gives; `ARGUMENTS="SET …"` names othe
 is a folder with `queries.jsonl` (`query`, `expect`, `negated` for skills that the task
 says not to use, and `kind` for what no skill serves: `same_field` or `other_field`), and
 either `sources.json`, which says where its skills are from (see `task_sets`), or
-`skills.jsonl` (`id`, `name`, `description`,
-`keywords`, `body`). With `--meanings` a small model is asked, too, over HTTP and as a
-server asks it.
+`skills.jsonl` (`id`, `name`, `description`, `keywords`, `body`). Without
+`queries.jsonl`, documents of its sources are the tasks. With `--meanings` a small model
+is asked, too, over HTTP and as a server asks it; with `--peers` search libraries and
+other routers are asked the same.
 """
 
 import argparse
@@ -29,7 +30,15 @@ from rich.table import Table
 
 from benchmarks.meanings import opening_minilm
 from benchmarks.minilm_server import find_absent
-from benchmarks.task_sets import SOURCES, TASKS, find_skills, place_expected
+from benchmarks.peers import Peer, PeerRouter, find_installed
+from benchmarks.task_sets import (
+    QUERIES,
+    SOURCES,
+    TASKS,
+    find_skills,
+    place_expected,
+    read_documents,
+)
 from skills_mcp.config import Matching
 from skills_mcp.features.authoring.evaluation import RANK_CUTOFF, Outcome
 from skills_mcp.features.authoring.prompts import Prompt
@@ -111,11 +120,13 @@ def load_set(folder: Path, at_hand: Path | None = None) -> RoutingSet:
         SystemExit: The folder has no set, or its skills cannot be fetched.
     """
     try:
-        queries = list(_load_lines(folder / "queries.jsonl"))
         if (folder / SOURCES).exists():
             skills, paths = find_skills(folder, at_hand)
-            queries = list(place_expected(queries, paths))
+            has_rows = (folder / QUERIES).exists()
+            rows = _load_lines(folder / QUERIES) if has_rows else read_documents(folder, paths)
+            queries = list(place_expected(rows, paths))
         else:
+            queries = list(_load_lines(folder / QUERIES))
             rows = _load_lines(folder / "skills.jsonl")
             skills = tuple(sorted(map(_parse_skill, rows), key=lambda each: each.path))
     except OSError as error:
@@ -185,6 +196,18 @@ def try_out(routing_set: RoutingSet, matcher: Matcher, matching: Matching) -> li
         negated = routing_set.negated.get(prompt.query, frozenset())
         found.append(Tried(kind, Outcome(prompt, decision, ranked, 0.0), negated))
     return found
+
+
+def ask_peer(routing_set: RoutingSet, peer: Peer) -> list[Tried]:
+    """Have a peer route every task of a set."""
+    with ExitStack() as opened:
+        router = PeerRouter(peer, routing_set.skills, opened)
+        found = []
+        for kind, prompt in routing_set.tasks:
+            decision, ranked = router.route(prompt.query)
+            negated = routing_set.negated.get(prompt.query, frozenset())
+            found.append(Tried(kind, Outcome(prompt, decision, ranked, 0.0), negated))
+        return found
 
 
 def count(tried: Sequence[Tried]) -> dict[str, float]:
@@ -347,6 +370,27 @@ def print_sets(results: Mapping[str, Sequence[Tried]]) -> None:
     _console.print(table)
 
 
+def print_peers(sets: Sequence[RoutingSet], ours: Mapping[str, Sequence[Tried]]) -> None:
+    """Print the means of each peer, with their intervals, below ours."""
+    peers, absent = find_installed()
+    table = _table("Router")
+    rows = {"skills-mcp": ours} | {
+        peer.name: {each.name: ask_peer(each, peer) for each in sets} for peer in peers
+    }
+    for name, results in rows.items():
+        mean, ends = _average_of(results), draw_interval(results)
+        shown = zip(_show(mean), FIGURES, strict=True)
+        cells = (f"{text}\n{_show_ends(ends.get(key))}" for text, key in shown)
+        table.add_row(name, *cells, end_section=True)
+    _console.print(table)
+    if absent:
+        _console.print(f"Not installed: {', '.join(absent)}")
+
+
+def _show_ends(ends: tuple[float, float] | None) -> str:
+    return "–".join(f"{end:.3g}" for end in ends) if ends else ""  # noqa: RUF001 - from to
+
+
 def print_parts(measuring: Measuring) -> None:
     """Print the means with everything, and without each part alone."""
     table = _table("Without")
@@ -455,6 +499,7 @@ def main() -> None:
         help="with copies of sources, named as in sources.json; they are not fetched",
     )
     parser.add_argument("--meanings", action="store_true", help="ask MiniLM, too")
+    parser.add_argument("--peers", action="store_true", help="ask other routers, too")
     parser.add_argument("--parts", action="store_true", help="leave each part out once")
     parser.add_argument("--curves", action="store_true", help="try other settings")
     parser.add_argument("--reliability", action="store_true", help="score against fact")
@@ -477,6 +522,8 @@ def main() -> None:
 def _print(chosen: argparse.Namespace, measuring: Measuring) -> None:
     results = measuring.run(Matching())
     print_sets(results)
+    if chosen.peers:
+        print_peers(measuring.sets, results)
     if chosen.parts:
         print_parts(measuring)
     if chosen.curves:

@@ -81,7 +81,7 @@ def _build_bm25s(skills: Sequence[Skill]) -> Search:
     bm25s, stemmer = import_module("bm25s"), import_module("Stemmer").Stemmer("english")
     cut = partial(bm25s.tokenize, stemmer=stemmer, show_progress=False)
     retriever = bm25s.BM25()
-    retriever.index(cut(list(map(_join, skills))), show_progress=False)
+    retriever.index(cut(list(map(join_texts, skills))), show_progress=False)
     return lambda prompt: retriever.retrieve(cut([prompt]), k=_HITS, show_progress=False)
 
 
@@ -125,7 +125,7 @@ def _build_fts5(skills: Sequence[Skill]) -> Search:
 
 def _build_rank_bm25(skills: Sequence[Skill]) -> Search:
     numpy = import_module("numpy")
-    texts = [list(_words(_join(skill))) for skill in skills]
+    texts = [list(_words(join_texts(skill))) for skill in skills]
     ranking = import_module("rank_bm25").BM25Okapi(texts)
 
     def search(prompt: str) -> object:
@@ -143,7 +143,7 @@ def _split(skill: Skill) -> Sequence[str]:
     return skill.name, " ".join(skill.keywords), skill.description, skill.body
 
 
-def _join(skill: Skill) -> str:
+def join_texts(skill: Skill) -> str:
     return "\n".join(_split(skill))
 
 

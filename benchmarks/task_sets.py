@@ -28,6 +28,8 @@ FETCHED = Path(__file__).parents[1] / ".task-sets"
 
 SOURCES = "sources.json"
 """The file of a set that says where its skills are from."""
+QUERIES = "queries.jsonl"
+"""The file of a set with a task on each line."""
 
 _TEMPORARY = "fetching-"
 _DIGEST_DIGITS = 12
@@ -43,6 +45,8 @@ class SkillSource:
     """The folders and files that belong to the set."""
     without: Sequence[str] = ()
     """What of them does not."""
+    documents: str = ""
+    """A folder of tasks, each a Markdown file with the name of its skill's folder."""
     git: str = ""
     commit: str = ""
     npm: str = ""
@@ -66,7 +70,7 @@ class SkillSource:
                 whole = _fetch_package(self.npm, whole)
             else:
                 _fetch_commit(self.git, self.commit, whole)
-            for path in self.paths:
+            for path in (*self.paths, *filter(None, [self.documents])):
                 _copy(whole / path, into / self.folder / path)
         for path in self.without:
             _remove(into / self.folder / path)
@@ -89,18 +93,38 @@ def find_skills(folder: Path, at_hand: Path | None = None) -> ServedSkills:
     Raises:
         SystemExit: They cannot be fetched.
     """
-    said = (folder / SOURCES).read_bytes()
-    sources = [SkillSource(**row) for row in json.loads(said)]
-    # Other sources, or another version of them, are not what was fetched.
-    digest = hashlib.sha256(said).hexdigest()[:_DIGEST_DIGITS]
-    place = FETCHED / f"{folder.name}-{digest}"
+    place = _find_place(folder)
     if not place.is_dir():
         FETCHED.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=FETCHED) as temporary:
-            for source in sources:
+            for source in _load_sources(folder):
                 source.fetch(Path(temporary) / "whole", at_hand)
             (Path(temporary) / "whole").replace(place)
     return _read(place)
+
+
+def _find_place(folder: Path) -> Path:
+    # Other sources, or another version of them, are not what was fetched.
+    digest = hashlib.sha256((folder / SOURCES).read_bytes()).hexdigest()[:_DIGEST_DIGITS]
+    return FETCHED / f"{folder.name}-{digest}"
+
+
+def _load_sources(folder: Path) -> list[SkillSource]:
+    return [SkillSource(**row) for row in json.loads((folder / SOURCES).read_bytes())]
+
+
+def read_documents(folder: Path, paths: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the fetched tasks of a set whose tasks are not ours, as rows of `queries.jsonl`.
+
+    Documents about no skill of the set are left out.
+    """
+    skills = {PurePosixPath(name).name: name for name in paths if not name.endswith(".md")}
+    for source in _load_sources(folder):
+        top = _find_place(folder) / source.folder
+        found = sorted((top / source.documents).rglob("*.md")) if source.documents else []
+        for file in found:
+            if file.stem in skills:
+                yield {"query": file.read_text(encoding="utf-8"), "expect": [skills[file.stem]]}
 
 
 def _read(place: Path) -> ServedSkills:

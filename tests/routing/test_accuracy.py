@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.accuracy import (
     PARTS,
+    ask_peer,
     average,
     count,
     draw_interval,
@@ -19,6 +20,7 @@ from benchmarks.accuracy import (
     make_ranked,
     try_out,
 )
+from benchmarks.peers import Answer, Peer
 from skills_mcp.config import Matching
 
 SKILLS = [
@@ -49,6 +51,25 @@ def folder(tmp_path: Path) -> Path:
 def figures_of(folder: Path) -> dict[str, float]:
     routing_set = load_set(folder)
     return count(try_out(routing_set, make_ranked(routing_set), Matching()))
+
+
+def test_a_peer_is_counted_as_we_are(folder: Path) -> None:
+    pdf, k8s, ledger = 2, 0, 1  # in the order of paths
+    answers = {
+        "fill in a form": Answer([pdf], [pdf], "single"),
+        "a kuberntes cluster": Answer([ledger, k8s], [ledger, k8s]),
+        "water the flowers": Answer([ledger], [ledger], "no_match"),
+    }
+    nothing = Answer([pdf], [pdf], "single")
+    peer = Peer("fake", "fake", lambda _, __: lambda task: answers.get(task, nothing))
+
+    figures = count(ask_peer(load_set(folder), peer))
+
+    assert figures["at_1"] == pytest.approx(200 / 3)
+    assert (figures["in_answer"], figures["single_right"]) == (100, 100)
+    assert figures["kept"] == pytest.approx(200 / 3)
+    assert figures["shown"] == pytest.approx(4 / 3)
+    assert (figures["full_same"], figures["declined_other"]) == (100, 0)
 
 
 def test_a_set_is_counted_by_what_an_agent_gets(folder: Path) -> None:

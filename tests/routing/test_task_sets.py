@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import task_sets
 from benchmarks.accuracy import SERVED, load_set
-from benchmarks.task_sets import SOURCES, TASKS, SkillSource
+from benchmarks.task_sets import QUERIES, SOURCES, TASKS, SkillSource
 from tests.support import Upstream
 
 SETS = sorted(file.parent for file in TASKS.glob(f"*/{SOURCES}"))
@@ -109,6 +109,21 @@ def test_a_copy_at_hand_is_not_fetched(tmp_path: Path, fetched: Path) -> None:
     assert not list(fetched.glob("*/*/skills/secret"))
 
 
+def test_documents_of_a_source_are_tasks_for_the_skills_of_their_names(
+    tmp_path: Path, upstream: Upstream, fetched: Path
+) -> None:
+    files = {"skills/pdf/SKILL.md": PDF, "tasks/1/pdf.md": "# Fill in", "tasks/1/tea.md": "# Brew"}
+    source = {"folder": "me__it", "git": upstream.url, "commit": upstream.commit(files)}
+    folder = write_set(tmp_path / "set", {**source, "paths": ["skills"], "documents": "tasks"})
+    (folder / "queries.jsonl").unlink()
+
+    found = load_set(folder)
+
+    [skill] = found.skills
+    assert [(p.query, p.expect) for _, p in found.tasks] == [("# Fill in", (skill.path,))]
+    assert fetched.is_dir()
+
+
 def test_what_cannot_be_fetched_leaves_nothing(tmp_path: Path, fetched: Path) -> None:
     source = {"folder": "me__it", "git": "file:///nowhere", "commit": "0" * 40}
     folder = write_set(tmp_path / "set", {**source, "paths": ["skills"]})
@@ -134,18 +149,21 @@ def test_a_task_for_a_skill_that_is_not_served_is_named(
 
 
 @pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
-def test_a_set_of_ours_can_be_measured(folder: Path) -> None:
-    rows = [*map(json.loads, (folder / "queries.jsonl").read_text("utf-8").splitlines())]
+def test_a_set_can_be_measured(folder: Path) -> None:
     sources = [SkillSource(**row) for row in json.loads((folder / SOURCES).read_text())]
+    has_documents = any(source.documents for source in sources)
+    assert has_documents != (folder / QUERIES).exists()
+    lines = [] if has_documents else (folder / QUERIES).read_text("utf-8").splitlines()
+    rows = [*map(json.loads, lines)]
     kinds = Counter("served" if row["expect"] else row["kind"] for row in rows)
 
     assert sources
     for source in sources:
         assert bool(source.npm) != bool(source.git)
         assert source.npm or re.fullmatch("[0-9a-f]{40}", source.commit)
-    assert kinds["served"] >= 40
+    assert has_documents or kinds["served"] >= 40
     negated = [row for row in rows if "negated" in row]
-    if not negated:  # of a set about negation every task is served
+    if not negated and rows:  # of a set about negation every task is served
         assert min(kinds["same_field"], kinds["other_field"]) >= 5
         assert set(kinds) == {"served", "same_field", "other_field"}
     assert all(scope in row["query"] for row in negated for scope in row["scope"])

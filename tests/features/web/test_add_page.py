@@ -186,3 +186,11 @@ def test_an_archive_without_a_frontmatter_is_refused(site: Site, tmp_path: Path)
     look_into(page, write_zip(tmp_path / "bare.zip", {"SKILL.md": "# Only a heading\n"}))
 
     expect(page.get_by_role("alert")).to_contain_text("has no frontmatter")
+
+
+def test_a_task_without_a_skill_leads_to_the_form(site: Site) -> None:
+    page = site.open("try?task=pay+out+a+refund", scripts=False)
+
+    page.get_by_role("link", name="Write a skill for it").click()
+
+    expect(page.get_by_label("What it is for")).to_have_value("pay out a refund")

@@ -446,7 +446,8 @@ async def show_form(request: Request) -> Response:
     principal: Principal = request.scope[PRINCIPAL_KEY]
     if not principal.may(UPLOAD):
         return await _render(request, lacks=describe_missing_scope(principal))
-    return await _render(request)
+    task = request.query_params.get("for", "")
+    return await _render(request, written=WrittenSkill(description=task) if task else None)
 
 
 async def show_offer(request: Request) -> Response:

@@ -10,7 +10,8 @@ import yaml
 
 from skills_mcp.files.paths import is_desktop_file
 from skills_mcp.skills import document, model, skill_discovery, skill_parser, source_layout
-from skills_mcp.skills.model import Problem, Skill, SkillPath
+from skills_mcp.skills.lifecycle import parse_relations
+from skills_mcp.skills.model import Lifecycle, Problem, Skill, SkillPath
 from skills_mcp.skills.skill_index import derive_parent_path
 from skills_mcp.skills.skill_parser import (
     SKILL_MD,
@@ -38,6 +39,7 @@ from tests.skills.contents import take
 from tests.support import BROKEN, PROJECT
 
 FORMAT = REFERENCE / "skill-format.md"
+LIFE_CYCLE = REFERENCE / "life-cycle.md"
 PROBLEMS = REFERENCE / "problems.md"
 MODULES = (
     loaded_skills,
@@ -122,7 +124,7 @@ def test_every_defect_of_the_fixtures_has_its_row() -> None:
 def test_every_field_of_a_rule_file_is_documented_and_no_other() -> None:
     _, _, source = inspect.getsource(skill_parser).partition("def parse_rule_file(")
     source += "".join(map(inspect.getsource, (document.get_priority, document.get_always_apply)))
-    source += 'get_text(fields, "owner")' * ("get_owner(fields)" in source)
+    source += 'get_text(fields, "owner")'
     reading = r'(?:fields\.get\(|_?get_(?:text|flag|words|stripped)\(\w+, )"(\w+)"'
     read = re.findall(reading, source)
     listed = re.findall(r'_parse_(?:entries|mappings)\(\w+, "(\w+)"(?:, "(\w+)")?', source)
@@ -336,3 +338,16 @@ def test_what_is_skipped_is_listed() -> None:
     names, _, added = line.partition(", and what macOS")
     assert set(codes(names)) == source_layout.IGNORED_NAMES
     assert all(is_desktop_file(code.replace("*", "a")) for code in codes(added))
+
+
+# --- life cycle -----------------------------------------------------------------
+
+
+def test_every_field_of_the_life_cycle_is_documented_and_no_other() -> None:
+    rows = table(section(LIFE_CYCLE, "## Fields"))
+
+    documented = {code(row["Field"]): row["Default"] for row in rows}
+
+    fields = {"reason": "deprecated"}
+    read = {fields.get(name, name) for name in Lifecycle._fields} | {*parse_relations({})}
+    assert documented.keys() == read

@@ -15,7 +15,7 @@ from skills_mcp.features.authoring.package_standard import (
     MAX_NAME,
 )
 from skills_mcp.features.authoring.rules import RULE_LEVELS, RULES
-from skills_mcp.skills import document, skill_discovery, skill_parser, source_layout
+from skills_mcp.skills import document, lifecycle, skill_discovery, skill_parser, source_layout
 from skills_mcp.skills.skill_discovery import MAX_DEPTH, MAX_SKILL_BYTES
 from skills_mcp.snapshots import loaded_skills, skill_snapshot
 from tests.cli.conftest import Run, run
@@ -29,9 +29,9 @@ READERS = (
     loaded_skills,
     skill_discovery,
     document,
+    lifecycle,
     skill_parser,
     source_layout,
-    skill_parser,
     skill_snapshot,
     skill_discovery,
 )

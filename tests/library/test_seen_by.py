@@ -28,7 +28,8 @@ from skills_mcp.server.replies import reply_or_error
 from skills_mcp.server.reply_rendering import ReplyRules, render_tool_result, use_reply_rules
 from skills_mcp.server.resources import INDEX_URI, Resources, SkillsExtension
 from skills_mcp.skills.access import EVERYTHING, OPERATOR, PRINCIPAL_KEY, Access
-from skills_mcp.skills.model import SkillPath
+from skills_mcp.skills.model import Lifecycle, SkillPath
+from skills_mcp.skills.skill_index import derive_parent_path
 from skills_mcp.snapshots.skill_snapshot import SkillChanges
 from tests.clients import TOOLS
 from tests.packages import package_text
@@ -58,6 +59,7 @@ FOLDERS = ("a", "b", "payments")
 words = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
 few_words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True)
 folders = st.lists(st.sampled_from(FOLDERS), max_size=2).map("/".join)
+statuses = st.sampled_from(("", "", "", "", "draft", "active"))
 
 
 _MOMENT = re.compile(r'\\"last_sync\\": \\"[^"]*\\"')
@@ -69,6 +71,7 @@ class File(NamedTuple):
     path: str
     name: str
     files: Mapping[str, str]
+    status: str = ""
 
 
 class Server(NamedTuple):
@@ -93,6 +96,8 @@ def rule_files(draw: st.DrawFn, *, may_lack_keywords: bool) -> File:
         fields["inherit"] = False
     if draw(st.integers(0, 4)) == 0:
         fields["alwaysApply"] = True
+    if status := draw(statuses):
+        fields["status"] = status
     if draw(st.booleans()):
         fields["assets"] = [{"file": "t.txt", "description": "T", "type": "config"}]
     if may_lack_keywords and draw(st.booleans()):
@@ -100,7 +105,9 @@ def rule_files(draw: st.DrawFn, *, may_lack_keywords: bool) -> File:
     else:
         fields["keywords"] = draw(few_words)
     text = skill_text(description=draw(words) or "It", body=draw(words), **fields)
-    return File(path, name, {f"{path}.md": text, f"{path}/t.txt": draw(words)})
+    is_skill = bool(fields["keywords"])  # what is no skill has no life cycle
+    files = {f"{path}.md": text, f"{path}/t.txt": draw(words)}
+    return File(path, name, files, status if is_skill else "")
 
 
 @st.composite
@@ -111,6 +118,8 @@ def packages(draw: st.DrawFn) -> Sequence[File]:
     fields: dict[str, Any] = {"priority": draw(st.sampled_from((0, 0, 7)))}
     if draw(st.booleans()):
         fields["category"] = draw(st.sampled_from(("web", "money")))
+    if status := draw(statuses):
+        fields["metadata"] = {"status": status}
     text = package_text(name=name, description=draw(words) or "It", body=draw(words), **fields)
     note = draw(words)
     places = draw(st.lists(folders, min_size=1, max_size=3, unique=True))
@@ -123,6 +132,7 @@ def packages(draw: st.DrawFn) -> Sequence[File]:
                 join(place, last, "notes.md"): note,
                 join(place, last, "examples/one.md"): f"# Fill {note}\n",
             },
+            status,
         )
         for place in places
     ]
@@ -149,6 +159,7 @@ rules = st.fixed_dictionaries(
     optional={
         "allow": st.sampled_from((["*"], ["a/**", "_root"], ["b/**", "pdf"])),
         "deny": st.sampled_from((["a/_index"], ["payments/**"], ["pdf"])),
+        "drafts": st.booleans(),
     },
 )
 tasks = st.lists(words | st.sampled_from((*RULES, *PACKAGES)), min_size=1, max_size=3)
@@ -164,8 +175,20 @@ def serve(folder: Path, files: Iterable[File], settings: Mapping[str, Any] | Non
     return Server(open_library(content, settings=given), content)
 
 
-def sees(access: Access, file: File) -> bool:
-    return access.sees(make_skill(file.path, name=file.name))
+def sees(access: Access, file: File, files: Iterable[File]) -> bool:
+    status = find_status(file.path, {each.path: each.status for each in files})
+    lifecycle = Lifecycle("draft" if status == "draft" else None)
+    return access.sees(make_skill(file.path, name=file.name, lifecycle=lifecycle))
+
+
+def find_status(path: str, declared: Mapping[str, str]) -> str:
+    """Find the status of a skill, or of the nearest folder that declares one."""
+    above: SkillPath | None = SkillPath(path)
+    while above is not None:
+        if status := declared.get(above):
+            return status
+        above = derive_parent_path(above)
+    return ""
 
 
 def ask_all(files: Sequence[File], tasks: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -284,7 +307,7 @@ def test_every_reply_is_that_of_a_server_with_the_visible_skills_alone(
     tasks: list[str],
 ) -> None:
     granted = Access(grants)
-    visible = [file for file in files if sees(granted, file)]
+    visible = [file for file in files if sees(granted, file, files)]
     settings = {"visibility": visibility}
     with TemporaryDirectory() as folder:
         whole = serve(Path(folder) / "whole", files, settings)
@@ -434,7 +457,7 @@ def test_three_hundred_packages_answer_as_those_that_are_seen(tmp_path: Path) ->
         files.append(File(path, name, {f"{path}/SKILL.md": text}))
     grants = ((("a/**", "payments/g3/*"), ("a/g1/*",)), (("b/g*",), ("*react*",)))
     granted = Access(grants)
-    visible = [file for file in files if sees(granted, file)]
+    visible = [file for file in files if sees(granted, file, files)]
     tasks = [" ".join(chance.choices(WORDS, k=5)) for _ in range(20)]
     whole, alone = serve(tmp_path / "whole", files), serve(tmp_path / "alone", visible)
     some = files[::40]

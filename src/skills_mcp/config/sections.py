@@ -490,6 +490,11 @@ class Visibility(Section):  # 000 §8.3, 002 §8.1
         tuple[Name, ...],
         "Patterns of paths or names of skills that are never served; wins over the other keys.",
     ] = ()
+    drafts: Annotated[
+        bool,
+        "Whether drafts are routed to, listed and exported like other skills; with access, "
+        "a grant decides that.",
+    ] = False
 
 
 class ValidationRules(Section):
@@ -784,6 +789,7 @@ class Grant(Section):
         tuple[Name, ...],
         "Patterns of those that this grant does not give, although its `allow` fits.",
     ] = ()
+    drafts: Annotated[bool, "Whether those that it gives may be drafts."] = False
 
 
 class Share(Section):

@@ -22,7 +22,9 @@ from skills_mcp.library.answers import (
     derive_provenance,
     find_repository,
     render_error,
+    render_relations,
     render_state,
+    render_status,
     sha256_of,
 )
 from skills_mcp.library.listing import MAX_DEPTH, Listing

@@ -15,10 +15,9 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import Content, SourceState
 from skills_mcp.errors import SkillsError
 from skills_mcp.routing.matcher import Candidate
+from skills_mcp.skills.composition import NO_RELATIONS, Composition, Relations
 from skills_mcp.skills.inheritance import (
     Inherited,
-    compose,
-    escape_headers,
     inherited_assets,
     inherited_scripts,
 )
@@ -125,6 +124,9 @@ class Match:
     """Whether the caller already has this text."""
     near_copies: tuple[SkillPath, ...] = ()
     """Skills of the same name with nearly the same text."""
+    replaces: SkillPath | None = None
+    """The deprecated skill in whose place it is served."""
+    relations: Relations = NO_RELATIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +145,7 @@ class LoadedSkill:
     """Paths of identical copies."""
     plugin_files: tuple[str, ...] = ()
     """Files of its plugin that the text names."""
+    relations: Relations = NO_RELATIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,66 +215,77 @@ class RanScript:
 
 
 def build_match(
-    content: Content,
-    index: SkillIndex,
-    found: Candidate,
-    known_digest: str | None = None,
+    content: Content, composed: Composition, found: Candidate, known_digest: str | None = None
 ) -> Match:
-    skill = found.skill
-    contributors = index.contributors(skill)
-    digest = derive_digest(contributors)
+    digest = derive_digest(composed.parts, composed.notice)
     return Match(
-        skill=skill,
+        skill=found.skill,
         score=found.score,
         matched_keywords=found.matched_keywords,
-        content=compose(contributors),
-        inherited_assets=inherited_assets(contributors),
-        inherited_scripts=inherited_scripts(contributors),
+        content=composed.guidance,
+        inherited_assets=inherited_assets(composed.contributors),
+        inherited_scripts=inherited_scripts(composed.contributors),
         digest=digest,
-        provenance=derive_provenance(content, contributors),
+        provenance=derive_provenance(content, composed.parts),
         is_known=digest == known_digest,
         near_copies=found.near_copies,
+        replaces=found.replaces,
+        relations=composed.relations,
     )
 
 
 def build_loaded_skill(
-    content: Content, index: SkillIndex, skill: Skill, known_digest: str | None
+    content: Content, index: SkillIndex, composed: Composition, known_digest: str | None
 ) -> LoadedSkill:
-    contributors = index.contributors(skill)
-    digest = derive_digest(contributors)
+    skill = composed.contributors[-1]
+    digest = derive_digest(composed.parts, composed.notice)
     plugin = read_plugin_files(content, skill)
     return LoadedSkill(
         skill=skill,
-        instructions=compose_instructions(contributors),
+        instructions=composed.instructions,
         digest=digest,
-        provenance=derive_provenance(content, contributors),
+        provenance=derive_provenance(content, composed.parts),
         is_known=digest == known_digest,
         other_places=index.other_places(skill.path),
         plugin_files=tuple(plugin.names) if plugin else (),
+        relations=composed.relations,
     )
 
 
-def compose_instructions(contributors: Sequence[Skill]) -> str:
-    """Compose the rules of `SkillIndex.contributors`, without a header for a single one."""
-    is_alone = len(contributors) == 1
-    return escape_headers(contributors[0].body) if is_alone else compose(contributors)
-
-
-def derive_digest(contributors: Sequence[Skill]) -> str:
-    """Digest of everything an answer says about a skill and its ancestors.
+def derive_digest(parts: Sequence[Skill], notice: str = "") -> str:
+    """Digest of everything an answer says about a skill and the parts of its text.
 
     `get_skill` and `load_skill` have the same digest. Times are excluded: the files of
     every commit are new, and most are unchanged.
     """
-    skill = contributors[-1]
+    skill = parts[-1]
     about = (skill.path, skill.name, skill.description, skill.category, skill.inherit)
-    serialised = json.dumps([(*about, *skill.entry), *map(_digest_parts, contributors)])
+    mark = (notice,) if notice else ()
+    serialised = json.dumps([(*about, *skill.entry), *map(_digest_parts, parts), *mark])
     return hashlib.sha256(serialised.encode()).hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def _digest_parts(skill: Skill) -> tuple[object, ...]:
     sizes = {file: stamp.size_bytes for file, stamp in skill.files.items()}
     return skill.file, skill.body, tuple(map(repr, skill.entries())), sizes
+
+
+def render_relations(skill: Skill, relations: Relations) -> dict[str, Any]:
+    """Stage and relations of a skill for a reply; empty for an active one without any."""
+    named = {
+        "replaced_by": relations.successor,
+        "requires": list(relations.requires),
+        "requires_omitted": list(relations.omitted),
+        "related": list(relations.related),
+        "problems": list(relations.problems),
+    }
+    return render_status(skill) | {key: value for key, value in named.items() if value}
+
+
+def render_status(skill: Skill) -> dict[str, str]:
+    """Stage of a skill that is a draft or deprecated."""
+    status = skill.lifecycle.marked_status
+    return {"status": status} if status else {}
 
 
 def render_state(state: SourceState) -> dict[str, Any]:

@@ -22,16 +22,15 @@ from skills_mcp.errors import (
 from skills_mcp.files.opening import open_inside
 from skills_mcp.library.answers import (
     Provenance,
-    compose_instructions,
     derive_digest,
     derive_file_provenance,
     derive_provenance,
     find_repository,
     sha256_of,
 )
+from skills_mcp.skills.composition import compose_skill
 from skills_mcp.skills.document import decode_markdown, get_mapping, parse_document
 from skills_mcp.skills.inheritance import (
-    compose,
     escape_headers,
     files_in_lineage,
     find_in_lineage,
@@ -86,7 +85,7 @@ class SkillFolder:
     _max_bytes: int
 
     def compose(self) -> str:
-        return compose_instructions(self._index.contributors(self.skill))
+        return compose_skill(self._index, self.skill).instructions
 
     def read_fields(self) -> Mapping[str, Any]:
         """Parse the frontmatter of a package.  Blocking.
@@ -461,20 +460,20 @@ class SkillPreview:
 
 def compose_preview(snapshot: Snapshot, skill: Skill) -> SkillPreview:
     index, content = snapshot.index, snapshot.content
-    chain = index.contributors(skill)
+    composed = snapshot.compose(skill)
     owners = find_owners(index, skill)
     return SkillPreview(
         skill=skill,
         format=derive_skill_format(skill.file, skill.path),
-        sections=tuple(_render_section(snapshot, member, skill) for member in chain),
-        text=compose_instructions(chain),
-        guidance=compose(chain),
+        sections=tuple(_render_section(snapshot, member, skill) for member in composed.parts),
+        text=composed.instructions,
+        guidance=composed.guidance,
         files=tuple(
             PreviewFile(file, owner.files[file].size_bytes, owner.path)
             for file, owner in sorted(owners.items())
         ),
-        digest=derive_digest(chain),
-        provenance=derive_provenance(content, chain),
+        digest=derive_digest(composed.parts, composed.notice),
+        provenance=derive_provenance(content, composed.parts),
         copies=index.other_places(skill.path),
         audience=_find_audience(snapshot, skill),
     )

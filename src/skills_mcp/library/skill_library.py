@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -189,7 +190,17 @@ class LibraryView:
         """
         mounted = [(state.mount, state.name) for state in self.states()]
         problems = self.served.problems if self.served and self.access.is_unlimited else ()
+        hidden = self._find_hidden_drafts() if problems else frozenset()
+        problems = tuple(problem for problem in problems if problem.file not in hidden)
         return filter_problems(problems, mounted, mount=mount, level=level, limit=limit)
+
+    def _find_hidden_drafts(self) -> frozenset[str]:
+        """Files of the drafts that no grant shows to this caller."""
+        served = self._require_served()
+        rows = zip(served.index.rows, served.offered.table.files(), strict=True)
+        return frozenset(
+            file for row, file in rows if row.lifecycle.is_draft and not self.access.sees(row)
+        )
 
     def sees(self, skill: SkillRow) -> bool:
         """Whether this caller may see a skill and the one served at its path.
@@ -240,7 +251,8 @@ class LibraryView:
                 )
                 return decision
             case Candidate() as best:
-                match = build_match(snapshot.content, snapshot.index, best, known_digest)
+                composed = snapshot.compose(best.skill)
+                match = build_match(snapshot.content, composed, best, known_digest)
                 self._track_skill(match, context)
                 return match
 
@@ -481,7 +493,8 @@ class LibraryView:
         """
         snapshot = self.snapshot
         skill = snapshot.index.resolve(name)
-        loaded = build_loaded_skill(snapshot.content, snapshot.index, skill, known_digest)
+        composed = snapshot.compose(skill)
+        loaded = build_loaded_skill(snapshot.content, snapshot.index, composed, known_digest)
         if as_file:
             from skills_mcp.library.skill_folder import publish_skills
 
@@ -514,11 +527,12 @@ class LibraryView:
         limit = snapshot.config.assets.max_size_bytes
         found = find_skill_files(skill, pattern=pattern, contains=contains, max_file_bytes=limit)
         files = tuple(islice(found, MAX_LISTED_FILES + 1))
+        composed = snapshot.compose(skill)
         return FoundFiles(
             skill,
             files[:MAX_LISTED_FILES],
             truncated=len(files) > MAX_LISTED_FILES,
-            digest=derive_digest(snapshot.index.contributors(skill)),
+            digest=derive_digest(composed.parts, composed.notice),
             provenance=derive_file_provenance(snapshot.content, skill),
         )
 
@@ -641,12 +655,14 @@ class LibraryView:
         scoping: SkillFilter,
     ) -> Match:
         skill = snapshot.index.resolve(skill_path)
-        alone = snapshot.narrow(SkillFilter(below=skill.path))
-        own = score_picked_skill(snapshot.matcher, context, skill, alone)
+        own = Candidate(skill, Fraction(0), ())  # of a draft that no task finds
+        if snapshot.index.find(skill.path) is not None:
+            alone = snapshot.narrow(SkillFilter(below=skill.path))
+            own = score_picked_skill(snapshot.matcher, context, skill, alone)
         within = snapshot.narrow(scoping)  # as when it was asked first
         matching = snapshot.config.matching
         decision = score_and_decide(snapshot.matcher, context, matching, within=within)
-        match = build_match(snapshot.content, snapshot.index, own, known_digest)
+        match = build_match(snapshot.content, snapshot.compose(skill), own, known_digest)
         self._track_skill(
             match,
             context,

@@ -290,7 +290,26 @@ def apply_thresholds(
     matching: Matching,
     algorithm: Algorithm = "keyword",
 ) -> Decision:
-    """Apply the thresholds to candidates in any order."""
+    """Apply the thresholds to candidates in any order.
+
+    A deprecated skill is served only if no other one is relevant, and listed behind the
+    others if it is clearly better than these.
+    """
+    candidates = list(candidates)
+    others = [found for found in candidates if not found.skill.lifecycle.is_deprecated]
+    decision = _decide(others, matching, algorithm)
+    if len(others) == len(candidates):
+        return decision
+    among_all = _decide(candidates, matching, algorithm)
+    if isinstance(decision, NoMatch):
+        return among_all
+    if isinstance(among_all, Candidate) and among_all.skill.lifecycle.is_deprecated:
+        listed = (*answered_candidates(decision)[: matching.max_results - 1], among_all)
+        return Ambiguous(tuple(listed), may_be_none=algorithm == "ranked")
+    return decision
+
+
+def _decide(candidates: Iterable[Candidate], matching: Matching, algorithm: Algorithm) -> Decision:
     threshold = _near_miss_threshold(matching)
     is_literal = algorithm == "keyword"
     ranked = (

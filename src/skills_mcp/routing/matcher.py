@@ -30,6 +30,8 @@ class Candidate:
     """The keywords of the skill that the task has."""
     near_copies: tuple[SkillPath, ...] = ()
     """Skills of the same name with nearly the same text, for which it stands."""
+    replaces: SkillPath | None = None
+    """The deprecated skill that the task was about, in whose place it is served."""
 
     @property
     def score(self) -> float:

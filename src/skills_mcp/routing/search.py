@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from heapq import nsmallest
+from itertools import accumulate
 from typing import Literal
 
 from skills_mcp.routing.decision import (
@@ -216,10 +217,11 @@ class _ScoredHit:
     def shown(self) -> Fraction:
         return min(max(self.score, Fraction()), _SCORES[self.reason])
 
-    def order(self) -> tuple[int, float, int, str]:
+    def order(self) -> tuple[int, bool, float, int, str]:
         # Fractions compare slowly; the nearest floats are in the same order.
         rank, score = _REASONS.index(self.reason), float(self.score)
-        return rank, -score, SCOPES.index(self.skill.scope), self.skill.path
+        is_deprecated = self.skill.lifecycle.is_deprecated
+        return rank, is_deprecated, -score, SCOPES.index(self.skill.scope), self.skill.path
 
 
 def search_skills(  # noqa: PLR0913 - each of them is a setting or an argument of the tool
@@ -254,8 +256,10 @@ def search_skills(  # noqa: PLR0913 - each of them is a setting or an argument o
     candidates = [*named.values(), *others]
     best = nsmallest(limit_by_name, candidates, key=_ScoredHit.order)
     relevant = _apply_threshold(best, to_exact_fraction(threshold))
+    scores = accumulate((hit.shown for hit in relevant), min)
     hits = (
-        Hit(hit.skill, float(hit.shown), hit.reason, hit.near_copies) for hit in relevant[:limit]
+        Hit(hit.skill, float(score), hit.reason, hit.near_copies)
+        for hit, score in zip(relevant[:limit], scores, strict=False)
     )
     return SearchResult(tuple(hits), len(relevant))
 
@@ -300,5 +304,5 @@ def _to_hit(candidate: Candidate) -> _ScoredHit:
 def _apply_threshold(hits: Sequence[_ScoredHit], threshold: Fraction) -> Sequence[_ScoredHit]:
     if len(hits) <= _FEW_HITS:
         return hits
-    min_score = threshold * hits[0].shown
+    min_score = threshold * max(hit.shown for hit in hits)
     return [hit for hit in hits if hit.shown >= min_score]

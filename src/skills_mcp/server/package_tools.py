@@ -15,6 +15,8 @@ from skills_mcp.library import (
     RanScript,
     ReadFile,
     ServedExamples,
+    render_relations,
+    render_status,
     sha256_of,
 )
 from skills_mcp.routing.search import Hit, SearchResult
@@ -224,6 +226,7 @@ def skill_result(loaded: LoadedSkill) -> Reply:
         "name": skill.name,
         "skill_path": skill.path,
         "path": path,
+        **render_relations(skill, loaded.relations),
         "digest": loaded.digest,
     }
     if loaded.is_known:
@@ -364,4 +367,5 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "scope": hit.skill.scope,
         "reason": hit.reason,
         **name_near_copies(hit.near_copies),
+        **render_status(hit.skill),
     }

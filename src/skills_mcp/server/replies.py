@@ -35,7 +35,9 @@ from skills_mcp.library import (
     SkillChanges,
     SourceState,
     render_error,
+    render_relations,
     render_state,
+    render_status,
     sha256_of,
 )
 from skills_mcp.processes.memory import translate_out_of_memory
@@ -183,6 +185,8 @@ def match(found: Match) -> Reply:
         "score": found.score,
         "matched_keywords": list(found.matched_keywords),
         **name_near_copies(found.near_copies),
+        **({"replaces": found.replaces} if found.replaces else {}),
+        **render_relations(skill, found.relations),
     }
     if found.is_known:
         data |= {"digest": found.digest, **unchanged_text(skill)}
@@ -470,6 +474,7 @@ def _near(candidate: Candidate) -> dict[str, Any]:
         "score": candidate.score,
         "description": cut_description(candidate.skill.description),
         **name_near_copies(candidate.near_copies),
+        **render_status(candidate.skill),
     }
 
 

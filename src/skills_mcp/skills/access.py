@@ -61,17 +61,28 @@ class AccessGrant(Protocol):
         """Exceptions from `allow`."""
         ...
 
+    @property
+    def drafts(self) -> bool:
+        """Whether it gives drafts, too."""
+        ...
+
+
+PatternPair = tuple[tuple[str, ...], tuple[str, ...]]
+"""Allowed and denied patterns of skills."""
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """Visibility of skills: a value, equal for callers with the same grants."""
 
-    grants: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] | None = None
+    grants: tuple[PatternPair, ...] | None = None
     """Pairs of allowed and denied patterns; None: everything."""
     scope: tuple[str, ...] = ()
     """Patterns requested by the caller; empty for all."""
     within: "Access | None" = None
     """Upper bound: never more than this is visible."""
+    draft_grants: tuple[PatternPair, ...] = ()
+    """Those of the grants that give drafts, too."""
 
     @property
     def is_unlimited(self) -> bool:
@@ -83,15 +94,21 @@ class Access:
             for allow, deny in self.grants
         )
 
+    @property
+    def is_granted(self) -> bool:
+        """Whether grants decide, and not the operator's `visibility` alone."""
+        return self.within.is_granted if self.within else self.grants is not None
+
     def sees(self, listed: SkillRow) -> bool:
         if self.within and not self.within.sees(listed):
             return False
         if self.grants is None:
             return True
+        grants = self.draft_grants if listed.lifecycle.is_draft else self.grants
         return any(
             compile_skill_patterns(allow).fit(listed)
             and not compile_skill_patterns(deny).fit(listed)
-            for allow, deny in self.grants
+            for allow, deny in grants
         )
 
     @property
@@ -101,7 +118,8 @@ class Access:
     @property
     def unscoped(self) -> "Access":
         """The same access without the scope of the request."""
-        return Access(self.grants, within=self.within and self.within.unscoped)
+        within = self.within and self.within.unscoped
+        return Access(self.grants, within=within, draft_grants=self.draft_grants)
 
     def compile_scope(self) -> Callable[[SkillRow], bool]:
         """Predicate for the scope of the request, regardless of access.
@@ -121,7 +139,8 @@ class Access:
 
     def narrow(self, allow: tuple[str, ...], deny: tuple[str, ...]) -> "Access":
         """Restrict to skills matched by `allow` (empty: all) but not by `deny`."""
-        return Access(((allow or _ALL, deny),), within=self)
+        pairs = ((allow or _ALL, deny),)
+        return Access(pairs, within=self, draft_grants=pairs)
 
 
 EVERYTHING = Access()
@@ -143,9 +162,14 @@ def derive_access(
         return Access(None, tuple(scope))
     named = {name for grant in grants for name in grant.when}
     claim_values = {name: frozenset(_find_values(claims, name)) for name in named}
-    applicable = (grant for grant in grants if _applies(grant, claim_values))
-    patterns = dict.fromkeys((tuple(grant.allow), tuple(grant.deny)) for grant in applicable)
-    return Access(tuple(patterns), tuple(scope))
+    applicable = [grant for grant in grants if _applies(grant, claim_values)]
+    with_drafts = [grant for grant in applicable if grant.drafts]
+    patterns, of_drafts = map(_select_patterns, (applicable, with_drafts))
+    return Access(patterns, tuple(scope), draft_grants=of_drafts)
+
+
+def _select_patterns(grants: Iterable[AccessGrant]) -> tuple[PatternPair, ...]:
+    return tuple(dict.fromkeys((tuple(grant.allow), tuple(grant.deny)) for grant in grants))
 
 
 def find_claims(

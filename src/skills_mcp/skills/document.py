@@ -495,6 +495,12 @@ def _fold_scalar(value: object) -> str:
     return value.strip().casefold() if isinstance(value, str) else "no scalar"
 
 
+def parse_boolean(value: object) -> bool | None:
+    """Parse a boolean in YAML's spellings; None for anything else."""
+    word = _fold_scalar(value)
+    return word in _TRUE if word in _TRUE | _FALSE else None
+
+
 def get_flag(fields: Mapping[str, Any], key: str, report: ProblemList, *, default: bool) -> bool:
     """Get a boolean, in YAML's spellings."""
     value = fields.get(key, "")

@@ -39,16 +39,15 @@ class LocatedEntry:
     source: SkillPath | None
 
 
-def compose(contributors: Sequence[Skill]) -> str:
-    """Compose the rules of `SkillIndex.contributors`.
+def compose(parts: Sequence[Skill]) -> str:
+    """Compose the rules of `SkillIndex.contributors`, or of more parts.
 
-    Without `inherit` only the skill's own body, without a header. Lines of a body
-    similar to a header are escaped.
+    A skill alone that does not inherit has no header. Lines of a body similar to a header
+    are escaped.
     """
-    skill = contributors[-1]
-    if not skill.inherit:
-        return escape_headers(skill.body)
-    return "\n\n".join(map(_render_section, contributors))
+    if len(parts) == 1 and not parts[0].inherit:
+        return escape_headers(parts[0].body)
+    return "\n\n".join(map(_render_section, parts))
 
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")

@@ -31,6 +31,41 @@ Scope = Literal["org", "repo", "user"]
 """Whose skill it is: the operator's sources, the project's folder, the user's own."""
 
 
+Status = Literal["draft", "active", "deprecated"]
+"""Stage in the life cycle of a skill."""
+
+
+class Lifecycle(NamedTuple):
+    """Life cycle of a skill: as its file declares it, or with what its folders declare."""
+
+    status: Status | None = None
+    """None if nothing is declared: then the skill is active."""
+    replaced_by: str = ""
+    """Path or name of the successor of a deprecated skill."""
+    reason: str = ""
+    """Why it is deprecated, in its author's words."""
+    review_by: str = ""
+    """Date of the next review (ISO 8601)."""
+    owner: str = ""
+    """The person or team that is responsible."""
+
+    @property
+    def is_draft(self) -> bool:
+        return self.status == "draft"
+
+    @property
+    def is_deprecated(self) -> bool:
+        return self.status == "deprecated"
+
+    @property
+    def marked_status(self) -> Status | None:
+        """The status that replies name; None for an active skill."""
+        return None if self.status == "active" else self.status
+
+
+NO_LIFECYCLE = Lifecycle()
+
+
 @dataclass(frozen=True, slots=True)
 class Asset:
     """A file for agents: a template, an example, an image."""
@@ -130,8 +165,6 @@ class Skill:
     """The absolute path of the Markdown file, on this machine."""
     category: str = ""
     """The author's own word for the kind of skill, folded."""
-    owner: str = ""
-    """The person or team that its author names as responsible; empty if none."""
     examples: tuple[str, ...] = ()
     """Tasks that its author expects it to be found for, in a user's words."""
     entry: tuple[str, ...] = ()
@@ -140,11 +173,21 @@ class Skill:
     """Whether it is a core skill: one that its author wants agents to know always."""
     user_only: bool = False
     """Whether users alone invoke it: it is served by its path or name, to no task."""
+    lifecycle: Lifecycle = NO_LIFECYCLE
+    requires: tuple[str, ...] = ()
+    """Paths or names of skills whose text is served with this one."""
+    related: tuple[str, ...] = ()
+    """Paths or names of skills that a reply names."""
     scope: Scope = "org"
     files: Mapping[str, Stamp] = field(default_factory=dict, hash=False, repr=False)
     """Every file that may be read, by its path in `directory`."""
     inventory: Inventory | None = None
     """For a package; a skill that declares its files has them listed already."""
+
+    @property
+    def owner(self) -> str:
+        """The person or team that is responsible; empty if none is named."""
+        return self.lifecycle.owner
 
     def entries(self) -> Iterator[Asset | Script]:
         yield from self.assets

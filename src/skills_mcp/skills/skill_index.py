@@ -23,7 +23,7 @@ from skills_mcp.errors import (
     SkillsError,
 )
 from skills_mcp.files.paths import compile_patterns, parse_relative
-from skills_mcp.skills.model import Scope, Skill, SkillPath
+from skills_mcp.skills.model import Lifecycle, Scope, Skill, SkillPath
 from skills_mcp.text.rendering import abbreviate_value, join_names
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
@@ -56,6 +56,9 @@ class SkillRow(Protocol):
 
     @property
     def user_only(self) -> bool: ...
+
+    @property
+    def lifecycle(self) -> Lifecycle: ...
 
 
 def is_denied(skill: SkillRow, rules: Visibility) -> bool:
@@ -165,18 +168,20 @@ class SkillSubset(Sequence[Skill]):
 
 
 # How a skill stands to those who ask. The order matters: what is asked for by its path
-# is one of the last three.
+# is one of the last four.
 _ABSENT = 0  # the caller may not know of it
 _OUTSIDE = 1  # of the part that a request is about; its rules reach the skills below
 _DENIED = 2  # by the operator, and its rules reach no skill
 _DISABLED = 3  # the operator does not offer it; its rules reach the skills below
-_ENABLED = 4
+_DRAFT = 4  # found by its path alone; its rules reach the drafts below
+_ENABLED = 5
 
 # How each of them stands to a request that is not about it.
-_OUTSIDE_OF_REQUEST = bytes((_ABSENT, _OUTSIDE, _ABSENT, _OUTSIDE, _OUTSIDE))
+_OUTSIDE_OF_REQUEST = bytes((_ABSENT, _OUTSIDE, _ABSENT, _OUTSIDE, _ABSENT, _OUTSIDE))
 
 _HIDDEN = frozenset({_DENIED, _DISABLED})
 _REACHING = frozenset({_OUTSIDE, _DISABLED, _ENABLED})
+_REACHING_DRAFTS = _REACHING | {_DRAFT}
 
 
 class _SharedRows(NamedTuple):
@@ -229,13 +234,23 @@ class SkillIndex:
         )
         self.offered = SkillSubset(shared.skills, array("I", enabled))
 
-    def derive_caller_standing(self, is_visible: Callable[[SkillRow], bool]) -> bytes:
+    def derive_caller_standing(
+        self, is_visible: Callable[[SkillRow], bool], *, hides_drafts: bool = False
+    ) -> bytes:
         """Compute the visibility per row for a caller with restricted access.
 
         An invisible skill does not exist: neither by its path, nor as an inherited rule.
+        With `hides_drafts`, a draft is found by its path alone.
         """
         standings = zip(self._standing, self.rows, strict=True)
-        return bytes(standing if is_visible(row) else _ABSENT for standing, row in standings)
+        return bytes(
+            _ABSENT
+            if not is_visible(row)
+            else _DRAFT
+            if hides_drafts and standing == _ENABLED and row.lifecycle.is_draft
+            else standing
+            for standing, row in standings
+        )
 
     def derive_request_standing(self, is_selected: Callable[[SkillRow], bool]) -> bytes:
         """Compute the visibility per row for a request; all rules still apply."""
@@ -303,10 +318,15 @@ class SkillIndex:
             SkillDisabledError: The operator has disabled it.
             SkillNotFoundError: No such skill; the message names similar ones.
         """
-        skill = self.get(path)
+        skill = self.get(path) or self._get_draft(path)
         if skill is None:
             raise self.not_found(path)
         return skill
+
+    def _get_draft(self, path: str) -> Skill | None:
+        number = self._shared.numbers.get(path, -1)
+        is_draft = number >= 0 and self._standing[number] == _DRAFT
+        return self._shared.skills[number] if is_draft else None
 
     def resolve(self, name: str) -> Skill:
         """Find a skill by path, or else by a unique name.
@@ -360,6 +380,34 @@ class SkillIndex:
         hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
         return SkillNotFoundError(f"There is no skill {quoted}. {hint}{AGENTS_STEP}")
 
+    @cached_property
+    def drafts(self) -> tuple[Skill, ...]:
+        """Drafts found by their path alone."""
+        standings = enumerate(self._standing)
+        return tuple(self._shared.skills[n] for n, standing in standings if standing == _DRAFT)
+
+    @cached_property
+    def successors(self) -> Mapping[SkillPath, SkillPath]:
+        """Map deprecated skills to the last of the chain of successors, if it is offered.
+
+        A chain that is a circle, or ends with a draft or with no skill, has none.
+        """
+        declared = {row.path: row.lifecycle.replaced_by for row in self.listed}
+        found = {path: self._follow(path, declared) for path, named in declared.items() if named}
+        return {path: successor for path, successor in found.items() if successor}
+
+    def _follow(self, path: SkillPath, declared: Mapping[SkillPath, str]) -> SkillPath | None:
+        chain = [path]
+        while named := declared[chain[-1]]:
+            try:
+                successor = self.resolve(named).path
+            except SkillsError:
+                return None
+            if successor in chain or successor not in declared:
+                return None
+            chain.append(successor)
+        return chain[-1]
+
     def parent(self, skill: Skill) -> Skill | None:
         """Find the nearest existing ancestor; `inherit` does not matter."""
         # Over parents that do not exist, or may not be served.
@@ -405,9 +453,12 @@ class SkillIndex:
 
     def _find_ancestors(self, path: SkillPath) -> Iterator[int]:
         above = derive_parent_path(path)
+        own = self._shared.numbers.get(path)
+        is_draft = own is not None and self._standing[own] == _DRAFT
+        reaching = _REACHING_DRAFTS if is_draft else _REACHING
         while above is not None:
             number = self._shared.numbers.get(above)
-            if number is not None and self._standing[number] in _REACHING:
+            if number is not None and self._standing[number] in reaching:
                 yield number
             above = derive_parent_path(above)
 
@@ -439,15 +490,17 @@ class SkillIndex:
 
 
 def _judge_visibility(rows: Collection[SkillRow], rules: Visibility) -> bytes:
-    if rules == Visibility():  # as nearly everywhere
-        return bytes([_ENABLED]) * len(rows)
+    if rules == Visibility() and not any(row.lifecycle.is_draft for row in rows):
+        return bytes([_ENABLED]) * len(rows)  # as nearly everywhere
     return bytes(_judge_row(row, rules) for row in rows)
 
 
 def _judge_row(row: SkillRow, rules: Visibility) -> int:
     if is_denied(row, rules):
         return _DENIED
-    return _ENABLED if is_enabled(row, rules) else _DISABLED
+    if not is_enabled(row, rules):
+        return _DISABLED
+    return _DRAFT if row.lifecycle.is_draft and not rules.drafts else _ENABLED
 
 
 def quote_requested_path(path: str, otherwise: str) -> str:

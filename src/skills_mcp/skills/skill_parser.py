@@ -20,7 +20,6 @@ from skills_mcp.skills.document import (
     get_examples,
     get_flag,
     get_mapping,
-    get_owner,
     get_priority,
     get_text,
     get_words,
@@ -29,6 +28,7 @@ from skills_mcp.skills.document import (
     remove_controls,
     unique_words,
 )
+from skills_mcp.skills.lifecycle import parse_lifecycle, parse_relations
 from skills_mcp.skills.model import (
     Argument,
     Asset,
@@ -132,11 +132,12 @@ def parse_package(
         scripts=tuple(Script(f, "", "claude", ()) for f, k in kinds.items() if k == _SCRIPT),
         directory=None,
         category=_parse_category(fields),
-        owner=get_owner(fields),
         examples=get_examples(both.get("examples"), report),
         entry=get_entry(both, report),
         always_apply=get_always_apply(fields, report) and not is_user_only(fields),
         user_only=is_user_only(fields),
+        lifecycle=parse_lifecycle(both, report),
+        **parse_relations(both),
         files=files,
         inventory=_take_inventory(kinds, files),
     )
@@ -315,6 +316,7 @@ def parse_rule_file(
     if not keywords or not description:
         return None, report.problems
 
+    both = {**get_mapping(fields, "metadata"), **fields}
     path = derive_rule_path(file)
     assets = tuple(_parse_assets(fields, report))
     scripts = tuple(_parse_scripts(fields, report))
@@ -339,9 +341,10 @@ def parse_rule_file(
         scripts=scripts,
         directory=directory,
         category=get_text(fields, "category").casefold(),
-        owner=get_owner(fields),
         examples=get_examples(fields.get("examples"), report),
         always_apply=get_always_apply(fields, report),
+        lifecycle=parse_lifecycle(fields, report),
+        **parse_relations(both),
     )
     return skill, report.problems
 

@@ -115,6 +115,7 @@ def render_node(node: TreeNode) -> dict[str, Any]:
 
 def render_without_children(node: TreeNode) -> dict[str, Any]:
     skill = node.skill
+    status = skill.lifecycle.marked_status if skill else None
     return {
         "name": node.name,
         "path": node.path,
@@ -123,6 +124,7 @@ def render_without_children(node: TreeNode) -> dict[str, Any]:
         "assetCount": len(skill.assets) if skill else 0,
         "scriptCount": len(skill.scripts) if skill else 0,
         **({"alsoAt": list(node.other_places)} if node.other_places else {}),
+        **({"status": status} if status else {}),
         "children": [],
     }
 

@@ -178,6 +178,13 @@ class Indexes:
     def expand(self, within: Mask) -> Mask:
         return within
 
+    def number_of(self, path: SkillPath) -> int:
+        """Number of an offered skill in a mask of `expand`."""
+        position = self._index.find(path)
+        if position is None:
+            raise KeyError(path)
+        return position if self.seen is None else int(self.seen.numbers[position])
+
     def forget_known(self) -> None:
         """Free the earlier state; a later build reads everything."""
         with self._lock:
@@ -300,7 +307,7 @@ def _derive_seen(all_skills: SkillIndex, visible: SkillIndex) -> VisibleSkills:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 16
+FORMAT = 17
 """Incremented with each change in the meaning of the arrays."""
 
 # Longer than the largest library takes to build. A process that has waited so long

@@ -23,11 +23,14 @@ from numpy.typing import NDArray
 from skills_mcp.errors import ContentUnavailableError
 from skills_mcp.files.arrays import DamagedTextError, Sliceable
 from skills_mcp.routing.ranked_matcher import SkillText
+from skills_mcp.skills.lifecycle import inherit_lifecycles, with_lifecycle
 from skills_mcp.skills.model import (
+    NO_LIFECYCLE,
     Argument,
     Asset,
     Execution,
     Inventory,
+    Lifecycle,
     Problem,
     Scope,
     Script,
@@ -61,6 +64,8 @@ class ListedSkill(NamedTuple):
     scope: Scope
     always_apply: bool = False
     user_only: bool = False
+    lifecycle: Lifecycle = NO_LIFECYCLE
+    """With what the folders above declare."""
 
 
 class StoredText(NamedTuple):
@@ -108,7 +113,8 @@ class RecordedSkill(NamedTuple):
     characters: int
     always_apply: bool
     user_only: bool
-    owner: str
+    lifecycle: Lifecycle
+    """As declared."""
     text: "StoredText"
     """The encoded skill, see `encode_skill`."""
 
@@ -164,7 +170,7 @@ def _record_skill(skill: Skill, home: SkillRoot) -> RecordedSkill:
         characters=len(skill.body),
         always_apply=skill.always_apply,
         user_only=skill.user_only,
-        owner=skill.owner,
+        lifecycle=skill.lifecycle,
         text=StoredText.of(text),
     )
 
@@ -172,7 +178,8 @@ def _record_skill(skill: Skill, home: SkillRoot) -> RecordedSkill:
 _FIELDS = (
     *("path", "file", "name", "description", "keywords", "body", "inherit", "priority"),
     *("assets", "scripts", "directory", "category", "files", "inventory"),
-    *("examples", "entry", "always_apply", "user_only", "owner"),
+    *("examples", "entry", "always_apply", "user_only", "lifecycle"),
+    *("requires", "related"),
 )
 """Order of a record; a change of it needs another `FORMAT` of the index on disk."""
 
@@ -203,6 +210,9 @@ def decode_skill(record: bytes, home: SkillRoot, stamps: Sequence[Stamp]) -> Ski
         "inventory": inventory and _parse_inventory(*inventory),
         "examples": tuple(fields["examples"]),
         "entry": tuple(fields["entry"]),
+        "lifecycle": Lifecycle(*fields["lifecycle"]),
+        "requires": tuple(fields["requires"]),
+        "related": tuple(fields["related"]),
     }
     location = home.directory / fields["file"].removeprefix(home.file_prefix)
     return Skill(**fields | decoded, root=home.directory, location=location, scope=home.scope)
@@ -275,7 +285,7 @@ class SkillTable(Sequence[Skill]):
             "files": [s.file for s in skills],
             "always_apply": [s.always_apply for s in skills],
             "user_only": [s.user_only for s in skills],
-            "owners": [s.owner for s in skills],
+            "lifecycles": {s.path: s.lifecycle for s in skills if s.lifecycle != NO_LIFECYCLE},
             "places": [
                 (str(h.directory), h.prefix, h.packages_only, h.scope, h.file_prefix) for h in homes
             ],
@@ -329,7 +339,10 @@ class SkillTable(Sequence[Skill]):
         scopes = [home.scope for home in self.homes]
         home_scopes = map(scopes.__getitem__, self.arrays["homes"].tolist())
         flags = map(self.column, ("always_apply", "user_only"))
-        return tuple(starmap(ListedSkill, zip(*columns, home_scopes, *flags, strict=True)))
+        derived = self._lines.lifecycles
+        lifecycles = (derived.get(path, NO_LIFECYCLE) for path in self.column("paths"))
+        rows = zip(*columns, home_scopes, *flags, lifecycles, strict=True)
+        return tuple(starmap(ListedSkill, rows))
 
     def declared(self) -> Iterator[tuple[list[str], int]]:
         return zip(self.column("keywords"), self.column("priorities"), strict=True)
@@ -369,7 +382,7 @@ class SkillTable(Sequence[Skill]):
         return self._lines.record(keys.index(key))
 
     def records(self) -> Iterator[ContentRecord]:
-        listed = self.listed
+        listed, declared = self.listed, self._lines.declared_lifecycles()
         columns = (
             (row.path for row in listed),
             (row.name for row in listed),
@@ -380,7 +393,7 @@ class SkillTable(Sequence[Skill]):
             self.arrays["characters"].tolist(),
             (row.always_apply for row in listed),
             (row.user_only for row in listed),
-            self.column("owners"),
+            (declared.get(row.path, NO_LIFECYCLE) for row in listed),
             map(self._lines.stored, range(len(self))),
         )
         skills = starmap(RecordedSkill, zip(*columns, strict=True))
@@ -404,6 +417,7 @@ class _RecordTexts:
         self._stamps = arrays["stamps"]
         self._stamp_ends = arrays["stamp_ends"].data
         self._homes = arrays["homes"]
+        self._paths, self._lifecycles = arrays["paths"], arrays["lifecycles"]
         homes = json.loads(bytes(arrays["places"]))
         self.homes = tuple(SkillRoot(Path(at), *others) for at, *others in homes)
 
@@ -444,9 +458,21 @@ class _RecordTexts:
         span = slice(*self._stamp_ends[number : number + 2])
         return list(starmap(Stamp, self._stamps[span].tolist()))
 
+    def declared_lifecycles(self) -> dict[SkillPath, Lifecycle]:
+        fields: dict[SkillPath, list[Any]] = json.loads(bytes(self._lifecycles))
+        return {path: Lifecycle(*values) for path, values in fields.items()}
+
+    @cached_property
+    def lifecycles(self) -> dict[SkillPath, Lifecycle]:
+        declared = self.declared_lifecycles()
+        paths = json.loads(bytes(self._paths)) if declared else ()
+        return inherit_lifecycles(paths, declared)
+
     def decode(self, number: int) -> Skill:
         home = self.homes[int(self._homes[number])]
-        return decode_skill(self.record(number), home, self.stamps(number))
+        skill = decode_skill(self.record(number), home, self.stamps(number))
+        lifecycle = self.lifecycles.get(skill.path)
+        return with_lifecycle(skill, lifecycle) if lifecycle else skill
 
 
 def _ends(lengths: Iterable[int], kind: type[np.unsignedinteger[Any]]) -> NDArray[Any]:

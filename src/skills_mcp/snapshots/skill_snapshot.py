@@ -29,6 +29,7 @@ from skills_mcp.files.opening import open_inside
 from skills_mcp.processes.memory import gc_paused
 from skills_mcp.routing.matcher import Mask, Matcher
 from skills_mcp.skills.access import EVERYTHING, Access
+from skills_mcp.skills.composition import Composition, compose_skill
 from skills_mcp.skills.model import Problem, Skill, SkillPath, escape_unprintable
 from skills_mcp.skills.skill_discovery import OnRead
 from skills_mcp.skills.skill_index import (
@@ -345,26 +346,32 @@ class Snapshot:
     def matcher(self) -> Matcher:
         """Matcher of `get_skill`.  Blocking, the first time."""
         if self.algorithm == "keyword":
-            return self.indexes.keyword()
-        return self._fuse(self.indexes.ranked())
+            return self._succeed(self.indexes.keyword())
+        return self._succeed(self._fuse(self.indexes.ranked()))
 
     @property
     def ranked(self) -> Matcher:
         """Matcher of `search_skills`.  Blocking, the first time."""
-        return self._fuse(self.indexes.searched())
+        return self._succeed(self._fuse(self.indexes.searched()))
 
     def seen_by(self, access: Access) -> "Snapshot":
         """Derive a caller's view, as if there were no other skills; cached."""
-        if access == EVERYTHING:
+        if self._sees_all(access):
             return self
         if access.is_scoped:
             derive = partial(self._derive_scoped, access)
             return self.narrowed.find(access, derive, self._derive_view)
-        derive = partial(self.index.derive_caller_standing, access.sees)
+        hides_drafts = not (access.is_granted or self.config.visibility.drafts)
+        derive = partial(self.index.derive_caller_standing, access.sees, hides_drafts=hides_drafts)
         return self.views.find(access, derive, self._derive_view)
 
+    def _sees_all(self, access: Access) -> bool:
+        """Whether a caller sees the whole index; it has drafts if a grant gives some."""
+        has_drafts_of_grants = _offers_drafts(self.config) and not self.config.visibility.drafts
+        return access == EVERYTHING and not has_drafts_of_grants
+
     def is_prepared_for(self, access: Access) -> bool:
-        if access == EVERYTHING:
+        if self._sees_all(access):
             return self.indexes.is_built
         views = self.narrowed if access.is_scoped else self.views
         view = views.get(access)
@@ -397,6 +404,11 @@ class Snapshot:
         """
         return self.indexes.expand(compute_filter_mask(self.index, scoping))
 
+    def compose(self, skill: Skill) -> Composition:
+        """Compose the text of a skill for a reply."""
+        limit = self.config.responses.max_characters
+        return compose_skill(self.index, skill, max_characters=limit)
+
     @property
     def shown_mounts(self) -> frozenset[str] | None:
         """Path prefixes of the sources with visible skills; None for all."""
@@ -418,6 +430,14 @@ class Snapshot:
         if self.vectors is None:
             return lexical
         return self.vectors.fuse(lexical, self.indexes.seen)
+
+    def _succeed(self, matcher: Matcher) -> Matcher:
+        index = self.index
+        if not index.successors:
+            return matcher
+        from skills_mcp.routing.successor_matcher import SuccessorMatcher
+
+        return SuccessorMatcher(matcher, index.successors, index.require, self.indexes.number_of)
 
     @gc_paused()
     def prepare(self) -> None:
@@ -508,9 +528,13 @@ def _build_indexes(
 ) -> "tuple[SkillIndex, Indexes]":
     from skills_mcp.snapshots.indexes import Indexes
 
-    table = collection.table
-    index = SkillIndex(table, config.visibility, rows=table.listed, copies=collection.copies)
+    index = _index_skills(collection, config)
     return index, Indexes(collection, index, known, progress, config.routing.synonyms)
+
+
+def _offers_drafts(config: Config) -> bool:
+    """Whether some caller may see drafts."""
+    return config.visibility.drafts or any(grant.drafts for grant in config.access or ())
 
 
 def inspect_commit(
@@ -552,9 +576,14 @@ def list_offered(
     collection: "LoadedSkills", content: Content, settings: Settings
 ) -> list[SkillPath]:
     """Paths of the skills that content would offer, without any index of words."""
-    table, rules = collection.table, load_config(content, settings).visibility
-    index = SkillIndex(table, rules, rows=table.listed, copies=collection.copies)
-    return [*OfferedSkills(table, index.offered.numbers).by_path()]
+    index = _index_skills(collection, load_config(content, settings))
+    return [*OfferedSkills(collection.table, index.offered.numbers).by_path()]
+
+
+def _index_skills(collection: "LoadedSkills", config: Config) -> SkillIndex:
+    table = collection.table
+    rules = config.visibility.model_copy(update={"drafts": _offers_drafts(config)})
+    return SkillIndex(table, rules, rows=table.listed, copies=collection.copies)
 
 
 def _require_within_limits(content: Content, collection: "LoadedSkills") -> None:

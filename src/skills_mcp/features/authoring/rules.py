@@ -28,6 +28,7 @@ from skills_mcp.text.rendering import abbreviate_value
 _ERRORS = (
     *("encoding", "frontmatter", "no-frontmatter", "yaml", "duplicate-key"),
     *("name", "name-length", "description", "description-length"),
+    *("requires", "replaced-by"),
 )
 """Hosts leave such a skill out."""
 OVERLAP = "skill-overlap"
@@ -62,7 +63,7 @@ RULES = frozenset(
         *("resource-folder", "same-path", "subfolder", "submodule", "unreadable"),
         *("visibility", "assets-entry", "assets-type", "scripts-entry", "scripts-type"),
         *("args-entry", "args-type", "required-type", "inherit-type", "entry-type"),
-        *("examples-entry", "examples-type", "alwaysApply-type"),
+        *("examples-entry", "examples-type", "alwaysApply-type", "status", "review-by"),
     }
 )
 """All rules; those of the reader set their own level."""

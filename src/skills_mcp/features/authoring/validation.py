@@ -38,8 +38,8 @@ from skills_mcp.features.authoring.skill_overlap import describe_overlap, find_o
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import answered_candidates, score_and_decide
 from skills_mcp.routing.tokenizer import fold
-from skills_mcp.skills.document import get_mapping, get_words
-from skills_mcp.skills.inheritance import compose
+from skills_mcp.skills.composition import compose_skill, find_required, resolve_word, resolve_words
+from skills_mcp.skills.document import get_mapping, get_text
 from skills_mcp.skills.model import Problem, Skill
 from skills_mcp.skills.skill_discovery import Package, RuleFile
 from skills_mcp.skills.skill_index import INDEX, NO_FILTER, ROOT, SkillIndex, derive_parent_path
@@ -183,7 +183,8 @@ def load_tree(top: Path, subfolder: str = "") -> SkillTree:
         on_read=lambda *found: read.append(found),
     )
     homes = tuple(r.at(top, "", "org") for r in find_layout(FolderTree(top), selection).homes)
-    served = {skill.location: skill for skill in snapshot.index}
+    index = snapshot.index
+    served = {skill.location: skill for skill in (*index, *index.drafts)}
     skills = (
         AuthoredSkill(home.directory, found, served.get(home.directory / found.file), text)
         for home, found, text in read
@@ -257,50 +258,85 @@ def _resource_folder(path: Path) -> Path:
     return path.with_suffix("") if path.suffix == ".md" else path
 
 
-_RELATIONS = ("requires", "related")
+_REQUIRES = "requires"
+_RELATED = "related"
+_REPLACED_BY = "replaced_by"
 _OWNER = "owner"
 _METADATA = "metadata"
+_KEYS = (_REQUIRES, _RELATED, _REPLACED_BY, _OWNER)
+_A_SKILL = "write a path or a name that skills-mcp tree shows"
 
 
 class RelationChecker:
     """Checks relations to other skills of an index."""
 
     def __init__(self, index: SkillIndex) -> None:
+        self._index = index
         named = (name for skill in index for name in (skill.path, skill.name))
         self._names = {fold(name): name for name in named}
 
-    def check(self, markdown: Markdown) -> Iterator[RuleFinding]:
-        """Yield unknown skills in relations, and an owner of another type than text."""
+    def check(self, skill: Skill, markdown: Markdown) -> Iterator[RuleFinding]:
+        """Yield relations that cannot be served, and an owner of another type than text."""
         fields = _parse_relations(markdown.frontmatter)
-        below = get_mapping(fields, _METADATA)
-        for key in _RELATIONS:
-            words = get_words(fields, key) or get_words(below, key)
-            line = markdown.line(key, _METADATA)
-            yield from self._check_relation(key, words, line)
-        if any(isinstance(mapping.get(_OWNER), list | dict) for mapping in (fields, below)):
+        both = {**get_mapping(fields, _METADATA), **fields}
+        yield from self._check_required(skill, markdown.line(_REQUIRES, _METADATA))
+        yield from self._check_related(skill.related, markdown.line(_RELATED, _METADATA))
+        if get_text(both, _REPLACED_BY):
+            yield from self._check_successor(skill, markdown.line(_REPLACED_BY, _METADATA))
+        if any(isinstance(each.get(_OWNER), list | dict) for each in (fields, both)):
             reason = "has an owner that is not a text, so it has none"
             hint = "name one team or person: owner: team-web"
             yield RuleFinding("owner-type", reason, hint, markdown.line(_OWNER))
 
-    def _check_relation(self, key: str, words: tuple[str, ...], line: int) -> Iterator[RuleFinding]:
-        unknown = [word for word in words if fold(word.strip("/")) not in self._names]
-        nearest = [*self._find_nearest(unknown)]
-        is_used = len(unknown) < len(words) or nearest or any("/" in w for w in unknown)
-        if not unknown or not is_used:
-            return  # a list of something else, such as programs
-        reason = f"{key} names {enumerate_shortly(unknown)}, which is no skill here"
-        fallback = "write a path or a name that skills-mcp tree shows"
-        hint = f"did you mean {nearest[0]}?" if nearest else fallback
-        yield RuleFinding("relation-unknown", reason, hint, line)
+    def _check_required(self, skill: Skill, line: int) -> Iterator[RuleFinding]:
+        words = skill.requires
+        if not words:
+            return
+        is_relation = resolve_words(self._index, words) or any(self._find_nearest(words))
+        for obstacle in find_required(self._index, skill)[1]:
+            is_own = skill.path in {obstacle.holder, obstacle.named}
+            if is_own and obstacle.reason != "missing":
+                hint = "take one of the relations away"
+                yield RuleFinding(_REQUIRES, str(obstacle), hint, line)
+        unknown = [word for word in words if not self._is_known(word)]
+        if is_relation and unknown:
+            reason = f"{_REQUIRES} names {enumerate_shortly(unknown)}, which is not one skill here"
+            yield RuleFinding(_REQUIRES, reason, self._suggest(unknown), line)
 
-    def _find_nearest(self, words: list[str]) -> Iterator[str]:
+    def _check_related(self, words: tuple[str, ...], line: int) -> Iterator[RuleFinding]:
+        unknown = [word for word in words if not self._is_known(word)]
+        is_relation = resolve_words(self._index, words) or any(self._find_nearest(unknown))
+        if unknown and is_relation:
+            reason = f"{_RELATED} names {enumerate_shortly(unknown)}, which is no skill here"
+            yield RuleFinding("relation-unknown", reason, self._suggest(unknown), line)
+
+    def _check_successor(self, skill: Skill, line: int) -> Iterator[RuleFinding]:
+        named = skill.lifecycle.replaced_by
+        if not named or skill.path in self._index.successors:
+            return
+        if not self._is_known(named):
+            reason = f"is replaced by {abbreviate_value(named)}, which is no skill here"
+            yield RuleFinding("replaced-by", reason, self._suggest([named]), line)
+            return
+        reason = f"is replaced by {named}, whose own successors end with a draft, or never"
+        hint = "name a skill that is not a draft, and leads not back to this one"
+        yield RuleFinding("replaced-by", reason, hint, line)
+
+    def _is_known(self, word: str) -> bool:
+        return isinstance(resolve_word(self._index, word), Skill)
+
+    def _suggest(self, words: Sequence[str]) -> str:
+        nearest = next(self._find_nearest(words), None)
+        return f"did you mean {nearest}?" if nearest else _A_SKILL
+
+    def _find_nearest(self, words: Sequence[str]) -> Iterator[str]:
         for word in words:
             for name in get_close_matches(fold(word), self._names, n=1, cutoff=0.8):
                 yield self._names[name]
 
 
 def _parse_relations(block: str) -> Mapping[str, Any]:
-    if not any(key in block for key in (*_RELATIONS, _OWNER)):
+    if not any(key in block for key in _KEYS):
         return {}  # as nearly every skill
     try:
         fields = parse_yaml_strings(block).value
@@ -338,10 +374,10 @@ class ServedSkillChecker:
         index = self._snapshot.index
         yield from self._keywords.check(skill, markdown.line(*_KEYWORDS))
         yield from self._check_duplicate(skill, markdown.line("name", "description"))
-        if len(index) <= MAX_SKILLS:
+        if len(index) <= MAX_SKILLS and not skill.lifecycle.marked_status:
             line = markdown.line("keywords", "description")
             yield from _check_findable(self._snapshot, skill, line)
-        yield from self._relations.check(markdown)
+        yield from self._relations.check(skill, markdown)
         yield from _check_length(index, skill)
         yield from _check_entry(skill, markdown.line("entry", "metadata"))
         if skill.inventory is None:
@@ -420,11 +456,11 @@ def _own_tasks(skill: Skill) -> Iterable[str]:
 
 
 def _check_length(index: SkillIndex, skill: Skill) -> Iterator[RuleFinding]:
-    length = len(compose(index.contributors(skill)))
+    composed = compose_skill(index, skill)
+    length = len(composed.guidance)
     if length > MAX_COMPOSED:
-        chain = index.contributors(skill)
-        longest = max(chain, key=lambda member: len(member.body))
-        reason = f"is {length:,} characters long with the rules that it inherits"
+        longest = max(composed.parts, key=lambda member: len(member.body))
+        reason = f"is {length:,} characters long with the rules that it inherits or requires"
         hint = f"move parts of {longest.path} into files of its folder"
         yield RuleFinding("composed-length", reason, hint)
 

@@ -20,7 +20,7 @@ from skills_mcp.files.durable import NEW_PREFIX, delete_tree, fsync_folder
 from skills_mcp.files.locks import StaleLockDetector, acquire_lock, lock_heartbeat
 from skills_mcp.files.opening import open_inside
 from skills_mcp.files.paths import find_user_home, fold_name, is_path_component
-from skills_mcp.skills.model import Scope, SkillPath
+from skills_mcp.skills.model import NO_LIFECYCLE, Lifecycle, Scope, Skill, SkillPath
 from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
 from skills_mcp.skills.skill_index import SkillRow
 from skills_mcp.skills.skill_parser import is_skill_md, parse_package
@@ -134,9 +134,11 @@ class UploadAccess:
         owned = ((file, _find_owner(file, packages)) for file in content.files)
         return frozenset(file for file, owner in owned if owner in hidden)
 
-    def _derive_attributes(self, folder: str, name: str = "") -> "_SkillAttributes":
+    def _derive_attributes(self, folder: str, skill: Skill | None = None) -> "_SkillAttributes":
         path = f"{self._path}/{folder}" if folder else self._path
-        return _SkillAttributes(SkillPath(path), name or path.rpartition("/")[2])
+        if skill is None:
+            return _SkillAttributes(SkillPath(path), path.rpartition("/")[2])
+        return _SkillAttributes(SkillPath(path), skill.name, lifecycle=skill.lifecycle)
 
     def _read_attributes(
         self, folder: str, main: str, content: FolderContent
@@ -145,7 +147,7 @@ class UploadAccess:
         text = content.read(main).decode("utf-8", "replace")
         listed = self._derive_attributes(folder)
         skill, _ = parse_package(text, file=main, path=listed.path, files={})
-        return self._derive_attributes(folder, skill.name) if skill else listed
+        return self._derive_attributes(folder, skill)
 
 
 class _SkillAttributes(NamedTuple):
@@ -155,6 +157,7 @@ class _SkillAttributes(NamedTuple):
     scope: Scope = "org"
     always_apply: bool = False
     user_only: bool = False
+    lifecycle: Lifecycle = NO_LIFECYCLE
 
 
 def _find_packages(files: Iterable[str]) -> Mapping[str, str]:

@@ -155,8 +155,7 @@ class FacetIndex:
         self._numbers = numbers = index.offered.numbers
         files = table.files()
         self.files = [files[number] for number in numbers]
-        owners = table.column("owners")
-        self._owners = [owners[number] for number in numbers]
+        self._owners = [row.lifecycle.owner for row in listed]
         homes: list[int] = table.arrays["homes"].tolist()
         self._homes = [homes[number] for number in numbers]
         parts = [snapshot.content.find_part(home.directory, home.prefix) for home in table.homes]

@@ -1,0 +1,74 @@
+"""Matcher that serves successors in the place of deprecated skills."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from skills_mcp.routing.matcher import (
+    Algorithm,
+    Candidate,
+    Evidence,
+    Mask,
+    Matcher,
+    NegatedPart,
+    TermWeight,
+    candidate_sort_key,
+)
+from skills_mcp.skills.model import Skill, SkillPath
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessorMatcher:
+    """What a task says of a deprecated skill counts for its successor."""
+
+    inner: Matcher
+    successors: Mapping[SkillPath, SkillPath]
+    """By the path of the deprecated skill."""
+    skill_of: Callable[[SkillPath], Skill]
+    number_of: Callable[[SkillPath], int]
+    """Number of a skill in a mask."""
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self.inner.algorithm
+
+    def score(
+        self,
+        context: str,
+        *,
+        min_score: Fraction | None = None,
+        limit: int | None = None,
+        within: Mask = None,
+    ) -> tuple[Candidate, ...]:
+        """Score the skills; see `Matcher.score`."""
+        more = None if limit is None else limit + len(self.successors)
+        best: dict[SkillPath, Candidate] = {}
+        for found in self.inner.score(context, min_score=min_score, limit=more, within=within):
+            candidate = self._succeed(found, within)
+            known = best.get(candidate.skill.path)
+            if known is None or known.exact_score < candidate.exact_score:
+                best[candidate.skill.path] = candidate
+        return tuple(sorted(best.values(), key=candidate_sort_key)[:limit])
+
+    def quick_score(self, context: str, *, within: Mask = None) -> float:
+        return self.inner.quick_score(context, within=within)
+
+    def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
+        return self.inner.weigh_terms(context)
+
+    def find_negated(self, context: str) -> NegatedPart:
+        return self.inner.find_negated(context)
+
+    def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
+        """List the evidence for the skill, or for one that it replaces if that scores more."""
+        old = (self.skill_of(path) for path, new in self.successors.items() if new == skill.path)
+        explained = (self.inner.explain(context, each, within=within) for each in (skill, *old))
+        return max(explained, key=lambda evidence: sum(each.worth for each in evidence))
+
+    def _succeed(self, found: Candidate, within: Mask) -> Candidate:
+        """The candidate's successor, if the task may find it."""
+        old = found.skill.path
+        successor = self.successors.get(old)
+        if successor is None or (within is not None and not within[self.number_of(successor)]):
+            return found
+        return replace(found, skill=self.skill_of(successor), near_copies=(), replaces=old)

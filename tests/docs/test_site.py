@@ -160,7 +160,11 @@ _MOST_SCREENS = 15
 
 
 def _find_long(page: Page, url: str) -> list[str]:
-    """Pages longer than a reader scrolls; a topic of theirs is a page of its own."""
+    """Pages longer than a reader scrolls; a topic of theirs is a page of its own.
+
+    Without scripts: each page would build the index of the search, for a second of CPU.
+    """
+    page.route("**/*.js", lambda route: route.abort())
     found = {}
     names = [each.relative_to(DOCS).with_suffix(".html").as_posix() for each in DOCS.rglob("*.md")]
     # The changelog is one list, which is read from the top, or searched as a whole.

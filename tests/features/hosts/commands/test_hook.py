@@ -31,6 +31,8 @@ PROMPT = "add a login to the react app"
 Hook = Callable[..., "subprocess.CompletedProcess[str]"]
 Serve = Callable[..., ServerProcess]
 
+PROGRAM = "from skills_mcp.__main__ import main; main()"
+
 HEAVY = ("click", "pydantic", "mcp", "anyio", "rich", "numpy", "yaml", "asyncio")
 
 REPORT = f"""
@@ -57,11 +59,11 @@ def hook() -> Hook:
     """Start a hook as a host does, and return what it printed."""
 
     def start(
-        *arguments: str, prompt: str = PROMPT, said: str | None = None
+        *arguments: str, prompt: str = PROMPT, said: str | None = None, code: str = PROGRAM
     ) -> "subprocess.CompletedProcess[str]":
         given = json.dumps({"prompt": prompt}) if said is None else said
         return subprocess.run(
-            [sys.executable, "-c", REPORT, "hook", *arguments],
+            [sys.executable, "-c", code, "hook", *arguments],
             input=given,
             capture_output=True,
             text=True,
@@ -121,7 +123,8 @@ def test_the_server_of_several_windows_answers_the_hooks_of_each_project(
 
     assert all("ui/react/auth" in hint for hint in hints)
     monkeypatch.chdir(tmp_path)
-    assert "['click'" in hook("claude-code", *CONTENT).stderr  # no server is asked there
+    alone = hook("claude-code", *CONTENT, code=REPORT)
+    assert "['click'" in alone.stderr  # no server is asked there
 
 
 def read_hint(done: "subprocess.CompletedProcess[str]") -> str:
@@ -137,7 +140,7 @@ def read_hint(done: "subprocess.CompletedProcess[str]") -> str:
 def test_a_running_server_answers_without_heavy_imports(hook: Hook, serve: Serve) -> None:
     serve(*CONTENT)
 
-    done = hook("claude-code", *CONTENT)
+    done = hook("claude-code", *CONTENT, code=REPORT)
 
     hint = read_hint(done)
     assert "ui/react/auth (Login" in hint

@@ -204,7 +204,7 @@ def test_what_is_not_long_is_scored_as_it_is(algorithm: Algorithm) -> None:
 
 def _long_texts() -> dict[str, str]:
     chance = Random(5)  # noqa: S311 - the same text in every run
-    every = "".join(chr(chance.randrange(0xD800)) for _ in range(LONGEST))
+    every = "".join(map(chr, chance.choices(range(0xD800), k=LONGEST)))
     return {
         "one word": "release " * (LONGEST // 8),
         "letters": "a " * (LONGEST // 2),

@@ -88,13 +88,40 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+_LONG = (
+    *("tests/faults/", "tests/e2e/", "tests/repositories/", "tests/test_core.py"),
+    *("tests/docs/test_site.py", "tests/events/collector/test_crashes.py"),
+)
+"""Beginnings of the paths of tests that wait, or are long; nothing long may be the last."""
+
+
+@pytest.hookimpl(trylast=True)  # after what is not wanted has left
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mix the modules, where several workers share the tests.
 
-    Each worker begins with a part of the list, and the slow tests lie in a few folders.
+    Each worker begins with an equal part of the list, and one that has nothing left takes
+    from the end of another's: a part begins with its share of the long modules.
     """
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: crc32(item.location[0].encode()))
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    items.sort(key=lambda item: crc32(item.location[0].encode()))
+    workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    numbers: dict[str, int] = {}
+    long = [item for item in items if _is_long(item)]
+    for item in long:
+        numbers.setdefault(item.location[0], len(numbers) % workers)
+    short = [item for item in items if not _is_long(item)]
+    ordered: list[pytest.Item] = []
+    for number in range(workers):
+        part = [item for item in long if numbers[item.location[0]] == number]
+        missing = (len(items) - len(ordered)) // (workers - number) - len(part)
+        ordered += [*part, *short[: max(missing, 0)]]
+        del short[: max(missing, 0)]
+    items[:] = [*ordered, *short]
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return item.location[0].startswith(_LONG) or "browser" in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 """The manifests fit Kubernetes, each other, and the program that they run."""
 
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -119,11 +121,11 @@ def find_lists(value: Any, path: str = "") -> set[str]:
 
 
 def test_the_whole_is_built_and_fits() -> None:
-    builders = (["kustomize", "build"], ["kubectl", "kustomize"])
-    builder = next((each for each in builders if shutil.which(each[0])), None)
-    if builder is None:
-        pytest.skip("neither kustomize nor kubectl is installed")
-    done = subprocess.run([*builder, str(FOLDER)], capture_output=True, check=True)
+    ours = str(Path(sys.executable).parent)
+    kubectl = shutil.which("kubectl", path=os.pathsep.join((ours, os.environ["PATH"])))
+    if kubectl is None:
+        pytest.skip("kubectl is installed with the development tools on Linux only")
+    done = subprocess.run([kubectl, "kustomize", FOLDER], capture_output=True, check=True)
     built = {
         (each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)
     }

@@ -18,7 +18,7 @@ from skills_mcp.routing.matcher import (
     Evidence,
     Mask,
     Matcher,
-    NegatedPart,
+    NegatedScope,
     TermWeight,
 )
 from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
@@ -59,7 +59,7 @@ class Scored:
     def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
         raise NotImplementedError(context)
 
-    def find_negated(self, context: str) -> NegatedPart:
+    def find_negated(self, context: str) -> NegatedScope:
         raise NotImplementedError(context)
 
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:

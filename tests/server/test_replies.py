@@ -190,7 +190,7 @@ def a_match(skill: Skill) -> Match:
 def test_a_choice_of_which_none_may_fit_says_so(paths: tuple[str, ...]) -> None:
     found = tuple(Candidate(make_skill(path), Fraction(1, 2), ()) for path in paths)
 
-    [text] = _texts(replies.ambiguous(Ambiguous(found, may_be_none=True)), "json")
+    [text] = _texts(replies.ambiguous(Ambiguous(found, is_low_confidence=True)), "json")
 
     assert "go on without" in json.loads(text)["message"]
 

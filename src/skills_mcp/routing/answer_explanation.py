@@ -24,7 +24,7 @@ from skills_mcp.routing.decision import (
     select_texts,
     to_exact_fraction,
 )
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, NegatedPart, TermWeight
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, NegatedScope, TermWeight
 from skills_mcp.skills.model import Skill
 from skills_mcp.text.rendering import abbreviate_value
 
@@ -464,7 +464,7 @@ def _to_short_line(text: str) -> str:
 
 
 def _explain_reading(
-    full_text: str, part: str, negated: NegatedPart, requested: Skill | None
+    full_text: str, part: str, negated: NegatedScope, requested: Skill | None
 ) -> Iterator[str]:
     if part != full_text:
         yield f"of this long text a part was taken for the task: {_to_short_line(part)}"

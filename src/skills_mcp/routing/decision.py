@@ -196,7 +196,7 @@ class Ambiguous:
     """The best skills are too close to call; the caller picks one, or none."""
 
     candidates: tuple[Candidate, ...]
-    may_be_none: bool = False
+    is_low_confidence: bool = False
     """Whether none may fit: the keyword algorithm, with declared words, knows no such case."""
 
 
@@ -341,7 +341,7 @@ def _decide_by_probability(near: Sequence[Candidate], matching: Matching) -> Dec
     min_probability = LISTED_SHARE * matching.ambiguity_threshold
     likely = sum(p >= min_probability for p in estimate_probabilities(scores))
     listed = min(max(likely, 2), max_candidates)
-    return Ambiguous(tuple(near[:listed]), may_be_none=True)
+    return Ambiguous(tuple(near[:listed]), is_low_confidence=True)
 
 
 def count_compared_candidates(matching: Matching) -> int:

@@ -22,7 +22,7 @@ from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
     Mask,
-    NegatedPart,
+    NegatedScope,
     TermWeight,
     VisibleSkills,
 )
@@ -342,8 +342,8 @@ class KeywordMatcher:
             for token in tokens
         )
 
-    def find_negated(self, context: str) -> NegatedPart:  # noqa: ARG002 - keywords are literal
-        return NegatedPart()
+    def find_negated(self, context: str) -> NegatedScope:  # noqa: ARG002 - keywords are literal
+        return NegatedScope()
 
     def explain(
         self,

@@ -66,7 +66,7 @@ class Evidence:
     """Its part of the score; all evidence sums to the score."""
 
 
-class NegatedPart(NamedTuple):
+class NegatedScope(NamedTuple):
     """The negated part of a task."""
 
     words: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class Matcher(Protocol):
         """List the terms of the task with their weights."""
         ...
 
-    def find_negated(self, context: str) -> NegatedPart:
+    def find_negated(self, context: str) -> NegatedScope:
         """Find the negated part of a task; the keyword algorithm has none."""
         ...
 

@@ -38,7 +38,7 @@ from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
     Mask,
-    NegatedPart,
+    NegatedScope,
     TermWeight,
     VisibleSkills,
 )
@@ -658,13 +658,13 @@ class RankedMatcher:
             for word, share, frequency in rows
         )
 
-    def find_negated(self, context: str) -> NegatedPart:
+    def find_negated(self, context: str) -> NegatedScope:
         query, negated = self._read_task(context)
         if negated is None or self._find_named(context, None) is not None:
-            return NegatedPart()
+            return NegatedScope()
         numbers = self._find_negated(query, self._postings.find(query), negated)
         paths = frozenset(self._skills[number].path for number in numbers.tolist())
-        return NegatedPart(negated.words, paths)
+        return NegatedScope(negated.words, paths)
 
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
         number = self._find_number(skill)

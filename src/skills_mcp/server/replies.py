@@ -162,7 +162,7 @@ def ambiguous(decision: Ambiguous) -> Reply:
 
 def _describe_choice(decision: Ambiguous) -> str:
     message = "Multiple skills match. Specify your need or pick a skill_path."
-    if not decision.may_be_none:
+    if not decision.is_low_confidence:
         return message
     if len(decision.candidates) == 1:
         message = "This skill may match. Pick its skill_path if it is for your task."

@@ -8,7 +8,7 @@ from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
     Mask,
-    NegatedPart,
+    NegatedScope,
     TermWeight,
 )
 from skills_mcp.skills.model import Skill
@@ -44,10 +44,10 @@ class LexicalMatcher:
         ordered = sorted(found, key=lambda c: (-c.exact_score, c.skill.path))
         return tuple(ordered[:limit])
 
-    def find_negated(self, context: str) -> NegatedPart:
+    def find_negated(self, context: str) -> NegatedScope:
         words, _, negated = context.partition(" not ")
         paths = (skill.path for skill in self._skills if skill.path == negated)
-        return NegatedPart((negated,), frozenset(paths)) if words and negated else NegatedPart()
+        return NegatedScope((negated,), frozenset(paths)) if words and negated else NegatedScope()
 
     def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
         words = context.lower().split()

@@ -28,7 +28,7 @@ def test_an_organisation_with_usual_names_always_gets_a_hint() -> None:
 
 
 def test_a_skill_that_may_not_fit_is_no_order() -> None:
-    hint = compose_hint([("refunds", "Refund a payment")], has_core=True, may_be_none=True)
+    hint = compose_hint([("refunds", "Refund a payment")], has_core=True, is_low_confidence=True)
 
     assert "If one fits" in hint
 

@@ -241,7 +241,7 @@ def test_a_report_that_nobody_waits_for_stops_between_days(store: EventStore) ->
     assert len(checks) == 2
 
 
-async def test_the_upkeep_counts_what_a_page_would_have_to(store: EventStore) -> None:
+async def test_the_maintenance_counts_what_a_page_would_have_to(store: EventStore) -> None:
     keep(store, [missed("a", 3), missed("b", 4)])
 
     await run_steps(partial(roll_up_days, store), pause_seconds=0)

@@ -637,7 +637,7 @@ async def repeat_hourly(
             logger.error("Events cannot be stored now: %s", error)  # noqa: TRY400
             seconds = _FIRST_RETRY_SECONDS
         except Exception:
-            logger.exception("The upkeep of the database of events has failed")
+            logger.exception("The maintenance of the database of events has failed")
         await anyio.sleep(seconds * (1 + random.random() * _JITTER))  # noqa: S311
 
 

@@ -32,14 +32,14 @@ class PendingFiles:
         row = {"name": name, "owner": owner, "suffix": suffix, "data": data}
         with self._store.writing() as connection:
             self._make_room(connection, len(data))
-            connection.execute(pending_files.insert().values(**row, kept_at=datetime.now(UTC)))
+            connection.execute(pending_files.insert().values(**row, created_at=datetime.now(UTC)))
 
     def find(self, name: str, owner: str) -> tuple[str, bytes] | None:
         """Suffix and data of a file; None if it is another owner's, or too old."""
         query = (
             select(pending_files.c.suffix, pending_files.c.data)
             .where(pending_files.c.name == name, pending_files.c.owner == owner)
-            .where(pending_files.c.kept_at >= datetime.now(UTC) - self._max_age)
+            .where(pending_files.c.created_at >= datetime.now(UTC) - self._max_age)
         )
         with self._store.reading() as connection:
             found = connection.execute(query).one_or_none()
@@ -51,13 +51,13 @@ class PendingFiles:
 
     def _make_room(self, connection: Connection, coming_bytes: int) -> None:
         kept = pending_files.c
-        sizes = select(kept.name, kept.kept_at, func.length(kept.data)).order_by(
-            kept.kept_at.desc()
+        sizes = select(kept.name, kept.created_at, func.length(kept.data)).order_by(
+            kept.created_at.desc()
         )
         oldest, total = datetime.now(UTC) - self._max_age, coming_bytes
         removed = []
-        for name, kept_at, size in connection.execute(sizes).all():
+        for name, created_at, size in connection.execute(sizes).all():
             total += size
-            if kept_at < oldest or total > self._max_bytes:
+            if created_at < oldest or total > self._max_bytes:
                 removed.append(name)
         connection.execute(delete(pending_files).where(kept.name.in_(removed)))

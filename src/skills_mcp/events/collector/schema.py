@@ -138,7 +138,7 @@ pending_files = Table(
     Column("owner", Text, nullable=False),
     Column("suffix", String(40), nullable=False),
     Column("data", LargeBinary, nullable=False),
-    Column("kept_at", UtcTime, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
 )
 
 
@@ -232,7 +232,7 @@ def _create_pending_files(operations: Operations) -> None:
         Column("owner", Text, nullable=False),
         Column("suffix", String(40), nullable=False),
         Column("data", LargeBinary, nullable=False),
-        Column("kept_at", _MOMENT, nullable=False),
+        Column("created_at", _MOMENT, nullable=False),
     )
 
 

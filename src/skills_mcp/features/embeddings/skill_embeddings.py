@@ -58,7 +58,7 @@ from skills_mcp.routing.matcher import (
     Evidence,
     Mask,
     Matcher,
-    NegatedPart,
+    NegatedScope,
     TermWeight,
     VisibleSkills,
     tie_break_ranks,
@@ -330,7 +330,7 @@ class HybridMatcher:
     def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
         return self.lexical.weigh_terms(context)
 
-    def find_negated(self, context: str) -> NegatedPart:
+    def find_negated(self, context: str) -> NegatedScope:
         return self.lexical.find_negated(context)
 
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:

@@ -286,7 +286,7 @@ def render_routing_answer(
             return ToolText(text, {**text.data, "score": answer.score})
         case Ambiguous():
             heading = "Several skills fit. Call get_skill again with one skill_path of:"
-            if answer.may_be_none:
+            if answer.is_low_confidence:
                 heading = "These may fit. Call get_skill again with a skill_path, or go on without:"
             return _render_choice(heading, "candidates", answer.candidates)
         case NoMatch():

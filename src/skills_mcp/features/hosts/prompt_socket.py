@@ -50,7 +50,7 @@ def find_hint(library: SkillLibrary, prompt: str) -> str:
     """
     if not library.is_ready:
         return ""
-    skills, may_be_none = _find_skills(library.view().snapshot, prompt)
+    skills, is_low_confidence = _find_skills(library.view().snapshot, prompt)
     named = [
         (
             escape_unprintable(skill.path),
@@ -59,7 +59,7 @@ def find_hint(library: SkillLibrary, prompt: str) -> str:
         for skill in skills[:_MAX_NAMED]
     ]
     has_core = "core" in library.config.toolsets
-    return compose_hint(named, has_core=has_core, may_be_none=may_be_none)
+    return compose_hint(named, has_core=has_core, is_low_confidence=is_low_confidence)
 
 
 def _find_skills(snapshot: Snapshot, prompt: str) -> tuple[Sequence[Skill], bool]:
@@ -68,20 +68,20 @@ def _find_skills(snapshot: Snapshot, prompt: str) -> tuple[Sequence[Skill], bool
     match score_and_decide(snapshot.matcher, prompt, matching, within=within):
         case NoMatch():
             return [], False
-        case Ambiguous(candidates, may_be_none):
-            return [candidate.skill for candidate in candidates], may_be_none
+        case Ambiguous(candidates, is_low_confidence):
+            return [candidate.skill for candidate in candidates], is_low_confidence
         case best:
             return [best.skill], False
 
 
 def compose_hint(
-    skills: Sequence[tuple[str, str]], *, has_core: bool, may_be_none: bool = False
+    skills: Sequence[tuple[str, str]], *, has_core: bool, is_low_confidence: bool = False
 ) -> str:
     """Compose a hint within its limit, best skills first; empty if nothing fits."""
     for count in range(len(skills), 0, -1):
         call = _render_call([path for path, _ in skills[:count]], has_core=has_core)
         form = _ONE if count == 1 else _SEVERAL
-        form = _PERHAPS if may_be_none else form
+        form = _PERHAPS if is_low_confidence else form
         for length in (_DESCRIPTION_CHARACTERS, 0):
             named = "; ".join(_render_skill(*skill, length) for skill in skills[:count])
             hint = form.format(skills=named, call=call)

@@ -134,7 +134,7 @@ class BrowseRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Upkeep:
+class _Maintenance:
     """Owner and last change of all visible skills, by index position."""
 
     logs: SourceLogs | None
@@ -166,7 +166,7 @@ class FacetIndex:
         self.problems = [found[file] for file in self.files]
         self.texts = [f"{row.path} {row.name}".casefold() for row in listed]
         self.paths = [row.path for row in listed]
-        self._upkeep: _Upkeep | None = None
+        self._maintenance: _Maintenance | None = None
         self.values: dict[str, Sequence[str]] = {
             "source": [sources[home] for home in self._homes],
             "area": [derive_area(row.path) for row in listed],
@@ -177,21 +177,21 @@ class FacetIndex:
         }
 
     def facets(self, request: BrowseRequest) -> Mapping[str, Sequence[str]]:
-        owners = [owner or UNOWNED for owner in self.upkeep(request.logs).owners]
+        owners = [owner or UNOWNED for owner in self.maintenance(request.logs).owners]
         values = {**self.values, "owner": owners}
         if request.uses is None:
             return values
         used = ["yes" if request.uses.get(path) else "no" for path in self.paths]
         return {**values, "used": used}
 
-    def upkeep(self, logs: SourceLogs | None) -> _Upkeep:
+    def maintenance(self, logs: SourceLogs | None) -> _Maintenance:
         """Owners and last changes, computed once for the same histories."""
-        known = self._upkeep
+        known = self._maintenance
         if known is None or (logs is not None and known.logs is not logs):
             folders = self._locate_homes()
-            found = [self._find_upkeep(n, folders, logs or {}) for n in range(len(self.paths))]
-            known = _Upkeep(logs, [owner for owner, _ in found], [at for _, at in found])
-            self._upkeep = known
+            found = [self._find_maintenance(n, folders, logs or {}) for n in range(len(self.paths))]
+            known = _Maintenance(logs, [owner for owner, _ in found], [at for _, at in found])
+            self._maintenance = known
         return known
 
     def find_log(self, position: int, logs: SourceLogs | None) -> SourceLog | None:
@@ -205,7 +205,7 @@ class FacetIndex:
         inside = (home.directory.relative_to(top).as_posix() if top else "" for home, top in homes)
         return ["" if folder in {"", "."} else f"{folder}/" for folder in inside]
 
-    def _find_upkeep(
+    def _find_maintenance(
         self, position: int, folders: Sequence[str], logs: SourceLogs
     ) -> tuple[str, datetime | None]:
         number = self._homes[position]
@@ -400,15 +400,17 @@ def _sort(
     matching: Sequence[int], facet_index: FacetIndex, request: BrowseRequest
 ) -> Sequence[int]:
     """Order; skills of which the value is not known come last."""
-    upkeep = facet_index.upkeep(request.logs)
+    maintenance = facet_index.maintenance(request.logs)
     uses = request.uses or {}
     match request.sort:
         case "name":
             return sorted(matching, key=lambda n: facet_index.titles[n].casefold())
         case "owner":
-            return sorted(matching, key=lambda n: (not upkeep.owners[n], upkeep.owners[n]))
+            return sorted(
+                matching, key=lambda n: (not maintenance.owners[n], maintenance.owners[n])
+            )
         case "changed":
-            return sorted(matching, key=lambda n: -_seconds_of(upkeep.changed[n]))
+            return sorted(matching, key=lambda n: -_seconds_of(maintenance.changed[n]))
         case "used":
             return sorted(matching, key=lambda n: -uses.get(facet_index.paths[n], 0))
         case "":
@@ -458,8 +460,8 @@ def _render_skill(
     position: int,
 ) -> SkillSummary:
     skill: Skill = snapshot.index.offered[position]
-    values, upkeep = facet_index.values, facet_index.upkeep(request.logs)
-    changed = upkeep.changed[position]
+    values, maintenance = facet_index.values, facet_index.maintenance(request.logs)
+    changed = maintenance.changed[position]
     return SkillSummary(
         path=skill.path,
         name=skill.name,
@@ -468,7 +470,7 @@ def _render_skill(
         format=derive_skill_format(skill.file, skill.path),
         source=values["source"][position],
         area=values["area"][position],
-        owner=upkeep.owners[position],
+        owner=maintenance.owners[position],
         origin=skill.scope,
         always_apply=skill.always_apply,
         commit=derive_file_provenance(snapshot.content, skill).commit,

@@ -99,11 +99,11 @@ def _list_figures(
     request: Request, library: LibraryView, logs: SourceLogs | None
 ) -> list[HomeFigure]:
     facets = open_facets(library.snapshot)
-    changed = [moment for moment in facets.upkeep(logs).changed if moment]
+    changed = [moment for moment in facets.maintenance(logs).changed if moment]
     week_ago = datetime.now(UTC) - timedelta(days=RECENT_DAYS)
     lately = sum(moment >= week_ago for moment in changed)
     known = f"of {len(changed):,} whose last change is known"
-    owned = sum(bool(owner) for owner in facets.upkeep(logs).owners)
+    owned = sum(bool(owner) for owner in facets.maintenance(logs).owners)
     return [
         HomeFigure("Skills", len(facets.paths), f"{owned:,} with an owner", "/catalogue"),
         HomeFigure(
@@ -146,8 +146,8 @@ def _list_old(library: LibraryView, logs: SourceLogs | None) -> list[OldSkill]:
     """Skills whose last change is known and long ago, the oldest first."""
     facets = open_facets(library.snapshot)
     limit = datetime.now(UTC) - timedelta(days=_OLD_DAYS)
-    upkeep, require = facets.upkeep(logs), library.snapshot.index.require
-    rows = zip(upkeep.changed, facets.paths, upkeep.owners, strict=True)
+    maintenance, require = facets.maintenance(logs), library.snapshot.index.require
+    rows = zip(maintenance.changed, facets.paths, maintenance.owners, strict=True)
     old = sorted((at, path, owner) for at, path, owner in rows if at and at < limit)
     return [
         OldSkill(path, derive_title(path, require(path).body), at.date(), owner)

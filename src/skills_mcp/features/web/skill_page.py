@@ -311,7 +311,7 @@ class FilePreview:
 
 
 @dataclass(frozen=True, slots=True)
-class SkillUpkeep:
+class SkillMaintenance:
     """Who looks after a skill, and its last change."""
 
     owner: str
@@ -327,7 +327,7 @@ def show_skill(request: Request) -> Response:
     view = requested if requested in _VIEWS else ""
     file = request.query_params.get("file", "")
     prefix = get_site_state(request).prefix
-    upkeep = _find_upkeep(request, library, preview.skill.path)
+    maintenance = _find_maintenance(request, library, preview.skill.path)
     address = f"{prefix}/skills/{quote_path(preview.skill.path)}"
     return render_template(
         request,
@@ -337,7 +337,7 @@ def show_skill(request: Request) -> Response:
         title=derive_title(preview.skill.path, preview.skill.body),
         crumbs=list_crumbs(preview.skill.path.rpartition("/")[0]),
         connection=_derive_connection(request, library),
-        upkeep=upkeep,
+        maintenance=maintenance,
         opens_all=request.query_params.get("parts", "") == "open",
         address=address,
         api=f"{prefix}/api/skills/{quote_path(preview.skill.path)}",
@@ -348,7 +348,7 @@ def show_skill(request: Request) -> Response:
         page_url=preview.sections[-1].page_url,
         edit_url=preview.sections[-1].edit_url,
         propose_url=find_propose_url(request, library.snapshot, preview.skill),
-        use=find_use(request, preview.skill.path, upkeep.changed),
+        use=find_use(request, preview.skill.path, maintenance.changed),
         missing_use=describe_missing_use(request),
         sections=_derive_sections(request, preview, view, address),
         shown=_read_file_preview(library, preview.skill, file) if file else None,
@@ -463,17 +463,19 @@ def _derive_connection(request: Request, library: LibraryView) -> AgentConnectio
     return AgentConnection("" if http.port == 0 else f"{base}/mcp", issuer)
 
 
-def _find_upkeep(request: Request, library: LibraryView, path: str) -> SkillUpkeep:
+def _find_maintenance(request: Request, library: LibraryView, path: str) -> SkillMaintenance:
     """Owner, and last change or the reason why it is not known."""
     logs = find_logs(request)
     facets = open_facets(library.snapshot)
     position = library.snapshot.index.find(path)
-    upkeep = facets.upkeep(logs)
-    owner = "" if position is None else upkeep.owners[position]
-    changed = None if position is None else upkeep.changed[position]
+    maintenance = facets.maintenance(logs)
+    owner = "" if position is None else maintenance.owners[position]
+    changed = None if position is None else maintenance.changed[position]
     if changed or position is None:
-        return SkillUpkeep(owner, changed)
+        return SkillMaintenance(owner, changed)
     log = facets.find_log(position, logs)
     if log is None:
-        return SkillUpkeep(owner, None, "being read; reload the page in a moment")
-    return SkillUpkeep(owner, None, log.reason or f"not in the last {len(log.commits)} commits")
+        return SkillMaintenance(owner, None, "being read; reload the page in a moment")
+    return SkillMaintenance(
+        owner, None, log.reason or f"not in the last {len(log.commits)} commits"
+    )

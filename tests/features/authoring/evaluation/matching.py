@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, NegatedPart, TermWeight
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, NegatedScope, TermWeight
 from skills_mcp.skills.model import Skill
 
 _IGNORED = frozenset({"the", "to", "a"})
@@ -49,8 +49,8 @@ class PlainMatcher:
             for word in words
         )
 
-    def find_negated(self, context: str) -> NegatedPart:  # noqa: ARG002 - nothing of it is read
-        return NegatedPart()
+    def find_negated(self, context: str) -> NegatedScope:  # noqa: ARG002 - nothing of it is read
+        return NegatedScope()
 
     def explain(
         self,

@@ -72,6 +72,23 @@ def test_files_of_a_plugin_are_read_as_the_text_names_them(
     assert listed == ["SKILL.md", *NAMES]
 
 
+def test_files_of_a_plugin_are_looked_up_once_for_a_commit(commit: LibraryView) -> None:
+    skill = commit.load_skill("pdf").skill
+    assert skill.directory is not None
+    plugin = skill.directory.parents[1]
+    plugin.rename(plugin.with_name("elsewhere"))
+
+    assert commit.load_skill("pdf").plugin_files == tuple(NAMES)
+
+
+def test_an_edit_in_a_folder_counts_at_once(folder: LibraryView) -> None:
+    skill = folder.load_skill("pdf").skill
+    assert skill.directory is not None
+    (skill.directory.parents[1] / "scripts/fill.sh").unlink()
+
+    assert folder.load_skill("pdf").plugin_files == (NAMES[1],)
+
+
 @pytest.mark.parametrize("source", ["folder", "commit"])
 def test_no_other_file_is_read_through_the_text_of_a_skill(
     source: str, request: pytest.FixtureRequest

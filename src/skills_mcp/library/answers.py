@@ -9,7 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import Content, SourceState
@@ -74,14 +76,23 @@ def find_repository(content: Content, skill: Skill) -> RemoteBranch | None:
     return source if isinstance(source, RemoteBranch) else None
 
 
-def read_plugin_files(content: Content, skill: Skill) -> PluginFiles | None:
+_PLUGIN_FILES: WeakKeyDictionary[SkillIndex, dict[tuple[Path, SkillPath], PluginFiles | None]] = (
+    WeakKeyDictionary()
+)
+"""Of commits, whose files never change."""
+
+
+def read_plugin_files(content: Content, index: SkillIndex, skill: Skill) -> PluginFiles | None:
     """The files of its plugin that a skill names; None without any.  Blocking."""
     location = skill.location
     part = content.find_part(location, skill.path, skill.scope) if location else None
     if part is None:
         return None
-    subfolder = part.mount.selection.subfolder
-    return open_plugin(skill, part.checkout.directory / subfolder)
+    known = _PLUGIN_FILES.setdefault(index, {}) if part.checkout.revision else {}
+    top = part.checkout.directory / part.mount.selection.subfolder
+    if (top, skill.path) not in known:
+        known[top, skill.path] = open_plugin(skill, top)
+    return known[top, skill.path]
 
 
 def sha256_of(content: str | bytes) -> str:
@@ -239,7 +250,7 @@ def build_loaded_skill(
 ) -> LoadedSkill:
     skill = composed.contributors[-1]
     digest = derive_digest(composed.parts, composed.notice)
-    plugin = read_plugin_files(content, skill)
+    plugin = read_plugin_files(content, index, skill)
     return LoadedSkill(
         skill=skill,
         instructions=composed.instructions,

@@ -973,7 +973,7 @@ def _find_reported(snapshot: Snapshot | None, skill_path: str) -> tuple[str, str
 def _find_plugin_file(snapshot: Snapshot, skill: Skill, file: str) -> tuple[Skill, str] | None:
     """Find a file of its plugin that a skill names: its owner for reading, and its name there."""
     is_so_called = file.startswith(("$", "../"))
-    plugin = read_plugin_files(snapshot.content, skill) if is_so_called else None
+    plugin = read_plugin_files(snapshot.content, snapshot.index, skill) if is_so_called else None
     found = plugin.find(file) if plugin else None
     return (plugin.owner, found) if plugin and found else None
 

@@ -305,7 +305,7 @@ def apply_thresholds(
         return among_all
     if isinstance(among_all, Candidate) and among_all.skill.lifecycle.is_deprecated:
         listed = (*answered_candidates(decision)[: matching.max_results - 1], among_all)
-        return Ambiguous(tuple(listed), may_be_none=algorithm == "ranked")
+        return Ambiguous(tuple(listed), is_low_confidence=algorithm == "ranked")
     return decision
 
 

@@ -10,7 +10,7 @@ from skills_mcp.routing.matcher import (
     Evidence,
     Mask,
     Matcher,
-    NegatedPart,
+    NegatedScope,
     TermWeight,
     candidate_sort_key,
 )
@@ -56,7 +56,7 @@ class SuccessorMatcher:
     def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
         return self.inner.weigh_terms(context)
 
-    def find_negated(self, context: str) -> NegatedPart:
+    def find_negated(self, context: str) -> NegatedScope:
         return self.inner.find_negated(context)
 
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:

@@ -232,7 +232,8 @@ def package_skill(
             files.setdefault(file, folder.read(file).data)
         except FileError as error:
             remarks.append(f"{file} was left out: {error}")
-    if plugin := read_plugin_files(published.snapshot.content, skill):
+    snapshot = published.snapshot
+    if plugin := read_plugin_files(snapshot.content, snapshot.index, skill):
         remarks.append(f"it lacks what it names of its plugin: {', '.join(plugin.names)}")
     dropped = tuple(list_dropped_keys(fields, extra_keys))
     return PackagedSkill(name, path, description, files, tuple(remarks), dropped)

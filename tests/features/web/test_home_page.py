@@ -1,12 +1,22 @@
 """The home page says what is known, and of the rest that it is not known."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
+from starlette.testclient import TestClient
 
+from skills_mcp.events.spool import LocalEvents
+from skills_mcp.features.web.site import create_site
+from skills_mcp.skills.access import OPERATOR
+from tests.features.report.happenings import missed
 from tests.features.web.conftest import Site, find_faults, opened_site
+from tests.features.web.test_rest import let_in
 from tests.features.web.test_skill_history import make_history
+from tests.support import SKILLS_CONTENT, open_library, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +62,24 @@ def test_old_addresses_of_the_catalogue_lead_to_it(site: Site) -> None:
     page = site.open("?q=auth")
 
     expect(page.locator(".skills li").first).to_be_visible()
+
+
+class _CountedEvents(LocalEvents):
+    """Events of a machine that count how often they are read."""
+
+    readings = 0
+
+    def events(self) -> Iterator[Mapping[str, Any]]:
+        self.readings += 1
+        yield missed("a haiku") | {"timestamp": datetime.now(UTC).isoformat()}
+
+
+def test_tasks_that_found_nothing_are_read_beside_the_requests(tmp_path: Path) -> None:
+    events = _CountedEvents(tmp_path)
+    library = open_library(SKILLS_CONTENT)
+    site = create_site(library, local_events=events)
+    with TestClient(let_in(site, OPERATOR), base_url="http://x") as client:
+        assert "reload the page" in client.get("/").text
+        wait_for(lambda: "a haiku" in client.get("/").text)
+
+    assert events.readings == 1

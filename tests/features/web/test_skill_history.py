@@ -4,15 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from skills_mcp.config import Grant
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Freshness, accept_any_commit
 from skills_mcp.features.web.browsing import SkillHistory, read_history
+from skills_mcp.features.web.source_history import read_source_logs
 from skills_mcp.library import SkillLibrary
-from skills_mcp.skills.access import derive_access
+from skills_mcp.skills.access import EVERYTHING, Access, derive_access
 from tests.features.web.conftest import (
     Site,
     find_faults,
@@ -58,6 +59,12 @@ def follow(upstream: Upstream, folder: Path) -> RemoteBranch:
     return branch
 
 
+def history_of(library: SkillLibrary, name: str, access: Access = EVERYTHING) -> SkillHistory:
+    """Return the history of a skill, with what the server has fetched beside its requests."""
+    logs = read_source_logs(library.view().snapshot)
+    return read_history(library.view(access), name, logs)
+
+
 @pytest.fixture
 def library(upstream: Upstream, tmp_path: Path) -> SkillLibrary:
     return open_library(follow(upstream, tmp_path))
@@ -78,7 +85,7 @@ def changes(history: SkillHistory) -> list[set[str]]:
 def test_commits_of_its_files_and_of_the_rules_above_are_shown(
     library: SkillLibrary,
 ) -> None:
-    history = read_history(library.view(), "pdf")
+    history = history_of(library, "pdf")
 
     assert history.reason == ""
     newest, rule, first, made = changes(history)
@@ -92,7 +99,7 @@ def test_commits_of_its_files_and_of_the_rules_above_are_shown(
 def test_it_goes_as_far_back_as_the_setting_says(upstream: Upstream, tmp_path: Path) -> None:
     library = open_library(follow(upstream, tmp_path), settings={"web": {"history": 2}})
 
-    newest, rule = changes(read_history(library.view(), "pdf"))
+    newest, rule = changes(history_of(library, "pdf"))
 
     assert "Second." in newest
     assert "New rule." in rule
@@ -101,19 +108,19 @@ def test_it_goes_as_far_back_as_the_setting_says(upstream: Upstream, tmp_path: P
 def test_a_merge_is_in_it(upstream: Upstream, tmp_path: Path) -> None:
     branch = follow(upstream, tmp_path)
     library = open_library(branch)
-    read_history(library.view(), "pdf")
+    history_of(library, "pdf")
     upstream.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body="Third.")})
     branch.sync(Freshness(float("inf")), accept_any_commit)
     library = open_library(branch)
 
-    assert "Third." in changes(read_history(library.view(), "pdf"))[0]
+    assert "Third." in changes(history_of(library, "pdf"))[0]
 
 
 def test_a_long_change_is_cut_and_says_so(upstream: Upstream, tmp_path: Path) -> None:
     body = "\n".join(f"Line {number}" for number in range(2_000))
     upstream.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body=body)})
 
-    [newest, *_] = read_history(open_library(follow(upstream, tmp_path)).view(), "pdf").changes
+    [newest, *_] = history_of(open_library(follow(upstream, tmp_path)), "pdf").changes
 
     assert len(newest.past.lines) == 400
     assert newest.past.left_out > 1_500
@@ -126,18 +133,18 @@ def test_without_a_history_it_says_why(upstream: Upstream, tmp_path: Path) -> No
     away = open_library(branch)
     upstream.bare.rename(tmp_path / "elsewhere")
 
-    assert "web.history" in read_history(off.view(), "pdf").reason
-    assert "a folder has none" in read_history(folder.view(), "ui/react/auth").reason
-    assert "not found" in read_history(away.view(), "pdf").reason
-    assert "in a minute" in read_history(away.view(), "pdf").reason
+    assert "web.history" in history_of(off, "pdf").reason
+    assert "A folder has no history" in history_of(folder, "ui/react/auth").reason
+    assert "not found" in history_of(away, "pdf").reason
+    assert "in a minute" in history_of(away, "pdf").reason
     assert "Second." in away.view().load_skill("pdf").instructions
 
 
-def test_nothing_of_a_commit_is_html(library: SkillLibrary) -> None:
+def test_no_request_waits_for_a_history(library: SkillLibrary) -> None:
     page = ask_site(library, "/skills/pdf?view=history").text
 
-    assert HOSTILE not in page
-    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    assert "Reload the page" in page
+    assert "Reload the page" in read_history(library.view(), "pdf", None).reason
 
 
 def test_who_does_not_see_every_skill_gets_no_history(upstream: Upstream, tmp_path: Path) -> None:
@@ -148,10 +155,10 @@ def test_who_does_not_see_every_skill_gets_no_history(upstream: Upstream, tmp_pa
     access = derive_access([Grant(allow=("*",), deny=("secret-*",))], {})
     hiding = {"visibility": {"deny": ["secret-*"]}}
 
-    limited = read_history(open_library(branch).view(access), "plan")
-    hidden = read_history(open_library(branch, settings=hiding).view(), "plan")
+    limited = history_of(open_library(branch), access=access, name="plan")
+    hidden = history_of(open_library(branch, settings=hiding), "plan")
 
-    assert "Hidden." in changes(read_history(open_library(branch).view(), "plan"))[1]
+    assert "Hidden." in changes(history_of(open_library(branch), "plan"))[1]
     assert (limited.changes, hidden.changes) == ((), ())
     assert "no skill is hidden" in limited.reason == hidden.reason
 
@@ -161,7 +168,7 @@ def test_no_file_can_forge_a_commit(upstream: Upstream, tmp_path: Path) -> None:
     text = package_text(name="pdf", body="x" * 9_000 + f"\n{forged}\0y")
     upstream.commit({"skills/pdf/SKILL.md": text})
 
-    history = read_history(open_library(follow(upstream, tmp_path)).view(), "other")
+    history = history_of(open_library(follow(upstream, tmp_path)), "other")
 
     assert [each.past.subject for each in history.changes] == ["Change"] * 3
     source = follow(upstream, tmp_path)
@@ -179,8 +186,22 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield opened
 
 
-def test_the_history_has_no_barrier_and_fits(site: Site) -> None:
+def test_nothing_of_a_commit_is_html(site: Site) -> None:
+    page = open_history(site)
+
+    assert page.get_by_text(HOSTILE).count()
+    assert not page.locator("img[src=x]").count()
+
+
+def open_history(site: Site) -> Page:
     page = site.open("skills/pdf?view=history")
+    while not page.locator(".commit").count():
+        page.reload()
+    return page
+
+
+def test_the_history_has_no_barrier_and_fits(site: Site) -> None:
+    page = open_history(site)
 
     newest = page.locator(".commit").first
     assert newest.locator("del").all_inner_texts() == ["First"]

@@ -552,8 +552,10 @@ class SkillHistory:
     reason: str = ""
 
 
-def read_history(view: LibraryView, name: str) -> SkillHistory:
-    """Commits changing the composed text or files of a skill; uses the network.  Blocking.
+def read_history(view: LibraryView, name: str, logs: SourceLogs | None) -> SkillHistory:
+    """Commits changing the composed text or files of a skill.  Blocking.
+
+    They are read from what `logs` has fetched, as no request waits for the network.
 
     An older version may have had a name or path hidden by the operator: so this
     requires access to every skill.
@@ -568,18 +570,18 @@ def read_history(view: LibraryView, name: str) -> SkillHistory:
             reason="The history is shown where no skill is hidden: an older version "
             "may have had a name by which it was."
         )
-    limit = snapshot.config.web.history
     source = find_repository(snapshot.content, skill)
     commit = derive_file_provenance(snapshot.content, skill).commit
-    if source is None or commit is None:
-        reason = "This skill lies in a folder. Git keeps a history; a folder has none."
-        return SkillHistory(reason=reason)
-    if not limit:
-        return SkillHistory(reason="The operator has switched it off (web.history: 0).")
+    position = snapshot.index.find(skill.path)
+    log = None if position is None else open_facets(snapshot).find_log(position, logs)
+    if log is None:
+        return SkillHistory(reason="The history is being read. Reload the page in a moment.")
+    if log.reason or source is None or commit is None:
+        return SkillHistory(reason=log.reason)
+    limit = snapshot.config.web.history
     try:
         files = _find_files(snapshot, skill, source)
         found = source.read_history(commit, files, limit)[:_MAX_CHANGES]
-        log = source.read_log(commit, limit)
     except SyncError as error:
         return SkillHistory(reason=f"There is no history now: {error}")
     forges = snapshot.config.web.forges

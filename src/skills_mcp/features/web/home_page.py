@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from skills_mcp.config.sections import Visibility
-from skills_mcp.errors import SkillsError
-from skills_mcp.features.report.database_report import WEEKS
+from skills_mcp.features.report.database_report import WEEKS, ReportLimits
 from skills_mcp.features.web.browsing import (
     BrowseRequest,
     SkillChange,
@@ -23,6 +21,8 @@ from skills_mcp.features.web.browsing import (
 )
 from skills_mcp.features.web.catalogue_page import show_catalogue
 from skills_mcp.features.web.page import (
+    BackgroundCache,
+    SiteState,
     find_counts,
     find_logs,
     find_uses,
@@ -31,12 +31,13 @@ from skills_mcp.features.web.page import (
 )
 from skills_mcp.features.web.skill_page import describe_analytics_off, describe_missing_use
 from skills_mcp.features.web.source_history import RECENT_DAYS, SourceLogs
-from skills_mcp.features.web.usage_page import load_visible_report
+from skills_mcp.features.web.usage_page import load_whole_report
 from skills_mcp.library import LibraryView, derive_commit_url
 from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Principal
 
 _MAX_ROWS = 8
 
+_UNHEARD = "Not known: no event has arrived in 30 days."
 _GAP_DAYS = 30
 
 _OLD_DAYS = 180
@@ -155,19 +156,28 @@ def _list_old(library: LibraryView, logs: SourceLogs | None) -> list[OldSkill]:
     ]
 
 
+def load_gaps(site: SiteState) -> TaskGaps:
+    """Load the unmatched tasks of all callers.  Blocking."""
+    if site.events is None and site.local_events is None:
+        return TaskGaps(reason="Not known: this server keeps no events.")
+    limits = ReportLimits(max_gaps=_MAX_ROWS)
+    report = load_whole_report(site, site.library.view().snapshot, _GAP_DAYS, limits)
+    if not report.counts.events:
+        return TaskGaps(reason=_UNHEARD)
+    tasks = [(gap.task or "A task whose words were not recorded", gap.count) for gap in report.gaps]
+    return TaskGaps(tasks[:_MAX_ROWS])
+
+
 def _find_gaps(request: Request) -> TaskGaps:
     """Unmatched tasks, for those who may read the report."""
     principal: Principal = request.scope[PRINCIPAL_KEY]
     if not principal.may(REPORT):
         return TaskGaps(reason=f"Tasks are shown to those who have the scope {REPORT}.")
-    try:
-        report = load_visible_report(request, _GAP_DAYS, "", _MAX_ROWS)
-    except HTTPException:
-        return TaskGaps(reason="Not known: this server keeps no events.")
-    except SkillsError:
+    cache: BackgroundCache[TaskGaps] = request.app.state.gaps
+    found = cache.get_stale()
+    if cache.failure:
         return TaskGaps(reason="Not known: the database of events does not answer.")
-    if not report.counts.events:
-        unheard = "Not known: no event has arrived in 30 days."
-        return TaskGaps(reason=describe_analytics_off(request) or unheard)
-    tasks = [(gap.task or "A task whose words were not recorded", gap.count) for gap in report.gaps]
-    return TaskGaps(tasks[:_MAX_ROWS])
+    if found is None:
+        return TaskGaps(reason="Being counted; reload the page in a moment.")
+    reason = describe_analytics_off(request) if found.reason == _UNHEARD else ""
+    return replace(found, reason=reason or found.reason)

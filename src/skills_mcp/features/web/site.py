@@ -48,7 +48,7 @@ from skills_mcp.features.web.browser import BrowserMiddleware, notice_route
 from skills_mcp.features.web.browser_sign_in import OpenIdSignIn, choose_sign_in
 from skills_mcp.features.web.catalogue_page import show_catalogue, show_trial
 from skills_mcp.features.web.content_pages import show_problems, show_sources
-from skills_mcp.features.web.home_page import show_home
+from skills_mcp.features.web.home_page import load_gaps, show_home
 from skills_mcp.features.web.page import (
     BackgroundCache,
     ByteCache,
@@ -370,7 +370,7 @@ def create_site(
         },
     )
     prefix = urlsplit(library.config.http.base_url).path.rstrip("/")
-    site.state.site = SiteState(
+    site.state.site = state = SiteState(
         library,
         _find_navigation(routes),
         prefix,
@@ -379,6 +379,7 @@ def create_site(
         BackgroundCache(lambda: _read_logs(library), _LOGGED_SECONDS),
         local_events,
     )
+    site.state.gaps = BackgroundCache(lambda: load_gaps(state), _COUNTED_SECONDS)
     if uploads:
         site.state.upload_queue = UploadQueue(
             uploads, ArchivesInDatabase(events) if events else None

@@ -41,6 +41,7 @@ from skills_mcp.features.web.page import (
 )
 from skills_mcp.features.web.propose_page import find_propose_url
 from skills_mcp.features.web.rest import derive_media_type
+from skills_mcp.features.web.source_history import SourceLogs
 from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_folder import SkillPreview, TextSection
 from skills_mcp.skills.access import PRINCIPAL_KEY, READ, REPORT, Principal
@@ -327,7 +328,8 @@ def show_skill(request: Request) -> Response:
     view = requested if requested in _VIEWS else ""
     file = request.query_params.get("file", "")
     prefix = get_site_state(request).prefix
-    maintenance = _find_maintenance(request, library, preview.skill.path)
+    logs = find_logs(request)
+    maintenance = _find_maintenance(library, preview.skill.path, logs)
     address = f"{prefix}/skills/{quote_path(preview.skill.path)}"
     return render_template(
         request,
@@ -344,7 +346,7 @@ def show_skill(request: Request) -> Response:
         views=_VIEWS,
         view=view,
         raw=_read_raw(library, preview.skill) if view == "raw" else "",
-        history=read_history(library, preview.skill.path) if view == "history" else None,
+        history=read_history(library, preview.skill.path, logs) if view == "history" else None,
         page_url=preview.sections[-1].page_url,
         edit_url=preview.sections[-1].edit_url,
         propose_url=find_propose_url(request, library.snapshot, preview.skill),
@@ -463,9 +465,8 @@ def _derive_connection(request: Request, library: LibraryView) -> AgentConnectio
     return AgentConnection("" if http.port == 0 else f"{base}/mcp", issuer)
 
 
-def _find_maintenance(request: Request, library: LibraryView, path: str) -> SkillMaintenance:
+def _find_maintenance(library: LibraryView, path: str, logs: SourceLogs | None) -> SkillMaintenance:
     """Owner, and last change or the reason why it is not known."""
-    logs = find_logs(request)
     facets = open_facets(library.snapshot)
     position = library.snapshot.index.find(path)
     maintenance = facets.maintenance(logs)

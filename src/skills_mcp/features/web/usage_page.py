@@ -5,6 +5,7 @@ Rule: it contains people's tasks, so it needs a scope of its own.
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 from anyio.from_thread import check_cancelled
 from starlette.exceptions import HTTPException
@@ -13,7 +14,7 @@ from starlette.responses import Response
 
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.features.report.aggregation import Aggregation
-from skills_mcp.features.report.figure_queries import CurrentSkills, derive_current_skills
+from skills_mcp.features.report.figure_queries import derive_current_skills
 from skills_mcp.features.report.report_page import (
     MAX_ROWS,
     SkillLinks,
@@ -24,12 +25,17 @@ from skills_mcp.features.report.report_text import derive_report_notes, restrict
 from skills_mcp.features.report.usage_report import Span, UsageReport
 from skills_mcp.features.web.browsing import derive_title
 from skills_mcp.features.web.page import (
+    SiteState,
     get_site_state,
     get_visible_library,
     render_template,
 )
+from skills_mcp.library import Snapshot
 from skills_mcp.processes.memory import gc_paused
 from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Access, Principal
+
+if TYPE_CHECKING:
+    from skills_mcp.features.report.database_report import ReportLimits
 
 REPORT_SPANS = (7, 30, 90, 365)
 """Selectable days on the page."""
@@ -143,22 +149,17 @@ def load_visible_report(
         HTTPException: The caller may not see it, or no events are kept.
         InvalidArgumentsError: `around` is no commit of any event.
     """
-    from skills_mcp.features.report.database_report import (
-        ReportLimits,
-        UnknownCommitError,
-        load_report,
-    )
+    from skills_mcp.features.report.database_report import ReportLimits, UnknownCommitError
 
     access, site = _find_access(request), get_site_state(request)
-    last = datetime.now(UTC).date()
-    span = Span(last - timedelta(days=days - 1), last)
     snapshot = get_visible_library(request).snapshot
-    current = derive_current_skills(snapshot)
-    if site.events is None:
-        return _load_local_report(request, span, current, around)
+    if site.events is None and site.local_events is None:
+        raise HTTPException(404, _NO_EVENTS)
+    if site.events is None and around:
+        raise InvalidArgumentsError("around: needs a database of events.")
     limits = ReportLimits(_MAX_COUNTED, max_gaps, check_cancelled)
-    load = partial(load_report, site.events, span, current, limits=limits)
-    if not _sees_everything(access):
+    load = partial(load_whole_report, site, snapshot, days, limits)
+    if not _sees_everything(access) and site.events is not None:
         return restrict_report(load(), {skill.path for skill in snapshot.index})
     try:
         return load(around)
@@ -166,22 +167,19 @@ def load_visible_report(
         raise InvalidArgumentsError(str(error)) from error
 
 
-def _load_local_report(
-    request: Request, span: Span, current: CurrentSkills, around: str
+def load_whole_report(
+    site: SiteState, snapshot: Snapshot, days: int, limits: "ReportLimits", around: str = ""
 ) -> UsageReport:
-    """Load the report over the events of this machine.
+    """Load the report of all callers, from the database or else from this machine.  Blocking."""
+    from skills_mcp.features.report.database_report import load_report
 
-    Raises:
-        HTTPException: This is a server for others, and keeps no events.
-        InvalidArgumentsError: A comparison needs a database.
-    """
-    record = get_site_state(request).local_events
-    if record is None:
-        raise HTTPException(404, _NO_EVENTS)
-    if around:
-        raise InvalidArgumentsError("around: needs a database of events.")
+    last = datetime.now(UTC).date()
+    span = Span(last - timedelta(days=days - 1), last)
+    current = derive_current_skills(snapshot)
+    if site.events is not None:
+        return load_report(site.events, span, current, around, limits=limits)
     aggregation = Aggregation(span)
-    for event in record.events():
-        check_cancelled()
+    for event in site.local_events.events() if site.local_events else ():
+        limits.check_cancelled()
         aggregation.add(event)
     return aggregation.derive(current)

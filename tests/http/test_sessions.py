@@ -3,18 +3,21 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import anyio
 import httpx
 import pytest
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.routing import Router
+from starlette.types import Message, Receive, Scope, Send
 
 from skills_mcp.config import Config, Http
 from skills_mcp.http.admission import BodyBufferMiddleware, SessionLimitMiddleware
 from skills_mcp.http.authentication import require_sign_in
+from skills_mcp.server.callers import CLIENT_KEY
 from tests.http.listening import listening
 from tests.issuer import AUDIENCE, Issuer, running_issuer
-from tests.support import wait_for
+from tests.support import until
 
 CAPACITY = 3
 NO_CHECK = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -52,18 +55,7 @@ class Caller:
         return self._client.post("/mcp", headers=self._headers, json=INITIALIZE)
 
     def open_several(self, number: int) -> list[str]:
-        return [self._open_in_the_end() for _ in range(number)]
-
-    def _open_in_the_end(self) -> str:
-        """Open a session; the one before is in use until its handler has returned."""
-        opened: list[str] = []
-
-        def is_open() -> bool:
-            opened.extend(self.open().headers.get_list("Mcp-Session-Id"))
-            return bool(opened)
-
-        wait_for(is_open)
-        return opened[0]
+        return [self.open().headers["Mcp-Session-Id"] for _ in range(number)]
 
     def uses(self, session_id: str) -> bool:
         headers = {**self._headers, "Mcp-Session-Id": session_id}
@@ -186,3 +178,32 @@ def test_a_refused_request_takes_no_session(issuer: Issuer) -> None:
             assert refused.status_code == 400
 
         assert sum(map(ada.uses, its)) == CAPACITY - 1
+
+
+async def test_a_session_is_idle_when_its_answer_is_sent() -> None:
+    is_over, statuses = anyio.Event(), list[int]()
+
+    async def answer_slowly(scope: Scope, _: Receive, send: Send) -> None:
+        headers = [(b"mcp-session-id", b"x")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+        if scope["method"] == "POST":
+            await is_over.wait()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    limited = SessionLimitMiddleware(answer_slowly, 1)
+    scope: Scope = {"type": "http", "method": "POST", "headers": [], CLIENT_KEY: "ada"}
+    async with anyio.create_task_group() as group:
+        group.start_soon(limited, scope, receive, send)
+        await until(lambda: statuses)
+        group.start_soon(limited, scope, receive, send)
+        await until(lambda: len(statuses) > 1)
+        is_over.set()
+
+    assert statuses == [200, 200]

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -565,6 +566,17 @@ class _Session:
     """Requests in flight, including streams and the opening request."""
 
 
+def _on_response_end(send: Send, hook: Callable[[], None]) -> Send:
+    """Call a hook before the last part of a response: its client may come again at once."""
+
+    async def forward(message: Message) -> None:
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            hook()
+        await send(message)
+
+    return forward
+
+
 class SessionLimitMiddleware:
     """Middleware that evicts idle sessions in favour of new ones.
 
@@ -596,16 +608,20 @@ class SessionLimitMiddleware:
             return
         answer = _RecordedStart()
         session.requests += 1
-        try:
-            await self._app(scope, receive, on_response_start(send, answer.record))
-        finally:
+
+        def finish() -> None:
             session.requests -= 1
-        if not answer.is_success:  # the SDK refuses another caller
-            return
-        if scope["method"] == "DELETE":
-            self._forget(session)
-        else:
-            self._shares.use(session, client_of(scope))
+            if not answer.is_success:  # the SDK refuses another caller
+                return
+            if scope["method"] == "DELETE":
+                self._forget(session)
+            else:
+                self._shares.use(session, client_of(scope))
+
+        with ExitStack() as request:
+            request.callback(finish)
+            recording = on_response_start(send, answer.record)
+            await self._app(scope, receive, _on_response_end(recording, request.close))
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = client_of(scope)
@@ -618,17 +634,21 @@ class SessionLimitMiddleware:
         session = _Session({"user": scope["user"]} if "user" in scope else {})
         self._shares.add(session, client)  # before another client takes the room
         answer = _RecordedStart()
-        try:
-            if evicted:
-                await self._end(evicted)
-            await self._app(scope, receive, on_response_start(send, answer.record))
-        finally:
+
+        def finish() -> None:
             session.requests -= 1
             if answer.is_success and answer.session_id:
                 session.session_id = answer.session_id
                 self._known[session.session_id] = session
             else:
                 self._forget(session)
+
+        with ExitStack() as request:
+            request.callback(finish)
+            if evicted:
+                await self._end(evicted)
+            recording = on_response_start(send, answer.record)
+            await self._app(scope, receive, _on_response_end(recording, request.close))
 
     async def _end(self, session: _Session) -> None:
         """Send the DELETE request of the owner."""

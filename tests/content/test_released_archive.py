@@ -1,8 +1,11 @@
 """Archives as sources: what has to be true of one before it is served."""
 
 import hashlib
+import struct
 import subprocess
 import threading
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -72,6 +75,48 @@ def test_a_release_is_served_below_its_top_folder(tmp_path: Path, cache: Path, n
     assert [skill.path for skill in library.view().snapshot.index.offered] == ["_root", "ui/auth"]
     assert "For every task." in library.view().preview("ui/auth").guidance
     assert source.name.endswith(f"(sha256 {digest(tmp_path / name)[:12]})")
+
+
+def unicode_name(path: Path, name: bytes, *, of: str) -> Path:
+    """Write a release with one more skill, whose name in Unicode is a field of Info-ZIP."""
+    entry = zipfile.ZipInfo("skills-1.0/skills/caf_.md")
+    data = struct.pack("<BI", 1, zlib.crc32(of.encode())) + name
+    entry.extra = struct.pack("<HH", 0x7075, len(data)) + data
+    write_zip(path, FILES)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(entry, skill_text(keywords=["coffee"]))
+    return path
+
+
+@pytest.mark.parametrize(
+    "of, path", [("skills-1.0/skills/caf_.md", "café"), ("another name", "caf_")]
+)
+def test_a_name_in_unicode_counts_for_the_name_that_it_is_of(
+    tmp_path: Path, cache: Path, of: str, path: str
+) -> None:
+    packed = unicode_name(tmp_path / "a.zip", "skills-1.0/skills/café.md".encode(), of=of)
+
+    offered = open_library(release(packed, cache)).view().snapshot.index.offered
+
+    assert [skill.path for skill in offered] == ["_root", path, "ui/auth"]
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        (b"skills-1.0/skills/caf\xe9.md", "damaged"),
+        (b"skills-1.0/skills/caf\0.md", "damaged"),
+        (b"../caf.md", r"\.\./caf"),
+        (b"skills-1.0/skills/ui/auth.md", "ui/auth.md"),
+    ],
+)
+def test_a_name_in_unicode_is_refused_as_any_other(
+    tmp_path: Path, cache: Path, name: bytes, said: str
+) -> None:
+    packed = unicode_name(tmp_path / "a.zip", name, of="skills-1.0/skills/caf_.md")
+
+    with pytest.raises(SyncError, match=said):
+        sync(release(packed, cache))
 
 
 def test_the_same_archive_is_the_same_commit_on_every_machine(packed: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import gzip
 import lzma
 import re
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -171,6 +172,8 @@ _TAR_EXTENDED = frozenset({b"x", b"g", b"X", b"L", b"K"})  # of pax, Solaris and
 # characters and the attributes of a desktop need less.
 _MAX_HEADER_BYTES = 4096
 _UTF8_NAME = 0x800  # a flag of an entry of a zip
+_UNICODE_NAME = 0x7075  # an extra field of Info-ZIP
+_FIELD_BYTES = 4  # its kind and size
 _ENCRYPTED = 0x1 | 0x40  # of the whole entry, and "strong encryption"
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
@@ -319,10 +322,28 @@ def _decode_name(entry: zipfile.ZipInfo) -> tuple[str, bool]:
     name = entry.orig_filename
     if entry.flag_bits & _UTF8_NAME:
         return name, False
+    raw = name.encode("cp437")
     try:
-        return name.encode("cp437").decode("utf-8"), False
+        return _find_unicode_name(entry.extra, raw) or raw.decode("utf-8"), False
     except UnicodeError:
         return name, True
+
+
+def _find_unicode_name(extra: bytes, name: bytes) -> str | None:
+    """Name in UTF-8 of the field 0x7075 (APPNOTE 4.6.9); None without one for this name.
+
+    Raises:
+        PackageRefusedError: It is damaged, so that programs read different names.
+    """
+    while len(extra) >= _FIELD_BYTES:
+        kind, size = struct.unpack_from("<HH", extra)
+        field, extra = extra[_FIELD_BYTES : _FIELD_BYTES + size], extra[_FIELD_BYTES + size :]
+        if kind == _UNICODE_NAME and field[:5] == struct.pack("<BI", 1, zlib.crc32(name)):
+            found = field[5:].decode("utf-8", "replace")
+            if len(field) < size or not {"\0", "\ufffd"}.isdisjoint(found):
+                _refuse_archive("has a Unicode name (0x7075) that is damaged")
+            return found
+    return None
 
 
 def _check_directory(handle: IO[bytes], measure: _SizeCheck) -> None:

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from zlib import crc32
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 from skills_mcp.events.spool import Spool
@@ -93,6 +94,12 @@ _LONG = (
     *("tests/docs/test_site.py", "tests/events/collector/test_crashes.py"),
 )
 """Beginnings of the paths of tests that wait, or are long; nothing long may be the last."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples in the source alone: no test has one, and each object is tried."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
 
 
 @pytest.hookimpl(trylast=True)  # after what is not wanted has left

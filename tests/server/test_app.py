@@ -663,7 +663,7 @@ async def test_schemas_are_strict_and_plain_enough_for_every_host() -> None:
         assert all(field["description"] for field in schema["properties"].values())
 
 
-# ai.google.dev/api/caching#Schema; hosts drop additionalProperties, which it has not.
+# Hosts drop additionalProperties, which it has not.
 _GEMINI_FIELDS = {
     *("type", "format", "title", "description", "nullable", "enum", "pattern", "example"),
     *("items", "minItems", "maxItems", "properties", "required", "anyOf", "default"),
@@ -678,7 +678,15 @@ def _walk_schema(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 async def test_gemini_takes_each_schema() -> None:
+    """The rules of `FunctionDeclaration` and `Schema` (ai.google.dev/api/caching).
+
+    A name has at most 64 letters of ASCII, digits, `_`, `.`, `:` and `-`, and begins with
+    a letter or `_`; one of a parameter has no mark but `_`. A schema is a subset of
+    OpenAPI 3.0: an object has properties, an array has items, and only a text has an enum.
+    """
     for tool in await listed(_EVERYTHING):
+        assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}", tool.name)
+        assert tool.description
         # Without any parameter, hosts leave the whole schema out.
         for schema in _walk_schema(tool.input_schema) if tool.input_schema["properties"] else ():
             properties = schema.get("properties", {})
@@ -686,12 +694,20 @@ async def test_gemini_takes_each_schema() -> None:
             assert set(schema) <= _GEMINI_FIELDS
             assert bool(properties) == (schema["type"] == "object")
             assert set(schema.get("required", ())) <= set(properties)
-            assert all(re.fullmatch(r"[A-Za-z_]\w{0,63}", name) for name in properties)
+            assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name) for name in properties)
             assert ("items" in schema) == (schema["type"] == "array")
             assert schema["type"] == "string" or "enum" not in schema
 
 
 async def test_function_calling_of_openai_and_claude_takes_each_schema() -> None:
+    """The rules of function calling that is not strict, and of `tools` of Claude.
+
+    OpenAI (platform.openai.com/docs/api-reference/chat/create, `tools`): a name of at most
+    64 letters, digits, `_` and `-`, a description of at most 1,024 characters, and an
+    object without `oneOf`, `anyOf`, `allOf`, `enum` and `not` at its top; an array has
+    items. Claude (docs.claude.com, "Define tools"): the same name, and an object;
+    its API refuses names of parameters but of letters, digits, `_`, `.` and `-`.
+    """
     for tool in await listed(_EVERYTHING):
         assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool.name)
         assert len(tool.description or "") <= 1024

@@ -496,6 +496,29 @@ def test_a_page_beside_packages_is_no_error_whatever_it_holds(tmp_path: Path, pa
     ]
 
 
+BROKEN = "---\ntools: [a\n---\nAn agent."
+
+
+@pytest.mark.parametrize(
+    "files, found",
+    [
+        (["agents/a.md", "commands/pr/b.md", "ui/docs/c.md"], {("warning", "plain-markdown", 3)}),
+        (["ui/a.md"], {("error", "yaml", 0)}),
+        (["docs/a.md", "docs/served.md"], {("error", "yaml", 0)}),
+    ],
+)
+def test_an_agent_beside_rule_files_is_no_error_and_a_rule_file_without_keywords_is_one(
+    tmp_path: Path, files: list[str], found: set[tuple[str, str, int]]
+) -> None:
+    write(tmp_path / "ui/button.md", skill_text())
+    for file in files:
+        write(tmp_path / file, skill_text() if "served" in file else BROKEN)
+
+    problems = read(here(LocalFolder(tmp_path))).problems
+
+    assert {(each.level, each.rule, each.count) for each in problems} == found
+
+
 @pytest.mark.parametrize(
     "files, found",
     [

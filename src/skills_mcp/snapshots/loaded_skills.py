@@ -3,12 +3,11 @@
 import os
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Collection as AbstractCollection
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -148,7 +147,20 @@ class LoadedSkills:
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple(_summarise(self.findings, self.package_parts))
+        return tuple(_summarise(self.findings, self._is_ordinary))
+
+    def _is_ordinary(self, finding: KeyedProblem) -> bool:
+        """Whether Markdown without keywords is no rule file that lacks them."""
+        if finding.part in self.package_parts:
+            return True
+        folders = _parent_folders(finding.problem.file)
+        aside = [each for each in folders if each.rpartition("/")[2] in _OTHER_MARKDOWN]
+        return bool(aside) and self._skill_folders.isdisjoint(aside)
+
+    @cached_property
+    def _skill_folders(self) -> AbstractSet[str]:
+        """Folders with skills in them, or below."""
+        return {folder for file in self.table.files() for folder in _parent_folders(file)}
 
     @cached_property
     def not_served(self) -> Mapping[int, int]:
@@ -437,8 +449,16 @@ def _limit_problem(part: ContentPart, error: LimitExceededError) -> Problem:
 _MAX_NAMED = 3
 
 
+_OTHER_MARKDOWN = frozenset({"agents", "commands", "docs", "prompts", "templates"})
+"""Where hosts and people keep Markdown that is no skill, unless a rule file is there."""
+
+
+def _parent_folders(file: str) -> Iterator[str]:
+    return accumulate(file.split("/")[:-1], "{}/{}".format)
+
+
 def _summarise(
-    findings: Sequence[KeyedProblem], package_parts: AbstractCollection[int]
+    findings: Sequence[KeyedProblem], is_ordinary: Callable[[KeyedProblem], bool]
 ) -> Iterator[Problem]:
     """Yield the problems; one for all ordinary Markdown of a source."""
     plain: dict[int, dict[str, None]] = defaultdict(dict)
@@ -449,7 +469,7 @@ def _summarise(
         is_plain = problem.is_plain and not is_skill
         if is_plain and problem.file.endswith(INSTRUCTIONS):
             instructions[finding.part][problem.file] = None
-        elif is_plain and finding.part in package_parts:
+        elif is_plain and is_ordinary(finding):
             plain[finding.part][problem.file] = None
         else:
             yield problem

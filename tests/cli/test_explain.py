@@ -28,7 +28,7 @@ def test_an_ambiguous_answer_names_the_candidates_and_what_would_settle_it(
     done = invoke("explain", "add a React page", *SOURCE)
 
     assert "Ambiguous: ui/react/_index (0.201), ui/react" in done.stdout
-    assert "less than ambiguity_threshold 0.1: with 0.001 or less" in done.stdout
+    assert "less than ambiguity_threshold 0.1: a threshold of 0.001 or less" in done.stdout
     assert "ui/react/_index would win with the keyword 'page'" in done.stdout
 
 

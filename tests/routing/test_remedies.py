@@ -77,7 +77,7 @@ def test_a_close_runner_up_names_the_threshold_that_would_do() -> None:
     said = notes("react", matcher=matcher, ambiguity_threshold=0.3)
 
     assert "ambiguous because ui/lists is only 0.166 behind ui/auth" in said
-    assert "less than ambiguity_threshold 0.3: with 0.166 or less ui/auth would" in said
+    assert "less than ambiguity_threshold 0.3: a threshold of 0.166 or less would" in said
     settled = ask("react", matcher=matcher, ambiguity_threshold=0.166)
     assert isinstance(settled.decision, Candidate)
 
@@ -122,7 +122,7 @@ RANKED = ranked_matcher([PDF, REPORTS, NOTES])
 def test_the_threshold_that_is_named_turns_a_ranked_answer(task: str) -> None:
     before = explain_decision(RANKED, task, MATCHING)
     [note] = [note for note in before.notes if "ambiguity_threshold" in note]
-    named = float(re.findall(r"(?:with|below) ([\d.]+)", note)[-1])
+    named = float(re.findall(r"(?:threshold of|below) ([\d.]+)", note)[-1])
     shift = 0.0 if isinstance(before.decision, Ambiguous) else -0.002
 
     matching = Matching(ambiguity_threshold=max(named + shift, 0))

@@ -135,8 +135,8 @@ def _explain_margin(
             yield (
                 f"ambiguous because {second.skill.path} is only {gap} behind "
                 f"{best.skill.path}, less than ambiguity_threshold "
-                f"{matching.ambiguity_threshold:g}: with {gap} or less "
-                f"{best.skill.path} would be the answer"
+                f"{matching.ambiguity_threshold:g}: a threshold of {gap} or less would "
+                f"make {best.skill.path} the answer"
             )
         case Ambiguous() if second:
             yield _describe_tie(best, second)
@@ -169,8 +169,8 @@ def _explain_probability(answered: ScoredDecision, matching: Matching) -> Iterat
     else:
         yield (
             f"ambiguous because the chance that {best.skill.path} is not meant is "
-            f"{needed}, more than ambiguity_threshold {threshold}: with {needed} or "
-            f"more {best.skill.path} would be the answer"
+            f"{needed}, more than ambiguity_threshold {threshold}: a threshold of "
+            f"{needed} or more would make {best.skill.path} the answer"
         )
 
 

@@ -25,6 +25,7 @@ def test_it_says_why_and_what_would_change_it(library: SkillLibrary) -> None:
     assert "What would change it" in page
     assert page.count("<td>session</td><td>keyword</td>") == 2
     assert "<li>Ambiguous because login and logout score the same" in page
+    assert "<li>If login is meant, " in page
 
 
 def test_a_skill_that_is_expected_is_looked_into(library: SkillLibrary) -> None:

@@ -229,7 +229,7 @@ def _derive_groups(
 # Of a pasted ticket; an address of more would be refused on the way.
 _MAX_TASK = 6_000
 
-_SENTENCE_STARTS = ("no ", "ambiguous because ")
+_SENTENCE_STARTS = ("no ", "ambiguous because ", "agents ", "if ", "left out", "of ", "the ")
 """Beginnings of sentences by `explain` that do not start with a path."""
 
 

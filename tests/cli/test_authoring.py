@@ -145,6 +145,19 @@ def test_an_unknown_skill_names_what_may_be_meant(invoke: Run) -> None:
     assert f"skills-mcp tree {' '.join(SAMPLE)} shows what there is" in done.stderr
 
 
+def test_an_author_without_options_is_told_how_to_serve_the_folder_here(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nowhere = invoke("tree").stderr
+    write_skill(tmp_path, "skills/one.md")
+
+    here = invoke("tree").stderr
+
+    assert "--skills-dir skills serves" in here
+    assert "serves the folder" not in nowhere
+
+
 def test_a_skill_that_is_broken_is_no_unknown_one(invoke: Run, tmp_path: Path) -> None:
     write(tmp_path / "ui/auth.md", "---\ndescription: Auth: a\nkeywords: [auth]\n---\nText\n")
 

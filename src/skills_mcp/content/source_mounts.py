@@ -24,7 +24,12 @@ from skills_mcp.content.source import (
 from skills_mcp.errors import ConfigError
 from skills_mcp.files.paths import expand_home_folder, find_user_home
 from skills_mcp.files.user_folders import find_hidden_settings
-from skills_mcp.skills.source_layout import DEFAULT_SELECTION, TOP_SUBFOLDER, Selection
+from skills_mcp.skills.source_layout import (
+    DEFAULT_SELECTION,
+    SKILLS_FOLDER,
+    TOP_SUBFOLDER,
+    Selection,
+)
 from skills_mcp.text.redaction import redact
 
 _WORKING_FOLDER = Path()
@@ -99,6 +104,7 @@ def _find_mistakes(environment: Mapping[str, str]) -> str:
         *map(str, find_unknown_variables(environment)),
         *(f"{name} is empty, or was a placeholder." for name in empty),
         *((f"{hidden} is not read, as {folder} exists: keep one of the two.",) if hidden else ()),
+        *(("--skills-dir skills serves the folder here.",) if Path(SKILLS_FOLDER).is_dir() else ()),
     )
     return "".join(f"{mistake} " for mistake in mistakes)
 

@@ -34,9 +34,11 @@ def test_a_task_gets_its_answer_and_the_address_keeps_it(
     page.get_by_label("A task").fill("add a login page with react auth")
     page.get_by_role("button", name="Try it").click()
 
-    expect(page.get_by_role("heading", name="The agent gets")).to_contain_text("ui/react/auth")
+    expect(page.get_by_role("heading", name="The agent gets")).to_contain_text(
+        "Auth in the React web app"
+    )
     expect(page).to_have_url(re.compile(r"/try\?task=add\+a\+login|/try\?task=add%20a"))
-    link = page.get_by_role("link", name="ui/react/auth").first
+    link = page.get_by_role("link", name="Auth in the React web app").first
     assert (link.get_attribute("href") or "").endswith("/skills/ui/react/auth")
 
 

@@ -13,7 +13,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import answered_candidates, score_and_decide
+from skills_mcp.routing.decision import (
+    answered_candidates,
+    estimate_probabilities,
+    score_and_decide,
+)
 from skills_mcp.routing.matcher import Candidate, Evidence
 from skills_mcp.routing.ranked_matcher import RERANK_LIMIT
 from skills_mcp.skills.model import Skill
@@ -89,9 +93,10 @@ def test_the_score_is_the_share_of_the_task_that_a_skill_explains() -> None:
     # One word is 1/40 of the usual description, so it counts 1 / (0.25 + 0.75/40).
     frequency = 1 / (0.25 + 0.75 / 40)
     share = frequency / (2.5 + frequency) / 1.75
-    known, unknown = log1p(1.5 / 1.5) ** 0.8, log1p(2.5 / 0.5) ** 0.8
+    # Of few skills with a word of the task, a word counts as among thirty.
+    known, unknown = log1p(29.5 / 1.5) ** 0.8, log1p(30.5 / 0.5) ** 0.8
     evidence = 1 * share**2, 2 * (share * known / (known + unknown)) ** 2
-    enough = 0.17 * (500 / 20_000) ** 0.3  # there is hardly any text
+    enough = 0.17 * (500 / 12_000) ** 0.3  # there is hardly any text
     expected = [each / (each + enough) for each in evidence]
     assert [float(alone), float(half)] == pytest.approx(expected, abs=1e-5)
 
@@ -141,15 +146,17 @@ def test_what_the_task_names_in_vain_is_a_reason() -> None:
     assert missing.worth < 0
 
 
-def test_the_same_evidence_says_less_among_more_text() -> None:
+def test_the_same_evidence_says_less_among_more_text_about_the_task() -> None:
     skill = silent("a", description="kafka broker")
     other = silent("b", body=" ".join(f"word{number}" for number in range(5000)))
     more = [silent(f"c{n}", body=other.body.replace("word", f"w{n}x")) for n in range(9)]
+    about = [replace(each, body=f"{each.body} broker") for each in more]
 
     few = scores([skill, other], "kafka broker zebras")["a"][0]
-    many = scores([skill, other, *more], "kafka broker zebras")["a"][0]
+    unrelated = scores([skill, other, *more], "kafka broker zebras")["a"][0]
+    many = scores([skill, other, *about], "kafka broker zebras")["a"][0]
 
-    assert many < few
+    assert many < few == unrelated
 
 
 def test_a_rare_word_says_more_than_a_common_one() -> None:
@@ -494,6 +501,26 @@ def test_the_order_of_the_skills_changes_no_score(
     shuffled = random.sample(skills, len(skills))
 
     assert scores(shuffled, task) == scores(skills, task)
+
+
+UNRELATED = st.lists(st.sampled_from(["hotel", "booking", "react", "kafka"]), min_size=1)
+
+
+@given(SKILLS, st.lists(UNRELATED.map(" ".join), min_size=1, max_size=9), st.booleans())
+def test_a_skill_without_a_word_of_the_task_changes_no_chance(
+    skills: list[Skill], bodies: list[str], is_about_names: bool
+) -> None:
+    task = "query hooks 認証 créer"
+    skills = [replace(each, body=f"{each.body} {task}") for each in skills]
+    more = [
+        silent(f"x{number}", body=body if is_about_names else f"booking {number}")
+        for number, body in enumerate(bodies)
+    ]
+
+    few = [estimate_probabilities([score for score, _ in scores(skills, task).values()])]
+    many = [estimate_probabilities([score for score, _ in scores([*skills, *more], task).values()])]
+
+    assert np.allclose(few, many, atol=0.02 if is_about_names else 0)
 
 
 @given(SKILLS, TEXTS, st.fractions(min_value=-1, max_value=2))

@@ -57,9 +57,13 @@ def literal_nearness(document: IndexedDocument, task: Sequence[str], pair: froze
     return best
 
 
-def literal_information(documents: Sequence[IndexedDocument], word: str) -> float:
-    held = sum(word in " ".join(each.texts).split() for each in documents)
-    return log1p((len(documents) - held + 0.5) / (held + 0.5))
+def literal_information(
+    documents: Sequence[IndexedDocument], words: Sequence[str], word: str
+) -> float:
+    texts = [" ".join(each.texts).split() for each in documents]
+    held = sum(word in text for text in texts)
+    matching = sum(not set(text).isdisjoint(words) for text in texts)
+    return log1p((max(matching, 30) - held + 0.5) / (held + 0.5))
 
 
 @given(DOCUMENTS, TEXTS)
@@ -73,7 +77,8 @@ def test_nearness_equals_a_look_at_every_pair(documents: list[IndexedDocument], 
     wanted = [frozenset(words[term] for term in pair) for pair in task.pairs.tolist()]
     weights = np.array(
         [
-            sum(literal_information(documents, word) ** 0.8 for word in pair) / distances[pair]
+            sum(literal_information(documents, words, word) ** 0.8 for word in pair)
+            / distances[pair]
             for pair in wanted
         ]
     )
@@ -97,7 +102,9 @@ def test_coverage_equals_a_look_at_every_word_of_the_name(
     words = [word.typed for word in task.words]
     expected = []
     for document in documents:
-        name = {word: literal_information(documents, word) for word in document.name.split()}
+        name = {
+            word: literal_information(documents, words, word) for word in document.name.split()
+        }
         covered = (
             worth * max((near(word, own) for own in words), default=0)
             for word, worth in name.items()

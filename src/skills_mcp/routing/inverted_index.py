@@ -720,7 +720,14 @@ _TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class MatchingText(NamedTuple):
+    """The part of an index with a term of some query."""
+
+    documents: int
+    postings: int
+
+
+@dataclass(frozen=True, eq=False)
 class TextIndex:
     """An inverted index; a document number is its position."""
 
@@ -742,6 +749,21 @@ class TextIndex:
     def __len__(self) -> int:
         mask = self.postings.mask
         return len(self.priorities) if mask is None else int(np.count_nonzero(mask))
+
+    @cached_property
+    def _term_counts(self) -> NDArray[np.int64]:
+        """Distinct terms of each document."""
+        return np.bincount(self.postings.documents.values, minlength=len(self.priorities))
+
+    def measure_matching(self, terms: NDArray[np.int64]) -> "MatchingText":
+        """Count the visible documents with any of the terms, and their postings."""
+        has_any = np.zeros(len(self.priorities), np.bool_)
+        for span in self.postings.spans(terms):
+            if span is not None:
+                has_any[self.postings.documents.values[span]] = True
+        if self.postings.mask is not None:
+            has_any &= self.postings.mask
+        return MatchingText(int(np.count_nonzero(has_any)), int(self._term_counts[has_any].sum()))
 
     @property
     def cache_size(self) -> int:

@@ -245,8 +245,9 @@ TOTAL_WEIGHT = 1 + NAME_WEIGHT + PROXIMITY_WEIGHT
 _HALF_SCORE_EVIDENCE = 0.17
 
 # The more text there is, the more matches by chance: the same prompts need twice the
-# evidence among ten times the text. It is counted in postings; measured.
-_REFERENCE_POSTINGS = 20_000
+# evidence among ten times the text. It is counted in postings of the skills with any term
+# of the task, so that a skill about something else changes nothing; measured.
+_REFERENCE_POSTINGS = 12_000
 _MIN_POSTINGS = 500
 _SIZE_EXPONENT = 0.3
 
@@ -314,13 +315,13 @@ class EvidenceWeight(NamedTuple):
         return self.plain * max(exp(-_MISSING_DECAY * self.share), _MIN_MISSING_FACTOR)
 
 
-def evidence_weight(index: TextIndex, query: Query) -> EvidenceWeight:
-    """Weigh evidence by the length of the query and by the size of the index.
+def evidence_weight(query: Query) -> EvidenceWeight:
+    """Weigh evidence by the length of the query and by the text that it matches.
 
     Much of a long task is noise, so the same share is more evidence; and much text
     matches much by chance, so it is less.
     """
-    text = max(index.postings.total, _MIN_POSTINGS) / _REFERENCE_POSTINGS
+    text = max(query.matching.postings, _MIN_POSTINGS) / _REFERENCE_POSTINGS
     return EvidenceWeight(query.size / (_HALF_SCORE_EVIDENCE * text**_SIZE_EXPONENT))
 
 
@@ -362,7 +363,7 @@ def name_coverage(index: TextIndex, query: Query, documents: SkillNumbers) -> Fe
     # Each term of a name counts once.
     keys = unique_sorted(owners * len(index.vocabulary) + terms)
     owners, terms = np.divmod(keys, len(index.vocabulary) or 1)
-    information = idf(index.postings.count_documents(terms), len(index))
+    information = idf(index.postings.count_documents(terms), query.matching.documents)
     similarities = (query.nearest.get(term, (0, 0.0))[1] for term in terms.tolist())
     covered = information * np.fromiter(similarities, np.float64)
     total = np.bincount(owners, information, len(documents))
@@ -629,7 +630,7 @@ class RankedMatcher:
         postings = self._postings.find(query)
         within = self._without_negated(query, postings, negated, within)
         best = self._compute_coverage(query, postings, within).max(initial=0)
-        weight = evidence_weight(self._index, query)
+        weight = evidence_weight(query)
         return float(to_score(combine_features(best), weight.value))
 
     def seen(self, seen: VisibleSkills) -> "RankedMatcher":
@@ -727,7 +728,7 @@ class RankedMatcher:
         named = name_coverage(self._index, query, numbers)
         proximity = term_proximity(self._index, query, numbers).scores
         combined = combine_features(coverage[numbers], named, proximity)
-        return to_score(combined, evidence_weight(self._index, query).value)
+        return to_score(combined, evidence_weight(query).value)
 
     def _rank_in_two_passes(
         self,
@@ -741,7 +742,7 @@ class RankedMatcher:
         named = name_coverage(self._index, query, first)
         proximity = term_proximity(self._index, query, first).scores
         combined = combine_features(coverage[first], named, proximity)
-        weight = evidence_weight(self._index, query)
+        weight = evidence_weight(query)
         if len(first):
             best = int(first[combined.argmax()])
             weight = penalize_missing_technologies(self._index, query, weight, best)
@@ -764,7 +765,7 @@ class RankedMatcher:
 
     def _select_for_rerank(self, query: Query, coverage: NDArray[np.float64]) -> NDArray[np.int64]:
         scores = coverage
-        weight = evidence_weight(self._index, query)
+        weight = evidence_weight(query)
         if self._has_priorities:
             scores = to_score(combine_features(coverage), weight.value)
             scores += np.where(coverage > 0, self._index.priorities * _PRIORITY_SCORE, 0)

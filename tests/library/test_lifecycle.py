@@ -145,6 +145,18 @@ def test_a_task_gets_the_last_successor_of_a_deprecated_skill(
     assert picked.content.startswith("Use data/events instead: this skill is deprecated.\n\n")
 
 
+def test_a_package_succeeds_a_rule_file(tmp_path: Path) -> None:
+    write_skill(tmp_path, "old.md", keywords=["kafka", "topic"], replaced_by="new")
+    write_package(tmp_path, "new", name="new", description="Publish an event", replaced_by="")
+    write_package(tmp_path, "past", name="past", description="Fill a form", replaced_by="form")
+    write_skill(tmp_path, "form.md", keywords=["paper"])
+    view = serve(tmp_path)
+
+    assert view.snapshot.algorithm == "mixed"
+    assert served(view, "a kafka topic").skill.path == "new"
+    assert served(view, "past").skill.path == "form"
+
+
 async def test_a_reply_names_both_skills_where_one_replaces_the_other(tmp_path: Path) -> None:
     write_skill(tmp_path, "old.md", keywords=["kafka"], replaced_by="new")
     write_skill(tmp_path, "new.md", keywords=["event"])

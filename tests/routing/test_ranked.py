@@ -508,7 +508,9 @@ UNRELATED = st.lists(st.sampled_from(["hotel", "booking", "react", "kafka"]), mi
 
 @given(SKILLS, st.lists(UNRELATED.map(" ".join), min_size=1, max_size=9), st.booleans())
 def test_a_skill_without_a_word_of_the_task_changes_no_chance(
-    skills: list[Skill], bodies: list[str], is_about_names: bool
+    skills: list[Skill],
+    bodies: list[str],
+    is_about_names: bool,  # noqa: FBT001
 ) -> None:
     task = "query hooks 認証 créer"
     skills = [replace(each, body=f"{each.body} {task}") for each in skills]

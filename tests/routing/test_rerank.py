@@ -102,9 +102,7 @@ def test_coverage_equals_a_look_at_every_word_of_the_name(
     words = [word.typed for word in task.words]
     expected = []
     for document in documents:
-        name = {
-            word: literal_information(documents, words, word) for word in document.name.split()
-        }
+        name = {word: literal_information(documents, words, word) for word in document.name.split()}
         covered = (
             worth * max((near(word, own) for own in words), default=0)
             for word, worth in name.items()

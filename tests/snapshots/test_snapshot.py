@@ -13,7 +13,7 @@ from skills_mcp.config import Config, Settings
 from skills_mcp.content.source import Content, SurveyedPart
 from skills_mcp.errors import SkillDisabledError
 from skills_mcp.routing.keyword_matcher import KeywordMatcher
-from skills_mcp.routing.matcher import Matcher
+from skills_mcp.routing.matcher import Matcher, MixedMatcher
 from skills_mcp.routing.ranked_matcher import RankedMatcher
 from skills_mcp.skills.inheritance import compose
 from skills_mcp.skills.model import Problem
@@ -470,7 +470,7 @@ def test_no_source_at_all_is_an_empty_snapshot() -> None:
     "algorithm, has_package, expected",
     [
         ("auto", False, KeywordMatcher),
-        ("auto", True, RankedMatcher),
+        ("auto", True, MixedMatcher),
         ("keyword", True, KeywordMatcher),
         ("keyword", False, KeywordMatcher),
         ("ranked", True, RankedMatcher),
@@ -507,7 +507,7 @@ def test_the_content_chooses_the_algorithm_unless_the_operator_does(
     ],
 )
 @pytest.mark.parametrize("file", ["SKILL.md", "skill.md"])
-def test_what_a_package_declares_is_ranked_and_never_switches_the_algorithm(
+def test_what_a_package_declares_is_ranked_and_never_matched_literally(
     content: Path, file: str, declared: str
 ) -> None:
     text = f"---\nname: pdf\ndescription: Does it.\n{declared}\n---\n"
@@ -515,19 +515,20 @@ def test_what_a_package_declares_is_ranked_and_never_switches_the_algorithm(
 
     snapshot = take(content)
 
-    assert isinstance(snapshot.matcher, RankedMatcher)
+    assert isinstance(snapshot.matcher, MixedMatcher)
+    assert found(snapshot.matcher.others.matcher, "fill in a form") == ["pdf"]
     assert found(snapshot.matcher, "fill in a form") == ["pdf"]
 
 
 @pytest.mark.parametrize(
     "algorithm, has_package, told",
     [
-        ("auto", True, ["Routing by all words: pdf/SKILL.md is a package"]),
+        ("auto", True, ["Ranking pdf/SKILL.md by all words: it is a package"]),
         ("auto", False, []),
         ("ranked", True, []),
     ],
 )
-def test_the_log_names_the_package_that_has_chosen_the_algorithm(
+def test_the_log_names_a_package_among_rule_files(
     content: Path,
     caplog: pytest.LogCaptureFixture,
     algorithm: str,

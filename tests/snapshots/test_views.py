@@ -159,7 +159,7 @@ def test_the_algorithm_is_that_of_what_is_seen(tmp_path: Path) -> None:
     (tmp_path / "content/pdf/SKILL.md").write_text(text)
     snapshot = take(tmp_path / "content")
 
-    assert snapshot.algorithm == "ranked"
+    assert snapshot.algorithm == "mixed"
     view = snapshot.seen_by(granted("a/**"))
     assert view.algorithm == "keyword"
     found = view.matcher.score("react")

@@ -192,7 +192,7 @@ class Matching(Section):  # 001 §5
         AlgorithmSetting,
         Option("--algorithm"),
         "keyword compares declared keywords; ranked compares all words of a skill; auto is "
-        "keyword if every skill is a rule file with keywords, else ranked.",
+        "keyword for rule files that declare keywords, and ranked for all other skills.",
     ] = "auto"
     min_score: Annotated[
         Ratio,

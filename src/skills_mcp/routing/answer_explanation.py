@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from itertools import islice
@@ -16,6 +16,7 @@ from skills_mcp.routing.decision import (
     Ambiguous,
     Decision,
     NoMatch,
+    answered_candidates,
     count_compared_candidates,
     estimate_certainty,
     merge_near_copies,
@@ -24,7 +25,15 @@ from skills_mcp.routing.decision import (
     select_texts,
     to_exact_fraction,
 )
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, NegatedScope, TermWeight
+from skills_mcp.routing.matcher import (
+    Candidate,
+    Evidence,
+    Mask,
+    Matcher,
+    MixedMatcher,
+    NegatedScope,
+    TermWeight,
+)
 from skills_mcp.skills.model import Skill
 from skills_mcp.text.rendering import abbreviate_value
 
@@ -373,6 +382,14 @@ def explain_decision(
     within: Mask = None,
 ) -> Explanation:
     """Explain a decision, and the rank of `skill`: why not this one?"""
+    if isinstance(matcher, MixedMatcher):
+        return _explain_mixed(matcher, context, matching, skill, within)
+    return _explain_part(matcher, context, matching, skill, within)
+
+
+def _explain_part(
+    matcher: Matcher, context: str, matching: Matching, skill: Skill | None, within: Mask
+) -> Explanation:
     decision = score_and_decide(matcher, context, matching, within=within)
     texts = select_texts(matcher, context, within=within)
     full_text, context = context, texts[0]
@@ -410,6 +427,39 @@ def explain_decision(
         contenders=contenders,
         notes=tuple(notes),
     )
+
+
+def _explain_mixed(
+    matcher: MixedMatcher, context: str, matching: Matching, skill: Skill | None, within: Mask
+) -> Explanation:
+    """Explain the part of the requested skill, or of the first answer, then the other answers."""
+    decision = score_and_decide(matcher, context, matching, within=within)
+    answered = answered_candidates(decision)
+    leading = skill or (answered[0].skill if answered else None)
+    part = matcher.find_part(leading) if leading else matcher.others
+    own = _explain_part(part.matcher, context, matching, skill, part.narrow(within))
+    known = {contender.skill.path for contender in own.contenders}
+    texts = select_texts(matcher.others.matcher, context, within=within)
+    more = tuple(
+        _explain_candidate(matcher, texts, candidate, rank, within)
+        for rank, candidate in enumerate(answered, 1)
+        if candidate.skill.path not in known
+    )
+    contenders = (*own.contenders, *more)
+    notes = (*_explain_parts(matcher, contenders), *own.notes)
+    return replace(own, algorithm="mixed", decision=decision, contenders=contenders, notes=notes)
+
+
+def _explain_parts(
+    matcher: MixedMatcher, contenders: Sequence[ExplainedCandidate]
+) -> Iterator[str]:
+    for part, how in (
+        (matcher.declared, "matched by declared keywords"),
+        (matcher.others, "ranked by all words"),
+    ):
+        paths = [c.skill.path for c in contenders if matcher.find_part(c.skill) is part]
+        if paths:
+            yield f"{how}: {', '.join(paths)}"
 
 
 def render_explanation(explanation: Explanation) -> dict[str, Any]:

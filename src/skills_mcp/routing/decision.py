@@ -12,17 +12,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
+from itertools import chain, zip_longest
 from types import MappingProxyType
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher, candidate_sort_key
+from skills_mcp.routing.matcher import (
+    Algorithm,
+    Candidate,
+    Mask,
+    Matcher,
+    MixedMatcher,
+    candidate_sort_key,
+)
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold
 from skills_mcp.skills.model import Skill, SkillPath
 
 # A longer context is not scored as it is: most of it was pasted, and what people wrote
 # themselves is found in parts, too (measured: docs/explanation/routing.md). To the
 # keyword algorithm, which the specification defines, 10,000 are usual.
-MAX_UNCUT_CHARACTERS: Mapping[Algorithm, int] = MappingProxyType({"keyword": 10_000, "ranked": 600})
+MAX_UNCUT_CHARACTERS: Mapping[Algorithm, int] = MappingProxyType(
+    {"keyword": 10_000, "ranked": 600, "mixed": 600}
+)
 """Characters of a context scored without a cut."""
 
 _MAX_PART_CHARACTERS = 600  # characters; as much as a person writes
@@ -162,6 +172,8 @@ PRIORITY_UNIT = Fraction(1, 1000)
 
 _COPIES_PER_CANDIDATE = 4  # a repository has as many hidden folders for agents
 
+_COMPARED_CANDIDATES = 30  # as many as are re-ranked
+
 _RESCORED_CANDIDATES = 20  # more than an ambiguous answer lists
 
 MAX_NEAR_MISSES = 3
@@ -268,6 +280,8 @@ def score_and_decide(
     matcher: Matcher, context: str, matching: Matching, *, within: Mask = None
 ) -> Decision:
     """Score a task against all skills and decide, as `get_skill` does."""
+    if isinstance(matcher, MixedMatcher):
+        return _decide_mixed(matcher, context, matching, within)
     texts = select_texts(matcher, context, within=within)
     limit = _count_candidates(matching, matcher.algorithm)
     score = partial(
@@ -277,6 +291,51 @@ def score_and_decide(
     if matcher.algorithm == "ranked" and len(merge_near_copies(candidates)) < len(candidates):
         candidates = score(limit=limit * _COPIES_PER_CANDIDATE)
     return apply_thresholds(candidates, matching, matcher.algorithm)
+
+
+def _decide_mixed(
+    matcher: MixedMatcher, context: str, matching: Matching, within: Mask
+) -> Decision:
+    """Decide among rule files by keywords and among the others by rank, and join both.
+
+    What a rule file declares is its author's decision, so it gives way only to a skill
+    that is clearly better, by all words of both.
+    """
+    part = matcher.declared
+    by_keywords = score_and_decide(part.matcher, context, matching, within=part.narrow(within))
+    texts = select_texts(matcher.others.matcher, context, within=within)
+    floor = _near_miss_threshold(matching)
+    all_ranked = score_texts(
+        matcher.others.matcher, texts, min_score=floor, limit=_COMPARED_CANDIDATES, within=within
+    )
+    others = [c for c in all_ranked if c.replaces or matcher.find_part(c.skill) is matcher.others]
+    by_rank = apply_thresholds(others, matching, "ranked")
+    if isinstance(by_keywords, NoMatch) and isinstance(by_rank, NoMatch):
+        alternating = chain.from_iterable(zip_longest(by_keywords.near, by_rank.near))
+        return NoMatch(tuple(filter(None, alternating))[:MAX_NEAR_MISSES])
+    if isinstance(by_keywords, NoMatch):
+        return by_rank
+    if isinstance(by_rank, NoMatch):
+        return by_keywords
+    return _join_decisions(by_keywords, by_rank, all_ranked, matching)
+
+
+def _join_decisions(
+    by_keywords: Decision, by_rank: Decision, all_ranked: Sequence[Candidate], matching: Matching
+) -> Decision:
+    declared, ranked = answered_candidates(by_keywords), answered_candidates(by_rank)
+    scores = {candidate.skill.path: candidate.exact_score for candidate in all_ranked}
+    floor = max(scores.get(candidate.skill.path, Fraction(0)) for candidate in declared)
+    better = [candidate for candidate in ranked if candidate.exact_score > floor]
+    if not better:
+        return by_keywords
+    winner = apply_thresholds(all_ranked, matching, "ranked")
+    is_clear = isinstance(winner, Candidate) and winner.skill.path == better[0].skill.path
+    is_named = better[0].exact_score == 1
+    if is_named or (is_clear and isinstance(by_keywords, Ambiguous)):
+        return better[0]
+    both = (*better, *declared) if is_clear else (*declared, *better)
+    return Ambiguous(both[: max(matching.max_candidates, 2)], is_low_confidence=True)
 
 
 def _count_candidates(matching: Matching, algorithm: Algorithm) -> int:
@@ -386,6 +445,8 @@ def _to_odds(score: Fraction) -> float:
 
 def score_picked_skill(matcher: Matcher, context: str, skill: Skill, alone: Mask) -> Candidate:
     """Score one picked skill: among the others if near the best, else alone."""
+    if isinstance(matcher, MixedMatcher):
+        matcher = matcher.find_part(skill).matcher
     texts = select_texts(matcher, context)
     near = score_texts(matcher, texts, limit=_RESCORED_CANDIDATES)
     found = (*near, *score_texts(matcher, texts, within=alone))

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_index import INDEX, ROOT
+from skills_mcp.skills.skill_parser import is_package_file
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     import numpy as np
@@ -16,7 +18,7 @@ if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
 Mask: TypeAlias = "NDArray[np.bool_] | None"
 """Eligible skills: a flag per skill number. None for all."""
 
-Algorithm = Literal["keyword", "ranked"]
+Algorithm = Literal["keyword", "ranked", "mixed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,75 @@ class Matcher(Protocol):
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
         """List the evidence for a skill; it sums to the score of `score`."""
         ...
+
+
+def declares_keywords(keywords: Sequence[str], file: str, path: str) -> bool:
+    """Whether `auto` matches a skill by its keywords: a rule file with some.
+
+    A package's tags are not chosen by its author as all that is compared.
+    """
+    return bool(keywords) and not is_package_file(file, path)
+
+
+class MatchingPart(NamedTuple):
+    """The skills of one algorithm, and its matcher."""
+
+    matcher: Matcher
+    numbers: "NDArray[np.bool_]"
+    """A flag per skill number."""
+
+    def narrow(self, within: Mask) -> "NDArray[np.bool_]":
+        return self.numbers if within is None else self.numbers & within
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixedMatcher:
+    """Matches rule files that declare keywords by these, and ranks all other skills.
+
+    Scores of different algorithms cannot be compared: `score_and_decide` decides on each
+    part, and joins the two decisions.
+    """
+
+    declared: MatchingPart
+    """Rule files with keywords."""
+    others: MatchingPart
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return "mixed"
+
+    def find_part(self, skill: Skill) -> MatchingPart:
+        is_declared = declares_keywords(skill.keywords, skill.file, skill.path)
+        return self.declared if is_declared else self.others
+
+    def score(
+        self,
+        context: str,
+        *,
+        min_score: Fraction | None = None,
+        limit: int | None = None,
+        within: Mask = None,
+    ) -> tuple[Candidate, ...]:
+        found = chain.from_iterable(
+            part.matcher.score(
+                context, min_score=min_score, limit=limit, within=part.narrow(within)
+            )
+            for part in (self.declared, self.others)
+        )
+        return tuple(sorted(found, key=candidate_sort_key)[:limit])
+
+    def quick_score(self, context: str, *, within: Mask = None) -> float:
+        return self.others.matcher.quick_score(context, within=within)
+
+    def weigh_terms(self, context: str) -> tuple[TermWeight, ...]:
+        return self.others.matcher.weigh_terms(context)
+
+    def find_negated(self, context: str) -> NegatedScope:
+        return self.others.matcher.find_negated(context)
+
+    def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
+        part = self.find_part(skill)
+        return part.matcher.explain(context, skill, within=part.narrow(within))
 
 
 _LAST_IN_ORDER = "\U0010ffff"

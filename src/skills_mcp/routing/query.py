@@ -404,7 +404,6 @@ class QueryParser:
             for term, own in zip(terms.words, weights, strict=True)
         ]
 
-
     def _weigh(self, terms: tuple[int, ...], matching: MatchingText) -> float:
         # The rarest says most.
         holders = np.array(min(map(self._index.postings.count, terms)))

@@ -27,6 +27,8 @@ class SuccessorMatcher:
     skill_of: Callable[[SkillPath], Skill]
     number_of: Callable[[SkillPath], int]
     """Number of a skill in a mask."""
+    part: Mask = None
+    """The skills of its part of a `MixedMatcher`; a successor may be in the other part."""
 
     @property
     def algorithm(self) -> Algorithm:
@@ -69,6 +71,12 @@ class SuccessorMatcher:
         """The candidate's successor, if the task may find it."""
         old = found.skill.path
         successor = self.successors.get(old)
-        if successor is None or (within is not None and not within[self.number_of(successor)]):
+        if successor is None or not self._is_eligible(successor, within):
             return found
         return replace(found, skill=self.skill_of(successor), near_copies=(), replaces=old)
+
+    def _is_eligible(self, successor: SkillPath, within: Mask) -> bool:
+        if within is None:
+            return True
+        number = self.number_of(successor)
+        return bool(within[number]) or (self.part is not None and not self.part[number])

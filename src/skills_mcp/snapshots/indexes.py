@@ -35,7 +35,15 @@ from skills_mcp.files.locks import StaleLockDetector, acquire_lock, lock_heartbe
 from skills_mcp.routing.inverted_index import IndexedDocument, TextIndex
 from skills_mcp.routing.keyword_matcher import KeywordIndex, KeywordMatcher
 from skills_mcp.routing.lexicon import STEMMER_VERSION
-from skills_mcp.routing.matcher import Mask, VisibleSkills, tie_break_ranks
+from skills_mcp.routing.matcher import (
+    Mask,
+    Matcher,
+    MatchingPart,
+    MixedMatcher,
+    VisibleSkills,
+    declares_keywords,
+    tie_break_ranks,
+)
 from skills_mcp.routing.ranked_matcher import RankedMatcher, SkillText, to_indexed_document
 from skills_mcp.routing.search import NameIndex
 from skills_mcp.skills.model import Problem, Skill, SkillPath
@@ -115,6 +123,29 @@ class Indexes:
         with self._lock:
             self._searched = self._searched or self.ranked().without_names()
             return self._searched
+
+    @cached_property
+    def declared(self) -> NDArray[np.bool_]:
+        """Flag the offered skills that `auto` matches by their keywords."""
+        table = self._collection.table
+        keywords, files = table.column("keywords"), table.files()
+        rows = zip(self._index.offered.numbers, self._index.listed, strict=True)
+        found = (declares_keywords(keywords[n], files[n], row.path) for n, row in rows)
+        return np.fromiter(found, np.bool_)
+
+    def find_undeclared(self) -> Iterator[str]:
+        """Iterate over the files of offered skills that are ranked by all words."""
+        files = self._collection.table.files()
+        numbers = self._index.offered.numbers
+        return (files[numbers[n]] for n in np.flatnonzero(~self.declared).tolist())
+
+    def mix(self, ranked: Matcher) -> MixedMatcher:
+        """Matcher of skills of both kinds."""
+        declared = self.expand(self.declared)
+        others = self.expand(~self.declared)
+        assert declared is not None, "it is a mask"  # noqa: S101
+        assert others is not None, "it is a mask"  # noqa: S101
+        return MixedMatcher(MatchingPart(self.keyword(), declared), MatchingPart(ranked, others))
 
     @cached_property
     def names(self) -> NameIndex:
@@ -246,6 +277,10 @@ class SeenIndexes(Indexes):
     @property
     def skills(self) -> Sequence[Skill]:
         return self.seen.skills
+
+    @cached_property
+    def declared(self) -> NDArray[np.bool_]:
+        return self._base.declared.take(self.seen.numbers)
 
     @cached_property
     def labels(self) -> list[bytes]:

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from skills_mcp.config import Config, Settings, Visibility, read_layer
 from skills_mcp.content.source import Content, ContentPart, Loss, Mode, Progress, SourceState
@@ -27,7 +27,7 @@ from skills_mcp.errors import (
 )
 from skills_mcp.files.opening import open_inside
 from skills_mcp.processes.memory import gc_paused
-from skills_mcp.routing.matcher import Mask, Matcher
+from skills_mcp.routing.matcher import Algorithm, Mask, Matcher, MatchingPart, MixedMatcher
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.composition import Composition, compose_skill
 from skills_mcp.skills.model import Problem, Skill, SkillPath, escape_unprintable
@@ -39,7 +39,7 @@ from skills_mcp.skills.skill_index import (
     compute_filter_mask,
     find_unused_rules,
 )
-from skills_mcp.skills.skill_parser import is_package_file, is_skill_md
+from skills_mcp.skills.skill_parser import is_skill_md
 from skills_mcp.skills.source_layout import FolderTree, find_layout
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
@@ -316,8 +316,8 @@ logger = logging.getLogger(__name__)
 
 _CONFIG = "config.yaml"
 
-_RANKED_PACKAGE = "Routing by all words: %s is a package"
-_RANKED_RULES = "Routing by all words: %s declares no keywords"
+_RANKED_PACKAGE = "Ranking %s by all words: it is a package"
+_RANKED_RULES = "Ranking %s by all words: it declares no keywords"
 
 # The synonyms are read with the first task; no caller shall wait for them.
 _FIRST_TASK = "write a skill"
@@ -331,7 +331,7 @@ class Snapshot:
     index: SkillIndex
     indexes: "Indexes"
     config: Config
-    algorithm: Literal["keyword", "ranked"]
+    algorithm: Algorithm
     problems: tuple[Problem, ...]
     vectors: SkillVectors | None = None
     """Embeddings of the skills, if a provider is configured."""
@@ -347,7 +347,11 @@ class Snapshot:
         """Matcher of `get_skill`.  Blocking, the first time."""
         if self.algorithm == "keyword":
             return self._succeed(self.indexes.keyword())
-        return self._succeed(self._fuse(self.indexes.ranked()))
+        ranked = self._fuse(self.indexes.ranked())
+        if self.algorithm != "mixed":
+            return self._succeed(ranked)
+        mixed = self.indexes.mix(ranked)
+        return MixedMatcher(*map(self._succeed_part, (mixed.declared, mixed.others)))
 
     @property
     def ranked(self) -> Matcher:
@@ -384,14 +388,14 @@ class Snapshot:
     def _derive_view(self, standing: bytes) -> "Snapshot":
         from skills_mcp.snapshots.indexes import SeenIndexes
 
-        table = self.state.collection.table
         index = self.index.seen(standing)
+        indexes = SeenIndexes(self.indexes, self.index, index)
         return Snapshot(
             content=self.content,
             index=index,
-            indexes=SeenIndexes(self.indexes, self.index, index),
+            indexes=indexes,
             config=self.config,
-            algorithm=_choose_algorithm(index, self.config, table),
+            algorithm=_choose_algorithm(indexes, self.config),
             problems=(),  # they name files that the caller may not know of
             vectors=self.vectors,
         )
@@ -431,20 +435,27 @@ class Snapshot:
             return lexical
         return self.vectors.fuse(lexical, self.indexes.seen)
 
-    def _succeed(self, matcher: Matcher) -> Matcher:
+    def _succeed_part(self, part: MatchingPart) -> MatchingPart:
+        return part._replace(matcher=self._succeed(part.matcher, part.numbers))
+
+    def _succeed(self, matcher: Matcher, part: Mask = None) -> Matcher:
         index = self.index
         if not index.successors:
             return matcher
         from skills_mcp.routing.successor_matcher import SuccessorMatcher
 
-        return SuccessorMatcher(matcher, index.successors, index.require, self.indexes.number_of)
+        return SuccessorMatcher(
+            matcher, index.successors, index.require, self.indexes.number_of, part
+        )
 
     @gc_paused()
     def prepare(self) -> None:
         """Build everything needed for replies ahead of the first one.  Blocking."""
-        matchers: list[Matcher] = [
-            self.indexes.keyword() if self.algorithm == "keyword" else self.indexes.ranked()
-        ]
+        matchers: list[Matcher] = []
+        if self.algorithm != "ranked":
+            matchers.append(self.indexes.keyword())
+        if self.algorithm != "keyword":
+            matchers.append(self.indexes.ranked())
         if "packages" in self.config.toolsets:
             matchers.append(self.indexes.searched())
         for matcher in matchers:
@@ -453,7 +464,7 @@ class Snapshot:
 
     def reuses_all_of(self, state: "IndexState") -> bool:
         """Whether everything needed for replies was taken over from this state."""
-        needs_texts = self.algorithm == "ranked" or "packages" in self.config.toolsets
+        needs_texts = self.algorithm != "keyword" or "packages" in self.config.toolsets
         is_complete = state.texts is not None or not needs_texts
         return is_complete and self.indexes.are_reused_from(state)
 
@@ -505,9 +516,9 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
     _require_within_limits(content, collection)
     table = collection.table
     index, indexes = _build_indexes(collection, config, known, progress)
-    algorithm = _choose_algorithm(index, config, table)
+    algorithm = _choose_algorithm(indexes, config)
     problems += collection.problems
-    if algorithm == "keyword":
+    if algorithm != "ranked":
         problems += _report_unmatchable(indexes.keyword(), index)
     problems += _report_unused_rules(table.listed, config.visibility)
     return Snapshot(
@@ -616,9 +627,8 @@ def log_changes(snapshot: Snapshot, before: Snapshot | None) -> None:
     )
     logger.info("Serving %d skills at %s", len(snapshot.index), where)
     matching = snapshot.config.matching
-    if snapshot.algorithm == "ranked" and matching.algorithm == "auto":
-        # One of them decides for all, and it need not be the organisation's.
-        files = _find_ranked(snapshot.index, snapshot.state.collection.table)
+    if snapshot.algorithm == "mixed" and matching.algorithm == "auto":
+        files = snapshot.indexes.find_undeclared()
         for file in islice(files, 1):
             is_package = is_skill_md(file.rpartition("/")[2])
             line = _RANKED_PACKAGE if is_package else _RANKED_RULES
@@ -631,25 +641,15 @@ def log_changes(snapshot: Snapshot, before: Snapshot | None) -> None:
             logger.warning("%s", problem)
 
 
-def _choose_algorithm(
-    index: SkillIndex, config: Config, table: "SkillTable"
-) -> Literal["keyword", "ranked"]:
-    """Choose the keyword algorithm only if it can find every skill."""
+def _choose_algorithm(indexes: "Indexes", config: Config) -> Algorithm:
+    """Choose the keyword algorithm for the skills that declare keywords."""
     algorithm = config.matching.algorithm
     if algorithm != "auto":
         return algorithm
-    return "ranked" if any(_find_ranked(index, table)) else "keyword"
-
-
-def _find_ranked(index: SkillIndex, table: "SkillTable") -> Iterator[str]:
-    """Iterate over the files of offered skills unsuitable for keyword matching.
-
-    A package's tags are not chosen by its author as all that is compared.
-    """
-    keywords, files, listed = table.column("keywords"), table.files(), table.listed
-    for number in index.offered.numbers:
-        if not keywords[number] or is_package_file(files[number], listed[number].path):
-            yield files[number]
+    declared = indexes.declared
+    if declared.all():
+        return "keyword"
+    return "mixed" if declared.any() else "ranked"
 
 
 def _report_unused_rules(skills: Sequence[SkillRow], rules: Visibility) -> Iterator[Problem]:

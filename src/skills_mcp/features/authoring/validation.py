@@ -37,6 +37,7 @@ from skills_mcp.features.authoring.rules import (
 from skills_mcp.features.authoring.skill_overlap import describe_overlap, find_overlaps
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import answered_candidates, score_and_decide
+from skills_mcp.routing.matcher import declares_keywords
 from skills_mcp.routing.tokenizer import fold
 from skills_mcp.skills.composition import compose_skill, find_required, resolve_word, resolve_words
 from skills_mcp.skills.document import get_mapping, get_text
@@ -445,7 +446,9 @@ def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[Rul
     reason = "is found by no task, not even by its own name, description or keywords"
     if winners:
         reason += f", which find {join_shortly(tuple(winners))}"
-    is_keyword = snapshot.algorithm == "keyword"
+    is_mixed = snapshot.algorithm == "mixed"
+    is_declared = is_mixed and declares_keywords(skill.keywords, skill.file, skill.path)
+    is_keyword = snapshot.algorithm == "keyword" or is_declared
     how = "give it keywords" if is_keyword else "describe it in words"
     hint = f"{how} that the other skills do not have"
     yield RuleFinding("never-found", reason, hint, line)

@@ -2,9 +2,15 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal
 
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, NegatedScope, TermWeight
+from skills_mcp.routing.matcher import (
+    Algorithm,
+    Candidate,
+    Evidence,
+    Mask,
+    NegatedScope,
+    TermWeight,
+)
 from skills_mcp.skills.model import Skill
 
 _IGNORED = frozenset({"the", "to", "a"})
@@ -13,7 +19,7 @@ _IGNORED = frozenset({"the", "to", "a"})
 class PlainMatcher:
     """Scores a skill by the share of its keywords that are words of the task."""
 
-    algorithm: Literal["keyword", "ranked"] = "keyword"
+    algorithm: Algorithm = "keyword"
 
     def __init__(self, *skills: Skill) -> None:
         self.skills = sorted(skills, key=lambda skill: skill.path)
@@ -75,7 +81,7 @@ class PlainMatcher:
 class TextMatcher(PlainMatcher):
     """The same, but it says that the words stand in the texts of skills."""
 
-    algorithm: Literal["keyword", "ranked"] = "ranked"
+    algorithm: Algorithm = "ranked"
 
     def __init__(self, *skills: Skill, where: str = "body") -> None:
         super().__init__(*skills)

@@ -64,7 +64,7 @@ def test_drafts_are_routed_to_where_the_operator_wants_it(tmp_path: Path) -> Non
 @pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
 def test_a_grant_decides_who_sees_drafts(tmp_path: Path, algorithm: str) -> None:
     write_skill(tmp_path, "login.md", keywords=["login"], status="draft")
-    write_skill(tmp_path, "logout.md", keywords=["logout"])
+    write_skill(tmp_path, "refund.md", keywords=["invoice"])
     grants = [{"allow": ["*"], "drafts": True}]
     settings = {"access": grants, "matching": {"algorithm": algorithm}}
     library = open_library(tmp_path, settings=settings)

@@ -379,7 +379,12 @@ def create_site(
         BackgroundCache(lambda: _read_logs(library), _LOGGED_SECONDS),
         local_events,
     )
-    site.state.gaps = BackgroundCache(lambda: load_gaps(state), _COUNTED_SECONDS)
+    site.state.gaps = BackgroundCache(
+        lambda: load_gaps(state),
+        _COUNTED_SECONDS,
+        is_empty=lambda gaps: not gaps.tasks,
+        wait_seconds=_COUNTING_SECONDS,
+    )
     if uploads:
         site.state.upload_queue = UploadQueue(
             uploads, ArchivesInDatabase(events) if events else None

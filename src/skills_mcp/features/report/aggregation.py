@@ -4,6 +4,7 @@ It is the SQLite of Python, so that the report works without the packages of a s
 """
 
 import sqlite3
+import weakref
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -30,6 +31,7 @@ class FigureTable:
     def __init__(self) -> None:
         # A thread of a test or of a library may read what another one has made.
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self._connection.close)  # Python 3.13 warns of one that is not
         self._connection.execute(f"CREATE TABLE day_figures ({', '.join(COLUMNS)})")
         self._connection.execute("CREATE INDEX day_figures_figure ON day_figures (figure, day)")
         self._figures = DayFigures()

@@ -24,6 +24,8 @@ from skills_mcp.routing.decision import (
     answered_candidates,
     decision_kind,
     score_and_decide,
+    score_texts,
+    select_texts,
     to_exact_fraction,
 )
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher
@@ -118,10 +120,22 @@ def evaluate_prompts(
         started = time.perf_counter()
         decision = score_and_decide(matcher, prompt.query, matching, within=within)
         seconds = time.perf_counter() - started
-        ranked = matcher.score(prompt.query, limit=RANK_CUTOFF, within=within)
+        ranked = rank_candidates(matcher, prompt.query, decision, within)
         outcomes.append(Outcome(prompt, decision, ranked, seconds))
         on_progress(done, len(prompts))
     return tuple(outcomes)
+
+
+def rank_candidates(
+    matcher: Matcher, query: str, decision: Decision, within: Mask = None
+) -> tuple[Candidate, ...]:
+    """Rank skills as the decision has read the prompt: its answers first."""
+    texts = select_texts(matcher, query, within=within)
+    best = score_texts(matcher, texts, limit=RANK_CUTOFF, within=within)
+    answered = answered_candidates(decision)
+    paths = {candidate.skill.path for candidate in answered}
+    others = (candidate for candidate in best if candidate.skill.path not in paths)
+    return (*answered, *others)[:RANK_CUTOFF]
 
 
 def evaluate_snapshot(

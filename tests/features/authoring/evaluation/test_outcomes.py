@@ -13,7 +13,7 @@ from skills_mcp.features.authoring.evaluation import (
     score_outcomes,
 )
 from skills_mcp.features.authoring.prompts import Prompt
-from skills_mcp.routing.decision import Ambiguous
+from skills_mcp.routing.decision import Ambiguous, score_texts, select_texts
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.skill_index import SkillFilter, SkillIndex
@@ -199,6 +199,23 @@ def test_another_order_of_candidates_is_no_change() -> None:
 
     assert before.answers == tuple(reversed(after.answers))
     assert list(diff_outcomes([before], [after])) == []
+
+
+def test_a_long_prompt_is_ranked_as_get_skill_reads_it() -> None:
+    skills = (
+        make_skill("api/errors", keywords=("error", "exception"), description="Errors."),
+        make_skill("invoices", keywords=("invoice", "vat"), description="Write invoices."),
+        make_skill("notes", keywords=("changelog",), description="Write the release notes."),
+    )
+    pasted = "\n".join(["Write an invoice with VAT for the errors."] * 40)
+    query = f"Write the changelog.\n\n{pasted}"
+    matcher = ranked_matcher(skills)
+
+    [outcome] = evaluate_prompts([prompt(query, "notes")], matcher, MATCHING, SkillIndex(skills))
+
+    read = score_texts(matcher, select_texts(matcher, query))
+    assert [c.skill.path for c in outcome.ranked] == [c.skill.path for c in read]
+    assert [c.exact_score for c in outcome.ranked] != [c.exact_score for c in matcher.score(query)]
 
 
 def reason(

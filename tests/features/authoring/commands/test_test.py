@@ -200,7 +200,7 @@ def test_without_a_file_the_examples_of_the_skills_are_tried(invoke: Run, tmp_pa
     done = invoke("test", "--skills-dir", str(tmp_path), "--json")
 
     data = json.loads(done.stdout)
-    assert (data["queries"], data["algorithm"]) == (3, "ranked")
+    assert (data["queries"], data["algorithm"]) == (3, "mixed")
     assert [each["query"] for each in data["failures"]] == ["bake"]
     assert data["failures"][0]["origin"] == "pdf/SKILL.md"
 

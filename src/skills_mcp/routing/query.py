@@ -339,7 +339,7 @@ class QueryParser:
     def read(self, context: str, whole: str = "") -> Query:
         """Parse a text to weighted terms, and expand them; `whole` tells the language."""
         silent = find_function_words(fold(whole or context))
-        sequence = self._read_words(context, silent)
+        sequence = self._split_words(context, silent)
         terms = self._weigh_terms(sequence, silent)
         if len(terms.words) > _MAX_TERMS:
             terms = terms.take_heaviest()
@@ -361,7 +361,11 @@ class QueryParser:
             matching=terms.matching,
         )
 
-    def _read_words(self, context: str, silent: AbstractSet[str]) -> list[Word]:
+    def read_words(self, context: str, whole: str) -> list[Word]:
+        """Parse a text to words alone; `whole` tells the language."""
+        return self._split_words(context, find_function_words(fold(whole)))
+
+    def _split_words(self, context: str, silent: AbstractSet[str]) -> list[Word]:
         words = chain.from_iterable(map(self._analyze, split_raw_tokens(context)))
         return [w for w in words if w.typed not in silent] if silent else list(words)
 

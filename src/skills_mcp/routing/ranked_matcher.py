@@ -8,13 +8,14 @@ and `to_score` maps the sum to a score from 0 to 1.
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import chain, islice
 from math import exp
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -353,8 +354,17 @@ def to_score(combined: FeatureValues, weight: float) -> FeatureValues:
     return evidence / (evidence + 1)
 
 
-def name_coverage(index: TextIndex, query: Query, documents: SkillNumbers) -> FeatureValues:
-    """Compute the share of each skill's name in the query, by idf."""
+def name_coverage(
+    index: TextIndex,
+    query: Query,
+    documents: SkillNumbers,
+    nearest: Mapping[int, tuple[int, float]] | None = None,
+) -> FeatureValues:
+    """Compute the share of each skill's name in a query's terms and variants, by idf.
+
+    `nearest` has the terms and variants of more than the query.
+    """
+    nearest = query.nearest if nearest is None else nearest
     if not len(documents):
         return np.zeros(0)
     names = [index.sequences.read(document).field(_NAME_FIELD) for document in documents.tolist()]
@@ -364,7 +374,7 @@ def name_coverage(index: TextIndex, query: Query, documents: SkillNumbers) -> Fe
     keys = unique_sorted(owners * len(index.vocabulary) + terms)
     owners, terms = np.divmod(keys, len(index.vocabulary) or 1)
     information = idf(index.postings.count_documents(terms), query.matching.documents)
-    similarities = (query.nearest.get(term, (0, 0.0))[1] for term in terms.tolist())
+    similarities = (nearest.get(term, (0, 0.0))[1] for term in terms.tolist())
     covered = information * np.fromiter(similarities, np.float64)
     total = np.bincount(owners, information, len(documents))
     named = np.bincount(owners, covered, len(documents))
@@ -484,7 +494,7 @@ _PRIORITY_STEP = int(_SCORE_UNIT * PRIORITY_UNIT)
 _PRIORITY_SCORE = float(PRIORITY_UNIT)
 
 # Of a long text some parts are read, and the best of them again (see `focus`).
-_QUERY_CACHE_SIZE = 4
+_QUERY_CACHE_SIZE = 12
 
 _ROUNDING_ERROR = 2e-6  # scores are shown to a millionth
 
@@ -514,8 +524,6 @@ class _Negated(NamedTuple):
 
     words: tuple[str, ...]
     alone: Query
-    whole: Query
-    """The task with all its words."""
 
 
 class _Task(NamedTuple):
@@ -584,9 +592,9 @@ class RankedMatcher:
         self._seen = seen
         self._synonyms = synonyms
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
-        self._read = QueryParser(index, synonyms).read
-        read = partial(_read_task, index, self._read)
+        read = partial(_read_task, index, QueryParser(index, synonyms))
         self._read_task = lru_cache(maxsize=_QUERY_CACHE_SIZE)(read)
+        self._negated_skills: dict[str, NDArray[np.int64]] = {}
         self._postings = PostingsLookup(index)
         self._has_priorities = index.has_priorities
 
@@ -609,10 +617,9 @@ class RankedMatcher:
         if named is not None:
             found = Candidate(self._skills[named], Fraction(1), (strip_mention(context),))
             return (found,) if min_score is None or min_score <= 1 else ()
-        query, negated = self._read_task(context)
-        postings = self._postings.find(query)
+        query, postings = self._look_up(context)
         floor = 0 if min_score is None else math.ceil(min_score * _SCORE_UNIT)
-        within = self._without_negated(query, postings, negated, within)
+        within = self._without_negated(context, postings, within)
         passes = self._rank_in_two_passes(query, postings, within, limit)
         best = self._take_best(passes.ranking, floor, limit)
         matched = find_matched_words(query, postings, best.numbers, len(self._index.priorities))
@@ -626,9 +633,8 @@ class RankedMatcher:
         """Score the best skill after the first pass, without priorities."""
         if self._find_named(context, within) is not None:
             return 1.0
-        query, negated = self._read_task(context)
-        postings = self._postings.find(query)
-        within = self._without_negated(query, postings, negated, within)
+        query, postings = self._look_up(context)
+        within = self._without_negated(context, postings, within)
         best = self._compute_coverage(query, postings, within).max(initial=0)
         weight = evidence_weight(query)
         return float(to_score(combine_features(best), weight.value))
@@ -660,10 +666,10 @@ class RankedMatcher:
         )
 
     def find_negated(self, context: str) -> NegatedScope:
-        query, negated = self._read_task(context)
-        if negated is None or self._find_named(context, None) is not None:
+        negated = self._read_task(context).negated
+        numbers = self._find_negated(context)
+        if negated is None or numbers is None or self._find_named(context, None) is not None:
             return NegatedScope()
-        numbers = self._find_negated(query, self._postings.find(query), negated)
         paths = frozenset(self._skills[number].path for number in numbers.tolist())
         return NegatedScope(negated.words, paths)
 
@@ -675,9 +681,8 @@ class RankedMatcher:
         if named is not None:
             word = strip_mention(context)
             return (Evidence(word=word, where="name", found=skill.name, worth=1),)
-        query, negated = self._read_task(context)
-        postings = self._postings.find(query)
-        within = self._without_negated(query, postings, negated, within)
+        query, postings = self._look_up(context)
+        within = self._without_negated(context, postings, within)
         passes = self._rank_in_two_passes(query, postings, within, None)
         scores = passes.ranking.scores[passes.ranking.numbers == number].tolist()
         if not scores:
@@ -698,24 +703,43 @@ class RankedMatcher:
     def _find_named(self, context: str, within: Mask) -> int | None:
         return self._names.find_unique(context, within) if self._names else None
 
-    def _without_negated(
-        self, query: Query, postings: TermPostings, negated: _Negated | None, within: Mask
-    ) -> Mask:
+    def _look_up(self, context: str) -> tuple[Query, TermPostings]:
+        query = self._read_task(context).asked
+        return query, self._postings.find(query)
+
+    def _without_negated(self, context: str, postings: TermPostings, within: Mask) -> Mask:
         """Take the skills of the negated words out of the eligible ones."""
-        if negated is None:
+        excluded = self._find_negated(context, postings)
+        if excluded is None:
             return within
         mask = self._seen.mask if within is None and self._seen else within
         eligible = np.ones(len(self._index.priorities), np.bool_) if mask is None else mask.copy()
-        eligible[self._find_negated(query, postings, negated)] = False
+        eligible[excluded] = False
         return eligible
 
     def _find_negated(
+        self, context: str, postings: TermPostings | None = None
+    ) -> NDArray[np.int64] | None:
+        """Find the skills of the negated words; a task is asked several times."""
+        query, negated = self._read_task(context)
+        if negated is None:
+            return None
+        found = self._negated_skills.get(context)
+        if found is None:
+            found = self._compare_sides(query, postings or self._postings.find(query), negated)
+            if len(self._negated_skills) >= _QUERY_CACHE_SIZE:
+                self._negated_skills.clear()
+            self._negated_skills[context] = found
+        return found
+
+    def _compare_sides(
         self, query: Query, postings: TermPostings, negated: _Negated
     ) -> NDArray[np.int64]:
         total = len(self._index.priorities)
         coverage = self._compute_coverage(negated.alone, self._postings.find(negated.alone), None)
         near = self._select_for_rerank(negated.alone, coverage)
-        named = name_coverage(self._index, negated.whole, near)
+        nearest = _merge_nearest(query, negated.alone)
+        named = name_coverage(self._index, query, near, nearest)
         asked_share = name_coverage(self._index, query, near)
         is_named = (named >= _NEGATED_NAME_SHARE) & (asked_share < _ASKED_NAME_SHARE)
         against = self._score_alone(negated.alone, near, coverage)
@@ -801,7 +825,8 @@ class RankedMatcher:
         return _Ranking(numbers, np.minimum(np.maximum(scores, 0), _SCORE_UNIT))
 
 
-def _read_task(index: TextIndex, read: Callable[..., Query], context: str) -> _Task:
+def _read_task(index: TextIndex, parser: QueryParser, context: str) -> _Task:
+    read = parser.read
     found = [
         each
         for each in find_negations(context)
@@ -814,10 +839,18 @@ def _read_task(index: TextIndex, read: Callable[..., Query], context: str) -> _T
         return _Task(read(context))  # nothing but a negation: what it is about is asked
     scopes = " ".join(context[each.start : each.end] for each in found)
     asked_terms = {word.term for word in asked.words}
-    words = read(scopes, context).words
     # A word that is asked for, too, speaks for no side.
-    typed = tuple(word.typed for word in words if word.term not in asked_terms)
-    return _Task(asked, _Negated(typed, read(" ".join(typed), context), read(context)))
+    words = (word for word in parser.read_words(scopes, context) if word.term not in asked_terms)
+    typed = tuple({word.term: word.typed for word in words}.values())
+    return _Task(asked, _Negated(typed, parser.read(" ".join(typed), context)))
+
+
+def _merge_nearest(one: Query, other: Query) -> Mapping[int, tuple[int, float]]:
+    """The terms and variants of both, each with its greater similarity."""
+    found = dict(one.nearest)
+    for number, nearness in other.nearest.items():
+        found[number] = max(found.get(number, nearness), nearness, key=itemgetter(1))
+    return found
 
 
 def _names_anything(index: TextIndex, query: Query) -> bool:

@@ -33,6 +33,7 @@ from skills_mcp.routing.tokenizer import FILLER
 from skills_mcp.skills.model import Skill
 from skills_mcp.snapshots.indexes import _RETENTION_SECONDS
 from tests.docs.pages import (
+    REFERENCE,
     block,
     blocks,
     code,
@@ -265,10 +266,11 @@ def test_the_example_has_the_real_answer() -> None:
 def test_reasons_and_their_scores_are_those_of_the_table(
     number: int, reason: search.Reason
 ) -> None:
-    row = table(section(ROUTING, "### Names first"))[number]
+    page = REFERENCE / "tools/search_skills.md"
+    rows = [row for row in table(page.read_text(encoding="utf-8")) if "`reason`" in row]
 
-    assert code(row["`reason`"]) == reason
-    assert float(row["`score`"].split()[0]) == float(search._SCORES[reason])
+    assert code(rows[number]["`reason`"]) == reason
+    assert float(rows[number]["`score`"].split()[-1]) == float(search._SCORES[reason])
 
 
 # --- what was measured ----------------------------------------------------------

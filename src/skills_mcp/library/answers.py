@@ -137,6 +137,8 @@ class Match:
     """Skills of the same name with nearly the same text."""
     replaces: SkillPath | None = None
     """The deprecated skill in whose place it is served."""
+    also: Skill | None = None
+    """The skill for the second wish of the task, whose text is served, too."""
     relations: Relations = NO_RELATIONS
 
 
@@ -241,6 +243,7 @@ def build_match(
         is_known=digest == known_digest,
         near_copies=found.near_copies,
         replaces=found.replaces,
+        also=found.also.skill if found.also else None,
         relations=composed.relations,
     )
 

@@ -72,6 +72,7 @@ from skills_mcp.routing.search import SearchResult, search_skills
 from skills_mcp.routing.tokenizer import tokenize
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
 from skills_mcp.skills.access import EVERYTHING, Access
+from skills_mcp.skills.composition import join_compositions
 from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
 from skills_mcp.skills.model import Asset, Level, Scope, Skill, SkillPath
 from skills_mcp.skills.plugin_files import quote_plugin_file
@@ -252,8 +253,12 @@ class LibraryView:
                 return decision
             case Candidate() as best:
                 composed = snapshot.compose(best.skill)
+                if best.also:
+                    composed = join_compositions(composed, snapshot.compose(best.also.skill))
                 match = build_match(snapshot.content, composed, best, known_digest)
                 self._track_skill(match, context)
+                if best.also:  # a task with two wishes counts as two
+                    self._track_skill(replace(match, skill=best.also.skill), context)
                 return match
 
     def explain(

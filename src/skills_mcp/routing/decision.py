@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from types import MappingProxyType
 
 from skills_mcp.config import Matching
+from skills_mcp.routing.conjunctions import split_wishes
 from skills_mcp.routing.matcher import (
     Algorithm,
     Candidate,
@@ -176,6 +177,8 @@ _COMPARED_CANDIDATES = 30  # as many as are re-ranked
 
 _RESCORED_CANDIDATES = 20  # more than an ambiguous answer lists
 
+_MAX_SPLITS = 4  # conjunctions of one task that are tried: each costs two rankings
+
 MAX_NEAR_MISSES = 3
 """Near misses of one answer; a caller without rules has no time for a list."""
 
@@ -279,7 +282,28 @@ Decision = Candidate | Ambiguous | NoMatch
 def score_and_decide(
     matcher: Matcher, context: str, matching: Matching, *, within: Mask = None
 ) -> Decision:
-    """Score a task against all skills and decide, as `get_skill` does."""
+    """Score a task against all skills and decide, as `get_skill` does.
+
+    A task with two wishes, each clearly for another skill, gets both. The keyword algorithm,
+    which the specification defines, knows no such answer.
+    """
+    decision = _decide_as_one(matcher, context, matching, within=within)
+    is_divisible = matcher.algorithm != "keyword" and len(context) <= _MAX_PART_CHARACTERS
+    if not isinstance(decision, Ambiguous) or not is_divisible:
+        return decision
+    listed = {candidate.skill.path for candidate in decision.candidates}
+    for wishes in islice(split_wishes(context), _MAX_SPLITS):
+        first, second = (_decide_as_one(matcher, w, matching, within=within) for w in wishes)
+        if isinstance(first, Candidate) and isinstance(second, Candidate):
+            paths = {first.skill.path, second.skill.path}
+            if len(paths) == len(wishes) and paths <= listed:
+                return replace(first, also=second)
+    return decision
+
+
+def _decide_as_one(
+    matcher: Matcher, context: str, matching: Matching, *, within: Mask = None
+) -> Decision:
     if isinstance(matcher, MixedMatcher):
         return _decide_mixed(matcher, context, matching, within)
     texts = select_texts(matcher, context, within=within)
@@ -302,7 +326,7 @@ def _decide_mixed(
     that is clearly better, by all words of both.
     """
     part = matcher.declared
-    by_keywords = score_and_decide(part.matcher, context, matching, within=part.narrow(within))
+    by_keywords = _decide_as_one(part.matcher, context, matching, within=part.narrow(within))
     texts = select_texts(matcher.others.matcher, context, within=within)
     floor = _near_miss_threshold(matching)
     all_ranked = score_texts(
@@ -467,7 +491,7 @@ def decision_kind(decision: Decision) -> str:
 def answered_candidates(decision: Decision) -> tuple[Candidate, ...]:
     match decision:
         case Candidate():
-            return (decision,)
+            return (decision,) if decision.also is None else (decision, decision.also)
         case Ambiguous():
             return decision.candidates
         case NoMatch():

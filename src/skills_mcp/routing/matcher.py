@@ -34,6 +34,8 @@ class Candidate:
     """Skills of the same name with nearly the same text, for which it stands."""
     replaces: SkillPath | None = None
     """The deprecated skill that the task was about, in whose place it is served."""
+    also: "Candidate | None" = None
+    """The skill for the second wish of a task with two."""
 
     @property
     def score(self) -> float:

@@ -186,6 +186,7 @@ def match(found: Match) -> Reply:
         "matched_keywords": list(found.matched_keywords),
         **name_near_copies(found.near_copies),
         **({"replaces": found.replaces} if found.replaces else {}),
+        **_name_both(skill, found.also),
         **render_relations(skill, found.relations),
     }
     if found.is_known:
@@ -213,6 +214,16 @@ def match(found: Match) -> Reply:
         lists=(*_GUIDANCE_LISTS, *INVENTORY_LISTS),
         cut_key="files_truncated",
     )
+
+
+def _name_both(skill: Skill, also: Skill | None) -> dict[str, Any]:
+    if also is None:
+        return {}
+    message = (
+        f"Both apply: {skill.path} and {also.path}. "
+        f"For the files of {also.path}, call get_skill with it as skill_path."
+    )
+    return {"skill_paths": [skill.path, also.path], "message": message}
 
 
 def with_explanation(reply: Reply, explanation: "Explanation") -> Reply:

@@ -5,7 +5,7 @@ the reply: the skill is served without it. See docs/reference/life-cycle.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from skills_mcp.errors import SkillsError
@@ -82,6 +82,15 @@ def compose_skill(
     )
     notice = _render_notice(skill, successor)
     return Composition(contributors=contributors, parts=parts, notice=notice, relations=relations)
+
+
+def join_compositions(first: Composition, second: Composition) -> Composition:
+    """Join the texts of two skills that apply together, under what they share."""
+    shared = {part.path: part for part in (*first.parts[:-1], *second.parts[:-1])}
+    own = {part.path: part for part in (first.parts[-1], second.parts[-1])}
+    above = tuple(part for path, part in shared.items() if path not in own)
+    notices = filter(None, (first.notice, second.notice))
+    return replace(first, parts=(*above, *own.values()), notice="\n\n".join(notices))
 
 
 def _render_notice(skill: Skill, successor: SkillPath | None) -> str:

@@ -68,9 +68,10 @@ def command(
     elif path is None:
         open_console().print(*_describe_list(data, task), sep="\n")
     elif open_console().is_terminal:
-        sections = library.view().preview(path).sections
+        view, paths = library.view(), data.get("skill_paths", [path])
+        parts_by_path = {s.path: s for each in paths for s in view.preview(each).sections}
         parts: list[RenderableType] = [escape(_name_match(data)), ""]
-        parts += [part for section in sections for part in show_section(section)]
+        parts += [part for s in parts_by_path.values() for part in show_section(s)]
         print_paged([*parts, *_describe_files(data)], is_paged=is_paged)
     else:
         click.echo(f"{_name_match(data)}\n\n{data['content']}")
@@ -100,7 +101,8 @@ def _name_match(data: Mapping[str, Any]) -> str:
     """One line: the skill, its score, and the matched words."""
     score = f"score {data['score']:.{_DIGITS}f}"
     words = ", ".join(data["matched_keywords"])
-    return escape_unprintable("  ".join(filter(None, (data["skill_path"], score, words))))
+    paths = " and ".join(data.get("skill_paths", [data["skill_path"]]))
+    return escape_unprintable("  ".join(filter(None, (paths, score, words))))
 
 
 def _describe_list(data: Mapping[str, Any], task: str) -> Iterator[RenderableType]:

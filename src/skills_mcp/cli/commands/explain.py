@@ -86,7 +86,9 @@ def _print_tables(console: Console, explanation: Explanation) -> None:
 def _describe(decision: Decision) -> str:
     match decision:
         case Candidate() as best:
-            return f"Match: {best.skill.path} with score {format_rounded_down(best.exact_score)}"
+            both = f", and {best.also.skill.path} for its second wish" if best.also else ""
+            score = format_rounded_down(best.exact_score)
+            return f"Match: {best.skill.path} with score {score}{both}"
         case Ambiguous():
             named = ", ".join(
                 f"{candidate.skill.path} ({format_rounded_down(candidate.exact_score)})"

@@ -280,9 +280,10 @@ def _render(explanation: Explanation) -> dict[str, Any]:
 def _describe(decision: Decision) -> TrialVerdict:
     match decision:
         case Candidate() as best:
+            titles = [derive_title(c.skill.path, c.skill.body) for c in answered_candidates(best)]
             return TrialVerdict(
                 "match",
-                f"The agent gets {derive_title(best.skill.path, best.skill.body)}",
+                f"The agent gets {' and '.join(titles)}",
                 "get_skill answers with its text and all that it inherits.",
             )
         case Ambiguous((only,)):

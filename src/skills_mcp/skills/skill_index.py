@@ -498,9 +498,10 @@ def _judge_visibility(rows: Collection[SkillRow], rules: Visibility) -> bytes:
 def _judge_row(row: SkillRow, rules: Visibility) -> int:
     if is_denied(row, rules):
         return _DENIED
+    is_hidden_draft = row.lifecycle.is_draft and not rules.drafts
     if not is_enabled(row, rules):
-        return _DISABLED
-    return _DRAFT if row.lifecycle.is_draft and not rules.drafts else _ENABLED
+        return _ABSENT if is_hidden_draft else _DISABLED
+    return _DRAFT if is_hidden_draft else _ENABLED
 
 
 def quote_requested_path(path: str, otherwise: str) -> str:

@@ -230,7 +230,8 @@ def with_explanation(reply: Reply, explanation: "Explanation") -> Reply:
     from skills_mcp.routing.answer_explanation import render_explanation
 
     data = {**reply.data, "explanation": render_explanation(explanation)}
-    return replace(reply, data=data)
+    lists = ("explanation.candidates", "explanation.words", "explanation.notes")
+    return replace(reply, data=data, lists=(*reply.lists, *lists))
 
 
 def with_core_skills(reply: Reply, paths: Sequence[str]) -> Reply:

@@ -114,10 +114,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: crc32(item.location[0].encode()))
     workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     numbers: dict[str, int] = {}
-    long = [item for item in items if _is_long(item)]
+    # Whole modules: no loop runs beside the browser that some of their tests have open.
+    modules = {item.location[0] for item in items if _is_long(item)}
+    long = [item for item in items if item.location[0] in modules]
     for item in long:
         numbers.setdefault(item.location[0], len(numbers) % workers)
-    short = [item for item in items if not _is_long(item)]
+    short = [item for item in items if item.location[0] not in modules]
     ordered: list[pytest.Item] = []
     for number in range(workers):
         part = [item for item in long if numbers[item.location[0]] == number]

@@ -105,7 +105,7 @@ def test_the_paths_of_the_first_page_can_be_typed() -> None:
     assert lines
     for line in lines:
         _parse(line)
-    assert steps == ["", "1", "2", "3", "4", "5"] * 5
+    assert steps == ["", "1", "2", "3", "4", "5"] * 6
 
 
 def _parse(line: str) -> None:

@@ -51,7 +51,8 @@ def upstream(tmp_path: Path) -> Upstream:
 
 @pytest.fixture
 def reviewed(upstream: Upstream, tmp_path: Path) -> SkillLibrary:
-    return open_library(follow(upstream.url, tmp_path), settings=BRANCH)
+    settings = {**BRANCH, "matching": {"algorithm": "ranked"}}
+    return open_library(follow(upstream.url, tmp_path), settings=settings)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import pytest
 
 from skills_mcp.library.answers import Match
 from skills_mcp.library.skill_library import LibraryView
-from skills_mcp.routing.conjunctions import split_wishes
+from skills_mcp.routing.tokenizer import split_wishes
 from tests.clients import ask, connected
 from tests.support import PROJECT, open_library
 

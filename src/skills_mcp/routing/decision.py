@@ -16,7 +16,6 @@ from itertools import chain, islice, zip_longest
 from types import MappingProxyType
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.conjunctions import split_wishes
 from skills_mcp.routing.matcher import (
     Algorithm,
     Candidate,
@@ -25,7 +24,7 @@ from skills_mcp.routing.matcher import (
     MixedMatcher,
     candidate_sort_key,
 )
-from skills_mcp.routing.tokenizer import SILENT_WORDS, fold
+from skills_mcp.routing.tokenizer import SILENT_WORDS, fold, split_wishes
 from skills_mcp.skills.model import Skill, SkillPath
 
 # A longer context is not scored as it is: most of it was pasted, and what people wrote

@@ -6,6 +6,7 @@ Words that are also technical terms stay out of it (`go`, `use`, `case`, `car`).
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
 
@@ -114,3 +115,31 @@ def _letter_or_space(character: str) -> str:
     category = unicodedata.category(character)
     is_letter = character in _TOKEN_MARKS or category[0] in _TOKEN_CATEGORIES
     return character if is_letter else " "
+
+
+_CONJUNCTIONS = (
+    "and then|and also|and afterwards|then|afterwards|and",  # English
+    "und dann|und danach|dann|danach|und",  # German
+    "et puis|et ensuite|puis|ensuite|et",  # French
+    "y luego|y después|luego|después|y",  # Spanish
+    "e depois|depois|e",  # Portuguese
+)
+_JOIN = re.compile(
+    rf"[,;.]?\s(?:{'|'.join(_CONJUNCTIONS)})\s|[;.!?]\s|"
+    r"[\uff0c,\uff1b;\u3002\u3001]?(?:然后|接着|并且|その後|それから|そして)",
+    re.IGNORECASE,
+)
+_MIN_WISH_CHARACTERS = 6
+"""Of a wish: a verb and what it is about, in a language without blanks two words."""
+
+
+def split_wishes(task: str) -> Iterator[tuple[str, str]]:
+    """Split a task at each conjunction into what stands before and behind it.
+
+    >>> list(split_wishes("write the report, then announce it"))
+    [('write the report', 'announce it')]
+    """
+    for found in _JOIN.finditer(task):
+        wishes = task[: found.start()].strip(" ,;."), task[found.end() :].strip(" ,;.")
+        if min(map(len, wishes)) >= _MIN_WISH_CHARACTERS:
+            yield wishes

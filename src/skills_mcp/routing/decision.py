@@ -295,9 +295,14 @@ def score_and_decide(
         first, second = (_decide_as_one(matcher, w, matching, within=within) for w in wishes)
         if isinstance(first, Candidate) and isinstance(second, Candidate):
             paths = {first.skill.path, second.skill.path}
-            if len(paths) == len(wishes) and paths <= listed:
+            is_ranked = _is_ranked(matcher, first.skill) or _is_ranked(matcher, second.skill)
+            if len(paths) == len(wishes) and paths <= listed and is_ranked:
                 return replace(first, also=second)
     return decision
+
+
+def _is_ranked(matcher: Matcher, skill: Skill) -> bool:
+    return not isinstance(matcher, MixedMatcher) or matcher.find_part(skill) is matcher.others
 
 
 def _decide_as_one(

@@ -102,7 +102,9 @@ async def test_no_text_names_a_tool_beyond_the_scopes_of_a_caller(content: Path,
     write_skill(content, "box/SKILL.md", name="box")
     notes = write(content / "box" / "notes.txt", "one")
 
-    async with called_by(reader, open_library(content), era) as client:
+    library = open_library(content)
+    async with called_by(reader, library, era) as client:
+        await library.refresh()  # the first one may still be reading
         await ask(client, "list_skills")
         notes.write_text("two, after the skills were read")
         with pytest.raises(MCPError, match="Wait for the next sync") as changed:

@@ -89,6 +89,8 @@ def test_problems_of_a_draft_are_for_those_who_see_it(tmp_path: Path) -> None:
 
     assert library.view(author).find_problems().total == 1
     assert library.view(other).find_problems().total == 0
+    # What is about all skills, such as the words of changes, is for the author alone.
+    assert [library.view(access).sees_everything for access in (author, other)] == [True, False]
 
 
 def test_a_draft_with_grants_is_no_loss(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptReques
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.composition import join_compositions
 from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
-from skills_mcp.skills.model import Asset, Level, Scope, Skill, SkillPath
+from skills_mcp.skills.model import Asset, Level, Problem, Scope, Skill, SkillPath
 from skills_mcp.skills.plugin_files import quote_plugin_file
 from skills_mcp.skills.skill_files import (
     FileContent,
@@ -190,18 +190,26 @@ class LibraryView:
         None for a limited caller: they name files. Blocking.
         """
         mounted = [(state.mount, state.name) for state in self.states()]
-        problems = self.served.problems if self.served and self.access.is_unlimited else ()
-        hidden = self._find_hidden_drafts() if problems else frozenset()
-        problems = tuple(problem for problem in problems if problem.file not in hidden)
+        problems = self._list_problems()
         return filter_problems(problems, mounted, mount=mount, level=level, limit=limit)
 
-    def _find_hidden_drafts(self) -> frozenset[str]:
-        """Files of the drafts that no grant shows to this caller."""
-        served = self._require_served()
-        rows = zip(served.index.rows, served.offered.table.files(), strict=True)
-        return frozenset(
-            file for row, file in rows if row.lifecycle.is_draft and not self.access.sees(row)
-        )
+    def _list_problems(self) -> tuple[Problem, ...]:
+        """Problems of the files that this caller may know of."""
+        if self.served is None or not self.access.is_unlimited:
+            return ()
+        hidden = [*self._find_hidden_drafts()]
+        table_files = self.served.offered.table.files() if hidden else ()
+        files = {table_files[number] for number in hidden}
+        return tuple(problem for problem in self.served.problems if problem.file not in files)
+
+    @property
+    def sees_everything(self) -> bool:
+        """Whether no skill is hidden from this caller, neither by grants nor as a draft."""
+        return self.access.is_unlimited and next(self._find_hidden_drafts(), None) is None
+
+    def _find_hidden_drafts(self) -> Iterator[int]:
+        drafts = self.served.index.draft_rows if self.served else {}
+        return (number for number, row in drafts.items() if not self.access.sees(row))
 
     def sees(self, skill: SkillRow) -> bool:
         """Whether this caller may see a skill and the one served at its path.
@@ -450,7 +458,7 @@ class LibraryView:
 
     def _find_cause(self, name: str) -> SkillNotFoundError | None:
         """The problem by which a skill is not served, for those who see all problems."""
-        problems = self.served.problems if self.served and self.access.is_unlimited else ()
+        problems = self._list_problems()
         files = {f"{name}.md", f"{name}/{SKILL_MD}"}
         broken = (p for p in problems if p.level == "error" and p.file in files)
         for found in broken:
@@ -957,7 +965,8 @@ class SkillLibrary:
 
         with TemporaryDirectory(prefix="skills-mcp-") as folder:
             served, take = self.current.snapshot.seen_by(access), self.current.take_unserved
-            yield WorkingCopy(served, Path(folder), take, is_limited=not access.is_unlimited)
+            is_limited = not self.view(access).sees_everything
+            yield WorkingCopy(served, Path(folder), take, is_limited=is_limited)
 
     def close(self) -> None:
         self.close_runs()

@@ -381,6 +381,11 @@ class SkillIndex:
         return SkillNotFoundError(f"There is no skill {quoted}. {hint}{AGENTS_STEP}")
 
     @cached_property
+    def draft_rows(self) -> Mapping[int, SkillRow]:
+        """Rows of all drafts, visible or not, by number."""
+        return {n: row for n, row in enumerate(self.rows) if row.lifecycle.is_draft}
+
+    @cached_property
     def drafts(self) -> tuple[Skill, ...]:
         """Drafts found by their path alone."""
         standings = enumerate(self._standing)

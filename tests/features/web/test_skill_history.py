@@ -209,3 +209,16 @@ def test_the_history_has_no_barrier_and_fits(site: Site) -> None:
     expect(page.get_by_text("The server has looked at all 5 commits")).to_be_visible()
     assert find_faults(page, (390, 1_280)) == []
     site.require_own_requests()
+
+
+def test_a_caller_without_drafts_gets_no_history_that_may_have_their_words(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"skills/draft.md": skill_text(body="Not yet.", status="draft")})
+    grants = [{"allow": ["*"]}, {"when": {"groups": ["authors"]}, "allow": ["*"], "drafts": True}]
+    library = open_library(follow(upstream, tmp_path), settings={"access": grants})
+    reader = derive_access(library.config.access, {})
+    author = derive_access(library.config.access, {"groups": ["authors"]})
+
+    assert history_of(library, "pdf", reader).reason
+    assert not history_of(library, "pdf", author).reason

@@ -305,7 +305,7 @@ def escape_notes(error: Exception) -> str:
 
 
 def _find_access(path: str, uploader: Uploader) -> UploadAccess | None:
-    if uploader.library.access.is_unlimited:
+    if uploader.library.renew().sees_everything:
         return None
     return UploadAccess(path, uploader.library.renew().sees)
 
@@ -348,7 +348,7 @@ def _choose_restore_policy(
 
 
 def _is_visible(path: str, library: LibraryView) -> bool:
-    return library.access.is_unlimited or library.renew().snapshot.index.get(path) is not None
+    return library.renew().sees_everything or library.renew().snapshot.index.get(path) is not None
 
 
 def _find_visible_versions(

@@ -565,7 +565,7 @@ def read_history(view: LibraryView, name: str, logs: SourceLogs | None) -> Skill
     """
     snapshot = view.snapshot
     skill = snapshot.index.resolve(name)
-    if not view.access.is_unlimited or snapshot.config.visibility != Visibility():
+    if not view.sees_everything or snapshot.config.visibility != Visibility():
         return SkillHistory(
             reason="The history is shown where no skill is hidden: an older version "
             "may have had a name by which it was."

@@ -132,7 +132,7 @@ def _count_uses(request: Request, paths: Sequence[str]) -> HomeFigure:
 def _list_changes(library: LibraryView, logs: SourceLogs | None) -> list[SkillChange]:
     """Commits of the week with differences, where no skill is hidden from the caller."""
     config = library.config
-    if not library.access.is_unlimited or config.visibility != Visibility():
+    if not library.sees_everything or config.visibility != Visibility():
         return []
     found = [
         SkillChange(past, derive_commit_url(log.url, past.commit, config.web.forges))

@@ -447,13 +447,13 @@ async def show_form(request: Request) -> Response:
     if not principal.may(UPLOAD):
         return await _render(request, lacks=describe_missing_scope(principal))
     task = request.query_params.get("for", "")
-    return await _render(request, written=WrittenSkill(description=task) if task else None)
+    return await _render(request, written=SkillForm(description=task) if task else None)
 
 
 async def show_offer(request: Request) -> Response:
     """Preview an archive, or a skill written in the form, with a button to confirm."""
     uploader, queue = find_uploader(request), get_upload_queue(request)
-    written: WrittenSkill | None = None
+    written: SkillForm | None = None
     try:
         async with parsed_form(request) as form:
             written, owner = _find_written(form), derive_sender_key(request)
@@ -466,7 +466,7 @@ async def show_offer(request: Request) -> Response:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenSkill:
+class SkillForm:
     """A new skill, as the form sends it."""
 
     name: str = ""
@@ -487,12 +487,12 @@ class WrittenSkill:
         return UploadedArchive(owner, ".zip", packed.getvalue())
 
 
-def _find_written(form: FormData) -> WrittenSkill | None:
+def _find_written(form: FormData) -> SkillForm | None:
     """Skill that was written in the form; None if it has an archive."""
     name, description, text = (form.get(key) for key in ("name", "description", "text"))
     if not (isinstance(name, str) and isinstance(description, str) and isinstance(text, str)):
         return None
-    return WrittenSkill(name, description, text.replace("\r\n", "\n"))
+    return SkillForm(name, description, text.replace("\r\n", "\n"))
 
 
 async def take_offer(request: Request) -> Response:

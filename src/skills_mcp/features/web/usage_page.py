@@ -89,7 +89,7 @@ def _render(request: Request) -> Response:
         areas=areas[:_MAX_AREAS],
         around=around,
         fault=fault,
-        is_whole=_sees_everything(_find_access(request)),
+        is_whole=_sees_everything(request),
         is_empty=not report.counts.events,
         begin=_compose_setup_help(request, report, days),
     )
@@ -129,8 +129,9 @@ def _parse_days(text: str) -> int:
     return int(text) if text in {str(span_days) for span_days in REPORT_SPANS} else _DAYS
 
 
-def _sees_everything(access: Access) -> bool:
-    return access.is_unlimited and not access.is_scoped
+def _sees_everything(request: Request) -> bool:
+    is_scoped = _find_access(request).is_scoped
+    return get_visible_library(request).sees_everything and not is_scoped
 
 
 def _find_access(request: Request) -> Access:
@@ -151,7 +152,7 @@ def load_visible_report(
     """
     from skills_mcp.features.report.database_report import ReportLimits, UnknownCommitError
 
-    access, site = _find_access(request), get_site_state(request)
+    is_whole, site = _sees_everything(request), get_site_state(request)
     snapshot = get_visible_library(request).snapshot
     if site.events is None and site.local_events is None:
         raise HTTPException(404, _NO_EVENTS)
@@ -159,7 +160,7 @@ def load_visible_report(
         raise InvalidArgumentsError("around: needs a database of events.")
     limits = ReportLimits(_MAX_COUNTED, max_gaps, check_cancelled)
     load = partial(load_whole_report, site, snapshot, days, limits)
-    if not _sees_everything(access) and site.events is not None:
+    if not is_whole and site.events is not None:
         return restrict_report(load(), {skill.path for skill in snapshot.index})
     try:
         return load(around)

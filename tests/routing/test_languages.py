@@ -9,6 +9,7 @@ from skills_mcp.routing.query import find_function_words
         ("wie richte ich expo router ein", "ich"),
         ("comment configurer tailwind dans notre projet", "dans"),
         ("hoja inferior y selector de fecha con expo", "con"),
+        ("como faço testes em laravel", "faço"),
         ("[ich] wir2die/und", "die"),
         ("[ich] wir2die/und \u2014", "die"),
     ],

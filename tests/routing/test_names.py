@@ -5,12 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.routing.matcher import Mask
 from skills_mcp.routing.search import NameIndex, normalize_name
 
 NAMES = NameIndex(
     ["_root", "a/pdf-forms", "b/pdf_forms", "c/straße", "docs/Release Notes", "kafka"],
     ["_root", "pdf-forms", "pdf", "Straße", "Release Notes", "kafka-topics"],
 )
+
+
+def number_of(names: NameIndex, text: str, within: Mask = None) -> int | None:
+    named = names.find_unique(text, within)
+    return named and named.number
 
 
 @pytest.mark.parametrize(
@@ -26,11 +32,29 @@ NAMES = NameIndex(
         ("pdf", 2),
         ("kafka-t", 5),
         ("rel", 4),
+        ("release_no", 4),
         ("_root", 0),
     ],
 )
 def test_a_text_names_a_skill_by_path_or_name_or_its_only_beginning(text: str, number: int) -> None:
-    assert NAMES.find_unique(text) == number
+    assert number_of(NAMES, text) == number
+
+
+@pytest.mark.parametrize(
+    "task, number",
+    [
+        ("use the kafka-topics skill", 5),
+        ("The skill `docs/release_notes`, please", 4),
+        ("use the $kafka-topics skill.", 5),
+        ("kafka topics skill", None),
+        ("use kafka-topics", None),
+        ("the kafka-topics skills", None),
+    ],
+)
+def test_a_task_names_a_skill_beside_that_word(task: str, number: int | None) -> None:
+    named = NAMES.find_mentioned(task)
+
+    assert (named and named.number) == number
 
 
 @pytest.mark.parametrize(
@@ -41,6 +65,8 @@ def test_a_text_names_a_skill_by_path_or_name_or_its_only_beginning(text: str, n
         ("re", "too short for a beginning"),
         ("pd", "too short, and not the only one"),
         ("the release notes", "there is more in it"),
+        ("release", "a whole word that begins a name may describe another skill"),
+        ("release no", "several words are no name that is cut off"),
         ("forms", "names begin otherwise"),
         ("a/pdf", "a path is whole"),
     ],
@@ -55,14 +81,14 @@ def test_a_name_that_several_skills_have_names_none_of_them() -> None:
     assert names.find_name("review") == (0, 1)
     assert names.find_unique("review") is None
     assert names.find_unique("rev") is None
-    assert names.find_unique("a/x") == 0
+    assert number_of(names, "a/x") == 0
 
 
 def test_what_may_not_be_found_is_not_in_the_way() -> None:
     names = NameIndex(["a/x", "b/x"], ["review", "review"])
 
-    assert names.find_unique("review", np.array([False, True])) == 1
-    assert names.find_unique("revi", np.array([True, False])) == 0
+    assert number_of(names, "review", np.array([False, True])) == 1
+    assert number_of(names, "revi", np.array([True, False])) == 0
     assert names.find_unique("review", np.array([False, False])) is None
 
 

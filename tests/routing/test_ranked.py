@@ -670,6 +670,7 @@ def test_who_asks_why_looks_for_a_cause() -> None:
         "Quiero una estructura de carpetas para la aplicación con Expo",
         "アプリの画面遷移をExpoで設定したい",
         "请帮我配置应用的页面跳转和 Expo",
+        "Quero criar um componente com estado e navegação para Expo",
     ],
 )
 def test_a_task_in_another_language_finds_what_it_names(task: str) -> None:
@@ -682,6 +683,58 @@ def test_a_task_in_another_language_finds_what_it_names(task: str) -> None:
     decision = score_and_decide(matcher_of(skills), task, Matching())
 
     assert [found.skill.path for found in answered_candidates(decision)] == ["expo"]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Reactのコンポーネントをテストする",
+        "Como faço um teste com o React?",
+        "在项目里怎么使用React组件",
+    ],
+)
+def test_a_technology_that_all_matching_skills_name_is_found_in_any_language(task: str) -> None:
+    skills = [silent(f"react/{n}", description=f"React, part {n}") for n in range(40)]
+
+    decision = score_and_decide(matcher_of(skills), task, Matching())
+
+    assert len(answered_candidates(decision)) > 1
+
+
+def test_function_characters_are_no_evidence_in_chinese() -> None:
+    skills = [
+        silent("report", description="写一个很好的事故报告"),
+        silent("deploy", description="我们的部署流程和检查"),
+    ]
+
+    assert ranking(skills, "我们想写一个很好的流程") == ["deploy", "report"]
+    assert ranking(skills, "这是我们的") == []
+
+
+def test_one_spelling_of_several_languages_finds_the_other() -> None:
+    skills = [
+        silent("translations", description="Make a multilingual site"),
+        silent("other", description="Make a language model"),
+    ]
+
+    assert ranking(skills, "a multi-language site")[0] == "translations"
+
+
+def test_a_skill_named_as_such_is_served_alone_unless_the_task_negates_it() -> None:
+    skills = [
+        make_skill("q/code-review", description="Use the skill for a code review"),
+        make_skill("q/code-reviewer", description="Lists risks"),
+        make_skill("q/tests", description="Write tests"),
+    ]
+    matcher = ranked_matcher(skills)
+
+    [named] = matcher.score("use the code-reviewer skill for my changes")
+    negated = matcher.score("write tests, do not use the code-reviewer skill")
+
+    assert (named.skill, named.exact_score) == (skills[1], Fraction(1))
+    [reason] = matcher.explain("use the code-reviewer skill for my changes", skills[1])
+    assert (reason.word, reason.worth) == ("code-reviewer", 1)
+    assert negated[0].skill == skills[2]
 
 
 def test_in_a_library_of_that_language_an_unknown_word_counts_in_full() -> None:

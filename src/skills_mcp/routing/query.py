@@ -193,12 +193,31 @@ _SPANISH = frozenset((
     "tienen", "toda", "todas", "todo", "todos", "tu", "un", "una", "uno", "unos", "y",
     "ya", "yo",
 ))
+_PORTUGUESE = frozenset((
+    "ao", "aos", "até", "cada", "com", "como", "da", "das", "de", "depois", "do", "dos",
+    "e", "ela", "ele", "eles", "em", "entre", "essa", "esse", "esta", "estas", "este",
+    "estes", "está", "estão", "eu", "faz", "fazer", "faço", "foi", "isso", "isto", "já",
+    "lhe", "mais", "mas", "me", "mesmo", "meu", "meus", "minha", "minhas", "muito", "na",
+    "nas", "nem", "no", "nos", "nossa", "nossas", "nosso", "nossos", "não", "nós", "num",
+    "numa", "o", "onde", "os", "ou", "para", "pela", "pelo", "por", "porque", "posso",
+    "preciso", "quais", "qual", "quando", "que", "quem", "quero", "se", "sem", "ser",
+    "seu", "seus", "sobre", "sua", "suas", "são", "só", "também", "tem", "tenho", "tudo",
+    "um", "uma", "umas", "uns", "você", "à", "às", "é",
+))
 # fmt: on
 
-_FOREIGN_LANGUAGES = (FRENCH, _GERMAN, _SPANISH)
+_FOREIGN_LANGUAGES = (FRENCH, _GERMAN, _SPANISH, _PORTUGUESE)
 
 # One word is chance: "die" and "la" stand in English tasks, too.
 _MIN_FUNCTION_WORDS = 2
+
+# Characters that are hardly a part of a technical word, as 请 is of 请求 (request).
+_CHINESE = frozenset(
+    "的了是我你您他她它们这那哪谁什么怎吗呢吧啊呀嘛哦着过也都很太最还又再才把被让给和与或"
+    "及而且但虽若将已曾几每些某个该想帮得到来做干所以其之于何"
+)
+_HAN = re.compile("[\u4e00-\u9fff]")
+_KANA = re.compile("[\u3040-\u30ff]")
 
 _LETTER_RUN = re.compile(r"[^\W\d_]+")
 _NON_LETTERS = bytes(sign for sign in range(128) if not chr(sign).isalpha())
@@ -221,6 +240,14 @@ def find_function_words(text: str) -> AbstractSet[str]:
     best = max(_FOREIGN_LANGUAGES, key=lambda known: len(words & known))
     found = len(words & best)
     return best if found >= _MIN_FUNCTION_WORDS and found > len(words & ENGLISH) else frozenset()
+
+
+def _is_chinese(text: str) -> bool:
+    return not text.isascii() and bool(_HAN.search(text)) and not _KANA.search(text)
+
+
+def _is_function_bigram(word: str) -> bool:
+    return is_unsegmented(word) and not _CHINESE.isdisjoint(word)
 
 
 def _split_letters(text: str) -> list[str]:
@@ -248,6 +275,10 @@ _MIN_FOREIGN_SHARE = 0.4
 # Among fewer, a word in two skills would be common. With 20 the right skill is in the
 # answer in 0.5 of a hundred tasks less, with 40 twice as many are not declined; measured.
 _MIN_MATCHING = 30
+
+# That of a term in half of the skills. Where a task in another language has one known
+# word, all skills that share a word with it have that one.
+_MIN_TECHNOLOGY_IDF = 0.7
 
 # Rare words say less than their rareness makes believe; measured.
 _IDF_EXPONENT = 0.8
@@ -366,8 +397,10 @@ class QueryParser:
         return self._split_words(context, find_function_words(fold(whole)))
 
     def _split_words(self, context: str, silent: AbstractSet[str]) -> list[Word]:
-        words = chain.from_iterable(map(self._analyze, split_raw_tokens(context)))
-        return [w for w in words if w.typed not in silent] if silent else list(words)
+        words = list(chain.from_iterable(map(self._analyze, split_raw_tokens(context))))
+        if _is_chinese(context):
+            return [w for w in words if not _is_function_bigram(w.typed)]
+        return [w for w in words if w.typed not in silent] if silent else words
 
     def _weigh_terms(self, sequence: Iterable[Word], silent: AbstractSet[str]) -> _QueryTerms:
         words: dict[str, Word] = {}
@@ -382,7 +415,12 @@ class QueryParser:
         foreign = _find_foreign_words(words.values(), numbers, is_foreign=bool(silent))
         ordinary[foreign] = _FOREIGN_WEIGHT
         matching = self._index.measure_matching(numbers)
-        information = (idf(holders, matching.documents) * ordinary) ** _IDF_EXPONENT
+        frequency = idf(holders, matching.documents)
+        frequency[is_technology] = frequency[is_technology].clip(_MIN_TECHNOLOGY_IDF)
+        information = (frequency * ordinary) ** _IDF_EXPONENT
+        named = float(information[is_technology & (numbers != UNKNOWN_TERM)].sum())
+        if named:  # one name among the many bigrams of a sentence is what the task is about
+            information[foreign] *= min(1.0, named / (float(information[foreign].sum()) or named))
         return _QueryTerms(words, numbers, holders, information, is_technology, foreign, matching)
 
     def _find_variants(

@@ -45,7 +45,7 @@ from skills_mcp.routing.matcher import (
 )
 from skills_mcp.routing.negation import find_negations, leave_out
 from skills_mcp.routing.query import Query, QueryParser, TermVariant, idf
-from skills_mcp.routing.search import NameIndex, strip_mention
+from skills_mcp.routing.search import NamedSkill, NameIndex
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_index import INDEX, ROOT
 
@@ -615,7 +615,7 @@ class RankedMatcher:
         """
         named = self._find_named(context, within)
         if named is not None:
-            found = Candidate(self._skills[named], Fraction(1), (strip_mention(context),))
+            found = Candidate(self._skills[named.number], Fraction(1), (named.word,))
             return (found,) if min_score is None or min_score <= 1 else ()
         query, postings = self._look_up(context)
         floor = 0 if min_score is None else math.ceil(min_score * _SCORE_UNIT)
@@ -676,11 +676,10 @@ class RankedMatcher:
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
         number = self._find_number(skill)
         named = self._find_named(context, within)
-        if number is None or named not in {None, number}:
+        if number is None or (named is not None and named.number != number):
             return ()
         if named is not None:
-            word = strip_mention(context)
-            return (Evidence(word=word, where="name", found=skill.name, worth=1),)
+            return (Evidence(word=named.word, where="name", found=skill.name, worth=1),)
         query, postings = self._look_up(context)
         within = self._without_negated(context, postings, within)
         passes = self._rank_in_two_passes(query, postings, within, None)
@@ -700,8 +699,13 @@ class RankedMatcher:
             return None
         return int(numbers[position])
 
-    def _find_named(self, context: str, within: Mask) -> int | None:
-        return self._names.find_unique(context, within) if self._names else None
+    def _find_named(self, context: str, within: Mask) -> NamedSkill | None:
+        if self._names is None:
+            return None
+        named = self._names.find_unique(context, within)
+        if named is None and self._read_task(context).negated is None:
+            named = self._names.find_mentioned(context, within)
+        return named
 
     def _look_up(self, context: str) -> tuple[Query, TermPostings]:
         query = self._read_task(context).asked

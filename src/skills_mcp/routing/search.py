@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from heapq import nsmallest
-from itertools import accumulate
-from typing import Literal
+from itertools import accumulate, chain, pairwise
+from typing import Literal, NamedTuple
 
 from skills_mcp.routing.decision import (
     merge_near_copies,
@@ -24,6 +24,13 @@ from skills_mcp.skills.skill_index import SCOPES
 _MIN_PREFIX_LETTERS = 3  # fewer letters begin too many words to mean a name
 
 _LAST_CODE_POINT = "\U0010ffff"  # behind everything that begins alike
+
+
+class NamedSkill(NamedTuple):
+    """A skill that a task names, and the words that name it."""
+
+    number: int
+    word: str
 
 
 @dataclass(frozen=True)
@@ -67,17 +74,39 @@ class NameIndex:
         near = (*self._find_last(folder), *self._find_last(own))
         return tuple(dict.fromkeys((*near, *self._at_top)))
 
-    def find_unique(self, text: str, within: Mask = None) -> int | None:
-        """Find the only skill named by the whole text: path, `$name`, or prefix."""
+    def find_unique(self, text: str, within: Mask = None) -> NamedSkill | None:
+        """Find the only skill named by the whole text: path, `$name`, or prefix.
+
+        Whole words that begin a name may as well describe another skill: "golang" is no
+        name of "Golang Security".
+        """
         name = strip_mention(text)
         for found in (self.find_path(name), self.find_name(name)):
             allowed = _select_eligible(found, within)
             if allowed:
-                return allowed[0] if len(allowed) == 1 else None
+                return NamedSkill(allowed[0], name) if len(allowed) == 1 else None
         if len(name) < _MIN_PREFIX_LETTERS or fold(name) in SILENT_WORDS:
             return None
         allowed = _select_eligible(self.find_by_prefix(name), within)
-        return allowed[0] if len(allowed) == 1 else None
+        if len(allowed) != 1 or not (
+            text.strip().startswith("$") or self._is_cut(name, allowed[0])
+        ):
+            return None
+        return NamedSkill(allowed[0], name)
+
+    def find_mentioned(self, text: str, within: Mask = None) -> NamedSkill | None:
+        """Find the only skill that a task names, as in "the code-reviewer skill"."""
+        for name in _find_mentions(text):
+            named = self.find_path(name) or self.find_name(name)
+            allowed = _select_eligible(named, within)
+            if len(allowed) == 1:
+                return NamedSkill(allowed[0], name)
+        return None
+
+    def _is_cut(self, text: str, number: int) -> bool:
+        """Whether a prefix is written like a name, or ends inside of a word."""
+        rest = normalize_name(self.names[number])[len(normalize_name(text)) :]
+        return " " not in text and ("-" in text or "_" in text or not rest.startswith("-"))
 
     def seen(self, seen: VisibleSkills) -> "VisibleNameIndex":
         return VisibleNameIndex(self.paths, self.names, self.scopes, whole=self, some=seen)
@@ -144,6 +173,16 @@ class VisibleNameIndex(NameIndex):
 
 def strip_mention(text: str) -> str:
     return " ".join(text.split()).removeprefix("$").strip()
+
+
+def _find_mentions(text: str) -> Iterator[str]:
+    """Iterate over the words beside "skill" that are written like a name or a path."""
+    if "skill" not in text.casefold():
+        return
+    words = [word.strip("`'\"()[],.;:!?").removeprefix("$") for word in text.split()]
+    for one, other in chain(pairwise(words), pairwise(reversed(words))):
+        if other.casefold() == "skill" and any(sign in one for sign in "-_/"):
+            yield one
 
 
 def normalize_name(text: str) -> str:

@@ -324,7 +324,7 @@ def _sync_baseline(options: Options, environment: Mapping[str, str], ref: str) -
         try:
             branch.sync()
         except SyncError:
-            raise SyncError(f"--baseline {ref}: {error}") from error
+            raise SyncError(f"{ref}: {error}") from error
         return branch
     return pinned
 

@@ -36,7 +36,9 @@ _OPTION_SECTIONS = (OWN, OVER_HTTP, WHERE, GENERAL)
 
 SECTIONS: Mapping[str, Sequence[str]] = {
     "Agents": ("install", "doctor", "serve", "stop", "catalog", "hook"),
-    "Content": ("tree", "open", "sync", "export", "status", "rollback", "report"),
+    "Content": (
+        *("tree", "open", "sync", "export", "status", "log", "diff", "rollback", "report"),
+    ),
     "Authoring": ("new", "show", "ask", "search", "explain", "validate", "test", "add", "import"),
     "Shell": ("completion",),
 }
@@ -65,9 +67,11 @@ _RENAMED = {  # until the release after 0.1
 _SYNONYMS = {
     "import": "convert migrate",
     "ask": "match query route",
+    "diff": "changes compare",
     "doctor": "diagnose",
     "explain": "why",
     "install": "connect setup",
+    "log": "blame history",
     "install --remove": "uninstall",
     "new": "create init",
     "open": "browse",

@@ -1,6 +1,7 @@
 """Output to a terminal, to a pipe, and as JSON; progress of a sync and of other work."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -106,6 +107,20 @@ def shorten(text: str, max_characters: int) -> str:
     """One line of a text, with an ellipsis if it is longer."""
     line = " ".join(text.split())
     return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
+
+
+_MAX_CODE_CHARACTERS = 200  # of a cell in a comment; some tasks are pages
+_TICKS = re.compile("`+")
+
+
+def code_span(text: str) -> str:
+    """A code span in Markdown: it can neither mention a person nor break a table."""
+    line = shorten(text, _MAX_CODE_CHARACTERS)
+    longest = max(map(len, _TICKS.findall(line)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if longest else ""
+    escaped = line.replace("|", "\\|")
+    return f"{fence}{space}{escaped}{space}{fence}"
 
 
 def confirm(  # noqa: PLR0913 - a message has parts

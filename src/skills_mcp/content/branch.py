@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # more modules than the first answer may wait for
         PastCommit,
         RemoteStatus,
     )
+    from skills_mcp.content.git.reviews import Review
 
 logger = logging.getLogger(__name__)
 
@@ -339,6 +340,22 @@ class RemoteBranch:
             SyncError: It cannot be fetched, or the commit is not in it.
         """
         return self._parts.history.read_log(self._base, commit, max_commits)
+
+    def resolve_commit(self, tip: str, name: str, max_commits: int) -> str:
+        """Resolve an abbreviated commit id, in the history up to `tip`.
+
+        Raises:
+            SyncError: It cannot be fetched, or has no such commit.
+        """
+        return self._parts.history.resolve(self._base, tip, name, max_commits)
+
+    def read_reviews(self, commit: str) -> "Mapping[str, Review]":
+        """Map commits of the fetched history to their pull requests."""
+        return self._parts.history.read_reviews(commit)
+
+    def read_signers(self, commits: Iterable[str]) -> Mapping[str, str]:
+        """Map commits of the fetched history to their trusted signers."""
+        return self._parts.history.read_signers(commits)
 
     def read_past_file(self, commit: str, file: str) -> str | None:
         """Read a text of a commit of the history; None if there is no such file."""

@@ -159,8 +159,8 @@ def exported_revision(folder: Path, ref: str) -> Iterator[Path]:
     top = _find_work_tree(folder.resolve())
     if top is None:
         raise SyncError(
-            f"{folder} is in no work tree of Git, so it has no other commit. Leave "
-            "--baseline out, or name a folder inside of a clone"
+            f"{folder} is in no work tree of Git, so it has no other commit. Name "
+            "a folder inside of a clone"
         )
     if not _COMMIT.fullmatch(ref):
         raise SyncError(_unknown(ref, top))
@@ -201,7 +201,7 @@ def _export_revision(top: Path, folder: Path, ref: str, target: Path) -> None:
     inside = folder.resolve().relative_to(top).as_posix()
     treeish = ref if inside == "." else f"{ref}:{inside}"
     if inside != "." and _read_kind(repository, treeish) != "tree":
-        raise SyncError(f"{ref} has no folder {inside} yet. Name a later commit as --baseline")
+        raise SyncError(f"{ref} has no folder {inside} yet. Name a later commit")
     export_files(repository.list_served(treeish), repository, target)
 
 

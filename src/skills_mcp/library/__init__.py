@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.git.remote import Push, derive_commit_url
+from skills_mcp.content.git.remote import Push, derive_commit_url, derive_pull_request_url
 from skills_mcp.content.source import Hold, Loss, Mode, SourceState
 from skills_mcp.library.answers import (
     FoundFiles,
@@ -40,6 +40,7 @@ from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapsho
 if TYPE_CHECKING:
     from skills_mcp.content.git.proposal import FolderChange, TextReplacement
     from skills_mcp.content.git.repository import ListedCommit, PastCommit
+    from skills_mcp.content.git.reviews import Review
     from skills_mcp.library.source_edits import (
         EditableText,
         SkillSource,
@@ -55,6 +56,7 @@ _LATE = {
     "FolderChange": "content.git.proposal",
     "ListedCommit": "content.git.repository",
     "PastCommit": "content.git.repository",
+    "Review": "content.git.reviews",
     "SandboxName": "scripts.execution",
     "ScriptResult": "scripts.execution",
     "SkillSource": "library.source_edits",

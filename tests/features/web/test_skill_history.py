@@ -10,8 +10,8 @@ from skills_mcp.config import Grant
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Freshness, accept_any_commit
-from skills_mcp.features.web.browsing import SkillHistory, read_history
-from skills_mcp.features.web.source_history import read_source_logs
+from skills_mcp.features.history.skill_history import SkillHistory, read_history
+from skills_mcp.features.history.source_history import read_source_logs
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING, Access, derive_access
 from tests.features.web.conftest import (
@@ -181,6 +181,8 @@ def test_no_file_can_forge_a_commit(upstream: Upstream, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     upstream = make_history(tmp_path_factory.mktemp("history"))
+    git("commit", "-q", "--amend", "-m", "Say more (#12)", cwd=upstream.work)
+    git("push", "-q", "--force", "origin", "HEAD", cwd=upstream.work)
     options = ("--repo", upstream.url, "--branch", "main")
     with opened_site(browser, options=options) as opened:
         yield opened
@@ -206,6 +208,7 @@ def test_the_history_has_no_barrier_and_fits(site: Site) -> None:
     newest = page.locator(".commit").first
     assert newest.locator("del").all_inner_texts() == ["First"]
     assert newest.locator("ins").all_inner_texts()[0] == "Second"
+    expect(newest).to_contain_text("pull request #12; changes pdf")
     expect(page.get_by_text("The server has looked at all 5 commits")).to_be_visible()
     assert find_faults(page, (390, 1_280)) == []
     site.require_own_requests()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.errors import InvalidArgumentsError
+from skills_mcp.features.history.source_history import CodeOwners, read_source_logs
 from skills_mcp.features.web.browsing import BrowseRequest, SkillSummary, browse
-from skills_mcp.features.web.source_history import CodeOwners, read_source_logs
 from skills_mcp.library import SkillLibrary
 from tests.features.web.test_skill_history import follow
 from tests.packages import package_text

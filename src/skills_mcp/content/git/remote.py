@@ -273,6 +273,14 @@ _COMMITS: Mapping[ForgeKind, str] = {
     "azure": "{repository}/commit/{commit}",
 }
 
+_PULL_REQUESTS: Mapping[ForgeKind, str] = {
+    "github": "{repository}/pull/{number}",
+    "gitlab": "{repository}/-/merge_requests/{number}",
+    "gitea": "{repository}/pulls/{number}",
+    "bitbucket": "{repository}/pull-requests/{number}",
+    "azure": "{repository}/pullrequest/{number}",
+}
+
 _REVIEWS: Mapping[ForgeKind, str] = {
     "github": "{repository}/compare/{base}...{branch}?expand=1",
     "gitlab": "{repository}/-/merge_requests/new?merge_request%5Bsource_branch%5D={branch}",
@@ -343,6 +351,15 @@ def derive_commit_url(remote_url: str, commit: str, forges: Mapping[str, ForgeKi
     'https://gitlab.com/acme/skills/-/commit/c0ffee'
     """
     return _format_url(_COMMITS, remote_url, forges, commit=commit)
+
+
+def derive_pull_request_url(remote_url: str, number: str, forges: Mapping[str, ForgeKind]) -> str:
+    """Derive the URL of a pull request's page; empty for an unknown forge.
+
+    >>> derive_pull_request_url("https://gitlab.com/acme/skills.git", "!12", {})
+    'https://gitlab.com/acme/skills/-/merge_requests/12'
+    """
+    return _format_url(_PULL_REQUESTS, remote_url, forges, number=number.lstrip("#!"))
 
 
 def derive_review_url(

@@ -9,7 +9,7 @@ exactly.
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -40,6 +40,9 @@ from skills_mcp.content.git.object_store import (
     write_shallow,
 )
 from skills_mcp.content.git.remote import Remote, is_ref_name
+from skills_mcp.content.git.reviews import FORMAT as REVIEW_FORMAT
+from skills_mcp.content.git.reviews import Review, derive_reviews, parse_records
+from skills_mcp.content.git.signatures import find_signers
 from skills_mcp.content.source import SyncPolicy, translate_disk_errors
 from skills_mcp.errors import LimitExceededError, RemoteMissingError, SyncError
 from skills_mcp.files.durable import delete_tree, write_text_atomically
@@ -446,6 +449,9 @@ _SHOW = (
     *("--patch", "--unified=3"),
 )
 
+_MAX_REVIEWED = 2_000
+"""Commits, merges included, that are searched for pull requests."""
+
 _LAST_SECOND = 253_402_300_799  # of the year 9999, where dates of Python end
 
 
@@ -527,6 +533,33 @@ class CommitHistory:
         listed = tuple(_parse_names(printed.stdout.decode("utf-8", "replace"), mark))
         known = tuple(each for each in listed if each.commit not in shallow)
         return BranchLog(known, not shallow and len(listed) < max_commits)
+
+    def resolve(self, base: str, tip: str, name: str, max_commits: int) -> str:
+        """Resolve an abbreviated commit id.
+
+        Raises:
+            SyncError: The history cannot be fetched, or has no such commit.
+        """
+        self._require_commit(base, tip, max_commits)
+        found = self._git.run(
+            "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", is_ok=(0, 1, 128)
+        )
+        if found.returncode:
+            raise SyncError(
+                f"no commit begins with {name} among the last {max_commits} of its branch"
+            )
+        return found.text.strip()
+
+    def read_reviews(self, commit: str) -> Mapping[str, Review]:
+        """Map the fetched commits, up to a commit, to their pull requests."""
+        options = ("-z", f"--max-count={_MAX_REVIEWED}", f"--format={REVIEW_FORMAT}")
+        printed = self._git.run("log", *options, commit).stdout.decode("utf-8", "replace")
+        return derive_reviews(tuple(parse_records(printed)))
+
+    def read_signers(self, commits: Iterable[str]) -> Mapping[str, str]:
+        """Map fetched commits to their trusted signers; empty without `allowed_signers`."""
+        signers = self._policy.signers
+        return find_signers(self._git, signers, tuple(commits)) if signers else {}
 
     def read_file(self, commit: str, file: str) -> str | None:
         """Read a text of a fetched commit; None if there is no such file."""

@@ -6,13 +6,14 @@ Rule 3: only SSH keys count, and only from a file outside of all content.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from skills_mcp.content.git.command import CommandOutput, Git, is_older
 from skills_mcp.content.git.diagnostics import NO_PROGRAM, render_reason
 from skills_mcp.content.source import Signers
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
+from skills_mcp.skills.model import escape_unprintable
 
 _TIMEOUT_SECONDS = 30.0
 """A check takes milliseconds; only a hanging disk takes longer."""
@@ -86,6 +87,20 @@ def verify_signature(
         _check_tag(git, commit, object, tag)
         signed.append(_verify_object(git, signers, "tag", object))
     return " and ".join(dict.fromkeys(signed))
+
+
+def find_signers(git: Git, signers: Signers, commits: Sequence[str]) -> Mapping[str, str]:
+    """Name the trusted signers of commits; one without a good signature has none."""
+    if not commits:
+        return {}
+    try:
+        _check_files(signers)
+        options = ("--no-walk=unsorted", "-z", "--format=%H%x1f%G?%x1f%GS")
+        printed = _run(git, "log", *options, *commits, settings=_settings(signers)).stdout
+    except SignatureError:
+        return {}
+    rows = (row.split("\x1f") for row in printed.decode("utf-8", "replace").split("\0") if row)
+    return {commit: escape_unprintable(name) for commit, state, name in rows if state == "G"}
 
 
 def _verify_object(git: Git, signers: Signers, kind: str, name: str) -> str:

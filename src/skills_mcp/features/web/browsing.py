@@ -15,29 +15,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from weakref import WeakKeyDictionary
 
 from pydantic import Field
 
-from skills_mcp.config.sections import Visibility
-from skills_mcp.errors import InvalidArgumentsError, SyncError
-from skills_mcp.features.web.source_history import SourceLog, SourceLogs
+from skills_mcp.errors import InvalidArgumentsError
+from skills_mcp.features.history.source_history import SourceLog, SourceLogs
 from skills_mcp.library import (
-    LibraryView,
-    RemoteBranch,
     Snapshot,
-    derive_commit_url,
     derive_file_provenance,
-    find_repository,
 )
 from skills_mcp.library.skill_folder import SkillFormat, derive_skill_format
 from skills_mcp.routing.search import search_skills
 from skills_mcp.skills.model import Scope, Skill
 from skills_mcp.skills.skill_index import INDEX, NO_FILTER, ROOT, SkillIndex
-
-if TYPE_CHECKING:
-    from skills_mcp.library import PastCommit
 
 SORTS = ("name", "used", "changed", "owner")
 """Orders besides the one by path, or by fit."""
@@ -528,78 +520,3 @@ def _decode_cursor(cursor: str) -> tuple[str, str, int | str]:
             raise InvalidArgumentsError(
                 "cursor: is none that was given. Leave it out to begin anew."
             )
-
-
-_MAX_CHANGES = 20  # on one page, of 400 lines each
-
-_MAX_FILES = 500  # of a skill: each is an argument of Git
-
-
-@dataclass(frozen=True, slots=True)
-class SkillChange:
-    """Commit changing a skill or an inherited rule."""
-
-    past: "PastCommit"
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class SkillHistory:
-    changes: tuple[SkillChange, ...] = ()
-    searched_commits: int = 0
-    is_complete: bool = False
-    """Whether these are all commits of the branch."""
-    reason: str = ""
-
-
-def read_history(view: LibraryView, name: str, logs: SourceLogs | None) -> SkillHistory:
-    """Commits changing the composed text or files of a skill.  Blocking.
-
-    They are read from what `logs` has fetched, as no request waits for the network.
-
-    An older version may have had a name or path hidden by the operator: so this
-    requires access to every skill.
-
-    Raises:
-        SkillsError: No, several or a hidden skill; see the subclass.
-    """
-    snapshot = view.snapshot
-    skill = snapshot.index.resolve(name)
-    if not view.sees_everything or snapshot.config.visibility != Visibility():
-        return SkillHistory(
-            reason="The history is shown where no skill is hidden: an older version "
-            "may have had a name by which it was."
-        )
-    source = find_repository(snapshot.content, skill)
-    commit = derive_file_provenance(snapshot.content, skill).commit
-    position = snapshot.index.find(skill.path)
-    log = None if position is None else open_facets(snapshot).find_log(position, logs)
-    if log is None:
-        return SkillHistory(reason="The history is being read. Reload the page in a moment.")
-    if log.reason or source is None or commit is None:
-        return SkillHistory(reason=log.reason)
-    limit = snapshot.config.web.history
-    try:
-        files = _find_files(snapshot, skill, source)
-        found = source.read_history(commit, files, limit)[:_MAX_CHANGES]
-    except SyncError as error:
-        return SkillHistory(reason=f"There is no history now: {error}")
-    forges = snapshot.config.web.forges
-    return SkillHistory(
-        tuple(
-            SkillChange(past, derive_commit_url(source.url, past.commit, forges)) for past in found
-        ),
-        len(log.commits),
-        log.is_complete,
-    )
-
-
-def _find_files(snapshot: Snapshot, skill: Skill, source: RemoteBranch) -> tuple[str, ...]:
-    content, index = snapshot.content, snapshot.index
-    rules = [
-        derive_file_provenance(content, member).path
-        for member in index.contributors(skill)
-        if find_repository(content, member) is source
-    ]
-    own = [derive_file_provenance(content, skill, file).path for file in skill.files]
-    return tuple(dict.fromkeys([*rules, *own]))[:_MAX_FILES]

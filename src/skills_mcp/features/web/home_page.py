@@ -10,11 +10,11 @@ from datetime import UTC, date, datetime, timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from skills_mcp.config.sections import Visibility
+from skills_mcp.features.history.skill_history import SkillChange, may_see_history
+from skills_mcp.features.history.source_history import RECENT_DAYS, SourceLogs
 from skills_mcp.features.report.database_report import WEEKS, ReportLimits
 from skills_mcp.features.web.browsing import (
     BrowseRequest,
-    SkillChange,
     browse,
     derive_title,
     open_facets,
@@ -30,7 +30,6 @@ from skills_mcp.features.web.page import (
     render_template,
 )
 from skills_mcp.features.web.skill_page import describe_analytics_off, describe_missing_use
-from skills_mcp.features.web.source_history import RECENT_DAYS, SourceLogs
 from skills_mcp.features.web.usage_page import load_whole_report
 from skills_mcp.library import LibraryView, derive_commit_url
 from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Principal
@@ -131,11 +130,11 @@ def _count_uses(request: Request, paths: Sequence[str]) -> HomeFigure:
 
 def _list_changes(library: LibraryView, logs: SourceLogs | None) -> list[SkillChange]:
     """Commits of the week with differences, where no skill is hidden from the caller."""
-    config = library.config
-    if not library.sees_everything or config.visibility != Visibility():
+    if not may_see_history(library):
         return []
+    forges = library.config.web.forges
     found = [
-        SkillChange(past, derive_commit_url(log.url, past.commit, config.web.forges))
+        SkillChange(past, derive_commit_url(log.url, past.commit, forges))
         for log in (logs or {}).values()
         for past in log.recent
         if past.lines

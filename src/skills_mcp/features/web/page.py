@@ -40,10 +40,10 @@ from skills_mcp.errors import (
 )
 from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.events.spool import LocalEvents
+from skills_mcp.features.history.source_history import SourceLogs, derive_word_differences
 from skills_mcp.features.report.database_report import CatalogueCounts
 from skills_mcp.features.web.browser import VISITOR_KEY, Notice, Visitor
 from skills_mcp.features.web.browsing import name_path
-from skills_mcp.features.web.source_history import SourceLogs, derive_word_differences
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.answers import render_error
 from skills_mcp.skills.access import PRINCIPAL_KEY, Principal

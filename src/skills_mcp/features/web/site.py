@@ -40,6 +40,7 @@ from skills_mcp.features.export.layout import (
     package_skill,
     render_well_known,
 )
+from skills_mcp.features.history.source_history import SourceLogs, read_source_logs
 from skills_mcp.features.report.database_report import (
     CatalogueCounts,
     count_skills,
@@ -64,7 +65,6 @@ from skills_mcp.features.web.page import (
 from skills_mcp.features.web.propose_page import PROPOSE_PATH, propose_routes
 from skills_mcp.features.web.rest import rest_routes
 from skills_mcp.features.web.skill_page import show_skill
-from skills_mcp.features.web.source_history import SourceLogs, read_source_logs
 from skills_mcp.features.web.upload_page import (
     ArchivesInDatabase,
     UploadQueue,

@@ -25,11 +25,12 @@ from starlette.responses import Response
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.authoring.skill_overlap import find_rivals
+from skills_mcp.features.history.skill_history import read_history
+from skills_mcp.features.history.source_history import SourceLogs
 from skills_mcp.features.report.database_report import SkillComment, SkillCounts
 from skills_mcp.features.web.browsing import (
     derive_title,
     open_facets,
-    read_history,
 )
 from skills_mcp.features.web.catalogue_page import list_crumbs
 from skills_mcp.features.web.page import (
@@ -41,7 +42,6 @@ from skills_mcp.features.web.page import (
 )
 from skills_mcp.features.web.propose_page import find_propose_url
 from skills_mcp.features.web.rest import derive_media_type
-from skills_mcp.features.web.source_history import SourceLogs
 from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_folder import SkillPreview, TextSection
 from skills_mcp.skills.access import PRINCIPAL_KEY, READ, REPORT, Principal
@@ -346,7 +346,9 @@ def show_skill(request: Request) -> Response:
         views=_VIEWS,
         view=view,
         raw=_read_raw(library, preview.skill) if view == "raw" else "",
-        history=read_history(library, preview.skill.path, logs) if view == "history" else None,
+        history=read_history(library, preview.skill.path, logs, _MAX_CHANGES)
+        if view == "history"
+        else None,
         page_url=preview.sections[-1].page_url,
         edit_url=preview.sections[-1].edit_url,
         propose_url=find_propose_url(request, library.snapshot, preview.skill),
@@ -356,6 +358,9 @@ def show_skill(request: Request) -> Response:
         shown=_read_file_preview(library, preview.skill, file) if file else None,
         near=list(_find_near(library, preview.skill)),
     )
+
+
+_MAX_CHANGES = 20  # on one page, of 400 lines each
 
 
 def _derive_sections(

@@ -482,7 +482,7 @@ def test_a_commit_that_is_not_there_is_said(invoke: Run, moved: Upstream, tmp_pa
 
     assert (local.returncode, remote.returncode) == (4, 4)
     assert "has no commit 'nowhere'" in local.stderr
-    assert "--baseline nowhere" in remote.stderr
+    assert "nowhere: " in remote.stderr
     assert "no such tag or commit" in remote.stderr
 
 

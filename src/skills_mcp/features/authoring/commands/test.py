@@ -4,7 +4,6 @@ FILE has one prompt per line, or is the evals.json or trigger_eval.json of a ski
 those of the skills, and their examples, are tested without it.
 """
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,6 +24,7 @@ from skills_mcp.cli.command_group import (
 )
 from skills_mcp.cli.options import algorithm_option, content_options, read_options
 from skills_mcp.cli.terminal import (
+    code_span,
     open_console,
     print_json,
     progress_bar,
@@ -60,9 +60,6 @@ from skills_mcp.routing.answer_explanation import format_rounded_down
 from skills_mcp.routing.decision import answered_candidates, decision_kind
 from skills_mcp.skills.skill_index import SkillIndex
 
-_MAX_CELL_CHARACTERS = 200  # of a task in a comment; some are pages
-_TICKS = re.compile("`+")
-
 
 def _render_markdown(tested: "_Tested") -> Iterator[str]:
     """The lines of a comment: changed answers, failures, the numbers."""
@@ -76,18 +73,23 @@ def _render_markdown(tested: "_Tested") -> Iterator[str]:
 
 def _render_changes(changes: Sequence[AnswerChange], base: str) -> Iterator[str]:
     if not changes:
-        yield f"### Every task finds the same skills as at {_code(base)}"
+        yield f"### Every task finds the same skills as at {code_span(base)}"
         yield ""
         return
     count = "1 task changes its" if len(changes) == 1 else f"{len(changes)} tasks change their"
     yield f"### {count} skill"
     yield ""
-    yield f"| Task | At {_code(base)} | Now | |"
+    yield from tabulate_answers(changes, f"At {code_span(base)}", "Now")
+    yield from _mention_more(len(changes))
+
+
+def tabulate_answers(changes: Sequence[AnswerChange], before: str, after: str) -> Iterator[str]:
+    """The rows of a table in Markdown, below the titles of two columns."""
+    yield f"| Task | {before} | {after} | |"
     yield "| --- | --- | --- | --- |"
     for change in changes[:_MAX_ROWS]:
-        cells = _code(change.query), _join_code(change.before), _join_code(change.after)
+        cells = code_span(change.query), _join_code(change.before), _join_code(change.after)
         yield f"| {' | '.join(cells)} | {_judge(change)} |"
-    yield from _mention_more(len(changes))
 
 
 def _judge(change: AnswerChange) -> str:
@@ -107,7 +109,7 @@ def _render_wrong(tested: "_Tested") -> Iterator[str]:
         prompt, reason = outcome.prompt, tested.give_reason(outcome)
         is_avoiding = bool(prompt.avoid) and not prompt.expect
         expected = f"not {_join_code(prompt.avoid)}" if is_avoiding else _join_code(prompt.expect)
-        cells = _code(prompt.query), expected, _join_code(outcome.answers), _code(reason)
+        cells = code_span(prompt.query), expected, _join_code(outcome.answers), code_span(reason)
         yield f"| {' | '.join(cells)} |"
     yield from _mention_more(len(wrong))
 
@@ -121,17 +123,7 @@ def _mention_more(number: int) -> Iterator[str]:
 
 
 def _join_code(paths: Sequence[str]) -> str:
-    return ", ".join(map(_code, paths)) or "no skill"
-
-
-def _code(text: str) -> str:
-    """A code span: it can neither mention a person nor break a table."""
-    line = shorten(text, _MAX_CELL_CHARACTERS)
-    longest = max(map(len, _TICKS.findall(line)), default=0)
-    fence = "`" * (longest + 1)
-    space = " " if longest else ""
-    escaped = line.replace("|", "\\|")
-    return f"{fence}{space}{escaped}{space}{fence}"
+    return ", ".join(map(code_span, paths)) or "no skill"
 
 
 _FAILED_EXIT = 1

@@ -133,7 +133,10 @@ def read_source_logs(snapshot: Snapshot) -> SourceLogs:
     return logs
 
 
-_NO_HISTORY = "A folder has no history; Git keeps one."
+_NO_HISTORY = (
+    "A folder has no history; Git keeps one. In a clone, name the repository instead: --repo PATH "
+    "--branch NAME"
+)
 _SWITCHED_OFF = "The operator has switched the history off (web.history: 0)."
 
 

@@ -1,0 +1,1 @@
+"""History of skills: who changed them, in which review, and what two commits serve."""

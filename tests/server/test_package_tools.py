@@ -322,16 +322,17 @@ async def test_who_has_the_text_gets_a_reminder(
         whole = await ask(client, tool, **name)
         again = await ask(client, tool, **name, known_digest=whole["digest"])
         other = await ask(client, tool, **name, known_digest="0123456789abcdef")
+        full = await ask(client, tool, **name, known_digest=whole["digest"], full=True)
 
     kept = {"name", "skill_path", "path", "score", "matched_keywords", "digest"}
     kept |= {"commit", "source_path"}
     assert again == {
         **{key: value for key, value in whole.items() if key in kept},
         "unchanged": True,
-        "message": "You have the current text of pdf already: nothing has changed. "
-        "Leave known_digest out to get it again.",
+        "message": "The text of pdf that you had is still current. Its headings and must-lines "
+        "are here; call again with full set to true for the whole text.",
     }
-    assert other == whole
+    assert other == full == whole
 
 
 async def test_one_skills_digest_is_not_anothers(content: Path) -> None:

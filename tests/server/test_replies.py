@@ -165,8 +165,8 @@ def test_what_the_caller_has_is_answered_with_a_reminder() -> None:
         "matched_keywords": [],
         "digest": "0123456789abcdef",
         "unchanged": True,
-        "message": "You have the current text of pdf already: nothing has changed. "
-        "Leave known_digest out to get it again.",
+        "message": "The text of pdf that you had is still current. Its headings and must-lines "
+        "are here; call again with full set to true for the whole text.",
         "commit": "a1b2c3d",
         "path": "skills/pdf/SKILL.md",
     }

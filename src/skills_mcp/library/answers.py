@@ -32,6 +32,7 @@ from skills_mcp.text.rendering import render_time, truncate_text
 
 if TYPE_CHECKING:
     from skills_mcp.scripts.execution import ScriptResult
+    from skills_mcp.skills.outline import Outline
     from skills_mcp.skills.skill_examples import LoadedExamples
 
 
@@ -133,6 +134,8 @@ class Match:
     """Origin of the skill."""
     is_known: bool = False
     """Whether the caller already has this text."""
+    outline: "Outline | None" = None
+    """Headings and must-lines of a text that the caller already has."""
     near_copies: tuple[SkillPath, ...] = ()
     """Skills of the same name with nearly the same text."""
     replaces: SkillPath | None = None
@@ -158,6 +161,8 @@ class LoadedSkill:
     """Paths of identical copies."""
     plugin_files: tuple[str, ...] = ()
     """Files of its plugin that the text names."""
+    outline: "Outline | None" = None
+    """Headings and must-lines of a text that the caller already has."""
     relations: Relations = NO_RELATIONS
 
 
@@ -241,6 +246,7 @@ def build_match(
         digest=digest,
         provenance=derive_provenance(content, composed.parts),
         is_known=digest == known_digest,
+        outline=_outline(composed) if digest == known_digest else None,
         near_copies=found.near_copies,
         replaces=found.replaces,
         also=found.also.skill if found.also else None,
@@ -260,10 +266,17 @@ def build_loaded_skill(
         digest=digest,
         provenance=derive_provenance(content, composed.parts),
         is_known=digest == known_digest,
+        outline=_outline(composed) if digest == known_digest else None,
         other_places=index.other_places(skill.path),
         plugin_files=tuple(plugin.names) if plugin else (),
         relations=composed.relations,
     )
+
+
+def _outline(composed: Composition) -> "Outline":
+    from skills_mcp.skills.outline import derive_outline  # late: start-up
+
+    return derive_outline(composed.parts)
 
 
 def derive_digest(parts: Sequence[Skill], notice: str = "") -> str:

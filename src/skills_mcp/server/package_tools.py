@@ -22,6 +22,7 @@ from skills_mcp.library import (
 from skills_mcp.routing.search import Hit, SearchResult
 from skills_mcp.server.replies import (
     INVENTORY_LISTS,
+    OUTLINE_LISTS,
     Reply,
     cut_description,
     name_near_copies,
@@ -58,7 +59,8 @@ def _search_skills(library: LibraryView, arguments: SearchSkills) -> Reply:
 
 
 def _load_skill(library: LibraryView, arguments: LoadSkill) -> Reply:
-    loaded = library.load_skill(arguments.skill_name, known_digest=arguments.known_digest)
+    known_digest = None if arguments.full else arguments.known_digest
+    loaded = library.load_skill(arguments.skill_name, known_digest=known_digest)
     return replace(skill_result(loaded), part=arguments.part or 1)
 
 
@@ -230,9 +232,9 @@ def skill_result(loaded: LoadedSkill) -> Reply:
         "digest": loaded.digest,
     }
     if loaded.is_known:
-        data |= unchanged_text(skill)
+        data |= unchanged_text(skill, loaded.outline)
         data |= render_provenance(loaded.provenance, _SOURCE_PATH)
-        return Reply(data, local_paths=("path",))
+        return Reply(data, local_paths=("path",), lists=OUTLINE_LISTS)
     files = [*skill.files, *loaded.plugin_files]
     data |= {
         "description": skill.description,

@@ -48,6 +48,7 @@ from skills_mcp.text.rendering import abbreviate_value, render_time, truncate_te
 
 if TYPE_CHECKING:
     from skills_mcp.routing.answer_explanation import Explanation
+    from skills_mcp.skills.outline import Outline
 
 
 # Where a tool is not offered, the one that comes nearest is named.
@@ -190,8 +191,8 @@ def match(found: Match) -> Reply:
         **render_relations(skill, found.relations),
     }
     if found.is_known:
-        data |= {"digest": found.digest, **unchanged_text(skill)}
-        return Reply(data | render_provenance(found.provenance))
+        data |= {"digest": found.digest, **unchanged_text(skill, found.outline)}
+        return Reply(data | render_provenance(found.provenance), lists=OUTLINE_LISTS)
     data |= {
         "content": found.content,
         "assets": [_asset(entry) for entry in skill.assets[:MAX_LISTED_FILES]],
@@ -440,13 +441,18 @@ def render_inventory(found: Inventory | None) -> dict[str, Any]:
     }
 
 
-def unchanged_text(skill: Skill) -> dict[str, Any]:
-    """Fields instead of a text already in the conversation."""
+OUTLINE_LISTS = ("headings", "must_lines", "inherited_must_lines")
+
+
+def unchanged_text(skill: Skill, outline: "Outline | None") -> dict[str, Any]:
+    """Fields instead of a text already in the conversation: a reminder of what it says."""
     message = (
-        f"You have the current text of {skill.path} already: nothing has changed. "
-        "Leave known_digest out to get it again."
+        f"The text of {skill.path} that you had is still current. Its headings and must-lines are "
+        "here; call again with full set to true for the whole text."
     )
-    return {"unchanged": True, "message": message}
+    found = {name: list(getattr(outline, name, ())) for name in OUTLINE_LISTS}
+    lists = {name: lines for name, lines in found.items() if lines}
+    return {"unchanged": True, "message": message, **lists}
 
 
 def render_provenance(provenance: Provenance, path_key: str = "path") -> dict[str, Any]:

@@ -53,8 +53,11 @@ KnownDigest = Annotated[
     OptionalText,
     Field(
         description="The digest of the text you have already: if it is still "
-        "current, you get a reminder instead of the text."
+        "current, you get its headings and musts instead."
     ),
+]
+Full = Annotated[
+    bool | SkipJsonSchema[None], Field(description="The whole text, in spite of known_digest.")
 ]
 # Of a long text, for a host that would cut it; a text has fewer parts than lines.
 Part = Annotated[
@@ -101,6 +104,7 @@ class GetSkill(Arguments):
         "exactly that skill.",
     )
     known_digest: KnownDigest = None
+    full: Full = None
     within: Within = None
     category: Category = None
     explain: bool | SkipJsonSchema[None] = Field(
@@ -166,6 +170,7 @@ class SearchSkills(Arguments):
 class LoadSkill(Arguments):
     skill_name: SkillName
     known_digest: KnownDigest = None
+    full: Full = None
     part: Part = None
 
 
@@ -405,7 +410,8 @@ async def get_skill(library: LibraryView, arguments: GetSkill) -> Reply:
 
     def route() -> Reply:
         scoping = SkillFilter(arguments.within or "", arguments.category or "")
-        query = (arguments.context, arguments.skill_path, arguments.known_digest)
+        known_digest = None if arguments.full else arguments.known_digest
+        query = (arguments.context, arguments.skill_path, known_digest)
         reply = _render(library.route(*query, scoping=scoping))
         if arguments.explain:
             explanation = library.explain(*query[:2], scoping=scoping)

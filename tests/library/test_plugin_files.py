@@ -6,7 +6,8 @@ import pytest
 
 from skills_mcp.bootstrap import Options, build
 from skills_mcp.errors import InvalidPathError, SkillsError, UndeclaredFileError
-from skills_mcp.features.export.layout import LockedSettings, package_skills
+from skills_mcp.features.export.commands.export import export_skills
+from skills_mcp.features.export.layout import LockedSettings
 from skills_mcp.library.skill_library import LibraryView
 from skills_mcp.server.package_tools import skill_result
 from tests.support import Upstream, open_library, write
@@ -118,13 +119,15 @@ def test_a_commit_is_exported_with_the_files_of_plugins_that_are_named(
     assert not (top / PLUGIN / ".env").exists()
 
 
-def test_an_export_says_which_files_of_a_plugin_it_lacks(folder: LibraryView) -> None:
+def test_an_export_says_which_files_of_a_plugin_it_lacks(
+    folder: LibraryView, tmp_path: Path
+) -> None:
     settings = LockedSettings(format="plain", raw=False, select=())
 
-    [pdf] = [each for each in package_skills(folder, settings) if "pdf" in each.path]
+    remarks = export_skills(folder, tmp_path / "out", settings).remarks
 
-    assert [name for name in NAMES if name in " ".join(pdf.remarks)] == NAMES
-    assert list(pdf.files) == ["SKILL.md"]
+    assert [name for name in NAMES if name in " ".join(remarks)] == NAMES
+    assert [file.name for file in (tmp_path / "out/pdf").iterdir()] == ["SKILL.md"]
 
 
 def test_a_folder_of_skills_is_no_plugin_with_what_lies_above(tmp_path: Path) -> None:

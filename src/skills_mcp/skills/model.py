@@ -289,7 +289,7 @@ _OTHER_CHARACTERS = re.compile("[^a-z0-9]+")
 # Few paths are spelled alike, so 28 bits keep them apart; 156 bits do where a stranger
 # has looked for a path with the same few.
 _DIGITS = 7
-_LONG_DIGITS = 39
+LONG_DIGITS = 39
 
 
 def map_standard_names(paths: Iterable[SkillPath]) -> Mapping[str, SkillPath]:
@@ -298,7 +298,7 @@ def map_standard_names(paths: Iterable[SkillPath]) -> Mapping[str, SkillPath]:
     for path in paths:
         spelled[to_standard_name(path)].append(path)
     return {
-        name if len(alike) == 1 else to_standard_name(path, digits=_LONG_DIGITS): path
+        name if len(alike) == 1 else to_standard_name(path, digits=LONG_DIGITS): path
         for name, alike in spelled.items()
         for path in alike
     }
@@ -314,6 +314,10 @@ def to_standard_name(path: str, *, digits: int = _DIGITS) -> str:
     """
     if is_standard_name(path) and not _WITH_DIGEST.fullmatch(path):
         return path
+    return append_digest(path, digits=digits)
+
+
+def append_digest(path: str, *, digits: int = _DIGITS) -> str:
     digest = sha256(path.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
     # The end of a long path says most about the skill.
     words = hyphenate(path)[-(MAX_NAME_LENGTH - len("-x") - digits) :].strip("-")

@@ -19,7 +19,7 @@ from tests.support import open_library, write_skill
 
 def test_the_index_and_its_files_are_those_of_an_export(tmp_path: Path) -> None:
     content, target = tmp_path / "content", tmp_path / "out"
-    write_skill(content, "ui/auth.md", body="Sign in.")
+    write_skill(content, "auth.md", body="Sign in to read [forms](pdf/SKILL.md).")
     write_package(content, "pdf", {"scripts/fill.py": "print()"})
     library = open_library(content)
     settings = LockedSettings(format="well-known", raw=False, select=())
@@ -49,6 +49,18 @@ def test_a_caller_gets_only_what_it_may_see(tmp_path: Path) -> None:
     assert [each["name"] for each in everything] == ["open", "secret"]
     assert [each["name"] for each in index] == ["open"]
     assert (hidden.status_code, unknown.status_code) == (404, 404)
+
+
+def test_a_link_leads_only_to_what_the_caller_may_see(tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui/open.md", body="[one](../x/a/SKILL.md) [two](../x/b/SKILL.md)")
+    write_package(tmp_path, "x/a")
+    write_package(tmp_path, "x/b")
+    library, narrowed = open_library(tmp_path), EVERYTHING.narrow(("ui/open", "x/a"), ())
+
+    [entry, other] = ask_site(library, f"/{WELL_KNOWN_INDEX}", narrowed).json()["skills"]
+    text = ask_site(library, entry["url"], narrowed).text
+
+    assert text.endswith(f"[one](../{other['name']}/SKILL.md) [two](../x/b/SKILL.md)\n")
 
 
 def scoped(*scope: str) -> Access:

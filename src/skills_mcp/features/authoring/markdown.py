@@ -195,8 +195,7 @@ def check_links(markdown: Markdown, context: LinkContext) -> Iterator[RuleFindin
     if len(text) > MAX_CHARACTERS:
         return
     yield from islice(_check_variables(markdown, context), MAX_LINK_FINDINGS)
-    if text.count("[") <= MAX_BRACKETS:
-        yield from islice(_check_links(markdown, context), MAX_LINK_FINDINGS)
+    yield from islice(_check_links(markdown, context), MAX_LINK_FINDINGS)
 
 
 def _check_variables(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:
@@ -226,12 +225,23 @@ def _find_plugin(folder: Path) -> Path:
     return next(chain(declared, usual), folder)
 
 
-def _check_links(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:
-    if not _MAY_BE_LOCAL.search(markdown.body):
+def find_relative_links(markdown: Markdown) -> Iterator[Link]:
+    """Find links and images of the same site, also with an absolute path.
+
+    None in a text that is too long to parse.
+    """
+    text = markdown.body
+    is_short = len(text) <= MAX_CHARACTERS and text.count("[") <= MAX_BRACKETS
+    if not is_short or not _MAY_BE_LOCAL.search(text):
         return  # most texts: to parse them takes longest of all
-    for target, line in find_links(markdown):
-        if not _NOT_LOCAL.match(target) and not _PLACEHOLDER.search(target):
-            yield from _check_link(target, line, context)
+    for link in find_links(markdown):
+        if not _NOT_LOCAL.match(link.target) and not _PLACEHOLDER.search(link.target):
+            yield link
+
+
+def _check_links(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:
+    for target, line in find_relative_links(markdown):
+        yield from _check_link(target, line, context)
 
 
 @cache

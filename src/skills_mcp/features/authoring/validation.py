@@ -698,7 +698,7 @@ def _check_other(skill: AuthoredSkill, file: str) -> Iterator[RuleFinding]:
     if text is None:
         return
     yield from check_text(text)
-    if file.endswith(_MARKDOWN) and _is_reference(file):
+    if file.endswith(_MARKDOWN) and is_reference(file):
         markdown = parse_markdown(text.encode())
         folder = PurePosixPath(file).parent.as_posix()
         yield from check_links(markdown, _link_context(skill, folder))
@@ -712,7 +712,7 @@ def _other_files(skill: AuthoredSkill) -> Iterator[str]:
     yield from (file for file in files if file != main)
 
 
-def _is_reference(file: str) -> bool:
+def is_reference(file: str) -> bool:
     """Whether its links are the skill's; those of a template are for its copy."""
     is_template = "template" in PurePosixPath(file).name.casefold()
     return classify_file(file) == "reference" and not is_template

@@ -13,7 +13,7 @@ import io
 import json
 import tarfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -22,9 +22,9 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict
 
 from skills_mcp.errors import ExportError, FileError, InvalidPathError
+from skills_mcp.features.export.package_links import ExportedPlaces, PackageLinks
 from skills_mcp.files.durable import atomic_write, read_regular
 from skills_mcp.files.paths import parse_relative
-from skills_mcp.library import LibraryView
 from skills_mcp.library.answers import read_plugin_files
 from skills_mcp.library.skill_folder import (
     CLAUDE_KEYS,
@@ -32,7 +32,6 @@ from skills_mcp.library.skill_folder import (
     SKILL_FILE,
     PublishedSkills,
     list_dropped_keys,
-    publish_skills,
     render_skill_file,
 )
 from skills_mcp.skills.model import SkillPath, hyphenate
@@ -69,7 +68,9 @@ def detect_format(folder: Path) -> FolderFormat:
 
 EXPORT_LOCK_FILE = EXPORT_LOCK
 
-_VERSION = 1
+LOCK_VERSION = 2
+"""Names of version 1 are made of whole paths."""
+
 _MAX_BYTES = 256 * 1024 * 1024  # 100,000 skills have some 30 MB
 _MODE = 0o644
 
@@ -101,7 +102,7 @@ class LockedSettings(_FrozenModel):
 class ExportLock(_FrozenModel):
     """Sources and digests of an exported folder."""
 
-    version: int = _VERSION
+    version: int = LOCK_VERSION
     sources: Sequence[LockedSource]
     settings: LockedSettings
     skills: Mapping[str, LockedSkill]
@@ -109,6 +110,11 @@ class ExportLock(_FrozenModel):
     """Digests of files outside packages, such as an index."""
     pending: Mapping[str, str] = {}
     """Files about to be written, for recovery after a crash."""
+
+    def read_names(self) -> Mapping[SkillPath, str]:
+        """Map the exported skills to their names, each given once."""
+        paths = {folder.rpartition("/")[2]: skill.path for folder, skill in self.skills.items()}
+        return {SkillPath(path): name for name, path in paths.items()}
 
     def list_files(self) -> Mapping[str, str]:
         """Map all files to their digests, relative to the folder."""
@@ -182,7 +188,7 @@ def read_lock(folder: Path) -> ExportLock | None:
         ) from error
     for name in (*lock.list_files(), *lock.pending):
         _require_inside(file, name)
-    if lock.version != _VERSION:
+    if lock.version > LOCK_VERSION:
         raise ExportError(f"{file} was written by a newer skills-mcp. Install that version.")
     return lock
 
@@ -200,27 +206,21 @@ class PackagedSkill:
     """Keys of the frontmatter that the format cannot hold."""
 
 
-def package_skills(library: LibraryView, settings: LockedSettings) -> Iterator[PackagedSkill]:
-    """Package the visible skills, sorted by path.
-
-    Inherited rules get no package: their text is prepended to each skill below them.
-    """
-    published = publish_skills(library.snapshot)
-    for path in published.names.published:
-        yield package_skill(published, path, settings)
-
-
 def package_skill(
-    published: PublishedSkills, path: SkillPath, settings: LockedSettings
+    published: PublishedSkills,
+    path: SkillPath,
+    name: str,
+    settings: LockedSettings,
+    places: ExportedPlaces,
 ) -> PackagedSkill:
     """Package one published skill.  Blocking."""
     skill = published.snapshot.index.require(path)
-    folder = published.open_folder(skill)
+    folder, links = published.open_folder(skill), PackageLinks(places, skill)
     remarks = []
     if len(skill.description.strip()) > MAX_DESCRIPTION:
         remarks.append(f"its description was cut to {MAX_DESCRIPTION:,} characters")
-    name, description = published.summarize(path)
-    text = skill.body if settings.raw else folder.compose()
+    _, description = published.summarize(path)
+    text = links.relocate_body(skill) if settings.raw else links.compose()
     extra_keys = CLAUDE_KEYS if settings.format in CLAUDE_FORMATS else ()
     fields = folder.read_fields()
     main = render_skill_file(skill, name, text, fields, extra_keys=extra_keys)
@@ -229,7 +229,7 @@ def package_skill(
         if settings.raw and file not in skill.files:
             continue
         try:
-            files.setdefault(file, folder.read(file).data)
+            files.setdefault(file, links.relocate_file(file, folder.read(file).data))
         except FileError as error:
             remarks.append(f"{file} was left out: {error}")
     snapshot = published.snapshot
@@ -256,9 +256,17 @@ Files = Mapping[str, bytes]
 class PlainLayout:
     """One folder per package, as read by hosts; receives one package at a time."""
 
+    def locate(self, path: SkillPath, name: str) -> str:  # noqa: ARG002 - of others
+        """Folder of a package."""
+        return name
+
+    def find_unit(self, folder: str) -> str:  # noqa: ARG002 - of others
+        """Folder of what is installed together with a package; empty for all."""
+        return ""
+
     def add_package(self, package: PackagedSkill) -> tuple[str, Files]:
         """Folder of a package, and its files."""
-        return package.name, package.files
+        return self.locate(package.path, package.name), package.files
 
     def finish(self) -> Files:
         """Index files, with paths relative to the export."""
@@ -275,11 +283,15 @@ class MarketplaceLayout(PlainLayout):
     def __init__(self) -> None:
         self._plugins: dict[str, list[PackagedSkill]] = defaultdict(list)
 
+    def locate(self, path: SkillPath, name: str) -> str:
+        return f"plugins/{_name_plugin(path)}/skills/{name}"
+
+    def find_unit(self, folder: str) -> str:
+        return "/".join(folder.split("/")[:2])
+
     def add_package(self, package: PackagedSkill) -> tuple[str, Files]:
-        top, slash, _ = package.path.partition("/")
-        plugin = (hyphenate(top) if slash else "") or _GENERAL
-        self._plugins[plugin].append(package)
-        return f"plugins/{plugin}/skills/{package.name}", package.files
+        self._plugins[_name_plugin(package.path)].append(package)
+        return super().add_package(package)
 
     def finish(self) -> Files:
         files, listed = {}, []
@@ -315,10 +327,13 @@ class WellKnownLayout(PlainLayout):
     def __init__(self) -> None:
         self._entries: list[str] = []
 
+    def locate(self, path: SkillPath, name: str) -> str:  # noqa: ARG002 - of others
+        return f"{WELL_KNOWN_FOLDER}/{name}"
+
     def add_package(self, package: PackagedSkill) -> tuple[str, Files]:
         skill = build_well_known_skill(package)
         self._entries.append(skill.entry)
-        return f"{WELL_KNOWN_FOLDER}/{package.name}", {skill.file: skill.data}
+        return self.locate(package.path, package.name), {skill.file: skill.data}
 
     def finish(self) -> Files:
         return {WELL_KNOWN_INDEX: render_well_known(self._entries)}
@@ -344,6 +359,11 @@ def render_well_known(entries: Sequence[str]) -> bytes:
     end = "\n  " if entries else ""
     head = f'"$schema": {json.dumps(_SCHEMA)},\n  "skills": '
     return f"{{\n  {head}[{listed}{end}]\n}}\n".encode()
+
+
+def _name_plugin(path: SkillPath) -> str:
+    top, slash, _ = path.partition("/")
+    return (hyphenate(top) if slash else "") or _GENERAL
 
 
 def choose_layout(name: str) -> PlainLayout:

@@ -40,6 +40,7 @@ from skills_mcp.features.export.layout import (
     package_skill,
     render_well_known,
 )
+from skills_mcp.features.export.package_links import ExportedPlaces
 from skills_mcp.features.history.source_history import SourceLogs, read_source_logs
 from skills_mcp.features.report.database_report import (
     CatalogueCounts,
@@ -150,7 +151,10 @@ class _WellKnownSkills:
 
 
 def _lay_out(published: PublishedSkills, path: SkillPath) -> WellKnownSkill:
-    return build_well_known_skill(package_skill(published, path, _SETTINGS))
+    names = published.names
+    places = ExportedPlaces(published.snapshot.index, names.name_published, lambda _: "")
+    name = names.name_of(path)
+    return build_well_known_skill(package_skill(published, path, name, _SETTINGS, places))
 
 
 def _publish(request: Request) -> tuple[LibraryView, PublishedSkills]:

@@ -5,8 +5,8 @@ Only what differs is written, and nothing that an export did not write is touche
 
 import os
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -24,28 +24,33 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import complete_folder, content_options, json_option, read_options
 from skills_mcp.cli.terminal import print_json, progress_bar, sync_and_load
 from skills_mcp.errors import ExportError
+from skills_mcp.features.export.export_names import assign_names
 from skills_mcp.features.export.layout import (
     EXPORT_LOCK_FILE,
+    LOCK_VERSION,
     ExportLock,
     FolderFormat,
     LockedSettings,
     LockedSkill,
     LockedSource,
+    PlainLayout,
     choose_layout,
     detect_format,
-    package_skills,
+    package_skill,
     read_lock,
 )
+from skills_mcp.features.export.package_links import ExportedPlaces
 from skills_mcp.files.durable import NEW_PREFIX
 from skills_mcp.library import LibraryView, SkillLibrary
-from skills_mcp.library.skill_folder import publish_skills
+from skills_mcp.library.skill_folder import SKILL_FILE, PublishedSkills, publish_skills
 from skills_mcp.skills.access import EVERYTHING
-from skills_mcp.skills.model import escape_unprintable
+from skills_mcp.skills.model import SkillPath, escape_unprintable
 from skills_mcp.text.rendering import count_noun, join_names
 
 _PLAIN_MODE, _PROGRAM_MODE = 0o644, 0o755
 _SHEBANG = b"#!"
 _STAGED_DIGITS = 16
+_EXPORTED_PATH = b'\n  path: "'  # in the metadata of each package
 _PathType = TypeVar("_PathType", Path, PurePosixPath)
 
 OnPackageExported = Callable[[int, int], None]
@@ -78,17 +83,18 @@ def export_skills(
     settings: LockedSettings,
     *,
     on_progress: OnPackageExported = discard_progress,
+    is_frozen: bool = False,
 ) -> ExportReport:
     """Write the visible skills and a lock into a folder, created if missing.
 
-    Foreign files in it are never touched.
+    Foreign files in it are never touched. With `is_frozen`, the names of an old lock stay.
 
     Raises:
         ExportError: The folder or its lock cannot be used; the message has the reason.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return _Export(library, folder, settings, on_progress).run()
+        return _Export(library, folder, settings, on_progress, is_frozen=is_frozen).run()
     except OSError as error:
         location = error.filename or folder
         raise ExportError(
@@ -121,12 +127,15 @@ class _Export:
         folder: Path,
         settings: LockedSettings,
         on_progress: OnPackageExported = discard_progress,
+        *,
+        is_frozen: bool = False,
     ) -> None:
         self._library = library
         self._folder = folder
         self._settings = settings
         self._on_progress = on_progress
         self._old = read_lock(folder)
+        self._version = self._old.version if self._old and is_frozen else LOCK_VERSION
         self._ours = _collect_known(self._old)
         self._report = ExportReport()
         self._writes: list[tuple[Path, bytes]] = []
@@ -151,11 +160,14 @@ class _Export:
         return report
 
     def _prepare(self) -> ExportLock:
-        total = len(publish_skills(self._library.snapshot).names.published)
+        published = publish_skills(self._library.snapshot)
         layout = choose_layout(self._settings.format)
+        names = self._assign_names(published.names.published)
+        places = self._open_places(published, layout, names)
         skills: dict[str, LockedSkill] = {}
         dropped: dict[str, list[str]] = defaultdict(list)
-        for package in package_skills(self._library, self._settings):
+        for path, name in names.items():
+            package = package_skill(published, path, name, self._settings, places)
             folder, files = layout.add_package(package)
             digests = {file: _digest(data) for file, data in files.items()}
             skills[folder] = LockedSkill(path=package.path, files=digests)
@@ -164,12 +176,11 @@ class _Export:
             self._report.remarks += (f"{package.path}: {e}" for e in package.remarks)
             for key in package.dropped:
                 dropped[key].append(package.path)
-            self._on_progress(len(skills), total)
-        for key, paths in sorted(dropped.items()):
-            of = f"{count_noun(len(paths), 'skill')}: {join_names(paths, _MAX_NAMED)}"
-            self._report.remarks.append(f"{self._settings.format} cannot hold {key} of {of}")
+            self._on_progress(len(skills), len(names))
+        self._report.remarks += _render_remarks(self._settings.format, dropped, places.lost or {})
         others = layout.finish()
         lock = ExportLock(
+            version=self._version,
             sources=tuple(_lock_sources(self._library)),
             settings=self._settings,
             skills=skills,
@@ -181,6 +192,30 @@ class _Export:
         self._find_leftovers(lock)
         self._report.is_lock_new = not self._old or lock.render() != self._old.render()
         return lock
+
+    def _assign_names(self, paths: Sequence[SkillPath]) -> Mapping[SkillPath, str]:
+        """Names by path, those of the lock and of folders of others being taken."""
+        locked = self._old.read_names() if self._old else {}
+        keeps = self._old is not None and self._version == self._old.version
+        ours = {*locked.values(), *(file.partition("/")[0] for file in self._ours)}
+        others = {entry.name for entry in self._folder.glob("*") if not _is_exported(entry)}
+        names = assign_names(paths, locked if keeps else {}, others - ours)
+        renamed = [path for path in sorted(names) if locked.get(path, names[path]) != names[path]]
+        if renamed:
+            first = f"{locked[renamed[0]]} is now {names[renamed[0]]}"
+            remark = f"Renamed {count_noun(len(renamed), 'skill')} to short names: {first}"
+            self._report.remarks.append(remark)
+        return names
+
+    def _open_places(
+        self, published: PublishedSkills, layout: PlainLayout, names: Mapping[SkillPath, str]
+    ) -> ExportedPlaces:
+        def locate(path: SkillPath) -> str | None:
+            return layout.locate(path, names[path]) if path in names else None
+
+        places = ExportedPlaces(published.snapshot.index, locate, layout.find_unit)
+        places.lost = Counter()
+        return places
 
     def _compare(self, name: str, data: bytes, digest: str) -> None:
         found = self._look(name)
@@ -234,6 +269,25 @@ class _Export:
             staged = _derive_staging_path(PurePosixPath(name), digest).as_posix()
             if self._look(staged):  # a regular file, and no link on the way
                 (self._folder / staged).unlink(missing_ok=True)
+
+
+def _is_exported(folder: Path) -> bool:
+    """Whether a folder looks like one of an export whose lock was lost."""
+    try:
+        return _EXPORTED_PATH in (folder / SKILL_FILE).read_bytes()
+    except OSError:
+        return False
+
+
+def _render_remarks(
+    kind: str, dropped: Mapping[str, list[str]], lost: Mapping[SkillPath, int]
+) -> Iterator[str]:
+    for key, paths in sorted(dropped.items()):
+        of = f"{count_noun(len(paths), 'skill')}: {join_names(paths, _MAX_NAMED)}"
+        yield f"{kind} cannot hold {key} of {of}"
+    if lost:
+        links, holders = count_noun(sum(lost.values()), "link"), join_names([*lost], _MAX_NAMED)
+        yield f"Wrote as text {links} to files that are not exported, in {holders}"
 
 
 def hash_regular_file(folder: Path, name: str) -> str | None:
@@ -451,7 +505,7 @@ def command(
         report = plan_export(_narrow(library, settings), target, settings)
         show(report)
         sys.exit(0 if report.is_current else _BEHIND)
-    write = partial(_write, library, target, settings)
+    write = partial(_write, library, target, settings, is_frozen=is_frozen)
     show(write())
     if is_watching:
         anyio.run(_follow, library, settings, write, show)
@@ -502,10 +556,14 @@ def _narrow(library: SkillLibrary, settings: LockedSettings) -> LibraryView:
     return library.view(access)
 
 
-def _write(library: SkillLibrary, target: Path, settings: LockedSettings) -> ExportReport:
+def _write(
+    library: SkillLibrary, target: Path, settings: LockedSettings, *, is_frozen: bool
+) -> ExportReport:
     narrowed = _narrow(library, settings)
     with progress_bar("Exporting") as on_progress:
-        return export_skills(narrowed, target, settings, on_progress=on_progress)
+        return export_skills(
+            narrowed, target, settings, on_progress=on_progress, is_frozen=is_frozen
+        )
 
 
 async def _follow(

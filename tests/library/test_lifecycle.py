@@ -147,6 +147,19 @@ def test_a_task_gets_the_last_successor_of_a_deprecated_skill(
     assert picked.content.startswith("Use data/events instead: this skill is deprecated.\n\n")
 
 
+def test_many_predecessors_of_one_skill_hide_no_other(tmp_path: Path) -> None:
+    for number in range(60):
+        name = f"old-{number}"
+        write_package(tmp_path, name, description="Publish a kafka event", replaced_by="new")
+    write_package(tmp_path, "new", description="Publish an event")
+    write_package(tmp_path, "other", description="Publish a page about an event")
+    view = serve(tmp_path)
+
+    found = view.snapshot.matcher.score("publish a kafka event", limit=2)
+
+    assert [candidate.skill.path for candidate in found] == ["new", "other"]
+
+
 def test_a_package_succeeds_a_rule_file(tmp_path: Path) -> None:
     write_skill(tmp_path, "old.md", keywords=["kafka", "topic"], replaced_by="new")
     write_package(tmp_path, "new", name="new", description="Publish an event", replaced_by="")

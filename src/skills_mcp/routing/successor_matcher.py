@@ -1,6 +1,6 @@
 """Matcher that serves successors in the place of deprecated skills."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -15,6 +15,8 @@ from skills_mcp.routing.matcher import (
     candidate_sort_key,
 )
 from skills_mcp.skills.model import Skill, SkillPath
+
+_DEPTH_FACTOR = 4  # of how many candidates are asked for, where too few are left
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +45,23 @@ class SuccessorMatcher:
         within: Mask = None,
     ) -> tuple[Candidate, ...]:
         """Score the skills; see `Matcher.score`."""
-        more = None if limit is None else limit + len(self.successors)
+        # Deprecated skills and their successor are one candidate: too few may be left.
+        depth = limit
+        while True:
+            found = self.inner.score(context, min_score=min_score, limit=depth, within=within)
+            merged = self._merge(found, within)
+            if depth is None or limit is None or len(found) < depth or len(merged) >= limit:
+                return tuple(sorted(merged, key=candidate_sort_key)[:limit])
+            depth *= _DEPTH_FACTOR
+
+    def _merge(self, found: Iterable[Candidate], within: Mask) -> Collection[Candidate]:
         best: dict[SkillPath, Candidate] = {}
-        for found in self.inner.score(context, min_score=min_score, limit=more, within=within):
-            candidate = self._succeed(found, within)
+        for one in found:
+            candidate = self._succeed(one, within)
             known = best.get(candidate.skill.path)
             if known is None or known.exact_score < candidate.exact_score:
                 best[candidate.skill.path] = candidate
-        return tuple(sorted(best.values(), key=candidate_sort_key)[:limit])
+        return best.values()
 
     def quick_score(self, context: str, *, within: Mask = None) -> float:
         return self.inner.quick_score(context, within=within)

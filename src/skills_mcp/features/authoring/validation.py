@@ -12,7 +12,7 @@ from typing import Any
 
 from skills_mcp.config import Settings
 from skills_mcp.content.source import Checkout, Content, ContentPart, LocalFolder, Mount
-from skills_mcp.errors import ConfigError
+from skills_mcp.errors import AmbiguousNameError, ConfigError, SkillsError
 from skills_mcp.features.authoring import OnProgress, ignore_progress
 from skills_mcp.features.authoring.instruction_files import plan_import
 from skills_mcp.features.authoring.markdown import (
@@ -327,6 +327,13 @@ class RelationChecker:
         return isinstance(resolve_word(self._index, word), Skill)
 
     def _suggest(self, words: Sequence[str]) -> str:
+        for word in words:
+            try:
+                self._index.resolve(word)
+            except AmbiguousNameError as error:
+                return str(error)
+            except SkillsError:
+                continue
         nearest = next(self._find_nearest(words), None)
         return f"did you mean {nearest}?" if nearest else _A_SKILL
 

@@ -32,6 +32,17 @@ def test_a_relation_to_a_skill_that_does_not_exist_is_found(
     assert found.level == ("error" if "requires" in relation else "warning")
 
 
+def test_a_name_of_several_skills_is_answered_with_their_paths(tmp_path: Path) -> None:
+    write_package(tmp_path, "skills/ui/login")
+    write_package(tmp_path, "skills/api/login", description="Call the API with a token.")
+    write_package(tmp_path, "skills/tool", metadata={"requires": ["login", "ui/login"]})
+
+    [found] = found_in(tmp_path / "skills", "requires")
+
+    assert "api/login" in found.hint
+    assert "ui/login" in found.hint
+
+
 @pytest.mark.parametrize(
     "relation",
     [

@@ -106,6 +106,7 @@ _BUSY = """
 import logging
 import sys
 from pathlib import Path
+from threading import Event
 import anyio
 from skills_mcp.features.web import catalogue_page
 from skills_mcp.library import LibraryView
@@ -119,21 +120,21 @@ class Publisher:
         await anyio.sleep_forever()
 
     async def publish(self):
-        while sys.argv[3] == "blocked":
-            pass
+        if sys.argv[3] == "blocked":
+            Event().wait()
 
 released = Path(sys.argv[1])
 home = released.with_suffix(".home")
 home.mkdir(exist_ok=True)
 browse = catalogue_page.browse
 
-def spin(*its, **named):
+def stall(*its, **named):
     print("A thread is busy", file=sys.stderr, flush=True)
     while not released.exists():
-        pass
+        Event().wait(0.01)
     return browse(*its)
 
-catalogue_page.browse = LibraryView.list_skills = spin
+catalogue_page.browse = LibraryView.list_skills = stall
 free = {"port": 0, "operations_port": 0, "shutdown_seconds": int(sys.argv[2])}
 library = open_library(SKILLS_CONTENT, settings={"http": free})
 server = create_server(library, is_shared=True)

@@ -75,10 +75,12 @@ def served(
     content: Path = SKILLS_CONTENT,
     options: tuple[str, ...] = (),
     environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "skills_mcp"),
 ) -> Iterator[HttpServer]:
     """Serve a folder over HTTP, with settings as in `config.yaml`.
 
-    Both ports are free ones, unless the settings name others.
+    Both ports are free ones, unless the settings name others. Another program than ours
+    may change what is no setting.
     """
     with tempfile.TemporaryDirectory() as home:
         merged = dict(settings or {})
@@ -86,7 +88,7 @@ def served(
         assert isinstance(given, dict)
         merged["http"] = {"port": 0, "operations_port": 0, **given}
         (Path(home) / "config.yaml").write_text(yaml.safe_dump(merged))
-        command = [sys.executable, "-m", "skills_mcp", "--transport", "http", *options]
+        command = [sys.executable, *program, "--transport", "http", *options]
         if not {"--repo", "--skills-dir"} & set(options):
             command += ["--skills-dir", str(content)]
         with following(command, {"SKILLS_MCP_HOME": home, **(environment or {})}) as it:

@@ -23,6 +23,14 @@ _LONG = {**_TASK, "skill_path": "ui/react/auth"}
 _PIPELINED = 1_000
 """Calls whose replies, of 10 KB, do not fit into the buffers of two sockets."""
 
+_IMPATIENT = """
+from skills_mcp.config.sections import Http
+from skills_mcp.__main__ import main
+Http.request_timeout_seconds = 5
+main()
+"""
+"""Our program, which waits for slow clients for a sixth of the time."""
+
 
 def crowd(_: Path, scale: Scale) -> Iterator[Figure]:
     """Let a thousand connections ask at once."""
@@ -48,7 +56,8 @@ def flood(_: Path, scale: Scale) -> Iterator[Figure]:
 def dawdle(_: Path, scale: Scale) -> Iterator[Figure]:
     """Send and read slowly, many at once, while another client works."""
     each = scale.count(full=100, quick=20)
-    with served() as server, ExitStack() as opened:
+    program = ("-m", "skills_mcp") if scale.is_full else ("-c", _IMPATIENT)
+    with served(program=program) as server, ExitStack() as opened:
         whole = call(server.url, "get_skill", _TASK)
         head, body = whole.split(b"\r\n\r\n")
         slow = [_connect(opened, server, head) for _ in range(each)]

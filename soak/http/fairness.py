@@ -22,7 +22,6 @@ _ANSWERED_SECONDS = 2.0
 _SHARE = 0.99
 _THINKING_SECONDS = 0.2
 _CALLS_A_CONNECTION = 5
-_WARM_SECONDS = 5.0
 _OK = 200
 
 
@@ -50,7 +49,8 @@ def _measure(
     server: HttpServer, issuer: Issuer, kind: str, calls: int, scale: Scale
 ) -> Counter[str]:
     tokens = [issuer.token(sub=f"user-{number}") for number in range(_OTHERS)]
-    with _attacked(kind, server.url, issuer.token(sub="greedy")):
+    warm = scale.count(full=5, quick=1)
+    with _attacked(kind, server.url, issuer.token(sub="greedy"), warm):
         work = _work(server.url, tokens, calls // _OTHERS)
         seen, seconds = asyncio.run(work)
     seen["answered"] = sum(each <= scale.bound(_ANSWERED_SECONDS) for each in seconds)
@@ -58,13 +58,13 @@ def _measure(
 
 
 @contextmanager
-def _attacked(kind: str, url: str, token: str) -> Iterator[None]:
+def _attacked(kind: str, url: str, token: str, warm_seconds: float) -> Iterator[None]:
     command = [sys.executable, "-m", "soak.http.attacks", kind, url, token, "3600"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout  # noqa: S101 - it is piped
             process.stdout.readline()
-            time.sleep(_WARM_SECONDS)
+            time.sleep(warm_seconds)
             yield
         finally:
             process.kill()

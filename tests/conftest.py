@@ -97,10 +97,24 @@ _LONG = (
 """Beginnings of the paths of tests that wait, or are long; nothing long may be the last."""
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for examples in the source alone: no test has one, and each object is tried."""
-    return [found for found in (yield) if not isinstance(found, DoctestModule)]
+class _Examples:
+    """Looks for examples where there are some: otherwise each object is tried.
+
+    A plugin, as the hooks of this file are those of its folder alone.
+    """
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self, file_path: Path
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        found = yield
+        if Path(__file__).parent in file_path.parents or b">>> " not in file_path.read_bytes():
+            return [each for each in found if not isinstance(each, DoctestModule)]
+        return found
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Examples())
 
 
 @pytest.hookimpl(trylast=True)  # after what is not wanted has left

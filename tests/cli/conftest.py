@@ -1,5 +1,6 @@
 """The program as a person runs it."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -19,6 +20,9 @@ COMMANDS: dict[str, click.Command] = {
     if (command := program.get_command(_CONTEXT, name))
 }
 """Each command by its name."""
+
+# A command freezes what it imports; whatever is imported next would count that first.
+gc.unfreeze()
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

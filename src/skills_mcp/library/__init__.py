@@ -18,6 +18,7 @@ from skills_mcp.library.answers import (
     ReadFile,
     ServedExamples,
     ServedFile,
+    SkillReminder,
     derive_file_provenance,
     derive_provenance,
     find_repository,

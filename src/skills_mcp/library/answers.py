@@ -166,6 +166,15 @@ class LoadedSkill:
     relations: Relations = NO_RELATIONS
 
 
+@dataclass(frozen=True, slots=True)
+class SkillReminder:
+    """What remains of a skill for an agent that has lost its text."""
+
+    skill_path: SkillPath
+    digest: str
+    outline: "Outline"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFile:
     """Part of a file; `resolved_from` is the ancestor owning the file."""
@@ -246,7 +255,7 @@ def build_match(
         digest=digest,
         provenance=derive_provenance(content, composed.parts),
         is_known=digest == known_digest,
-        outline=_outline(composed) if digest == known_digest else None,
+        outline=_derive_outline(composed) if digest == known_digest else None,
         near_copies=found.near_copies,
         replaces=found.replaces,
         also=found.also.skill if found.also else None,
@@ -266,14 +275,19 @@ def build_loaded_skill(
         digest=digest,
         provenance=derive_provenance(content, composed.parts),
         is_known=digest == known_digest,
-        outline=_outline(composed) if digest == known_digest else None,
+        outline=_derive_outline(composed) if digest == known_digest else None,
         other_places=index.other_places(skill.path),
         plugin_files=tuple(plugin.names) if plugin else (),
         relations=composed.relations,
     )
 
 
-def _outline(composed: Composition) -> "Outline":
+def build_reminder(composed: Composition) -> SkillReminder:
+    digest = derive_digest(composed.parts, composed.notice)
+    return SkillReminder(composed.parts[-1].path, digest, _derive_outline(composed))
+
+
+def _derive_outline(composed: Composition) -> "Outline":
     from skills_mcp.skills.outline import derive_outline  # late: start-up
 
     return derive_outline(composed.parts)

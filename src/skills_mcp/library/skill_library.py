@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -44,8 +44,10 @@ from skills_mcp.library.answers import (
     ReadFile,
     ServedExamples,
     ServedFile,
+    SkillReminder,
     build_loaded_skill,
     build_match,
+    build_reminder,
     derive_digest,
     derive_file_provenance,
     read_plugin_files,
@@ -114,6 +116,9 @@ MAX_LISTED_FILES = 200
 """Limit of files in one answer; a narrower pattern finds the others."""
 
 MAX_EXAMPLES = 10
+
+MAX_SERVED_PATHS = 20
+"""Skills that one session is reminded of: more have no room in a reminder."""
 
 # In an error, where file names only help to find the right one.
 _MAX_NAMED_ASSETS = 50
@@ -516,6 +521,15 @@ class LibraryView:
         self._track_skill(loaded, was_picked=True)
         return loaded
 
+    def remind(self) -> Iterator[SkillReminder]:
+        """Yield what remains of the skills that were served here, the last one first.
+
+        No event. A skill that is gone is left out.
+        """
+        for path in reversed(self.library.served_paths):
+            with suppress(SkillsError):
+                yield build_reminder(self.snapshot.compose(self.snapshot.index.resolve(path)))
+
     def open_folder(self, name: str) -> "SkillFolder":
         """Text and files of a skill, for listing or searching; no event.
 
@@ -694,6 +708,7 @@ class LibraryView:
     def _track_skill(self, served: Match | LoadedSkill, context: str = "", **facts: bool) -> None:
         """Track a served skill; of `facts`, only true ones, and `was_ambiguous`."""
         found = served if isinstance(served, Match) else None
+        self.library.remember_served(served.skill.path)
         self.tracker.track(
             "skill_served",
             context=context,
@@ -737,6 +752,7 @@ class SkillLibrary:
             is_watching=self.config.sync.watch,
         )
         self._open_runs = open_runs
+        self._served: dict[SkillPath, None] = {}
 
     def view(self, access: Access = EVERYTHING) -> LibraryView:
         """View of the newest snapshot for a caller; cheap."""
@@ -752,6 +768,20 @@ class SkillLibrary:
     @property
     def is_ready(self) -> bool:
         return self.current.latest is not None
+
+    @property
+    def served_paths(self) -> tuple[SkillPath, ...]:
+        """Skills whose text was served here, the last one last."""
+        return tuple(self._served)
+
+    def remember_served(self, path: SkillPath) -> None:
+        self._served.pop(path, None)
+        self._served[path] = None
+        if len(self._served) > MAX_SERVED_PATHS:
+            self._served.pop(next(iter(self._served)), None)
+
+    def forget_served(self) -> None:
+        self._served.clear()
 
     @cached_property
     def runs(self) -> "Runs":

@@ -55,22 +55,29 @@ class Serving:
         return read_gauges(self.library, self.publisher)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Window:
+    """A window of a host, as its server knows it."""
+
+    library: SkillLibrary
+    """The skills, with what was served to this window."""
+    process_id: int
+    """What the host has started: the server itself, or its forwarder."""
+    folder: Path | None
+    """The working directory of the client; None if it is gone."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """All variables, those with secrets included."""
+
+
 class ServerPart:
     """A part of a server; each step does nothing unless a feature overrides it."""
 
     async def open(self) -> None:
         """Start before the first request; on stdio, the first reply waits for it."""
 
-    def open_window(
-        self, folder: Path | None, environment: Mapping[str, str]
-    ) -> Callable[[], object]:
-        """Add a window of a server with several; call the result when it closes.
-
-        Args:
-            folder: The working directory of its client; None if it is gone.
-            environment: All variables, those with secrets included.
-        """
-        del folder, environment
+    def open_window(self, window: Window) -> Callable[[], object]:
+        """Add a window of a server with several; call the result when it closes."""
+        del window
         return lambda: None
 
     async def run(self) -> None:

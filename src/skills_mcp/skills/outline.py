@@ -44,7 +44,7 @@ _CLAUSE = r"(?:^|[,;:.(\u2013\u2014-]\s*|\b(?:and|but|or|then|so|please|also)\s)
 _RULE = re.compile(
     r"\b(?:MUST|SHALL|NEVER|ALWAYS|DO NOT|DON['\u2019]T)\b"
     r"|(?i:\b(?:must|mustn['\u2019]t|never)\b(?!-)"
-    rf"|{_CLAUSE}(?:do\s\**not|don['\u2019]t)\b|^[\"*_]*always\b)"
+    rf"|{_CLAUSE}(?:do\s\**not|don['\u2019]t)\b|(?:^|[,;:.(\u2013\u2014-]\s*)[\"*_]*always\b)"
 )
 _PROHIBITION = re.compile(
     r"\bnever\b|\bmust not\b|^(?:do not|don['\u2019]t)\b|\bdon['\u2019]?ts\b|\bnot allowed\b"
@@ -76,12 +76,13 @@ def derive_outline(parts: Sequence[Skill]) -> Outline:
 
 
 def find_must_lines(body: str) -> Iterator[str]:
-    r"""Yield the must-lines of one text in their order.
+    r"""Yield the must-lines of one text in their order, those that are only bold at the end.
 
-    >>> [*find_must_lines("Be brief. You must test it.\n\n## Never\n\n- Push to main")]
-    ['You must test it.', 'Never: Push to main']
+    >>> [*find_must_lines("Be brief. You must test all.\n\n## Never\n\n- Push to main")]
+    ['You must test all.', 'Never: Push to main']
     """
     titles: dict[int, str] = {}
+    emphasised: list[str] = []
     lead = ""
     for block in _read_blocks(body):
         if block.level:
@@ -98,7 +99,13 @@ def find_must_lines(body: str) -> Iterator[str]:
                 lead = lead.rstrip(":") if has_list and _is_rule_title(lead[:-1]) else ""
                 titles = {} if has_list and not lead else titles  # such as "Instead:"
             is_repeated = 0 < len(lead) <= _SHORT_TITLE
-            yield from _find_in_sentences(sentences[:-1] if is_repeated else sentences)
+            found = _find_in_sentences(sentences[:-1] if is_repeated else sentences)
+            for line, is_rule in found:
+                if is_rule:
+                    yield line
+                else:
+                    emphasised.append(line)
+    yield from emphasised  # a fact in bold may be no rule
 
 
 def _is_rule_title(title: str) -> bool:
@@ -144,12 +151,14 @@ def _leave_out_code(line: str, fence: str) -> tuple[str, str]:
     return (found[1], "") if found else ("", _QUOTE.sub("", line))
 
 
-def _find_in_sentences(sentences: Sequence[str]) -> Iterator[str]:
+def _find_in_sentences(sentences: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Yield must-lines, each with whether its words say so, or only its type."""
     for before, sentence in pairwise(("", *sentences)):
-        if _is_rule(sentence) or _BOLD_SENTENCE.fullmatch(sentence):
+        is_rule = _is_rule(sentence)
+        if is_rule or _BOLD_SENTENCE.fullmatch(sentence):
             # "Never a float." says nothing without the sentence before it.
             is_short = len(sentence.split()) <= _SHORT_SENTENCE and not _is_rule(before)
-            yield _cut(_strip_markup(f"{before} {sentence}" if is_short else sentence))
+            yield _cut(_strip_markup(f"{before} {sentence}" if is_short else sentence)), is_rule
 
 
 def _is_rule(sentence: str) -> bool:

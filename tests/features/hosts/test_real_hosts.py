@@ -91,14 +91,14 @@ def require(*names: str) -> None:
 
 
 def prepare(home: Path, *names: str) -> Environment:
-    """Install the server into hosts; the variables of a plain session."""
+    """Install the server into hosts, perhaps with an option; the variables of a plain session."""
     kept = ("HOME", "USER", "PATH", "SKILLS_MCP_HOME", FOLDER)
     environment = {name: os.environ[name] for name in kept}
     environment |= {"LANG": "C.UTF-8", "TERM": "xterm", "SSH_AUTH_SOCK": str(home / "agent")}
     project = home / "project"
     project.mkdir()
     git("init", "-q", cwd=project)
-    clients = [f"--client={name}" for name in names]
+    clients = [name if name.startswith("--") else f"--client={name}" for name in names]
     command = [sys.executable, "-m", "skills_mcp", "install", *clients, "--yes"]
     subprocess.run(
         [*command, "--skills-dir", str(SKILLS_CONTENT)],

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from skills_mcp.server import windows
-from skills_mcp.server.parts import ServerPart, Serving
+from skills_mcp.server.parts import ServerPart, Serving, Window
 
 
 def open_part(serving: Serving) -> ServerPart | None:
@@ -22,4 +22,10 @@ def open_part(serving: Serving) -> ServerPart | None:
     words = serving.arguments
     options = words[1:] if words[:1] == ["serve"] else words
     address = derive_address(options, serving.environment, os.getpid())
-    return PromptSocket(serving.library, address, options)
+    own = Window(
+        library=serving.library,
+        process_id=os.getpid(),
+        folder=Path(os.curdir),
+        environment=serving.environment,
+    )
+    return PromptSocket(own, address, options, has_windows=windows.claim is not None)

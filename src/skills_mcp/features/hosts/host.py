@@ -63,6 +63,8 @@ class Host:
     native_folders: tuple[str, ...]
     """Folders of skills that it reads by itself, in a project and in the home."""
     plugin_files: tuple[str, ...] = ()
+    hook_files: Mapping[HostScope, str] = field(default_factory=dict)
+    """Where its hooks stand; empty if none of them can add to the context."""
     is_toml: bool = False
     shape: EntryShape = field(default_factory=EntryShape)
     variable: str = ""
@@ -85,6 +87,21 @@ class Host:
         names = self.user_files if is_own else self.project_files
         files = [folder / name for name in names]
         return next((file for file in files if file.is_file()), files[0])
+
+    def find_hook_file(
+        self, scope: HostScope, environment: Mapping[str, str], project: Path
+    ) -> Path | None:
+        """File with the hooks, which may not exist; None for a host without."""
+        if scope not in self.hook_files:
+            return None
+        name = self.hook_files[scope]
+        if scope == "project":
+            return project / name
+        variable, _ = self.folder
+        # Where a variable moves the folder of Claude Code, there is no `.claude` in it.
+        is_moved = variable == "CLAUDE_CONFIG_DIR" and bool(environment.get(variable))
+        name = Path(name).name if is_moved else name
+        return self.find_folder(environment) / name
 
     def is_installed(self, environment: Mapping[str, str]) -> bool:
         """Whether the host is, or was, installed."""
@@ -113,6 +130,7 @@ HOSTS: tuple[Host, ...] = (
             ".claude/plugins/cache/*/*/*/.mcp.json",
             "plugins/cache/*/*/*/.mcp.json",  # where CLAUDE_CONFIG_DIR is set
         ),
+        hook_files={"user": ".claude/settings.json", "project": ".claude/settings.json"},
         native_folders=(".claude/skills",),
         section="mcpServers",
         shape=EntryShape(started={"type": "stdio"}, remote={"type": "http"}),
@@ -125,6 +143,7 @@ HOSTS: tuple[Host, ...] = (
         folder=("CODEX_HOME", ".codex"),
         user_files=("config.toml",),
         project_files=(".codex/config.toml",),
+        hook_files={"user": "hooks.json", "project": ".codex/hooks.json"},
         native_folders=(".agents/skills",),
         section="mcp_servers",
         is_toml=True,
@@ -141,6 +160,7 @@ HOSTS: tuple[Host, ...] = (
         user_files=(".gemini/settings.json",),
         project_files=(".gemini/settings.json",),
         plugin_files=(".gemini/extensions/*/gemini-extension.json",),
+        hook_files={"user": ".gemini/settings.json", "project": ".gemini/settings.json"},
         native_folders=(".agents/skills", ".gemini/skills"),
         section="mcpServers",
         shape=EntryShape(remote={"type": "http"}),
@@ -199,6 +219,7 @@ HOSTS: tuple[Host, ...] = (
         folder=("COPILOT_HOME", ".copilot"),
         user_files=("mcp-config.json",),
         project_files=(".github/mcp.json",),
+        hook_files={"user": "hooks/skills.json", "project": ".github/hooks/skills.json"},
         native_folders=(".claude/skills", ".agents/skills", ".github/skills", ".copilot/skills"),
         section="mcpServers",
         shape=EntryShape(

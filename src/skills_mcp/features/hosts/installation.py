@@ -33,8 +33,15 @@ from skills_mcp.features.hosts.config_edits import (
     remove_yaml_block,
     set_yaml_block,
 )
-from skills_mcp.features.hosts.host import BY_NAME, Host, HostScope, PluginHost, find_host
-from skills_mcp.features.hosts.prompt_hook import EVENTS
+from skills_mcp.features.hosts.host import (
+    BY_NAME,
+    HookHost,
+    Host,
+    HostScope,
+    PluginHost,
+    find_host,
+)
+from skills_mcp.features.hosts.prompt_hook import COMPACTION_EVENTS, EVENTS
 from skills_mcp.files.durable import PRIVATE_MODE, atomic_write
 
 _PROGRAM_NAME = re.compile(r"skills[-_]mcp")
@@ -426,14 +433,98 @@ def _unparsable(file: HostFile, reason: object) -> HostFileError:
     )
 
 
+_HOOK_SECONDS = 10
+"""For a first prompt without a running server; later ones take 0.1 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookFile(HostFile):
+    """A host's file with hooks, perhaps the one with its servers."""
+
+    def plan(self, known: FileChange | None, hooks: Mapping[str, Mapping[str, Any]]) -> FileChange:
+        """Plan our hooks in place of those that there are; without any, their removal.
+
+        Args:
+            known: The change of the same file that comes before.
+            hooks: Entries by event.
+
+        Raises:
+            HostFileError: The file cannot be parsed.
+        """
+        before = known.before if known else self.read()
+        text = known.after if known else before
+        after = self._edit(text or "", hooks) if hooks or self._is_ours(text) else text
+        return FileChange(known.file if known else self, before, after)
+
+    def _edit(self, text: str, hooks: Mapping[str, Mapping[str, Any]]) -> str | None:
+        try:
+            parsed = parse_json_text(text)
+            found = parsed.get("hooks", {})
+            for event in dict.fromkeys((*hooks, *found)):
+                kept = [each for each in found.get(event, ()) if not self._is_ours(each)]
+                entries = [*kept, hooks[event]] if event in hooks else kept
+                if not entries:
+                    text = remove_json_member(text, ["hooks", event])
+                elif entries != found.get(event):
+                    text = insert_json_member(text, ["hooks", event], entries)
+            return self._set_version(text)
+        except (UnparsableTextError, AttributeError, TypeError) as error:
+            raise _unparsable(self, error) from error
+
+    def _set_version(self, text: str) -> str | None:
+        """The number of the format, which Copilot CLI wants; None for an empty text."""
+        rest = {**parse_json_text(text)}
+        if self.host.name != "copilot":
+            return None if is_empty_json(text) else text
+        if not rest.keys() - {"version"}:
+            return None
+        return text if "version" in rest else insert_json_member(text, ["version"], 1)
+
+    def _is_ours(self, entry: object) -> bool:
+        command = rf"skills[-_]mcp[^ ]* hook {self.host.name}\b"
+        return re.search(command, json.dumps(entry)) is not None
+
+
+def find_hook_files(
+    files: Sequence[HostFile], environment: Mapping[str, str], project: Path
+) -> Iterator[HookFile]:
+    """Yield the file with the hooks of each host that has some."""
+    for file in files:
+        path = file.host.find_hook_file(file.scope, environment, project)
+        if path is not None:
+            yield HookFile(file.host, path, file.scope)
+
+
+def render_hooks(host: HookHost, server: Server, name: str) -> dict[str, dict[str, Any]]:
+    """Render the entry of each event; none for a remote server."""
+    if not isinstance(server, StartedServer):
+        return {}
+    command = _compose_hook(server, host)
+    if host == "copilot":
+        hook = {"type": "command", "bash": command, "timeoutSec": _HOOK_SECONDS}
+        return dict.fromkeys((EVENTS[host], *COMPACTION_EVENTS[host]), hook)
+    seconds = _HOOK_SECONDS * 1000 if host == "gemini" else _HOOK_SECONDS
+    named = {"name": name} if host == "gemini" else {}
+    hook = {**named, "type": "command", "command": command, "timeout": seconds}
+    events = {EVENTS[host]: "", **COMPACTION_EVENTS[host]}
+    return {
+        event: {**({"matcher": source} if source else {}), "hooks": [hook]}
+        for event, source in events.items()
+    }
+
+
+def _compose_hook(server: StartedServer, host: HookHost) -> str:
+    words = list(server.command)
+    position = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
+    if words[position : position + 2] == ["-m", "skills_mcp"]:
+        position += 2
+    return shlex.join([*words[:position], "hook", host, *words[position:]])
+
+
 MARKETPLACE = "skills-mcp"
 
 _DESCRIPTION = "The engineering rules of your organisation, for each task"
 _COMMAND = "Work by the rules of your organisation for a task"
-
-_HOOK_SECONDS = 10
-"""For a first prompt without a running server; later ones take 0.1 s."""
-
 _PLUGIN_MODE = 0o644
 _DIGEST_DIGITS = 8
 
@@ -468,16 +559,6 @@ class Plugin:
         """
         digest = hashlib.sha256(repr((self.name, self.server)).encode()).hexdigest()
         return f"{__version__}+{digest[:_DIGEST_DIGITS]}"
-
-    def compose_hook(self, host: PluginHost) -> str:
-        """Command of the prompt hook; empty for a remote server."""
-        if not isinstance(self.server, StartedServer):
-            return ""
-        words = list(self.server.command)
-        position = next((n for n, word in enumerate(words) if word.startswith("-")), len(words))
-        if words[position : position + 2] == ["-m", "skills_mcp"]:
-            position += 2
-        return shlex.join([*words[:position], "hook", host, *words[position:]])
 
 
 def render_plugin(plugin: Plugin, host: PluginHost) -> dict[str, str]:
@@ -551,9 +632,8 @@ def _render_for_claude(plugin: Plugin) -> Iterator[tuple[str, Any]]:
         },
     )
     yield ".mcp.json", _render_servers(plugin, "claude-code")
-    if command := plugin.compose_hook("claude-code"):
-        hook = {"type": "command", "command": command, "timeout": _HOOK_SECONDS}
-        yield "hooks/hooks.json", _render_hooks("claude-code", hook)
+    if isinstance(plugin.server, StartedServer):
+        yield "hooks/hooks.json", _render_hook_file(plugin, "claude-code")
     head = f"description: {_COMMAND}\nargument-hint: TASK\n"
     text = _PROMPT.format(task="$ARGUMENTS")
     yield "commands/skill.md", f"---\n{head}---\n\n{text}"
@@ -571,14 +651,8 @@ def _render_for_gemini(plugin: Plugin) -> Iterator[tuple[str, Any]]:
         settings = [_render_setting(name) for name in plugin.server.variables]
         manifest |= {"settings": settings} if settings else {}
     yield _MANIFESTS["gemini"], manifest
-    if command := plugin.compose_hook("gemini"):
-        hook = {
-            "name": plugin.name,
-            "type": "command",
-            "command": command,
-            "timeout": _HOOK_SECONDS * 1000,
-        }
-        yield "hooks/hooks.json", _render_hooks("gemini", hook)
+    if isinstance(plugin.server, StartedServer):
+        yield "hooks/hooks.json", _render_hook_file(plugin, "gemini")
     text = _PROMPT.format(task="{{args}}")
     head = f"description = {json.dumps(_COMMAND)}\n"
     yield "commands/skill.toml", f'{head}prompt = """\n{text}"""\n'
@@ -589,8 +663,9 @@ def _render_servers(plugin: Plugin, host: PluginHost) -> dict[str, Any]:
     return {"mcpServers": {plugin.name: entry}}
 
 
-def _render_hooks(host: PluginHost, hook: Mapping[str, object]) -> dict[str, Any]:
-    return {"hooks": {EVENTS[host]: [{"hooks": [hook]}]}}
+def _render_hook_file(plugin: Plugin, host: PluginHost) -> dict[str, Any]:
+    hooks = render_hooks(host, plugin.server, plugin.name)
+    return {"hooks": {event: [entry] for event, entry in hooks.items()}}
 
 
 def _render_setting(variable: str) -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""Prompt hook of a host: hints at the matching skill.
+"""Hook of a host: hints at the skill for a prompt, and reminds after a compaction.
 
-A host runs it on every prompt and waits, so it asks a running server over a socket only
-this user may open. It imports one module beside the standard library.
+A host runs it and waits, so it asks a running server over a socket only this user may
+open. It imports one module beside the standard library.
 
 Rule: never block a prompt. Any failure exits with status 0 and without output.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from skills_mcp.files.user_folders import find_user_folders
 
@@ -27,6 +27,23 @@ EVENTS: Mapping[str, str] = {
     "copilot": "userPromptSubmitted",
 }
 """Each host's name of the event after a prompt."""
+
+COMPACTION_EVENTS: Mapping[str, Mapping[str, str]] = {
+    "claude-code": {"PreCompact": "", "SessionStart": "compact"},
+    "codex": {"SessionStart": "compact"},
+    "gemini": {"PreCompress": ""},
+    "copilot": {"preCompact": ""},
+}
+"""Each host's events at a compaction, with the source of a session that is meant."""
+
+Moment = Literal["prompt", "before", "after"]
+"""A prompt, or a moment of a compaction.
+
+A host without a hook after it gets the reminder with the next prompt.
+"""
+
+_READS_BEFORE = frozenset({"claude-code"})
+"""Hosts that take what a hook prints before a compaction for instructions of the summary."""
 
 _TOP_LEVEL_CONTEXT = frozenset({"copilot"})
 """Hosts with the context at the top level of the output."""
@@ -51,40 +68,67 @@ _PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 
 
 def answer_hook(words: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Answer a prompt hook by a running server; False if none answered."""
+    """Answer a hook by a running server; False if none answered a prompt."""
     host, *options = words or [""]
     if host not in EVENTS or {"-h", "--help"} & set(options):
         return False
-    prompt = read_prompt()
-    if not prompt:
+    said = read_input()
+    moment = find_moment(said)
+    if moment is None:
         return True
+    request = {
+        "moment": moment,
+        "prompt": read_prompt(),
+        "session": said.get("session_id") or said.get("sessionId") or "",
+        "process": os.getpid(),
+        "project": find_hook_project(environment),
+    }
     for address in find_servers(options, environment):
-        hint = _request_hint(address, prompt)
+        hint = _request_hint(address, request)
         if hint is not None:
-            print_hint(host, hint)
+            print_hint(host, hint, moment)
             return True
-    return False
+    return moment != "prompt"
+
+
+def find_moment(said: Mapping[str, Any]) -> Moment | None:
+    """The moment of a hook, which hosts name differently; None for any other."""
+    if read_prompt():
+        return "prompt"
+    if said.get("source") == "compact":
+        return "after"
+    return "before" if "trigger" in said and "prompt" not in said else None
 
 
 @cache
-def read_prompt() -> str:
-    """Read the prompt on stdin; empty for a slash command or invalid input."""
+def read_input() -> Mapping[str, Any]:
+    """Read the JSON on stdin; empty if invalid."""
     try:
         data = json.loads(sys.stdin.buffer.read(MAX_PROMPT_BYTES))
-        prompt = data.get("prompt")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def read_prompt() -> str:
+    """Read the prompt on stdin; empty for a slash command or invalid input."""
+    prompt = read_input().get("prompt")
+    if not isinstance(prompt, str) or prompt.lstrip().startswith("/"):
         return ""
-    is_prompt = isinstance(prompt, str) and not prompt.lstrip().startswith("/")
-    return prompt.strip() if is_prompt else ""
+    return prompt.strip()
 
 
-def print_hint(host: str, hint: str) -> None:
+def print_hint(host: str, hint: str, moment: Moment = "prompt") -> None:
     """Print a hint in the host's format; nothing if empty."""
-    if not hint:
+    if not hint or (moment == "before" and host not in _READS_BEFORE):
+        return
+    if moment == "before":
+        sys.stdout.write(f"{hint}\n")
         return
     output: dict[str, object] = {"additionalContext": hint}
     if host not in _TOP_LEVEL_CONTEXT:
-        output = {"hookSpecificOutput": {"hookEventName": EVENTS[host], **output}}
+        name = EVENTS[host] if moment == "prompt" else "SessionStart"
+        output = {"hookSpecificOutput": {"hookEventName": name, **output}}
     sys.stdout.write(f"{json.dumps(output)}\n")
 
 
@@ -123,11 +167,11 @@ def _derive_key(
     is_named = any(word.partition("=")[0] in _SOURCES for word in relevant)
     names = () if is_named else _SOURCE_VARIABLES
     variables = [environment.get(name, "") for name in names]
-    serialised = json.dumps([relevant, variables, _find_project(environment, working)])
+    serialised = json.dumps([relevant, variables, find_hook_project(environment, working)])
     return hashlib.blake2b(serialised.encode(), digest_size=8).hexdigest()
 
 
-def _find_project(environment: Mapping[str, str], working: str) -> str:
+def find_hook_project(environment: Mapping[str, str], working: str = os.curdir) -> str:
     """Base folder of relative paths; empty if deleted."""
     named = next(filter(None, map(environment.get, _PROJECT_VARIABLES)), None)
     try:
@@ -145,7 +189,7 @@ def _find_relevant(words: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def _request_hint(address: Path, prompt: str) -> str | None:
+def _request_hint(address: Path, request: Mapping[str, object]) -> str | None:
     """Request a hint from a server; None without an answer."""
     family = getattr(socket, "AF_UNIX", None)
     if family is None:
@@ -154,9 +198,10 @@ def _request_hint(address: Path, prompt: str) -> str | None:
         with socket.socket(family) as connection:
             connection.settimeout(_ANSWER_SECONDS)
             connection.connect(os.fspath(address))
-            connection.sendall(json.dumps({"prompt": prompt}).encode() + b"\n")
+            connection.sendall(json.dumps(request).encode() + b"\n")
             answer: Any = json.loads(b"".join(_receive(connection)))
-        return str(answer["hint"])
+        hint = answer["hint"]
+        return None if hint is None else str(hint)
     except ConnectionRefusedError:
         with suppress(OSError):
             address.unlink()  # its server was killed

@@ -1,4 +1,4 @@
-"""Unix socket for prompt hooks: suggests a skill for a prompt.
+"""Unix socket for hooks: suggests a skill for a prompt, and reminds after a compaction.
 
 Only the current user may connect, and failures here never stop the server.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -25,10 +26,11 @@ from skills_mcp.features.hosts.prompt_hook import (
     derive_address,
     parse_process_id,
 )
+from skills_mcp.features.hosts.session_reminder import HookedSession, find_session
 from skills_mcp.files.durable import PRIVATE_MODE
 from skills_mcp.library import SkillLibrary, Snapshot
 from skills_mcp.routing.decision import Ambiguous, NoMatch, score_and_decide
-from skills_mcp.server.parts import ServerPart
+from skills_mcp.server.parts import ServerPart, Window
 from skills_mcp.skills.model import Skill, escape_unprintable
 from skills_mcp.skills.skill_index import NO_FILTER
 from skills_mcp.text.rendering import truncate_text
@@ -113,34 +115,39 @@ _MAX_CONCURRENT = 4  # a person sends one prompt at a time
 class PromptSocket(ServerPart):
     """Answers hooks from the skills of a running server."""
 
-    def __init__(self, library: SkillLibrary, address: Path, options: Sequence[str] = ()) -> None:
-        self._library = library
+    def __init__(
+        self, own: Window, address: Path, options: Sequence[str] = (), *, has_windows: bool = False
+    ) -> None:
+        """Take the window of this process, which has others instead with `has_windows`."""
+        self._library = own.library
         self._address = address
         self._options = options
+        self._sessions = [] if has_windows else [HookedSession(own)]
         self._windows: Counter[Path] = Counter()
         """Addresses of the projects of windows, and how many windows each has."""
         self._new = address.with_suffix(".new")
         self._limiter = anyio.CapacityLimiter(_MAX_CONCURRENT)
         self._is_open = False
 
-    def open_window(
-        self, folder: Path | None, environment: Mapping[str, str]
-    ) -> Callable[[], object]:
-        """Answer the hooks of the project in which a window was opened."""
-        if folder:
-            warn_of_exports(folder)
-        working = os.fspath(folder or os.curdir)
-        address = derive_address(self._options, environment, os.getpid(), working)
+    def open_window(self, window: Window) -> Callable[[], object]:
+        """Answer the hooks of a window, and of the project in which it was opened."""
+        if window.folder:
+            warn_of_exports(window.folder)
+        working = os.fspath(window.folder or os.curdir)
+        address = derive_address(self._options, window.environment, os.getpid(), working)
         self._windows[address] += 1
         self._link(address)
-        return partial(self._close_window, address)
+        session = HookedSession(window)
+        self._sessions.append(session)
+        return partial(self._close_window, address, session)
 
     def _link(self, address: Path) -> None:
         if self._is_open and address != self._address:
             with suppress(OSError):  # another window has it
                 address.symlink_to(self._address.name)
 
-    def _close_window(self, address: Path) -> None:
+    def _close_window(self, address: Path, session: HookedSession) -> None:
+        self._sessions.remove(session)
         self._windows[address] -= 1
         if not self._windows[address] and address != self._address:
             with suppress(OSError):
@@ -188,23 +195,39 @@ class PromptSocket(ServerPart):
         async with stream:
             try:
                 with anyio.move_on_after(_REQUEST_TIMEOUT_SECONDS):
-                    prompt = await _receive(stream)
-                    work = partial(find_hint, self._library, prompt)
+                    request = await _receive(stream)
+                    work = partial(self._find_answer, request)
                     hint = await anyio.to_thread.run_sync(work, limiter=self._limiter)
                     await stream.send(json.dumps({"hint": hint}).encode())
-            except (anyio.BrokenResourceError, anyio.EndOfStream, ValueError, KeyError):
+            except (anyio.BrokenResourceError, anyio.EndOfStream, TypeError, ValueError, KeyError):
                 return  # it was no hook, or its host has ended it
             except Exception:
                 logger.exception("A hook got no answer")
 
+    def _find_answer(self, request: Mapping[str, Any]) -> str | None:
+        """Answer a hook; None if it is of no window of this server."""
+        moment = request.get("moment", "prompt")
+        identifier, project = str(request.get("session", "")), str(request.get("project", ""))
+        session = find_session(self._sessions, identifier, int(request.get("process", 0)), project)
+        if session:
+            session.follow(identifier)
+        if moment == "prompt":
+            hint = find_hint(self._library, str(request["prompt"]))
+            reminder = session.take_reminder() if session else ""
+            return "\n\n".join(filter(None, (reminder, hint)))
+        if session is None:
+            return None
+        session.is_compacted = True
+        return session.remind() if moment == "before" else session.take_reminder()
 
-async def _receive(stream: SocketStream) -> str:
+
+async def _receive(stream: SocketStream) -> Mapping[str, Any]:
     line = bytearray()
     while not line.endswith(b"\n"):
         line += await stream.receive()
         if len(line) > 2 * MAX_PROMPT_BYTES:  # JSON escapes some characters
             raise ValueError("the question is too long")
-    return str(json.loads(line)["prompt"])
+    return dict(json.loads(line))
 
 
 def _is_running(number: int) -> bool:

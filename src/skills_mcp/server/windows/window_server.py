@@ -27,6 +27,7 @@ from skills_mcp.server.app import SkillsServer, create_server
 from skills_mcp.server.parts import (
     ServerPart,
     Serving,
+    Window,
     exit_process,
     run_or_shut_down,
     watch_signals,
@@ -275,7 +276,13 @@ class WindowServer:
         session = _Session(self, server, window, is_resumed=greeting.is_resumed)
         server.middleware[1:1] = [session.observe, self._measure]
         lines = _SocketLines(connection)
-        closing = [part.open_window(greeting.folder, greeting.environment) for part in self._parts]
+        opened = Window(
+            library=library,
+            process_id=greeting.process_id,
+            folder=greeting.folder,
+            environment=greeting.environment,
+        )
+        closing = [part.open_window(opened) for part in self._parts]
         scope = anyio.CancelScope()
         try:
             with scope:

@@ -1,11 +1,9 @@
 """`skills-mcp hook`: the skill for a prompt, soon, briefly, and never in the way."""
 
 import json
-import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -43,15 +41,6 @@ try:
 finally:
     print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
 """
-
-
-@pytest.fixture
-def near_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home with a path that is short enough for a socket."""
-    folder = Path(tempfile.mkdtemp(prefix="sm-"))
-    monkeypatch.setenv("SKILLS_MCP_HOME", str(folder))
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -95,10 +84,18 @@ def serve(near_home: Path, tmp_path: Path) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def windows(near_home: Path, runtime_folder: Path, tmp_path: Path) -> Iterator[Sequence[Path]]:
+def opened() -> list[ServerProcess]:
+    """The windows of `windows`."""
+    return []
+
+
+@pytest.fixture
+def windows(
+    near_home: Path, runtime_folder: Path, tmp_path: Path, opened: list[ServerProcess]
+) -> Iterator[Sequence[Path]]:
     """Open windows that share a server, in two projects."""
     projects = [tmp_path / "one", tmp_path / "two"]
-    started: list[ServerProcess] = []
+    started = opened
     for number, project in enumerate(projects):
         project.mkdir()
         prefix = ("sh", "-c", 'cd "$0" && exec "$@"', str(project))
@@ -147,6 +144,72 @@ def test_a_running_server_answers_without_heavy_imports(hook: Hook, serve: Serve
     assert 'get_skill with this task and skill_path "ui/react/auth"' in hint
     assert len(hint) <= 500
     assert done.stderr == "[]\n"
+
+
+COMPACTIONS = {
+    "claude-code": {"source": "compact"},
+    "codex": {"source": "compact"},
+    "gemini": {"trigger": "auto"},
+    "copilot": {"trigger": "manual"},
+}
+
+
+@pytest.mark.parametrize("host", COMPACTIONS)
+def test_after_a_compaction_the_skills_of_the_session_are_named(
+    hook: Hook, serve: Serve, host: str
+) -> None:
+    server = serve(*CONTENT)
+    server.call("get_skill", context="x", skill_path="api/auth")
+
+    at_once = hook(host, *CONTENT, said=json.dumps(COMPACTIONS[host]))
+    first, second = (hook(host, *CONTENT, prompt="how are you") for _ in range(2))
+
+    shown = [done.stdout for done in (at_once, first, second)]
+    reads_at_once = "source" in COMPACTIONS[host]
+    reminder = shown[0 if reads_at_once else 1]
+    assert "api/auth (digest" in reminder
+    assert "never take it from the token's header" in reminder
+    assert [text for text in shown if text] == [reminder]
+
+
+def test_before_a_compaction_claude_code_reads_the_same_as_instructions(
+    hook: Hook, serve: Serve
+) -> None:
+    server = serve(*CONTENT)
+    server.call("get_skill", context="x", skill_path="api/auth")
+
+    before = hook("claude-code", *CONTENT, said='{"trigger": "manual"}')
+    after = json.loads(hook("claude-code", *CONTENT, said='{"source": "compact"}').stdout)
+
+    assert after["hookSpecificOutput"]["hookEventName"] == "SessionStart"
+    assert after["hookSpecificOutput"]["additionalContext"] == before.stdout.rstrip()
+
+
+def test_each_window_is_reminded_of_its_own_skills(
+    hook: Hook,
+    opened: Sequence[ServerProcess],
+    windows: Sequence[Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for window, path in zip(opened, ("api/auth", "ui/react/auth"), strict=True):
+        window.call("get_skill", context="x", skill_path=path)
+
+    reminders = []
+    for project in windows:
+        monkeypatch.chdir(project)
+        reminders.append(hook("claude-code", *CONTENT, said='{"source": "compact"}').stdout)
+
+    assert ["api/auth (" in reminder for reminder in reminders] == [True, False]
+    assert ["ui/react/auth (" in reminder for reminder in reminders] == [False, True]
+
+
+@pytest.mark.parametrize("said", ['{"source": "compact"}', '{"source": "startup"}'])
+def test_without_a_served_skill_nothing_is_said(hook: Hook, serve: Serve, said: str) -> None:
+    serve(*CONTENT)
+
+    done = hook("claude-code", *CONTENT, said=said)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_without_a_server_the_kept_index_answers(

@@ -27,8 +27,9 @@ def read(folder: Path, name: str) -> Any:
 
 def read_command(folder: Path) -> list[str]:
     """Return the words of the hook."""
-    [event] = read(folder, "hooks/hooks.json")["hooks"].values()
-    return shlex.split(event[0]["hooks"][0]["command"])
+    events = read(folder, "hooks/hooks.json")["hooks"].values()
+    [command] = {event[0]["hooks"][0]["command"] for event in events}
+    return shlex.split(command)
 
 
 def test_a_plugin_of_claude_code(invoke: Run, tmp_path: Path) -> None:
@@ -45,7 +46,11 @@ def test_a_plugin_of_claude_code(invoke: Run, tmp_path: Path) -> None:
     assert server["command"] == "skills-mcp"
     assert server["args"] == ["--repo", REPO]
     assert read_command(folder) == ["skills-mcp", "hook", "claude-code", "--repo", REPO]
-    assert list(read(folder, "hooks/hooks.json")["hooks"]) == ["UserPromptSubmit"]
+    assert list(read(folder, "hooks/hooks.json")["hooks"]) == [
+        "UserPromptSubmit",
+        "PreCompact",
+        "SessionStart",
+    ]
     assert command.startswith("---\ndescription: ")
     assert "get_skill" in command
     assert "$ARGUMENTS" in command
@@ -61,7 +66,7 @@ def test_an_extension_of_gemini_cli(invoke: Run, tmp_path: Path) -> None:
     assert manifest["name"] == "skills"
     assert manifest["mcpServers"]["skills"]["args"] == ["--repo", REPO]
     assert read_command(folder) == ["skills-mcp", "hook", "gemini", "--repo", REPO]
-    assert list(read(folder, "hooks/hooks.json")["hooks"]) == ["BeforeAgent"]
+    assert list(read(folder, "hooks/hooks.json")["hooks"]) == ["BeforeAgent", "PreCompress"]
     assert "{{args}}" in command["prompt"]
     assert command["description"]
 

@@ -1,7 +1,7 @@
 """Name the skill for a prompt, as a hook of your agent.
 
 The agent starts it with each prompt, as JSON on standard input. It is silent if no
-skill fits.
+skill fits. At a compaction, it prints what remains of the skills of the session.
 """
 
 import logging

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 from urllib.parse import urlsplit
 
 import click
@@ -35,6 +35,7 @@ from skills_mcp.features.hosts.config_edits import set_yaml_block
 from skills_mcp.features.hosts.host import (
     DEFAULT_NAME,
     HOSTS,
+    HookHost,
     HostName,
     HostScope,
     PluginHost,
@@ -43,6 +44,7 @@ from skills_mcp.features.hosts.host import (
 )
 from skills_mcp.features.hosts.installation import (
     FileChange,
+    HookFile,
     HostFile,
     Plugin,
     RemoteServer,
@@ -50,11 +52,13 @@ from skills_mcp.features.hosts.installation import (
     SettingsFile,
     StartedServer,
     find_forwarded_variables,
+    find_hook_files,
     list_install_commands,
     plan_installation,
     plan_removal,
     plan_settings,
     plan_settings_removal,
+    render_hooks,
     render_plugin,
     render_snippet,
     write_plugin,
@@ -73,6 +77,11 @@ _MAX_SAMPLE_CHARACTERS = 100  # of one line of a terminal
 
 # A person waits for it; a server that is asleep may take longer, and is only named.
 _ADDRESS_SECONDS = 5.0
+
+_WITHOUT_HOOK = (
+    "--hook excludes --http, as a hook asks a server on this machine, --plugin, which has the "
+    "hooks already, and --remove, which takes them out by itself."
+)
 
 _COLOURS = {"+": "green", "-": "red"}
 
@@ -110,6 +119,7 @@ _COLOURS = {"+": "green", "-": "red"}
     show_default=True,
     help="What the server is called there.",
 )
+@click.option("--hook", "has_hooks", is_flag=True, help="Add its hooks to the host, too.")
 @click.option(
     "--plugin",
     type=click.Choice(get_args(PluginHost)),
@@ -133,6 +143,7 @@ def command(
     is_removed: bool,
     url: str | None,
     name: str,
+    has_hooks: bool,
     plugin: PluginHost | None,
     folder: Path | None,
     is_confirmed: bool,
@@ -142,6 +153,8 @@ def command(
     options, environment = read_options(**values)
     if is_removed and (is_printed or url):
         raise click.UsageError("--remove excludes --print and --http.")
+    if has_hooks and (is_removed or url or plugin):
+        raise click.UsageError(_WITHOUT_HOOK)
     if plugin or folder:
         if plugin is None or folder is None:
             raise click.UsageError("--plugin and --to go together.")
@@ -153,15 +166,14 @@ def command(
         _make_plugin(made, plugin, folder, may_replace=is_confirmed, as_json=as_json)
         return
     entries = _find_entries(clients, scope, environment)
-    edit = _Edit(name, environment, is_confirmed=is_confirmed, as_json=as_json)
+    edit = _Edit(name, environment, is_confirmed=is_confirmed, as_json=as_json, has_hooks=has_hooks)
     if is_removed:
         edit.remove(entries)
         return
     is_shared = scope == "project"
     keeps_source = not is_shared and url is None and options.config_file is None
-    server = _compose_server(
-        options, environment, url, is_shared=is_shared, keeps_source=keeps_source
-    )
+    how = {"is_shared": is_shared, "keeps_source": keeps_source}
+    server = _compose_server(options, environment, url, **how)
     settings = compose_settings(options) if keeps_source else {}
     if is_printed:
         edit.print_snippets(entries, server, settings)
@@ -169,6 +181,13 @@ def command(
     edit.install(entries, server, settings)
     application = _fetch(options, environment) if url is None else None
     edit.print_end(application)
+
+
+def _name_hosts_without_hooks(entries: Sequence[HostFile]) -> None:
+    for file in entries:
+        if not file.host.hook_files:
+            reason = "has no hook that can add to its context, and gets the entry alone"
+            click.echo(f"{file.title} {reason}.", err=True)
 
 
 def _make_plugin(
@@ -341,6 +360,7 @@ class _Edit:
     environment: Mapping[str, str]
     is_confirmed: bool
     as_json: bool
+    has_hooks: bool = False
     changes: Sequence[FileChange] = ()
 
     @property
@@ -352,10 +372,29 @@ class _Edit:
     ) -> None:
         own = [plan_settings(self.settings_file, settings)] if settings else []
         planned = [plan_installation(file, self.name, server) for file in files]
+        if self.has_hooks:
+            _name_hosts_without_hooks(files)
+            planned = self._plan_hooks(planned, files, server)
         self._apply([*own, *planned], is_removed=False)
 
+    def _plan_hooks(
+        self, planned: Sequence[FileChange], files: Sequence[HostFile], server: Server | None
+    ) -> list[FileChange]:
+        """Add the changes of hooks; without a server, their removal."""
+        changes = {change.file.path: change for change in planned}
+        for file in find_hook_files(files, self.environment, find_project()):
+            change = file.plan(changes.get(file.path), self._render_hooks(file, server))
+            if server or change.is_needed:
+                changes[file.path] = change
+        return [*changes.values()]
+
+    def _render_hooks(self, file: HookFile, server: Server | None) -> dict[str, dict[str, Any]]:
+        name = cast("HookHost", file.host.name)
+        return render_hooks(name, server, self.name) if server else {}
+
     def remove(self, files: Sequence[HostFile]) -> None:
-        planned = [plan_removal(file, self.name) for file in files]
+        removed = [plan_removal(file, self.name) for file in files]
+        planned = self._plan_hooks(removed, files, None)
         own = plan_settings_removal(self.settings_file)
         is_removed = own.is_needed and not self._is_source_used(planned)
         self._apply([*([own] if is_removed else []), *planned], is_removed=True)
@@ -395,6 +434,10 @@ class _Edit:
     ) -> None:
         own = self.settings_file
         snippets = [(file, render_snippet(file.host, self.name, server)) for file in files]
+        hook_files = find_hook_files(files, self.environment, find_project())
+        for each in hook_files if self.has_hooks else ():
+            change = each.plan(FileChange(each, None, None), self._render_hooks(each, server))
+            snippets.append((each, change.after or ""))
         if self.as_json:
             entries = [{**_render(file), "entry": snippet} for file, snippet in snippets]
             values = {"file": str(own.path), "values": settings} if settings else None
@@ -435,6 +478,7 @@ def _announce(changes: Sequence[FileChange], *, is_removed: bool) -> None:
     for change in changes:
         if not change.is_needed:
             known = "source" if isinstance(change.file, SettingsFile) else "entry"
+            known = "hooks" if isinstance(change.file, HookFile) else known
             state = f"has no {known}" if is_removed else f"has the {known} already"
             click.echo(f"{change.file.title}: {change.file.path} {state}.")
     for change in changes:
@@ -485,6 +529,7 @@ def _render_change(change: FileChange) -> dict[str, Any]:
 def _describe(change: FileChange, name: str, *, is_removed: bool) -> Iterator[str]:
     file = change.file
     what = f"the entry {name}" if isinstance(file, HostFile) else "the source"
+    what = "the hooks" if isinstance(file, HookFile) else what
     yield f"{file.title}:"
     if change.after is None:
         yield f"{file.path} was deleted, as nothing else was in it."
@@ -492,5 +537,5 @@ def _describe(change: FileChange, name: str, *, is_removed: bool) -> Iterator[st
         yield f"{what} was taken out of {file.path}."
     else:
         yield f"{file.path} has {what}."
-        if isinstance(file, HostFile):
+        if isinstance(file, HostFile) and not isinstance(file, HookFile):
             yield file.host.manual_steps.get(file.scope, "Restart it to load the tools.")

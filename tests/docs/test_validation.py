@@ -15,7 +15,14 @@ from skills_mcp.features.authoring.package_standard import (
     MAX_NAME,
 )
 from skills_mcp.features.authoring.rules import RULE_LEVELS, RULES
-from skills_mcp.skills import document, lifecycle, skill_discovery, skill_parser, source_layout
+from skills_mcp.skills import (
+    applicability,
+    document,
+    lifecycle,
+    skill_discovery,
+    skill_parser,
+    source_layout,
+)
 from skills_mcp.skills.skill_discovery import MAX_DEPTH, MAX_SKILL_BYTES
 from skills_mcp.snapshots import loaded_skills, skill_snapshot
 from tests.cli.conftest import Run, run
@@ -30,6 +37,7 @@ READERS = (
     skill_discovery,
     document,
     lifecycle,
+    applicability,
     skill_parser,
     source_layout,
     skill_snapshot,

@@ -66,6 +66,19 @@ class Lifecycle(NamedTuple):
 NO_LIFECYCLE = Lifecycle()
 
 
+class Applicability(NamedTuple):
+    """A package that a skill is written for, and a range of its versions."""
+
+    ecosystem: str
+    """A type of package URLs (purl); empty for each that the project uses."""
+    package: str
+    versions: str
+    """Empty for any version."""
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.versions}".strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Asset:
     """A file for agents: a template, an example, an image."""
@@ -178,6 +191,8 @@ class Skill:
     """Paths or names of skills whose text is served with this one."""
     related: tuple[str, ...] = ()
     """Paths or names of skills that a reply names."""
+    applies_to: tuple[Applicability, ...] = ()
+    """Packages and versions that it is written for."""
     scope: Scope = "org"
     files: Mapping[str, Stamp] = field(default_factory=dict, hash=False, repr=False)
     """Every file that may be read, by its path in `directory`."""

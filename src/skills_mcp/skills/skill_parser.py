@@ -12,6 +12,7 @@ from typing import Any
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import parse_relative
+from skills_mcp.skills.applicability import parse_applies_to
 from skills_mcp.skills.document import (
     EMPTY_SCALARS,
     decode_markdown,
@@ -138,6 +139,7 @@ def parse_package(
         user_only=is_user_only(fields),
         lifecycle=parse_lifecycle(both, report),
         **parse_relations(both),
+        applies_to=parse_applies_to(both, report),
         files=files,
         inventory=_take_inventory(kinds, files),
     )
@@ -345,6 +347,7 @@ def parse_rule_file(
         always_apply=get_always_apply(fields, report),
         lifecycle=parse_lifecycle(fields, report),
         **parse_relations(both),
+        applies_to=parse_applies_to(both, report),
     )
     return skill, report.problems
 

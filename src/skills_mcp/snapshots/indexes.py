@@ -342,7 +342,7 @@ def _derive_seen(all_skills: SkillIndex, visible: SkillIndex) -> VisibleSkills:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 17
+FORMAT = 18
 """Incremented with each change in the meaning of the arrays."""
 
 # Longer than the largest library takes to build. A process that has waited so long

@@ -26,6 +26,7 @@ from skills_mcp.routing.ranked_matcher import SkillText
 from skills_mcp.skills.lifecycle import inherit_lifecycles, with_lifecycle
 from skills_mcp.skills.model import (
     NO_LIFECYCLE,
+    Applicability,
     Argument,
     Asset,
     Execution,
@@ -179,7 +180,7 @@ _FIELDS = (
     *("path", "file", "name", "description", "keywords", "body", "inherit", "priority"),
     *("assets", "scripts", "directory", "category", "files", "inventory"),
     *("examples", "entry", "always_apply", "user_only", "lifecycle"),
-    *("requires", "related"),
+    *("requires", "related", "applies_to"),
 )
 """Order of a record; a change of it needs another `FORMAT` of the index on disk."""
 
@@ -213,6 +214,7 @@ def decode_skill(record: bytes, home: SkillRoot, stamps: Sequence[Stamp]) -> Ski
         "lifecycle": Lifecycle(*fields["lifecycle"]),
         "requires": tuple(fields["requires"]),
         "related": tuple(fields["related"]),
+        "applies_to": tuple(starmap(Applicability, fields["applies_to"])),
     }
     location = home.directory / fields["file"].removeprefix(home.file_prefix)
     return Skill(**fields | decoded, root=home.directory, location=location, scope=home.scope)

@@ -64,6 +64,7 @@ RULES = frozenset(
         *("visibility", "assets-entry", "assets-type", "scripts-entry", "scripts-type"),
         *("args-entry", "args-type", "required-type", "inherit-type", "entry-type"),
         *("examples-entry", "examples-type", "alwaysApply-type", "status", "review-by"),
+        "applies-to",
     }
 )
 """All rules; those of the reader set their own level."""

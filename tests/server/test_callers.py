@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -37,13 +37,19 @@ UI = Access(grants=((("ui/**", "ui"), ()),))
 
 @asynccontextmanager
 async def called_by(
-    principal: Principal, library: SkillLibrary, era: str = "auto", **options: Any
+    principal: Principal,
+    library: SkillLibrary,
+    era: str = "auto",
+    *,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    **options: Any,
 ) -> AsyncIterator[Client]:
     """Connect a client whose every message comes from one caller."""
     server = create_server(library, is_shared=True)
 
     async def sign(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        ctx.request = Request({"type": "http", PRINCIPAL_KEY: principal})
+        scope = {"type": "http", "headers": [*headers], PRINCIPAL_KEY: principal}
+        ctx.request = Request(scope)
         return await call_next(ctx)
 
     server.middleware.insert(0, sign)
@@ -158,3 +164,20 @@ async def listening(client: Client, era: str) -> AsyncIterator[None]:
         return
     async with client.listen(tools_list_changed=True, resources_list_changed=True):
         yield
+
+
+async def test_a_caller_states_the_packages_of_its_project(tmp_path: Path) -> None:
+    applies_to = [{"package": "npm:react", "versions": ">=18,<19"}]
+    write_skill(tmp_path, "hooks.md", keywords=["hooks"], applies_to=applies_to)
+    library, found = open_library(tmp_path), []
+
+    for stated in (b"react@19.1", b"react@18.3, next@14", b"the newest"):
+        headers = [(b"x-skills-project", stated)]
+        async with called_by(OPERATOR, library, headers=headers) as client:
+            found.append(await ask(client, "get_skill", context="hooks"))
+
+    wrong, fitting, refused = found
+    assert wrong["applies"] == "Written for react >=18,<19; this project has 19.1."
+    assert wrong["content"].startswith(wrong["applies"])
+    assert "applies" not in fitting
+    assert refused["error"]["code"] == "INVALID_ARGUMENTS"

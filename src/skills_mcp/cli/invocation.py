@@ -14,6 +14,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -43,6 +44,8 @@ class Invocation:
     """A command that runs within a server."""
 
     environment: Mapping[str, str]
+    folder: Path | None
+    """The working directory of its process; None if it is gone."""
     columns: int
     lines: int
     """Size of the terminal; 0 if unknown."""
@@ -91,6 +94,17 @@ def read_environment() -> Mapping[str, str]:
     return os.environ if invocation is None else invocation.environment
 
 
+def find_working_folder() -> Path | None:
+    """The working directory of the process for which a command runs; None if it is gone."""
+    invocation = _current.get()
+    if invocation is not None:
+        return invocation.folder
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
 class CommandRunner:
     """Runs commands within a server, one at a time."""
 
@@ -104,12 +118,19 @@ class CommandRunner:
         sys.stderr = cast("TextIO", _RoutedStream(sys.stderr, "stderr"))
         logging.getLogger().addHandler(_LogWatch())
 
-    def run(self, words: Sequence[str], environment: Mapping[str, str], send: Send) -> int | None:
+    def run(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path | None,
+        send: Send,
+    ) -> int | None:
         """Run a command.  Blocking.
 
         Args:
             words: The facts of the terminal, then the command line.
             environment: All variables of its process.
+            folder: Its working directory; None if it is gone.
             send: Takes the output.
 
         Returns:
@@ -119,7 +140,7 @@ class CommandRunner:
             return None
         try:
             facts, *line = words
-            return self._run(line, _open_invocation(facts, environment, send))
+            return self._run(line, _open_invocation(facts, environment, folder, send))
         except Exception:  # its process says what is wrong
             logger.debug("A command has failed", exc_info=True)
             return None
@@ -151,7 +172,9 @@ class CommandRunner:
         return 0
 
 
-def _open_invocation(facts: str, environment: Mapping[str, str], send: Send) -> Invocation:
+def _open_invocation(
+    facts: str, environment: Mapping[str, str], folder: Path | None, send: Send
+) -> Invocation:
     # Late: a system without Unix sockets does not have what it imports.
     from skills_mcp.server.windows.command_client import PAGED, PAGED_PLAIN, STDERR, STDOUT
 
@@ -161,6 +184,7 @@ def _open_invocation(facts: str, environment: Mapping[str, str], send: Send) -> 
     is_buffered = not environment.get(_UNBUFFERED)
     return Invocation(
         environment=environment,
+        folder=folder,
         columns=columns,
         lines=lines,
         stdout=_open_stream(stdout, is_buffered=is_buffered, is_by_line=stdout.isatty()),

@@ -13,12 +13,13 @@ from click.core import ParameterSource
 
 from skills_mcp.bootstrap import Application, Options, build, find_url_secret
 from skills_mcp.cli.command_group import GENERAL, WHERE, SectionOption
-from skills_mcp.cli.invocation import find_invocation, read_environment
+from skills_mcp.cli.invocation import find_invocation, find_working_folder, read_environment
 from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
 from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.config.variables import find_unknown_variables
 from skills_mcp.errors import ConfigError, InvalidPathError
 from skills_mcp.files.paths import parse_relative
+from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.source_layout import TOP_SUBFOLDER, Selection
 from skills_mcp.text.rendering import abbreviate_value
 
@@ -30,6 +31,13 @@ algorithm_option = click.option(
     help="The matching algorithm.  [default: matching.algorithm]",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+project_option = click.option(
+    "--project",
+    metavar="FOLDER",
+    default="",
+    help="The project that the agent works on.  [default: the working directory]",
+)
 
 pager_option = click.option(
     "--pager/--no-pager",
@@ -152,6 +160,20 @@ def content_options(*, log_level: str = "error") -> Decorator:
             help="What to log to standard error.",
         ),
     )
+
+
+def choose_project(library: SkillLibrary, folder: str) -> None:
+    """Compare skills with the project of `project_option`.
+
+    Raises:
+        UsageError: There is no such folder.
+    """
+    working = find_working_folder()
+    named = (working or Path("/")) / folder
+    if folder and not named.is_dir():
+        raise click.UsageError(f"--project: {abbreviate_value(folder)} is no folder.")
+    environment = {} if folder else read_environment()
+    library.open_project(environment, named if folder else working)
 
 
 _OWNER_AND_NAME = re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 _NAME = "skills-mcp"
 _NO_HOME = "/nonexistent"
+_PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 
 
 def find_user_folders(environment: Mapping[str, str], home: str = "") -> tuple[str, str, str]:
@@ -40,6 +41,16 @@ def find_hidden_settings(environment: Mapping[str, str], home: str = "") -> tupl
     hidden = os.path.join(usual, "config.yaml")
     is_hidden = os.path.basename(used) == f".{_NAME}" and os.path.isfile(hidden)
     return (used, hidden) if is_hidden else ("", "")
+
+
+def find_project_folder(environment: Mapping[str, str], working: str) -> str:
+    """The folder that a host names as its project, or else the working directory.
+
+    Raises:
+        OSError: It is relative, and the working directory is gone.
+    """
+    named = next(filter(None, map(environment.get, _PROJECT_VARIABLES)), None)
+    return os.path.realpath(named or working)
 
 
 def _find_base(named: str | None, default: str) -> str:

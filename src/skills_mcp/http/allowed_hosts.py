@@ -35,7 +35,8 @@ _ANY_PORT = "*"
 _METHODS = ("GET", "POST", "DELETE")
 _REQUEST_HEADERS = (
     *("Authorization", "Last-Event-ID", "Mcp-Method", "Mcp-Name"),
-    *("Mcp-Protocol-Version", "Mcp-Session-Id", "X-Skills-Scope"),
+    *("Mcp-Protocol-Version", "Mcp-Session-Id"),
+    *("X-Skills-Project", "X-Skills-Scope"),
     *("Traceparent", "Tracestate"),
 )
 _EXPOSED_HEADERS = (

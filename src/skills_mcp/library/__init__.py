@@ -22,6 +22,7 @@ from skills_mcp.library.answers import (
     derive_file_provenance,
     derive_provenance,
     find_repository,
+    render_applies,
     render_error,
     render_relations,
     render_state,

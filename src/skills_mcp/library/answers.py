@@ -143,6 +143,8 @@ class Match:
     also: Skill | None = None
     """The skill for the second wish of the task, whose text is served, too."""
     relations: Relations = NO_RELATIONS
+    applies: str = ""
+    """How the project at hand differs from what it is written for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +166,8 @@ class LoadedSkill:
     outline: "Outline | None" = None
     """Headings and must-lines of a text that the caller already has."""
     relations: Relations = NO_RELATIONS
+    applies: str = ""
+    """How the project at hand differs from what it is written for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +264,7 @@ def build_match(
         replaces=found.replaces,
         also=found.also.skill if found.also else None,
         relations=composed.relations,
+        applies=composed.applies,
     )
 
 
@@ -279,6 +284,7 @@ def build_loaded_skill(
         other_places=index.other_places(skill.path),
         plugin_files=tuple(plugin.names) if plugin else (),
         relations=composed.relations,
+        applies=composed.applies,
     )
 
 
@@ -321,6 +327,11 @@ def render_relations(skill: Skill, relations: Relations) -> dict[str, Any]:
         "problems": list(relations.problems),
     }
     return render_status(skill) | {key: value for key, value in named.items() if value}
+
+
+def render_applies(line: str) -> dict[str, str]:
+    """Misfit of a skill and the project at hand."""
+    return {"applies": line} if line else {}
 
 
 def render_status(skill: Skill) -> dict[str, str]:

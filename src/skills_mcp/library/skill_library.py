@@ -35,6 +35,7 @@ from skills_mcp.errors import (
 from skills_mcp.events.privacy import UserText
 from skills_mcp.events.tracker import Tracker
 from skills_mcp.files.paths import find_composed_name, parse_relative
+from skills_mcp.files.user_folders import find_project_folder
 from skills_mcp.library.answers import (
     FoundFiles,
     LoadedSkill,
@@ -63,6 +64,7 @@ from skills_mcp.library.source_health import (
 )
 from skills_mcp.routing.decision import (
     Ambiguous,
+    Decision,
     NoMatch,
     is_ambiguous_candidate,
     is_near_miss,
@@ -74,7 +76,7 @@ from skills_mcp.routing.search import SearchResult, search_skills
 from skills_mcp.routing.tokenizer import tokenize
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
 from skills_mcp.skills.access import EVERYTHING, Access
-from skills_mcp.skills.composition import join_compositions
+from skills_mcp.skills.composition import Composition, join_compositions
 from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
 from skills_mcp.skills.model import Asset, Level, Problem, Scope, Skill, SkillPath
 from skills_mcp.skills.plugin_files import quote_plugin_file
@@ -104,6 +106,7 @@ from skills_mcp.text.rendering import join_names
 
 if TYPE_CHECKING:  # not imported for the first answer
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
+    from skills_mcp.library.project import Project
     from skills_mcp.library.runs import Runs
     from skills_mcp.library.skill_folder import SkillFolder, SkillPreview
     from skills_mcp.library.source_edits import WorkingCopy
@@ -134,10 +137,28 @@ class LibraryView:
     tracker: Tracker
     served: Snapshot | None
     """The snapshot, with the skills that the caller may not see; None without content."""
+    project: "Project | None" = None
+    """The project that the caller works on, where it can be seen."""
 
     def renew(self) -> "LibraryView":
         """The same caller's view of the newest snapshot."""
-        return self.library.view(self.access)
+        return self.library.view(self.access, self.project)
+
+    def with_project(self, folder: Path) -> "LibraryView":
+        """The same view for the project in a folder of this machine."""
+        from skills_mcp.library.project import open_project  # late: start-up
+
+        return replace(self, project=open_project(folder))
+
+    def with_stated_project(self, packages: str) -> "LibraryView":
+        """The same view for a project that the caller states, as `react@19.1, next@15`.
+
+        Raises:
+            InvalidArgumentsError: It is too long, or not written so.
+        """
+        from skills_mcp.library.project import parse_stated_project  # late: start-up
+
+        return replace(self, project=parse_stated_project(packages))
 
     @property
     def snapshot(self) -> Snapshot:
@@ -248,10 +269,8 @@ class LibraryView:
         snapshot = self.snapshot
         if skill_path is not None:
             return self._route_pick(snapshot, context, skill_path, known_digest, scoping)
-        within = snapshot.narrow(scoping)
-        matching = snapshot.config.matching
         commit = snapshot.content.commit
-        match score_and_decide(snapshot.matcher, context, matching, within=within):
+        match self._decide(snapshot, context, scoping)[0]:
             case NoMatch() as decision:
                 self._track_miss(context, decision, commit)
                 return decision
@@ -268,11 +287,51 @@ class LibraryView:
                 composed = snapshot.compose(best.skill)
                 if best.also:
                     composed = join_compositions(composed, snapshot.compose(best.also.skill))
+                composed = self._compare_project(composed)
                 match = build_match(snapshot.content, composed, best, known_digest)
                 self._track_skill(match, context)
                 if best.also:  # a task with two wishes counts as two
                     self._track_skill(replace(match, skill=best.also.skill), context)
                 return match
+
+    def decide(self, context: str) -> Decision:
+        """Decide as `route` does, without a text and an event."""
+        snapshot = self.snapshot
+        decision = self._decide(snapshot, context, NO_FILTER)[0]
+        if self.project is None or not isinstance(decision, Candidate):
+            return decision
+        skills = snapshot.index.contributors(decision.skill)
+        return replace(decision, applies=self.project.describe_misfits(skills))
+
+    def _decide(
+        self, snapshot: Snapshot, context: str, scoping: SkillFilter
+    ) -> tuple[Decision, SkillFilter]:
+        """Decide; of skills that are too close to call, those that fit the project win.
+
+        Returns:
+            The decision, and the filter with which it was made.
+        """
+        decide = partial(score_and_decide, snapshot.matcher, context, snapshot.config.matching)
+        decision = decide(within=snapshot.narrow(scoping))
+        if self.project is None or not isinstance(decision, Ambiguous):
+            return decision, scoping
+        parts = {c.skill.path: snapshot.index.contributors(c.skill) for c in decision.candidates}
+        compared = {path: self.project.compare(skills) for path, skills in parts.items()}
+        misfits = {path for path, each in compared.items() if not all(c.fits for c in each)}
+        if misfits and any(compared[path] for path in compared.keys() - misfits):
+            scoping = replace(scoping, without=frozenset(misfits))
+            return decide(within=snapshot.narrow(scoping)), scoping
+        lines = {path: self.project.describe_misfits(parts[path]) for path in misfits}
+        named = (replace(c, applies=lines.get(c.skill.path, "")) for c in decision.candidates)
+        return replace(decision, candidates=tuple(named)), scoping
+
+    def _compose(self, snapshot: Snapshot, skill: Skill) -> Composition:
+        return self._compare_project(snapshot.compose(skill))
+
+    def _compare_project(self, composed: Composition) -> Composition:
+        """Begin the text with a line about a project of other versions."""
+        line = self.project.describe_misfits(composed.parts) if self.project else ""
+        return composed.with_misfit(line)
 
     def explain(
         self,
@@ -295,7 +354,7 @@ class LibraryView:
             context,
             snapshot.config.matching,
             skill=snapshot.index.resolve(skill_path) if skill_path else None,
-            within=snapshot.narrow(scoping),
+            within=snapshot.narrow(self._decide(snapshot, context, scoping)[1]),
         )
 
     def tree(self, path: str | None = None) -> TreeNode:
@@ -511,7 +570,7 @@ class LibraryView:
         """
         snapshot = self.snapshot
         skill = snapshot.index.resolve(name)
-        composed = snapshot.compose(skill)
+        composed = self._compose(snapshot, skill)
         loaded = build_loaded_skill(snapshot.content, snapshot.index, composed, known_digest)
         if as_file:
             from skills_mcp.library.skill_folder import publish_skills
@@ -554,7 +613,7 @@ class LibraryView:
         limit = snapshot.config.assets.max_size_bytes
         found = find_skill_files(skill, pattern=pattern, contains=contains, max_file_bytes=limit)
         files = tuple(islice(found, MAX_LISTED_FILES + 1))
-        composed = snapshot.compose(skill)
+        composed = self._compose(snapshot, skill)
         return FoundFiles(
             skill,
             files[:MAX_LISTED_FILES],
@@ -686,10 +745,8 @@ class LibraryView:
         if snapshot.index.find(skill.path) is not None:
             alone = snapshot.narrow(SkillFilter(below=skill.path))
             own = score_picked_skill(snapshot.matcher, context, skill, alone)
-        within = snapshot.narrow(scoping)  # as when it was asked first
-        matching = snapshot.config.matching
-        decision = score_and_decide(snapshot.matcher, context, matching, within=within)
-        match = build_match(snapshot.content, snapshot.compose(skill), own, known_digest)
+        decision, _ = self._decide(snapshot, context, scoping)  # as when it was asked first
+        match = build_match(snapshot.content, self._compose(snapshot, skill), own, known_digest)
         self._track_skill(
             match,
             context,
@@ -753,11 +810,17 @@ class SkillLibrary:
         )
         self._open_runs = open_runs
         self._served: dict[SkillPath, None] = {}
+        self.project: Project | None = None
+        """The project at hand, of a server for one client alone."""
 
-    def view(self, access: Access = EVERYTHING) -> LibraryView:
+    def view(self, access: Access = EVERYTHING, project: "Project | None" = None) -> LibraryView:
         """View of the newest snapshot for a caller; cheap."""
         return LibraryView(
-            library=self, access=access, tracker=self.tracker, served=self.current.latest
+            library=self,
+            access=access,
+            tracker=self.tracker,
+            served=self.current.latest,
+            project=project or self.project,
         )
 
     @property
@@ -794,13 +857,27 @@ class SkillLibrary:
             environment: What scripts may see.
             folder: The working directory of that process; None if it is gone.
         """
-        return SkillLibrary(
+        library = SkillLibrary(
             mounts=self.mounts,
             current=self.current,
             tracker=self.tracker,
             open_runs=partial(self._open_runs, environment, folder),
             refresher=self.refresher,
         )
+        library.open_project(environment, folder)
+        return library
+
+    def open_project(self, environment: Mapping[str, str], folder: Path | None) -> None:
+        """Compare skills with a client's project; nothing is read before it is needed.
+
+        Args:
+            environment: Of the client; a host may name its project there.
+            folder: Its working directory; None if it is gone.
+        """
+        from skills_mcp.library.project import open_project  # late: start-up
+
+        if folder:
+            self.project = open_project(Path(find_project_folder(environment, str(folder))))
 
     def close_runs(self) -> None:
         """End the scripts that were started here."""

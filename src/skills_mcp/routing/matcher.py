@@ -36,6 +36,8 @@ class Candidate:
     """The deprecated skill that the task was about, in whose place it is served."""
     also: "Candidate | None" = None
     """The skill for the second wish of a task with two."""
+    applies: str = ""
+    """How the project at hand differs from what the skill is written for."""
 
     @property
     def score(self) -> float:

@@ -49,6 +49,7 @@ from skills_mcp.server.callers import (
     client_of,
     view_of,
     wait_for_view,
+    with_stated_project,
 )
 from skills_mcp.server.notifications import ListChangeNotifier
 from skills_mcp.server.replies import (
@@ -288,7 +289,7 @@ class _Tools:
         if not view.is_prepared:  # the first call of a caller who sees as no other
             limiter = self._scope_limiter if view.access.is_scoped else None
             await anyio.to_thread.run_sync(_prepare, view, limiter=limiter)
-        reply = await spec.answer(view, arguments)
+        reply = await spec.answer(with_stated_project(view, context), arguments)
         if self._core_skills_pending and spec.name in _FIRST_TOOLS and not reply.is_error:
             self._core_skills_pending = False
             reply = with_core_skills(reply, view.core_skills())

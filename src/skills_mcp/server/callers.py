@@ -21,6 +21,9 @@ Hosts wait at least as long for a tool, and the message says what to do.
 # Hosts ask for a list once, as soon as they are connected, and show what it has.
 _STORED_CONTENT_SECONDS = 2.0
 
+PROJECT_HEADER = "X-Skills-Project"
+"""Header with the packages of a caller's project: `react@19.1, pypi:django@5.2`."""
+
 CLIENT_KEY = "skills_mcp.client"
 """Key in the ASGI scope of the client's network, written once for each request."""
 
@@ -59,6 +62,16 @@ async def find_stored_view(library: SkillLibrary, context: Context) -> LibraryVi
     """View of a caller, without the network; None without content on this machine."""
     await library.refresher.wait_for_stored(_STORED_CONTENT_SECONDS)
     return view_of(library, context) if library.is_ready else None
+
+
+def with_stated_project(view: LibraryView, context: Context) -> LibraryView:
+    """The view for the project that a caller on another machine states.
+
+    Raises:
+        InvalidArgumentsError: The header is not written as it should be.
+    """
+    header = context.request.headers.get(PROJECT_HEADER, "") if context.request else ""
+    return view.with_stated_project(header) if header else view
 
 
 def client_of(scope: Mapping[str, Any]) -> Hashable:

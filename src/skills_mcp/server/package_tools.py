@@ -15,6 +15,7 @@ from skills_mcp.library import (
     RanScript,
     ReadFile,
     ServedExamples,
+    render_applies,
     render_relations,
     render_status,
     sha256_of,
@@ -229,6 +230,7 @@ def skill_result(loaded: LoadedSkill) -> Reply:
         "skill_path": skill.path,
         "path": path,
         **render_relations(skill, loaded.relations),
+        **render_applies(loaded.applies),
         "digest": loaded.digest,
     }
     if loaded.is_known:

@@ -34,6 +34,7 @@ from skills_mcp.library import (
     ServedFile,
     SkillChanges,
     SourceState,
+    render_applies,
     render_error,
     render_relations,
     render_state,
@@ -189,6 +190,7 @@ def match(found: Match) -> Reply:
         **({"replaces": found.replaces} if found.replaces else {}),
         **_name_both(skill, found.also),
         **render_relations(skill, found.relations),
+        **render_applies(found.applies),
     }
     if found.is_known:
         data |= {"digest": found.digest, **unchanged_text(skill, found.outline)}
@@ -501,7 +503,8 @@ def name_near_copies(paths: Sequence[SkillPath]) -> dict[str, Any]:
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
-    return {**_near(candidate), "matched_keywords": list(candidate.matched_keywords)}
+    keywords = {"matched_keywords": list(candidate.matched_keywords)}
+    return {**_near(candidate), **keywords, **render_applies(candidate.applies)}
 
 
 def cut_description(description: str) -> str:

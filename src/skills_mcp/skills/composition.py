@@ -45,8 +45,16 @@ class Composition:
     parts: tuple[Skill, ...]
     """The same, with required skills and their ancestors in front of the skill itself."""
     notice: str
-    """First line of the text of a draft or of a deprecated skill, else empty."""
+    """First lines of the text: about the project, a draft, or a deprecated skill."""
     relations: Relations
+    applies: str = ""
+    """How the project at hand differs from what it is written for; else empty."""
+
+    def with_misfit(self, line: str) -> "Composition":
+        """The same with this first line, unless it is empty."""
+        if not line:
+            return self
+        return replace(self, applies=line, notice="\n\n".join(filter(None, (line, self.notice))))
 
     @property
     def guidance(self) -> str:

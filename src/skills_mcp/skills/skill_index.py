@@ -555,6 +555,8 @@ class SkillFilter:
     """A folder of the tree, such as `ui/react`, or a single skill."""
     category: str = ""
     scope: Scope | None = None
+    without: frozenset[SkillPath] = frozenset()
+    """Single skills that are left out."""
 
 
 NO_FILTER = SkillFilter()
@@ -584,6 +586,8 @@ def compute_filter_mask(index: SkillIndex, scoping: SkillFilter) -> "NDArray[np.
         is_selected &= np.fromiter((row.category == category for row in index.listed), bool)
         if not is_selected.any():
             raise _no_category_error(index, category, folder)
+    if scoping.without:
+        is_selected &= np.fromiter((r.path not in scoping.without for r in index.listed), bool)
     if scoping.scope:
         is_selected &= np.fromiter((row.scope == scoping.scope for row in index.listed), bool)
     if index.has_user_only:

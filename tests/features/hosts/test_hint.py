@@ -1,9 +1,13 @@
 """A hint is short, whatever the skills are called."""
 
+import json
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.hosts.prompt_socket import MAX_HINT_CHARACTERS, compose_hint
+from skills_mcp.features.hosts.prompt_socket import MAX_HINT_CHARACTERS, compose_hint, find_hint
+from tests.support import open_library, write, write_skill
 
 skills = st.lists(st.tuples(st.text(min_size=1, max_size=400), st.text(max_size=2000)), max_size=6)
 
@@ -35,3 +39,18 @@ def test_a_skill_that_may_not_fit_is_no_order() -> None:
 
 def test_without_a_skill_there_is_no_hint() -> None:
     assert compose_hint([], has_core=True) == ""
+
+
+def test_a_hint_names_the_misfit_in_the_project_of_its_prompt(tmp_path: Path) -> None:
+    applies_to = [{"package": "npm:react", "versions": ">=18,<19"}]
+    write_skill(tmp_path / "skills", "hooks.md", keywords=["hooks"], applies_to=applies_to)
+    packages = {"node_modules/react": {"version": "19.1.0"}}
+    write(tmp_path / "project" / "package-lock.json", json.dumps({"packages": packages}))
+    library = open_library(tmp_path / "skills")
+
+    hint = find_hint(library, "hooks", str(tmp_path / "project"))
+    elsewhere = find_hint(library, "hooks", str(tmp_path))
+
+    line = "Written for react >=18,<19; this project has 19.1.0 (package-lock.json)."
+    assert hint == f"{elsewhere} {line}"
+    assert len(hint) <= MAX_HINT_CHARACTERS

@@ -17,10 +17,12 @@ from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.commands.show import show_section
 from skills_mcp.cli.options import (
     build_application,
+    choose_project,
     content_options,
     json_option,
     narrowing_options,
     pager_option,
+    project_option,
 )
 from skills_mcp.cli.terminal import open_console, print_json, print_paged, sync_and_load, tabulate
 from skills_mcp.library import SkillLibrary
@@ -42,6 +44,7 @@ _DIGITS = 2
 @click.argument("task")
 @click.option("--skill", metavar="PATH", help="Take this skill, as an agent that has chosen it.")
 @narrowing_options
+@project_option
 @json_option
 @pager_option
 @content_options()
@@ -51,6 +54,7 @@ def command(
     skill: str | None,
     within: str,
     category: str,
+    project: str,
     as_json: bool,
     is_paged: bool,
     **values: Any,
@@ -58,6 +62,7 @@ def command(
     from skills_mcp.server.replies import with_core_skills
 
     library = build_application(is_recorded=False, **values).library
+    choose_project(library, project)
     reply = call_tool(
         library, "get_skill", context=task, skill_path=skill, within=within, category=category
     )
@@ -70,7 +75,8 @@ def command(
     elif open_console().is_terminal:
         view, paths = library.view(), data.get("skill_paths", [path])
         parts_by_path = {s.path: s for each in paths for s in view.preview(each).sections}
-        parts: list[RenderableType] = [escape(_name_match(data)), ""]
+        lines = filter(None, (_name_match(data), data.get("applies")))
+        parts: list[RenderableType] = [*map(escape, lines), ""]
         parts += [part for s in parts_by_path.values() for part in show_section(s)]
         print_paged([*parts, *_describe_files(data)], is_paged=is_paged)
     else:

@@ -13,9 +13,11 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import (
     algorithm_option,
     build_application,
+    choose_project,
     content_options,
     json_option,
     narrowing_options,
+    project_option,
 )
 from skills_mcp.cli.terminal import open_console, print_json, sync_and_load, tabulate
 from skills_mcp.routing.answer_explanation import (
@@ -52,12 +54,21 @@ from skills_mcp.skills.skill_index import SkillFilter
     help="Explain this skill, too, by path or name, such as why it is not the answer.",
 )
 @narrowing_options
+@project_option
 @json_option
 @content_options()
 def command(
-    *, task: str, skill: str | None, within: str, category: str, as_json: bool, **values: Any
+    *,
+    task: str,
+    skill: str | None,
+    within: str,
+    category: str,
+    project: str,
+    as_json: bool,
+    **values: Any,
 ) -> None:
     library = build_application(**values).library
+    choose_project(library, project)
     sync_and_load(library)
     library.current.wait_for_vectors()
     explanation = library.view().explain(task, skill, scoping=SkillFilter(within, category))

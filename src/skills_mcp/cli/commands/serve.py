@@ -20,7 +20,7 @@ from skills_mcp.cli.command_group import (
     print_error,
     repeat_options,
 )
-from skills_mcp.cli.invocation import CommandRunner
+from skills_mcp.cli.invocation import CommandRunner, find_working_folder
 from skills_mcp.cli.options import build_application, content_options, read_options
 from skills_mcp.config import TOOLSETS, Config
 from skills_mcp.errors import ConfigError
@@ -168,6 +168,7 @@ def _run_stdio(**values: Any) -> None:
     with claimed_wire() as wire:
         with gc_frozen():
             application = _build_for(wire, is_typed_at=is_typed_at, **values)
+            application.library.open_project(variables, find_working_folder())
             import anyio
 
             from skills_mcp.server.stdio import serve_stdio

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from skills_mcp.files.user_folders import find_user_folders
+from skills_mcp.files.user_folders import find_project_folder, find_user_folders
 
 EVENTS: Mapping[str, str] = {
     "claude-code": "UserPromptSubmit",
@@ -64,7 +64,6 @@ _SOURCE_VARIABLES = (
     *("SKILLS_DIR", "SKILLS_REPO", "SKILLS_BRANCH", "SKILLS_REF", "SKILLS_PLUGINS"),
     *("SKILLS_SUBFOLDER", "SKILLS_EVERYWHERE", "SKILLS_MCP_DISCOVER"),
 )
-_PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 
 
 def answer_hook(words: Sequence[str], environment: Mapping[str, str]) -> bool:
@@ -173,9 +172,8 @@ def _derive_key(
 
 def find_hook_project(environment: Mapping[str, str], working: str = os.curdir) -> str:
     """Base folder of relative paths; empty if deleted."""
-    named = next(filter(None, map(environment.get, _PROJECT_VARIABLES)), None)
     try:
-        return os.path.realpath(named or working)
+        return find_project_folder(environment, working)
     except OSError:
         return ""
 
@@ -194,6 +192,7 @@ def _request_hint(address: Path, request: Mapping[str, object]) -> str | None:
     family = getattr(socket, "AF_UNIX", None)
     if family is None:
         return None
+    request = {"prompt": prompt, "project": project}
     try:
         with socket.socket(family) as connection:
             connection.settimeout(_ANSWER_SECONDS)

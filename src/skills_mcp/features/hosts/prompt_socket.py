@@ -28,11 +28,11 @@ from skills_mcp.features.hosts.prompt_hook import (
 )
 from skills_mcp.features.hosts.session_reminder import HookedSession, find_session
 from skills_mcp.files.durable import PRIVATE_MODE
-from skills_mcp.library import SkillLibrary, Snapshot
-from skills_mcp.routing.decision import Ambiguous, NoMatch, score_and_decide
+from skills_mcp.library import SkillLibrary
+from skills_mcp.routing.decision import Ambiguous, Decision, NoMatch
+from skills_mcp.routing.matcher import Candidate
 from skills_mcp.server.parts import ServerPart, Window
-from skills_mcp.skills.model import Skill, escape_unprintable
-from skills_mcp.skills.skill_index import NO_FILTER
+from skills_mcp.skills.model import escape_unprintable
 from skills_mcp.text.rendering import truncate_text
 
 MAX_HINT_CHARACTERS = 500
@@ -45,14 +45,16 @@ _SEVERAL = "Your organisation has skills for this task: {skills}. {call}."
 _PERHAPS = "Your organisation may have a skill for this task: {skills}. If one fits: {call}."
 
 
-def find_hint(library: SkillLibrary, prompt: str) -> str:
-    """Compose a hint for a prompt; empty without a match.
+def find_hint(library: SkillLibrary, prompt: str, project: str = "") -> str:
+    """Compose a hint for a prompt in a project; empty without a match.
 
     Blocking. It records no event: the model has not asked.
     """
     if not library.is_ready:
         return ""
-    skills, is_low_confidence = _find_skills(library.view().snapshot, prompt)
+    view = library.view()
+    decision = (view.with_project(Path(project)) if project else view).decide(prompt)
+    skills = [candidate.skill for candidate in _take_candidates(decision)]
     named = [
         (
             escape_unprintable(skill.path),
@@ -61,19 +63,22 @@ def find_hint(library: SkillLibrary, prompt: str) -> str:
         for skill in skills[:_MAX_NAMED]
     ]
     has_core = "core" in library.config.toolsets
-    return compose_hint(named, has_core=has_core, is_low_confidence=is_low_confidence)
+    is_low_confidence = isinstance(decision, Ambiguous) and decision.is_low_confidence
+    hint = compose_hint(named, has_core=has_core, is_low_confidence=is_low_confidence)
+    line = decision.applies if isinstance(decision, Candidate) else ""
+    with_line = f"{hint} {line}".rstrip()
+    return with_line if len(with_line) <= MAX_HINT_CHARACTERS else hint
 
 
-def _find_skills(snapshot: Snapshot, prompt: str) -> tuple[Sequence[Skill], bool]:
-    """Skill for a prompt, several if too close to call; and whether none may fit."""
-    matching, within = snapshot.config.matching, snapshot.narrow(NO_FILTER)
-    match score_and_decide(snapshot.matcher, prompt, matching, within=within):
+def _take_candidates(decision: Decision) -> Sequence[Candidate]:
+    """Skill for a prompt, or several if too close to call."""
+    match decision:
         case NoMatch():
-            return [], False
-        case Ambiguous(candidates, is_low_confidence):
-            return [candidate.skill for candidate in candidates], is_low_confidence
+            return ()
+        case Ambiguous(candidates):
+            return candidates
         case best:
-            return [best.skill], False
+            return [best]
 
 
 def compose_hint(
@@ -212,7 +217,7 @@ class PromptSocket(ServerPart):
         if session:
             session.follow(identifier)
         if moment == "prompt":
-            hint = find_hint(self._library, str(request["prompt"]))
+            hint = find_hint(self._library, str(request["prompt"]), project)
             reminder = session.take_reminder() if session else ""
             return "\n\n".join(filter(None, (reminder, hint)))
         if session is None:

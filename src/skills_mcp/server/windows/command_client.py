@@ -50,6 +50,7 @@ _READ_BYTES = 2**18
 _SWITCHES = {"--json", "--pager", "--no-pager", "--raw", "--files", "--problems"}
 _VALUES = {
     *("--skill", "--within", "--category", "--limit", "--algorithm", "--depth", "--search"),
+    "--project",
 }
 _CONTENT_VALUES = PATHS | {"--branch", "--ref", "--subfolder", "--plugins"}
 OPTIONS = _SWITCHES | _VALUES | _CONTENT_VALUES | FLAGS

@@ -74,9 +74,9 @@ _LONG_LINE_BYTES = 2**16
 
 
 CommandWork = Callable[
-    [Sequence[str], Mapping[str, str], Callable[[bytes, bytes], None]], int | None
+    [Sequence[str], Mapping[str, str], Path | None, Callable[[bytes, bytes], None]], int | None
 ]
-"""Runs a command with these words and variables; see `CommandRunner` of the command line."""
+"""Runs a command with its words, variables and folder; see `CommandRunner`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +310,13 @@ class WindowServer:
 
         async def work() -> None:
             exit_code = await anyio.to_thread.run_sync(
-                partial(self._run_command, greeting.words, greeting.environment, send),
+                partial(
+                    self._run_command,
+                    greeting.words,
+                    greeting.environment,
+                    greeting.folder,
+                    send,
+                ),
                 abandon_on_cancel=True,
                 limiter=self._command_threads,
             )

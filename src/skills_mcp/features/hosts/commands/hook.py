@@ -5,6 +5,7 @@ skill fits. At a compaction, it prints what remains of the skills of the session
 """
 
 import logging
+import os
 from typing import Any, get_args
 
 import click
@@ -15,6 +16,7 @@ from skills_mcp.errors import SkillsError
 from skills_mcp.features.hosts.host import HookHost
 from skills_mcp.features.hosts.prompt_hook import print_hint, read_prompt
 from skills_mcp.features.hosts.prompt_socket import find_hint
+from skills_mcp.files.user_folders import find_project_folder
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ def command(*, host: str, **values: Any) -> None:
     try:
         library = build_application(**values).library
         library.load_stored()
-        print_hint(host, find_hint(library, prompt))
+        project = find_project_folder(os.environ, os.curdir)
+        print_hint(host, find_hint(library, prompt, project))
     except (SkillsError, OSError) as error:
         logger.info("No skill is named: %s", error)

@@ -1,0 +1,163 @@
+"""Skills for other versions than those of the project at hand, as agents get them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_mcp.library.answers import Match
+from skills_mcp.library.skill_library import LibraryView, SkillLibrary
+from skills_mcp.routing.decision import Ambiguous, answered_candidates
+from tests.clients import ask, connected
+from tests.packages import write_package
+from tests.support import open_library, write, write_skill
+
+LINE = "Written for react >=18,<19; this project has 19.1.0 (package-lock.json)."
+ALGORITHMS = pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
+
+
+def react(versions: str) -> list[dict[str, str]]:
+    return [{"package": "npm:react", "versions": versions}]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    packages = {"node_modules/react": {"version": "19.1.0"}}
+    write(tmp_path / "project" / "package-lock.json", json.dumps({"packages": packages}))
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "skills"
+
+
+def serve(root: Path, project: Path | None, **settings: Any) -> SkillLibrary:
+    library = open_library(root, settings=settings)
+    library.open_project({}, project)
+    return library
+
+
+def served(view: LibraryView, task: str, **given: Any) -> Match:
+    found = view.route(task, **given)
+    assert isinstance(found, Match), found
+    return found
+
+
+async def test_a_reply_begins_with_the_misfit_and_has_it_alone(root: Path, project: Path) -> None:
+    write_skill(root, "hooks.md", keywords=["hooks"], applies_to=react(">=18,<19"))
+    write_skill(root, "other.md", keywords=["forms"], applies_to=react(">=19"))
+    library = serve(root, project, toolsets=["core", "packages"])
+
+    async with connected(library) as client:
+        found = await ask(client, "get_skill", context="hooks")
+        loaded = await ask(client, "load_skill", skill_name="hooks")
+        fitting = await ask(client, "get_skill", context="forms")
+        known = await ask(client, "get_skill", context="hooks", known_digest=found["digest"])
+        files = await ask(client, "find_skill_files", skill_name="hooks")
+
+    assert found["content"].startswith(f"{LINE}\n\n")
+    assert loaded["instructions"].startswith(f"{LINE}\n\n")
+    assert found["applies"] == loaded["applies"] == known["applies"] == LINE
+    assert known["unchanged"]
+    assert found["digest"] == loaded["digest"] == files["digest"]
+    assert "applies" not in fitting
+    assert "Written for" not in fitting["content"]
+
+
+async def test_without_the_field_a_project_changes_no_byte(root: Path, project: Path) -> None:
+    write_skill(root, "hooks.md", keywords=["hooks"])
+    write_skill(root, "other.md", keywords=["hooks"])
+    write_package(root / "packages", "forms", description="Fill in forms")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("get_skill", {"context": "hooks", "explain": True}),
+        ("get_skill", {"context": "hooks", "skill_path": "hooks"}),
+        ("load_skill", {"skill_name": "forms"}),
+    ]
+    replies = []
+    for folder in (project, None):
+        async with connected(serve(root, folder, toolsets=["core", "packages"])) as client:
+            answers = [await client.call_tool(tool, given) for tool, given in calls]
+            replies.append([answer.model_dump_json() for answer in answers])
+
+    assert replies[0] == replies[1]
+
+
+def test_without_a_project_nothing_is_compared(root: Path) -> None:
+    write_skill(root, "hooks.md", keywords=["hooks"], applies_to=react(">=18,<19"))
+
+    found = served(serve(root, None).view(), "hooks")
+
+    assert not found.applies
+    assert "Written for" not in found.content
+
+
+def test_inherited_and_required_texts_are_compared_too(root: Path, project: Path) -> None:
+    write_skill(root, "ui/_index.md", keywords=["ui"], applies_to=react(">=18,<19"))
+    write_skill(root, "ui/hooks.md", keywords=["hooks"])
+    write_skill(root, "forms.md", keywords=["forms"], requires=["ui/hooks"])
+    view = serve(root, project).view()
+
+    assert served(view, "hooks").applies == LINE
+    assert served(view, "forms").applies == LINE
+
+
+def test_a_package_says_it_in_its_metadata(root: Path, project: Path) -> None:
+    metadata = {"applies_to": "npm:react >=18,<19"}
+    write_package(root, "hooks", description="Write hooks", metadata=metadata)
+
+    assert served(serve(root, project).view(), "hooks").applies == LINE
+
+
+@ALGORITHMS
+def test_of_skills_too_close_to_call_the_one_that_fits_wins(
+    root: Path, project: Path, algorithm: str
+) -> None:
+    for name, versions in (("one", ">=18,<19"), ("two", ">=19")):
+        write_skill(root, f"{name}.md", keywords=["hooks"], applies_to=react(versions))
+    library = serve(root, project, matching={"algorithm": algorithm})
+    view = library.view()
+
+    assert served(view, "hooks").skill.path == "two"
+    assert isinstance(replace(view, project=None).route("hooks"), Ambiguous)
+    assert [candidate.path for candidate in answers(view, "hooks")] == ["two"]
+    assert served(view, "hooks", skill_path="one").applies == LINE
+
+
+def answers(view: LibraryView, task: str) -> list[Any]:
+    return [found.skill for found in answered_candidates(view.explain(task).decision)]
+
+
+async def test_where_none_is_known_to_fit_the_candidates_name_the_misfit(
+    root: Path, project: Path
+) -> None:
+    write_skill(root, "one.md", keywords=["hooks"], applies_to=react(">=18,<19"))
+    write_skill(root, "two.md", keywords=["hooks"])
+
+    async with connected(serve(root, project)) as client:
+        reply = await ask(client, "get_skill", context="hooks")
+
+    misfits = {found["skill_path"]: found.get("applies") for found in reply["candidates"]}
+    assert misfits == {"one": LINE, "two": None}
+
+
+def test_each_window_has_a_project_of_its_own(root: Path, project: Path) -> None:
+    write_skill(root, "hooks.md", keywords=["hooks"], applies_to=react(">=18,<19"))
+    library = open_library(root)
+
+    windows = [library.for_window({}, folder) for folder in (project, project.parent, None)]
+    named = library.for_window({"CLAUDE_PROJECT_DIR": str(project)}, project.parent)
+
+    found = [served(window.view(), "hooks").applies for window in (*windows, named, library)]
+    assert found == [LINE, "", "", LINE, ""]
+
+
+def test_the_problem_of_a_wrong_entry_is_named(root: Path) -> None:
+    write_skill(root, "hooks.md", keywords=["hooks"], applies_to=react("the newest"))
+
+    view = serve(root, None).view()
+
+    assert [problem.rule for problem in view.snapshot.problems] == ["applies-to"]
+    assert served(view, "hooks").skill.applies_to == ()

@@ -275,16 +275,27 @@ def opened_baseline(
     Raises:
         SyncError: There is no such commit. An earlier checkout is not a substitute.
     """
-    if is_folder(ref):
-        yield _load_folder(options, environment, expand_home_folder(ref))
+    if options.skills_dir or is_folder(ref):
+        with opened_revision(expand_home_folder(options.skills_dir or "."), ref) as folder:
+            yield _load_folder(options, environment, folder)
         return
-    if not options.skills_dir:
-        yield _sync_baseline(options, environment, ref)
+    yield _sync_baseline(options, environment, ref)
+
+
+@contextmanager
+def opened_revision(folder: Path, ref: str) -> Iterator[Path]:
+    """The files of a folder at a commit, or the folder that the baseline names.
+
+    Raises:
+        SyncError: There is no such commit, or no such folder in it.
+    """
+    if is_folder(ref):
+        yield expand_home_folder(ref)
         return
     from skills_mcp.content.exported_files import exported_revision
 
-    with exported_revision(expand_home_folder(options.skills_dir), ref) as folder:
-        yield _load_folder(options, environment, folder)
+    with exported_revision(folder, ref) as exported:
+        yield exported
 
 
 @contextmanager

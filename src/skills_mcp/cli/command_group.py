@@ -39,7 +39,9 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Content": (
         *("tree", "open", "sync", "export", "status", "log", "diff", "rollback", "report"),
     ),
-    "Authoring": ("new", "show", "ask", "search", "explain", "validate", "test", "add", "import"),
+    "Authoring": (
+        *("new", "show", "ask", "search", "explain", "validate", "powers", "test", "add", "import"),
+    ),
     "Shell": ("completion",),
 }
 """Titles in the help, and the commands below each that are installed."""

@@ -28,7 +28,7 @@ from skills_mcp.text.rendering import abbreviate_value
 _ERRORS = (
     *("encoding", "frontmatter", "no-frontmatter", "yaml", "duplicate-key"),
     *("name", "name-length", "description", "description-length"),
-    *("requires", "replaced-by"),
+    *("requires", "replaced-by", "power-not-allowed"),
 )
 """Hosts leave such a skill out."""
 OVERLAP = "skill-overlap"
@@ -43,7 +43,7 @@ _WARNINGS = (
     *("missing-index", "undeclared-file", "composed-length", "keyword-shared"),
     "duplicate-package",
     *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed"),
-    OVERLAP,
+    *(OVERLAP, "power-found"),
 )
 
 RULE_LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(

@@ -546,19 +546,25 @@ class Validation:
         return len(self.problems) - self.error_count
 
 
+TreeCheck = Callable[[SkillTree, Collection[AuthoredSkill]], Iterable[Problem]]
+"""A check of another feature: the tree, and the skills of it that are checked."""
+
+
 def validate_paths(
     *paths: Path,
     choice: RuleSelection = ALL_RULES,
     on_progress: OnProgress = ignore_progress,
     on_file: Callable[[], None] = lambda: None,
     has_overlaps: bool = False,
+    checks: Iterable[TreeCheck] = (),
 ) -> Validation:
     """Validate repositories, folders of skills, packages, or single files.
 
     Each path is checked in its tree, as the tree decides routing and inheritance. A tree is
     read once for all its paths. Nothing outside is read; nothing is written. `on_file` is
     called before each file of a skill, and may raise to cancel. Overlaps are found only
-    if asked for: each phrase of each description is routed.
+    if asked for: each phrase of each description is routed. `checks` are those of other
+    features.
 
     Raises:
         ConfigError: The settings of the content name an unknown rule.
@@ -577,6 +583,7 @@ def validate_paths(
         found = [*_check_tree(checker, tree, skills, PathFilter(requested), on_progress)]
         found += _find_folders_without_skills(skills, requested)
         found += _report_overlaps(tree, skills, on_progress) if has_overlaps else ()
+        found += [problem for check in checks for problem in check(tree, skills)]
         reported = (problem for problem in found if chosen.reports(problem.rule))
         problems.update(_soften(problem, top) for problem in reported)
         served.update(skill.file for skill in skills if skill.served)

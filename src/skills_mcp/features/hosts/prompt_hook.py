@@ -192,7 +192,6 @@ def _request_hint(address: Path, request: Mapping[str, object]) -> str | None:
     family = getattr(socket, "AF_UNIX", None)
     if family is None:
         return None
-    request = {"prompt": prompt, "project": project}
     try:
         with socket.socket(family) as connection:
             connection.settimeout(_ANSWER_SECONDS)

@@ -40,7 +40,8 @@ from skills_mcp.features.authoring.rules import (
     select_rules,
     write_baseline,
 )
-from skills_mcp.features.authoring.validation import Validation, validate_paths
+from skills_mcp.features.authoring.validation import TreeCheck, Validation, validate_paths
+from skills_mcp.hooks import load_hooks
 from skills_mcp.skills.model import Problem, escape_unprintable
 
 _SARIF_SCHEMA = (
@@ -199,6 +200,7 @@ class _Report:
         "skills-mcp validate . --baseline skills-baseline.json --write-baseline",
         "skills-mcp validate . --baseline skills-baseline.json --format sarif",
         "skills-mcp validate ./skills --max-overlaps 10",
+        "skills-mcp validate . --powers",
     ),
 )
 @click.argument(
@@ -242,6 +244,12 @@ class _Report:
     help="As --overlap, and fail if there are more than N pairs.",
 )
 @click.option(
+    "--powers",
+    "has_powers",
+    is_flag=True,
+    help="Report what skills tell an agent to reach, too; fail beyond powers.yaml.",
+)
+@click.option(
     "--format",
     "report_format",
     type=click.Choice(get_args(ReportFormat)),
@@ -261,6 +269,7 @@ def command(
     is_repairing: bool,
     has_overlaps: bool,
     max_overlaps: int | None,
+    has_powers: bool,
     report_format: ReportFormat,
     as_json: bool,
     is_strict: bool,
@@ -270,14 +279,17 @@ def command(
     paths = paths or (Path(),)
     choice = _choose(select, ignore)
     has_overlaps = has_overlaps or max_overlaps is not None
-    validation = _validate(paths, choice, has_overlaps=has_overlaps)
+    checks = tuple(load_hooks("check_powers")) if has_powers else ()
+    validation = _validate(paths, choice, checks, has_overlaps=has_overlaps)
     baseline = baseline or _find_baseline(validation)
     repaired: tuple[FixedFile, ...] = ()
     if is_repairing:
         repaired = _repair(_compare(baseline, validation, choice).new)
         renamed = (_find_again(path, repaired) for path in paths)
         validation = (
-            _validate(renamed, choice, has_overlaps=has_overlaps) if repaired else validation
+            _validate(renamed, choice, checks, has_overlaps=has_overlaps)
+            if repaired
+            else validation
         )
     if is_baseline_written:
         _write(baseline, validation, choice)
@@ -296,10 +308,20 @@ def _has_failed(report: _Report, *, is_strict: bool, max_overlaps: int | None) -
     return bool(failing) or (max_overlaps is not None and overlaps > max_overlaps)
 
 
-def _validate(paths: Iterable[Path], choice: RuleSelection, *, has_overlaps: bool) -> Validation:
+def _validate(
+    paths: Iterable[Path],
+    choice: RuleSelection,
+    checks: Sequence[TreeCheck],
+    *,
+    has_overlaps: bool,
+) -> Validation:
     with progress_bar("Checking") as on_progress:
         return validate_paths(
-            *paths, choice=choice, on_progress=on_progress, has_overlaps=has_overlaps
+            *paths,
+            choice=choice,
+            on_progress=on_progress,
+            has_overlaps=has_overlaps,
+            checks=checks,
         )
 
 

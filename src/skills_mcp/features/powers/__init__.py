@@ -1,0 +1,1 @@
+"""Powers: hosts, commands and files that skills name, and the additions of a change."""

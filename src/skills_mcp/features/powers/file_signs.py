@@ -1,0 +1,578 @@
+"""Signs in one file: its text, its code blocks, its bytes.
+
+What a file holds depends on its bytes and its suffix alone, so it is cached by both.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+from hashlib import sha256
+from pathlib import PurePosixPath
+
+from markdown_it import MarkdownIt
+
+from skills_mcp.features.powers.power import Sign
+from skills_mcp.features.powers.programs import (
+    Call,
+    Node_,
+    ReadVariable,
+    Text,
+    parse_javascript,
+    parse_python,
+    parse_shell,
+)
+from skills_mcp.features.powers.wording import (
+    BASE64,
+    COMMAND_INSIDE,
+    CREDENTIALS,
+    ENV_FILE,
+    HEX,
+    MAGIC,
+    PARENT,
+    PATH,
+    PLACES,
+    SECRET_NAME,
+    URL,
+    find_instructions,
+    is_real_host,
+    name_host,
+)
+from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
+from skills_mcp.text.secret_detection import find_secrets
+from skills_mcp.text.unicode import find_hidden_characters, strip_hidden
+
+MAX_READ_BYTES = 1024 * 1024
+"""Of one file: sixteen times the largest text in public packages; more is named."""
+
+_CACHED_FILES = 16_384  # a library of 2,500 packages, before and after a change
+_MAX_SIGNS = 400  # of one file: a longer list is not read
+_BLANK_LINES = 30  # more than any screen shows
+
+_MIN_PROSE = 40  # characters: a shorter literal is no instruction
+_MIN_ENCODED = 40  # as in `BASE64`
+_MAX_COMMAND = 20_000  # characters of a literal or a line that is read
+
+_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
+_INTERPRETERS = _SHELLS | {"python", "python3", "node", "perl", "ruby", "php", "iex", "osascript"}
+_DOWNLOADERS = frozenset({"curl", "wget", "iwr", "irm", "invoke-webrequest", "fetch"})
+_INSTALLERS = {
+    **dict.fromkeys(("pip", "pip3", "brew", "apt", "apt-get", "dnf", "yum", "gem"), ("install",)),
+    **dict.fromkeys(("choco", "cargo", "conda", "winget", "snap", "clawhub"), ("install",)),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), ("install", "i", "add", "dlx")),
+    "pipx": ("install", "run"),
+    "uv": ("add", "pip", "tool"),
+    "apk": ("add",),
+    "go": ("install", "get"),
+    "claude": ("plugin", "plugins"),
+    "code": ("--install-extension",),
+    "composer": ("require",),
+    "dotnet": ("add",),
+    "skills": ("add",),
+    "git": ("clone",),
+}
+_RUNNERS = frozenset({"npx", "uvx", "bunx", "pnpx"})
+_LANGUAGES = {
+    **dict.fromkeys(
+        ("sh", "bash", "shell", "zsh", "console", "terminal", "shell-session"), "shell"
+    ),
+    **dict.fromkeys(("python", "py", "python3"), "python"),
+    **dict.fromkeys(("js", "javascript", "jsx", "mjs", "node", "ts", "typescript"), "javascript"),
+}
+_SUFFIXES = {
+    **dict.fromkeys((".sh", ".bash", ".zsh", ".command"), "shell"),
+    ".py": "python",
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".jsx", ".tsx", ".mts"), "javascript"),
+    **dict.fromkeys((".md", ".mdc", ".markdown", ".txt", ""), "markdown"),
+}
+_PROMPT = re.compile(r"^[ \t]*[$>%#][ \t]+(?=\w)", re.MULTILINE)
+_SHEBANG = re.compile(r"#!\S{0,100}(?:/env\s+(?:-S\s+)?)?\b(?P<name>bash|sh|zsh|python3?|node)\b")
+
+
+def find_signs(name: str, data: bytes, size_bytes: int) -> tuple[Sign, ...]:
+    """Signs of a file; `data` has at most its first `MAX_READ_BYTES`."""
+    path = PurePosixPath(name)
+    return _find_cached(_Key(data), path.suffix.lower(), path.name, size_bytes)
+
+
+class _Key:
+    """Bytes as a key of a cache, which keeps their digest alone."""
+
+    __slots__ = ("_digest", "data")
+
+    def __init__(self, data: bytes) -> None:
+        self.data: bytes | None = data
+        self._digest = sha256(data).digest()
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other._digest == self._digest
+
+    def take(self) -> bytes:
+        data, self.data = self.data, None
+        return data or b""
+
+
+@lru_cache(_CACHED_FILES)
+def _find_cached(key: _Key, suffix: str, name: str, size_bytes: int) -> tuple[Sign, ...]:
+    data = key.take()
+    found: dict[Sign, None] = {}
+    for sign in (*_find_size(len(data), size_bytes), *_find(suffix, name, data)):
+        found.setdefault(sign)
+        if len(found) == _MAX_SIGNS:
+            break
+    return tuple(found)
+
+
+def _find_size(read: int, size: int) -> Iterator[Sign]:
+    if size > read:
+        yield Sign("hidden-content", f"{size:,} bytes, of which {read:,} are read", None, "long")
+
+
+def _find(suffix: str, name: str, data: bytes) -> Iterator[Sign]:
+    binary = _describe_binary(suffix, data)
+    if binary:
+        yield from binary
+        return
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+    yield from _find_hidden(text)
+    text = strip_hidden(text)
+    for secret in find_secrets(text):
+        line = 1 + text.count("\n", 0, secret.start)
+        yield Sign("credentials", f"holds {secret.kind}", line, "secret-value")
+    language = _SUFFIXES.get(suffix, "")
+    if shebang := _SHEBANG.match(text):
+        language = {"python": "python", "python3": "python", "node": "javascript"}.get(
+            shebang["name"], "shell"
+        )
+    if language == "markdown":
+        yield from _find_in_markdown(text)
+    else:
+        yield from find_in_code(text, language, 0)
+        if name in {"settings.json", "hooks.json", ".mcp.json"}:
+            yield Sign("persistence", f"brings {name}", 1, "agent-config")
+
+
+def _describe_binary(suffix: str, data: bytes) -> tuple[Sign, ...]:
+    for magic, (what, sign) in MAGIC.items():
+        if data.startswith(magic):
+            return tuple(_describe_magic(suffix, data, what, sign))
+    if suffix in {".pyc", ".pyo"} or (data[2:4] == b"\r\n" and b"\0" in data[:16]):
+        return (Sign("binary", "a compiled program (Python)", None, "compiled"),)
+    if data[257:262] == b"ustar":
+        return (Sign("binary", "an archive (tar)", None, "archive"),)
+    if b"\0" in data[:8192]:
+        return (Sign("binary", f"bytes ({suffix or 'no suffix'})", None, ""),)
+    return ()
+
+
+_IMAGES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".ico", ".bmp", ".wav"})
+_RUN = re.compile(rb"[\x20-\x7e\n\t]{40,65536}")
+
+
+def _describe_magic(suffix: str, data: bytes, what: str, sign: str) -> Iterator[Sign]:
+    if what == "an archive (ZIP)" and b"word/" in data:
+        what, sign = "a document (Word)", "document"
+    yield Sign("binary", what, None, "" if sign == "image" else sign)
+    if sign == "image":
+        if suffix in _IMAGES and b"PK\x03\x04" in data[16:]:
+            yield Sign("binary", "an image with an archive in it", None, "polyglot")
+        for match in _RUN.finditer(data):
+            for found in _find_literal(match[0].decode("ascii"), None):
+                if found.kind == "encoded-content":
+                    yield Sign(found.kind, found.what, None, found.name)
+    elif suffix in _IMAGES:
+        yield Sign("binary", f"{what} named {suffix}", None, "polyglot")
+
+
+def _find_hidden(text: str) -> Iterator[Sign]:
+    first = next(find_hidden_characters(text), None)
+    if first is not None:
+        line = 1 + text.count("\n", 0, first)
+        yield Sign("hidden-content", "invisible characters", line, "invisible")
+    blank = 0
+    for number, content in enumerate(text.split("\n"), 1):
+        if content.strip():
+            if blank >= _BLANK_LINES:
+                yield Sign("hidden-content", "text below blank lines", number, "blank-run")
+                return
+            blank = 0
+        else:
+            blank += 1
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    parser = MarkdownIt("commonmark")
+    parser.disable("inline")  # links and code are found in the text of a paragraph
+    return parser
+
+
+_FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"`+([^`\n]{2,300})`+")
+_COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
+
+
+def _find_in_markdown(text: str) -> Iterator[Sign]:
+    frontmatter = _FRONTMATTER.match(text)
+    if frontmatter:
+        yield from _find_in_frontmatter(frontmatter[1])
+        text = "\n" * frontmatter[0].count("\n") + text[frontmatter.end() :]
+    for token in _markdown().parse(text):
+        line = token.map[0] if token.map else 0
+        if token.type == "fence":
+            language = _LANGUAGES.get(token.info.strip().split(" ")[0].lower().strip("{}."), "")
+            yield from find_in_code(token.content, language, line + 1)
+        elif token.type == "code_block":
+            yield from find_in_code(token.content, "", line)
+        elif token.type in {"html_block", "inline"}:
+            yield from _find_comments(token.content, line)
+            yield from _find_prose(token.content, line)
+
+
+def _find_comments(text: str, line: int) -> Iterator[Sign]:
+    if "<!--" not in text:
+        return
+    for comment in _COMMENT.finditer(text):
+        signs = tuple(_find_prose(comment[1], line + text.count("\n", 0, comment.start())))
+        for sign in signs:
+            if sign.kind in {"agent-control", "credentials", "encoded-content"} or sign.name:
+                what = f"a comment that {sign.what}" if sign.kind == "agent-control" else sign.what
+                yield Sign("hidden-content", what, sign.line, "comment")
+                break
+
+
+def _find_in_frontmatter(block: str) -> Iterator[Sign]:
+    try:
+        fields = parse_yaml_strings(block).value
+    except YamlError:
+        fields = None
+    numbers = {text.partition(":")[0]: n for n, text in enumerate(block.split("\n"), 2)}
+    if isinstance(fields, dict):
+        key = next((k for k in ("allowed-tools", "allowed_tools", "tools") if k in fields), "")
+        tools = fields.get(key) or ""
+        if isinstance(tools, str):
+            tools = re.split(r"[,\s]+(?![^(]*\))", tools)
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(tool, str) and tool:
+                is_open = re.fullmatch(r"\*|Bash|Bash\(\*(?::\*)?\)|shell", tool) is not None
+                yield Sign("permissions", tool, numbers.get(key, 2), "any-tool" if is_open else "")
+        if "hooks" in fields:
+            yield Sign("persistence", "hooks of the agent", numbers.get("hooks", 2), "agent-config")
+    yield from _find_prose(block, 1)
+
+
+def _find_prose(text: str, line: int) -> Iterator[Sign]:
+    """Signs of a paragraph, whose first line comes after `line`."""
+    for instruction, offset in find_instructions(text):
+        number = line + 1 + text.count("\n", 0, offset)
+        yield Sign("agent-control", instruction.what, number, instruction.sign)
+    yield from _find_literal(text, line + 1)
+    if "`" in text:
+        for code in _CODE.finditer(text):
+            number = line + text.count("\n", 0, code.start())
+            words = code[1].split()
+            if words and (words[0] in _KNOWN or "|" in words):
+                yield from find_in_code(code[1], "shell", number)
+
+
+def find_in_code(source: str, language: str, line: int) -> Iterator[Sign]:
+    """Signs of a program, whose first line comes after `line`."""
+    nodes: Iterable[Node_] | None = None
+    if language == "shell":
+        nodes = parse_shell(_PROMPT.sub("", source))
+    elif language == "python":
+        nodes = parse_python(source)
+    elif language == "javascript":
+        nodes = parse_javascript(source)
+    for comment in _find_comment_lines(source) if language else ():
+        yield from _shift(comment, line)
+    if nodes is None:
+        for sign in _find_lines(source):
+            yield from _shift(sign, line)
+        return
+    for node in nodes:
+        for sign in _find_in_node(node, language):
+            yield from _shift(sign, line)
+
+
+def _shift(sign: Sign, line: int) -> Iterator[Sign]:
+    yield sign._replace(line=None if sign.line is None else sign.line + line)
+
+
+def _find_comment_lines(source: str) -> Iterator[Sign]:
+    for number, text in enumerate(source.split("\n"), 1):
+        mark = text.lstrip()[:2]
+        if mark and (mark[0] == "#" or mark in {"//", "/*", "* "}):
+            for instruction, _ in find_instructions(text[:_MAX_COMMAND]):
+                yield Sign("agent-control", instruction.what, number, instruction.sign)
+
+
+def _find_lines(source: str) -> Iterator[Sign]:
+    """Of a language without a parser here: literals and instructions."""
+    yield from _find_prose(source, 0)
+    for number, text in enumerate(source.split("\n"), 1):
+        words = text[:_MAX_COMMAND].split()
+        if words and (words[0].lstrip("$") in _KNOWN):
+            for node in parse_shell(text):
+                for sign in _find_in_node(node, "shell"):
+                    yield sign._replace(line=number)
+
+
+def _find_in_node(node: Node_, language: str) -> Iterator[Sign]:
+    match node:
+        case Text(value, line):
+            yield from _find_literal(value, line)
+            if len(value) >= _MIN_PROSE:
+                for instruction, _ in find_instructions(value[:_MAX_COMMAND]):
+                    yield Sign("agent-control", instruction.what, line, instruction.sign)
+        case ReadVariable(name, line):
+            is_secret = SECRET_NAME.search(name)
+            yield Sign("environment", name, line, "secret-variable" if is_secret else "")
+        case Call(is_command=True):
+            yield from _find_in_command(node)
+        case Call():
+            yield from _find_in_call(node, language)
+
+
+def _hosts(words: Iterable[str]) -> list[str]:
+    hosts = [found["host"] for word in words for found in URL.finditer(word)]
+    return [host.rpartition("@")[2].split(":")[0].lower() for host in hosts]
+
+
+def _find_literal(text: str, line: int | None) -> Iterator[Sign]:
+    def at(offset: int) -> int | None:
+        return None if line is None else line + text.count("\n", 0, offset)
+
+    if "://" in text:
+        for found in URL.finditer(text):
+            host = found["host"].rpartition("@")[2].split(":")[0].lower().rstrip(".")
+            if is_real_host(host):
+                yield Sign("network", host, at(found.start()), name_host(host))
+    if "/" in text or "\\" in text or ".env" in text or ".md" in text:
+        yield from _find_paths(text, line)
+    if len(text) >= _MIN_ENCODED:
+        yield from _find_encoded(text, line)
+
+
+def _find_paths(text: str, line: int | None) -> Iterator[Sign]:
+    for pattern in (PATH, PARENT):
+        for found in pattern.finditer(text):
+            path = found[0].rstrip(".*/").replace("$HOME", "~").replace("${HOME}", "~")
+            number = None if line is None else line + text.count("\n", 0, found.start())
+            if CREDENTIALS.search(path):
+                yield Sign("credentials", path, number, "credential-file")
+                continue
+            fit = next((each for each in PLACES if each[2].search(found[0])), None)
+            name, kind = fit[:2] if fit else ("outside", "outside-path")
+            yield Sign(kind, path, number, name)
+    for found in ENV_FILE.finditer(text):
+        number = None if line is None else line + text.count("\n", 0, found.start())
+        yield Sign("credentials", found[0], number, "env-file")
+    for name, kind, pattern in PLACES[-3:]:
+        if place := pattern.search(text):
+            number = None if line is None else line + text.count("\n", 0, place.start())
+            yield Sign(kind, place[0], number, name)
+
+
+def _find_encoded(text: str, line: int | None) -> Iterator[Sign]:
+    for pattern in (BASE64, HEX):
+        for found in pattern.finditer(text):
+            decoded = _decode(found[0])
+            number = None if line is None else line + text.count("\n", 0, found.start())
+            if decoded and COMMAND_INSIDE.search(decoded):
+                yield Sign("encoded-content", "text that decodes to a command", number, "encoded")
+
+
+def _decode(text: str) -> str:
+    try:
+        if "\\x" in text:
+            raw = bytes.fromhex(text.replace("\\x", ""))
+        elif HEX.fullmatch(text):
+            raw = bytes.fromhex(text)
+        else:
+            raw = base64.b64decode(text[: len(text) // 4 * 4], validate=True)
+    except (ValueError, binascii.Error):
+        return ""
+    try:
+        decoded = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
+    return decoded if decoded.isprintable() or "\n" in decoded else ""
+
+
+_SENDING = frozenset({"-d", "-F", "-T", "--data", "--form", "--upload-file", "--data-binary"})
+_SENDING_STARTS = ("--data", "--post", "-d@")
+_METHOD = re.compile(r"method.{0,5}(?:POST|PUT)")
+_DECODERS = ("b64decode", "atob", "fromhex", "a85decode")
+_SENDERS = re.compile(
+    r"(?:^|\.)(?:post|put|patch|sendall|sendmail|send_message|sendBeacon|upload_file)$"
+)
+_RUNNING = re.compile(
+    r"^(?:os\.(?:system|popen|exec\w+|spawn\w+)|subprocess\.\w+|commands\.getoutput|pty\.spawn)$"
+    r"|(?:^|\.)(?:execSync|spawnSync|execFile|execFileSync|spawn)$|child_process\W{0,3}\.exec$"
+    r"|^exec$"
+)
+_KNOWN = frozenset(
+    {*_SHELLS, *_DOWNLOADERS, *_INSTALLERS, *_RUNNERS, "sudo", "crontab", "chmod", "nc", "eval"}
+    | {"base64", "python", "python3", "node", "ssh", "scp", "git", "launchctl", "systemctl"}
+    | {"powershell", "osascript", "rm", "docker", "openssl"}
+) - {"code", "go", "fetch", "skills"}
+"""A line that begins so is a command wherever it stands: none is a word of a sentence."""
+
+
+_COMMAND_NAME = re.compile(r"[a-z_][\w.+-]{0,60}")
+_BUILTINS = frozenset(
+    {*("set", "echo", "cd", "export", "printf", "test", "local", "return", "exit", "true")}
+    | {*("false", "shift", "read", "unset", "trap", "wait", "declare", "readonly", "pwd", "let")}
+    | {*("break", "continue", "cat", "grep", "sed", "awk", "head", "tail", "ls", "mkdir", "wc")}
+)
+"""They neither leave the project nor change what runs; a list of them is noise."""
+
+
+def _find_in_command(call: Call) -> Iterator[Sign]:
+    name = call.name.rpartition("/")[2].lower()
+    words, line = call.words, call.line
+    if name == ">":
+        return
+    if name in {"sudo", "env", "exec", "nohup", "time", "doas"}:
+        if name in {"sudo", "doas"}:
+            yield Sign("command", name, line, "sudo")
+        rest = [word for word in words if not word.startswith("-")]
+        if rest:
+            yield from _find_in_command(call._replace(name=rest[0], words=tuple(rest[1:])))
+        return
+    if name in _BUILTINS or not _COMMAND_NAME.fullmatch(name):
+        return
+    if call.feeds and name in _DOWNLOADERS and call.feeds.lstrip("<") in _INTERPRETERS:
+        shell = call.feeds.lstrip("<")
+        yield Sign("command", f"{name} | {shell}", line, "piped-shell")
+    elif name == "base64" and call.feeds in _INTERPRETERS:
+        yield Sign("encoded-content", f"base64 | {call.feeds}", line, "decode-run")
+    elif not (call.is_fed and name in _INTERPRETERS):
+        yield Sign("command", name, line, _NAMED.get(name, ""))
+    if any(SECRET_NAME.search(word) and word.isupper() for word in words[:-1]):
+        yield Sign("credentials", f"a secret given to {name}", line, "secret-argument")
+    yield from _find_installed(name, words, line)
+    yield from _find_command_signs(name, words, line)
+
+
+_NAMED = {"nc": "socket", "ncat": "socket", "socat": "socket", "osascript": "osascript"}
+
+
+def _find_installed(name: str, words: tuple[str, ...], line: int) -> Iterator[Sign]:
+    plain = [word for word in words if not word.startswith("-")]
+    if name in {"python", "python3"} and words[:2] == ("-m", "pip"):
+        name, plain = "pip", plain[1:]
+    if name in _RUNNERS and plain:
+        yield Sign("install", f"{name} {plain[0]}", line, "run-package")
+    elif plain and plain[0] in _INSTALLERS.get(name, ()):
+        what = " ".join((name, *plain[:2]))
+        yield Sign("install", what, line, "install")
+
+
+def _sends(name: str, words: tuple[str, ...]) -> bool:
+    if name in {"curl", "wget", "http"}:
+        has_body = any(word in _SENDING or word.startswith(_SENDING_STARTS) for word in words)
+        return has_body or (name == "curl" and not {"POST", "PUT"}.isdisjoint(words))
+    return name in {"scp", "rsync", "nc", "ncat", "sendmail", "mail", "ftp"}
+
+
+_COMMAND_SIGNS: tuple[tuple[re.Pattern[str], Sign], ...] = (
+    (re.compile(r"crontab (?!-l\b)"), Sign("persistence", "crontab", None, "service")),
+    (
+        re.compile(
+            r"(?:launchctl|systemctl|schtasks) .{0,40}(?:load|enable|bootstrap|create)\b",
+            re.IGNORECASE,
+        ),
+        Sign("persistence", "a service", None, "service"),
+    ),
+    (
+        re.compile(r"git config (?:\S+ )?--global"),
+        Sign("persistence", "git config --global", None, "git-config"),
+    ),
+    (
+        re.compile(r"(?:claude|codex|gemini) mcp add"),
+        Sign("persistence", "mcp add", None, "agent-config"),
+    ),
+    (
+        re.compile(r"chmod .{0,20}(?:\b0?777\b|a\+rwx|\+s\b)"),
+        Sign("permissions", "chmod 777", None, "world-writable"),
+    ),
+    (
+        re.compile(r"chmod .{0,20}(?:\+x|\b0?7[0-7][0-7]\b)"),
+        Sign("permissions", "chmod +x", None, "make-executable"),
+    ),
+    (
+        re.compile(r"(?:env|printenv)$"),
+        Sign("environment", "all variables", None, "all-variables"),
+    ),
+    (
+        re.compile(r"security find-\w+-password"),
+        Sign("credentials", "the keychain", None, "credential-file"),
+    ),
+    (
+        re.compile(r"eval .{0,80}(?:base64|\bcurl\b)"),
+        Sign("encoded-content", "eval of a computed text", None, "decode-run"),
+    ),
+)
+"""Of a command with its words, which are joined by one space each."""
+
+
+def _find_command_signs(name: str, words: tuple[str, ...], line: int) -> Iterator[Sign]:
+    if _sends(name, words):
+        yield from _find_sent(words, line)
+    joined = " ".join((name, *words))[:_MAX_COMMAND]
+    if sign := next((sign for pattern, sign in _COMMAND_SIGNS if pattern.match(joined)), None):
+        yield sign._replace(line=line)
+    if name in _SHELLS and words[:1] == ("-c",):
+        yield from _find_nested(" ".join(words[1:2]), line)
+    for instruction, _ in find_instructions(joined):
+        if instruction.sign in {"all-permissions", "disable-check"}:
+            yield Sign("agent-control", instruction.what, line, instruction.sign)
+
+
+def _find_sent(words: Iterable[str], line: int) -> Iterator[Sign]:
+    hosts = _hosts(words)
+    real = [host for host in hosts if is_real_host(host)]
+    for host in real:
+        named = name_host(host)
+        sign = f"send-{named}" if named in {"address-host", "drop-host"} else "send"
+        yield Sign("network", f"{host}, sends text", line, sign)
+    if not hosts:
+        yield Sign("network", "a host that is computed, sends text", line, "send-computed")
+
+
+def _find_nested(command: str, line: int) -> Iterator[Sign]:
+    for node in parse_shell(command[:_MAX_COMMAND]):
+        for sign in _find_in_node(node, "shell"):
+            yield sign._replace(line=line)
+
+
+def _find_in_call(call: Call, language: str) -> Iterator[Sign]:
+    name, words, line = call.name, call.words, call.line
+    if _RUNNING.search(name) and words:
+        command = words[0] if " " in words[0] else " ".join(words)
+        yield Sign("command", f"{name.rpartition('.')[2]} of a program", line)
+        yield from _find_nested(command, line)
+    elif _is_sending_call(name, words, language):
+        yield from _find_sent(words, line)
+    elif name in {"eval", "exec", "Function"} or name.endswith("marshal.loads"):
+        yield Sign("command", f"{name} of a text", line, "run-text")
+    elif name.endswith(_DECODERS) or (name == "Buffer.from" and "base64" in words):
+        yield Sign("encoded-content", "decodes a text", line, "decode")
+    elif "os.environ" in (name, *words) or name == "os.environ.copy":
+        yield Sign("environment", "all variables", line, "all-variables")
+    elif name.endswith("socket.socket"):
+        yield Sign("network", "a socket", line, "socket")
+
+
+def _is_sending_call(name: str, words: tuple[str, ...], language: str) -> bool:
+    if name == "fetch":
+        return any(_METHOD.search(word) for word in words)
+    if name.endswith("urlopen"):
+        return "data=" in words
+    return _SENDERS.search(name) is not None and (language == "python" or name != "put")

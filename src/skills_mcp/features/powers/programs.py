@@ -1,0 +1,233 @@
+"""Programs in the languages of scripts, reduced to calls, texts and variables.
+
+Rule: a program is parsed, never run, and each parse is linear in its length.
+"""
+
+import ast
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_MAX_DEPTH = 400  # of a syntax tree; a deeper one is generated
+_MAX_WORDS = 200  # of one command
+
+
+class Call(NamedTuple):
+    """A call of a function, or a command with its words."""
+
+    name: str
+    words: tuple[str, ...]
+    line: int
+    is_command: bool = False
+    feeds: str = ""
+    """The command that reads its output."""
+    is_fed: bool = False
+    """Whether it reads the output of another."""
+
+
+class Text(NamedTuple):
+    """A literal."""
+
+    value: str
+    line: int
+
+
+class ReadVariable(NamedTuple):
+    """A read of an environment variable."""
+
+    name: str
+    line: int
+
+
+Node_ = Call | Text | ReadVariable
+"""What a program consists of, as far as powers need it."""
+
+
+def parse_python(source: str) -> Iterator[Node_] | None:
+    """None if it is no Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of an escape in the text of a stranger
+        try:
+            tree = ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    return _walk_python(tree)
+
+
+def _walk_python(tree: ast.AST) -> Iterator[Node_]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            words = tuple(_python_words(node))
+            name = _dotted(node.func)
+            yield Call(name, words, node.lineno)
+            if name.rpartition(".")[2] in {"getenv", "get"} and "env" in name and words:
+                yield ReadVariable(words[0], node.lineno)
+        elif isinstance(node, ast.Subscript) and _dotted(node.value).endswith("environ"):
+            if isinstance(node.slice, ast.Constant):
+                yield ReadVariable(str(node.slice.value), node.lineno)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            value = node.value
+            text = value if isinstance(value, str) else value.decode("latin-1")
+            yield Text(text, node.lineno)
+
+
+def _python_words(call: ast.Call) -> Iterator[str]:
+    for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+        nested = argument.elts if isinstance(argument, ast.List | ast.Tuple) else [argument]
+        for node in nested:
+            if isinstance(node, ast.Constant):
+                yield str(node.value)
+            elif isinstance(node, ast.JoinedStr):
+                yield "".join(
+                    str(part.value) if isinstance(part, ast.Constant) else "…"
+                    for part in node.values
+                )
+            elif dotted := _dotted(node):
+                yield dotted
+    yield from (f"{keyword.arg}=" for keyword in call.keywords if keyword.arg)
+
+
+def _dotted(node: ast.AST) -> str:
+    names: list[str] = []
+    while isinstance(node, ast.Attribute | ast.Call):
+        if isinstance(node, ast.Attribute):
+            names.append(node.attr)
+            node = node.value
+        else:
+            node = node.func
+    if isinstance(node, ast.Name):
+        names.append(node.id)
+    return ".".join(reversed(names))
+
+
+@cache
+def _parser(language: str) -> "Parser":
+    import tree_sitter
+
+    if language == "shell":
+        import tree_sitter_bash as grammar
+    else:
+        import tree_sitter_javascript as grammar  # type: ignore[no-redef]
+    return tree_sitter.Parser(tree_sitter.Language(grammar.language()))
+
+
+def parse_shell(source: str) -> Iterator[Node_]:
+    yield from _walk(_parse("shell", source), _READ_SHELL)
+
+
+def parse_javascript(source: str) -> Iterator[Node_]:
+    yield from _walk(_parse("javascript", source), _READ_JAVASCRIPT)
+
+
+def _parse(language: str, source: str) -> "Node":
+    return _parser(language).parse(source.encode("utf-8", "replace")).root_node
+
+
+Reader = Callable[["Node"], Iterator[Node_]]
+
+
+def _walk(root: "Node", readers: dict[str, Reader]) -> Iterator[Node_]:
+    nodes = [(root, 0)]
+    while nodes:
+        node, depth = nodes.pop()
+        if reader := readers.get(node.type):
+            yield from reader(node)
+        if depth < _MAX_DEPTH:
+            nodes += [(child, depth + 1) for child in reversed(node.named_children)]
+
+
+def _text(node: "Node | None") -> str:
+    return node.text.decode("utf-8", "replace") if node and node.text else ""
+
+
+def _line(node: "Node") -> int:
+    return int(node.start_point[0]) + 1
+
+
+def _unquote(word: str) -> str:
+    return word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "\"'`" else word
+
+
+def _read_command(node: "Node") -> Iterator[Node_]:
+    name = _unquote(_text(node.child_by_field_name("name")))
+    arguments = node.children_by_field_name("argument")[:_MAX_WORDS]
+    words = tuple(_unquote(_text(argument)) for argument in arguments)
+    is_fed = bool(node.parent and node.parent.type == "pipeline" and node.prev_named_sibling)
+    feeds = _find_reader(node)
+    yield Call(name, words, _line(node), is_command=True, feeds=feeds, is_fed=is_fed)
+    yield from (Text(word, _line(node)) for word in words)
+
+
+def _find_reader(node: "Node") -> str:
+    """The command behind the next pipe, without `sudo`; or the one that it is given to."""
+    above = node.parent
+    while above and above.type in {"redirected_statement", "negated_command"}:
+        node, above = above, above.parent
+    if above and above.type in {"process_substitution", "command_substitution"}:
+        outer = above.parent
+        while outer and outer.type in {"string", "redirected_statement", "file_redirect"}:
+            outer = outer.parent
+        return f"<{_command_name(outer)}" if outer and outer.type == "command" else ""
+    following = node.next_named_sibling if above and above.type == "pipeline" else None
+    return _command_name(following) if following else ""
+
+
+def _command_name(node: "Node") -> str:
+    if node.type != "command":
+        node = next((child for child in node.named_children if child.type == "command"), node)
+    words = _text(node).split()[:_MAX_WORDS]
+    while words and (words[0] in {"sudo", "env", "exec", "nohup"} or words[0][0] == "-"):
+        words = words[1:]
+    return words[0].rpartition("/")[2] if words else ""
+
+
+def _read_text(node: "Node") -> Iterator[Node_]:
+    yield Text(_unquote(_text(node)), _line(node))
+
+
+def _read_redirect(node: "Node") -> Iterator[Node_]:
+    target = _unquote(_text(node.child_by_field_name("destination")))
+    if target:
+        yield Call(">", (target,), _line(node), is_command=True)
+        yield Text(target, _line(node))
+
+
+def _read_expansion(node: "Node") -> Iterator[Node_]:
+    for child in node.named_children:
+        if child.type == "variable_name":
+            yield ReadVariable(_text(child), _line(node))
+
+
+_READ_SHELL: dict[str, Reader] = {
+    "command": _read_command,
+    "file_redirect": _read_redirect,
+    "heredoc_body": _read_text,
+    "variable_assignment": _read_text,
+    "simple_expansion": _read_expansion,
+    "expansion": _read_expansion,
+}
+
+
+def _read_call(node: "Node") -> Iterator[Node_]:
+    called = node.child_by_field_name("function") or node.child_by_field_name("constructor")
+    arguments = node.child_by_field_name("arguments")
+    words = tuple(_unquote(_text(each)) for each in arguments.named_children) if arguments else ()
+    yield Call(_text(called), words[:_MAX_WORDS], _line(node))
+
+
+def _read_member(node: "Node") -> Iterator[Node_]:
+    if _text(node.child_by_field_name("object")) == "process.env":
+        yield ReadVariable(_text(node.child_by_field_name("property")), _line(node))
+
+
+_READ_JAVASCRIPT: dict[str, Reader] = {
+    "call_expression": _read_call,
+    "new_expression": _read_call,
+    "string": _read_text,
+    "template_string": _read_text,
+    "member_expression": _read_member,
+}

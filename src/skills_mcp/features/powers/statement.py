@@ -1,0 +1,105 @@
+"""The statement of powers of skills: signs of all of their files, with levels."""
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from skills_mcp.errors import SkillsError
+from skills_mcp.features.powers.file_signs import MAX_READ_BYTES, find_signs
+from skills_mcp.features.powers.power import Kind, Power, Sign, derive_levels
+from skills_mcp.files.opening import open_inside
+from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills.skill_files import open_listed_file
+from skills_mcp.skills.skill_index import SkillIndex
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    sign: Sign
+    file: str
+
+
+def read_powers(skill: Skill, *, inherited_by: int = 0) -> tuple[Power, ...]:
+    """The powers of one skill, without those that it inherits.
+
+    A file that cannot be read is not served, so it has none.
+    """
+    places = tuple(_find_places(skill))
+    levels = derive_levels(place.sign for place in places)
+    found: dict[tuple[Kind, str, str], Power] = {}
+    for sign, file in ((place.sign, place.file) for place in places):
+        power = Power(
+            skill=skill.path,
+            kind=sign.kind,
+            what=sign.what,
+            file=file,
+            line=sign.line,
+            level=levels.get(sign.name, "note"),
+            inherited_by=inherited_by,
+        )
+        found.setdefault((sign.kind, sign.what, file), power)
+    return tuple(power for key, power in found.items() if not _is_said(key, found))
+
+
+def _is_said(key: tuple[Kind, str, str], found: Collection[tuple[Kind, str, str]]) -> bool:
+    """Whether a host is listed with more: that text is sent there."""
+    kind, what, file = key
+    return kind == "network" and (kind, f"{what}, sends text", file) in found
+
+
+def state_powers(
+    index: SkillIndex, skills: Iterable[Skill] | None = None
+) -> Iterator[tuple[Skill, tuple[Power, ...]]]:
+    """The powers of these skills, or of all, drafts included."""
+    followers = count_followers(index)
+    for skill in (*index, *index.drafts) if skills is None else skills:
+        yield skill, read_powers(skill, inherited_by=followers[skill.path])
+
+
+def read_composed_powers(index: SkillIndex, skill: Skill) -> Iterator[Power]:
+    """The powers of a skill and of its ancestors."""
+    for contributor in index.contributors(skill):
+        yield from read_powers(contributor)
+
+
+def count_followers(index: SkillIndex) -> Mapping[SkillPath, int]:
+    """For each skill, how many others are served with its text."""
+    return Counter(
+        above.path
+        for skill in (*index, *index.drafts)
+        for above in index.contributors(skill)
+        if above.path != skill.path
+    )
+
+
+def _find_places(skill: Skill) -> Iterator[_Place]:
+    folder = PurePosixPath(skill.file)
+    main = folder.name if skill.location is None else skill.location.name
+    is_package = skill.directory is not None and skill.location == skill.directory / main
+    for name, data, size in _read_files(skill, main, is_package=is_package):
+        inside = folder.parent if is_package or name == main else folder.with_suffix("")
+        file = folder.as_posix() if name == main else (inside / name).as_posix()
+        yield from (_Place(sign, file) for sign in find_signs(name, data, size))
+
+
+def _read_files(skill: Skill, main: str, *, is_package: bool) -> Iterator[tuple[str, bytes, int]]:
+    if not is_package and skill.location is not None:
+        root = skill.root or skill.location.parent
+        yield from _read_main(root, skill.location, main)
+    for name in sorted(skill.files):
+        try:
+            with open_listed_file(skill, name) as handle:
+                data = handle.read(MAX_READ_BYTES)
+                yield name, data, os.fstat(handle.fileno()).st_size
+        except (OSError, SkillsError):
+            continue
+
+
+def _read_main(root: Path, location: Path, name: str) -> Iterator[tuple[str, bytes, int]]:
+    try:
+        with open_inside(root, location.relative_to(root).parts) as handle:
+            yield name, handle.read(MAX_READ_BYTES), os.fstat(handle.fileno()).st_size
+    except (OSError, SkillsError, ValueError):
+        return

@@ -20,12 +20,15 @@ from skills_mcp.config import Http
 from skills_mcp.config.values import LOOPBACK_NAMES, is_loopback
 from skills_mcp.errors import ConfigError
 from skills_mcp.http.error_responses import error_response
+from skills_mcp.http.server_card import PUBLIC_PATHS
 
 logger = logging.getLogger(__name__)
 
 _NAME = r"\[[0-9a-f:.]+\]|[a-z0-9_.-]+"
 _HOST = re.compile(rf"({_NAME})(?::(\d{{1,5}}))?")
 _ORIGIN = re.compile(rf"(https?)://({_NAME})(?::(\d{{1,5}}|\*))?")
+
+_PORT = re.compile(r":\d*$")
 
 _WILDCARD_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 - to recognise it
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
@@ -34,12 +37,13 @@ _ANY_PORT = "*"
 # What clients in a browser send, and what they must be able to read.
 _METHODS = ("GET", "POST", "DELETE")
 _REQUEST_HEADERS = (
-    *("Authorization", "Last-Event-ID", "Mcp-Method", "Mcp-Name"),
+    *("Authorization", "If-None-Match", "Last-Event-ID", "Mcp-Method", "Mcp-Name"),
     *("Mcp-Protocol-Version", "Mcp-Session-Id"),
     *("X-Skills-Project", "X-Skills-Scope"),
     *("Traceparent", "Tracestate"),
 )
 _EXPOSED_HEADERS = (
+    "ETag",
     "Mcp-Session-Id",
     "Mcp-Protocol-Version",
     "Retry-After",
@@ -152,6 +156,8 @@ class HostOriginMiddleware:
             logger.info("Refused a request for the host %.200r", ", ".join(hosts))
             return error_response(421, "HOST_NOT_ALLOWED", _WRONG_HOST)
         origins = found.get(b"origin", [])
+        if scope["path"] in PUBLIC_PATHS and not any(map(_is_loopback_host, hosts)):
+            return None  # any web page may read them, unless they tell what this machine runs
         if not all(map(self._addresses.allow_origin, origins)):
             logger.info("Refused a request of the origin %.200r", ", ".join(origins))
             return error_response(403, "ORIGIN_NOT_ALLOWED", _WRONG_ORIGIN)
@@ -185,6 +191,10 @@ def with_address_check(
     return HostOriginMiddleware(
         shared, addresses=addresses, trust_proxy_headers=trust_proxy_headers
     )
+
+
+def _is_loopback_host(host: str) -> bool:
+    return is_loopback(_PORT.sub("", host))
 
 
 def _is_ip_address(name: str) -> bool:

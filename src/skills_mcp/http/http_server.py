@@ -46,6 +46,7 @@ from skills_mcp.http.allowed_hosts import (
     with_address_check,
 )
 from skills_mcp.http.authentication import (
+    ProtectedResource,
     ScopeRule,
     check_sign_in,
     find_required_scopes,
@@ -59,6 +60,7 @@ from skills_mcp.http.events_endpoint import (
 )
 from skills_mcp.http.metrics import Metrics, RequestMetrics
 from skills_mcp.http.routes import EVENTS_PATH, MCP_PATH, ROUTES, on_response_start, seeks_mcp
+from skills_mcp.http.server_card import card_routes
 from skills_mcp.http.webhook_endpoint import Webhook, open_webhook
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
@@ -122,8 +124,9 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
         transport_security=_CHECKED_BEFORE,
     )
     admission = AdmissionControl(http, shutdown)
+    endpoint = SeparatorEscapeMiddleware(_limit_sessions(mcp, http))
     routes = [
-        Route(MCP_PATH, SeparatorEscapeMiddleware(_limit_sessions(mcp, http))),
+        Route(MCP_PATH, LenientHeadersMiddleware(endpoint)),
         *([Route(EVENTS_PATH, events)] if events else []),
     ]
     not_found = _refuse_path(f"{http.base_url.rstrip('/')}{MCP_PATH}")
@@ -132,7 +135,7 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
     visited: ASGIApp = guarded
     if web and web.visitors:
         visited = web.visitors(admission.wrap(web.site), guarded)
-    outer = [webhook.route] if webhook else []
+    outer = [*card_routes(ProtectedResource(http).url), *([webhook.route] if webhook else [])]
     if events:
         outer.append(Route(EVENTS_PATH, IngestTokenMiddleware(guarded, events)))
     directed = _divert(seeks_mcp, not_found, visited)
@@ -160,6 +163,29 @@ def _drop_slash(app: ASGIApp) -> ASGIApp:
         await app(scope, receive, send)
 
     return answer
+
+
+_JSON = "application/json"
+_ANY_ANSWER = f"{_JSON}, text/event-stream"
+
+
+class LenientHeadersMiddleware:
+    """Middleware: spell a media type as the SDK wants it.
+
+    Without `Accept`, any type will do (RFC 9110, section 12.5.1).
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = MutableHeaders(scope=scope)
+        kind, semicolon, parameters = headers.get("content-type", "").partition(";")
+        if scope["method"] == "POST" and kind.strip().lower() == _JSON != kind:
+            headers["content-type"] = f"{_JSON}{semicolon}{parameters}"
+        if scope["method"] == "POST" and not headers.get("accept", "").strip():
+            headers["accept"] = _ANY_ANSWER
+        await self._app(scope, receive, send)
 
 
 def _divert(condition: Callable[[Scope], bool], to: ASGIApp, default: ASGIApp) -> ASGIApp:

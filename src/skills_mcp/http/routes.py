@@ -7,6 +7,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.types import Message, Scope, Send
 
+from skills_mcp.http.server_card import PUBLIC_PATHS
 from skills_mcp.skills.access import EVENTS, READ
 
 MCP_PATH = "/mcp"
@@ -23,6 +24,7 @@ ROUTES = {
     WEBHOOK_PATH: READ,
     WELL_KNOWN: READ,
     f"{WELL_KNOWN}{MCP_PATH}": READ,
+    **dict.fromkeys(PUBLIC_PATHS, READ),
 }
 """Paths for programs, and the scope behind sign-in; metrics have no other paths."""
 
@@ -50,7 +52,7 @@ def seeks_mcp(scope: Scope) -> bool:
     if scope["path"] in ROUTES or scope["path"].startswith("/api/"):
         return False
     headers = Headers(scope=scope)
-    is_json = headers.get("content-type", "").startswith("application/json")
+    is_json = headers.get("content-type", "").lower().startswith("application/json")
     is_message = scope["method"] == "POST" and is_json
     return is_message or "text/event-stream" in headers.get("accept", "")
 

@@ -360,3 +360,15 @@ def test_used_is_what_agents_got_as_soon_as_it_is_counted(
     assert counts == {"yes": 1, "no": len(library.view().snapshot.index.offered) - 1}
     assert "By agents" in page
     assert "used" not in ask_site(library, "/api/skills").json()["facets"]
+
+
+def test_a_client_that_has_a_reply_gets_it_once(tmp_path: Path) -> None:
+    write_skill(tmp_path, "auth.md", assets=[{"file": "a.txt"}])
+    write(tmp_path / "auth/a.txt", "text")
+    library = open_library(tmp_path)
+    paths = ("/api/skills", "/api/skills/auth/preview", "/api/skills/auth/files/a.txt")
+
+    for path in (*paths, "/api/openapi.json"):
+        [first] = ask_in_turn(library, (path, EVERYTHING))
+        [again] = ask_in_turn(library, (path, EVERYTHING), tag=first.headers["ETag"])
+        assert (first.status_code, again.status_code, again.content) == (200, 304, b"")

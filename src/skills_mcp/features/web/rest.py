@@ -32,6 +32,7 @@ from skills_mcp.features.web.browsing import (
 )
 from skills_mcp.features.web.page import find_logs, find_uses, get_visible_library
 from skills_mcp.features.web.usage_page import load_visible_report
+from skills_mcp.http.server_card import tagged_response
 from skills_mcp.library import LibraryView, Loss
 from skills_mcp.library.skill_folder import SkillFormat, SkillPreview
 from skills_mcp.processes.memory import gc_paused
@@ -337,8 +338,9 @@ def rest_routes() -> list[Route]:
     ]
 
 
-def _show_document(_: Request) -> Response:
-    return JSONResponse(load_openapi_document())
+def _show_document(request: Request) -> Response:
+    data = JSONResponse(load_openapi_document()).body
+    return tagged_response(request.scope, bytes(data), "application/json")
 
 
 def _list_skills(request: Request) -> Response:
@@ -355,7 +357,7 @@ def _list_skills(request: Request) -> Response:
             logs=find_logs(request),
         ),
     )
-    return _reply(page)
+    return _reply(request, page)
 
 
 def _send_report(request: Request) -> Response:
@@ -369,7 +371,7 @@ def _send_report(request: Request) -> Response:
 
 def _preview_skill(request: Request) -> Response:
     preview = get_visible_library(request).preview(request.path_params["path"])
-    return _reply(build_preview_reply(preview))
+    return _reply(request, build_preview_reply(preview))
 
 
 def _send_file(request: Request) -> Response:
@@ -378,14 +380,11 @@ def _send_file(request: Request) -> Response:
     kind, is_inline = derive_media_type(name, content)
     disposition = "inline" if is_inline else "attachment"
     file_name = quote(name.rpartition("/")[2])
-    return Response(
-        content.data,
-        media_type=kind,
-        headers={
-            "Content-Disposition": f"{disposition}; filename*=UTF-8''{file_name}",
-            "Content-Security-Policy": _FILE_POLICY,
-        },
-    )
+    headers = {
+        "Content-Disposition": f"{disposition}; filename*=UTF-8''{file_name}",
+        "Content-Security-Policy": _FILE_POLICY,
+    }
+    return tagged_response(request.scope, content.data, kind, headers)
 
 
 def derive_media_type(file: str, content: FileContent) -> tuple[str, bool]:
@@ -419,5 +418,5 @@ def _read_file(library: LibraryView, joined: str) -> tuple[FileContent, str]:
     raise SkillNotFoundError("There is no such file.")
 
 
-def _reply(reply: object) -> Response:
-    return Response(render_reply(reply), media_type="application/json")
+def _reply(request: Request, reply: object) -> Response:
+    return tagged_response(request.scope, render_reply(reply), "application/json")

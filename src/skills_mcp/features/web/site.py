@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from hashlib import sha256
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import NamedTuple
@@ -76,6 +75,7 @@ from skills_mcp.features.web.usage_page import show_report, show_report_style
 from skills_mcp.http.authentication import find_required_scopes
 from skills_mcp.http.error_responses import draw_retry_seconds
 from skills_mcp.http.http_server import WebPart
+from skills_mcp.http.server_card import tagged_response
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.skill_folder import PublishedSkills, publish_skills
 from skills_mcp.skills.access import EVERYTHING, READ, REPORT, UPLOAD
@@ -126,7 +126,7 @@ class _WellKnownSkills:
             for path in published.names.published
             if _is_requested(library, published, path)
         ]
-        return _send_tagged(request, render_well_known(entries), "application/json")
+        return tagged_response(request.scope, render_well_known(entries), "application/json")
 
     def send_file(self, request: Request) -> Response:
         library, published = _publish(request)
@@ -138,7 +138,7 @@ class _WellKnownSkills:
             raise SkillNotFoundError("There is no such file.")
         is_text = skill.file.endswith(".md")
         kind = "text/markdown; charset=utf-8" if is_text else "application/gzip"
-        return _send_tagged(request, skill.data, kind)
+        return tagged_response(request.scope, skill.data, kind)
 
     def _find_entry(self, published: PublishedSkills, path: SkillPath) -> str:
         check_cancelled()
@@ -168,15 +168,6 @@ def _is_requested(library: LibraryView, published: PublishedSkills, path: SkillP
     visible = library.snapshot.index
     paths = (path, *published.snapshot.index.other_places(path))
     return any(visible.find(location) is not None for location in paths)
-
-
-def _send_tagged(request: Request, data: bytes, kind: str) -> Response:
-    """Response with ETag; 304 if unchanged (RFC 9110)."""
-    tag = f'"{sha256(data).hexdigest()}"'
-    known = request.headers.get("if-none-match", "")
-    if tag in (known_tag.strip().removeprefix("W/") for known_tag in known.split(",")):
-        return Response(status_code=304, headers={"ETag": tag})
-    return Response(data, media_type=kind, headers={"ETag": tag})
 
 
 # The threads share one interpreter: more of them make no page sooner, and each takes

@@ -14,7 +14,7 @@ import yaml
 
 from tests.deploy.files import DEPLOY
 from tests.deploy.forge_api import ForgeApi, served_forge
-from tests.support import GIT_IDENTITY, PATIENCE_SECONDS, PROJECT, Upstream, git
+from tests.support import GIT_IDENTITY, PATIENCE_SECONDS, PROJECT, Upstream, git, write
 from tests.support import skill_text as text
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the steps are those of bash")
@@ -124,6 +124,7 @@ def test_the_action_comments_which_tasks_change_their_skill(
         "Install skills-mcp": 0,
         "Validate": 0,
         "Test the routing": 1,
+        "Measure the effect": 0,
         "Comment on the pull request": 0,
     }
     assert comment.startswith("<!-- skills-mcp: routing -->\n### 1 task changes its")
@@ -146,6 +147,23 @@ def test_the_next_run_writes_the_same_comment_again(
     assert forge.comments[1] == "Thank you."
     assert "### Every task finds the same skills" in forge.comments[2]
     assert len(forge.comments) == 2
+
+
+def test_the_action_comments_the_effect_of_skills(
+    change: Upstream, forge: ForgeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = '{"type": "result", "result": "done", "num_turns": 1}'
+    agent = write(tmp_path / "bin/claude", f"#!/bin/sh\necho right > a.txt\necho '{result}'\n")
+    agent.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{agent.parent}:{os.environ['PATH']}")
+    case = "- {prompt: x, checks: [{file: a.txt, contains: right}]}"
+    write(change.work / "skills/a/evals/a.yaml", case)
+
+    run = run_action(change, forge, tmp_path / "runner", effect_options="--agent claude")
+
+    [comment] = forge.comments.values()
+    assert "measure the agent, not the skill" in comment
+    assert run.summary in comment
 
 
 def test_a_change_that_moves_nothing_is_no_comment(

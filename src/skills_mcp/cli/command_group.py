@@ -40,7 +40,8 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         *("tree", "open", "sync", "export", "status", "log", "diff", "rollback", "report"),
     ),
     "Authoring": (
-        *("new", "show", "ask", "search", "explain", "validate", "powers", "test", "add", "import"),
+        *("new", "show", "ask", "search", "explain", "validate", "powers", "test", "effect"),
+        *("add", "import"),
     ),
     "Shell": ("completion",),
 }
@@ -71,6 +72,7 @@ _SYNONYMS = {
     "ask": "match query route",
     "diff": "changes compare",
     "doctor": "diagnose",
+    "effect": "benchmark evaluate lift",
     "explain": "why",
     "install": "connect setup",
     "log": "blame history",

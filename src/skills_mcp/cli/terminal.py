@@ -173,27 +173,32 @@ _PROGRESS_DELAY_SECONDS = 1.0
 
 
 @contextmanager
-def progress_bar(verb: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(verb: str) -> Iterator[Callable[..., None]]:
     """Show a progress bar on a terminal, unless the work is done within a second.
 
     Args:
         verb: What the command does, such as `Checking`.
 
     Yields:
-        A function that takes how many items are done, and how many there are.
+        A function that takes how many items are done, how many there are, and a note.
     """
     console = _new_console(stderr=True)
     if not _is_watched(console):
-        yield lambda _done, _total: None
+        yield lambda _done, _total, _note="": None
         return
-    columns = (TextColumn(verb), BarColumn(), MofNCompleteColumn())
+    columns = (
+        *(TextColumn(verb), BarColumn(), MofNCompleteColumn()),
+        TextColumn("{task.description}", markup=False),
+    )
     progress = Progress(*columns, console=console, transient=True)
     task = progress.add_task("", total=None)
     timer = Timer(_PROGRESS_DELAY_SECONDS, progress.start)
     timer.daemon = True
     timer.start()
     try:
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        yield lambda done, total, note="": progress.update(
+            task, completed=done, total=total, description=note
+        )
     finally:
         timer.cancel()
         timer.join()  # or it could start after the end

@@ -2,9 +2,9 @@
 
 Rule: errors are collected, so an author sees all of a file's errors in one run.
 
-Eval files are those of skill-creator and other programs, in the folder of a skill:
-`evals/evals.json` holds tasks for a skill; `trigger_eval.json` tasks to trigger it, and
-near ones not to. Other keys, such as the expected output, are not about routing.
+Eval files lie in the folder of a skill: `evals/evals.json` and YAML files in `evals` hold
+tasks for a skill; `trigger_eval.json` tasks to trigger it, and near ones not to. Other
+keys, such as the expected output, are not about routing.
 """
 
 import json
@@ -16,8 +16,16 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from skills_mcp.errors import MissingFileError, SkillDisabledError, SkillNotFoundError
-from skills_mcp.files.opening import open_inside
+from skills_mcp.errors import SkillDisabledError, SkillNotFoundError
+from skills_mcp.features.effect.cases import (
+    EVALS,
+    EvalFile,
+    EvalFileError,
+    find_evals_folder,
+    list_eval_files,
+    parse_eval_file,
+    read_eval_file,
+)
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.skill_index import NO_FILTER, SkillFilter, SkillIndex, compute_filter_mask
 from skills_mcp.text.rendering import abbreviate_value
@@ -276,10 +284,7 @@ _FILE_NAMES = frozenset(
     {"evals.json", "trigger_eval.json", "trigger_evals.json", "trigger-eval.json"}
     | {"trigger-evals.json", "eval_set.json", "trigger_eval_set.json"}
 )
-_MAX_BYTES = 1024 * 1024
-_ENTRIES = "evals"
 _TASK_KEYS = ("query", "prompt")
-_SHAPE = 'a list of {"query": …, "should_trigger": true}, or {"evals": [{"prompt": …}]}'
 
 
 def load_tasks(file: Path) -> tuple[Prompt, ...]:
@@ -288,29 +293,33 @@ def load_tasks(file: Path) -> tuple[Prompt, ...]:
     Raises:
         PromptsError: Lists all invalid entries.
     """
-    data = _load_evals(file) if file.suffix.lower() == ".json" else None
-    if data is None:
+    found = _load_evals(file) if file.suffix.lower() == ".json" else None
+    if found is None:
         return load_prompts(file)
-    return _require_valid(parse_evals(data, _find_skill_name(data, file), file.name))
+    return _require_valid(parse_evals(found, _find_skill_name(found, file), file.name))
 
 
-def _load_evals(file: Path) -> Any:
+def _load_evals(file: Path) -> EvalFile | None:
     """Parse an eval file; None for JSON Lines and other formats."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8-sig"))
+        return parse_eval_file(json.loads(file.read_text(encoding="utf-8-sig")))
     except (OSError, ValueError, RecursionError):
         return None
-    return data if _has_tasks(data) else None
 
 
 def collect_evals(index: SkillIndex) -> tuple[tuple[Prompt, ...], tuple[PromptFinding, ...]]:
-    """Collect the eval tasks of all packages, with unreadable entries.  Reads files."""
+    """Collect the eval tasks of all skills, with unreadable entries.  Reads files."""
     return _split(
         found
         for skill in index
-        for file in filter(_is_evals, skill.files)
-        for found in _read_evals(skill, file, str(PurePosixPath(skill.file).parent / file))
+        for file in _list_evals(skill)
+        for found in _read_evals(skill, file)
     )
+
+
+def _list_evals(skill: Skill) -> list[str]:
+    cases = list_eval_files(find_evals_folder(skill))
+    return [*cases, *(file for file in skill.files if file not in cases and _is_evals(file))]
 
 
 def _is_evals(file: str) -> bool:
@@ -318,40 +327,37 @@ def _is_evals(file: str) -> bool:
     return path.name in _FILE_NAMES and str(path.parent) in _FOLDERS
 
 
-def _read_evals(skill: Skill, file: str, origin: str) -> Iterator[Prompt | PromptFinding]:
-    if skill.location is None:
+def _read_evals(skill: Skill, file: str) -> Iterator[Prompt | PromptFinding]:
+    folder = find_evals_folder(skill)
+    if folder is None or skill.location is None:
         return
+    inside = folder.relative_to(skill.location.parent).as_posix()
+    origin = str(PurePosixPath(skill.file).parent / inside / file)
     try:
-        with open_inside(skill.location.parent, tuple(file.split("/"))) as handle:
-            data = json.loads(handle.read(_MAX_BYTES))
-    except (OSError, MissingFileError, ValueError, RecursionError):
-        yield PromptFinding(origin, f"is not JSON that can be read: write {_SHAPE}")
+        found = read_eval_file(folder, file)
+    except EvalFileError as error:
+        yield PromptFinding(origin, str(error))
         return
-    yield from parse_evals(data, skill.path, origin)
+    # In JSON the name is that of the owner; in YAML it is a path.
+    named = "" if file.endswith(".json") else found.skill
+    yield from parse_evals(found, named.strip("/") or skill.path, origin)
 
 
-def _has_tasks(data: Any) -> bool:
-    return isinstance(data, list) or (
-        isinstance(data, dict) and isinstance(data.get(_ENTRIES), list)
-    )
-
-
-def _find_skill_name(data: Any, file: Path) -> str:
-    """Name of the evaluated skill: its `skill_name`, else its folder."""
-    named = data.get("skill_name") if isinstance(data, dict) else None
+def _find_skill_name(found: EvalFile, file: Path) -> str:
+    """Name of the evaluated skill: the one that the file names, else its folder."""
     folder = file.absolute().parent
-    package = folder.parent if folder.name == _ENTRIES else folder
-    return named if isinstance(named, str) and named.strip() else package.name
+    package = folder.parent if folder.name == EVALS else folder
+    return found.skill.strip() or package.name
 
 
-def parse_evals(data: Any, skill: str, origin: str) -> Iterator[Prompt | PromptFinding]:
+def parse_evals(found: EvalFile, skill: str, origin: str) -> Iterator[Prompt | PromptFinding]:
     """Parse the tasks of an eval file about one skill."""
-    if not _has_tasks(data):
-        yield PromptFinding(origin, f"has no list of tasks: write {_SHAPE}")
-        return
-    entries = data if isinstance(data, list) else data[_ENTRIES]
-    for number, entry in enumerate(entries, 1):
-        yield _parse_entry(entry, skill, f"{origin}, entry {number}")
+    for number, entry in enumerate(found.entries, 1):
+        where = f"{origin}, entry {number}"
+        if isinstance(entry, dict) and entry.keys() & {"expect", "avoid"}:
+            yield from _parse_prompt(entry, where)
+        else:
+            yield _parse_entry(entry, skill, where)
 
 
 def _parse_entry(entry: Any, skill: str, origin: str) -> Prompt | PromptFinding:

@@ -40,7 +40,7 @@ _WARNINGS = (
     *("metadata-skillhub", "main-file", "body-empty", "entry-program", "entry-file"),
     *("body-length", "hidden-character", "mixed-letters", "control-characters"),
     *("secret", "section-header", "draft-line", "link-broken", "link-outside", "link-absolute"),
-    *("missing-index", "undeclared-file", "composed-length", "keyword-shared"),
+    *("missing-index", "undeclared-file", "composed-length", "keyword-shared", "eval-case"),
     "duplicate-package",
     *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed"),
     *(OVERLAP, "power-found"),

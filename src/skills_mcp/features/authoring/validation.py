@@ -35,6 +35,7 @@ from skills_mcp.features.authoring.rules import (
     join_shortly,
 )
 from skills_mcp.features.authoring.skill_overlap import describe_overlap, find_overlaps
+from skills_mcp.features.effect.cases import EVALS, CaseFinding, find_evals_folder, load_cases
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import answered_candidates, score_and_decide
 from skills_mcp.routing.matcher import declares_keywords
@@ -498,7 +499,8 @@ def _check_undeclared(skill: Skill, line: int, reported: Collection[Path]) -> It
         return
     declared = {entry.file for entry in skill.entries()}
     files = (file for file in _list_files(skill.directory) if file not in declared)
-    found = [file for file in files if skill.directory / file not in reported]
+    others = (file for file in files if not file.startswith(f"{EVALS}/"))
+    found = [file for file in others if skill.directory / file not in reported]
     if found:
         reason = f"has undeclared files in its folder: {enumerate_shortly(found)}"
         hint = "list them under assets or scripts so that agents can ask for them, or delete them"
@@ -681,6 +683,7 @@ class _SkillChecker:
         markdown = parse_markdown(raw)
         for finding in self._check_main(skill, raw, markdown):
             yield finding.at(skill.file)
+        yield from _check_cases(skill.served)
         for file in _other_files(skill):
             self._on_file()
             for finding in _check_other(skill, file):
@@ -701,6 +704,17 @@ class _SkillChecker:
         yield from check_links(markdown, _link_context(skill))
         if skill.served is not None:
             yield from self._served.check(skill.served, markdown)
+
+
+def _check_cases(skill: Skill | None) -> Iterator[Problem]:
+    """Check the evaluation cases of a skill.  Reads them."""
+    folder = find_evals_folder(skill) if skill else None
+    for found in load_cases(folder, ""):
+        if folder and isinstance(found, CaseFinding):
+            file, _, entry = found.origin.partition(", ")
+            reason = f"{entry} {found.reason}" if entry else found.reason
+            hint = "see the cases in Does my skill help?"
+            yield RuleFinding("eval-case", reason, hint).at(folder / file)
 
 
 def _folder_name(skill: AuthoredSkill) -> str | None:

@@ -1,0 +1,1 @@
+"""Commands of this feature; the name of a file is that of its command."""

@@ -1,0 +1,469 @@
+"""Measure whether skills help: run an agent with each and without it.
+
+PATHS are skills or folders of the tree; without any, all that have cases.  Agents run in
+the sandbox of scripts, with the network unless you forbid it, and cost what they cost.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import anyio
+import click
+
+from skills_mcp.bootstrap import Options, build, find_state_folder, is_folder, opened_baseline
+from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.options import content_options, read_options
+from skills_mcp.cli.terminal import (
+    open_console,
+    print_json,
+    progress_bar,
+    sync_and_load,
+    tabulate,
+)
+from skills_mcp.features.effect.agents import AGENT_NAMES, Agent, AgentName, Via, choose_agent
+from skills_mcp.features.effect.arms import ARM_NAMES, Arm, ArmName, build_arm
+from skills_mcp.features.effect.case_runner import CaseRunner, RunOutcome, RunRules
+from skills_mcp.features.effect.cases import Case, CaseFinding, find_evals_folder, load_cases
+from skills_mcp.features.effect.effect_report import (
+    COLUMNS,
+    describe_change_effect,
+    describe_estimate,
+    describe_notes,
+    describe_verdict,
+    find_failures,
+    render_json,
+    render_junit,
+    render_markdown,
+    render_page,
+    tabulate_effects,
+)
+from skills_mcp.features.effect.evidence import (
+    RESULTS_FILE,
+    MeasuredSkill,
+    Result,
+    append_result,
+    parse_results,
+    read_snapshot_results,
+)
+from skills_mcp.features.effect.experiment import (
+    Experiment,
+    RunSettings,
+    TestedSkill,
+    estimate,
+    index_results,
+    parse_budget,
+    run_experiment,
+)
+from skills_mcp.files.paths import expand_home_folder
+from skills_mcp.library import SkillLibrary, Snapshot
+from skills_mcp.scripts.prepared_runs import ScriptEnvironment
+from skills_mcp.skills.model import Skill
+from skills_mcp.text.redaction import register_secret
+
+EffectFormat = Literal["text", "json", "markdown", "junit"]
+
+_VERSION_SECONDS = 60.0
+_HOW_TO_BEGIN = """\
+No skill has a case, so there is nothing to run.
+Write one beside the skill, such as ui/auth/evals/login.yaml for ui/auth.md:
+  - prompt: Add a login to the page
+    checks: [{file: login.html, exists: true}]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """Values of the command's own options."""
+
+    paths: tuple[str, ...]
+    agent: AgentName | None
+    command_line: str | None
+    model: str
+    arms: str | None
+    baseline: str | None
+    via: Via
+    repetitions: int
+    jobs: int
+    budget: str | None
+    judge: str
+    credentials: tuple[str, ...]
+    readable: tuple[Path, ...]
+    has_network: bool
+    results_file: Path | None
+    page: Path | None
+    report_format: EffectFormat
+    as_json: bool
+    fail_under: float | None
+    is_dry: bool
+    is_confirmed: bool
+
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_COUNT = click.IntRange(1)
+
+
+@click.command(
+    cls=SectionedCommand,
+    examples=(
+        "skills-mcp effect --agent claude --dry-run --skills-dir ./skills",
+        "skills-mcp effect ui/auth --agent claude --credential ANTHROPIC_API_KEY --budget 5",
+        "skills-mcp effect --command 'my-agent -p {prompt}' --page effect.html",
+        "skills-mcp effect --agent codex --baseline origin/main --format markdown",
+    ),
+)
+@click.argument("paths", nargs=-1)
+@click.option("--agent", type=click.Choice(AGENT_NAMES), help="A known agent.")
+@click.option(
+    "--command",
+    "command_line",
+    metavar="WORDS",
+    help="Another agent, or other words for a known one; {prompt} stands for the task.",
+)
+@click.option("--model", metavar="NAME", default="", help="The model that the agent uses.")
+@click.option(
+    "--arms",
+    metavar="NAMES",
+    help="What to compare: without, with, inherited, before, with commas between them.",
+)
+@click.option(
+    "--baseline", metavar="REF", help="Compare with this commit, or with this folder: ./before."
+)
+@click.option(
+    "--via",
+    type=click.Choice(get_args(Via)),
+    default="native",
+    show_default=True,
+    help="How the skill reaches the agent: as a folder, over MCP, or in the prompt.",
+)
+@click.option(
+    "--repetitions", type=_COUNT, default=3, help="Runs of a case in an arm.  [default: 3]"
+)
+@click.option("--jobs", type=_COUNT, default=2, help="Runs at the same time.  [default: 2]")
+@click.option(
+    "--budget", metavar="AMOUNT", help="Start no run beyond it: 5 or 2.50usd, 300ktokens."
+)
+@click.option(
+    "--judge", metavar="COMMAND", default="", help="A program that decides assertions, in JSON."
+)
+@click.option(
+    "--credential",
+    "credentials",
+    metavar="NAME|FILE",
+    multiple=True,
+    help="A variable, or a file of your home, that agents get.",
+)
+@click.option(
+    "--read",
+    "readable",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A file or folder that agents may read.",
+)
+@click.option(
+    "--network/--no-network",
+    "has_network",
+    default=True,
+    help="Whether agents reach the network, this machine included.  [default: network]",
+)
+@click.option(
+    "--results",
+    "results_file",
+    type=_FILE,
+    help=f"Where results are kept.  [default: {RESULTS_FILE} of the skills]",
+)
+@click.option("--page", type=_FILE, help="Write a page with the transcripts side by side.")
+@click.option(
+    "--format",
+    "report_format",
+    type=click.Choice(get_args(EffectFormat)),
+    default="text",
+    show_default=True,
+    help="For people, programs, a comment on a pull request, or test reports.",
+)
+@click.option("--json", "as_json", is_flag=True, help="As --format json.")
+@click.option(
+    "--fail-under", type=click.FloatRange(-1, 1), help="Fail if the lift of a skill is below."
+)
+@click.option("--dry-run", "is_dry", is_flag=True, help="Print the estimate, and run nothing.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask before runs begin.")
+@content_options(log_level="error")
+def command(**values: Any) -> None:
+    request = _Request(**{field.name: values.pop(field.name) for field in fields(_Request)})
+    with _as_usage_error():
+        agent = choose_agent(request.agent, request.command_line, request.model)
+        budget = parse_budget(request.budget) if request.budget else None
+        arms = _parse_arms(request.arms)
+    if request.via == "mcp" and agent.connect is None:
+        raise click.UsageError("--via mcp needs --agent: how another one is connected is unknown.")
+    options, environment = read_options(**values)
+    library = build(options, environment).library
+    snapshot = sync_and_load(library)
+    file = request.results_file or _find_results_file(options)
+    known = _load_known(snapshot, file)
+    skills = _select_skills(snapshot, request.paths, judge=request.judge)
+    if not skills:
+        click.echo(_HOW_TO_BEGIN)
+        return
+    with _opened_before(options, environment, request.baseline, arms) as before:
+        tested = [
+            TestedSkill(path=skill.path, cases=cases, arms=found)
+            for skill, cases in skills.items()
+            for found in [_build_arms(skill, snapshot, agent, arms, before)]
+        ]
+    settings = RunSettings(
+        agent=agent.name,
+        model=request.model,
+        version=_read_version(agent, environment),
+        via=request.via,
+        repetitions=request.repetitions,
+        jobs=request.jobs,
+        budget=budget,
+    )
+    experiment = Experiment(settings=settings, skills=tested, known=index_results(known))
+    expected = estimate(experiment, known)
+    click.echo(describe_estimate(expected), err=True)
+    if request.is_dry:
+        return
+    transcripts = find_state_folder(environment) / "effect"
+    if expected.runs:
+        rules = _derive_rules(request, agent, library, environment)
+        _run(experiment, CaseRunner(rules), file, transcripts)
+    _report(request, experiment, transcripts)
+
+
+def _derive_rules(
+    request: _Request, agent: Agent, library: SkillLibrary, environment: Mapping[str, str]
+) -> RunRules:
+    variables, files = _find_credentials(request.credentials, environment)
+    if not request.is_confirmed and sys.stdin.isatty() and sys.stderr.isatty():
+        click.confirm("Run them?", abort=True, err=True)
+    return RunRules(
+        agent=agent,
+        via=request.via,
+        sandbox=library.config.scripts,
+        environment=ScriptEnvironment.of(environment),
+        readable=[path.absolute() for path in request.readable],
+        variables=variables,
+        credentials=files,
+        network=request.has_network,
+        judge=request.judge,
+    )
+
+
+def _report(request: _Request, experiment: Experiment, transcripts: Path) -> None:
+    """Print the report and exit."""
+    effects, baseline = experiment.summarise(), request.baseline or ""
+    failures = find_failures(effects, request.fail_under)
+    if request.page:
+        request.page.write_text(render_page(experiment, effects, baseline, transcripts), "utf-8")
+    match "json" if request.as_json else request.report_format:
+        case "json":
+            print_json(render_json(experiment, effects))
+        case "markdown":
+            click.echo("\n".join(render_markdown(experiment, effects, baseline)))
+        case "junit":
+            click.echo(render_junit(effects, failures))
+        case "text":
+            _print_text(experiment, effects, baseline, failures)
+    sys.exit(1 if failures or (experiment.faults and not experiment.new) else 0)
+
+
+@contextmanager
+def _as_usage_error() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _parse_arms(text: str | None) -> tuple[ArmName, ...] | None:
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",")]
+    if unknown := [word for word in words if word not in ARM_NAMES]:
+        raise ValueError(f"--arms: {unknown[0]!r} is none of {', '.join(ARM_NAMES)}")
+    return tuple(name for name in ARM_NAMES if name in words)
+
+
+def _find_results_file(options: Options) -> Path:
+    if options.skills_dir:
+        return expand_home_folder(options.skills_dir) / RESULTS_FILE
+    return Path(RESULTS_FILE)  # a repository is read, so results stay where the command runs
+
+
+def _load_known(snapshot: Snapshot, file: Path) -> list[Result]:
+    found = [*read_snapshot_results(snapshot)]
+    with suppress(OSError):
+        found += parse_results(file.read_bytes())
+    return list({result.id: result for result in found}.values())
+
+
+def _select_skills(
+    snapshot: Snapshot, paths: Sequence[str], *, judge: str
+) -> dict[Skill, list[Case]]:
+    """Select skills below the paths, with their cases; print omissions."""
+    index = snapshot.index
+    skills = {skill.path: skill for skill in (*index, *index.drafts)}
+    wanted = [path.strip("/") for path in paths]
+    for path in wanted:
+        if not any(_is_below(each, path) for each in skills):
+            raise index.not_found(path)
+    selected: dict[Skill, list[Case]] = {}
+    for found in chain.from_iterable(_load_all(skills.values())):
+        if isinstance(found, CaseFinding):
+            click.echo(f"skills-mcp: left out: {found}", err=True)
+            continue
+        owner, case = found
+        skill = skills.get(case.skill or owner) or skills.get(owner)
+        if case.skill and case.skill not in skills:
+            click.echo(f"skills-mcp: left out: {case.origin}: no skill {case.skill}", err=True)
+        elif not case.checks and not judge:
+            click.echo(f"skills-mcp: left out: {case.origin}: needs --judge", err=True)
+        elif skill and (not wanted or any(_is_below(skill.path, path) for path in wanted)):
+            selected.setdefault(skill, []).append(case)
+    return selected
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def _load_all(skills: Iterable[Skill]) -> Iterator[Iterator[CaseFinding | tuple[str, Case]]]:
+    """Cases of every skill, and those at the top, each folder once."""
+    folders: dict[Path, str] = {}
+    for skill in skills:
+        if folder := find_evals_folder(skill):
+            folders.setdefault(folder, skill.path)
+    tops = {skill.root for skill in skills if skill.root}
+    for folder in tops - folders.keys():
+        folders[folder] = ""
+    for folder, path in folders.items():
+        found = load_cases(folder, path)
+        yield ((each if isinstance(each, CaseFinding) else (path, each)) for each in found)
+
+
+def _build_arms(
+    skill: Skill,
+    snapshot: Snapshot,
+    agent: Agent,
+    names: Sequence[ArmName] | None,
+    before: Snapshot | None,
+) -> list[Arm]:
+    is_inheriting = len(snapshot.index.contributors(skill)) > 1
+    arms: list[Arm] = []
+    for name in names or ARM_NAMES:
+        if name == "before":
+            arms += _build_before(skill, agent, before)
+        elif name != "inherited" or is_inheriting:
+            arms.append(build_arm(name, snapshot, skill, agent.format))
+    return arms
+
+
+def _build_before(skill: Skill, agent: Agent, before: Snapshot | None) -> Iterator[Arm]:
+    old = before.index.get(skill.path) if before else None
+    if before and old is None:
+        click.echo(f"skills-mcp: {skill.path} is new: it has no arm before", err=True)
+    elif before and old:
+        yield build_arm("before", before, old, agent.format)
+
+
+@contextmanager
+def _opened_before(
+    options: Options,
+    environment: Mapping[str, str],
+    ref: str | None,
+    names: Sequence[ArmName] | None,
+) -> Iterator[Snapshot | None]:
+    if ref is None:
+        if names and "before" in names:
+            raise click.UsageError("--arms before needs --baseline REF.")
+        yield None
+        return
+    if not (options.skills_dir or options.repo or is_folder(ref)):
+        raise click.UsageError("--baseline needs --skills-dir or --repo.")
+    with opened_baseline(options, environment, ref) as library:
+        yield library.view().snapshot
+
+
+def _read_version(agent: Agent, environment: Mapping[str, str]) -> str:
+    if agent.name not in AGENT_NAMES:
+        return ""
+    try:
+        done = subprocess.run(  # noqa: S603 - the program that the user has named
+            [agent.words[0], "--version"],
+            capture_output=True,
+            text=True,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            timeout=_VERSION_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return ""
+    return next(iter(done.stdout.strip().splitlines()), "")[:100]
+
+
+def _find_credentials(
+    names: Iterable[str], environment: Mapping[str, str]
+) -> tuple[Mapping[str, str], Mapping[str, Path]]:
+    home = Path(environment.get("HOME") or Path.home())
+    variables, files = {}, {}
+    for name in names:
+        path = Path(name).expanduser().absolute()
+        if environment.get(name):
+            variables[name] = environment[name]
+            register_secret(environment[name])
+        elif path.is_file() and path.is_relative_to(home):
+            files[path.relative_to(home).as_posix()] = path
+        else:
+            raise click.UsageError(
+                f"--credential {name}: is no variable that is set, and no file of your home."
+            )
+    return variables, files
+
+
+def _run(experiment: Experiment, runner: CaseRunner, file: Path, transcripts: Path) -> None:
+    """Make the missing runs; write each result at the end of its run."""
+    transcripts.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def keep(result: Result, outcome: RunOutcome) -> None:
+        (transcripts / f"{result.id}.txt").write_text(outcome.transcript, "utf-8", "replace")
+        append_result(file, result)
+
+    with progress_bar("Running") as on_progress:
+
+        def show(done: int, total: int) -> None:
+            cost = sum(result.cost or 0 for result in experiment.new)
+            tokens = sum(result.tokens or 0 for result in experiment.new)
+            on_progress(done, total, f"${cost:.2f}" if cost else f"{tokens:,} tokens")
+
+        try:
+            anyio.run(run_experiment, experiment, runner, keep, show)
+        except OSError as error:
+            raise click.UsageError(
+                f"{error.filename or file} cannot be written: {error.strerror}. Name another "
+                "file with --results."
+            ) from error
+
+
+def _print_text(
+    experiment: Experiment,
+    effects: Sequence[MeasuredSkill],
+    baseline: str,
+    failures: Mapping[str, str],
+) -> None:
+    console = open_console()
+    console.print(tabulate(COLUMNS, tabulate_effects(effects), numbers=COLUMNS[2:]))
+    for effect in effects:
+        said = filter(None, (describe_verdict(effect), describe_change_effect(effect, baseline)))
+        for line in said:
+            console.print(f"{effect.path}: {line}", soft_wrap=True, markup=False)
+    for line in describe_notes(experiment, effects):
+        console.print(line, soft_wrap=True, markup=False)
+    for path, reason in failures.items():
+        console.print(f"Failed: {path}: {reason}", soft_wrap=True, markup=False)

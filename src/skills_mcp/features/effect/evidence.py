@@ -1,0 +1,263 @@
+"""Results of runs, kept as evidence: one line of JSON each, in a file of the content.
+
+Rule: a line is written when its run has ended, in one write, so that neither Ctrl-C nor
+another process loses one.  Git merges two branches by keeping the lines of both.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from skills_mcp.errors import MissingFileError
+from skills_mcp.features.effect.statistics import Lift, Verdict, compute_lift, decide_verdict
+from skills_mcp.files.durable import append_line
+from skills_mcp.files.opening import open_inside
+from skills_mcp.library import Snapshot
+
+RESULTS_FILE = "evals/results.jsonl"
+_MAX_BYTES = 64 * 1024 * 1024  # 100,000 runs
+
+
+class RunKey(NamedTuple):
+    """What decides about the outcome of a run."""
+
+    package: str
+    case: str
+    agent: str
+    model: str
+    via: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """Outcome of one run, as a line of the file."""
+
+    id: str
+    at: str
+    """Time of its end, in UTC."""
+    skill: str
+    arm: str
+    digest: str
+    """Digest of the composed text; empty without the skill."""
+    package: str
+    """Digest of all files that the agent got."""
+    case: str
+    case_digest: str
+    agent: str
+    model: str
+    """The model that was asked for; empty for the agent's own choice."""
+    via: str
+    state: str
+    """`ended`, `timeout` or `stopped`."""
+    passed: bool
+    checks: Sequence[bool] = ()
+    judged: Sequence[bool] = ()
+    reasons: Sequence[str] = ()
+    """Why checks and assertions have failed, and the judge's reasons."""
+    seconds: float = 0.0
+    cost: float | None = None
+    tokens: int | None = None
+    turns: int | None = None
+    version: str = ""
+    reported_model: str = ""
+    sandbox: str = ""
+
+    @property
+    def key(self) -> RunKey:
+        return RunKey(self.package, self.case_digest, self.agent, self.model, self.via)
+
+
+_FIELDS = {each.name for each in fields(Result)}
+_NEEDED = ("id", "at", "skill", "arm", "digest", "package", "case", "case_digest", "agent")
+_TEXTS = (*_NEEDED, "model", "via", "state")
+
+
+def parse_results(data: bytes) -> Iterator[Result]:
+    """Parse lines; those of another shape, such as marks of a merge, are skipped."""
+    for line in data.splitlines():
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict) and _is_result(value):
+            yield Result(**{name: value[name] for name in _FIELDS & value.keys()})
+
+
+def _is_result(value: Mapping[str, Any]) -> bool:
+    has_texts = all(isinstance(value.get(name), str) for name in _TEXTS)
+    return has_texts and isinstance(value.get("passed"), bool)
+
+
+def read_results(top: Path, file: str = RESULTS_FILE) -> tuple[Result, ...]:
+    """Read the results of a content folder, each once; none without a file."""
+    try:
+        with open_inside(top, tuple(file.split("/"))) as handle:
+            data = handle.read(_MAX_BYTES)
+    except (OSError, MissingFileError):
+        return ()
+    return tuple({result.id: result for result in parse_results(data)}.values())
+
+
+def read_snapshot_results(snapshot: Snapshot) -> tuple[Result, ...]:
+    """Read the results of every source: at its top, or in a folder of its skills."""
+    folders = {part.checkout.directory: None for part in snapshot.content.parts}
+    folders |= {skill.root: None for skill in snapshot.index if skill.root}
+    found = (result for folder in folders for result in read_results(folder))
+    return tuple({result.id: result for result in found}.values())
+
+
+def append_result(file: Path, result: Result) -> None:
+    """Append a line.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    known = {name: value for name, value in asdict(result).items() if value not in (None, (), "")}
+    needed = {name: getattr(result, name) for name in _TEXTS}
+    line = json.dumps({**needed, **known}, ensure_ascii=False)
+    with file.open("ab", buffering=0) as handle:
+        if handle.tell() and not _ends_with_newline(file):
+            line = f"\n{line}"  # an editor, or a merge, took the last one away
+        append_line(handle, line.encode("utf-8", "replace") + b"\n")
+
+
+def _ends_with_newline(file: Path) -> bool:
+    with file.open("rb") as handle:
+        handle.seek(-1, 2)
+        return handle.read(1) == b"\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmFigures:
+    """Figures of one arm; cost, seconds, tokens and turns are means of a run."""
+
+    runs: int
+    passed: int
+    pass_rate: float
+    cost: float | None
+    seconds: float | None
+    tokens: float | None
+    turns: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSkill:
+    """What the runs of a skill say about it."""
+
+    path: str
+    digest: str
+    arms: Mapping[str, ArmFigures]
+    lift: Lift | None
+    """Of the skill over nothing."""
+    adds: Lift | None
+    """Of the skill over the rules that it inherits; None where it inherits none."""
+    change: Lift | None
+    """Of the skill over the one at the baseline."""
+    verdict: Verdict
+    agents: Sequence[str]
+    models: Sequence[str]
+    last_run: str
+    agreement: float | None = None
+    """Share of runs in which judge and checks agree; None without both."""
+    results: Sequence[Result] = field(default=(), repr=False)
+
+
+def summarise(path: str, digest: str, results: Iterable[Result]) -> MeasuredSkill:
+    """Summarise the results of one skill, each with the arm that it counts for."""
+    arms: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
+    kept = tuple(results)
+    for result in kept:
+        arms[result.arm][result.case_digest].append(result)
+    outcomes = {
+        arm: {case: [result.passed for result in found] for case, found in cases.items()}
+        for arm, cases in arms.items()
+    }
+    lifts = {
+        other: compute_lift(outcomes.get("with", {}), outcomes.get(other, {}))
+        for other in ("without", "inherited", "before")
+    }
+    figures = {arm: _describe_arm(cases) for arm, cases in arms.items()}
+    rates = [figure.pass_rate for arm, figure in figures.items() if arm != "before"]
+    decisive = lifts["inherited"] or lifts["without"] or lifts["before"]
+    return MeasuredSkill(
+        path=path,
+        digest=digest,
+        arms=figures,
+        lift=lifts["without"],
+        adds=lifts["inherited"],
+        change=lifts["before"],
+        verdict=decide_verdict(decisive, rates),
+        agents=sorted({result.agent for result in kept}),
+        models=sorted({r.reported_model or r.model for r in kept if r.reported_model or r.model}),
+        last_run=max((result.at for result in kept), default=""),
+        agreement=_compute_agreement(kept),
+        results=kept,
+    )
+
+
+def _describe_arm(cases: Mapping[str, Sequence[Result]]) -> ArmFigures:
+    results = [result for found in cases.values() for result in found]
+    rates = [sum(r.passed for r in found) / len(found) for found in cases.values()]
+    return ArmFigures(
+        runs=len(results),
+        passed=sum(result.passed for result in results),
+        pass_rate=round(sum(rates) / len(rates), 4),
+        cost=_mean([result.cost for result in results]),
+        seconds=_mean([result.seconds for result in results]),
+        tokens=_mean([result.tokens for result in results]),
+        turns=_mean([result.turns for result in results]),
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if isinstance(value, int | float)]
+    return round(sum(known) / len(known), 4) if known else None
+
+
+def _compute_agreement(results: Iterable[Result]) -> float | None:
+    both = [all(r.checks) == all(r.judged) for r in results if r.checks and r.judged]
+    return sum(both) / len(both) if both else None
+
+
+class LiftEvidence(NamedTuple):
+    """What is known about a skill: its lift, and the day of the last run."""
+
+    verdict: Verdict
+    lift: Lift | None
+    date: str
+    runs: int
+    is_old: bool
+    """Whether it is about an older text."""
+
+
+def find_evidence(path: str, digest: str, results: Sequence[Result]) -> LiftEvidence | None:
+    """Find the evidence for a skill: about its text, else about the last one before."""
+    own = [result for result in results if result.skill == path]
+    treated = [result for result in own if result.arm == "with"]
+    cases = {result.case_digest for result in treated}
+    own += [r for r in results if r.skill != path and r.arm == "without" and r.case_digest in cases]
+    if not treated:
+        return None
+    current = [result for result in treated if result.digest == digest]
+    newest = max(current or treated, key=lambda result: result.at)
+    same = (newest.agent, newest.model, newest.via)
+    alike = [r for r in own if (r.agent, r.model, r.via) == same]
+    above = max((r for r in alike if r.arm == "inherited"), key=lambda r: r.at, default=None)
+    chosen = [r for r in alike if r.arm == "without" or (above and r.package == above.package)]
+    chosen += [r for r in alike if r.arm == "with" and r.digest == newest.digest]
+    effect = summarise(path, newest.digest, chosen)
+    runs = sum(figures.runs for figures in effect.arms.values())
+    day = _parse_day(effect.last_run)
+    return LiftEvidence(effect.verdict, effect.lift or effect.adds, day, runs, not current)
+
+
+def _parse_day(moment: str) -> str:
+    try:
+        return datetime.fromisoformat(moment).date().isoformat()
+    except ValueError:
+        return ""

@@ -1,0 +1,263 @@
+"""Evaluations: which runs are missing, in which order they go, and when to stop."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import uuid4
+
+import anyio
+
+from skills_mcp.errors import SkillsError
+from skills_mcp.features.effect.arms import Arm
+from skills_mcp.features.effect.case_runner import CaseRunner, RunFaultError, RunOutcome
+from skills_mcp.features.effect.cases import Case
+from skills_mcp.features.effect.evidence import MeasuredSkill, Result, RunKey, summarise
+
+ASSUMED_TOKENS = 150_000
+"""Of a run, where no earlier one is known: ten turns of an agent, each with its tools."""
+_MAX_FAULTS = 3
+"""So many runs at the start that do not work are the agent's set-up, and no chance."""
+
+_BUDGET = re.compile(
+    r"\$?(?P<number>\d+(?:\.\d+)?)\s*(?P<factor>[kM]?)\s*(?P<unit>\$|usd|tokens?)?"
+)
+_FACTORS = {"": 1.0, "k": 1e3, "M": 1e6}
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Upper limit of money or tokens for new runs."""
+
+    limit: float
+    is_money: bool
+
+    def spent(self, results: Iterable[Result]) -> float:
+        used = (result.cost if self.is_money else result.tokens for result in results)
+        return sum(number or 0.0 for number in used)
+
+
+def parse_budget(text: str) -> Budget:
+    """Parse an amount of money or tokens.
+
+    >>> parse_budget("2.50"), parse_budget("300k tokens")
+    (Budget(limit=2.5, is_money=True), Budget(limit=300000.0, is_money=False))
+
+    Raises:
+        ValueError: It is neither.
+    """
+    found = _BUDGET.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("write money, such as 5 or 2.50usd, or tokens, such as 300ktokens")
+    limit = float(found["number"]) * _FACTORS[found["factor"]]
+    return Budget(limit, is_money=not (found["unit"] or "").startswith("token"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestedSkill:
+    """A skill with its cases and the arms to compare."""
+
+    path: str
+    cases: Sequence[Case]
+    arms: Sequence[Arm]
+
+    @property
+    def digest(self) -> str:
+        return next((arm.digest for arm in self.arms if arm.name == "with"), "")
+
+
+class PlannedRun(NamedTuple):
+    skill: TestedSkill
+    case: Case
+    arm: Arm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What identifies runs of this experiment among results, and how many there are."""
+
+    agent: str
+    model: str
+    version: str
+    via: str
+    repetitions: int
+    jobs: int
+    budget: Budget | None = None
+
+    def key(self, case: Case, arm: Arm) -> RunKey:
+        return RunKey(arm.package, case.digest, self.agent, self.model, self.via)
+
+
+@dataclass(slots=True)
+class Experiment:
+    """Results of an experiment, known ones and new ones."""
+
+    settings: RunSettings
+    skills: Sequence[TestedSkill]
+    known: Mapping[RunKey, Sequence[Result]]
+    new: list[Result] = field(default_factory=list)
+    faults: list[tuple[PlannedRun, str]] = field(default_factory=list)
+    stopped: str = ""
+    """Why runs are missing; empty if none is."""
+
+    def plan(self) -> Iterator[PlannedRun]:
+        """Missing runs: one of each case and arm, then the second ones, and so on.
+
+        An experiment that stops early so has pairs to compare.
+        """
+        given: Counter[RunKey] = Counter()
+        for number in range(self.settings.repetitions):
+            for skill in self.skills:
+                for case in skill.cases:
+                    for arm in skill.arms:
+                        key = self.settings.key(case, arm)
+                        have = len(self.known.get(key, ())) + given[key]
+                        if have <= number:
+                            given[key] += 1
+                            yield PlannedRun(skill, case, arm)
+
+    def summarise(self) -> list[MeasuredSkill]:
+        found: defaultdict[RunKey, list[Result]] = defaultdict(list)
+        for result in (*(r for results in self.known.values() for r in results), *self.new):
+            found[result.key].append(result)
+        return [
+            summarise(
+                skill.path,
+                skill.digest,
+                (
+                    replace(result, arm=arm.name, skill=skill.path, case=case.id)
+                    for case in skill.cases
+                    for arm in skill.arms
+                    for result in found[self.settings.key(case, arm)]
+                ),
+            )
+            for skill in self.skills
+        ]
+
+    def refuse_next(self, running: int) -> str:
+        """Reason for which no further run starts; empty if one may."""
+        budget = self.settings.budget
+        if len(self.faults) >= _MAX_FAULTS and not self.new:
+            return f"the agent does not work: {self.faults[-1][1]}"
+        if budget is None or not self.new:
+            return ""
+        spent = budget.spent(self.new)
+        if not spent:
+            what = "cost" if budget.is_money else "tokens"
+            return f"the agent does not say its {what}, so the budget cannot be held"
+        mean = spent / len(self.new)
+        return "the budget is spent" if spent + mean * (running + 1) > budget.limit else ""
+
+
+def index_results(results: Iterable[Result]) -> Mapping[RunKey, Sequence[Result]]:
+    found: defaultdict[RunKey, list[Result]] = defaultdict(list)
+    for result in results:
+        found[result.key].append(result)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What the missing runs will need, from earlier runs of this agent."""
+
+    runs: int
+    tokens: float
+    cost: float | None
+    seconds: float | None
+    is_measured: bool
+
+
+def estimate(experiment: Experiment, results: Iterable[Result]) -> Estimate:
+    """Estimate the missing runs, before anything is spent."""
+    settings = experiment.settings
+    alike = [r for r in results if (r.agent, r.model) == (settings.agent, settings.model)]
+    runs = sum(1 for _ in experiment.plan())
+    costs = [r.cost for r in alike if r.cost is not None]
+    tokens = [r.tokens for r in alike if r.tokens is not None]
+    seconds = [r.seconds for r in alike]
+    return Estimate(
+        runs=runs,
+        tokens=runs * (sum(tokens) / len(tokens) if tokens else ASSUMED_TOKENS),
+        cost=runs * sum(costs) / len(costs) if costs else None,
+        seconds=runs * sum(seconds) / len(seconds) / settings.jobs if seconds else None,
+        is_measured=bool(tokens),
+    )
+
+
+OnResult = Callable[[Result, RunOutcome], None]
+
+
+async def run_experiment(
+    experiment: Experiment,
+    runner: CaseRunner,
+    on_result: OnResult,
+    on_progress: Callable[[int, int], None],
+) -> None:
+    """Make the missing runs; pass on each result at the end of its run.
+
+    Raises:
+        SkillsError: The agent is not installed, or a required sandbox is missing.
+    """
+    planned = list(experiment.plan())
+    waiting = iter(planned)
+    running = 0
+    errors: list[SkillsError] = []
+
+    async def work() -> None:
+        nonlocal running
+        while not (experiment.stopped or errors):
+            experiment.stopped = experiment.refuse_next(running)
+            if experiment.stopped or (run := next(waiting, None)) is None:
+                return
+            running += 1
+            try:
+                outcome = await runner.run(run.case, run.arm)
+            except RunFaultError as error:
+                experiment.faults.append((run, str(error)))
+            except SkillsError as error:  # a group would wrap it
+                errors.append(error)
+            else:
+                result = _build_result(experiment.settings, run, outcome)
+                experiment.new.append(result)
+                on_result(result, outcome)
+            finally:
+                running -= 1
+            on_progress(len(experiment.new) + len(experiment.faults), len(planned))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(experiment.settings.jobs):
+            tasks.start_soon(work)
+    if errors:
+        raise errors[0]
+    if experiment.stopped and next(waiting, None) is None and not experiment.faults:
+        experiment.stopped = ""  # nothing was left to refuse
+
+
+def _build_result(settings: RunSettings, run: PlannedRun, outcome: RunOutcome) -> Result:
+    return Result(
+        id=uuid4().hex[:16],
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        skill=run.skill.path,
+        arm="with" if run.arm.name == "before" else run.arm.name,  # known for good
+        digest=run.arm.digest,
+        package=run.arm.package,
+        case=run.case.id,
+        case_digest=run.case.digest,
+        agent=settings.agent,
+        model=settings.model,
+        via=settings.via,
+        state=outcome.state,
+        passed=outcome.passed,
+        checks=outcome.checks,
+        judged=outcome.judged,
+        reasons=outcome.reasons,
+        seconds=outcome.seconds,
+        cost=outcome.output.cost,
+        tokens=outcome.output.tokens,
+        turns=outcome.output.turns,
+        version=settings.version,
+        reported_model=outcome.output.model,
+        sandbox=outcome.sandbox,
+    )

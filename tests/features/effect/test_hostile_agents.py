@@ -12,10 +12,10 @@ import anyio
 import pytest
 
 from skills_mcp.config import Scripts
+from skills_mcp.features.authoring.cases import Case, Check
 from skills_mcp.features.effect.agents import choose_agent
 from skills_mcp.features.effect.arms import Arm
 from skills_mcp.features.effect.case_runner import CaseRunner, RunRules
-from skills_mcp.features.effect.cases import Case, Check
 from skills_mcp.features.effect.evidence import read_results
 from skills_mcp.scripts.prepared_runs import ScriptEnvironment
 from tests.features.effect.conftest import Effect, expect, program, readable, write_case

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from skills_mcp.errors import SkillDisabledError, SkillNotFoundError
-from skills_mcp.features.effect.cases import (
+from skills_mcp.features.authoring.cases import (
     EVALS,
     EvalFile,
     EvalFileError,

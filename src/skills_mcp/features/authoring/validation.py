@@ -14,6 +14,7 @@ from skills_mcp.config import Settings
 from skills_mcp.content.source import Checkout, Content, ContentPart, LocalFolder, Mount
 from skills_mcp.errors import AmbiguousNameError, ConfigError, SkillsError
 from skills_mcp.features.authoring import OnProgress, ignore_progress
+from skills_mcp.features.authoring.cases import EVALS, CaseFinding, find_evals_folder, load_cases
 from skills_mcp.features.authoring.instruction_files import plan_import
 from skills_mcp.features.authoring.markdown import (
     LinkContext,
@@ -35,7 +36,6 @@ from skills_mcp.features.authoring.rules import (
     join_shortly,
 )
 from skills_mcp.features.authoring.skill_overlap import describe_overlap, find_overlaps
-from skills_mcp.features.effect.cases import EVALS, CaseFinding, find_evals_folder, load_cases
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import answered_candidates, score_and_decide
 from skills_mcp.routing.matcher import declares_keywords

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal, get_args
 
-from skills_mcp.features.effect.cases import EVALS
+from skills_mcp.features.authoring.cases import EVALS
 from skills_mcp.features.export.layout import FolderFormat, LockedSettings, package_skill
+from skills_mcp.features.export.package_links import ExportedPlaces
 from skills_mcp.library import Snapshot
 from skills_mcp.library.skill_folder import SKILL_FILE, publish_skills, render_skill_file
 from skills_mcp.skills.composition import compose_skill
@@ -56,7 +57,9 @@ def build_arm(name: ArmName, snapshot: Snapshot, skill: Skill, folder_format: Fo
         return Arm(name=name)
     settings = LockedSettings(format=folder_format, raw=False, select=())
     published = publish_skills(snapshot)
-    packaged = package_skill(published, skill.path, settings)
+    names = published.names
+    places = ExportedPlaces(published.snapshot.index, names.name_published, lambda _: "")
+    packaged = package_skill(published, skill.path, names.name_of(skill.path), settings, places)
     files = {
         file: data
         for file, data in packaged.files.items()

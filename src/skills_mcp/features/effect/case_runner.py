@@ -24,9 +24,9 @@ import anyio.to_thread
 
 from skills_mcp.config import Scripts
 from skills_mcp.errors import MissingFileError, SkillsError
+from skills_mcp.features.authoring.cases import Case, Check, find_in_json
 from skills_mcp.features.effect.agents import Agent, AgentOutput, Via
 from skills_mcp.features.effect.arms import Arm
-from skills_mcp.features.effect.cases import Case, Check, find_in_json
 from skills_mcp.files.opening import open_inside
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from skills_mcp.scripts.execution import Grants, PreparedCommand, ScriptResult

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from skills_mcp.features.authoring.cases import Case
 from skills_mcp.features.effect.arms import ARM_NAMES
-from skills_mcp.features.effect.cases import Case
 from skills_mcp.features.effect.evidence import ArmFigures, MeasuredSkill, Result
 from skills_mcp.features.effect.experiment import Estimate, Experiment
 from skills_mcp.features.effect.statistics import Lift

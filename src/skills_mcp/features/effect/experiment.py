@@ -11,9 +11,9 @@ from uuid import uuid4
 import anyio
 
 from skills_mcp.errors import SkillsError
+from skills_mcp.features.authoring.cases import Case
 from skills_mcp.features.effect.arms import Arm
 from skills_mcp.features.effect.case_runner import CaseRunner, RunFaultError, RunOutcome
-from skills_mcp.features.effect.cases import Case
 from skills_mcp.features.effect.evidence import MeasuredSkill, Result, RunKey, summarise
 
 ASSUMED_TOKENS = 150_000

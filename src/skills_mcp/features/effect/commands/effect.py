@@ -26,10 +26,10 @@ from skills_mcp.cli.terminal import (
     sync_and_load,
     tabulate,
 )
+from skills_mcp.features.authoring.cases import Case, CaseFinding, find_evals_folder, load_cases
 from skills_mcp.features.effect.agents import AGENT_NAMES, Agent, AgentName, Via, choose_agent
 from skills_mcp.features.effect.arms import ARM_NAMES, Arm, ArmName, build_arm
 from skills_mcp.features.effect.case_runner import CaseRunner, RunOutcome, RunRules
-from skills_mcp.features.effect.cases import Case, CaseFinding, find_evals_folder, load_cases
 from skills_mcp.features.effect.effect_report import (
     COLUMNS,
     describe_change_effect,

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.validation import validate_paths
-from skills_mcp.features.effect.cases import (
+from skills_mcp.features.authoring.cases import (
     Case,
     CaseFinding,
     Check,
@@ -14,6 +13,7 @@ from skills_mcp.features.effect.cases import (
     load_cases,
     parse_check,
 )
+from skills_mcp.features.authoring.validation import validate_paths
 from tests.cli.conftest import Run
 from tests.packages import write_package
 from tests.support import write, write_skill

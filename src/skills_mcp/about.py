@@ -1,4 +1,4 @@
-"""Name and version of the program, and how this copy of it was installed."""
+"""Name and version of the program, and the installation of this copy."""
 
 __version__ = "0.1.0"
 

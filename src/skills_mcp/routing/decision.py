@@ -75,7 +75,7 @@ def select_relevant_part(matcher: Matcher, context: str, *, within: Mask = None)
 
 
 def select_texts(matcher: Matcher, context: str, *, within: Mask = None) -> tuple[str, ...]:
-    """Select what of a task is scored: its relevant part, and the whole if it is not too long.
+    """Select the scored texts: the relevant part, and the whole if it is not too long.
 
     Each skill takes the better of the two: a requirement of several pages has no sentence
     that stands for all of it, and a pasted log has nothing but that.

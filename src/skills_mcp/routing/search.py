@@ -176,7 +176,7 @@ def strip_mention(text: str) -> str:
 
 
 def _find_mentions(text: str) -> Iterator[str]:
-    """Iterate over the words beside "skill" that are written like a name or a path."""
+    """Iterate over names and paths adjacent to the word "skill"."""
     if "skill" not in text.casefold():
         return
     words = [word.strip("`'\"()[],.;:!?").removeprefix("$") for word in text.split()]

@@ -51,7 +51,7 @@ class Serving:
         return Measurements(self.server, self.library)
 
     def read_condition(self) -> ContentGauges:
-        """Read the gauges: what is served, and the events that wait."""
+        """Read the gauges of skills and pending events."""
         return read_gauges(self.library, self.publisher)
 
 
@@ -81,7 +81,7 @@ class ServerPart:
         return lambda: None
 
     async def run(self) -> None:
-        """Work beside the server until cancelled."""
+        """Work until cancelled, concurrently with the server."""
 
     async def close(self) -> None:
         """Release everything, within a bounded time."""

@@ -261,7 +261,7 @@ class PlainLayout:
         return name
 
     def find_unit(self, folder: str) -> str:  # noqa: ARG002 - of others
-        """Folder of what is installed together with a package; empty for all."""
+        """Folder of the packages installed together with a package; empty for all."""
         return ""
 
     def add_package(self, package: PackagedSkill) -> tuple[str, Files]:

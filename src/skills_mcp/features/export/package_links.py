@@ -88,7 +88,7 @@ class PackageLinks:
         self._owners = find_owners(places.index, skill)
 
     def compose(self) -> str:
-        """Text of the skill, with what it inherits and requires."""
+        """Composed text of the skill, with its links relocated."""
         composition = compose_skill(self._places.index, self._skill)
         parts = (replace(part, body=self.relocate_body(part)) for part in composition.parts)
         return replace(composition, parts=tuple(parts)).instructions

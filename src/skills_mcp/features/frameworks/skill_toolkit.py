@@ -510,7 +510,7 @@ class SkillToolkit:
     # What a model asks: the docstrings are what it reads
 
     def list_available_skills(self) -> ToolText:
-        """List the skills, each with its name and what it is for."""
+        """List the skills with their names and descriptions."""
         can_search = self._extra_tools is None or "search_skills" in self._extra_tools
         return render_skill_list(self._get_catalog(), can_search=can_search)
 
@@ -531,7 +531,7 @@ class SkillToolkit:
         pattern: Annotated[str, Field(description=_PATTERN)] = "**/*",
         contains: Annotated[str, Field(description=_CONTAINS)] = "",
     ) -> ToolText:
-        """List files of a skill: all of them, or those that fit."""
+        """List all or some files of a skill."""
         found = self.open().find_files(skill_name, pattern=pattern or "**/*", contains=contains)
         return render_found_files(found, self.max_chars)
 

@@ -1,4 +1,4 @@
-"""The hook of hosts: prompts of this user are answered beside stdio."""
+"""The hook of hosts: a socket for prompts of this user."""
 
 import os
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The hook of the pages: they answer beside MCP over HTTP."""
+"""The hook of the pages, on the port of MCP over HTTP."""
 
 from typing import TYPE_CHECKING
 

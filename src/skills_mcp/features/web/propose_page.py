@@ -86,7 +86,7 @@ async def show_text(request: Request) -> Response:
 
 
 async def check_or_send(request: Request) -> Response:
-    """Show what a text would change, and send one that was shown so."""
+    """Show the effect of a text, and send a text after it was shown."""
     uploader, queue = find_uploader(request), get_upload_queue(request)
     async with parsed_form(request) as form:
         proposed = _read_proposed(request.path_params["path"], form)
@@ -121,7 +121,7 @@ def _read_proposed(path: str, form: FormData) -> ProposedText:
 
 
 def _digest(proposed: ProposedText) -> str:
-    """Digest of what was checked: of the text, and of the text that it would replace."""
+    """Digest of the checked text and of the text that it replaces."""
     whole = f"{proposed.base}\n{proposed.text}"
     return sha256(whole.encode("utf-8", "replace")).hexdigest()
 

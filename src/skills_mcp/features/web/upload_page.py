@@ -136,7 +136,7 @@ class ArchivesInMemory:
 
 
 class ArchivesInDatabase:
-    """Pending archives of replicas: any of them may get the second click."""
+    """Pending archives of all replicas: each may get the second click."""
 
     def __init__(self, store: EventStore) -> None:
         max_age = timedelta(seconds=_MAX_WAITING_SECONDS)

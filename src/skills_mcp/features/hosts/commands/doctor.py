@@ -1,4 +1,4 @@
-"""Check everything, and say what repairs what is broken.
+"""Check everything, and name the repair of each fault.
 
 Git, the network, the token, the repository, the cache, the disk, the sandbox, the
 clock, and the entry of each agent, which is started as the agent does it.

@@ -26,6 +26,7 @@ from skills_mcp.content.git.object_store import TreeEntry, TreeListing, group_by
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
 from skills_mcp.content.source import SyncPolicy
+from skills_mcp.content.work_tree import find_store, find_work_tree
 from skills_mcp.errors import SyncError
 from skills_mcp.files.durable import NEW_PREFIX, delete_tree, grant_owner_access
 from skills_mcp.skills.model import EXPORTED_TIMES_NS
@@ -41,9 +42,6 @@ _SHA1_DIGITS = 40
 # Other systems do not keep the mode that was set.
 _KEEPS_MODES = hasattr(os, "geteuid")
 
-
-_GIT = ".git"
-_POINTER = "gitdir:"
 
 # `HEAD~2`, `v1.0^{commit}` and `main@{yesterday}` are commits; a name with a hyphen in
 # front is an option, and the part after a colon is a file.
@@ -156,7 +154,7 @@ def exported_revision(folder: Path, ref: str) -> Iterator[Path]:
     Raises:
         SyncError: There is no such commit, or no such folder in it.
     """
-    top = _find_work_tree(folder.resolve())
+    top = find_work_tree(folder.resolve())
     if top is None:
         raise SyncError(
             f"{folder} is in no work tree of Git, so it has no other commit. Name "
@@ -195,7 +193,7 @@ def exported_remote(remote: Remote, select: Callable[[str], bool]) -> Iterator[P
 
 
 def _export_revision(top: Path, folder: Path, ref: str, target: Path) -> None:
-    repository = GitRepository(_find_store(top), Remote(str(top), ""), _UNLIMITED)
+    repository = GitRepository(find_store(top), Remote(str(top), ""), _UNLIMITED)
     if _read_kind(repository, f"{ref}^{{commit}}") != "commit":
         raise SyncError(_unknown(ref, top))
     inside = folder.resolve().relative_to(top).as_posix()
@@ -376,17 +374,3 @@ def _unknown(ref: str, top: Path) -> str:
         f"{top} has no commit {ref!r}. Write a branch, a tag or a commit that Git "
         "knows there, such as HEAD~1 or origin/main"
     )
-
-
-def _find_work_tree(folder: Path) -> Path | None:
-    candidates = (folder, *folder.parents)
-    return next((candidate for candidate in candidates if (candidate / _GIT).exists()), None)
-
-
-def _find_store(top: Path) -> Path:
-    """Find the Git directory of a work tree."""
-    marker = top / _GIT
-    if marker.is_dir():
-        return marker
-    text = marker.read_text(encoding="utf-8", errors="replace").strip()
-    return (top / text.removeprefix(_POINTER).strip()).resolve()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from skills_mcp.content.git.proposal import FolderChange, TextReplacement
     from skills_mcp.content.git.repository import ListedCommit, PastCommit
     from skills_mcp.content.git.reviews import Review
+    from skills_mcp.content.work_tree import WorkTree
     from skills_mcp.library.source_edits import (
         EditableText,
         SkillSource,
@@ -64,6 +65,7 @@ _LATE = {
     "SkillSource": "library.source_edits",
     "TextReplacement": "content.git.proposal",
     "UneditableError": "library.source_edits",
+    "WorkTree": "content.work_tree",
     "WorkingCopy": "library.source_edits",
 }
 """Names imported on first use, by module: the first answer needs none."""

@@ -11,15 +11,13 @@ from datetime import UTC, datetime, timedelta
 from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from skills_mcp.errors import SyncError
-from skills_mcp.files.durable import read_regular
 from skills_mcp.library import RemoteBranch, Snapshot
+from skills_mcp.library.code_owners import OWNER_FILES, CodeOwners, read_code_owners
 
 if TYPE_CHECKING:
-    from pathspec import PathSpec
-
     from skills_mcp.library import ListedCommit, PastCommit
 
 RECENT_DAYS = 7
@@ -28,62 +26,6 @@ _MAX_RECENT = 20
 """Commits with their differences on one page."""
 
 _MAX_RECENT_FILES = 500  # each is an argument of Git
-
-_OWNER_FILES = (
-    *(".github/CODEOWNERS", ".gitlab/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"),
-    ".gitea/CODEOWNERS",
-)
-"""Where the forges look, the first one counts."""
-
-_MAX_OWNER_BYTES = 3 * 1024 * 1024  # of GitHub
-
-_SECTION = re.compile(r"\^?\[[^\]]*\](?:\[\d+\])?\s*(?P<owners>.*)")
-"""Of GitLab; its owners are those of the lines below without any."""
-
-
-class CodeOwners:
-    r"""Owners by file, as CODEOWNERS names them: the last line that fits.
-
-    >>> owners = CodeOwners("* @all\n/skills/ui/ @web # pages\n*.sql @db @ops")
-    >>> [owners.find(f) for f in ("a.md", "skills/ui/x/y.md", "skills/ui/q.sql")]
-    ['@all', '@web', '@db, @ops']
-    """
-
-    def __init__(self, text: str = "", folder: str = "") -> None:
-        self._rules = tuple(_parse_owner_lines(text))
-        self._folder = folder
-
-    def find(self, file: str) -> str:
-        name = f"{self._folder}{file}"
-        fitting = (owners for files, owners in reversed(self._rules) if files.match_file(name))
-        return next(fitting, "")
-
-
-def _parse_owner_lines(text: str) -> Iterator[tuple["PathSpec[Any]", str]]:
-    default = ""
-    for line in text.splitlines():
-        words = line.partition(" #")[0].strip()
-        if not words or words.startswith("#"):
-            continue
-        if section := _SECTION.fullmatch(words):
-            default = ", ".join(section["owners"].split())
-            continue
-        pattern, *owners = words.replace("\\ ", "\0").split()
-        yield _compile_pattern(pattern.replace("\0", " ")), ", ".join(owners) or default
-
-
-def _compile_pattern(pattern: str) -> "PathSpec[Any]":
-    """Compile a pattern in the syntax of `.gitignore`, but for `folder/*`.
-
-    To the forges it means the files of a folder, and not those of the folders in it.
-    """
-    from pathspec import PathSpec
-
-    nested = [f"!{pattern}/**"] if pattern.endswith("/*") else []
-    try:
-        return PathSpec.from_lines("gitignore", [pattern, *nested])
-    except ValueError:  # a pattern of nothing: the forges skip such a line
-        return PathSpec([])
 
 
 @dataclass(frozen=True)
@@ -128,7 +70,7 @@ def read_source_logs(snapshot: Snapshot) -> SourceLogs:
         if isinstance(source, RemoteBranch) and checkout.revision:
             log = _read_log(source, checkout.revision, snapshot.config.web.history)
         else:
-            log = SourceLog(owners=_read_owners(checkout.directory), reason=_NO_HISTORY)
+            log = SourceLog(owners=read_code_owners(checkout.directory), reason=_NO_HISTORY)
         logs[checkout.directory] = log
     return logs
 
@@ -145,7 +87,7 @@ def _read_log(source: RemoteBranch, commit: str, max_commits: int) -> SourceLog:
         return SourceLog(reason=_SWITCHED_OFF, url=source.url)
     try:
         log = source.read_log(commit, max_commits)
-        found = (source.read_past_file(commit, file) for file in _OWNER_FILES)
+        found = (source.read_past_file(commit, file) for file in OWNER_FILES)
         owners = CodeOwners(next(filter(None, found), ""))
         since = datetime.now(UTC) - timedelta(days=RECENT_DAYS)
         new = [each for each in log.commits if each.at >= since][:_MAX_RECENT]
@@ -158,18 +100,6 @@ def _read_log(source: RemoteBranch, commit: str, max_commits: int) -> SourceLog:
     is_new = {each.commit for each in new}
     dated = tuple(each for each in recent if each.commit in is_new)
     return SourceLog(log.commits, log.is_complete, owners, "", dated, source.url)
-
-
-def _read_owners(folder: Path) -> CodeOwners:
-    """Owners of a folder in a working tree; none for one outside of Git."""
-    above = (folder, *folder.parents)
-    top = next((each for each in above if (each / ".git").exists()), None)
-    if top is None:
-        return CodeOwners()
-    texts = (read_regular(top / file, _MAX_OWNER_BYTES) for file in _OWNER_FILES)
-    raw = next(filter(None, texts), b"")
-    inside = folder.relative_to(top).as_posix()
-    return CodeOwners(raw.decode("utf-8", "replace"), "" if inside == "." else f"{inside}/")
 
 
 _WORD = re.compile(r"\w+|\s|[^\w\s]")

@@ -195,10 +195,13 @@ def test_the_action_annotates_findings_and_takes_options(
     (change.work / "skills" / "c.md").write_text("no frontmatter\n")
 
     run = run_action(change, forge, tmp_path / "runner")
-    ignored = run_action(
-        change, forge, tmp_path / "more", validate_options="--ignore no-frontmatter"
-    )
+    due = text(keywords=["due"], review_by="2020-01-31")
+    (change.work / "skills" / "due.md").write_text(due)
+    options = {"validate_options": "--ignore no-frontmatter", "project": str(change.work)}
+    ignored = run_action(change, forge, tmp_path / "more", stale="true", **options)
 
+    assert "review-overdue" not in run.printed
+    assert "::warning file=skills/due.md,line=5,title=review-overdue::" in ignored.printed
     assert run.codes["Validate"] == 1
     assert "::error file=skills/c.md,line=1,title=no-frontmatter::" in run.printed
     assert ignored.codes["Validate"] == 0

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.features.history.source_history import CodeOwners, read_source_logs
+from skills_mcp.features.history.source_history import read_source_logs
 from skills_mcp.features.web.browsing import BrowseRequest, SkillSummary, browse
+from skills_mcp.features.web.home_page import _list_old
 from skills_mcp.library import SkillLibrary
+from skills_mcp.library.code_owners import CodeOwners
 from tests.features.web.test_skill_history import follow
 from tests.packages import package_text
 from tests.support import Upstream, git, open_library, skill_text
@@ -113,3 +115,25 @@ def test_a_section_of_gitlab_names_the_owners_of_its_lines() -> None:
 
     assert owners.find("docs/a.md") == "@writers"
     assert owners.find("docs/api/a.md") == "@api"
+
+
+def test_the_home_page_names_what_is_to_be_read_again_with_who_knows(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    long_ago = {"GIT_COMMITTER_DATE": "2020-01-31T12:00:00Z"}
+    upstream.commit(
+        {
+            "skills/due.md": skill_text(keywords=["due"], review_by="2021-03-01"),
+            "skills/later.md": skill_text(keywords=["later"], review_by="2999-01-01"),
+        },
+        push=False,
+    )
+    git("commit", "-q", "--amend", "--no-edit", cwd=upstream.work, **long_ago)
+    git("push", "-q", "origin", "main", cwd=upstream.work)
+    library = open_library(follow(upstream, tmp_path))
+    view = library.view()
+
+    [due] = _list_old(view, read_source_logs(view.snapshot), None)
+
+    assert (due.path, due.reason, due.owner) == ("due", "was due 2021-03-01", "@platform")
+    assert due.author

@@ -132,6 +132,8 @@ class _Maintenance:
     logs: SourceLogs | None
     owners: Sequence[str]
     changed: Sequence[datetime | None]
+    authors: Sequence[str]
+    """Of the last change; empty if unknown."""
 
 
 class FacetIndex:
@@ -182,8 +184,8 @@ class FacetIndex:
         if known is None or (logs is not None and known.logs is not logs):
             folders = self._locate_homes()
             found = [self._find_maintenance(n, folders, logs or {}) for n in range(len(self.paths))]
-            known = _Maintenance(logs, [owner for owner, _ in found], [at for _, at in found])
-            self._maintenance = known
+            owners, changed, authors = zip(*found, strict=True) if found else ((), (), ())
+            known = self._maintenance = _Maintenance(logs, owners, changed, authors)
         return known
 
     def find_log(self, position: int, logs: SourceLogs | None) -> SourceLog | None:
@@ -199,19 +201,19 @@ class FacetIndex:
 
     def _find_maintenance(
         self, position: int, folders: Sequence[str], logs: SourceLogs
-    ) -> tuple[str, datetime | None]:
+    ) -> tuple[str, datetime | None, str]:
         number = self._homes[position]
         top, prefix = self._folders[number], self._table.homes[number].file_prefix
         if top is None:
-            return self._owners[position], None
+            return self._owners[position], None, ""
         file = f"{folders[number]}{self.files[position].removeprefix(prefix)}"
         log = logs.get(top)
         owner = self._owners[position] or (log.owners.find(file) if log else "")
         if not self._has_commit[number]:
-            return owner, _read_time(f"{top}/{file}")
+            return owner, _read_time(f"{top}/{file}"), ""
         is_package = self.values["format"][position] == "package"
         commit = log.newest.get(file.rpartition("/")[0] if is_package else file) if log else None
-        return owner, commit.at if commit else None
+        return owner, commit.at if commit else None, commit.author if commit else ""
 
     @cached_property
     def titles(self) -> Sequence[str]:

@@ -3,9 +3,9 @@
 Rule: what is not known is called so, and is no zero.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,6 +33,7 @@ from skills_mcp.features.web.skill_page import describe_analytics_off, describe_
 from skills_mcp.features.web.usage_page import load_whole_report
 from skills_mcp.library import LibraryView, derive_commit_url
 from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Principal
+from skills_mcp.skills.model import SkillPath
 
 _MAX_ROWS = 8
 
@@ -57,9 +58,12 @@ class HomeFigure:
 class OldSkill:
     path: str
     title: str
-    changed: date
+    reason: str
+    """Why it should be read again."""
     owner: str
     """Empty without an owner."""
+    author: str
+    """Of the last change; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def show_home(request: Request) -> Response:
         used=[skill for skill in used if skill.used],
         missing_use="" if wanted.uses is not None else describe_missing_use(request),
         gaps=_find_gaps(request),
-        old=_list_old(library, logs),
+        old=_list_old(library, logs, wanted.uses),
         old_days=_OLD_DAYS,
     )
 
@@ -142,16 +146,29 @@ def _list_changes(library: LibraryView, logs: SourceLogs | None) -> list[SkillCh
     return sorted(found, key=lambda change: change.past.at, reverse=True)[:_MAX_ROWS]
 
 
-def _list_old(library: LibraryView, logs: SourceLogs | None) -> list[OldSkill]:
-    """Skills whose last change is known and long ago, the oldest first."""
-    facets = open_facets(library.snapshot)
-    limit = datetime.now(UTC) - timedelta(days=_OLD_DAYS)
-    maintenance, require = facets.maintenance(logs), library.snapshot.index.require
-    rows = zip(maintenance.changed, facets.paths, maintenance.owners, strict=True)
-    old = sorted((at, path, owner) for at, path, owner in rows if at and at < limit)
+def _list_old(
+    library: LibraryView, logs: SourceLogs | None, uses: Mapping[str, int] | None
+) -> list[OldSkill]:
+    """Skills past their review, then those whose last change is known and long ago."""
+    snapshot, today = library.snapshot, datetime.now(UTC).date()
+    facets = open_facets(snapshot)
+    found = facets.maintenance(logs)
+    rows = zip(snapshot.index.listed, found.changed, found.owners, found.authors, strict=True)
+    overdue: list[tuple[str, SkillPath, str, str, str]] = []
+    old: list[tuple[str, SkillPath, str, str, str]] = []
+    for row, at, owner, author in rows:
+        review_by = row.lifecycle.review_by
+        if review_by and review_by < today.isoformat():
+            overdue.append((review_by, row.path, f"was due {review_by}", owner, author))
+        elif at and not review_by and at.date() < today - timedelta(days=_OLD_DAYS):
+            is_unused = uses is not None and not uses.get(row.path)
+            reason = f"{at.date()}{', not used in 30 days' if is_unused else ''}"
+            old.append((at.isoformat(), row.path, reason, owner, author))
+    ordered = (*sorted(overdue), *sorted(old))[:_MAX_ROWS]
+    bodies = (snapshot.index.require(path).body for _, path, *_ in ordered)
     return [
-        OldSkill(path, derive_title(path, require(path).body), at.date(), owner)
-        for at, path, owner in old[:_MAX_ROWS]
+        OldSkill(path, derive_title(path, body), reason, owner, author)
+        for (_, path, reason, owner, author), body in zip(ordered, bodies, strict=True)
     ]
 
 

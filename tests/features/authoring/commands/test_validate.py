@@ -161,3 +161,19 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 65_536)
     except OSError:  # Linux says so when the other end is closed
         return b""
+
+
+def test_what_belongs_to_stale_skills_is_refused_without_them(invoke: Run, content: Path) -> None:
+    due = write_skill(content, "skills/due.md", review_by="2020-01-31")
+
+    done = invoke("validate", str(due))
+    stale = invoke("validate", str(due), "--stale")
+    refused = invoke("validate", str(due), "--project", str(content))
+    unknown = invoke("validate", str(due), "--stale", "--project", str(content))
+
+    assert "review-overdue" not in done.stdout
+    assert "warning[review-overdue] was to be read again by 2020-01-31 (owner: none" in stale.stdout
+    assert refused.returncode == 2
+    assert "--stale" in refused.stderr
+    assert unknown.returncode
+    assert "no work tree of Git" in unknown.stderr

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any, Literal, get_args
@@ -201,6 +202,7 @@ class _Report:
         "skills-mcp validate . --baseline skills-baseline.json --format sarif",
         "skills-mcp validate ./skills --max-overlaps 10",
         "skills-mcp validate . --powers",
+        "skills-mcp validate ./skills --stale --project ../shop",
     ),
 )
 @click.argument(
@@ -250,6 +252,32 @@ class _Report:
     help="Report what skills tell an agent to reach, too; fail beyond powers.yaml.",
 )
 @click.option(
+    "--stale",
+    "is_stale_checked",
+    is_flag=True,
+    help="Report skills that may no longer be true, too: past review_by, or unchanged for long.",
+)
+@click.option(
+    "--months",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=12,
+    show_default=True,
+    help="With --stale: how long a skill may be unchanged.",
+)
+@click.option(
+    "--project",
+    metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="With --stale: report texts about what this project has no longer, too.",
+)
+@click.option(
+    "--online",
+    "is_online",
+    is_flag=True,
+    help="With --stale and --project: ask for pages of the project's organisation.",
+)
+@click.option(
     "--format",
     "report_format",
     type=click.Choice(get_args(ReportFormat)),
@@ -270,16 +298,23 @@ def command(
     has_overlaps: bool,
     max_overlaps: int | None,
     has_powers: bool,
+    is_stale_checked: bool,
+    months: int,
+    project: Path | None,
+    is_online: bool,
     report_format: ReportFormat,
     as_json: bool,
     is_strict: bool,
 ) -> None:
+    if (project or is_online) and not is_stale_checked:
+        raise click.UsageError("--project and --online belong to --stale.")
     if is_repairing and is_baseline_written:
         raise click.UsageError("--fix and --write-baseline exclude each other.")
     paths = paths or (Path(),)
     choice = _choose(select, ignore)
     has_overlaps = has_overlaps or max_overlaps is not None
-    checks = tuple(load_hooks("check_powers")) if has_powers else ()
+    stale = _list_checks(months, project, is_online=is_online) if is_stale_checked else ()
+    checks = (*(load_hooks("check_powers") if has_powers else ()), *stale)
     validation = _validate(paths, choice, checks, has_overlaps=has_overlaps)
     baseline = baseline or _find_baseline(validation)
     repaired: tuple[FixedFile, ...] = ()
@@ -306,6 +341,12 @@ def _has_failed(report: _Report, *, is_strict: bool, max_overlaps: int | None) -
     others = [p for p in report.new if p.rule != OVERLAP or max_overlaps is None]
     failing = others if is_strict else [p for p in others if p.level == "error"]
     return bool(failing) or (max_overlaps is not None and overlaps > max_overlaps)
+
+
+def _list_checks(months: int, project: Path | None, *, is_online: bool) -> tuple[TreeCheck, ...]:
+    from skills_mcp.features.authoring.stale_skills import StaleOptions, find_stale
+
+    return (partial(find_stale, StaleOptions(months, project, is_online)),)
 
 
 def _validate(

@@ -11,6 +11,7 @@ SkillsError                     code                  whose turn it is
 │   │   ├── HistoryRewrittenError   HISTORY_REWRITTEN   operator: find out why
 │   │   ├── SkillsRemovedError      SKILLS_REMOVED      operator: allow it once
 │   │   ├── SignatureError          SIGNATURE_REFUSED   author: sign the commit
+│   │   ├── PowersExceededError     POWERS_EXCEEDED     author: allow or remove the powers
 │   │   └── UnreadableContentError  CONTENT_UNREADABLE  author: repair the skills
 │   └── ContentUnavailableError CONTENT_UNAVAILABLE   server: it retries
 ├── InvalidArgumentsError       INVALID_ARGUMENTS     model
@@ -123,6 +124,12 @@ class SignatureError(SyncError):
     """The commit has no signature by a key in `sync.allowed_signers`."""
 
     code = "SIGNATURE_REFUSED"
+
+
+class PowersExceededError(SyncError):
+    """Skills of the commit have powers that its `powers.yaml` does not allow."""
+
+    code = "POWERS_EXCEEDED"
 
 
 class SkillsRemovedError(SyncError):

@@ -37,6 +37,7 @@ from skills_mcp.config.values import (
     Option,
     PlainAddress,
     Port,
+    PowersDemand,
     ProgramName,
     Ratio,
     ReadableUrl,
@@ -112,6 +113,11 @@ class Sync(Section):
         "of three or more, and of over a tenth, that exceeds it waits for `skills-mcp sync "
         "--allow-removal`; unset, none waits.",
     ] = None
+    powers: Annotated[
+        PowersDemand,
+        "enforce: a commit whose skills have powers that its `powers.yaml` does not allow, or that "
+        "has no such file, is not served; the last one that was stays.",
+    ] = "off"
     watch: Annotated[bool, "Whether folders are watched, so that an edit is served at once."] = True
 
 

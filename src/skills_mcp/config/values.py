@@ -71,6 +71,11 @@ SandboxDemand = Annotated[
     _BARE_OFF,
     WithJsonSchema({"enum": ["required", "best_effort", "off", False]}),
 ]
+PowersDemand = Annotated[
+    Literal["off", "enforce"],
+    _BARE_OFF,
+    WithJsonSchema({"enum": ["off", "enforce", False]}),
+]
 UploadMode = Annotated[
     Literal["off", "folder", "branch"],
     _BARE_OFF,

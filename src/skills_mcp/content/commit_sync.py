@@ -36,6 +36,7 @@ from skills_mcp.content.source import (
 from skills_mcp.errors import (
     HistoryRewrittenError,
     LimitExceededError,
+    PowersExceededError,
     RemoteMissingError,
     SignatureError,
     SkillsRemovedError,
@@ -56,6 +57,7 @@ _MAX_LOGGED = 10
 _REFUSALS = (
     HistoryRewrittenError,
     LimitExceededError,
+    PowersExceededError,
     SignatureError,
     SkillsRemovedError,
     UnreadableContentError,
@@ -227,8 +229,8 @@ class CommitSync:
             raise SyncError("the commit was deleted by another program")
         try:
             return inspect(checkout)
-        except (SkillsRemovedError, UnreadableContentError) as error:
-            if isinstance(error, UnreadableContentError):
+        except (PowersExceededError, SkillsRemovedError, UnreadableContentError) as error:
+            if not isinstance(error, SkillsRemovedError):
                 self._refused = {staged.commit: error}
             # While its traceback refers to the checkout, the commit cannot be deleted.
             del checkout

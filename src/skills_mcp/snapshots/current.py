@@ -23,14 +23,21 @@ from skills_mcp.content.source import (
     Freshness,
     Loss,
 )
-from skills_mcp.errors import ContentUnavailableError, SkillsRemovedError, SyncError
+from skills_mcp.errors import (
+    ContentUnavailableError,
+    PowersExceededError,
+    SkillsRemovedError,
+    SyncError,
+)
 from skills_mcp.processes.memory import trim_heap
 from skills_mcp.skills.model import SkillPath
+from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.snapshots.skill_snapshot import (
     Embedder,
     Snapshot,
     derive_loss,
     exceeds_removal,
+    index_skills,
     inspect_commit,
     is_listing_changed,
     list_offered,
@@ -50,6 +57,10 @@ _RETENTION_SECONDS = 60 * 60.0  # longer than an agent works with one skill's fo
 _MAX_RETAINED = 10  # each has a file open, and a process may have only so many
 
 
+FindExcess = Callable[[SkillIndex, Path], str]
+"""Describe powers of skills beyond what the content's folder allows; empty if there are none."""
+
+
 class CurrentSnapshot:
     """Current snapshot of all sources, kept fresh in the background."""
 
@@ -59,11 +70,13 @@ class CurrentSnapshot:
         settings: Settings,
         cache: Path | None = None,
         embedder: Embedder | None = None,
+        find_excess: FindExcess = lambda _index, _folder: "",
     ) -> None:
         self._mounts = mounts
         self._settings = settings
         self._cache = cache
         self._embedder = embedder
+        self._find_excess = find_excess
         self._embedding = Thread()
         self._loading = RLock()  # a load may find the damage that it has to repair
         self._state: IndexState | None = None
@@ -142,6 +155,7 @@ class CurrentSnapshot:
 
         Raises:
             UnreadableContentError: It has skills, and none that can be read.
+            PowersExceededError: Its skills have powers that it does not allow.
             SkillsRemovedError: It removes more than `sync.max_removed`.
         """
         mounts = (candidate for candidate in self._mounts.mounts if candidate.source is source)
@@ -151,6 +165,7 @@ class CurrentSnapshot:
             inspected = inspect_commit(content, self._settings, self._state, progress)
         finally:
             progress.end()
+        self._require_allowed(source, checkout, inspected, content)
         loss = self._find_loss(source, checkout, list_offered(inspected, content, self._settings))
         is_new = loss is not checkout.loss  # an earlier one has been let through
         if is_new and not allows_removal and exceeds_removal(loss, self._operator.sync.max_removed):
@@ -161,6 +176,19 @@ class CurrentSnapshot:
             )
         self._inspected[source] = inspected  # `load` comes next, and reads the same
         return loss
+
+    def _require_allowed(
+        self, source: ContentSource, checkout: Checkout, inspected: "LoadedSkills", content: Content
+    ) -> None:
+        if self._operator.sync.powers == "off":
+            return
+        index = index_skills(inspected, load_config(content, self._settings))
+        if excess := self._find_excess(index, checkout.directory):
+            raise PowersExceededError(
+                f"{source.name}: commit {checkout.revision} is not served, as sync.powers "
+                f"demands: {excess}. What was served before stays. `skills-mcp validate "
+                "--powers` lists all of it in a clone"
+            )
 
     def find_loss(self, source: ContentSource) -> Loss | None:
         """The last loss of a folder, or by settings; a commit's is published with it."""

@@ -539,7 +539,7 @@ def _build_indexes(
 ) -> "tuple[SkillIndex, Indexes]":
     from skills_mcp.snapshots.indexes import Indexes
 
-    index = _index_skills(collection, config)
+    index = index_skills(collection, config)
     return index, Indexes(collection, index, known, progress, config.routing.synonyms)
 
 
@@ -587,11 +587,11 @@ def list_offered(
     collection: "LoadedSkills", content: Content, settings: Settings
 ) -> list[SkillPath]:
     """Paths of the skills that content would offer, without any index of words."""
-    index = _index_skills(collection, load_config(content, settings))
+    index = index_skills(collection, load_config(content, settings))
     return [*OfferedSkills(collection.table, index.offered.numbers).by_path()]
 
 
-def _index_skills(collection: "LoadedSkills", config: Config) -> SkillIndex:
+def index_skills(collection: "LoadedSkills", config: Config) -> SkillIndex:
     table = collection.table
     rules = config.visibility.model_copy(update={"drafts": _offers_drafts(config)})
     return SkillIndex(table, rules, rows=table.listed, copies=collection.copies)

@@ -36,6 +36,8 @@ from skills_mcp.skills.source_layout import (
 
 CONFIG = "config.yaml"
 """Settings file of a repository, at its top or at its first skill root."""
+POWERS = "powers.yaml"
+"""At the top: what `sync.powers` compares a commit with."""
 
 _KINDS: Mapping[str, EntryKind] = {"120000": "link", "160000": "submodule"}
 _EXECUTABLE = 0o100
@@ -242,7 +244,7 @@ def _survey(
                     files.update(_files_of(home, found))
         problems += survey.outside()
         surveyed[selection] = SurveyedPart(survey.layout.homes, tuple(problems))
-    files |= {CONFIG, *tree.read_files}
+    files |= {CONFIG, POWERS, *tree.read_files}
     safe = (file for file in sorted(files) if _is_safe(file))
     return tuple(filter(None, map(tree.entry, safe))), surveyed
 

@@ -36,6 +36,7 @@ from skills_mcp.features.powers.wording import (
     SECRET_NAME,
     URL,
     find_instructions,
+    is_installer_host,
     is_real_host,
     name_host,
 )
@@ -407,6 +408,7 @@ def _decode(text: str) -> str:
 _SENDING = frozenset({"-d", "-F", "-T", "--data", "--form", "--upload-file", "--data-binary"})
 _SENDING_STARTS = ("--data", "--post", "-d@")
 _METHOD = re.compile(r"method.{0,5}(?:POST|PUT)")
+_ALL_VARIABLES = frozenset({"os.environ", "process.env"})
 _DECODERS = ("b64decode", "atob", "fromhex", "a85decode")
 _SENDERS = re.compile(
     r"(?:^|\.)(?:post|put|patch|sendall|sendmail|send_message|sendBeacon|upload_file)$"
@@ -449,7 +451,9 @@ def _find_in_command(call: Call) -> Iterator[Sign]:
         return
     if call.feeds and name in _DOWNLOADERS and call.feeds.lstrip("<") in _INTERPRETERS:
         shell = call.feeds.lstrip("<")
-        yield Sign("command", f"{name} | {shell}", line, "piped-shell")
+        is_known = any(map(is_installer_host, _hosts(words)))
+        sign = "piped-known" if is_known else "piped-shell"
+        yield Sign("command", f"{name} | {shell}", line, sign)
     elif name == "base64" and call.feeds in _INTERPRETERS:
         yield Sign("encoded-content", f"base64 | {call.feeds}", line, "decode-run")
     elif not (call.is_fed and name in _INTERPRETERS):
@@ -564,7 +568,7 @@ def _find_in_call(call: Call, language: str) -> Iterator[Sign]:
         yield Sign("command", f"{name} of a text", line, "run-text")
     elif name.endswith(_DECODERS) or (name == "Buffer.from" and "base64" in words):
         yield Sign("encoded-content", "decodes a text", line, "decode")
-    elif "os.environ" in (name, *words) or name == "os.environ.copy":
+    elif not _ALL_VARIABLES.isdisjoint(words):
         yield Sign("environment", "all variables", line, "all-variables")
     elif name.endswith("socket.socket"):
         yield Sign("network", "a socket", line, "socket")

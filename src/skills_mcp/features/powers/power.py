@@ -67,14 +67,16 @@ class Power:
         return self.skill, self.kind, self.what, self.level
 
 
-def derive_levels(signs: Iterable[Sign]) -> Mapping[str, Level]:
-    """Levels of the names of all signs of one skill."""
-    names = {sign.name for sign in signs}
-    levels: dict[str, Level] = {name: _SIGN_LEVELS.get(name, "note") for name in names}
-    for combination in _COMBINATIONS:
-        parts = [names & part for part in combination]
-        if all(parts):
-            levels |= dict.fromkeys(frozenset().union(*parts), "alarm")
+def derive_levels(files: Iterable[Iterable[Sign]]) -> Mapping[str, Level]:
+    """Levels of the names of all signs of one skill, given by file."""
+    by_file = [{sign.name for sign in signs} for signs in files]
+    together = set[str]().union(*by_file)
+    levels: dict[str, Level] = {name: _SIGN_LEVELS.get(name, "note") for name in together}
+    for names in (together - _WEAK, *by_file):
+        for combination in _COMBINATIONS:
+            parts = [names & part for part in combination]
+            if all(parts):
+                levels |= dict.fromkeys(set[str]().union(*parts), "alarm")
     return levels
 
 
@@ -101,7 +103,7 @@ def _identities(powers: Iterable[Power]) -> Collection[tuple[str, ...]]:
 
 _REVIEWED = (
     *("credential-file", "secret-value", "all-variables", "secret-argument"),
-    *("piped-shell", "decode-run", "encoded", "run-text", "sudo", "socket"),
+    *("piped-shell", "piped-known", "decode-run", "encoded", "run-text", "sudo", "socket"),
     *("send", "send-computed", "send-address-host", "send-drop-host", "drop-host", "address-host"),
     *("shell-start", "service", "git-hook", "agent-config", "agent-settings", "git-config"),
     *("hide", "override", "skip-confirmation", "disable-check", "all-permissions", "authority"),
@@ -111,13 +113,14 @@ _REVIEWED = (
 )
 _SIGN_LEVELS: Mapping[str, Level] = MappingProxyType(dict.fromkeys(_REVIEWED, "review"))
 
-_SECRETS = frozenset({"credential-file", "all-variables", "secret-value"})
-_SENDS = frozenset({"send", "send-computed", "send-address-host", "send-drop-host", "socket"})
+_SECRETS = frozenset({"credential-file", "all-variables"})
+_SENDS = frozenset({"send", "send-address-host", "send-drop-host", "socket"})
+_WEAK = frozenset({"send-computed", "outside", "agent-settings", "secret-argument", "env-file"})
+"""Signs of many ordinary skills: they count together with others of their own file alone."""
 _NAMELESS = frozenset({"send-address-host", "send-drop-host", "drop-host", "address-host"})
-_RUNS = frozenset({"piped-shell", "decode-run", "run-text"})
+_RUNS = frozenset({"piped-shell", "decode-run"})
 _STAYS = frozenset({"service", "shell-start", "agent-config", "git-hook"})
 _COVERT = frozenset({"hide", "override"})
-_OUTSIDE = frozenset({"outside", "agent-settings", "secret-argument"})
 
 
 def _one(*names: str) -> frozenset[str]:
@@ -125,18 +128,19 @@ def _one(*names: str) -> frozenset[str]:
 
 
 _COMBINATIONS: tuple[tuple[frozenset[str], ...], ...] = (
-    (_SECRETS, _SENDS),
-    (_SECRETS | _SENDS | _RUNS, _COVERT),
-    (_RUNS, _STAYS | _OUTSIDE | _NAMELESS),
-    (_one("make-executable", "archive", "program"), _STAYS | _one("agent-settings", "sudo")),
+    (_SECRETS, _SENDS | _one("send-computed")),
+    (_SECRETS | _SENDS | _RUNS | _one("send-computed", "piped-known"), _COVERT),
+    (_RUNS, _STAYS | _NAMELESS | _one("outside", "agent-settings", "secret-argument")),
+    (_one("make-executable", "program"), _one("service", "agent-config")),
     (_one("decode-run"),),
-    (_one("encoded"), _RUNS | _one("run-first")),
-    (_one("run-first", "locked-archive"), _NAMELESS | _one("archive", "locked-archive")),
-    (_one("send-drop-host"), _SECRETS | _one("secret-variable", "env-file", "exfiltrate")),
+    (_one("encoded"), _RUNS | _one("run-first", "run-text")),
+    (_one("run-first", "locked-archive"), _NAMELESS | _one("archive")),
+    (_one("locked-archive"), _one("run-first", "decode-run", "piped-shell")),
+    (_one("send-drop-host"), _one("secret-variable", "secret-value", "env-file", "exfiltrate")),
     (_one("send-address-host"),),
-    (_one("all-permissions"), _OUTSIDE | _SENDS | _STAYS | _one("self-priority")),
-    (_one("self-priority", "authority"), _COVERT | _RUNS | _SENDS),
+    (_one("all-permissions"), _SENDS | _one("hide", "self-priority")),
+    (_one("self-priority", "authority"), _RUNS | _SENDS | _one("hide")),
     (_one("polyglot"),),
-    (_one("comment", "invisible", "blank-run"), _SECRETS | _SENDS | _RUNS | _COVERT),
+    (_one("comment", "invisible", "blank-run"), _SECRETS | _SENDS | _RUNS),
 )
 """Each is an alarm if a skill has one sign of every part."""

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 from skills_mcp.errors import SkillsError
@@ -27,7 +28,8 @@ def read_powers(skill: Skill, *, inherited_by: int = 0) -> tuple[Power, ...]:
     A file that cannot be read is not served, so it has none.
     """
     places = tuple(_find_places(skill))
-    levels = derive_levels(place.sign for place in places)
+    by_file = groupby(places, lambda place: place.file)
+    levels = derive_levels([place.sign for place in group] for _, group in by_file)
     found: dict[tuple[Kind, str, str], Power] = {}
     for sign, file in ((place.sign, place.file) for place in places):
         power = Power(

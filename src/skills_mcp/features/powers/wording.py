@@ -30,6 +30,21 @@ def is_real_host(host: str) -> bool:
     return HOST.fullmatch(host) is not None and not _NO_HOST.search(host)
 
 
+_INSTALLER_HOST = re.compile(
+    r"(?:^|\.)(?:sh\.rustup\.rs|astral\.sh|bun\.(?:sh|com)|deno\.(?:land|com)|get\.docker\.com"
+    r"|(?:raw\.githubusercontent|github|gitlab)\.com|get\.pnpm\.io|install\.python-poetry\.org"
+    r"|aka\.ms|(?:deb|rpm)\.nodesource\.com|ollama\.com|fly\.io|cli\.github\.com|claude\.ai"
+    r"|mise\.run|cursor\.com|sdk\.cloud\.google\.com|starship\.rs|tailscale\.com|nixos\.org"
+    r"|get\.helm\.sh|foundry\.paradigm\.xyz|get\.sdkman\.io|pyenv\.run|vite\.plus)$",
+    _I,
+)
+
+
+def is_installer_host(host: str) -> bool:
+    """Whether the documentation of a common tool says to run what this host sends."""
+    return _INSTALLER_HOST.search(host) is not None
+
+
 def name_host(host: str) -> str:
     """The sign of a host: an address in place of a name, or a place to drop text."""
     if _ADDRESS_HOST.match(host):

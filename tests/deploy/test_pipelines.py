@@ -125,8 +125,10 @@ def test_the_action_comments_which_tasks_change_their_skill(
         "Validate": 0,
         "Test the routing": 1,
         "Measure the effect": 0,
+        "State the powers": 0,
         "Comment on the pull request": 0,
     }
+    assert "\n### No power is added or removed\n" in comment
     assert comment.startswith("<!-- skills-mcp: routing -->\n### 1 task changes its")
     assert "| `add login` | `a` | `b` | **now wrong** |" in comment
     assert run.summary in comment

@@ -43,7 +43,7 @@ _WARNINGS = (
     *("missing-index", "undeclared-file", "composed-length", "keyword-shared", "eval-case"),
     "duplicate-package",
     *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed"),
-    *(OVERLAP, "power-found", "review-overdue", "unchanged"),
+    *(OVERLAP, "power-found", "scanner", "review-overdue", "unchanged"),
     *("gone-file", "gone-package", "gone-command", "gone-url"),
 )
 

@@ -41,6 +41,7 @@ from skills_mcp.features.authoring.rules import (
     select_rules,
     write_baseline,
 )
+from skills_mcp.features.authoring.scanners import check_with
 from skills_mcp.features.authoring.validation import TreeCheck, Validation, validate_paths
 from skills_mcp.hooks import load_hooks
 from skills_mcp.skills.model import Problem, escape_unprintable
@@ -278,6 +279,13 @@ class _Report:
     help="With --stale and --project: ask for pages of the project's organisation.",
 )
 @click.option(
+    "--scanner",
+    "scanners",
+    metavar="cisco|FILE|COMMAND",
+    multiple=True,
+    help="Report the findings of a scanner, too: cisco, a SARIF file, or a command.",
+)
+@click.option(
     "--format",
     "report_format",
     type=click.Choice(get_args(ReportFormat)),
@@ -302,6 +310,7 @@ def command(
     months: int,
     project: Path | None,
     is_online: bool,
+    scanners: tuple[str, ...],
     report_format: ReportFormat,
     as_json: bool,
     is_strict: bool,
@@ -313,8 +322,9 @@ def command(
     paths = paths or (Path(),)
     choice = _choose(select, ignore)
     has_overlaps = has_overlaps or max_overlaps is not None
-    stale = _list_checks(months, project, is_online=is_online) if is_stale_checked else ()
-    checks = (*(load_hooks("check_powers") if has_powers else ()), *stale)
+    checks: list[TreeCheck] = [partial(check_with, scanner) for scanner in scanners]
+    checks += load_hooks("check_powers") if has_powers else ()
+    checks += _list_checks(months, project, is_online=is_online) if is_stale_checked else ()
     validation = _validate(paths, choice, checks, has_overlaps=has_overlaps)
     baseline = baseline or _find_baseline(validation)
     repaired: tuple[FixedFile, ...] = ()

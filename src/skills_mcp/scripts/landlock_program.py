@@ -152,7 +152,7 @@ _MACHINES = {
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _INTERNET = (_AF_INET, _AF_INET6, _AF_NETLINK)  # libc asks netlink for addresses
-_SOCK_STREAM = 1
+_SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
 _SOCK_TYPE = 0xF  # without SOCK_CLOEXEC and SOCK_NONBLOCK
 _CLONE_NEWUSER = 0x10000000
 _X32 = 0x40000000  # a second set of numbers for the same calls
@@ -209,8 +209,11 @@ def _compose_instructions(
     families = _INTERNET if has_network else (_AF_UNIX,)
     if has_namespaces:  # without a network, theirs leads nowhere
         families = tuple(sorted({*families, *_INTERNET}))
-    streams = (*_first_is_one_of((_AF_UNIX,), errno.EACCES), *_second_is_stream())
-    yield from _inspect_call(calls["socketpair"], streams)
+    # Both kinds stay connected to each other, and cannot be aimed at a path. Programs in
+    # Rust start others with a pair of packets.
+    pair = _second_is_one_of((_SOCK_STREAM, _SOCK_SEQPACKET))
+    pairs = (*_first_is_one_of((_AF_UNIX,), errno.EACCES), *pair)
+    yield from _inspect_call(calls["socketpair"], pairs)
     yield from _inspect_call(calls["socket"], _is_socket_of(families))
     yield _instruction(_RETURN, _ALLOW)
 
@@ -235,7 +238,7 @@ def _is_socket_of(families: tuple[int, ...]) -> tuple[bytes, ...]:
 
     A datagram can be sent to a path without a connection.
     """
-    unix = _second_is_stream()
+    unix = _second_is_one_of((_SOCK_STREAM,))
     skip = _instruction(_EQUAL, _AF_UNIX, 0, len(unix))
     return (*_first_is_one_of(families, errno.EACCES), skip, *unix)
 
@@ -248,9 +251,9 @@ def _first_is_one_of(values: tuple[int, ...], code: int) -> tuple[bytes, ...]:
     return (_instruction(_LOAD, _FIRST), *_refuse_unless(values, code))
 
 
-def _second_is_stream() -> tuple[bytes, ...]:
+def _second_is_one_of(kinds: tuple[int, ...]) -> tuple[bytes, ...]:
     masked = (_instruction(_LOAD, _SECOND), _instruction(_MASK, _SOCK_TYPE))
-    return (*masked, *_refuse_unless((_SOCK_STREAM,), errno.EACCES))
+    return (*masked, *_refuse_unless(kinds, errno.EACCES))
 
 
 def _inspect_call(number: int, steps: tuple[bytes, ...]) -> tuple[bytes, ...]:

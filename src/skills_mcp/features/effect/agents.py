@@ -204,6 +204,7 @@ def _connect_codex(_: Path, __: Path, server: Sequence[str]) -> tuple[str, ...]:
         "command": json.dumps(server[0]),
         "args": json.dumps(list(server[1:])),
         "startup_timeout_sec": "60",
+        "required": "true",
     }
     options = (("-c", f"{key}.{name}={value}") for name, value in settings.items())
     return tuple(word for option in options for word in option)
@@ -242,6 +243,9 @@ _KNOWN: Mapping[AgentName, Agent] = {
         variables={
             "IS_SANDBOX": "1",
             "DISABLE_AUTOUPDATER": "1",
+            # The first turn waits for the server of the skills.
+            "MCP_CONNECTION_NONBLOCKING": "0",
+            "MCP_CONNECT_TIMEOUT_MS": "60000",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         },
         connect=_connect_claude,

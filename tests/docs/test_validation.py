@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from skills_mcp.config.sections import ValidationRules
 from skills_mcp.features.authoring import markdown, validation
 from skills_mcp.features.authoring.package_standard import (
     FIELDS,
@@ -113,7 +114,7 @@ def test_numbers_are_those_of_the_program() -> None:
         f"1 to {MAX_COMPATIBILITY} characters",
         f"more than {MAX_LINES} lines",
         f"more than {markdown.MAX_CHARACTERS:,} characters",
-        f"more than {validation.MAX_COMPOSED:,} characters",
+        f"more than {ValidationRules().max_tokens:,} tokens",
         f"more than {validation.MAX_SKILLS:,} skills",
         f"larger than {MAX_SKILL_BYTES:,} bytes",
         f"deeper than {MAX_DEPTH} folders",

@@ -142,6 +142,7 @@ def test_a_clear_winner_is_served_with_everything_above_it(content: Path, spool:
             "matched_keywords": ["react", "auth"],
             "was_ambiguous": False,
             "unchanged": False,
+            "tokens": 37,
         },
     )
 

@@ -513,6 +513,12 @@ class ValidationRules(Section):
     baseline: Annotated[
         Subfolder, "A file with known findings, relative to this one; these are not reported."
     ] = ""
+    max_tokens: Annotated[
+        int,
+        Field(ge=1, le=10_000_000),
+        "The budget of a skill with the rules that it inherits or requires, in tokens; beyond it, "
+        "composed-length warns.",
+    ] = 25_000
 
 
 class Catalog(Section):  # 002 §6.1

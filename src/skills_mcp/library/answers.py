@@ -29,6 +29,7 @@ from skills_mcp.skills.skill_files import FileContent, FilePart
 from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.text.redaction import redact
 from skills_mcp.text.rendering import render_time, truncate_text
+from skills_mcp.text.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from skills_mcp.scripts.execution import ScriptResult
@@ -297,6 +298,14 @@ def _derive_outline(composed: Composition) -> "Outline":
     from skills_mcp.skills.outline import derive_outline  # late: start-up
 
     return derive_outline(composed.parts)
+
+
+def count_served_tokens(served: Match | LoadedSkill) -> int:
+    """Estimate the tokens of a text, or of the outline that is served in its place."""
+    if outline := served.outline:
+        lines = (*outline.headings, *outline.must_lines, *outline.inherited_must_lines)
+        return estimate_tokens("\n".join(lines))
+    return estimate_tokens(served.content if isinstance(served, Match) else served.instructions)
 
 
 def derive_digest(parts: Sequence[Skill], notice: str = "") -> str:

@@ -37,6 +37,7 @@ from skills_mcp.skills.inheritance import (
     find_owners,
 )
 from skills_mcp.skills.model import ProblemList, Skill, SkillPath, map_standard_names
+from skills_mcp.skills.skill_cost import SkillCost, derive_cost
 from skills_mcp.skills.skill_files import FileContent, read_skill_file
 from skills_mcp.skills.skill_index import INDEX, ROOT, SkillIndex, SkillPatterns
 from skills_mcp.skills.skill_parser import is_package_file
@@ -454,6 +455,7 @@ class SkillPreview:
     guidance: str = field(repr=False)
     """Equal to `get_skill`."""
     files: tuple[PreviewFile, ...]
+    cost: SkillCost
     digest: str
     provenance: Provenance
     copies: tuple[SkillPath, ...]
@@ -475,6 +477,7 @@ def compose_preview(snapshot: Snapshot, skill: Skill) -> SkillPreview:
             PreviewFile(file, owner.files[file].size_bytes, owner.path)
             for file, owner in sorted(owners.items())
         ),
+        cost=derive_cost(index, skill),
         digest=derive_digest(composed.parts, composed.notice),
         provenance=derive_provenance(content, composed.parts),
         copies=index.other_places(skill.path),

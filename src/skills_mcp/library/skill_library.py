@@ -49,6 +49,7 @@ from skills_mcp.library.answers import (
     build_loaded_skill,
     build_match,
     build_reminder,
+    count_served_tokens,
     derive_digest,
     derive_file_provenance,
     read_plugin_files,
@@ -774,6 +775,7 @@ class LibraryView:
             matched_keywords=found.matched_keywords if found else (),
             was_ambiguous=facts.pop("was_ambiguous", False),
             unchanged=served.is_known,
+            tokens=count_served_tokens(served),
             content_commit=served.provenance.commit,
             **{name: True for name, holds in facts.items() if holds},
         )

@@ -77,6 +77,7 @@ from skills_mcp.server.resources import (
 from skills_mcp.server.tools import CORE_TOOLS, NOT_AN_OBJECT, ToolSpec, parse_arguments
 from skills_mcp.skills.access import READ, Access
 from skills_mcp.text.rendering import abbreviate_value
+from skills_mcp.text.tokens import estimate_tokens
 
 _MINUTE_SECONDS = 60.0
 
@@ -182,7 +183,10 @@ class _FirstResponse:
         work = partial(_compose_for_library, seen, is_shared=self._is_shared)
         # No first answer on standard input waits for a thread.
         text = await anyio.to_thread.run_sync(work) if self._is_shared else work()
-        return {**result, "instructions": _drop_sentences(text, self._tools.find_offered(ctx))}
+        instructions = _drop_sentences(text, self._tools.find_offered(ctx))
+        tokens = self._tools.measure_start(ctx, instructions)["tokens"]
+        cost = f"\nThis text and the tools have about {tokens:,} tokens.\n"
+        return {**result, "instructions": f"{instructions}{cost}"}
 
 
 class _Tools:
@@ -208,6 +212,12 @@ class _Tools:
         """Names of the tools of a caller."""
         caller = caller_of(context)
         return tuple(name for name, spec in self._specs.items() if caller.may(spec.scope))
+
+    def measure_start(self, context: Context, instructions: str) -> dict[str, int]:
+        """Estimate the start of a session: its instructions and tools."""
+        texts = [self._advertised[n].model_dump_json() for n in self.find_offered(context)]
+        text = "".join((instructions, *texts))
+        return {"tokens": estimate_tokens(text), "characters": len(text)}
 
     async def list_tools(
         self, context: Context, _: PaginatedRequestParams | None
@@ -290,6 +300,10 @@ class _Tools:
             limiter = self._scope_limiter if view.access.is_scoped else None
             await anyio.to_thread.run_sync(_prepare, view, limiter=limiter)
         reply = await spec.answer(with_stated_project(view, context), arguments)
+        if spec.name == "list_skills":
+            instructions = _compose_for_library(view, is_shared=self._is_shared)
+            start = self.measure_start(context, instructions)
+            reply = replace(reply, data={**reply.data, "session_start": start})
         if self._core_skills_pending and spec.name in _FIRST_TOOLS and not reply.is_error:
             self._core_skills_pending = False
             reply = with_core_skills(reply, view.core_skills())

@@ -447,7 +447,7 @@ OUTLINE_LISTS = ("headings", "must_lines", "inherited_must_lines")
 
 
 def unchanged_text(skill: Skill, outline: "Outline | None") -> dict[str, Any]:
-    """Fields instead of a text already in the conversation: a reminder of what it says."""
+    """Fields instead of a text already in the conversation, with its outline."""
     message = (
         f"The text of {skill.path} that you had is still current. Its headings and must-lines are "
         "here; call again with full set to true for the whole text."

@@ -220,3 +220,12 @@ def test_what_a_skill_says_of_itself_is_fit_to_show(tmp_path: Path) -> None:
     assert (skill.path, skill.keywords) == ("a", ("one", "two"))
     assert "\x1b" not in skill.description
     assert "\u202e" not in skill.description
+
+
+def test_tokens_are_counted_by_skill_and_by_period() -> None:
+    report = aggregate(
+        [served("pdf", 1, tokens=1200), served("pdf", 2, tokens=40), served("ci", 2)]
+    )
+
+    assert {use.skill: use.tokens for use in report.skills} == {"pdf": 1240, "ci": 0}
+    assert [period.tokens for period in report.periods if period.tokens] == [1200, 40]

@@ -12,6 +12,7 @@ from skills_mcp.errors import ConfigError
 from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
 from skills_mcp.skills.model import Scope
 from skills_mcp.skills.skill_index import SCOPES
+from skills_mcp.text.tokens import count_tokens
 
 
 @click.command(
@@ -84,6 +85,7 @@ def _render(catalog: SkillCatalog, size_bytes: int) -> dict[str, Any]:
     return {
         "text": catalog.text,
         "size_bytes": size_bytes,
+        "tokens": count_tokens(catalog.text),
         "skills": [entry.skill.path for entry in catalog.entries],
         "total": catalog.total,
         "truncated": catalog.truncated,

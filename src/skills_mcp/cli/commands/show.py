@@ -60,7 +60,7 @@ def command(
         click.echo(raw, nl=not raw.endswith("\n"))
     elif open_console().is_terminal:
         parts = [part for section in preview.sections for part in show_section(section)]
-        print_paged(parts, is_paged=is_paged)
+        print_paged([*parts, f"[dim]{preview.cost}[/]"], is_paged=is_paged)
     else:
         click.echo(preview.guidance)  # to the letter, for a file or another program
 
@@ -73,6 +73,7 @@ def _render(preview: "SkillPreview", raw: str | None) -> dict[str, Any]:
         "description": skill.description,
         "keywords": list(skill.keywords),
         "content": preview.guidance,
+        **preview.cost.render(),
         "sha256": sha256_of(preview.guidance),
         "digest": preview.digest,
         "commit": preview.provenance.commit,

@@ -17,6 +17,7 @@ from skills_mcp.cli.options import build_application, content_options, json_opti
 from skills_mcp.cli.terminal import print_json, print_paged, render_problem, sync_and_load, tabulate
 from skills_mcp.library import Snapshot, SourceState
 from skills_mcp.skills.model import Problem
+from skills_mcp.skills.skill_cost import derive_cost
 from skills_mcp.skills.tree_node import TreeNode, filter_tree, prune_tree, render_without_children
 from skills_mcp.text.rendering import count_noun
 
@@ -100,6 +101,7 @@ def _render_node(node: TreeNode) -> dict[str, Any]:
     return {
         **render_without_children(node),
         **({"skillCount": below} if below else {}),
+        **(derive_cost(node.every, node.skill).render() if node.skill else {}),
         "children": [_render_node(child) for child in node.children],
     }
 

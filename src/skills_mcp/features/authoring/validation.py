@@ -56,6 +56,7 @@ from skills_mcp.skills.source_layout import (
 from skills_mcp.snapshots.skill_snapshot import take_snapshot
 from skills_mcp.text.rendering import abbreviate_value, count_noun
 from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
+from skills_mcp.text.tokens import count_tokens
 
 _HOME = "skills"
 _GIT = ".git"
@@ -357,9 +358,6 @@ def _parse_relations(block: str) -> Mapping[str, Any]:
 MAX_SKILLS = 3000
 """Limit of the quadratic check: each skill is routed against all others."""
 
-MAX_COMPOSED = 100_000
-"""Characters: about 25,000 tokens, the cost of one answer."""
-
 _MAX_LISTED = 1000
 _MARKDOWN = ".md"
 _BUILD_ARTEFACTS = frozenset({"__pycache__", "node_modules"})
@@ -387,7 +385,7 @@ class ServedSkillChecker:
             line = markdown.line("keywords", "description")
             yield from _check_findable(self._snapshot, skill, line)
         yield from self._relations.check(skill, markdown)
-        yield from _check_length(index, skill)
+        yield from _check_length(self._snapshot, skill)
         yield from _check_entry(skill, markdown.line("entry", "metadata"))
         if skill.inventory is None:
             line = markdown.line("assets", "scripts")
@@ -466,12 +464,16 @@ def _own_tasks(skill: Skill) -> Iterable[str]:
     return filter(None, (skill.name, skill.description, " ".join(skill.keywords)))
 
 
-def _check_length(index: SkillIndex, skill: Skill) -> Iterator[RuleFinding]:
-    composed = compose_skill(index, skill)
-    length = len(composed.guidance)
-    if length > MAX_COMPOSED:
+def _check_length(snapshot: Snapshot, skill: Skill) -> Iterator[RuleFinding]:
+    composed = compose_skill(snapshot.index, skill)
+    budget = snapshot.config.validation.max_tokens
+    tokens = count_tokens(composed.guidance)
+    if tokens > budget:
         longest = max(composed.parts, key=lambda member: len(member.body))
-        reason = f"is {length:,} characters long with the rules that it inherits or requires"
+        reason = (
+            f"has about {tokens:,} tokens with the rules that it inherits or requires, of "
+            f"{budget:,} that validation.max_tokens allows"
+        )
         hint = f"move parts of {longest.path} into files of its folder"
         yield RuleFinding("composed-length", reason, hint)
 

@@ -20,7 +20,7 @@ from skills_mcp.features.report.event_rows import (
 )
 from skills_mcp.routing.tokenizer import fold, tokenize
 
-LAYOUT = "4"
+LAYOUT = "5"
 """Changes with every change of a figure."""
 
 OTHERS = "(others)"
@@ -136,6 +136,8 @@ def is_task(row: UsageRow) -> bool:
 def _derive_served(row: UsageRow) -> Iterator[Figure]:
     skill = row.text("skill_path")
     yield Figure("served", row.commit, skill=skill)
+    if tokens := row.number("tokens"):
+        yield Figure("tokens", skill=skill, number=tokens)
     if row.is_set("unchanged"):
         yield Figure("unchanged", skill=skill)
     if row.is_set("was_ambiguous"):

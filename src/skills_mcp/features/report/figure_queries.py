@@ -75,8 +75,8 @@ _MAX_PEOPLE = 500_000  # with their commits and groups
 _BROKEN = 0.5  # of the runs: a script may have a reason to fail less often
 
 _RATINGS = "useful", "not_useful"
-_MAIN = *ANSWERS.values(), *_RATINGS, "event"
-_USES = "served", "unchanged", "picked", "files"
+_MAIN = *ANSWERS.values(), *_RATINGS, "event", "tokens"
+_USES = "served", "unchanged", "picked", "files", "tokens"
 _OUTCOMES = "runs", "failures", "timeouts", "cancelled"
 _COUNTED = "event", "dropped", "untold", "refreshed", "refresh_failed"
 
@@ -313,7 +313,9 @@ class FigureQueries:
             answers[self.covered.start_of(day)] += sums
         for start, end in zip(starts, (*ends, self.span.last), strict=True):
             people = self.count_people(Span(max(start, self.span.first), end))
-            yield PeriodAnswers(start, count_answers(answers[start]), people)
+            yield PeriodAnswers(
+                start, count_answers(answers[start]), people, answers[start]["tokens"]
+            )
 
     def find_releases(self) -> tuple[Release, ...]:
         found = self.count(("content_commit",), ("event",), has_rest=True)

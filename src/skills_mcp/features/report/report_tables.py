@@ -131,6 +131,9 @@ def _table(
 
 def _tabulate_answers(report: UsageReport) -> Table:
     by, answers = _fold_periods(report)
+    tokens: Counter[date] = Counter()
+    for period in report.periods:
+        tokens[find_monday(period.start) if by == "week" else period.start] += period.tokens
     rows = [
         (
             str(start),
@@ -138,10 +141,11 @@ def _tabulate_answers(report: UsageReport) -> Table:
             f"{answers_of_period.ambiguous:,}",
             f"{answers_of_period.no_match:,}",
             describe_share(answers_of_period.served, answers_of_period.tasks),
+            f"{tokens[start]:,}",
         )
         for start, answers_of_period in list(answers.items())[-_MAX_PERIODS:]
     ]
-    columns = (by.capitalize(), "Served", "Ambiguous", "No match", "Share served")
+    columns = (by.capitalize(), "Served", "Ambiguous", "No match", "Share served", "Tokens")
     return _table(f"Answers by {by}", columns, columns[1:], rows, _MAX_PERIODS)
 
 
@@ -238,12 +242,13 @@ def _tabulate_skills(report: UsageReport) -> Table:
             f"{skill.picked:,}",
             f"{skill.unchanged:,}",
             f"{skill.files:,}",
+            f"{skill.tokens:,}",
             str(skill.last_seen),
         )
         for skill in report.skills
     ]
-    columns = ("Skill", "Served", "Picked", "Unchanged", "Files", "Last served")
-    return _table("Skills in use", columns, columns[1:5], rows)
+    columns = ("Skill", "Served", "Picked", "Unchanged", "Files", "Tokens", "Last served")
+    return _table("Skills in use", columns, columns[1:6], rows)
 
 
 def _tabulate_unserved(report: UsageReport) -> Table:

@@ -128,6 +128,8 @@ class PeriodAnswers:
     start: date
     answers: Answers
     people: int
+    tokens: int = 0
+    """Of the texts that were served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +197,8 @@ class SkillUse:
     """Of these, picked by the agent from several candidates."""
     files: int
     """Served files of the skill."""
+    tokens: int
+    """Of its served texts, by an estimate."""
     last_seen: date
     is_offered: bool | None
     """Whether it still exists; None if the skills are not known."""

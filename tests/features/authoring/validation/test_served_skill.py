@@ -231,5 +231,15 @@ def test_a_text_that_grew_with_what_it_inherits_is_too_long(tmp_path: Path) -> N
 
     assert problem.rule == "composed-length"
     assert Path(problem.file).name == "auth.md"
-    assert "110," in problem.reason
+    assert "27,5" in problem.reason
     assert problem.hint == "move parts of _root into files of its folder"
+
+
+def test_the_budget_of_a_skill_can_be_set(tmp_path: Path) -> None:
+    write(tmp_path / "config.yaml", "validation: {max_tokens: 100}")
+    write_skill(tmp_path, "skills/ui.md", keywords=["ui"], body="x" * 500)
+
+    [problem] = validate_paths(tmp_path).problems
+
+    assert problem.rule == "composed-length"
+    assert "of 100 that validation.max_tokens allows" in problem.reason

@@ -25,6 +25,7 @@ class HttpServer:
 
     process: "subprocess.Popen[str]"
     lines: list[str] = field(default_factory=list)
+    home: Path = Path()
     _news: Event = field(default_factory=Event)
 
     def follow(self) -> None:
@@ -92,6 +93,7 @@ def served(
         if not {"--repo", "--skills-dir"} & set(options):
             command += ["--skills-dir", str(content)]
         with following(command, {"SKILLS_MCP_HOME": home, **(environment or {})}) as it:
+            it.home = Path(home)
             yield it
 
 

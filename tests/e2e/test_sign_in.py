@@ -42,7 +42,9 @@ def server(issuer: Issuer) -> Iterator[HttpServer]:
         {"allow": ["*"], "deny": [f"{HIDDEN}/**"]},
         {"when": {"groups": ["react"]}, "allow": [f"{HIDDEN}/**"]},
     ]
-    with served({"http": {"auth": sign_in}, "access": grants}) as running:
+    analytics = {"enabled": True, "identity": "user"}
+    settings = {"http": {"auth": sign_in}, "access": grants, "analytics": analytics}
+    with served(settings) as running:
         yield running
 
 
@@ -68,6 +70,17 @@ async def test_a_client_of_each_era_comes_in_with_a_token(
 
     assert reply["skill_path"] == "ui/react/auth"
     assert {"get_skill", "refresh_skills", "report_usage"} <= tools
+
+
+async def test_an_event_names_the_agent_behind_a_request(
+    server: HttpServer, issuer: Issuer, era: str
+) -> None:
+    agent = f"reviewer-{era}"
+    async with calling(server, issuer.token(act={"sub": agent}), era) as client:
+        await ask(client, "get_skill", context="write the release notes of a version")
+
+    events = "".join(file.read_text() for file in server.home.rglob("*.jsonl"))
+    assert f'"agent": "agent-{agent}"' in events
 
 
 async def test_no_client_of_either_era_comes_in_without_one(server: HttpServer, era: str) -> None:

@@ -10,9 +10,10 @@ from typing import Any, get_args
 import pytest
 
 from skills_mcp.config import Analytics
+from skills_mcp.config.values import Identity
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.spool import Spool
-from skills_mcp.events.tracker import EventType, Tracker, compose_event_line
+from skills_mcp.events.tracker import ACTING_AGENT, EventType, Tracker, compose_event_line
 from tests.support import running_python, spooled, write
 
 
@@ -280,3 +281,15 @@ def test_a_spool_that_may_not_be_written_costs_no_answer(
 
     assert spooled(spool) == []
     assert "An event of type no_match was not written" in caplog.text
+
+
+@pytest.mark.parametrize("identity, name", [("user", "agent-bot"), ("none", "agent")])
+def test_an_event_says_which_agent_asked(
+    tracking: Opened, spool: Spool, identity: Identity, name: str
+) -> None:
+    token = ACTING_AGENT.set("bot")
+    tracking(Analytics(enabled=True, context="full", identity=identity)).track("no_match")
+    ACTING_AGENT.reset(token)
+    tracking(ON).track("no_match")
+
+    assert data_in(spool) == [{"agent": name}, {}]

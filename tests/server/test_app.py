@@ -665,6 +665,15 @@ async def test_schemas_are_strict_and_plain_enough_for_every_host() -> None:
         assert all(field["description"] for field in schema["properties"].values())
 
 
+async def test_arguments_of_a_script_are_texts_by_any_name() -> None:
+    [script] = [tool for tool in await listed(_EVERYTHING) if tool.name == "run_script"]
+
+    arguments = script.input_schema["properties"]["args"]
+    assert arguments["additionalProperties"] == {"type": "string"}
+    assert Draft202012Validator(arguments).is_valid({"any name": "text"})
+    assert not Draft202012Validator(arguments).is_valid({"count": 5})
+
+
 # Hosts drop additionalProperties, which it has not.
 _GEMINI_FIELDS = {
     *("type", "format", "title", "description", "nullable", "enum", "pattern", "example"),

@@ -14,6 +14,7 @@ from skills_mcp.skills.access import (
     MAX_SCOPE_PATTERNS,
     Access,
     derive_access,
+    find_acting_agent,
     parse_scope,
 )
 from skills_mcp.skills.skill_index import is_enabled
@@ -161,3 +162,40 @@ def test_patterns_mean_what_they_mean_in_visibility(
     same = Visibility.model_construct(allow=tuple(allow), deny=tuple(deny))
 
     assert access.sees(skill) == (bool(allow) and is_enabled(skill, same))
+
+
+@pytest.mark.parametrize(
+    "claims, is_given",
+    [
+        ({"sub": "ada", "act": {"sub": "reviewer"}}, True),
+        ({"sub": "ada", "act": {"sub": "outer", "act": {"sub": "reviewer"}}}, True),
+        ({"sub": "ada", "azp": "reviewer"}, True),
+        ({"sub": "reviewer", "client_id": "reviewer"}, True),
+        ({"sub": "reviewer"}, False),
+        ({"sub": "ada", "azp": "ide", "act": {"client_id": "reviewer"}}, False),
+        # A claim of the provider counts alone.
+        ({"agent": ["other"], "azp": "reviewer"}, False),
+    ],
+)
+def test_a_grant_is_for_an_agent_that_acts_or_asked_for_the_token(
+    claims: dict[str, Any], *, is_given: bool
+) -> None:
+    grant = Grant(when={"agent": ("reviewer",)}, allow=("payments/**",))
+
+    assert bool(seen(derive_access([grant], claims))) is is_given
+
+
+@pytest.mark.parametrize(
+    "claims, agent",
+    [
+        ({"sub": "ada", "azp": "ide"}, ""),
+        ({"sub": "ada", "act": {"sub": "reviewer"}, "azp": "ide"}, "reviewer"),
+        ({"sub": "bot", "client_id": "bot"}, "bot"),
+        ({"sub": "bot@clients", "azp": "bot"}, "bot"),
+        ({"sub": "1f0c", "azp": "bot", "idtyp": "app"}, "bot"),
+        ({"sub": "1f0c", "azp": "bot", "preferred_username": "service-account-bot"}, "bot"),
+        ({"sub": "ada", "act": "reviewer"}, ""),
+    ],
+)
+def test_an_agent_acts_for_a_person_or_without_one(claims: dict[str, Any], agent: str) -> None:
+    assert find_acting_agent(claims) == agent

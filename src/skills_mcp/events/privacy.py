@@ -67,6 +67,14 @@ class Privacy:
             return "dev"
         return f"dev-{self._digest('user', user)[:_NAME_DIGITS]}"
 
+    def agent_pseudonym(self, agent: str, rules: Analytics) -> str:
+        """Pseudonym or name of an agent, which may bear the name of a person."""
+        if rules.identity == "user":
+            return f"agent-{agent}"
+        if rules.identity == "none":
+            return "agent"
+        return f"agent-{self._digest('agent', agent)[:_NAME_DIGITS]}"
+
     def server_pseudonym(self, rules: Analytics, distinction: str) -> str:
         """Pseudonym of a server; never that of a person.
 

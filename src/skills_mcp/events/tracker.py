@@ -5,6 +5,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -23,6 +24,10 @@ EventType = Literal[
     "refresh",
     "events_dropped",
 ]
+
+
+ACTING_AGENT: ContextVar[str] = ContextVar("acting_agent", default="")
+"""Name of the agent whose request is answered; empty for a person."""
 
 
 def render_event(  # noqa: PLR0913, PLR0917 - the fields of an event
@@ -113,9 +118,12 @@ class Tracker:
         content_commit: str | None,
         rules: Analytics,
     ) -> bool:
-        hidden = self._privacy.redact_fields(data, rules)
-        data = {**hidden, "group": rules.group} if rules.group else hidden
-        line = compose_event_line(kind, self._privacy.user_pseudonym(rules), data, content_commit)
+        fields = self._privacy.redact_fields(data, rules)
+        if rules.group:
+            fields["group"] = rules.group
+        if agent := ACTING_AGENT.get():
+            fields["agent"] = self._privacy.agent_pseudonym(agent, rules)
+        line = compose_event_line(kind, self._privacy.user_pseudonym(rules), fields, content_commit)
         return self._spool.append(line, rules.max_spool_bytes)
 
     def _enforce_limit(self, rules: Analytics) -> None:

@@ -31,6 +31,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from skills_mcp.config import Config, Grant, Http
 from skills_mcp.config.values import is_loopback
 from skills_mcp.errors import ConfigError, InvalidArgumentsError
+from skills_mcp.events.tracker import ACTING_AGENT
 from skills_mcp.http.access_tokens import (
     Claims,
     InvalidTokenError,
@@ -52,7 +53,8 @@ from skills_mcp.skills.access import (
     UPLOAD,
     Principal,
     derive_access,
-    is_display_name,
+    find_acting_agent,
+    find_client,
     parse_scope,
 )
 from skills_mcp.skills.model import escape_unprintable
@@ -170,10 +172,6 @@ SCOPE_HEADER = "x-skills-scope"
 """Comma-separated patterns: restricts a request to some skills."""
 
 SCOPE_QUERY = "scope"
-
-# The claims that name the program that asked for the token: RFC 9068 and Okta's and
-# Entra's older words for it.
-_CLIENT_CLAIMS = ("client_id", "azp", "cid", "appid")
 
 # Made-up tokens may not keep out callers whose keys are known, by filling the server
 # with requests that wait for a provider that hangs: a quarter of those that it answers
@@ -395,6 +393,7 @@ class BearerAuthMiddleware:
             if missing := find_missing_scope(scope, principal, self._rule(scope)):
                 raise self._forbidden(scope, principal, missing)
             scope[PRINCIPAL_KEY] = principal
+            ACTING_AGENT.set(find_acting_agent(claims))
             # With this the SDK keeps a session for the caller that has opened it.
             scope["user"] = AuthenticatedUser(_derive_access_token(claims, principal))
         except _RefusedError as refused:
@@ -579,10 +578,9 @@ def _invalid_scope_response(error: InvalidArgumentsError) -> Response:
 
 def _derive_access_token(claims: Claims, principal: Principal) -> AccessToken:
     """Token for the SDK's session check, without the secret itself."""
-    named = (claims.get(name) for name in _CLIENT_CLAIMS)
     return AccessToken(
         token="",
-        client_id=next(filter(is_display_name, named), ""),
+        client_id=find_client(claims),
         scopes=sorted(principal.scopes),
         subject=principal.subject,
         claims={"iss": principal.issuer},

@@ -234,8 +234,54 @@ def _applies(grant: AccessGrant, claim_values: Mapping[str, frozenset[str]]) -> 
     return all(not claim_values[name].isdisjoint(values) for name, values in grant.when.items())
 
 
+CLIENT_CLAIMS = ("client_id", "azp", "cid", "appid")
+"""Claims that name the program that asked for the token.
+
+The words of RFC 9068, and Okta's and Entra's older ones.
+"""
+
+AGENT = "agent"
+"""Condition of a grant on the program behind a request, unless tokens have such a claim."""
+
+_MAX_ACTORS = 8  # of a chain of delegations (RFC 8693)
+
+
+def find_client(claims: Mapping[str, Any]) -> str:
+    return next(filter(is_display_name, map(claims.get, CLIENT_CLAIMS)), "")
+
+
+def find_agents(claims: Mapping[str, Any]) -> list[str]:
+    """Names of the programs behind a token: its actors, the current one first, and its client.
+
+    >>> find_agents({"sub": "ada", "act": {"sub": "reviewer"}, "azp": "ide"})
+    ['reviewer', 'ide']
+    """
+    actors: list[object] = []
+    actor = claims.get("act")
+    while isinstance(actor, Mapping) and len(actors) < _MAX_ACTORS:
+        actors.append(actor.get("sub"))
+        actor = actor.get("act")
+    return list(dict.fromkeys(filter(is_display_name, (*actors, find_client(claims)))))
+
+
+def find_acting_agent(claims: Mapping[str, Any]) -> str:
+    """Name of the agent that acts for a person, or without one; empty for a person.
+
+    >>> find_acting_agent({"sub": "ada", "azp": "ide"})
+    ''
+    """
+    client = find_client(claims)
+    # The token of a client itself (RFC 6749, section 4.4), as providers mark it.
+    is_own = client and (
+        claims.get("sub") in {client, f"{client}@clients"}
+        or claims.get("idtyp") == "app"
+        or claims.get("preferred_username") == f"service-account-{client}"
+    )
+    return next(iter(find_agents(claims)), "") if is_own or "act" in claims else ""
+
+
 def _find_values(claims: Mapping[str, Any], name: str) -> Iterator[str]:
-    found = _find(claims, name)
+    found = find_agents(claims) if name == AGENT and AGENT not in claims else _find(claims, name)
     if isinstance(found, str) and name.rpartition(".")[2] in _LISTS:
         found = found.split()
     for value in found if isinstance(found, list | tuple) else (found,):

@@ -326,6 +326,15 @@ def test_each_group_has_its_own_figures_and_how_they_changed() -> None:
     assert (other.name, other.answers.served) == ("", 1)
 
 
+def test_an_agent_is_a_group_of_its_own_and_no_person() -> None:
+    asked = [served("a", 3, group="web"), served("a", 3, group="web", agent="agent-bot")]
+
+    report = aggregate(asked, span=SPAN)
+
+    assert report.groups is not None
+    assert {(each.name, each.people) for each in report.groups} == {("web", 1), ("agent-bot", 0)}
+
+
 def test_files_with_heartbeats_name_sources_and_servers() -> None:
     now = datetime(2026, 11, 6, tzinfo=UTC)
     beats = [

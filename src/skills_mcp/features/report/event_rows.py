@@ -102,14 +102,15 @@ class UsageRow:
     kind: EventType
     moment: datetime
     person: str
-    """Pseudonym of a person; empty if people are not recorded."""
+    """Pseudonym of a person; empty for an agent, and if people are not recorded."""
     commit: str
     """The served commit; empty if unknown."""
     data: Mapping[str, Any]
 
     @property
     def group(self) -> str:
-        return self.text("group")
+        """The agent, or else the group of a person."""
+        return self.text("agent") or self.text("group")
 
     def text(self, name: str, limit: int = MAX_FIELD_LENGTH) -> str:
         """A text safe to display; empty if there is none."""
@@ -156,7 +157,7 @@ def parse_row(raw: object) -> UsageRow | None:
     return UsageRow(
         checked.kind,
         checked.moment,
-        "" if person == _ANONYMOUS else person,
+        "" if person == _ANONYMOUS or "agent" in checked.data else person,
         commit,
         checked.data,
     )

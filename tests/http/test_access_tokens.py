@@ -120,7 +120,9 @@ def test_the_types_of_access_tokens_are_permitted(issuer: Issuer, type_: str) ->
         ({"typ": "Refresh"}, "no access token"),
         ({"at_hash": "x"}, "looks like an ID token"),
         ({"nonce": "x"}, "looks like an ID token"),
-        ({"cnf": {"jkt": "x"}}, "bound to a key"),
+        ({"cnf": {"x5t#S256": "x"}}, "bound to its client"),
+        ({"cnf": {"jkt": "x", "jku": "y"}}, "bound to its client"),
+        ({"cnf": "x"}, "bound to its client"),
     ],
     ids=str,
 )

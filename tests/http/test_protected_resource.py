@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route, Router
 
 from skills_mcp.config import Http
+from skills_mcp.http.access_tokens import ALGORITHMS
 from skills_mcp.http.allowed_hosts import AllowedAddresses, with_address_check
 from skills_mcp.http.authentication import ProtectedResource
 from skills_mcp.http.routes import WELL_KNOWN
@@ -47,6 +48,8 @@ def test_clients_find_the_description_at_both_places(path: str) -> None:
         "scopes_supported": ["skills:read", "skills:feedback", "skills:refresh"],
         "bearer_methods_supported": ["header"],
         "resource_name": "Skills of this organisation",
+        "dpop_signing_alg_values_supported": list(ALGORITHMS),
+        "dpop_bound_access_tokens_required": False,
     }
     assert answer.headers["Content-Type"] == "application/json"
     ProtectedResourceMetadata.model_validate_json(answer.content)

@@ -603,6 +603,11 @@ class Auth(Section):
     accept_id_tokens: Annotated[
         bool, "Whether ID tokens are accepted, for providers whose access tokens look like them."
     ] = False
+    require_dpop: Annotated[
+        bool,
+        "Whether only tokens that are bound to a key of the client are accepted (DPoP, RFC 9449); "
+        "without it, both kinds are.",
+    ] = False
 
 
 class Http(Section):  # 000 §7.2

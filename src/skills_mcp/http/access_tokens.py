@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from urllib.parse import urlsplit
 
 from skills_mcp.http.provider_metadata import SigningKey, SigningKeys
 from skills_mcp.skills.access import MAX_NAME_CHARACTERS, is_display_name
@@ -43,6 +44,10 @@ _MAX_CACHED_TOKENS = 1_024
 
 class InvalidTokenError(Exception):
     """Rejected token; the message has the reason, without any part of the token."""
+
+
+class InvalidProofError(InvalidTokenError):
+    """Rejected proof of a key."""
 
 
 class WrongSignatureError(InvalidTokenError):
@@ -91,6 +96,9 @@ class TokenValidator:
     name: ClassVar[str] = "access token"
     kinds: ClassVar[frozenset[str]] = frozenset({"bearer", "at+jwt", "jwt"})
     """Accepted values of Keycloak's `typ` claim; others are ID, Refresh and Logout."""
+
+    bindings: ClassVar[frozenset[str]] = frozenset({"jkt"})
+    """Accepted members of `cnf`; who validates a token checks them."""
 
     @property
     def has_keys(self) -> bool:
@@ -207,10 +215,11 @@ class TokenValidator:
 
     def _check_kind(self, claims: Claims) -> None:
         """Reject tokens for other uses."""
-        if "cnf" in claims:
+        bound = claims.get("cnf")
+        if "cnf" in claims and not (isinstance(bound, dict) and bound.keys() == self.bindings):
             raise InvalidTokenError(
-                "The token is bound to a key of its client (cnf), which this server "
-                "cannot check: use a bearer token"
+                "The token is bound to its client (cnf) in a way that this server cannot "
+                "check: use DPoP (jkt), or a bearer token"
             )
         if "typ" in claims and str(claims["typ"]).lower() not in self.kinds:
             raise InvalidTokenError(f"The token is no {self.name} (typ)")
@@ -266,6 +275,103 @@ def _parse_header(token: str) -> Mapping[str, Any]:
 
 def _digest(token: str) -> bytes:
     return sha256(token.encode("utf-8", "replace")).digest()
+
+
+MAX_PROOF_SECONDS = 60
+"""Age of a proof, besides the difference of the clocks."""
+
+_MAX_PROOF_CHARACTERS = 8_192  # a key of 16,384 bits takes 2,800
+_MAX_PROOFS = 65_536  # some 10 MB; in a flood, the oldest is forgotten first
+_PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+_THUMBPRINT = {"RSA": ("e", "kty", "n"), "EC": ("crv", "kty", "x", "y"), "OKP": ("crv", "kty", "x")}
+
+
+class ProofValidator:
+    """Validates proofs that a client holds the key of its token (DPoP, RFC 9449)."""
+
+    def __init__(self, clock_skew_seconds: float) -> None:
+        self._skew_seconds = clock_skew_seconds
+        self._used: OrderedDict[bytes, float] = OrderedDict()
+        """When each proof may be forgotten."""
+
+    def validate(self, proof: str, token: str, thumbprint: object, method: str, url: str) -> None:
+        """Validate the proof of one request with a token and its `jkt` (RFC 7638).
+
+        Raises:
+            InvalidProofError: The proof is not valid, or was used before.
+        """
+        header = _parse_header(proof) if len(proof) <= _MAX_PROOF_CHARACTERS else {}
+        key = header.get("jwk")
+        if header.get("typ") != "dpop+jwt" or not isinstance(key, dict) or _PRIVATE & key.keys():
+            raise InvalidProofError("The proof is no dpop+jwt with a public key (jwk)")
+        if not thumbprint or derive_thumbprint(key) != thumbprint:
+            raise InvalidProofError("The proof is of another key than the token is for (jkt)")
+        claims = self._decode(proof, header)
+        if claims["htm"] != method or _normalize_url(claims["htu"]) != _normalize_url(url):
+            raise InvalidProofError(f"The proof is not for {method} {url} (htm, htu)")
+        if claims["ath"] != _encode_base64(_digest(token)):
+            raise InvalidProofError("The proof is not for this token (ath)")
+        self._remember(_digest(f"{thumbprint} {claims['jti']}"))
+
+    def _decode(self, proof: str, header: Mapping[str, Any]) -> Claims:
+        import jwt
+
+        try:
+            if header.get("alg") not in ALGORITHMS:
+                raise jwt.InvalidAlgorithmError
+            claims: Claims = jwt.decode(
+                proof,
+                jwt.PyJWK(header["jwk"], header["alg"]).key,
+                algorithms=[header["alg"]],
+                leeway=self._skew_seconds,
+                options={
+                    "require": ["htm", "htu", "iat", "jti", "ath"],
+                    "enforce_minimum_key_length": True,
+                },
+            )
+        except (jwt.PyJWTError, ValueError, TypeError):
+            raise InvalidProofError("The proof cannot be verified (DPoP)") from None
+        if time.time() - claims["iat"] > MAX_PROOF_SECONDS + self._skew_seconds:
+            raise InvalidProofError("The proof is too old (iat): make one for each request")
+        return claims
+
+    def _remember(self, digest: bytes) -> None:
+        now = time.time()
+        while self._used and next(iter(self._used.values())) < now:
+            self._used.popitem(last=False)
+        if digest in self._used:
+            raise InvalidProofError("The proof was used before (jti): make one for each request")
+        self._used[digest] = now + MAX_PROOF_SECONDS + 2 * self._skew_seconds
+        while len(self._used) > _MAX_PROOFS:
+            self._used.popitem(last=False)
+
+
+def derive_thumbprint(key: Mapping[str, Any]) -> str:
+    """Thumbprint of a public key (RFC 7638); empty for one that has none.
+
+    >>> x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"
+    >>> derive_thumbprint({"kty": "OKP", "crv": "Ed25519", "x": x})
+    'kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k'
+    """
+    names = _THUMBPRINT.get(str(key.get("kty")), ())
+    if not names or not all(isinstance(key.get(name), str) for name in names):
+        return ""
+    text = json.dumps({name: key[name] for name in names}, sort_keys=True, separators=(",", ":"))
+    return _encode_base64(_digest(text))
+
+
+def _encode_base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _normalize_url(url: object) -> tuple[str, str, int | None, str] | None:
+    """Scheme, host, port and path; a query is not compared."""
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
+    return parts.scheme, parts.hostname or "", port, parts.path.rstrip("/")
 
 
 def parse_scopes(

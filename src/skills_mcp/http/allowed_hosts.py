@@ -37,7 +37,7 @@ _ANY_PORT = "*"
 # What clients in a browser send, and what they must be able to read.
 _METHODS = ("GET", "POST", "DELETE")
 _REQUEST_HEADERS = (
-    *("Authorization", "If-None-Match", "Last-Event-ID", "Mcp-Method", "Mcp-Name"),
+    *("Authorization", "DPoP", "If-None-Match", "Last-Event-ID", "Mcp-Method", "Mcp-Name"),
     *("Mcp-Protocol-Version", "Mcp-Session-Id"),
     *("X-Skills-Project", "X-Skills-Scope"),
     *("Traceparent", "Tracestate"),

@@ -33,8 +33,11 @@ from skills_mcp.config.values import is_loopback
 from skills_mcp.errors import ConfigError, InvalidArgumentsError
 from skills_mcp.events.tracker import ACTING_AGENT
 from skills_mcp.http.access_tokens import (
+    ALGORITHMS,
     Claims,
+    InvalidProofError,
     InvalidTokenError,
+    ProofValidator,
     TokenValidator,
     WrongSignatureError,
     parse_scopes,
@@ -206,6 +209,10 @@ class ProtectedResource:
         """
         return f"{self._base(scope)}{MCP_PATH}"
 
+    def request_url(self, scope: Scope) -> str:
+        """URL of a request as its client has it, without a query."""
+        return f"{self._base(scope)}{scope['path']}"
+
     def _base(self, scope: Scope) -> str:
         if self.http.base_url:
             return self.http.base_url.rstrip("/")
@@ -245,6 +252,8 @@ class ProtectedResource:
             "scopes_supported": self._named(self.http.auth.requested_scopes),
             "bearer_methods_supported": ["header"],
             "resource_name": _RESOURCE_NAME,
+            "dpop_signing_alg_values_supported": list(ALGORITHMS),
+            "dpop_bound_access_tokens_required": self.http.auth.require_dpop,
         }
 
     def challenge(
@@ -271,7 +280,11 @@ class ProtectedResource:
         parameters = ", ".join(
             f'{name}="{_UNQUOTABLE.sub("?", value)}"' for name, value in fields.items() if value
         )
-        return {"WWW-Authenticate": f"Bearer {parameters}"}
+        scheme, more = "Bearer", ""
+        sent = Headers(scope=scope).get("authorization", "")
+        if self.http.auth.require_dpop or sent.lower().startswith("dpop "):
+            scheme, more = "DPoP", f', algs="{" ".join(ALGORITHMS)}"'
+        return {"WWW-Authenticate": f"{scheme} {parameters}{more}"}
 
     def _named(self, scopes: Iterable[str]) -> list[str]:
         """Scopes in the notation of the identity provider."""
@@ -381,6 +394,7 @@ class BearerAuthMiddleware:
             clock_skew_seconds=http.auth.clock_skew_seconds,
             accept_id_tokens=http.auth.accept_id_tokens,
         )
+        self._proofs = ProofValidator(http.auth.clock_skew_seconds)
         # One thread asks the identity provider; the others wait without one.
         self._loading = anyio.CapacityLimiter(1)
         self._waiting = 0
@@ -420,20 +434,15 @@ class BearerAuthMiddleware:
 
     async def _authenticate(self, scope: Scope) -> Claims:
         """Claims of the request's token."""
-        token = self._parse_token(scope)
+        scheme, token = self._parse_token(scope)
         try:
-            if self._validator.needs_keys(token):
-                await self._load_keys(token)
-            try:
-                return self._validator.validate(token)
-            except WrongSignatureError:
-                if not self._validator.needs_keys(token, is_refuted=True):
-                    raise
-            await self._load_keys(token, is_refuted=True)
-            return self._validator.validate(token)
+            claims = await self._validate(token)
+            return self._require_possession(scope, scheme, token, claims)
         except InvalidTokenError as error:
             logger.info("Refused a token: %s", error)
-            raise self._unauthorised(scope, "invalid_token", str(error)) from None
+            is_proof = isinstance(error, InvalidProofError)
+            code = "invalid_dpop_proof" if is_proof else "invalid_token"
+            raise self._unauthorised(scope, code, str(error)) from None
         except KeysUnavailableError:
             raise _RefusedError(
                 error_response(
@@ -446,6 +455,33 @@ class BearerAuthMiddleware:
                 )
             ) from None
 
+    async def _validate(self, token: str) -> Claims:
+        if self._validator.needs_keys(token):
+            await self._load_keys(token)
+        try:
+            return self._validator.validate(token)
+        except WrongSignatureError:
+            if not self._validator.needs_keys(token, is_refuted=True):
+                raise
+        await self._load_keys(token, is_refuted=True)
+        return self._validator.validate(token)
+
+    def _require_possession(self, scope: Scope, scheme: str, token: str, claims: Claims) -> Claims:
+        """Require that a bound token comes from the holder of its key (RFC 9449, section 7)."""
+        if "cnf" not in claims:
+            if scheme == "dpop" or self._rules.require_dpop:
+                raise InvalidTokenError("The token is not bound to a key (cnf): DPoP needs one")
+            return claims
+        proofs = Headers(scope=scope).getlist("dpop")
+        if scheme != "dpop" or len(proofs) != 1:
+            raise InvalidProofError(
+                "The token is bound to a key (cnf): send it as Authorization: DPoP, with one "
+                "proof in the header DPoP"
+            )
+        url = self._resource.request_url(scope)
+        self._proofs.validate(proofs[0], token, claims["cnf"]["jkt"], scope["method"], url)
+        return claims
+
     async def _load_keys(self, token: str, *, is_refuted: bool = False) -> None:
         """Load the keys for a token, one request at a time."""
         if self._validator.has_keys and self._waiting >= _MAX_WAITING:
@@ -457,15 +493,15 @@ class BearerAuthMiddleware:
         finally:
             self._waiting -= 1
 
-    def _parse_token(self, scope: Scope) -> str:
+    def _parse_token(self, scope: Scope) -> tuple[str, str]:
         credentials = Headers(scope=scope).getlist("authorization")
         if len(credentials) > 1 or "access_token" in _parse_query(scope):
             description = "Send one token, in the header Authorization only"
             raise self._malformed(scope, description)
         scheme, _, token = (credentials or [""])[0].partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
+        if scheme.lower() not in {"bearer", "dpop"} or not token.strip():
             raise self._unauthorised(scope)
-        return token.strip()
+        return scheme.lower(), token.strip()
 
     def _derive_principal(self, claims: Claims, narrowed: tuple[str, ...]) -> Principal:
         rules = self._rules

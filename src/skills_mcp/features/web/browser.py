@@ -234,9 +234,9 @@ def parse_local_path(path: str) -> str:
 
 
 def _has_token(scope: Scope) -> bool:
-    """Whether a request has a bearer token; proxies forward other schemes."""
+    """Whether a request has an access token; proxies forward other schemes."""
     values = Headers(scope=scope).getlist("authorization")
-    return any(value.partition(" ")[0].lower() == "bearer" for value in values)
+    return any(value.partition(" ")[0].lower() in {"bearer", "dpop"} for value in values)
 
 
 async def _read_form_token(scope: Scope) -> str:

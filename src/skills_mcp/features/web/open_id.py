@@ -60,6 +60,7 @@ class SignInAttempt:
 class _IdTokenValidator(TokenValidator):
     name: ClassVar[str] = "ID token"
     kinds: ClassVar[frozenset[str]] = frozenset({"id", "jwt"})
+    bindings: ClassVar[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from skills_mcp.config.values import (
     PlainAddress,
     Port,
     PowersDemand,
+    PowersNote,
     ProgramName,
     Ratio,
     ReadableUrl,
@@ -565,6 +566,12 @@ class Responses(Section):  # DESIGN §3.14
         "The maximum number of characters of a reply, unless one text is longer; lists are cut, "
         "and say how to go on.",
     ] = 40_000
+    powers: Annotated[
+        PowersNote,
+        SetBy.OPERATOR,
+        "note: a reply with a skill says for the agent's user which powers of the level review or "
+        "above it has that `powers.yaml` does not allow. off: it does not.",
+    ] = "off"
 
 
 class Auth(Section):

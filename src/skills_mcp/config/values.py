@@ -76,6 +76,9 @@ PowersDemand = Annotated[
     _BARE_OFF,
     WithJsonSchema({"enum": ["off", "enforce", False]}),
 ]
+PowersNote = Annotated[
+    Literal["off", "note"], _BARE_OFF, WithJsonSchema({"enum": ["off", "note", False]})
+]
 UploadMode = Annotated[
     Literal["off", "folder", "branch"],
     _BARE_OFF,

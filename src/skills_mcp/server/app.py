@@ -40,7 +40,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from skills_mcp.about import NOTHING_TO_SERVE, __version__
 from skills_mcp.config import Config
 from skills_mcp.config.values import ConfirmDemand
-from skills_mcp.errors import ConfigError, NotConfirmedError, RefreshLimitError, SkillsError
+from skills_mcp.errors import (
+    ConfigError,
+    ContentUnavailableError,
+    NotConfirmedError,
+    RefreshLimitError,
+    SkillsError,
+)
+from skills_mcp.hooks import load_hooks
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.server.callers import (
     Context,
@@ -262,8 +269,10 @@ class _Tools:
         """Answer a call; report progress if it may take long."""
         library, raw = self._library, params.arguments or {}
         demand = library.config.scripts.confirm
-        if spec.runs_code and (question := await confirm_run(context, params, demand)):
-            return question
+        if spec.runs_code and demand != "never":
+            note = await anyio.to_thread.run_sync(self._note_script, context, spec.name, raw)
+            if question := await confirm_run(context, params, demand, note):
+                return question
         if self._is_shared and spec.name == "refresh_skills":
             self._limit_refreshes(context)
         is_waiting = spec.needs_content and not library.is_ready
@@ -304,10 +313,19 @@ class _Tools:
             instructions = _compose_for_library(view, is_shared=self._is_shared)
             start = self.measure_start(context, instructions)
             reply = replace(reply, data={**reply.data, "session_start": start})
+        if library.config.responses.powers == "note" and not reply.is_error:
+            reply = await anyio.to_thread.run_sync(_with_powers, view, reply)
         if self._core_skills_pending and spec.name in _FIRST_TOOLS and not reply.is_error:
             self._core_skills_pending = False
             reply = with_core_skills(reply, view.core_skills())
         return reply
+
+    def _note_script(self, context: Context, tool: str, raw: Mapping[str, Any]) -> str:
+        path, file = raw.get("skill_path"), raw.get("file")
+        view = view_of(self._library, context)
+        if tool != "run_script" or not (isinstance(path, str) and isinstance(file, str)):
+            return ""
+        return _note_script(view, path, file) if view.served else ""
 
     def _find_step(self, spec: ToolSpec, context: Context) -> str:
         view = view_of(self._library, context)
@@ -566,7 +584,7 @@ _NOT_ALLOWED = "The user did not allow this run. Ask the user how to go on."
 
 
 async def confirm_run(
-    ctx: Context, params: CallToolRequestParams, demand: ConfirmDemand
+    ctx: Context, params: CallToolRequestParams, demand: ConfirmDemand, note: str = ""
 ) -> InputRequiredResult | None:
     """Question still to be answered; None: the program may run.
 
@@ -583,7 +601,9 @@ async def confirm_run(
         if demand == "always":
             raise NotConfirmedError(_CANNOT_ASK)
         return None
-    form = ElicitRequestFormParams(message=_compose_question(params), requested_schema=_NO_FIELDS)
+    form = ElicitRequestFormParams(
+        message=_compose_question(params, note), requested_schema=_NO_FIELDS
+    )
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         # An answer counts for the run that it was asked for.
         state = _derive_state(params)
@@ -606,7 +626,7 @@ def _supports_elicitation(ctx: Context) -> bool:
     return capabilities.elicitation.form is not None or capabilities.elicitation.url is None
 
 
-def _compose_question(params: CallToolRequestParams) -> str:
+def _compose_question(params: CallToolRequestParams, note: str) -> str:
     arguments = params.arguments or {}
     lines = [f"Run this on your machine? ({params.name})"]
     for name, value in arguments.items():
@@ -615,12 +635,44 @@ def _compose_question(params: CallToolRequestParams) -> str:
         lines.append(
             f"{abbreviate_value(name)}: {text if len(text) <= _MAX_VALUE_CHARACTERS else cut}"
         )
+    if note:
+        lines.append(f"Powers that were found in it: {note}")
     return "\n".join(lines)
 
 
 def _derive_state(params: CallToolRequestParams) -> str:
     call = json.dumps([params.name, params.arguments], sort_keys=True)
     return sha256(call.encode()).hexdigest()
+
+
+_TELL_POWERS = (
+    "Tell your user in one line that the skill {path} has powers that no rule allows: {note}"
+)
+
+
+def _with_powers(view: LibraryView, reply: Reply) -> Reply:
+    """Add the note to a reply that hands out the text of a skill.  Blocking."""
+    path = reply.data.get("skill_path")
+    if not isinstance(path, str) or reply.data.keys().isdisjoint({"content", "digest"}):
+        return reply
+    try:
+        snapshot = view.snapshot
+    except ContentUnavailableError:
+        return reply
+    skill = snapshot.index.get(path)
+    folders = [part.checkout.directory for part in snapshot.content.parts]
+    hooks = load_hooks("note_powers") if skill else ()
+    note = "; ".join(filter(None, (hook(snapshot.index, skill, folders) for hook in hooks)))
+    if not note:
+        return reply
+    return replace(reply, data={**reply.data, "powers": _TELL_POWERS.format(path=path, note=note)})
+
+
+def _note_script(view: LibraryView, path: str, file: str) -> str:
+    """The powers of a script, for the question to the user.  Blocking."""
+    index = view.snapshot.index
+    hooks = load_hooks("note_script_powers")
+    return "; ".join(filter(None, (hook(index, path, file) for hook in hooks)))
 
 
 _PLAIN_RULES = ReplyRules("json", 10_000)

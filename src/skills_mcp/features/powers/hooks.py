@@ -1,18 +1,20 @@
-"""The hooks of powers: a check of `validate`, and one of a commit before it is served.
+"""The hooks of powers: checks of `validate` and of a commit, and notes for people.
 
-Each import is late: a server imports this file, and asks none of it.
+Each import is late: a server imports this file, and may ask none of it.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_mcp.errors import ConfigError
-from skills_mcp.skills.model import Problem
+from skills_mcp.skills.inheritance import find_script_in_lineage
+from skills_mcp.skills.model import Problem, Skill, escape_unprintable
 from skills_mcp.skills.skill_index import SkillIndex
 
 if TYPE_CHECKING:
     from skills_mcp.features.authoring.validation import AuthoredSkill, SkillTree
+    from skills_mcp.features.powers.power import Power
 
 
 def check_powers(tree: "SkillTree", skills: "Collection[AuthoredSkill]") -> Iterator[Problem]:
@@ -47,3 +49,50 @@ def describe_excess(index: SkillIndex, folder: Path) -> str:
     first = beyond[0]
     more = f" and {len(beyond) - 1} more" if beyond[1:] else ""
     return f"{first.skill} has the power {first.kind}, {first.subject}{more}"
+
+
+def note_powers(index: SkillIndex, skill: Skill, folders: Collection[Path]) -> str:
+    """One line for the agent's user; empty if the rules allow all powers to review.
+
+    Args:
+        index: What is served.
+        skill: Its own powers and those of its ancestors count.
+        folders: The checkouts, of which one has the skill.
+    """
+    from skills_mcp.features.powers.allowance import find_excess, load_allowances
+    from skills_mcp.features.powers.power import is_at_least
+    from skills_mcp.features.powers.statement import read_composed_powers
+
+    folder = next((each for each in folders if _holds(each, skill)), None)
+    try:
+        allowances = load_allowances(folder) if folder else None
+    except ConfigError:
+        allowances = None  # what cannot be read allows nothing
+    powers = [p for p in read_composed_powers(index, skill) if is_at_least(p.level, "review")]
+    return _list_powers(find_excess(powers, allowances or ()))
+
+
+def note_script_powers(index: SkillIndex, path: str, file: str) -> str:
+    """The powers of a script, for the question before it runs; empty if it has none."""
+    from skills_mcp.features.powers.statement import read_powers
+
+    skill = index.get(path)
+    located = find_script_in_lineage(index, skill, file) if skill else None
+    owner = located.owner if located else skill
+    if owner is None:
+        return ""
+    return _list_powers([p for p in read_powers(owner) if p.file.endswith(f"/{file}")])
+
+
+_MAX_LISTED = 8  # more is no line that a person reads
+
+
+def _list_powers(powers: "Iterable[Power]") -> str:
+    named = dict.fromkeys(f"{power.kind} {power.what}" for power in powers)
+    shown = list(named)[:_MAX_LISTED]
+    more = [f"{len(named) - _MAX_LISTED} more"] if len(named) > _MAX_LISTED else []
+    return escape_unprintable("; ".join((*shown, *more)))
+
+
+def _holds(folder: Path, skill: Skill) -> bool:
+    return skill.location is not None and skill.location.is_relative_to(folder)

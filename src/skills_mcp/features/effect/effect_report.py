@@ -196,7 +196,7 @@ def _escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("@", "@\u200b")
 
 
-def render_junit(effects: Sequence[MeasuredSkill], failures: Mapping[str, str]) -> str:
+def render_effect_junit(effects: Sequence[MeasuredSkill], failures: Mapping[str, str]) -> str:
     """Render a JUnit report: one case per skill."""
     counts = {"tests": str(len(effects)), "failures": str(len(failures)), "errors": "0"}
     root = ET.Element("testsuites", {"name": "skills-mcp effect", **counts})

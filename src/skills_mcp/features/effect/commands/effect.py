@@ -38,7 +38,7 @@ from skills_mcp.features.effect.effect_report import (
     describe_verdict,
     find_failures,
     render_json,
-    render_junit,
+    render_effect_junit,
     render_markdown,
     render_page,
     tabulate_effects,
@@ -267,7 +267,7 @@ def _report(request: _Request, experiment: Experiment, transcripts: Path) -> Non
         case "markdown":
             click.echo("\n".join(render_markdown(experiment, effects, baseline)))
         case "junit":
-            click.echo(render_junit(effects, failures))
+            click.echo(render_effect_junit(effects, failures))
         case "text":
             _print_text(experiment, effects, baseline, failures)
     sys.exit(1 if failures or (experiment.faults and not experiment.new) else 0)

@@ -60,6 +60,7 @@ async def connected(
     *,
     name: str = "test",
     elicit: ElicitationFnT | None = None,
+    **options: Any,
 ) -> AsyncIterator[Client]:
     """Serve a library in memory, with its background work, to a client of an era.
 
@@ -68,6 +69,7 @@ async def connected(
         era: One of `ERAS`; the newest, unless the test is about the wire.
         name: What the client calls itself.
         elicit: How its user answers a question; None for a client that cannot ask.
+        options: Of the SDK's client.
     """
     info = Implementation(name=name, version="1")
     async with anyio.create_task_group() as tasks:
@@ -75,7 +77,7 @@ async def connected(
         try:
             server = create_server(library)
             async with Client(
-                server, mode=era, client_info=info, elicitation_callback=elicit
+                server, mode=era, client_info=info, elicitation_callback=elicit, **options
             ) as client:
                 yield client
         finally:

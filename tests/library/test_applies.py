@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_types import ListRootsResult, Root
+from pydantic import FileUrl
 
 from skills_mcp.library.answers import Match
 from skills_mcp.library.skill_library import LibraryView, SkillLibrary
@@ -152,6 +154,26 @@ def test_each_window_has_a_project_of_its_own(root: Path, project: Path) -> None
 
     found = [served(window.view(), "hooks").applies for window in (*windows, named, library)]
     assert found == [LINE, "", "", LINE, ""]
+
+
+@pytest.mark.parametrize("started_in, line", [("nowhere", LINE), ("other", "")])
+async def test_the_first_root_is_the_project_where_the_server_was_started_outside_of_one(
+    root: Path, project: Path, started_in: str, line: str
+) -> None:
+    write_skill(root, "hooks.md", keywords=["hooks"], applies_to=react(">=18,<19"))
+    write(project.parent / "other" / "package.json", "{}")
+    asked: list[str] = []
+
+    async def list_roots(_: object) -> ListRootsResult:
+        asked.append("roots")
+        return ListRootsResult(roots=[Root(uri=FileUrl(project.as_uri()))])
+
+    library = serve(root, project.parent / started_in)
+    async with connected(library, "legacy", list_roots_callback=list_roots) as client:
+        replies = [await ask(client, "get_skill", context="hooks") for _ in range(2)]
+
+    assert [reply.get("applies", "") for reply in replies] == [line] * 2
+    assert asked == (["roots"] if line else [])
 
 
 def test_the_problem_of_a_wrong_entry_is_named(root: Path) -> None:

@@ -60,6 +60,13 @@ class Project:
         default_factory=dict, compare=False, repr=False
     )
 
+    @property
+    def is_found(self) -> bool:
+        """Whether there is any file that is read.  Blocking, but cheap."""
+        return bool(self.stated) or (
+            self.folder is not None and next(_find_files(self.folder), None) is not None
+        )
+
     def read_files(self) -> list[PackageFile]:
         """Read its changed files again; the nearest and best come first.  Blocking."""
         if self.folder is None:

@@ -9,11 +9,13 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -30,12 +32,15 @@ from mcp_types import (
     ElicitRequestFormParams,
     ElicitResult,
     InputRequiredResult,
+    ListRootsRequest,
+    ListRootsResult,
     ListToolsResult,
     PaginatedRequestParams,
     PromptsCapability,
     ServerCapabilities,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from skills_mcp.about import NOTHING_TO_SERVE, __version__
 from skills_mcp.config import Config
@@ -113,6 +118,9 @@ _PER_CALLER_HINTS: dict[CacheableMethod, CacheHint] = {
     "server/discover": _PRIVATE,
 }
 
+# A client answers at once; one that never does is not waited for.
+_ROOTS_SECONDS = 2.0
+
 _OPENINGS = ("initialize", "server/discover")
 """Methods whose result carries the instructions."""
 
@@ -157,6 +165,7 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
     server.middleware += [
         first_response.answer,
         tools.name_offered,
+        tools.roots.watch,
         _wrap_invalid_arguments,
         notices.remember,
     ]
@@ -214,6 +223,7 @@ class _Tools:
         per_minute = library.config.http.refreshes_per_minute
         self._refreshes = RateLimit(per_minute, per_minute / _MINUTE_SECONDS)
         self._scope_limiter = anyio.CapacityLimiter(_MAX_SCOPED_VIEWS)
+        self.roots = _ClientRoots(library)
 
     def find_offered(self, context: Context) -> tuple[str, ...]:
         """Names of the tools of a caller."""
@@ -304,6 +314,8 @@ class _Tools:
     ) -> Reply:
         arguments = parse_arguments(spec.arguments, spec.name, raw)
         library = self._library
+        if spec.name in _FIRST_TOOLS and not self._is_shared:
+            await self.roots.find_project(context)
         view = await wait_for_view(library, context) if is_waiting else view_of(library, context)
         if not view.is_prepared:  # the first call of a caller who sees as no other
             limiter = self._scope_limiter if view.access.is_scoped else None
@@ -340,6 +352,51 @@ def _derive_listing_key(library: SkillLibrary, access: Access) -> bytes:
     """Digest of paths, names and descriptions.  Blocks once after a refresh."""
     view = library.view(access)
     return view.snapshot.indexes.listing_key if view.served else b""
+
+
+class _ClientRoots:
+    """Roots of a client that has started the server elsewhere, such as in a home.
+
+    Clients of the newest protocol version have none (SEP-2577).
+    """
+
+    def __init__(self, library: SkillLibrary) -> None:
+        self._library = library
+        self._is_asked = False
+
+    async def watch(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: ask again after a change."""
+        if ctx.method == "notifications/roots/list_changed":
+            self._is_asked = False
+        return await call_next(ctx)
+
+    async def find_project(self, context: Context) -> None:
+        """Ask once for the roots, unless the working directory is a project."""
+        params = context.session.client_params
+        if self._is_asked or params is None or params.capabilities.roots is None:
+            return
+        self._is_asked = True
+        project = self._library.project
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS or (project and project.is_found):
+            return
+        with anyio.move_on_after(_ROOTS_SECONDS), suppress(MCPError, ValidationError):
+            listed = await context.session.send_request(ListRootsRequest(), ListRootsResult)
+            folders = (parse_file_uri(str(root.uri)) for root in listed.roots)
+            if folder := next(filter(None, folders), None):
+                self._library.open_project({}, folder)
+
+
+def parse_file_uri(uri: str) -> Path | None:
+    """Parse the URI of a folder on this machine.
+
+    >>> parse_file_uri("file:///home/ada/my%20shop") == Path("/home/ada/my shop")
+    True
+    """
+    from urllib.request import url2pathname  # late: start-up
+
+    parts = urlsplit(uri)
+    is_here = parts.scheme == "file" and parts.netloc in {"", "localhost"}
+    return Path(url2pathname(parts.path)) if is_here else None
 
 
 class SkillsServer(Server[Any]):

@@ -124,12 +124,10 @@ def test_of_skills_too_close_to_call_the_one_that_fits_wins(
 
     assert served(view, "hooks").skill.path == "two"
     assert isinstance(replace(view, project=None).route("hooks"), Ambiguous)
-    assert [candidate.path for candidate in answers(view, "hooks")] == ["two"]
+    explanation = view.explain("hooks", "one")
+    assert [found.skill.path for found in answered_candidates(explanation.decision)] == ["two"]
+    assert f"one is left out: {LINE}" in explanation.notes
     assert served(view, "hooks", skill_path="one").applies == LINE
-
-
-def answers(view: LibraryView, task: str) -> list[Any]:
-    return [found.skill for found in answered_candidates(view.explain(task).decision)]
 
 
 async def test_where_none_is_known_to_fit_the_candidates_name_the_misfit(

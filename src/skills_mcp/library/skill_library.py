@@ -299,10 +299,9 @@ class LibraryView:
         """Decide as `route` does, without a text and an event."""
         snapshot = self.snapshot
         decision = self._decide(snapshot, context, NO_FILTER)[0]
-        if self.project is None or not isinstance(decision, Candidate):
+        if not isinstance(decision, Candidate):
             return decision
-        skills = snapshot.index.contributors(decision.skill)
-        return replace(decision, applies=self.project.describe_misfits(skills))
+        return replace(decision, applies=self._find_misfit(snapshot, decision.skill.path))
 
     def _decide(
         self, snapshot: Snapshot, context: str, scoping: SkillFilter
@@ -322,9 +321,14 @@ class LibraryView:
         if misfits and any(compared[path] for path in compared.keys() - misfits):
             scoping = replace(scoping, without=frozenset(misfits))
             return decide(within=snapshot.narrow(scoping)), scoping
-        lines = {path: self.project.describe_misfits(parts[path]) for path in misfits}
+        lines = {path: self._find_misfit(snapshot, path) for path in misfits}
         named = (replace(c, applies=lines.get(c.skill.path, "")) for c in decision.candidates)
         return replace(decision, candidates=tuple(named)), scoping
+
+    def _find_misfit(self, snapshot: Snapshot, path: SkillPath) -> str:
+        """How the project differs from what a skill and its ancestors are written for."""
+        skills = snapshot.index.contributors(snapshot.index.require(path))
+        return self.project.describe_misfits(skills) if self.project else ""
 
     def _compose(self, snapshot: Snapshot, skill: Skill) -> Composition:
         return self._compare_project(snapshot.compose(skill))
@@ -350,13 +354,19 @@ class LibraryView:
         from skills_mcp.routing.answer_explanation import explain_decision  # late: start-up
 
         snapshot = self.snapshot
-        return explain_decision(
+        skill = snapshot.index.resolve(skill_path) if skill_path else None
+        if self.project:
+            _, scoping = self._decide(snapshot, context, scoping)
+        explanation = explain_decision(
             snapshot.matcher,
             context,
             snapshot.config.matching,
-            skill=snapshot.index.resolve(skill_path) if skill_path else None,
-            within=snapshot.narrow(self._decide(snapshot, context, scoping)[1]),
+            skill=None if skill and skill.path in scoping.without else skill,
+            within=snapshot.narrow(scoping),
         )
+        left_out = sorted(scoping.without)
+        notes = (f"{path} is left out: {self._find_misfit(snapshot, path)}" for path in left_out)
+        return replace(explanation, notes=(*notes, *explanation.notes))
 
     def tree(self, path: str | None = None) -> TreeNode:
         """Tree of all skills, or of a folder.

@@ -3,6 +3,7 @@
 Rule: no network unless asked for, and then only addresses of the project's own organisation.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -47,7 +48,24 @@ class StaleOptions:
     project: Path | None = None
     """The project that the skills are for."""
     is_online: bool = False
+    usage: Mapping[str, date] | None = None
+    """Last use of each skill, by its path on a server; None if nothing is known of it."""
     today: date = field(default_factory=lambda: datetime.now(UTC).date())
+
+
+def load_usage(file: Path) -> Mapping[str, date]:
+    """Load the last use of each skill from a report in JSON.
+
+    Raises:
+        ConfigError: It is no such report.
+    """
+    try:
+        skills = json.loads(file.read_bytes())["skills"]
+        return {str(each["skill"]): date.fromisoformat(each["last_seen"]) for each in skills}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ConfigError(
+            f"--usage: {file} is no report. Write it with skills-mcp report --json"
+        ) from error
 
 
 def find_stale(
@@ -95,12 +113,21 @@ class StaleChecker:
                 reason = f"was to be read again by {review_by}"
                 hint = "read it, correct it, and set review_by to a later date"
                 yield RuleFinding("review-overdue", reason, hint, line)
-        elif newest and not review_by and _add_months(newest.at.date(), months) < today:
-            reason = f"has not changed for more than {months} months"
+        elif newest and not review_by and self._is_over(newest.at.date(), skill):
+            how = "changed" if self._options.usage is None else "changed or been used"
+            reason = f"has not {how} for more than {months} months"
             hint = "read it again, and say with review_by when to do so next"
             yield RuleFinding("unchanged", reason, hint)
         if self._past:
             yield from self._check_text(self._past, skill, markdown.text)
+
+    def _is_over(self, changed: date, skill: Skill) -> bool:
+        """Whether its last change and its last use, if that is known, are long ago."""
+        usage = (self._options.usage or {}).items()
+        ends = (skill.path, f"/{skill.path}")  # a server may serve it below a mount
+        used = (day for path, day in usage if path == ends[0] or path.endswith(ends[1]))
+        latest = max((changed, *used))
+        return _add_months(latest, self._options.months) < self._options.today
 
     def _is_inherited(self, skill: Skill) -> bool:
         """Whether the rules of a folder above have the same date, which says it once."""

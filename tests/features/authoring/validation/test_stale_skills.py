@@ -13,7 +13,7 @@ import pytest
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.authoring import stale_skills
 from skills_mcp.features.authoring.project_past import read_project_past
-from skills_mcp.features.authoring.stale_skills import StaleOptions, find_stale
+from skills_mcp.features.authoring.stale_skills import StaleOptions, find_stale, load_usage
 from skills_mcp.features.authoring.validation import validate_paths
 from skills_mcp.skills.model import Problem
 from tests.packages import write_package
@@ -35,6 +35,15 @@ def find(folder: Path, project: Path | None = None, **options: Any) -> list[Prob
     settings = StaleOptions(project=project, today=TODAY, **options)
     found = validate_paths(folder, checks=[partial(find_stale, settings)]).problems
     return [problem for problem in found if problem.rule in RULES]
+
+
+USAGE = json.dumps({"skills": [{"skill": "team/old", "served": 1, "last_seen": "2026-10-01"}]})
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"skills": [1]}', '{"skills": [{"skill": "a"}]}'])
+def test_what_is_no_report_of_use_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="report --json"):
+        load_usage(write(tmp_path / "usage.json", text))
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +86,12 @@ def test_what_is_past_its_review_or_long_unchanged_is_named_with_who_knows(tmp_p
     assert due.reason.endswith("2026-06-01 (owner: @acme/data, last changed by Ada on 2025-01-31)")
     assert old.reason.endswith("12 months (owner: team-web, last changed by Ada on 2025-01-31)")
     assert len(find(tmp_path, months=36)) == 1
+
+    report = write(tmp_path.parent / f"{tmp_path.name}.json", USAGE)
+    usage = load_usage(report)
+    assert [each.rule for each in find(tmp_path, usage=usage)] == ["review-overdue"]
+    [_, old] = find(tmp_path, usage=dict.fromkeys(usage, date(2025, 1, 1)))
+    assert old.reason.startswith("has not changed or been used")
 
 
 def test_a_date_of_a_folder_is_reported_once(tmp_path: Path) -> None:

@@ -273,6 +273,12 @@ class _Report:
     help="With --stale: report texts about what this project has no longer, too.",
 )
 @click.option(
+    "--usage",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --stale: a report in JSON; what was used lately is not called unchanged.",
+)
+@click.option(
     "--online",
     "is_online",
     is_flag=True,
@@ -305,26 +311,17 @@ def command(
     is_repairing: bool,
     has_overlaps: bool,
     max_overlaps: int | None,
-    has_powers: bool,
-    is_stale_checked: bool,
-    months: int,
-    project: Path | None,
-    is_online: bool,
-    scanners: tuple[str, ...],
     report_format: ReportFormat,
     as_json: bool,
     is_strict: bool,
+    **checked: Any,
 ) -> None:
-    if (project or is_online) and not is_stale_checked:
-        raise click.UsageError("--project and --online belong to --stale.")
     if is_repairing and is_baseline_written:
         raise click.UsageError("--fix and --write-baseline exclude each other.")
     paths = paths or (Path(),)
     choice = _choose(select, ignore)
     has_overlaps = has_overlaps or max_overlaps is not None
-    checks: list[TreeCheck] = [partial(check_with, scanner) for scanner in scanners]
-    checks += load_hooks("check_powers") if has_powers else ()
-    checks += _list_checks(months, project, is_online=is_online) if is_stale_checked else ()
+    checks = tuple(_open_checks(**checked))
     validation = _validate(paths, choice, checks, has_overlaps=has_overlaps)
     baseline = baseline or _find_baseline(validation)
     repaired: tuple[FixedFile, ...] = ()
@@ -353,10 +350,31 @@ def _has_failed(report: _Report, *, is_strict: bool, max_overlaps: int | None) -
     return bool(failing) or (max_overlaps is not None and overlaps > max_overlaps)
 
 
-def _list_checks(months: int, project: Path | None, *, is_online: bool) -> tuple[TreeCheck, ...]:
-    from skills_mcp.features.authoring.stale_skills import StaleOptions, find_stale
+def _open_checks(
+    *, scanners: Sequence[str], has_powers: bool, **stale: Any
+) -> Iterator[TreeCheck]:
+    """Open the checks that an option adds."""
+    yield from (partial(check_with, scanner) for scanner in scanners)
+    if has_powers:
+        yield from load_hooks("check_powers")
+    yield from _open_stale_check(**stale)
 
-    return (partial(find_stale, StaleOptions(months, project, is_online)),)
+
+def _open_stale_check(
+    *,
+    is_stale_checked: bool,
+    months: int,
+    project: Path | None,
+    usage: Path | None,
+    is_online: bool,
+) -> Iterator[TreeCheck]:
+    if is_stale_checked:
+        from skills_mcp.features.authoring.stale_skills import StaleOptions, find_stale, load_usage
+
+        used = load_usage(usage) if usage else None
+        yield partial(find_stale, StaleOptions(months, project, is_online, used))
+    elif project or usage or is_online:
+        raise click.UsageError("--project, --usage and --online belong to --stale.")
 
 
 def _validate(

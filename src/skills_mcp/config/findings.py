@@ -142,7 +142,7 @@ Schema = Mapping[str, Any]
 
 _UNSET = ("", None)
 _KINDS = ("folder", "repo", "archive")
-_HISTORY_KEYS = ("branch", "ref", "allow_non_fast_forward", "verify")
+_HISTORY_KEYS = ("branch", "ref", "allow_non_fast_forward", "verify", "pins")
 _REPO_KEYS = (
     "branch",
     "ref",
@@ -150,6 +150,7 @@ _REPO_KEYS = (
     "allowed_signers",
     "revoked_signers",
     "verify",
+    "pins",
 )
 _TAG_CHECKS = ("tag", "both")
 

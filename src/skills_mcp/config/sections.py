@@ -190,6 +190,11 @@ class Source(Section):
         str | None, "Overrides sync.revoked_signers for this repository."
     ] = None
     verify: Annotated[Verify | None, "Overrides sync.verify for this repository."] = None
+    pins: Annotated[
+        dict[Name, Name],
+        "Skills that stay at a tag or full commit SHA: the path of a skill, or that of a folder "
+        "with a slash at its end, as it is without `mount`.",
+    ] = {}
 
 
 class Matching(Section):  # 001 §5

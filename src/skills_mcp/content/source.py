@@ -169,6 +169,21 @@ class Mount:
     """Path prefix of its skills, such as `teams/web`; empty for the top."""
     selection: Selection = DEFAULT_SELECTION
     scope: Scope = "org"
+    pins: tuple[str, ...] = ()
+    """All pinned paths of the source; those of folders end with a slash."""
+    only: tuple[str, ...] = ()
+    """The pins served from here; empty for the source that has the rest."""
+
+    def find_pin(self, path: str) -> str:
+        """Find the pin of a path without the mount's own; empty without one."""
+        fitting = (
+            pin for pin in self.pins if path == pin or (pin[-1:] == "/" and path.startswith(pin))
+        )
+        return max(fitting, key=len, default="")
+
+    def serves(self, path: str) -> bool:
+        """Whether a path, without the mount's own, is served from here."""
+        return not self.pins or self.find_pin(path) in (self.only or ("",))
 
     @property
     def prefix(self) -> str:
@@ -270,6 +285,8 @@ class SourceState:
     """Failed syncs of this process."""
     not_served: int = 0
     """Number of packages outside of the served folders."""
+    pins: tuple[str, ...] = ()
+    """The pinned paths, if only these are served at this commit."""
     loss: Loss | None = None
 
 
@@ -378,6 +395,7 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
         is_failing=attempt.failures > 0
         and (bool(attempt.refused_commit) or age is None or age > interval),
         failed_syncs=failed_syncs,
+        pins=mount.only,
     )
 
 

@@ -231,6 +231,9 @@ def _mount_listed_sources(
     secret: _RepositoryToken,
     cache: Path,
 ) -> Iterator[Mount]:
+    pinned = [*_split_pins(sources)]
+    only: list[tuple[str, ...]] = [*([()] * len(sources)), *(pins for _, pins in pinned)]
+    sources = (*sources, *(source for source, _ in pinned))
     remotes = _parse_remotes(sources, policies.folder, secret)
     branches: dict[int, RemoteBranch] = {}
     for numbers in _group_by_repository(remotes):
@@ -238,7 +241,7 @@ def _mount_listed_sources(
         # Of two addresses that differ in a secret or a user, one without would be refused.
         remote = max(alike, key=lambda each: (each.sends_token, bool(each.user_settings())))
         policy = _common_policy(remote, [sources[number] for number in numbers], policies)
-        pin_key = f"sources[{numbers[0]}].ref"
+        pin_key = "pins" if only[numbers[0]] else f"sources[{numbers[0]}].ref"
         branch = _open_branch(remote, policy, cache, pin_key)
         branches |= dict.fromkeys(numbers, branch)
     for number, source in enumerate(sources):
@@ -250,7 +253,22 @@ def _mount_listed_sources(
         else:
             key = f"sources[{number}].folder"
             chosen = LocalFolder(_absolute_path(source.folder, policies.folder), key)
-        yield Mount(source=chosen, at=source.mount, selection=_select(source))
+        yield Mount(
+            source=chosen,
+            at=source.mount,
+            selection=_select(source),
+            pins=tuple(sorted(source.pins)),
+            only=only[number],
+        )
+
+
+def _split_pins(sources: Sequence[Source]) -> Iterator[tuple[Source, tuple[str, ...]]]:
+    """Yield a source for each pinned commit, with its pins."""
+    for source in sources:
+        for commit in dict.fromkeys(source.pins.values()):
+            pins = (path for path, at in source.pins.items() if at == commit)
+            pinned = source.model_copy(update={"branch": "", "ref": commit})
+            yield pinned, tuple(sorted(pins))
 
 
 def _open_archive(

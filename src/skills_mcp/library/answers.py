@@ -375,6 +375,8 @@ def render_state(state: SourceState) -> dict[str, Any]:
         }
     if state.not_served:
         data["not_served"] = state.not_served
+    if state.pins:
+        data["pins"] = list(state.pins)
     if state.default_branch:
         data["default_branch"] = state.default_branch
     if state.verified_by:

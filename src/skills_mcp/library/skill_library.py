@@ -922,7 +922,8 @@ class SkillLibrary:
         minutes = self.mounts.interval_minutes(config.refresh)
         states = self.mounts.states(content, minutes * 60 if minutes else None)
         parts = content.parts if content else ()
-        counts = {p.mount.at: count for p, count in zip(parts, not_served, strict=True)}
+        found = zip(parts, not_served, strict=True)
+        counts = {p.mount.at: count for p, count in found if not p.mount.only}
         return tuple(
             replace(
                 state,

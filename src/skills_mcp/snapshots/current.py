@@ -212,7 +212,12 @@ class CurrentSnapshot:
             return list(paths)
 
         def is_owner(path: SkillPath) -> bool:
-            above = (mount for mount in mounts if f"{path}/".startswith(mount.prefix))
+            above = (
+                mount
+                for mount in mounts
+                if f"{path}/".startswith(mount.prefix)
+                and mount.serves(path.removeprefix(mount.prefix))
+            )
             return max(above, key=lambda mount: len(mount.prefix)).source is source
 
         return list(filter(is_owner, paths))

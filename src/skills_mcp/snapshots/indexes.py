@@ -504,6 +504,7 @@ def _find_older(folder: Path, pattern: str, seconds: float) -> Iterator[Path]:
 def _derive_layout(content: Content, operator: Config) -> str:
     mounts = (
         (p.mount.source.name, p.mount.at, asdict(p.mount.selection), p.mount.scope)
+        + ((p.mount.pins, p.mount.only) if p.mount.pins else ())
         for p in content.parts
     )
     # Not `model_dump`: it would build the checker of all settings, which takes longer

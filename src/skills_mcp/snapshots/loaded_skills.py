@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from skills_mcp.config import Limits, Visibility
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.source import Content, ContentPart, Progress
+from skills_mcp.content.source import Content, ContentPart, Mount, Progress
 from skills_mcp.errors import LimitExceededError, MissingFileError
 from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.model import Problem, Scope, SkillPath
@@ -108,6 +108,8 @@ class SourceOrigin:
     scope: Scope
     directory: str
     revision: str | None
+    pins: str = ""
+    """What is served from here, with pins; empty without them."""
 
     @classmethod
     def of(cls, part: ContentPart) -> "SourceOrigin":
@@ -119,6 +121,7 @@ class SourceOrigin:
             mount.scope,
             os.fspath(checkout.directory),
             checkout.revision,
+            "\n".join((*mount.pins, "", *mount.only)) if mount.pins else "",
         )
 
 
@@ -322,16 +325,39 @@ def _survey(
     )
     ids = _read_content_ids(part)
     homes = []
+    missing = set(mount.only)
     for folder in survey.layout.homes:
         home = folder.at(checkout.directory, mount.prefix, mount.scope)
         content_id = _content_id(folder, ids, checkout.revision or "")
         walk = progress.track("Finding skills", survey.walk(folder))
+        if mount.pins:
+            walk = _select_pinned(walk, folder.prefix, mount, missing)
         found = deque(classify_walk(home, walk, content_id, known))
         homes.append(_SurveyedRoot(folder, home, found))
     # Of a commit only what is served was written, so the disk cannot tell.
     problems = surveyed.problems if surveyed else tuple(survey.outside())
+    if mount.only:
+        problems = tuple(_missing_pin_problem(pin, checkout.revision) for pin in sorted(missing))
     located = [replace(problem, file=mount.prefix + problem.file) for problem in problems]
     return _Surveyed(homes, located, ids)
+
+
+def _select_pinned(
+    walk: Iterable[WalkResult], prefix: str, mount: Mount, missing: set[str]
+) -> Iterator[WalkResult]:
+    """Select what a mount serves, and take the pins that lead to something out of `missing`."""
+    for found in walk:
+        folder, _, name = found.file.rpartition("/")
+        path = prefix + (folder if is_skill_md(name) else found.file.removesuffix(".md"))
+        if mount.serves(path):
+            missing.discard(mount.find_pin(path))
+            yield found
+
+
+def _missing_pin_problem(pin: str, commit: str | None) -> Problem:
+    reason = f"is not served: it is pinned to {(commit or '')[:12]}, which has no such skill"
+    hint = "name another commit in the pins of the source, or leave the entry out"
+    return Problem(pin, reason, hint, rule="pin")
 
 
 def classify_walk(

@@ -154,6 +154,8 @@ def describe_state(state: SourceState) -> str:
     age = f"synced {describe_age(state.age_seconds)}"
     failed = f"{_describe_failure(state)}, " if state.error else ""
     line += f" at {state.commit}, {failed}{age}"
+    if state.pins:
+        line += f", for {', '.join(state.pins)} alone"
     if state.default_branch:
         line += f", {_NO_MAIN}"
     if state.loss:
@@ -190,6 +192,8 @@ def _facts(state: SourceState, *, is_alone: bool) -> Iterator[tuple[str, str]]:
     yield "Source", state.name
     if state.mount:
         yield "Mount", state.mount
+    if state.pins:
+        yield "Pinned", ", ".join(state.pins)
     if state.mode == "git":
         stale = " (stale)" if state.commit and state.is_stale else ""
         yield "Commit", state.commit or "none yet"

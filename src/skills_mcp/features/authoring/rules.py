@@ -61,7 +61,7 @@ RULES = frozenset(
         *("no-keywords", "outside-homes", "outside-markdown", "outside-unread"),
         *("plain-markdown", "plugin-not-picked", "plugin-unknown", "priority-type"),
         "unnamed-files",
-        *("resource-folder", "same-path", "subfolder", "submodule", "unreadable"),
+        *("pin", "resource-folder", "same-path", "subfolder", "submodule", "unreadable"),
         *("visibility", "assets-entry", "assets-type", "scripts-entry", "scripts-type"),
         *("args-entry", "args-type", "required-type", "inherit-type", "entry-type"),
         *("examples-entry", "examples-type", "alwaysApply-type", "status", "review-by"),

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -22,10 +21,12 @@ from skills_mcp.config import (
     Embedding,
     Layer,
     Settings,
+    Source,
     is_tracking_refused,
     load_file,
     parse_environment,
 )
+from skills_mcp.config.rollouts import apply_rollouts, find_groups, is_for_groups, is_in_share
 from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.config.variables import find_unknown_variables
 from skills_mcp.content.source_mounts import (
@@ -151,6 +152,8 @@ class Options(SingleSource):
     http: Mapping[str, object] = field(default_factory=dict)
     settings: Mapping[str, object] = field(default_factory=dict)
     """Settings of a program, above the operator's file and the environment."""
+    serves_groups: bool = False
+    """Whether callers of several groups are served, each with the version for it."""
     keeps_index: bool = True
     """Whether the index of this content is cached for other processes."""
 
@@ -163,6 +166,8 @@ class Application:
     publisher: Publisher
     store: "EventStore | None" = None
     """Only of a server over HTTP that collects events."""
+    early: SkillLibrary | None = None
+    """The sources at the version of a rollout to groups, if there is one."""
 
 
 def build(options: Options, environment: Mapping[str, str]) -> Application:
@@ -180,31 +185,41 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     config = settings.resolve()
     if is_tracking_refused(environment):
         logger.info("DO_NOT_TRACK is set: no event is written or sent")
-    mounts = choose_mounts(options, config, environment, folder=folder, cache=cache)
     outbox = Outbox(state)
-    current = CurrentSnapshot(
-        mounts,
-        settings,
-        cache / "index" if options.keeps_index else None,
-        _open_embedder(config, environment, cache),
-        _find_excess,
-    )
-    read_analytics = partial(attrgetter("config.analytics"), current)
-    tracker = Tracker(outbox.spool, read_analytics, Privacy(state / "analytics.key", environment))
-    library = SkillLibrary(
-        mounts=mounts,
-        current=current,
-        tracker=tracker,
-        open_runs=partial(_open_runs, tracker, state, dict(environment)),
-    )
+    privacy = Privacy(state / "analytics.key", environment)
+    tracker = Tracker(outbox.spool, lambda: library.config.analytics, privacy)
+
+    def open_library(is_early: Callable[[Source], bool]) -> SkillLibrary:
+        rolled_out = apply_rollouts(config, is_early)
+        mounts = choose_mounts(options, rolled_out, environment, folder=folder, cache=cache)
+        current = CurrentSnapshot(
+            mounts,
+            settings,
+            cache / "index" if options.keeps_index else None,
+            _open_embedder(config, environment, cache),
+            _find_excess,
+        )
+        return SkillLibrary(
+            mounts=mounts,
+            current=current,
+            tracker=tracker,
+            open_runs=partial(_open_runs, tracker, state, dict(environment)),
+        )
+
+    early = open_library(is_for_groups) if find_groups(config) else None
+    if options.serves_groups:
+        library = open_library(lambda _: False)
+        library.early = early
+    else:
+        library = open_library(partial(is_in_share, privacy.machine_share))
     publisher = Publisher(
         outbox,
-        read_analytics,
+        lambda: library.config.analytics,
         is_offline=lambda: library.config.sync.offline,
         read_token=partial(_read_token, config.analytics, environment),
         heartbeat_timer=open_heartbeat_timer(library, state, environment, "stdio"),
     )
-    return Application(library, publisher)
+    return Application(library, publisher, early=early)
 
 
 def with_event_store(

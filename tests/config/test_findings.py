@@ -21,7 +21,7 @@ SECTIONS = (
 
 SOURCE_KEYS = (
     "allow_non_fast_forward, allowed_signers, archive, branch, everywhere, folder, "
-    "mount, pins, plugins, ref, repo, revoked_signers, sha256, subfolder, verify"
+    "mount, pins, plugins, ref, repo, revoked_signers, rollout, sha256, subfolder, verify"
 )
 
 

@@ -14,7 +14,16 @@ import yaml
 from pydantic.fields import FieldInfo
 
 from skills_mcp.config.findings import SOURCE_RULES, SYNC_RULES
-from skills_mcp.config.sections import KEYS, Config, Grant, Section, Source, is_section
+from skills_mcp.config.sections import (
+    KEYS,
+    Config,
+    Grant,
+    Rollout,
+    RolloutTarget,
+    Section,
+    Source,
+    is_section,
+)
 from skills_mcp.config.values import Option, SetBy
 from skills_mcp.config.variables import VARIABLES
 from tests.docs.pages import CONFIG_YAML, CONFIGURATION
@@ -35,8 +44,17 @@ def all_keys() -> Iterator[tuple[str, FieldInfo, SetBy]]:
             continue
         yield ".".join(path), key.field, key.set_by
         for item in filter(is_section, typing.get_args(key.field.annotation)):
-            for name, field in item.model_fields.items():
+            for name, field in keys_of(item):
                 yield f"{'.'.join(path)}[].{name}", field, key.set_by
+
+
+def keys_of(section: type[Section]) -> Iterator[tuple[str, FieldInfo]]:
+    """Iterate over the keys of an item, those of the sections in it too."""
+    for name, field in section.model_fields.items():
+        yield name, field
+        inner = _without_none(field.annotation)
+        for below, each in keys_of(inner) if is_section(inner) else ():
+            yield f"{name}.{below}", each
 
 
 def json_schema() -> dict[str, Any]:
@@ -45,7 +63,7 @@ def json_schema() -> dict[str, Any]:
         if is_section(key.field.annotation):
             key.field.annotation.model_rebuild()  # its default is a part of the schema
     schema = _tidy(Config.model_json_schema())
-    models: list[type[Section]] = [Config, Source, Grant]
+    models: list[type[Section]] = [Config, Source, Rollout, RolloutTarget, Grant]
     models += [k.field.annotation for k in KEYS.values() if is_section(k.field.annotation)]
     for model in models:
         described = schema if model is Config else schema["$defs"][model.__name__]
@@ -189,6 +207,8 @@ def describe_type(field: FieldInfo) -> str:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return " or ".join(f"`{value}`" for value in inner)
+    if is_section(kind):
+        return "mapping"
     if origin is tuple and is_section(inner[0]):
         return "list of mappings"
     if origin is tuple and typing.get_origin(inner[0]) is Literal:
@@ -213,7 +233,7 @@ def _describe_range(field: FieldInfo) -> str:
 
 def render_keys() -> str:
     rows = (
-        f"| `{key}` | {describe_type(field)} | `{json.dumps(field.default)}` "
+        f"| `{key}` | {describe_type(field)} | {_default(field)} "
         f"| {set_by.value if not (own := _own(field)) else own.value} | {text_of(field)} |\n"
         for key, field, set_by in all_keys()
     )
@@ -221,6 +241,10 @@ def render_keys() -> str:
         "| Key | Type | Default | Remote content | Meaning |\n| --- | --- | --- | --- | --- |\n"
     )
     return header + "".join(rows)
+
+
+def _default(field: FieldInfo) -> str:
+    return "required" if field.is_required() else f"`{json.dumps(field.default)}`"
 
 
 def _own(field: FieldInfo) -> SetBy | None:

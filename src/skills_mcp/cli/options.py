@@ -182,14 +182,18 @@ _OWNER_AND_NAME = re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*")
 _TAKEN = ("GITHUB_TOKEN", "SKILLS_REPO", "SKILLS_MCP_TOKEN_FILE")
 
 
-def build_application(*, is_recorded: bool = True, **values: Any) -> Application:
+def build_application(
+    *, is_recorded: bool = True, serves_groups: bool = False, **values: Any
+) -> Application:
     """Build the application from the values of `content_options`, and start the log.
 
     Args:
         is_recorded: Whether answers are recorded as events.
+        serves_groups: See `Options`.
         values: The values of the options.
     """
     options, environment = read_options(**values)
+    options = replace(options, serves_groups=serves_groups)
     if not is_recorded:
         options = replace(options, settings={"analytics": {"enabled": False}})
     application = build(options, environment)

@@ -142,7 +142,7 @@ Schema = Mapping[str, Any]
 
 _UNSET = ("", None)
 _KINDS = ("folder", "repo", "archive")
-_HISTORY_KEYS = ("branch", "ref", "allow_non_fast_forward", "verify", "pins")
+_HISTORY_KEYS = ("branch", "ref", "allow_non_fast_forward", "verify", "pins", "rollout")
 _REPO_KEYS = (
     "branch",
     "ref",
@@ -151,6 +151,7 @@ _REPO_KEYS = (
     "revoked_signers",
     "verify",
     "pins",
+    "rollout",
 )
 _TAG_CHECKS = ("tag", "both")
 

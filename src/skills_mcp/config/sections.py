@@ -20,6 +20,7 @@ from skills_mcp.config.values import (
     Concurrency,
     ConfirmDemand,
     Count,
+    Day,
     Disclosure,
     Drain,
     EmbeddingProvider,
@@ -142,6 +143,32 @@ class Limits(Section):  # DESIGN §9
     max_download_bytes: Annotated[BytesOnDisk, "The maximum size of one fetch."] = 2_147_483_648
 
 
+class RolloutTarget(Section):
+    """Who gets a version before the others."""
+
+    groups: Annotated[
+        tuple[Name, ...], "Over HTTP: callers whose claim `groups` has one of these."
+    ] = ()
+    share: Annotated[
+        Ratio,
+        "On standard input and output: a share of the machines, such as 0.1.",
+    ] = 0.0
+
+
+class Rollout(Section):
+    """Another version of a source, for some of its users."""
+
+    ref: Annotated[Name, "A branch, or a full commit SHA, which they get instead."]
+    to: Annotated[RolloutTarget, "Who gets it: groups, a share of the machines, or both."]
+    until: Annotated[Day, "The last day (UTC), after which all get the same again; or empty."] = ""
+
+    def describe(self) -> str:
+        """Who gets it, such as `group web, 10% of machines, until 2026-12-31`."""
+        groups = [f"group {name}" for name in self.to.groups]
+        share = [f"{self.to.share:.4g} of the machines"] if self.to.share else []
+        return ", ".join([*groups, *share, *([f"until {self.until}"] if self.until else [])])
+
+
 class Source(Section):
     """A folder, a repository or an archive, and where its skills appear in the tree."""
 
@@ -195,6 +222,9 @@ class Source(Section):
         "Skills that stay at a tag or full commit SHA: the path of a skill, or that of a folder "
         "with a slash at its end, as it is without `mount`.",
     ] = {}
+    rollout: Annotated[
+        Rollout | None, "Another version for some of its users, before all get it."
+    ] = None
 
 
 class Matching(Section):  # 001 §5

@@ -3,6 +3,7 @@
 import ipaddress
 import re
 from dataclasses import dataclass
+from datetime import date
 from enum import Enum
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, get_args
@@ -92,6 +93,7 @@ EmbeddingProvider = Literal["none", "openai", "gemini", "openai-compatible"]
 
 TOOLSETS: tuple[str, ...] = get_args(Toolset)
 
+_DAY = "^([0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]))?$"
 _SHA256 = "^([0-9a-fA-F]{64})?$"
 _LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 # Spelled out, as every dialect of patterns has its own `\s`, `\d` and `.`.
@@ -114,6 +116,7 @@ _PROGRAM = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 _COMMAND = r"""^([^'"\\]|\\[\s\S]|'[^']*'|"([^"\\]|\\[\s\S])*")*$"""
 
 PATTERN_DESCRIPTIONS = {
+    _DAY: "a day, such as 2026-12-31",
     _LINE: "one line",
     _SYNONYM: "words that mean the same, such as `rfc = request for change`",
     SAFE_ADDRESS: "an https:// URL, or an http:// URL on this machine",
@@ -163,6 +166,10 @@ def _require_readable(url: str) -> str:
     except ValueError as error:
         raise PydanticCustomError("url", "a URL that can be read") from error
     return url
+
+
+def _write_day(value: object) -> object:
+    return value.isoformat() if type(value) is date else value  # YAML reads a day as a date
 
 
 def _require_root(path: str) -> str:
@@ -232,6 +239,7 @@ CommandLine = Annotated[str, Field(pattern=_COMMAND)]
 MountPath = Annotated[
     str, AfterValidator(_require_relative), _in_schema("pattern", f"^({_RELATIVE})?$")
 ]
+Day = Annotated[str, Field(pattern=_DAY), BeforeValidator(_write_day)]
 Sha256 = Annotated[str, Field(pattern=_SHA256)]
 Subfolder = Annotated[
     str, AfterValidator(_require_inside), _in_schema("pattern", rf"^({_RELATIVE}|\./?)?$")

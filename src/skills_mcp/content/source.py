@@ -173,6 +173,8 @@ class Mount:
     """All pinned paths of the source; those of folders end with a slash."""
     only: tuple[str, ...] = ()
     """The pins served from here; empty for the source that has the rest."""
+    rollout: str = ""
+    """Who gets this version of the source before the others; empty without a rollout."""
 
     def find_pin(self, path: str) -> str:
         """Find the pin of a path without the mount's own; empty without one."""
@@ -287,6 +289,8 @@ class SourceState:
     """Number of packages outside of the served folders."""
     pins: tuple[str, ...] = ()
     """The pinned paths, if only these are served at this commit."""
+    rollout: str = ""
+    """Who gets this version before the others; empty without a rollout."""
     loss: Loss | None = None
 
 
@@ -396,6 +400,7 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
         and (bool(attempt.refused_commit) or age is None or age > interval),
         failed_syncs=failed_syncs,
         pins=mount.only,
+        rollout=mount.rollout,
     )
 
 

@@ -259,6 +259,7 @@ def _mount_listed_sources(
             selection=_select(source),
             pins=tuple(sorted(source.pins)),
             only=only[number],
+            rollout=source.rollout.describe() if source.rollout else "",
         )
 
 

@@ -16,6 +16,8 @@ HASH_PREFIX = "hmac-sha256:"
 
 _NAME_DIGITS = 12  # unique among millions of people, and short enough for a chart
 
+_SHARE_DIGITS = 12  # more than there are machines
+
 # Never starts inside of an address, so that a long word is read once and not once for
 # each of its letters.
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
@@ -85,6 +87,11 @@ class Privacy:
         if rules.identity == "none":
             return f"server-{self._temporary_name}"
         return f"server-{self._digest('server', distinction)[:_NAME_DIGITS]}"
+
+    def machine_share(self, purpose: str) -> float:
+        """Place of this machine among all, from 0 to 1: always the same for a purpose."""
+        digits = self._digest("share", purpose)[:_SHARE_DIGITS]
+        return float(int(digits, 16) / 16**_SHARE_DIGITS)
 
     def redact_fields(self, data: Mapping[str, Any], rules: Analytics) -> dict[str, Any]:
         return dict(self._redacted_fields(data, rules))

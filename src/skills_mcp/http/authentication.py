@@ -28,7 +28,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from skills_mcp.config import Config, Grant, Http
+from skills_mcp.config import Config, Http
+from skills_mcp.config.rollouts import find_groups, is_for_groups
 from skills_mcp.config.values import is_loopback
 from skills_mcp.errors import ConfigError, InvalidArgumentsError
 from skills_mcp.events.tracker import ACTING_AGENT
@@ -54,10 +55,13 @@ from skills_mcp.skills.access import (
     REFRESH,
     SCOPES,
     UPLOAD,
+    AccessGrant,
+    EarlyGrant,
     Principal,
     derive_access,
     find_acting_agent,
     find_client,
+    is_early,
     parse_scope,
 )
 from skills_mcp.skills.model import escape_unprintable
@@ -181,7 +185,7 @@ SCOPE_QUERY = "scope"
 # at once by default.
 _MAX_WAITING = 16
 
-Grants: TypeAlias = Sequence[Grant]
+Grants: TypeAlias = Sequence[AccessGrant]
 
 
 _RESOURCE_NAME = "Skills of this organisation"
@@ -329,7 +333,7 @@ def require_sign_in(app: ASGIApp, config: Config, rule: ScopeRule = find_require
     `check_sign_in` must have checked the settings, and `BodyBufferMiddleware` must have
     read the body. The lifespan loads the keys of the identity provider.
     """
-    http, grants = config.http, config.access or None
+    http, grants = config.http, derive_grants(config)
     if not http.auth.issuer:
         scopes = derive_anonymous_scopes(config)
         return Router(default=AnonymousAuthMiddleware(app, grants, scopes, rule))
@@ -341,6 +345,14 @@ def require_sign_in(app: ASGIApp, config: Config, rule: ScopeRule = find_require
         default=guard,
         lifespan=guard.load_keys_early,
     )
+
+
+def derive_grants(config: Config) -> Grants | None:
+    """What decides about a caller: `access`, and the groups of rollouts; None for neither."""
+    groups = find_groups(config)
+    rollouts = (source.rollout for source in config.sources if groups and is_for_groups(source))
+    early = (EarlyGrant({"groups": groups}, rollout.until) for rollout in rollouts if rollout)
+    return (*config.access, *early) or None
 
 
 class AnonymousAuthMiddleware:
@@ -511,6 +523,7 @@ class BearerAuthMiddleware:
             claims["iss"],
             frozenset(rules.default_scopes) if scopes is None else scopes,
             derive_access(self._grants, claims, narrowed),
+            is_early(self._grants, claims),
         )
 
     def _malformed(self, scope: Scope, description: str) -> "_RefusedError":

@@ -367,7 +367,7 @@ def open_webhook(library: SkillLibrary, http: Http) -> Webhook | None:
     file = find_secret_file(WebhookSecrets.setting, http.webhook_secret_file)
     secrets = WebhookSecrets(file)
     secrets.load()
-    return Webhook(secrets, library.refresh, library.mounts.may_move)
+    return Webhook(secrets, library.refresh, library.may_move)
 
 
 def _status_response(status: str) -> Response:

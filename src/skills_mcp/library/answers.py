@@ -377,6 +377,8 @@ def render_state(state: SourceState) -> dict[str, Any]:
         data["not_served"] = state.not_served
     if state.pins:
         data["pins"] = list(state.pins)
+    if state.rollout:
+        data["rollout"] = state.rollout
     if state.default_branch:
         data["default_branch"] = state.default_branch
     if state.verified_by:

@@ -21,6 +21,7 @@ import anyio.to_thread
 
 from skills_mcp.config import Config
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Push
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.refresher import Refresher
 from skills_mcp.content.source import Content, ContentSource, Loss, SourceState
@@ -76,7 +77,7 @@ from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import SearchResult, search_skills
 from skills_mcp.routing.tokenizer import tokenize
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
-from skills_mcp.skills.access import EVERYTHING, Access
+from skills_mcp.skills.access import EVERYTHING, Access, Principal
 from skills_mcp.skills.composition import Composition, join_compositions
 from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
 from skills_mcp.skills.model import Asset, Level, Problem, Scope, Skill, SkillPath
@@ -809,6 +810,8 @@ class SkillLibrary:
         open_runs: "Callable[..., Runs]",
         refresher: Refresher | None = None,
     ) -> None:
+        self.early: SkillLibrary | None = None
+        """The same sources at the version of a rollout to groups."""
         self.mounts = mounts
         self.current = current
         self.tracker = tracker
@@ -834,6 +837,16 @@ class SkillLibrary:
             served=self.current.latest,
             project=project or self.project,
         )
+
+    def serving(self, principal: Principal) -> "SkillLibrary":
+        """The library for a caller: that of a rollout, as soon as it has content."""
+        early = self.early
+        return early if early and early.is_ready and principal.is_early else self
+
+    def may_move(self, push: Push) -> bool:
+        """Whether a push could have changed any source."""
+        early = self.early
+        return self.mounts.may_move(push) or bool(early and early.mounts.may_move(push))
 
     @property
     def config(self) -> Config:
@@ -906,7 +919,10 @@ class SkillLibrary:
         content = served.content if served else None
         left_out = served.state.collection.not_served if served else {}
         counts = [left_out[number] for number, _ in enumerate(content.parts if content else ())]
-        return self._derive_states(content, served.config if served else self.config, counts)
+        own = self._derive_states(content, served.config if served else self.config, counts)
+        early = self.early
+        others = early.derive_states(early.current.latest) if early else ()
+        return own + tuple(state for state in others if state.rollout)
 
     def stored_states(self) -> tuple[SourceState, ...]:
         """Status of the stored commits, without loading or network.  Blocking."""
@@ -985,6 +1001,8 @@ class SkillLibrary:
         error: SkillsError | None = None
         try:
             await self.refresher.refresh()
+            if self.early and access == EVERYTHING:
+                await self.early.refresher.refresh()
         except SkillsError as failure:
             error = failure
         refreshed = await anyio.to_thread.run_sync(self._compare, before, error)
@@ -1089,6 +1107,8 @@ class SkillLibrary:
             yield WorkingCopy(served, Path(folder), take, is_limited=is_limited)
 
     def close(self) -> None:
+        if self.early:
+            self.early.close()
         self.close_runs()
         self.mounts.close()
         self.current.close()

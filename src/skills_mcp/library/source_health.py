@@ -86,7 +86,7 @@ def redact_state(state: SourceState) -> SourceState:
             "before stays. The operator's log has the reason",
             is_recalled=error.is_recalled,
         )
-    return replace(state, error=error, not_served=0, loss=None)
+    return replace(state, error=error, not_served=0, loss=None, pins=())
 
 
 def find_not_served(part: ContentPart, limits: Limits) -> int:

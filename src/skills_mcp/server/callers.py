@@ -45,7 +45,8 @@ def caller_of(context: Context) -> Principal:
 
 
 def view_of(library: SkillLibrary, context: Context) -> LibraryView:
-    return library.view(caller_of(context).access)
+    caller = caller_of(context)
+    return library.serving(caller).view(caller.access)
 
 
 async def wait_for_view(library: SkillLibrary, context: Context) -> LibraryView:

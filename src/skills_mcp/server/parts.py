@@ -101,6 +101,9 @@ def list_background_work(
     serving: Serving, parts: Sequence[ServerPart]
 ) -> Iterator[Callable[[], Awaitable[object]]]:
     yield from (serving.library.refresher.run, serving.publisher.run)
+    if early := serving.library.early:
+        early.refresher.wake()
+        yield early.refresher.run
     yield from (part.run for part in parts)
 
 

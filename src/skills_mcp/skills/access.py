@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Protocol, TypeGuard
 
@@ -147,6 +148,29 @@ EVERYTHING = Access()
 """Access of the operator, and of every caller without configured grants."""
 
 
+@dataclass(frozen=True, slots=True)
+class EarlyGrant:
+    """Callers who get the version of a rollout; it shows no skill."""
+
+    when: Mapping[str, Sequence[str]]
+    until: str = ""
+    """The last day, in ISO 8601; empty for every day."""
+    allow: Sequence[str] = ()
+    deny: Sequence[str] = ()
+    drafts: bool = False
+
+
+def is_early(grants: Sequence[AccessGrant] | None, claims: Mapping[str, Any]) -> bool:
+    """Whether a caller gets the version of a rollout today."""
+    today = datetime.now(UTC).date().isoformat()
+    return any(
+        isinstance(grant, EarlyGrant)
+        and (not grant.until or today <= grant.until)
+        and _applies(grant, {name: frozenset(_find_values(claims, name)) for name in grant.when})
+        for grant in grants or ()
+    )
+
+
 def derive_access(
     grants: Sequence[AccessGrant] | None,
     claims: Mapping[str, Any],
@@ -158,7 +182,7 @@ def derive_access(
     are
     empty for an anonymous caller.
     """
-    if grants is None:
+    if grants is None or (grants and all(isinstance(grant, EarlyGrant) for grant in grants)):
         return Access(None, tuple(scope))
     named = {name for grant in grants for name in grant.when}
     claim_values = {name: frozenset(_find_values(claims, name)) for name in named}
@@ -331,6 +355,8 @@ class Principal:
     issuer: str
     scopes: frozenset[str]
     access: Access
+    is_early: bool = False
+    """Whether the caller gets the version of a rollout."""
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes

@@ -345,7 +345,7 @@ def _survey(
 def _select_pinned(
     walk: Iterable[WalkResult], prefix: str, mount: Mount, missing: set[str]
 ) -> Iterator[WalkResult]:
-    """Select what a mount serves, and take the pins that lead to something out of `missing`."""
+    """Select the skills of a mount, and remove the pins with a skill from `missing`."""
     for found in walk:
         folder, _, name = found.file.rpartition("/")
         path = prefix + (folder if is_skill_md(name) else found.file.removesuffix(".md"))

@@ -107,7 +107,7 @@ def command(context: click.Context, /, *, transport: str, **values: Any) -> None
     http = {key: values.pop(key) for key in _HTTP_KEYS}
     values["http"] = {key: value for key, value in http.items() if value is not None}
     if transport == "http":
-        run_http(build_application(**values))
+        run_http(build_application(serves_groups=True, **values))
     elif windows.claim:
         _run_windows(*windows.claim, **values)
     else:

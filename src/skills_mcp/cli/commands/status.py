@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from skills_mcp.bootstrap import Application
 from skills_mcp.cli.command_group import SYNC_EXIT, SectionedCommand, repeat_options
 from skills_mcp.cli.invocation import read_environment
 from skills_mcp.cli.options import build_application, content_options, json_option
@@ -48,7 +49,7 @@ _NOTHING = "There is no source: no .agents/skills was found here."
 def command(*, as_json: bool, **values: Any) -> None:
     application = build_application(**values)
     library, failure = application.library, application.publisher.find_failure()
-    states, rules = library.stored_states(), library.config.scripts
+    states, rules = _read_states(application), library.config.scripts
     analytics, choice = _find_analytics(library.config.analytics), library.choose_sandbox()
     analytics["failure"] = _render_failure(failure)
     unknown = find_unknown_variables(read_environment())
@@ -71,6 +72,13 @@ def command(*, as_json: bool, **values: Any) -> None:
     if any(state.is_failing for state in states):
         sys.exit(SYNC_EXIT)
     sys.exit(_NEEDS_CARE if any(state.is_stale for state in states) else 0)
+
+
+def _read_states(application: Application) -> tuple[SourceState, ...]:
+    """States of the sources, with the stored commits of rollouts to groups."""
+    own, early = application.library.stored_states(), application.early
+    states = early.stored_states() if early else ()
+    return own + tuple(state for state in states if state.rollout and state.commit)
 
 
 def _find_analytics(rules: Analytics) -> dict[str, Any]:
@@ -156,6 +164,8 @@ def describe_state(state: SourceState) -> str:
     line += f" at {state.commit}, {failed}{age}"
     if state.pins:
         line += f", for {', '.join(state.pins)} alone"
+    if state.rollout:
+        line += f", rolled out to {state.rollout}"
     if state.default_branch:
         line += f", {_NO_MAIN}"
     if state.loss:
@@ -190,10 +200,8 @@ def compose_resume(mount: str, *, is_alone: bool) -> str:
 
 def _facts(state: SourceState, *, is_alone: bool) -> Iterator[tuple[str, str]]:
     yield "Source", state.name
-    if state.mount:
-        yield "Mount", state.mount
-    if state.pins:
-        yield "Pinned", ", ".join(state.pins)
+    parts = {"Mount": state.mount, "Pinned": ", ".join(state.pins), "Rollout": state.rollout}
+    yield from ((name, value) for name, value in parts.items() if value)
     if state.mode == "git":
         stale = " (stale)" if state.commit and state.is_stale else ""
         yield "Commit", state.commit or "none yet"

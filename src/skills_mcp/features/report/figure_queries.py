@@ -64,6 +64,7 @@ FLEET_DAYS = 7
 """A server without a heartbeat for so long has left the fleet."""
 
 _MAX_COMMITS, _MAX_VERSIONS = 1_000, 100
+_MAX_COMPARED = 20  # commits; with one a day, three weeks
 """The most frequent; a fleet has a few, and a sender may invent a million."""
 
 _MAX_COMMENTS = 5  # of a skill at a commit: more of them repeat each other
@@ -542,6 +543,7 @@ def derive_report(
     offered = {skill.path: skill for skill in current.skills} if current else None
     counts, skills, releases = now.count_others(), now.find_skills(offered), now.find_releases()
     failures = counts["refresh_failed"]
+    commits = derive_parts(now, before, lambda commit, _: commit)[:_MAX_COMPARED]
     groups, names = derive_parts(now, before, lambda _, team: team), extent.commit_names
     return UsageReport(
         since=span.first,
@@ -563,6 +565,7 @@ def derive_report(
         refreshes=Refreshes(count=counts["refreshed"] + failures, failures=failures),
         groups=groups if any(use.name for use in groups) else None,
         sources=None if names is None else derive_parts(now, before, _name_source(names)),
+        by_commit=commits if any(use.name for use in commits) else None,
         fleet=None if extent.beats is None else derive_fleet(extent.beats, releases),
     )
 

@@ -44,7 +44,7 @@ _EFFECT_FIGURES = ("Tasks", "Served", "Ambiguous", "No match", "Useful", "People
 
 _Row = Sequence[str]
 
-Dimension = Literal["group", "source"]
+Dimension = Literal["group", "source", "commit"]
 """Dimensions of the main figures."""
 
 _UNNAMED: Mapping[Dimension, str] = {
@@ -53,6 +53,7 @@ _UNNAMED: Mapping[Dimension, str] = {
     "source": "no server has said which source its commits are of. Servers say so "
     "where analytics.heartbeats is on, to the endpoint whose --database or --from you "
     "name.",
+    "commit": "no event of these days has a commit. Folders have none.",
 }
 
 
@@ -62,8 +63,8 @@ def print_parts(console: Console, report: UsageReport, by: Dimension) -> None:
     Raises:
         click.UsageError: No event names a group, or no server a source.
     """
-    groups, sources = _tabulate_all_parts(report)
-    table = groups if by == "group" else sources
+    parts = {"group": report.groups, "source": report.sources, "commit": report.by_commit}
+    table = _tabulate_parts(report, f"{by.title()}s", by.title(), parts[by])
     if not table.row_count:
         raise click.UsageError(f"--by {by}: {_UNNAMED[by]}")
     console.print(escape(_headline(report)), soft_wrap=True)

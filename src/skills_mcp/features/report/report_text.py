@@ -124,6 +124,7 @@ def restrict_report(report: UsageReport, paths: Collection[str]) -> UsageReport:
         releases=(),
         groups=None,
         sources=None,
+        by_commit=None,
         fleet=None,
         effect=None,
     )

@@ -388,6 +388,8 @@ class UsageReport:
     """The most frequent first; None without groups."""
     sources: tuple[PartUse, ...] | None = None
     """The same of sources; None without heartbeats, as with the fleet."""
+    by_commit: tuple[PartUse, ...] | None = None
+    """The same of the most used commits; None if no event has one."""
     fleet: Fleet | None = None
     effect: CommitEffect | None = None
 

@@ -32,6 +32,7 @@ from skills_mcp.skills.access import (
     derive_grants_key,
     find_claims,
     is_display_name,
+    is_early,
 )
 
 NOTICE_PATH = "/sign-in/notice"
@@ -306,7 +307,8 @@ class BrowserSession:
 
     def principal(self, grants: Sequence[AccessGrant] | None) -> Principal:
         access: Access = derive_access(grants, self.claims)
-        return Principal(self.sub, self.iss, frozenset(self.scopes), access)
+        early = is_early(grants, self.claims)
+        return Principal(self.sub, self.iss, frozenset(self.scopes), access, early)
 
 
 def begin_session(

@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from skills_mcp.config import Config, Grant, Http, TrustedHeader, Web
+from skills_mcp.config import Config, Http, TrustedHeader, Web
 from skills_mcp.config.values import is_private_url
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.web.browser import (
@@ -42,10 +42,18 @@ from skills_mcp.features.web.open_id import (
     SignInRefusedError,
 )
 from skills_mcp.files.durable import load_secret_key, read_regular, read_secret_key
-from skills_mcp.http.authentication import derive_anonymous_scopes
+from skills_mcp.http.authentication import derive_anonymous_scopes, derive_grants
 from skills_mcp.http.provider_metadata import ProviderUnavailableError
 from skills_mcp.http.secret_file import find_secret_file
-from skills_mcp.skills.access import MAX_NAME_CHARACTERS, READ, SCOPES, Principal, derive_access
+from skills_mcp.skills.access import (
+    MAX_NAME_CHARACTERS,
+    READ,
+    SCOPES,
+    AccessGrant,
+    Principal,
+    derive_access,
+    is_early,
+)
 from skills_mcp.text.redaction import register_secret
 
 logger = logging.getLogger(__name__)
@@ -87,7 +95,7 @@ class OpenIdSignIn:
         client: OpenIdClient,
         seal: SessionSigner,
         http: Http,
-        grants: Sequence[Grant] | None,
+        grants: Sequence[AccessGrant] | None,
         show: NoticeRenderer,
     ) -> None:
         self._client = client
@@ -317,7 +325,7 @@ class ProxySignIn:
         self,
         rules: TrustedHeader,
         seal: SessionSigner,
-        grants: Sequence[Grant] | None,
+        grants: Sequence[AccessGrant] | None,
     ) -> None:
         self._rules = rules
         self._seal = seal
@@ -342,7 +350,13 @@ class ProxySignIn:
         claims = {"sub": person, self._rules.groups_claim: list(filter(None, groups))}
         access = derive_access(self._grants, claims)
         return Visitor(
-            principal=Principal(person, PROXY_ISSUER, self._find_scopes(headers), access),
+            principal=Principal(
+                person,
+                PROXY_ISSUER,
+                self._find_scopes(headers),
+                access,
+                is_early(self._grants, claims),
+            ),
             name=person,
             form_token=self._seal.form_token(f"{PROXY_ISSUER}\0{person}"),
         )
@@ -451,7 +465,7 @@ def choose_sign_in(config: Config, key_file: Path, show: NoticeRenderer) -> Brow
         ConfigError: The settings contradict each other, or a file cannot be used.
     """
     check_web_settings(config.http, config.web)
-    http, web, grants = config.http, config.web, config.access or None
+    http, web, grants = config.http, config.web, derive_grants(config)
     if not web.enabled:
         return None
     is_proxied = bool(web.trusted_header.user)
@@ -493,7 +507,7 @@ def check_web_settings(http: Http, web: Web) -> None:
             raise ConfigError(message)
 
 
-def _open_seal(web: Web, grants: Sequence[Grant] | None, key_file: Path) -> SessionSigner:
+def _open_seal(web: Web, grants: Sequence[AccessGrant] | None, key_file: Path) -> SessionSigner:
     return SessionSigner(
         _load_cookie_key(web.cookie_key_file, key_file),
         hours=web.session_hours,

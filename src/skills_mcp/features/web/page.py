@@ -267,7 +267,8 @@ def get_visible_library(request: Request) -> LibraryView:
         KeyError: The request bypassed authentication, a defect of this program.
     """
     principal: Principal = request.scope[PRINCIPAL_KEY]
-    return get_site_state(request).library.view(principal.access)
+    library = get_site_state(request).library.serving(principal)
+    return library.view(principal.access)
 
 
 async def wait_for_disconnect(receive: Receive) -> None:

@@ -381,3 +381,19 @@ def test_figures_are_divided_by_group_or_source(invoke: Run, tmp_path: Path) -> 
     assert "Unmatched tasks" not in done.stdout
     assert refused.returncode == 2
     assert "analytics.heartbeats" in refused.stderr
+
+
+def test_figures_are_divided_by_commit(invoke: Run, tmp_path: Path) -> None:
+    old, new = "a" * 40, "b" * 40
+    told = [served("a", 3, commit=old), served("a", 10, commit=new)]
+    events = collect(tmp_path, *told, served("a", 11, commit=new))
+    run_report = ("report", "--from", str(events), *NOVEMBER, *CONTENT)
+
+    done = invoke(*run_report, "--by", "commit")
+    data = json.loads(invoke(*run_report, "--json").stdout)
+
+    assert re.search(rf"{new} +│ +2 ", done.stdout)
+    assert [(each["name"], each["answers"]["served"]) for each in data["by_commit"]] == [
+        (new, 2),
+        (old, 1),
+    ]

@@ -148,7 +148,7 @@ class _EventRecord:
 @click.option(
     "--by",
     type=click.Choice(get_args(Dimension)),
-    help="Print the main figures of each group of people, or of each source.",
+    help="Print the main figures of each group of people, source or commit.",
 )
 @click.option(
     "--html",

@@ -112,3 +112,17 @@ def test_a_folder_has_no_commit_to_pin(invoke: Run, tmp_path: Path) -> None:
 
     assert done.returncode == 3
     assert "remove pins" in done.stderr
+
+
+def test_a_machine_in_a_rollout_says_so_once(invoke: Run, commits: Commits, tmp_path: Path) -> None:
+    upstream, first, second = commits
+    rollout = {"ref": second, "to": {"groups": ["web"], "share": 1}}
+    config = config_file(tmp_path, upstream, ref=first, pins={"ui/": first}, rollout=rollout)
+    invoke("sync", "--config", config)
+
+    found = json.loads(invoke("status", "--config", config, "--json").stdout)["sources"]
+
+    assert [(each["commit"], each.get("rollout"), each.get("pins")) for each in found] == [
+        (second, "group web, 100 % of the machines", None),
+        (first, None, ["ui/"]),
+    ]

@@ -163,9 +163,9 @@ class Rollout(Section):
     until: Annotated[Day, "The last day (UTC), after which all get the same again; or empty."] = ""
 
     def describe(self) -> str:
-        """Who gets it, such as `group web, 10% of machines, until 2026-12-31`."""
+        """Who gets it, such as `group web, 10 % of the machines, until 2026-12-31`."""
         groups = [f"group {name}" for name in self.to.groups]
-        share = [f"{self.to.share:.4g} of the machines"] if self.to.share else []
+        share = [f"{self.to.share * 100:.4g} % of the machines"] if self.to.share else []
         return ", ".join([*groups, *share, *([f"until {self.until}"] if self.until else [])])
 
 

@@ -268,7 +268,7 @@ def _split_pins(sources: Sequence[Source]) -> Iterator[tuple[Source, tuple[str, 
     for source in sources:
         for commit in dict.fromkeys(source.pins.values()):
             pins = (path for path, at in source.pins.items() if at == commit)
-            pinned = source.model_copy(update={"branch": "", "ref": commit})
+            pinned = source.model_copy(update={"branch": "", "ref": commit, "rollout": None})
             yield pinned, tuple(sorted(pins))
 
 

@@ -78,7 +78,9 @@ def _read_states(application: Application) -> tuple[SourceState, ...]:
     """States of the sources, with the stored commits of rollouts to groups."""
     own, early = application.library.stored_states(), application.early
     states = early.stored_states() if early else ()
-    return own + tuple(state for state in states if state.rollout and state.commit)
+    served = {(state.name, state.pins) for state in own}
+    others = (state for state in states if (state.name, state.pins) not in served)
+    return own + tuple(state for state in others if state.commit)
 
 
 def _find_analytics(rules: Analytics) -> dict[str, Any]:

@@ -122,6 +122,9 @@ def _render(diff: SkillDiff, old: str, new: str, *, has_patch: bool) -> Iterator
         yield ""
         yield from (line for each in diff.changed for line in _list_change(each, has_patch))
         yield ""
+    if not diff.tasks:
+        yield "No skill has an example task, so no answer was compared."
+        return
     yield f"### {count_noun(len(diff.answers), 'task')} of {diff.tasks:,} with another skill"
     if diff.answers:
         yield ""

@@ -759,6 +759,7 @@ def test_instructions_name_as_many_core_skills_as_have_room() -> None:
 
 async def test_core_skills_are_named_at_once_where_they_are_known(tmp_path: Path) -> None:
     write_skill(tmp_path, "ui/forms.md", alwaysApply=True)
+    write_skill(tmp_path, "ui/draft.md", alwaysApply=True, status="draft")
     write_skill(tmp_path, "api.md")
 
     async with connected(open_library(tmp_path)) as client:

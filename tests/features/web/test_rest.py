@@ -299,6 +299,24 @@ def test_the_owner_is_whom_the_author_names(tmp_path: Path) -> None:
     assert ask_site(library, "/api/skills/pdf/preview").json()["owner"] == "Ada"
 
 
+def test_a_deprecated_skill_has_a_badge_and_leads_to_its_successor(tmp_path: Path) -> None:
+    write_skill(tmp_path, "data/kafka.md", replaced_by="data/streams", deprecated="Off in May.")
+    write_skill(tmp_path, "data/streams.md", keywords=["streams"])
+    write_skill(tmp_path, "data/queues.md", keywords=["queues"], status="draft")
+    library = open_library(tmp_path)
+
+    listed = ask_site(library, "/api/skills").json()["skills"]
+    page = ask_site(library, "/skills/data/kafka").text
+    catalogue = ask_site(library, "/catalogue").text
+
+    assert {skill["path"]: skill["status"] for skill in listed} == {
+        "data/kafka": "deprecated",
+        "data/streams": "active",
+    }
+    assert 'Use <a href="/skills/data/streams">data/streams</a> instead: Off in May.' in page
+    assert all('<span class="tag warn">deprecated</span>' in shown for shown in (page, catalogue))
+
+
 def test_the_report_of_programs_is_that_of_the_page(library: SkillLibrary, tmp_path: Path) -> None:
     from jsonschema import Draft202012Validator
 

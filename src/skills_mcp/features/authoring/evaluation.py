@@ -2,8 +2,8 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
@@ -29,6 +29,7 @@ from skills_mcp.routing.decision import (
     to_exact_fraction,
 )
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher
+from skills_mcp.skills.model import SkillPath
 from skills_mcp.skills.skill_index import SkillFilter, SkillIndex, compute_filter_mask
 
 RANK_CUTOFF = 10
@@ -115,7 +116,7 @@ def evaluate_prompts(
         score_and_decide(matcher, prompts[0].query, matching)
     look_up = cache(lambda scoping: narrow_to_scope(index, scoping))
     outcomes = []
-    for done, prompt in enumerate(prompts, 1):
+    for done, prompt in enumerate(_follow_successors(prompts, index), 1):
         within = look_up(prompt.scoping)
         started = time.perf_counter()
         decision = score_and_decide(matcher, prompt.query, matching, within=within)
@@ -124,6 +125,16 @@ def evaluate_prompts(
         outcomes.append(Outcome(prompt, decision, ranked, seconds))
         on_progress(done, len(prompts))
     return tuple(outcomes)
+
+
+def _follow_successors(prompts: Iterable[Prompt], index: SkillIndex) -> Iterator[Prompt]:
+    """Prompts of a replaced skill expect its successor, as the server answers with that."""
+    successors = index.successors
+    for prompt in prompts:
+        expect = tuple(
+            dict.fromkeys(str(successors.get(SkillPath(path), path)) for path in prompt.expect)
+        )
+        yield prompt if expect == prompt.expect else replace(prompt, expect=expect)
 
 
 def rank_candidates(

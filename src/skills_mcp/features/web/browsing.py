@@ -28,7 +28,7 @@ from skills_mcp.library import (
 )
 from skills_mcp.library.skill_folder import SkillFormat, derive_skill_format
 from skills_mcp.routing.search import search_skills
-from skills_mcp.skills.model import Scope, Skill
+from skills_mcp.skills.model import Scope, Skill, Status
 from skills_mcp.skills.skill_index import INDEX, NO_FILTER, ROOT, SkillIndex
 
 SORTS = ("name", "used", "changed", "owner")
@@ -72,6 +72,7 @@ class SkillSummary:
     area: Annotated[str, Field(description="The first folder of its path, or `.`.")]
     owner: Annotated[str, Field(description=OWNER_TEXT)]
     origin: Scope
+    status: Annotated[Status, Field(description="How far the skill is in its life cycle.")]
     always_apply: bool
     commit: Annotated[str | None, Field(description=COMMIT_TEXT)]
     changed: Annotated[date | None, Field(description=CHANGED_TEXT)]
@@ -466,6 +467,7 @@ def _render_skill(
         area=values["area"][position],
         owner=maintenance.owners[position],
         origin=skill.scope,
+        status=skill.lifecycle.status or "active",
         always_apply=skill.always_apply,
         commit=derive_file_provenance(snapshot.content, skill).commit,
         changed=changed.date() if changed else None,

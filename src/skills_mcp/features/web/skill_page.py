@@ -336,6 +336,7 @@ def show_skill(request: Request) -> Response:
         "skill.html",
         preview=preview,
         skill=preview.skill,
+        successor=library.snapshot.index.successors.get(preview.skill.path),
         title=derive_title(preview.skill.path, preview.skill.body),
         crumbs=list_crumbs(preview.skill.path.rpartition("/")[0]),
         connection=_derive_connection(request, library),

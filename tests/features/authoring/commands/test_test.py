@@ -1,5 +1,6 @@
 import json
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -555,3 +556,25 @@ def test_too_little_suggests_no_threshold_and_says_why(
 
     assert message in done.stdout
     assert "matching:" not in done.stdout
+
+
+def test_an_example_of_a_replaced_skill_is_right_with_its_successor(
+    invoke: Run, tmp_path: Path
+) -> None:
+    upstream = Upstream.create(tmp_path)
+    kafka = partial(skill_text, keywords=["event", "kafka"], examples=["publish an order event"])
+    upstream.commit({"kafka.md": kafka()})
+    upstream.commit(
+        {
+            "kafka.md": kafka(status="deprecated", replaced_by="streams"),
+            "streams.md": skill_text(keywords=["event", "stream"]),
+        }
+    )
+
+    done = invoke(
+        *("test", "--skills-dir", str(upstream.work), "--baseline", "HEAD~1"),
+        *("--format", "markdown"),
+    )
+
+    assert done.returncode == 0
+    assert "| `kafka` | `streams` | right before and now |" in done.stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.support import PATIENCE_SECONDS, Upstream, skill_text, wait_for, write
+from tests.support import PATIENCE_SECONDS, Upstream, skill_text, wait_for, write, write_skill
 
 
 @pytest.fixture
@@ -161,3 +161,17 @@ def test_a_key_that_many_skills_have_and_no_format_holds_is_one_line(
         "plain cannot hold metadata.a of 40 skills",
         "plain cannot hold version of 40 skills",
     ]
+
+
+def test_drafts_are_left_out_and_deprecated_skills_are_marked(
+    invoke: Run, tmp_path: Path, target: str
+) -> None:
+    write_skill(tmp_path / "skills", "queues.md", status="draft")
+    write_skill(tmp_path / "skills", "kafka.md", replaced_by="streams", description="Events")
+    write_skill(tmp_path / "skills", "streams.md", keywords=["streams"])
+
+    invoke("export", "--skills-dir", str(tmp_path / "skills"), "--to", target)
+
+    written = {file.parent.name: file.read_text("utf-8") for file in Path(target).rglob("SKILL.md")}
+    assert sorted(written) == ["kafka", "streams"]
+    assert "Deprecated, use streams instead: Events" in written["kafka"]

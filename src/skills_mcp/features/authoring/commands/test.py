@@ -262,7 +262,7 @@ def command(
         wrong=tuple(o for o in outcomes if not o.is_right(is_strict=is_strict)),
         min_accuracy=min_accuracy,
         baseline=baseline or "",
-        changes=_compare(outcomes, options, environment, baseline),
+        changes=_compare(prompts, outcomes, options, environment, baseline),
         suggestions=_suggest(prompts, snapshot) if is_suggesting else None,
     )
     _print(tested, "json" if as_json else report_format)
@@ -317,13 +317,16 @@ def _suggest(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Suggestion,
 
 
 def _compare(
-    outcomes: Sequence[Outcome], options: Options, environment: Mapping[str, str], ref: str | None
+    prompts: Sequence[Prompt],
+    outcomes: Sequence[Outcome],
+    options: Options,
+    environment: Mapping[str, str],
+    ref: str | None,
 ) -> tuple[AnswerChange, ...] | None:
     if ref is None:
         return None
     if not (options.skills_dir or options.repo or is_folder(ref)):
         raise click.UsageError("--baseline needs --skills-dir or --repo.")
-    prompts = [outcome.prompt for outcome in outcomes]
     with opened_baseline(options, environment, ref) as library:
         return tuple(diff_outcomes(_measure(prompts, library.view().snapshot), outcomes))
 

@@ -25,6 +25,15 @@ def test_a_skill_has_no_barrier_and_fits(site: Site, query: str) -> None:
     site.require_own_requests()
 
 
+def test_the_powers_of_a_skill_and_of_what_it_inherits_are_listed(site: Site) -> None:
+    page = site.open("skills/api/auth")
+
+    powers = page.locator("section", has=page.get_by_role("heading", name="Powers"))
+
+    expect(powers.get_by_role("listitem").filter(has_text="sends text")).to_be_visible()
+    expect(powers.get_by_text("api/auth.md:16")).to_be_visible()
+
+
 @pytest.mark.parametrize("scripts", [True, False])
 def test_its_own_text_comes_first_and_one_click_opens_what_it_inherits(
     site: Site,

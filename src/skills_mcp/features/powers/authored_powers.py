@@ -16,7 +16,7 @@ from skills_mcp.features.authoring.validation import (
     find_validation_target,
     load_tree,
 )
-from skills_mcp.features.powers.allowance import find_excess, load_allowances
+from skills_mcp.features.powers.allowance import Allowance, find_excess
 from skills_mcp.features.powers.power import Power, compare_powers, is_at_least
 from skills_mcp.features.powers.statement import state_powers
 from skills_mcp.skills.model import Problem, Skill
@@ -107,13 +107,10 @@ def to_problem(power: Power) -> Problem:
     return Problem(str(file), reason, _REVIEW, rule=f"power-{power.kind}", line=power.line or 1)
 
 
-def report_powers(tree: SkillTree, skills: Iterable[AuthoredSkill]) -> Iterator[Problem]:
-    """Findings of `validate`: beyond `powers.yaml`, or without it those to review.
-
-    Raises:
-        ConfigError: `powers.yaml` cannot be used.
-    """
-    allowances = load_allowances(tree.top)
+def report_powers(
+    tree: SkillTree, skills: Iterable[AuthoredSkill], allowances: Sequence[Allowance] | None
+) -> Iterator[Problem]:
+    """Findings of `validate`: beyond what is allowed, or without that those to review."""
     served = [skill.served for skill in skills if skill.served]
     for skill, powers in state_powers(tree.snapshot.index, served):
         top = Path(str(skill.location).removesuffix(skill.file))

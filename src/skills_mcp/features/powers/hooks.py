@@ -23,9 +23,17 @@ def check_powers(tree: "SkillTree", skills: "Collection[AuthoredSkill]") -> Iter
     Raises:
         ConfigError: `powers.yaml` cannot be used.
     """
+    from skills_mcp.features.powers.allowance import load_allowances
     from skills_mcp.features.powers.authored_powers import report_powers
 
-    return report_powers(tree, skills)
+    return report_powers(tree, skills, load_allowances(tree.top))
+
+
+def warn_of_powers(tree: "SkillTree", skills: "Collection[AuthoredSkill]") -> Iterator[Problem]:
+    """Warn of powers to review, also of those that a package allows itself."""
+    from skills_mcp.features.powers.authored_powers import report_powers
+
+    return report_powers(tree, skills, None)
 
 
 def describe_excess(index: SkillIndex, folder: Path) -> str:
@@ -70,6 +78,15 @@ def note_powers(index: SkillIndex, skill: Skill, folders: Collection[Path]) -> s
         allowances = None  # what cannot be read allows nothing
     powers = [p for p in read_composed_powers(index, skill) if is_at_least(p.level, "review")]
     return _list_powers(find_excess(powers, allowances or ()))
+
+
+def list_powers(index: SkillIndex, skill: Skill) -> "list[Power]":
+    """The powers of a skill and its ancestors, what matters most first."""
+    from skills_mcp.features.powers.power import LEVELS
+    from skills_mcp.features.powers.statement import read_composed_powers
+
+    found = read_composed_powers(index, skill)
+    return sorted(found, key=lambda power: -LEVELS.index(power.level))
 
 
 def note_script_powers(index: SkillIndex, path: str, file: str) -> str:

@@ -42,6 +42,7 @@ from skills_mcp.features.web.page import (
 )
 from skills_mcp.features.web.propose_page import find_propose_url
 from skills_mcp.features.web.rest import derive_media_type
+from skills_mcp.hooks import load_hooks
 from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_folder import SkillPreview, TextSection
 from skills_mcp.skills.access import PRINCIPAL_KEY, READ, REPORT, Principal
@@ -358,10 +359,18 @@ def show_skill(request: Request) -> Response:
         sections=_derive_sections(request, preview, view, address),
         shown=_read_file_preview(library, preview.skill, file) if file else None,
         near=list(_find_near(library, preview.skill)),
+        powers=_list_powers(library, preview.skill),
     )
 
 
 _MAX_CHANGES = 20  # on one page, of 400 lines each
+
+
+def _list_powers(library: LibraryView, skill: Skill) -> list[Any] | None:
+    """Powers of the skill and its ancestors; None without the feature that knows them."""
+    hooks = tuple(load_hooks("list_powers"))
+    index = library.snapshot.index
+    return [power for hook in hooks for power in hook(index, skill)] if hooks else None
 
 
 def _derive_sections(

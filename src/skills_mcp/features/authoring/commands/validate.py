@@ -342,6 +342,13 @@ def command(
     sys.exit(1 if _has_failed(report, is_strict=is_strict, max_overlaps=max_overlaps) else 0)
 
 
+def _find_power_checks() -> tuple[TreeCheck, ...]:
+    checks = tuple(load_hooks("check_powers"))
+    if not checks:
+        raise click.UsageError("--powers: this installation has no feature that knows powers.")
+    return checks
+
+
 def _has_failed(report: _Report, *, is_strict: bool, max_overlaps: int | None) -> bool:
     """Whether a finding fails; overlaps do only beyond their budget, if there is one."""
     overlaps = sum(problem.rule == OVERLAP for problem in report.new)
@@ -356,7 +363,7 @@ def _open_checks(
     """Open the checks that an option adds."""
     yield from (partial(check_with, scanner) for scanner in scanners)
     if has_powers:
-        yield from load_hooks("check_powers")
+        yield from _find_power_checks()
     yield from _open_stale_check(**stale)
 
 

@@ -19,6 +19,7 @@ from skills_mcp.events.heartbeat import parse_heartbeat
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.spool import Outbox, Spool
 from skills_mcp.events.tracker import EventType
+from skills_mcp.features.effect.evidence import summarise, track_effect
 from tests.clients import connected
 from tests.docs.pages import DOCS, REFERENCE, block, blocks, code, prose, section, table
 from tests.support import SKILLS_CONTENT, Upstream, open_library, spooled, write
@@ -58,6 +59,7 @@ async def test_every_event_has_exactly_the_documented_fields(
         await client.call_tool("get_asset", {**auth, "file": file})
         await client.call_tool("run_script", {**auth, **script})
         await client.call_tool("report_usage", {**auth, "useful": True})
+        track_effect(library.tracker, summarise("ui/react/auth", "0123", []))
         fill(spool)
         await client.call_tool("refresh_skills", {})
     page = REFERENCE / "events.md"

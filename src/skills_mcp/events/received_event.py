@@ -19,6 +19,7 @@ _REQUIRED_DATA: Mapping[EventType, tuple[str, ...]] = {
     "asset_served": ("skill_path",),
     "script_executed": ("skill_path", "file"),
     "skill_feedback": ("skill_path",),
+    "skill_evaluated": ("skill_path",),
     "refresh": (),
     "events_dropped": (),
 }

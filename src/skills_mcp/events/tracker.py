@@ -21,6 +21,7 @@ EventType = Literal[
     "asset_served",
     "script_executed",
     "skill_feedback",
+    "skill_evaluated",
     "refresh",
     "events_dropped",
 ]

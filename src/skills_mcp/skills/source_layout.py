@@ -151,6 +151,9 @@ SKILLS_FOLDER = "skills"
 
 EXPORT_LOCK = "skills.lock"
 
+EVAL_RESULTS = "evals/results.jsonl"
+"""What runs of agents with the skills have brought, at the top or in a skill root."""
+
 TOP_SUBFOLDER = "."
 """The `subfolder` for the top of a source, even with a folder `skills/`."""
 

@@ -23,6 +23,7 @@ from skills_mcp.skills.plugin_files import find_plugin, find_plugin_files
 from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk, require_total
 from skills_mcp.skills.skill_parser import is_skill_md
 from skills_mcp.skills.source_layout import (
+    EVAL_RESULTS,
     MAX_READ_BYTES,
     PLUGIN_MANIFEST,
     EntryKind,
@@ -235,7 +236,7 @@ def _survey(
         survey = SourceWalk(tree, selection, limits)
         problems: list[Problem] = []
         for home in survey.layout.homes:
-            files.add(home.below(CONFIG))
+            files |= {home.below(CONFIG), home.below(EVAL_RESULTS)}
             for found in survey.walk(home):
                 if isinstance(found, Problem):
                     located = replace(found, file=home.file_prefix + found.file)
@@ -244,7 +245,7 @@ def _survey(
                     files.update(_files_of(home, found))
         problems += survey.outside()
         surveyed[selection] = SurveyedPart(survey.layout.homes, tuple(problems))
-    files |= {CONFIG, POWERS, *tree.read_files}
+    files |= {CONFIG, EVAL_RESULTS, POWERS, *tree.read_files}
     safe = (file for file in sorted(files) if _is_safe(file))
     return tuple(filter(None, map(tree.entry, safe))), surveyed
 

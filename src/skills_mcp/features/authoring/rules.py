@@ -41,6 +41,7 @@ _WARNINGS = (
     *("body-length", "hidden-character", "mixed-letters", "control-characters"),
     *("secret", "section-header", "draft-line", "link-broken", "link-outside", "link-absolute"),
     *("missing-index", "undeclared-file", "composed-length", "keyword-shared", "eval-case"),
+    *("no-evidence", "old-evidence"),
     "duplicate-package",
     *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed"),
     *(OVERLAP, "power-found", "scanner", "review-overdue", "unchanged"),

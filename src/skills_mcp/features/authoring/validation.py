@@ -36,6 +36,7 @@ from skills_mcp.features.authoring.rules import (
     join_shortly,
 )
 from skills_mcp.features.authoring.skill_overlap import describe_overlap, find_overlaps
+from skills_mcp.features.effect.evidence import find_evidence
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import answered_candidates, score_and_decide
 from skills_mcp.routing.matcher import declares_keywords
@@ -676,6 +677,7 @@ class _SkillChecker:
         self._on_file = on_file
         reported = {Path(problem.file) for problem in tree.problems()}
         self._served = ServedSkillChecker(tree.snapshot, reported)
+        self._evidence = find_evidence(tree.snapshot)
 
     def check(self, skill: AuthoredSkill) -> Iterator[Problem]:
         raw = skill.text
@@ -686,10 +688,22 @@ class _SkillChecker:
         for finding in self._check_main(skill, raw, markdown):
             yield finding.at(skill.file)
         yield from _check_cases(skill.served)
+        if skill.served is not None:
+            yield from (f.at(skill.file) for f in self._check_evidence(skill.served))
         for file in _other_files(skill):
             self._on_file()
             for finding in _check_other(skill, file):
                 yield finding.at(skill.resources / file)
+
+    def _check_evidence(self, skill: Skill) -> Iterator[RuleFinding]:
+        """Check whether agents have run with a skill, if its author wrote cases or they did."""
+        evidence = self._evidence.get(skill.path)
+        hint = f"run the agents: skills-mcp effect {skill.path} --agent claude"
+        if evidence and evidence.is_old:
+            reason = f"has evidence of its effect only for an older text ({evidence})"
+            yield RuleFinding("old-evidence", reason, hint)
+        elif evidence is None and list_eval_files(find_evals_folder(skill)):
+            yield RuleFinding("no-evidence", "has cases, and no evidence of its effect", hint)
 
     def _check_main(
         self, skill: AuthoredSkill, raw: bytes, markdown: Markdown

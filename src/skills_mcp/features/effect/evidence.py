@@ -9,16 +9,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from skills_mcp.errors import MissingFileError
+from skills_mcp.events.privacy import UserText
+from skills_mcp.events.tracker import Tracker
+from skills_mcp.features.effect.arms import derive_text_digest
 from skills_mcp.features.effect.statistics import Lift, Verdict, compute_lift, decide_verdict
 from skills_mcp.files.durable import append_line
 from skills_mcp.files.opening import open_inside
 from skills_mcp.library import Snapshot
+from skills_mcp.skills.model import SkillPath
+from skills_mcp.skills.source_layout import EVAL_RESULTS
 
-RESULTS_FILE = "evals/results.jsonl"
 _MAX_BYTES = 64 * 1024 * 1024  # 100,000 runs
 
 
@@ -92,13 +97,17 @@ def _is_result(value: Mapping[str, Any]) -> bool:
     return has_texts and isinstance(value.get("passed"), bool)
 
 
-def read_results(top: Path, file: str = RESULTS_FILE) -> tuple[Result, ...]:
+def read_results(top: Path, file: str = EVAL_RESULTS) -> tuple[Result, ...]:
     """Read the results of a content folder, each once; none without a file."""
     try:
         with open_inside(top, tuple(file.split("/"))) as handle:
-            data = handle.read(_MAX_BYTES)
+            return _parse_once(handle.read(_MAX_BYTES))
     except (OSError, MissingFileError):
         return ()
+
+
+@lru_cache(maxsize=16)
+def _parse_once(data: bytes) -> tuple[Result, ...]:
     return tuple({result.id: result for result in parse_results(data)}.values())
 
 
@@ -224,8 +233,25 @@ def _compute_agreement(results: Iterable[Result]) -> float | None:
     return sum(both) / len(both) if both else None
 
 
+def track_effect(tracker: Tracker, effect: MeasuredSkill) -> None:
+    """Record what runs have brought, for the organisation's database of events."""
+    lift = effect.lift or effect.adds
+    tracker.track(
+        "skill_evaluated",
+        skill_path=effect.path,
+        digest=effect.digest,
+        verdict=effect.verdict,
+        lift=lift and lift.estimate,
+        low=lift and lift.low,
+        high=lift and lift.high,
+        runs=sum(figures.runs for figures in effect.arms.values()),
+        agent=UserText(", ".join(effect.agents)),
+        models=list(effect.models),
+    )
+
+
 class LiftEvidence(NamedTuple):
-    """What is known about a skill: its lift, and the day of the last run."""
+    """Known lift of a skill, and the day of the last run."""
 
     verdict: Verdict
     lift: Lift | None
@@ -234,23 +260,48 @@ class LiftEvidence(NamedTuple):
     is_old: bool
     """Whether it is about an older text."""
 
+    def __str__(self) -> str:
+        points = f", {100 * self.lift.estimate:+.0f} points" if self.lift else ""
+        older = ", for an older text" if self.is_old else ""
+        return f"{self.verdict.replace('_', ' ')}{points} on {self.date}{older}"
 
-def find_evidence(path: str, digest: str, results: Sequence[Result]) -> LiftEvidence | None:
-    """Find the evidence for a skill: about its text, else about the last one before."""
-    own = [result for result in results if result.skill == path]
-    treated = [result for result in own if result.arm == "with"]
-    cases = {result.case_digest for result in treated}
-    own += [r for r in results if r.skill != path and r.arm == "without" and r.case_digest in cases]
-    if not treated:
-        return None
+
+def find_evidence(snapshot: Snapshot) -> Mapping[str, LiftEvidence]:
+    """Find the evidence for each skill: about its text, else about the last one before."""
+    by_skill: defaultdict[str, list[Result]] = defaultdict(list)
+    without: defaultdict[str, list[Result]] = defaultdict(list)
+    for result in read_snapshot_results(snapshot):
+        (without[result.case_digest] if result.arm == "without" else by_skill[result.skill]).append(
+            result
+        )
+    found: dict[str, LiftEvidence] = {}
+    for path, results in by_skill.items():
+        skill = snapshot.index.get(path)
+        if skill and any(result.arm == "with" for result in results):
+            digest = derive_text_digest(snapshot.index, skill)
+            found[skill.path] = _weigh(skill.path, digest, results, without)
+    return found
+
+
+def _weigh(
+    path: SkillPath,
+    digest: str,
+    results: Sequence[Result],
+    without: Mapping[str, Sequence[Result]],
+) -> LiftEvidence:
+    treated = [result for result in results if result.arm == "with"]
     current = [result for result in treated if result.digest == digest]
     newest = max(current or treated, key=lambda result: result.at)
+    cases = {result.case_digest for result in treated if result.digest == newest.digest}
     same = (newest.agent, newest.model, newest.via)
-    alike = [r for r in own if (r.agent, r.model, r.via) == same]
-    above = max((r for r in alike if r.arm == "inherited"), key=lambda r: r.at, default=None)
-    chosen = [r for r in alike if r.arm == "without" or (above and r.package == above.package)]
-    chosen += [r for r in alike if r.arm == "with" and r.digest == newest.digest]
-    effect = summarise(path, newest.digest, chosen)
+    above = [result for result in results if result.arm == "inherited"]
+    rules = max(above, key=lambda result: result.at).package if above else ""
+    chosen = [r for r in treated if r.digest == newest.digest]
+    chosen += [r for r in above if r.package == rules]
+    chosen += [r for case in cases for r in without.get(case, ())]
+    effect = summarise(
+        path, newest.digest, [r for r in chosen if (r.agent, r.model, r.via) == same]
+    )
     runs = sum(figures.runs for figures in effect.arms.values())
     day = _parse_day(effect.last_run)
     return LiftEvidence(effect.verdict, effect.lift or effect.adds, day, runs, not current)

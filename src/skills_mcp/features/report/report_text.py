@@ -1,13 +1,14 @@
 """Selection and wording of a report for people.  Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from skills_mcp.features.effect.evidence import LiftEvidence
 from skills_mcp.features.report.event_rows import clean_line
 from skills_mcp.features.report.usage_report import (
     Answers,
@@ -249,6 +250,25 @@ def derive_report_notes(report: UsageReport, *, without_skills: str) -> tuple[st
     `without_skills` is the reason for missing skills; empty if they were loaded.
     """
     return tuple(_notes(report, clean_line(without_skills, _MOST_REASON)))
+
+
+_MUCH_SERVED = 10
+"""Answers from which a skill without a lift costs more than the look at it."""
+
+
+def describe_effects(report: UsageReport, evidence: Mapping[str, LiftEvidence]) -> tuple[str, ...]:
+    """Describe the skills in use that do not help, the most served first."""
+    used = sorted(report.skills, key=lambda row: -row.served)
+    rows = ((row, evidence.get(row.skill)) for row in used)
+    return tuple(
+        f"Much used, no lift: {row.skill} was served {row.served:,} times; {found}."
+        for row, found in rows
+        if found and row.served >= _MUCH_SERVED and found.verdict in _WITHOUT_LIFT
+    )[:_MAX_EFFECTS]
+
+
+_WITHOUT_LIFT = {"no_effect", "harms", "does_not_discriminate"}
+_MAX_EFFECTS = 5
 
 
 def describe_recording(settings: Path) -> str:

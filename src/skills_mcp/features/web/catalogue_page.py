@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from skills_mcp.errors import SkillNotFoundError
+from skills_mcp.features.effect.evidence import find_evidence
 from skills_mcp.features.web.browsing import (
     FACETS,
     SORTS,
@@ -148,6 +149,7 @@ def show_catalogue(request: Request) -> Response:
         is_narrowed=bool(query or chosen),
         is_first=not cursor,
         is_use_unknown=is_use_unknown(request),
+        effects=find_evidence(library.snapshot),
         begin=state,
         following={**state, "cursor": page.next or ""},
     )

@@ -20,7 +20,12 @@ from starlette.routing import Route
 from skills_mcp.about import __version__
 from skills_mcp.errors import InvalidArgumentsError, SkillNotFoundError
 from skills_mcp.features.authoring.uploads import AddedPackage
-from skills_mcp.features.report.report_text import derive_report_notes, select_area
+from skills_mcp.features.effect.evidence import find_evidence
+from skills_mcp.features.report.report_text import (
+    derive_report_notes,
+    describe_effects,
+    select_area,
+)
 from skills_mcp.features.report.usage_report import UsageReport, render_report
 from skills_mcp.features.web.browsing import (
     COMMIT_TEXT,
@@ -366,6 +371,7 @@ def _send_report(request: Request) -> Response:
         report = load_visible_report(request, query["days"], query["around"].strip())
         picked = select_area(report, query["area"]) if query["area"] else report
         notes = derive_report_notes(report, without_skills="")
+        notes += describe_effects(report, find_evidence(get_visible_library(request).snapshot))
         return JSONResponse({**render_report(picked), "notes": list(notes)})
 
 

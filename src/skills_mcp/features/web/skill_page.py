@@ -25,6 +25,7 @@ from starlette.responses import Response
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.authoring.skill_overlap import find_rivals
+from skills_mcp.features.effect.evidence import find_evidence
 from skills_mcp.features.history.skill_history import read_history
 from skills_mcp.features.history.source_history import SourceLogs
 from skills_mcp.features.report.database_report import SkillComment, SkillCounts
@@ -358,6 +359,7 @@ def show_skill(request: Request) -> Response:
         missing_use=describe_missing_use(request),
         sections=_derive_sections(request, preview, view, address),
         shown=_read_file_preview(library, preview.skill, file) if file else None,
+        effect=find_evidence(library.snapshot).get(preview.skill.path),
         near=list(_find_near(library, preview.skill)),
         powers=_list_powers(library, preview.skill),
     )

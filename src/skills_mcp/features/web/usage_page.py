@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from skills_mcp.errors import InvalidArgumentsError
+from skills_mcp.features.effect.evidence import find_evidence
 from skills_mcp.features.report.aggregation import Aggregation
 from skills_mcp.features.report.figure_queries import derive_current_skills
 from skills_mcp.features.report.report_page import (
@@ -21,7 +22,12 @@ from skills_mcp.features.report.report_page import (
     render_figures,
     render_style,
 )
-from skills_mcp.features.report.report_text import derive_report_notes, restrict_report, select_area
+from skills_mcp.features.report.report_text import (
+    derive_report_notes,
+    describe_effects,
+    restrict_report,
+    select_area,
+)
 from skills_mcp.features.report.usage_report import Span, UsageReport
 from skills_mcp.features.web.browsing import derive_title
 from skills_mcp.features.web.page import (
@@ -76,6 +82,7 @@ def _render(request: Request) -> Response:
         report, fault = load_visible_report(request, days, "", max_gaps), str(error)
     areas = sorted({area_entry.skill.partition("/")[0] for area_entry in report.skills})
     notes = derive_report_notes(report, without_skills="")
+    notes += describe_effects(report, find_evidence(get_visible_library(request).snapshot))
     if area:
         report = select_area(report, area)
     return render_template(

@@ -44,12 +44,12 @@ from skills_mcp.features.effect.effect_report import (
     tabulate_effects,
 )
 from skills_mcp.features.effect.evidence import (
-    RESULTS_FILE,
     MeasuredSkill,
     Result,
     append_result,
     parse_results,
     read_snapshot_results,
+    track_effect,
 )
 from skills_mcp.features.effect.experiment import (
     Experiment,
@@ -64,6 +64,7 @@ from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.library import SkillLibrary, Snapshot
 from skills_mcp.scripts.prepared_runs import ScriptEnvironment
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.source_layout import EVAL_RESULTS
 from skills_mcp.text.redaction import register_secret
 
 EffectFormat = Literal["text", "json", "markdown", "junit"]
@@ -174,7 +175,7 @@ _COUNT = click.IntRange(1)
     "--results",
     "results_file",
     type=_FILE,
-    help=f"Where results are kept.  [default: {RESULTS_FILE} of the skills]",
+    help=f"Where results are kept.  [default: {EVAL_RESULTS} of the skills]",
 )
 @click.option("--page", type=_FILE, help="Write a page with the transcripts side by side.")
 @click.option(
@@ -233,6 +234,7 @@ def command(**values: Any) -> None:
     if expected.runs:
         rules = _derive_rules(request, agent, library, environment)
         _run(experiment, CaseRunner(rules), file, transcripts)
+        _track(library, experiment)
     _report(request, experiment, transcripts)
 
 
@@ -253,6 +255,13 @@ def _derive_rules(
         network=request.has_network,
         judge=request.judge,
     )
+
+
+def _track(library: SkillLibrary, experiment: Experiment) -> None:
+    tested = {result.skill for result in experiment.new}
+    for effect in experiment.summarise():
+        if effect.path in tested:
+            track_effect(library.tracker, effect)
 
 
 def _report(request: _Request, experiment: Experiment, transcripts: Path) -> None:
@@ -292,8 +301,8 @@ def _parse_arms(text: str | None) -> tuple[ArmName, ...] | None:
 
 def _find_results_file(options: Options) -> Path:
     if options.skills_dir:
-        return expand_home_folder(options.skills_dir) / RESULTS_FILE
-    return Path(RESULTS_FILE)  # a repository is read, so results stay where the command runs
+        return expand_home_folder(options.skills_dir) / EVAL_RESULTS
+    return Path(EVAL_RESULTS)  # a repository is read, so results stay where the command runs
 
 
 def _load_known(snapshot: Snapshot, file: Path) -> list[Result]:

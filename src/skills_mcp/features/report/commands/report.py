@@ -30,6 +30,7 @@ from skills_mcp.cli.terminal import open_console, print_json, progress_bar, sync
 from skills_mcp.config import Analytics, is_tracking_refused
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.events.privacy import Privacy
+from skills_mcp.features.effect.evidence import LiftEvidence, find_evidence
 from skills_mcp.features.report.aggregation import Aggregation
 from skills_mcp.features.report.event_rows import EventFilesError, load_event_files
 from skills_mcp.features.report.figure_queries import CurrentSkills, derive_current_skills
@@ -39,6 +40,7 @@ from skills_mcp.features.report.report_tables import Dimension, print_parts, pri
 from skills_mcp.features.report.report_text import (
     RecordingState,
     derive_report_notes,
+    describe_effects,
     describe_empty_report,
     describe_recording,
 )
@@ -271,13 +273,16 @@ def _load_report(
 ) -> tuple[UsageReport, tuple[str, ...]]:
     """Load the report and its notes; it can do without the served skills."""
     current, reason = None, ""
+    evidence: Mapping[str, LiftEvidence] = {}
     try:
         library = build(options, record.environment).library
-        current = derive_current_skills(sync_and_load(library))
+        snapshot = sync_and_load(library)
+        current, evidence = derive_current_skills(snapshot), find_evidence(snapshot)
     except (ConfigError, SyncError) as error:
         reason = str(error)
     report = _derive_report(record, current, around)
     notes = derive_report_notes(report, without_skills=reason)
+    notes += describe_effects(report, evidence)
     if not report.counts.events:
         state = _find_recording_state(options, record.environment)
         settings = _find_settings(options, record.environment)

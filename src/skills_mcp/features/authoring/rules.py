@@ -42,7 +42,7 @@ _WARNINGS = (
     *("secret", "section-header", "draft-line", "link-broken", "link-outside", "link-absolute"),
     *("missing-index", "undeclared-file", "composed-length", "keyword-shared", "eval-case"),
     *("no-evidence", "old-evidence"),
-    "duplicate-package",
+    *("duplicate-package", "no-use-when", "description-shown"),
     *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed"),
     *(OVERLAP, "power-found", "scanner", "review-overdue", "unchanged"),
     *("gone-file", "gone-package", "gone-command", "gone-url"),

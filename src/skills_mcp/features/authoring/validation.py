@@ -1,6 +1,7 @@
 """Validation of skills, before they are served."""
 
 import os
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ from skills_mcp.features.authoring.rules import (
 from skills_mcp.features.authoring.skill_overlap import describe_overlap, find_overlaps
 from skills_mcp.features.effect.evidence import find_evidence
 from skills_mcp.library import Snapshot
+from skills_mcp.library.skill_folder import MAX_DESCRIPTION
 from skills_mcp.routing.decision import answered_candidates, score_and_decide
 from skills_mcp.routing.matcher import declares_keywords
 from skills_mcp.routing.tokenizer import fold
@@ -359,6 +361,28 @@ def _parse_relations(block: str) -> Mapping[str, Any]:
 MAX_SKILLS = 3000
 """Limit of the quadratic check: each skill is routed against all others."""
 
+MAX_SHOWN = 1536
+"""Characters that Claude Code lists of a description and `when_to_use` together."""
+
+# Words of a description that say when it is for, and verbs by which it is itself a task.
+_OCCASION = re.compile(
+    r"\b(?:when(?:ever)?|if|use (?:it|this|for|to)|used? (?:for|to|by)|before|after|while|during"
+    r"|trigger\w*|asks?|asked|tasks?)\b",
+    re.IGNORECASE,
+)
+_TASK_VERB = re.compile(
+    r"(?:add|analy[sz]e|announce|answer|audit|automate|build|check|collect|compare|configure"
+    r"|convert|create|debug|deploy|design|diagnose|document|draft|explain|export|extract|fill|find"
+    r"|fix|generate|implement|import|improve|inspect|install|investigate|make|measure|merge|migrate"
+    r"|monitor|optimi[sz]e|organi[sz]e|plan|prepare|publish|query|read|record|refactor|release"
+    r"|remove|render|repair|report|review|run|scan|schedule|search|send|set|sort|split|summari[sz]e"
+    r"|take|test|trace|track|transform|translate|turn|update|upgrade|validate|verify|write)\b",
+    re.IGNORECASE,
+)
+# Other languages have other words for both.
+_ENGLISH = re.compile(r"\b(?:the|and|for|of|to|with|in)\b", re.IGNORECASE)
+_WHEN_TO_USE = re.compile(r"^when_to_use:(.*(?:\n[ \t].*)*)", re.MULTILINE)
+
 _MAX_LISTED = 1000
 _MARKDOWN = ".md"
 _BUILD_ARTEFACTS = frozenset({"__pycache__", "node_modules"})
@@ -382,6 +406,7 @@ class ServedSkillChecker:
         index = self._snapshot.index
         yield from self._keywords.check(skill, markdown.line(*_KEYWORDS))
         yield from self._check_duplicate(skill, markdown.line("name", "description"))
+        yield from _check_description(skill, markdown)
         if len(index) <= MAX_SKILLS and not skill.lifecycle.marked_status:
             line = markdown.line("keywords", "description")
             yield from _check_findable(self._snapshot, skill, line)
@@ -463,6 +488,30 @@ def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[Rul
 
 def _own_tasks(skill: Skill) -> Iterable[str]:
     return filter(None, (skill.name, skill.description, " ".join(skill.keywords)))
+
+
+def _check_description(skill: Skill, markdown: Markdown) -> Iterator[RuleFinding]:
+    line = markdown.line("description")
+    found = _WHEN_TO_USE.search(markdown.frontmatter)
+    occasion = found[1].strip() if found else ""
+    length, limit = len(skill.description), MAX_DESCRIPTION
+    if skill.inventory is not None:  # whose description alone is checked by the standard
+        length, limit = length + len(occasion), MAX_SHOWN
+    if length > limit:
+        reason = f"has {length:,} characters that describe it, and hosts show {limit:,}"
+        yield RuleFinding("description-shown", reason, "say first what it is for, shortly", line)
+    if not (occasion or skill.keywords or skill.examples or _says_when(skill)):
+        reason = "does not say what a task for it looks like"
+        hint = 'end the description with "Use when …", in words of such tasks'
+        yield RuleFinding("no-use-when", reason, hint, line)
+
+
+def _says_when(skill: Skill) -> bool:
+    """Whether a description names its tasks; other languages than English may do."""
+    text = skill.description
+    is_above_others = skill.path.rpartition("/")[2] in {INDEX, ROOT}
+    says = _TASK_VERB.match(text) or _OCCASION.search(text)
+    return bool(is_above_others or says or not _ENGLISH.search(text))
 
 
 def _check_length(snapshot: Snapshot, skill: Skill) -> Iterator[RuleFinding]:

@@ -243,3 +243,36 @@ def test_the_budget_of_a_skill_can_be_set(tmp_path: Path) -> None:
 
     assert problem.rule == "composed-length"
     assert "of 100 that validation.max_tokens allows" in problem.reason
+
+
+DESCRIPTIONS = {
+    "Standards for the architecture of services": False,
+    "Write the notes of a release": True,
+    "Standards for the release. Use when a version is published": True,
+    "Richtlinien zur Architektur von Diensten": True,
+}
+
+
+@pytest.mark.parametrize("description", DESCRIPTIONS)
+def test_a_description_says_for_which_tasks_a_skill_is(tmp_path: Path, description: str) -> None:
+    write_package(tmp_path, "alone", description=description)
+
+    assert ("no-use-when" not in {p.rule for p in problems(tmp_path)}) is DESCRIPTIONS[description]
+
+
+def test_keywords_examples_and_when_to_use_say_it_as_well(tmp_path: Path) -> None:
+    vague = "Standards for the architecture of services"
+    write_package(tmp_path, "a", description=vague, when_to_use="A service is added")
+    write_package(tmp_path, "b", description=f"{vague} in Go", examples=["add a service"])
+    write_skill(tmp_path, "c.md", description=f"{vague} in Rust", keywords=["rust"])
+
+    assert "no-use-when" not in {problem.rule for problem in problems(tmp_path)}
+
+
+def test_what_hosts_cut_of_a_description_is_said(tmp_path: Path) -> None:
+    write_skill(tmp_path, "long.md", description=f"Review {'word ' * 210}", keywords=["long"])
+    write_package(tmp_path, "pack", description=f"Write {'b ' * 400}", when_to_use="c " * 400)
+
+    found = [p for p in problems(tmp_path) if p.rule == "description-shown"]
+
+    assert sorted(Path(p.file).name for p in found) == ["SKILL.md", "long.md"]

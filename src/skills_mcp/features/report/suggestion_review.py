@@ -9,9 +9,8 @@ and
 import shlex
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
-from functools import partial
 from itertools import islice
 from typing import Any, Literal, get_args
 
@@ -255,8 +254,11 @@ def suggest(
     library: SkillLibrary,
     record: PickRecord,
     on_progress: OnProgress = ignore_progress,
+    is_settled: Callable[[str, str], bool] = lambda _skill, _text: False,
 ) -> SuggestionReview:
     """Suggest additions to the served skills.  Blocking.
+
+    A keyword or an example of a skill is left out if `is_settled`.
 
     The library has loaded its vectors; `on_progress` is called after each trial.
 
@@ -271,12 +273,17 @@ def suggest(
         unsettled = {
             item.prompt.query for item in outcomes if item.prompt.expect and is_unanswered(item)
         }
-        words = derive_missing_words(record.tasks, unsettled, index, matcher)
+        missing = derive_missing_words(record.tasks, unsettled, index, matcher)
+        words = [item for item in missing if not is_settled(item.skill, item.word)]
         improvement = try_additions(
             copy,
             (*known, *collect_answered(snapshot, record)),
             [WordAddition(item.skill, (item.word,)) for item in words],
-            partial(find_example_tasks, index, record, words),
+            lambda accepted: (
+                task
+                for task in find_example_tasks(index, record, words, accepted)
+                if not is_settled(task.skill, task.task)
+            ),
             on_progress,
         )
     return SuggestionReview(

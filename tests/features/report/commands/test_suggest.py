@@ -15,7 +15,7 @@ from skills_mcp.events.received_event import parse_received
 from tests.cli.conftest import Run
 from tests.features.report.happenings import judged, served, torn
 from tests.packages import write_package
-from tests.support import git, skill_text, write, write_skill
+from tests.support import Upstream, git, skill_text, write, write_skill
 
 NOVEMBER = ("--since", "2026-11-01", "--until", "2026-11-30")
 TASKS = ("auth at the kiosk", "auth of a kiosk in Bern")
@@ -471,3 +471,59 @@ def test_without_skills_nothing_can_be_suggested(invoke: Run, tmp_path: Path) ->
 
     assert done.returncode == 3
     assert "SKILLS_REPO" in done.stderr
+
+
+def propose(invoke: Run, upstream: Upstream, events: tuple[str, ...], *more: str) -> str:
+    words = ("report", "--suggest", "--propose", "--repo", upstream.url, *events, *more)
+    done = invoke(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def list_branches(upstream: Upstream) -> list[str]:
+    listed = git("branch", "--format=%(refname:short)", cwd=upstream.bare).split()
+    return [branch for branch in listed if branch.startswith("skills/suggest-")]
+
+
+def test_a_suggestion_becomes_a_branch_with_its_effect_and_is_sent_once(
+    invoke: Run, upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit(
+        {
+            "skills/api.md": skill_text(keywords=["auth", "api", "jwt"]),
+            "skills/web.md": skill_text(keywords=["auth", "login", "page"]),
+        }
+    )
+    events = collect(tmp_path, picks())
+
+    said = propose(invoke, upstream, events)
+    [branch] = list_branches(upstream)
+    message = git("log", "-1", "--format=%B", branch, cwd=upstream.bare)
+    text = git("show", f"{branch}:skills/web.md", cwd=upstream.bare)
+    git("branch", "-D", branch, cwd=upstream.bare)  # it was declined
+    again = propose(invoke, upstream, events)
+
+    assert said == f"web: {branch}\n"
+    assert "kiosk" in text
+    assert "Keywords: kiosk" in message
+    assert "- now found: auth at the kiosk" in message
+    assert "2 tasks (picked): the right skill answered 0, and now 2" in message
+    assert again.startswith("There is nothing new to propose")
+    assert list_branches(upstream) == []
+
+
+def test_the_skills_of_a_folder_are_not_sent(invoke: Run, clone: Path, tmp_path: Path) -> None:
+    skills = ("--skills-dir", str(clone / "docs/skills"), "--json")
+    words = ("report", "--suggest", "--propose", *skills, *collect(tmp_path, picks()))
+
+    [proposal] = json.loads(invoke(*words).stdout)["proposals"]
+    [again] = json.loads(invoke(*words).stdout)["proposals"]
+
+    assert proposal == again
+    assert (proposal["skill"], proposal["review"]) == ("web", None)
+    assert "apply the diff" in proposal["reason"]
+
+
+def test_propose_goes_with_suggest_alone(invoke: Run) -> None:
+    assert invoke("report", "--propose").returncode == 2
+    assert invoke("report", "--suggest", "--propose", "--source", "x").returncode == 2

@@ -7,7 +7,7 @@ import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,6 +54,7 @@ from skills_mcp.features.report.suggestion_review import (
 )
 from skills_mcp.features.report.usage_report import Span, UsageReport, parse_since, render_report
 from skills_mcp.files.durable import atomic_write
+from skills_mcp.skills.model import escape_unprintable
 
 if TYPE_CHECKING:
     from skills_mcp.events.collector.event_store import EventStore
@@ -166,6 +167,12 @@ class _EventRecord:
     "diff for git apply, with its effect on all example tasks.",
 )
 @click.option(
+    "--propose",
+    "is_proposing",
+    is_flag=True,
+    help="Push what --suggest finds to a branch for each skill, once.",
+)
+@click.option(
     "--source",
     metavar="NAME",
     help="The source whose diff --suggest prints, if several have one: its place "
@@ -183,6 +190,7 @@ def command(
     by: Dimension | None,
     html: Path | None,
     is_suggesting: bool,
+    is_proposing: bool,
     source: str | None,
     as_json: bool,
     **values: Any,
@@ -192,12 +200,18 @@ def command(
         _refuse_others({"--html": html, "--by": by, "--around": around})
     elif source is not None:
         raise click.UsageError("--source needs --suggest: it chooses a diff.")
+    elif is_proposing:
+        raise click.UsageError("--propose needs --suggest, whose suggestions it sends.")
     span = _parse_span(since, until)
     if database is None and not collected:
         database = _find_database(options, environment)
     elif database is not None:
         _require_only(database, collected)
     record = _EventRecord(environment, span, collected, database)
+    if is_proposing:
+        _refuse_others({"--source": source})
+        _propose(options, record, as_json=as_json)
+        return
     if is_suggesting:
         _print_suggestions(options, record, source, as_json=as_json)
         return
@@ -397,6 +411,34 @@ def _print_suggestions(
         print_json(render_review(review, record.span, patches, notes))
     else:
         print_review(review, record.span, patches, notes)
+
+
+def _propose(options: Options, record: _EventRecord, *, as_json: bool) -> None:
+    """Push suggestions to branches, and print where they are."""
+    from skills_mcp.features.report.suggestion_proposals import ProposalRecord, derive_key, propose
+
+    library = build(options, record.environment).library
+    answer = derive_current_skills(sync_and_load(library)).answer
+    library.current.wait_for_vectors()
+    proposed = ProposalRecord(find_state_folder(record.environment) / "proposals.json")
+    known = proposed.load()
+    with progress_bar("Trying suggestions") as on_progress:
+        review = suggest(
+            library,
+            _load_picks(record).derive(answer),
+            on_progress,
+            lambda skill, text: derive_key(skill, text) in known,
+        )
+    sent = [*propose(library, review, proposed)]
+    if as_json:
+        print_json({"proposals": [asdict(each) for each in sent], "notes": list(review.notes)})
+        return
+    for each in sent:
+        found = each.review
+        where = f"{found.branch} {found.url}".strip() if found else f"not sent: {each.reason}"
+        click.echo(f"{escape_unprintable(each.skill)}: {where}")
+    if not sent:
+        click.echo("There is nothing new to propose. What was found: skills-mcp report --suggest")
 
 
 def _load_picks(record: _EventRecord) -> PickTally:

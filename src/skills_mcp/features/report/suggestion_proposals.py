@@ -1,0 +1,140 @@
+"""Suggestions as branches for review: one for each skill, with its evidence and effect.
+
+Rule: an addition is proposed once. What was sent is recorded on this machine, so a branch
+that people have deleted, or merged in part, does not come back.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from skills_mcp.errors import SyncError
+from skills_mcp.features.report.pick_evidence import PickCounts
+from skills_mcp.features.report.skill_additions import (
+    AcceptedAddition,
+    Addition,
+    ChangedText,
+    TaskAddition,
+    WordAddition,
+)
+from skills_mcp.features.report.suggestion_review import SuggestionReview
+from skills_mcp.files.durable import write_text_atomically
+from skills_mcp.library import RemoteBranch, SkillLibrary, TextReplacement
+from skills_mcp.library.source_edits import SkillReview, SkillTarget, propose_skill
+from skills_mcp.skills.skill_parser import derive_slug
+from skills_mcp.text.rendering import count_noun
+
+_BRANCHES = "skills/suggest-"
+_BRANCH_DIGITS = 12
+_MAX_SLUG = 64
+_MAX_TASKS = 5  # of one addition in a message
+
+
+@dataclass(frozen=True, slots=True)
+class SentSuggestion:
+    skill: str
+    review: SkillReview | None
+    """None if it was not sent."""
+    reason: str = ""
+    """Why it was not sent."""
+
+
+class ProposalRecord:
+    """The additions that were proposed from this machine; digests, as tasks are private."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def load(self) -> frozenset[str]:
+        try:
+            return frozenset(map(str, json.loads(self._file.read_text("utf-8"))))
+        except FileNotFoundError:
+            return frozenset()
+
+    def add(self, keys: Collection[str]) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        known = sorted(self.load() | set(keys))
+        write_text_atomically(self._file, f"{json.dumps(known, indent=1)}\n")
+
+
+def derive_key(skill: str, text: str) -> str:
+    """Key of one keyword or example of a skill."""
+    return sha256(json.dumps([skill, text]).encode()).hexdigest()
+
+
+def propose(
+    library: SkillLibrary, review: SuggestionReview, record: ProposalRecord
+) -> Iterator[SentSuggestion]:
+    """Push a branch for each changed skill of a repository, and yield what became of it."""
+    texts = dict(zip(_find_skills(library, review), review.improvement.texts, strict=True))
+    for skill, text in texts.items():
+        accepted = [a for a in review.improvement.accepted if a.addition.skill == skill]
+        mount = library.mounts.find(text.editable.source.mount)
+        repository = mount.source if mount else None
+        if not isinstance(repository, RemoteBranch):
+            yield SentSuggestion(skill, None, "its source is a folder: apply the diff")
+            continue
+        target = SkillTarget(Path(), "", "", repository)
+        change = _compose_change(skill, text, _compose_message(skill, accepted, review))
+        try:
+            sent = propose_skill(target, change, library.config.web.forges)
+        except SyncError as error:
+            yield SentSuggestion(skill, None, str(error))
+            continue
+        record.add([key for each in accepted for key in _list_keys(each.addition)])
+        yield SentSuggestion(skill, sent)
+
+
+def _find_skills(library: SkillLibrary, review: SuggestionReview) -> Iterator[str]:
+    """The skill of each changed text."""
+    snapshot = library.view().snapshot
+    skills = dict.fromkeys(each.addition.skill for each in review.improvement.accepted)
+    with library.edited_copy() as copy:
+        files = {
+            (read.source, read.file): path
+            for path in skills
+            for read in (copy.read(snapshot.index.require(path)),)
+        }
+    for text in review.improvement.texts:
+        yield files[text.editable.source, text.editable.file]
+
+
+def _list_keys(addition: Addition) -> Sequence[str]:
+    texts = (addition.task,) if isinstance(addition, TaskAddition) else addition.words
+    return [derive_key(addition.skill, text) for text in texts]
+
+
+def _compose_change(skill: str, text: ChangedText, message: str) -> TextReplacement:
+    digest = sha256(text.editable.raw + b"\0" + text.new).hexdigest()[:_BRANCH_DIGITS]
+    branch = f"{_BRANCHES}{derive_slug(skill)[:_MAX_SLUG]}-{digest}"
+    return TextReplacement(text.editable.file, text.editable.raw, text.new, branch, message)
+
+
+def _compose_message(
+    skill: str, accepted: Sequence[AcceptedAddition], review: SuggestionReview
+) -> str:
+    lines = [f"Let more tasks find {skill}", ""]
+    for each in accepted:
+        lines += _describe(each, review.count_picks(each.addition))
+    lines += ["", "All suggestions of this report together:"]
+    for origin in ("picked", "answered", "library"):
+        effect = review.measure_effect(origin)
+        lines.append(
+            f"- {count_noun(effect.tasks, 'task')} ({origin}): the right skill answered "
+            f"{effect.right_before}, and now {effect.right_after}"
+        )
+    return "\n".join((*lines, ""))
+
+
+def _describe(accepted: AcceptedAddition, counts: PickCounts) -> Iterator[str]:
+    addition = accepted.addition
+    if isinstance(addition, WordAddition):
+        yield f"Keywords: {', '.join(addition.words)}"
+    else:
+        yield f"Example: {addition.task}"
+    yield f"- {count_noun(counts.picks, 'pick')} on {count_noun(len(counts.days), 'day')}"
+    yield from (f"- now found: {task}" for task in accepted.gains[:_MAX_TASKS])
+    if more := len(accepted.gains[_MAX_TASKS:]):
+        yield f"- and {count_noun(more, 'more task')}"

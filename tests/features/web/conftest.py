@@ -1,5 +1,6 @@
 """A real server, and a real browser that looks at its pages."""
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -127,13 +128,9 @@ def find_faults(page: Page, widths: Sequence[int] = WIDTHS) -> list[str]:
     return found
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium, with a folder of its own.
-
-    Of one module, in which no test may be `async`: Playwright keeps an event loop
-    running in the thread of the tests until it is stopped.
-    """
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium, with a folder of its own."""
     if CHROMIUM is None and not os.environ.get("CI"):
         pytest.skip("chromium is missing; Debian's package chromium has it")
     assert CHROMIUM, "CI has to install chromium"
@@ -144,7 +141,22 @@ def browser() -> Iterator[Browser]:
             env={**os.environ, "HOME": folder},
         )
         yield chromium
+        asyncio._set_running_loop(chromium._loop)
         chromium.close()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """Chromium for a module, in which no test may be `async`.
+
+    Playwright keeps an event loop running in the thread of the tests until it is
+    stopped; between two modules nobody sees it.
+    """
+    asyncio._set_running_loop(chromium._loop)
+    yield chromium
+    for context in [*chromium.contexts]:
+        context.close()
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,7 @@
 """The source as rules of style see it: modules, lines, docstrings, names, readers."""
 
 import ast
-import io
 import re
-import tokenize
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,10 +15,6 @@ SOURCE = PROJECT / "src" / "skills_mcp"
 
 FRAGMENT_LINES = 130
 
-_NO_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
-    *(tokenize.ENDMARKER, tokenize.ENCODING),
-}
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Documented = ast.Module | ast.ClassDef | _Function
 
@@ -79,13 +73,11 @@ class Module:
     @cached_property
     def code_lines(self) -> Sequence[int]:
         """Sorted lines with code: neither blank, nor a comment, nor a docstring."""
-        tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
-        lines = {
-            line
-            for token in tokens
-            if token.type not in _NO_CODE
-            for line in range(token.start[0], token.end[0] + 1)
-        }
+        shown = enumerate((line.strip() for line in self.text.split("\n")), 1)
+        lines = {number for number, line in shown if line and not line.startswith("#")}
+        for node in self.nodes:
+            if isinstance(node, ast.Constant | ast.JoinedStr):  # within a text each line counts
+                lines |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         return sorted(lines - self.docstring_lines)
 
     def at(self, node: ast.AST) -> str:

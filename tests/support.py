@@ -132,6 +132,7 @@ class Upstream:
         with (own / "config").open("a") as config:
             refs = "+refs/heads/*:refs/remotes/origin/*"
             config.write(f'[remote "origin"]\n\turl = {upstream.bare}\n\tfetch = {refs}\n')
+            config.write("[maintenance]\n\tauto = false\n")  # a program after each commit
         write(own / "objects/info/alternates", f"{upstream.bare / 'objects'}\n")
         return upstream
 
@@ -151,10 +152,12 @@ class Upstream:
         place = {"GIT_OBJECT_DIRECTORY": f"{self.bare / 'objects'}"} if shared else {}
         git("add", "--all", "--force", ".", cwd=self.work, **place)
         git("commit", "-q", "--allow-empty", "-m", "Change", cwd=self.work, **place)
-        commit = git("rev-parse", "HEAD", cwd=self.work)
-        branch = (self.work / ".git/HEAD").read_text().removeprefix("ref: ").strip()
-        if shared and branch.startswith("refs/"):
-            git("update-ref", branch, commit, cwd=self.bare)
+        head = (self.work / ".git/HEAD").read_text().strip()
+        branch = head.removeprefix("ref: ")
+        is_detached = head == branch
+        commit = head if is_detached else (self.work / ".git" / branch).read_text().strip()
+        if shared and not is_detached:
+            write(self.bare / branch, f"{commit}\n")
         elif push:
             git("push", "-q", "--force", "origin", "HEAD", cwd=self.work)
         return commit

@@ -9,8 +9,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from skills_mcp.features.authoring.validation import load_tree, validate_paths
-from skills_mcp.features.effect.arms import derive_text_digest
-from skills_mcp.features.effect.evidence import Result, append_result, find_evidence
+from skills_mcp.features.effect.evidence import (
+    Result,
+    append_result,
+    derive_text_digest,
+    find_evidence,
+)
 from skills_mcp.features.web.site import create_site
 from skills_mcp.skills.access import OPERATOR
 from skills_mcp.skills.source_layout import EVAL_RESULTS

@@ -15,7 +15,12 @@ from skills_mcp.config import Settings
 from skills_mcp.content.source import Checkout, Content, ContentPart, LocalFolder, Mount
 from skills_mcp.errors import AmbiguousNameError, ConfigError, SkillsError
 from skills_mcp.features.authoring import OnProgress, ignore_progress
-from skills_mcp.features.authoring.cases import EVALS, CaseFinding, find_evals_folder, load_cases
+from skills_mcp.features.authoring.cases import (
+    EVALS,
+    CaseFinding,
+    find_evals_folder,
+    load_cases,
+)
 from skills_mcp.features.authoring.instruction_files import plan_import
 from skills_mcp.features.authoring.markdown import (
     LinkContext,
@@ -37,7 +42,7 @@ from skills_mcp.features.authoring.rules import (
     join_shortly,
 )
 from skills_mcp.features.authoring.skill_overlap import describe_overlap, find_overlaps
-from skills_mcp.features.effect.evidence import find_evidence
+from skills_mcp.hooks import load_hooks
 from skills_mcp.library import Snapshot
 from skills_mcp.library.skill_folder import MAX_DESCRIPTION
 from skills_mcp.routing.decision import answered_candidates, score_and_decide
@@ -637,7 +642,8 @@ def validate_paths(
         found = [*_check_tree(checker, tree, skills, PathFilter(requested), on_progress)]
         found += _find_folders_without_skills(skills, requested)
         found += _report_overlaps(tree, skills, on_progress) if has_overlaps else ()
-        found += [problem for check in checks for problem in check(tree, skills)]
+        all_checks = (*load_hooks("check_skills"), *checks)
+        found += [problem for check in all_checks for problem in check(tree, skills)]
         reported = (problem for problem in found if chosen.reports(problem.rule))
         problems.update(_soften(problem, top) for problem in reported)
         served.update(skill.file for skill in skills if skill.served)
@@ -726,7 +732,6 @@ class _SkillChecker:
         self._on_file = on_file
         reported = {Path(problem.file) for problem in tree.problems()}
         self._served = ServedSkillChecker(tree.snapshot, reported)
-        self._evidence = find_evidence(tree.snapshot)
 
     def check(self, skill: AuthoredSkill) -> Iterator[Problem]:
         raw = skill.text
@@ -737,22 +742,10 @@ class _SkillChecker:
         for finding in self._check_main(skill, raw, markdown):
             yield finding.at(skill.file)
         yield from _check_cases(skill.served)
-        if skill.served is not None:
-            yield from (f.at(skill.file) for f in self._check_evidence(skill.served))
         for file in _other_files(skill):
             self._on_file()
             for finding in _check_other(skill, file):
                 yield finding.at(skill.resources / file)
-
-    def _check_evidence(self, skill: Skill) -> Iterator[RuleFinding]:
-        """Check whether agents have run with a skill, if its author wrote cases or they did."""
-        evidence = self._evidence.get(skill.path)
-        hint = f"run the agents: skills-mcp effect {skill.path} --agent claude"
-        if evidence and evidence.is_old:
-            reason = f"has evidence of its effect only for an older text ({evidence})"
-            yield RuleFinding("old-evidence", reason, hint)
-        elif evidence is None and list_eval_files(find_evals_folder(skill)):
-            yield RuleFinding("no-evidence", "has cases, and no evidence of its effect", hint)
 
     def _check_main(
         self, skill: AuthoredSkill, raw: bytes, markdown: Markdown

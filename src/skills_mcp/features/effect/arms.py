@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Literal, get_args
 
 from skills_mcp.features.authoring.cases import EVALS
+from skills_mcp.features.effect.evidence import DIGITS, digest_text
 from skills_mcp.features.export.layout import FolderFormat, LockedSettings, package_skill
 from skills_mcp.features.export.package_links import ExportedPlaces
 from skills_mcp.library import Snapshot
@@ -14,11 +15,9 @@ from skills_mcp.library.skill_folder import SKILL_FILE, publish_skills, render_s
 from skills_mcp.skills.composition import compose_skill
 from skills_mcp.skills.inheritance import compose
 from skills_mcp.skills.model import Skill
-from skills_mcp.skills.skill_index import SkillIndex
 
 ArmName = Literal["without", "with", "inherited", "before"]
 ARM_NAMES: tuple[ArmName, ...] = get_args(ArmName)
-_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,16 +35,6 @@ class Arm:
     @property
     def text(self) -> str:
         return self.files[SKILL_FILE].decode() if self.files else ""
-
-
-def derive_text_digest(index: SkillIndex, skill: Skill) -> str:
-    """Digest of the composed text of a skill, by which evidence is found again."""
-    return _digest_text(skill, compose_skill(index, skill).instructions)
-
-
-def _digest_text(skill: Skill, text: str) -> str:
-    data = json.dumps((skill.name, skill.description, text)).encode()
-    return sha256(data).hexdigest()[:_DIGITS]
 
 
 def build_arm(name: ArmName, snapshot: Snapshot, skill: Skill, folder_format: FolderFormat) -> Arm:
@@ -72,8 +61,8 @@ def build_arm(name: ArmName, snapshot: Snapshot, skill: Skill, folder_format: Fo
     hashes = {file: sha256(data).hexdigest() for file, data in sorted(files.items())}
     return Arm(
         name=name,
-        digest=_digest_text(skill, text),
-        package=sha256(json.dumps(hashes).encode()).hexdigest()[:_DIGITS],
+        digest=digest_text(skill, text),
+        package=sha256(json.dumps(hashes).encode()).hexdigest()[:DIGITS],
         folder=packaged.name,
         files=files,
     )

@@ -10,21 +10,36 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from skills_mcp.errors import MissingFileError
 from skills_mcp.events.privacy import UserText
 from skills_mcp.events.tracker import Tracker
-from skills_mcp.features.effect.arms import derive_text_digest
 from skills_mcp.features.effect.statistics import Lift, Verdict, compute_lift, decide_verdict
 from skills_mcp.files.durable import append_line
 from skills_mcp.files.opening import open_inside
 from skills_mcp.library import Snapshot
-from skills_mcp.skills.model import SkillPath
+from skills_mcp.skills.composition import compose_skill
+from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.skills.source_layout import EVAL_RESULTS
 
+DIGITS = 16
+"""Of a digest, in hexadecimal."""
+
 _MAX_BYTES = 64 * 1024 * 1024  # 100,000 runs
+
+
+def derive_text_digest(index: SkillIndex, skill: Skill) -> str:
+    """Digest of the composed text of a skill, by which evidence is found again."""
+    return digest_text(skill, compose_skill(index, skill).instructions)
+
+
+def digest_text(skill: Skill, text: str) -> str:
+    data = json.dumps((skill.name, skill.description, text)).encode()
+    return sha256(data).hexdigest()[:DIGITS]
 
 
 class RunKey(NamedTuple):

@@ -357,9 +357,7 @@ def _has_failed(report: _Report, *, is_strict: bool, max_overlaps: int | None) -
     return bool(failing) or (max_overlaps is not None and overlaps > max_overlaps)
 
 
-def _open_checks(
-    *, scanners: Sequence[str], has_powers: bool, **stale: Any
-) -> Iterator[TreeCheck]:
+def _open_checks(*, scanners: Sequence[str], has_powers: bool, **stale: Any) -> Iterator[TreeCheck]:
     """Open the checks that an option adds."""
     yield from (partial(check_with, scanner) for scanner in scanners)
     if has_powers:

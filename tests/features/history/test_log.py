@@ -15,7 +15,8 @@ from tests.support import Upstream, git, skill_text, write
 def upstream(tmp_path: Path) -> Upstream:
     """Two pull requests: one of a rule that was inherited once, one of the skill."""
     made = Upstream.create(tmp_path)
-    made.commit({"skills/ui/_index.md": skill_text(body="Old rule.")})
+    rule = skill_text(body="Old rule.")
+    made.commit({"skills/ui/_index.md": rule, ".github/CODEOWNERS": "/skills/ui/ @web"})
     made.commit({"skills/ui/auth.md": skill_text(body="First.", requires=["data/events"])})
     made.commit({"skills/data/events.md": skill_text(body="Required.")})
     made.commit({"skills/other.md": skill_text(body="Nothing of it.")})
@@ -39,6 +40,7 @@ def test_it_names_the_changed_parts_and_the_pull_request(invoke: Run, upstream: 
     found = read_log(invoke, "auth", "--patch", "--repo", upstream.url)
 
     assert (found["skill_path"], found["searched_commits"]) == ("ui/auth", 6)
+    assert found["owner"] == "@web"
     changes = [(each["changed"], each["pull_request"]) for each in found["commits"]]
     assert changes == [
         (["skills/ui/_index.md"], None),

@@ -47,6 +47,8 @@ class SkillHistory:
     is_complete: bool = False
     """Whether these are all commits of the branch."""
     reason: str = ""
+    owner: str = ""
+    """Whom the skill or its folders name, else CODEOWNERS."""
 
 
 def read_history(
@@ -97,7 +99,10 @@ def read_history(
         )
         for past in found
     )
-    return SkillHistory(changes, len(log.commits), log.is_complete)
+    owner = skill.lifecycle.owner or log.owners.find(
+        derive_file_provenance(snapshot.content, skill).path
+    )
+    return SkillHistory(changes, len(log.commits), log.is_complete, owner=owner)
 
 
 def may_see_history(view: LibraryView) -> bool:

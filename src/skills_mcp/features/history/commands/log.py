@@ -50,6 +50,7 @@ def command(*, name: str, has_patch: bool, as_json: bool, is_paged: bool, **valu
 def _render_json(path: str, history: SkillHistory, *, has_patch: bool) -> dict[str, Any]:
     return {
         "skill_path": path,
+        "owner": history.owner or None,
         "searched_commits": history.searched_commits,
         "is_complete": history.is_complete,
         "commits": [_render_change(each, has_patch=has_patch) for each in history.changes],
@@ -77,6 +78,8 @@ def _render(path: str, history: SkillHistory, *, has_patch: bool) -> Iterator[st
     last = "" if history.is_complete else "last "
     searched = f"{last}{count_noun(history.searched_commits, 'commit')}"
     yield f"{len(history.changes)} of the {searched} changed what agents get of {path}."
+    if history.owner:
+        yield f"Owner: {history.owner}"
     for change in history.changes:
         past = change.past
         yield ""

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from skills_mcp.bootstrap import Options, build
+from skills_mcp.config import Grant
+from skills_mcp.skills.access import derive_access
 from tests.cli.conftest import Run
 from tests.support import Upstream, skill_text, write
 
@@ -126,3 +129,16 @@ def test_a_machine_in_a_rollout_says_so_once(invoke: Run, commits: Commits, tmp_
         (second, "group web, 100 % of the machines", None),
         (first, None, ["ui/"]),
     ]
+
+
+def test_a_limited_caller_is_not_told_the_paths_of_pins(commits: Commits, tmp_path: Path) -> None:
+    upstream, first, _ = commits
+    config = Path(config_file(tmp_path, upstream, pins={"ui/": first}))
+    library = build(Options(config_file=config), {"SKILLS_MCP_HOME": str(tmp_path)}).library
+    library.sync()
+    limited = derive_access([Grant(allow=("data/**",))], {})
+
+    states = library.view(limited).states()
+
+    assert states
+    assert not any(state.pins for state in states)

@@ -7,7 +7,8 @@ A feature is a folder of `skills_mcp.features`, and each of these is optional:
   function that runs the program; it may answer before anything else is imported.
 - `hooks.py` has `open_part`, which takes a `Serving` and gives a part of a server, or
   `open_embedder`, which gives the embedder, or both. Checks of `validate` are
-  `check_skills` and, with its option, `check_powers`, and one of a commit before it is served `describe_excess`;
+  `check_skills` and, with its option, `check_powers`, and one of a commit before it is
+  served `describe_excess`;
   `warn_of_powers` is that of an upload, `list_powers` what the page of a skill shows,
   `note_powers` and `note_script_powers` say what people read in replies and questions.
 """

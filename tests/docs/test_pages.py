@@ -62,7 +62,7 @@ def _parse(block: Block, page: str) -> None:
             json.loads(block.text)
         case "toml":
             tomllib.loads(block.text)
-        case "yaml" if "skill" not in block.words:
+        case "yaml" if not {"skill", "powers"} & set(block.words):
             Settings((Layer(page, yaml.safe_load(block.text)),)).resolve()
 
 

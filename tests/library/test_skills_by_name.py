@@ -236,6 +236,7 @@ def test_a_load_is_counted_with_whether_the_caller_had_it(content: Path, spool: 
     digest = library.view().load_skill("pdf").digest
     library.view().load_skill("pdf", known_digest=digest)
 
+    tokens = library.view().load_skill("pdf").cost.tokens.text
     expected = {
         "context": "",
         "skill_path": "pdf",
@@ -247,7 +248,7 @@ def test_a_load_is_counted_with_whether_the_caller_had_it(content: Path, spool: 
     events = spooled(spool)
     assert [event["type"] for event in events] == ["skill_served"] * 2
     assert [event["data"] for event in events] == [
-        {**expected, "unchanged": False},
+        {**expected, "unchanged": False, "tokens": tokens},
         {**expected, "unchanged": True},
     ]
 

@@ -446,7 +446,7 @@ async def test_the_whole_tree_is_listed(library: SkillLibrary) -> None:
     async with connected(library) as client:
         reply = await ask(client, "list_skills")
 
-    assert list(reply) == ["tree", "algorithm", "sources", "total"]
+    assert list(reply) == ["tree", "algorithm", "sources", "total", "session_start"]
     assert reply["algorithm"] == "keyword"
     tree = reply["tree"]
     assert list(tree) == [

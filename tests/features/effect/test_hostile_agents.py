@@ -115,7 +115,8 @@ def test_an_agent_that_fills_the_disk_is_stopped(tmp_path: Path, home: Path) -> 
         id="fill", prompt="fill", checks=(Check("file", "ended.txt", "exists", value=True),)
     )
 
-    outcome = anyio.run(partial(CaseRunner(rules).run, case, Arm(name="without")))
+    run = partial(CaseRunner(rules).run, "a", case, Arm(name="without"))
+    outcome, _ = anyio.run(run)
 
     assert (outcome.state, outcome.passed) == ("stopped", False)
     assert "disk" in outcome.reasons[0]

@@ -13,11 +13,13 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import partial
 from hashlib import file_digest, sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import anyio.to_thread
@@ -25,8 +27,9 @@ import anyio.to_thread
 from skills_mcp.config import Scripts
 from skills_mcp.errors import MissingFileError, SkillsError
 from skills_mcp.features.authoring.cases import Case, Check, find_in_json
-from skills_mcp.features.effect.agents import Agent, AgentOutput, Via
+from skills_mcp.features.effect.agents import Agent, AgentOutput, Via, parse_output
 from skills_mcp.features.effect.arms import Arm
+from skills_mcp.features.effect.evidence import Result
 from skills_mcp.files.opening import open_inside
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from skills_mcp.scripts.execution import Grants, PreparedCommand, ScriptResult
@@ -67,26 +70,9 @@ class RunRules:
     """Named credentials in files, by their path in HOME."""
     network: bool = True
     judge: str = ""
+    version: str = ""
+    """Of the agent."""
     max_disk_bytes: int = MAX_DISK_BYTES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOutcome:
-    """What a run has brought; `fault` is set where it says nothing about the skill."""
-
-    state: str
-    output: AgentOutput
-    transcript: str = field(repr=False)
-    checks: Sequence[bool] = ()
-    judged: Sequence[bool] = ()
-    reasons: Sequence[str] = ()
-    seconds: float = 0.0
-    sandbox: str = ""
-    fault: str = ""
-
-    @property
-    def passed(self) -> bool:
-        return self.state == "ended" and all((*self.checks, *self.judged))
 
 
 class RunFaultError(Exception):
@@ -109,8 +95,8 @@ class CaseRunner:
         # Not validated: an agent may have more than a setting for scripts allows.
         self._limits = rules.sandbox.model_copy(update=changed)
 
-    async def run(self, case: Case, arm: Arm) -> RunOutcome:
-        """Run a case once.
+    async def run(self, skill: str, case: Case, arm: Arm) -> tuple[Result, str]:
+        """Run a case of a skill once; give its result and its transcript.
 
         Raises:
             RunFaultError: The agent could not work, or the case could not be prepared.
@@ -133,16 +119,33 @@ class CaseRunner:
             checked = [await self._check(place, c, output, changed) for c in case.checks]
             judged, reasons = await self._judge(place, case, output, changed, state)
         failed = [f"{c}: {fault}" for c, fault in zip(case.checks, checked, strict=True) if fault]
-        return RunOutcome(
+        agent, checks = self._rules.agent, [not fault for fault in checked]
+        result = Result(
+            id=uuid4().hex[:16],
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            skill=skill,
+            arm="with" if arm.name == "before" else arm.name,  # of this text, for good
+            digest=arm.digest,
+            package=arm.package,
+            case=case.id,
+            case_digest=case.digest,
+            agent=agent.name,
+            model=agent.model,
+            via=self._rules.via,
             state=state,
-            output=output,
-            transcript=redact("\n".join(filter(None, (done.stdout, done.stderr)))),
-            checks=tuple(not fault for fault in checked),
+            passed=state == "ended" and all((*checks, *judged)),
+            checks=checks,
             judged=judged,
-            reasons=tuple(map(_shorten, (*_describe_state(state, done), *failed, *reasons))),
+            reasons=list(map(_shorten, (*_describe_state(state, done), *failed, *reasons))),
             seconds=round(done.duration_seconds, 3),
+            cost=output.cost,
+            tokens=output.tokens,
+            turns=output.turns,
+            version=self._rules.version,
+            reported_model=output.model,
             sandbox=done.sandbox,
         )
+        return result, redact("\n".join(filter(None, (done.stdout, done.stderr))))
 
     def _prepare(self, place: "_Workplace", case: Case, arm: Arm) -> tuple[str, ...]:
         """Write the files of a case and of an arm; give more options of the agent."""
@@ -162,7 +165,7 @@ class CaseRunner:
             return ()
         server = ("/usr/bin/env", "SKILLS_MCP_SHARE=0", "DO_NOT_TRACK=1", sys.executable)
         served = ("-m", "skills_mcp", "serve", "--skills-dir", str(folder))
-        return agent.connect(place.work, place.user, (*server, *served))
+        return agent.connect(place.user, (*server, *served))
 
     async def _run_agent(
         self, place: "_Workplace", case: Case, arm: Arm, options: Sequence[str]
@@ -191,7 +194,7 @@ class CaseRunner:
         return done, "stopped"
 
     def _parse(self, done: ScriptResult, state: str) -> AgentOutput:
-        output = self._rules.agent.parse(done.stdout)
+        output = parse_output(done.stdout, self._rules.agent.name)
         if state != "ended":
             return replace(output, fault="")
         fault = output.fault
@@ -282,41 +285,22 @@ class CaseRunner:
         return _parse_verdicts(await _ask(self._rules.judge, json.dumps(asked)), case)
 
 
-@dataclass(frozen=True, slots=True)
 class _Workplace:
-    folder: PrivateFolder
-    skills: str
+    """Folders of a run: its copy, its HOME, and an arm that a server serves."""
 
-    @property
-    def work(self) -> Path:
-        return self.folder.path / "work"
-
-    @property
-    def user(self) -> Path:
-        """HOME: not the one of scripts, which is empty for each command."""
-        return self.folder.path / "user"
-
-    @property
-    def scratch(self) -> Path:
-        return self.folder.home
-
-    @property
-    def arm(self) -> Path:
-        return self.folder.path / "arm"
-
-    @property
-    def variables(self) -> dict[str, str]:
-        names = ("TMPDIR", "TEMP", "TMP")
-        own = {"HOME": str(self.user), "USERPROFILE": str(self.user)}
-        return own | dict.fromkeys(names, str(self.scratch))
+    def __init__(self, folder: PrivateFolder, skills: str) -> None:
+        self.work, self.user, self.arm = (folder.path / n for n in ("work", "user", "arm"))
+        self.scratch = folder.home  # the HOME of scripts: empty for each command
+        self._hidden = {".git", PurePosixPath(skills).parts[0]}
+        temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(self.scratch))
+        self.variables = {"HOME": str(self.user), "USERPROFILE": str(self.user), **temporary}
 
     def list_files(self) -> dict[str, str]:
         """Digests of the files in the work folder, without Git's and the skills."""
-        hidden = {".git", PurePosixPath(self.skills).parts[0]}
         found = {}
         for folder, folders, files in os.walk(self.work):
             inside = Path(folder).relative_to(self.work)
-            folders[:] = [f for f in folders if f not in hidden or inside.parts]
+            folders[:] = [f for f in folders if f not in self._hidden or inside.parts]
             for name in files:
                 found[(inside / name).as_posix()] = _digest(Path(folder, name))
         return found

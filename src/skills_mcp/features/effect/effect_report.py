@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -135,14 +136,13 @@ def _describe_arm(figures: ArmFigures) -> tuple[str, ...]:
 
 
 def render_json(experiment: Experiment, effects: Iterable[MeasuredSkill]) -> dict[str, Any]:
-    settings = experiment.settings
+    hidden = {"results", "agents", "last_run"}
     return {
-        "skills": [_render_effect(effect) for effect in effects],
-        "agent": settings.agent,
-        "model": settings.model,
-        "version": settings.version,
-        "via": settings.via,
-        "repetitions": settings.repetitions,
+        "skills": [{k: v for k, v in asdict(e).items() if k not in hidden} for e in effects],
+        "agent": experiment.agent.name,
+        "model": experiment.agent.model,
+        "via": experiment.via,
+        "repetitions": experiment.repetitions,
         "new_runs": len(experiment.new),
         "spent": {
             "cost": round(sum(result.cost or 0 for result in experiment.new), 6),
@@ -156,29 +156,11 @@ def render_json(experiment: Experiment, effects: Iterable[MeasuredSkill]) -> dic
     }
 
 
-def _render_effect(effect: MeasuredSkill) -> dict[str, Any]:
-    names = ("lift", "adds", "change")
-    lifts = {name: _render_lift(getattr(effect, name)) for name in names}
-    return {
-        "path": effect.path,
-        "digest": effect.digest,
-        "arms": {arm: asdict(effect.arms[arm]) for arm in ARM_NAMES if arm in effect.arms},
-        **lifts,
-        "verdict": effect.verdict,
-        "models": list(effect.models),
-        "agreement": effect.agreement,
-    }
-
-
-def _render_lift(lift: Lift | None) -> dict[str, float] | None:
-    return {name: round(value, 4) for name, value in asdict(lift).items()} if lift else None
-
-
 def render_markdown(
     experiment: Experiment, effects: Sequence[MeasuredSkill], baseline: str
 ) -> Iterator[str]:
     """Render a comment for a pull request."""
-    yield f"### {count_noun(len(effects), 'skill')}, with {_escape(experiment.settings.agent)}"
+    yield f"### {count_noun(len(effects), 'skill')}, with {_escape(experiment.agent.name)}"
     yield ""
     yield f"| {' | '.join(COLUMNS)} |"
     yield f"| {' | '.join('---' for _ in COLUMNS)} |"
@@ -212,21 +194,6 @@ def render_effect_junit(effects: Sequence[MeasuredSkill], failures: Mapping[str,
     return ET.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ShownRun:
-    """A run on the page, with its transcript where this machine has it."""
-
-    result: Result
-    transcript: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShownCase:
-    case: Case
-    rows: Sequence[Sequence[ShownRun | None]]
-    """Runs by repetition, a column for each arm."""
-
-
 def render_page(
     experiment: Experiment, effects: Sequence[MeasuredSkill], baseline: str, transcripts: Path
 ) -> str:
@@ -239,10 +206,10 @@ def render_page(
         (effect, describe_verdict(effect), describe_change_effect(effect, baseline), arms, cases)
         for effect, skill in zip(effects, experiment.skills, strict=True)
         for arms in [[arm for arm in ARM_NAMES if arm in effect.arms]]
-        for cases in [[_show_case(case, arms, effect, transcripts) for case in skill.cases]]
+        for cases in [[(case, _list_runs(case, arms, effect, transcripts)) for case in skill.cases]]
     ]
     return environment.get_template("effect.html").render(
-        settings=experiment.settings,
+        experiment=experiment,
         columns=COLUMNS,
         rows=list(tabulate_effects(effects)),
         skills=skills,
@@ -250,23 +217,24 @@ def render_page(
     )
 
 
-def _show_case(
+def _list_runs(
     case: Case, arms: Sequence[str], effect: MeasuredSkill, transcripts: Path
-) -> ShownCase:
+) -> list[tuple[tuple[Result, str] | None, ...]]:
+    """Runs by repetition with their transcripts, a column for each arm."""
     columns = [
-        [r for r in effect.results if r.case_digest == case.digest and r.arm == arm] for arm in arms
+        [
+            (result, _read_transcript(transcripts, result.id))
+            for result in effect.results
+            if (result.case_digest, result.arm) == (case.digest, arm)
+        ]
+        for arm in arms
     ]
-    longest = max(map(len, columns), default=0)
-    rows = [
-        [_show_run(found[row], transcripts) if row < len(found) else None for found in columns]
-        for row in range(longest)
-    ]
-    return ShownCase(case, rows)
+    return list(zip_longest(*columns))
 
 
-def _show_run(result: Result, transcripts: Path) -> ShownRun:
+def _read_transcript(folder: Path, name: str) -> str:
     try:
-        text = (transcripts / f"{result.id}.txt").read_text("utf-8", "replace")
+        text = (folder / f"{name}.txt").read_text("utf-8", "replace")
     except OSError:
-        text = "The transcript is on the machine that made this run."
-    return ShownRun(result, text[:_MAX_TRANSCRIPT_CHARACTERS])
+        return "The transcript is on the machine that made this run."
+    return text[:_MAX_TRANSCRIPT_CHARACTERS]

@@ -7,12 +7,13 @@ another process loses one.  Git merges two branches by keeping the lines of both
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from skills_mcp.errors import MissingFileError
 from skills_mcp.events.privacy import UserText
@@ -28,6 +29,9 @@ from skills_mcp.skills.source_layout import EVAL_RESULTS
 
 DIGITS = 16
 """Of a digest, in hexadecimal."""
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _MAX_BYTES = 64 * 1024 * 1024  # 100,000 runs
 
@@ -61,14 +65,14 @@ class Result:
     """Time of its end, in UTC."""
     skill: str
     arm: str
-    digest: str
+    digest: str = ""
     """Digest of the composed text; empty without the skill."""
-    package: str
+    package: str = ""
     """Digest of all files that the agent got."""
     case: str
     case_digest: str
     agent: str
-    model: str
+    model: str = ""
     """The model that was asked for; empty for the agent's own choice."""
     via: str
     state: str
@@ -91,25 +95,18 @@ class Result:
         return RunKey(self.package, self.case_digest, self.agent, self.model, self.via)
 
 
-_FIELDS = {each.name for each in fields(Result)}
-_NEEDED = ("id", "at", "skill", "arm", "digest", "package", "case", "case_digest", "agent")
-_TEXTS = (*_NEEDED, "model", "via", "state")
+@cache
+def _open_adapter() -> "TypeAdapter[Result]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Result)
 
 
 def parse_results(data: bytes) -> Iterator[Result]:
     """Parse lines; those of another shape, such as marks of a merge, are skipped."""
     for line in data.splitlines():
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict) and _is_result(value):
-            yield Result(**{name: value[name] for name in _FIELDS & value.keys()})
-
-
-def _is_result(value: Mapping[str, Any]) -> bool:
-    has_texts = all(isinstance(value.get(name), str) for name in _TEXTS)
-    return has_texts and isinstance(value.get("passed"), bool)
+        with suppress(ValueError):
+            yield _open_adapter().validate_json(line)
 
 
 def read_results(top: Path, file: str = EVAL_RESULTS) -> tuple[Result, ...]:
@@ -142,8 +139,7 @@ def append_result(file: Path, result: Result) -> None:
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     known = {name: value for name, value in asdict(result).items() if value not in (None, (), "")}
-    needed = {name: getattr(result, name) for name in _TEXTS}
-    line = json.dumps({**needed, **known}, ensure_ascii=False)
+    line = json.dumps(known, ensure_ascii=False)
     with file.open("ab", buffering=0) as handle:
         if handle.tell() and not _ends_with_newline(file):
             line = f"\n{line}"  # an editor, or a merge, took the last one away
@@ -176,6 +172,7 @@ class MeasuredSkill:
     path: str
     digest: str
     arms: Mapping[str, ArmFigures]
+    """In the order of `without`, `with`, `inherited`, `before`."""
     lift: Lift | None
     """Of the skill over nothing."""
     adds: Lift | None
@@ -299,10 +296,7 @@ def find_evidence(snapshot: Snapshot) -> Mapping[str, LiftEvidence]:
 
 
 def _weigh(
-    path: SkillPath,
-    digest: str,
-    results: Sequence[Result],
-    without: Mapping[str, Sequence[Result]],
+    path: SkillPath, digest: str, results: Sequence[Result], without: Mapping[str, Sequence[Result]]
 ) -> LiftEvidence:
     treated = [result for result in results if result.arm == "with"]
     current = [result for result in treated if result.digest == digest]

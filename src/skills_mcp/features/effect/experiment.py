@@ -4,16 +4,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import NamedTuple
-from uuid import uuid4
 
 import anyio
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.authoring.cases import Case
+from skills_mcp.features.effect.agents import Agent, Via
 from skills_mcp.features.effect.arms import Arm
-from skills_mcp.features.effect.case_runner import CaseRunner, RunFaultError, RunOutcome
+from skills_mcp.features.effect.case_runner import CaseRunner, RunFaultError
 from skills_mcp.features.effect.evidence import MeasuredSkill, Result, RunKey, summarise
 
 ASSUMED_TOKENS = 150_000
@@ -74,33 +73,24 @@ class PlannedRun(NamedTuple):
     arm: Arm
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
-    """What identifies runs of this experiment among results, and how many there are."""
-
-    agent: str
-    model: str
-    version: str
-    via: str
-    repetitions: int
-    jobs: int
-    budget: Budget | None = None
-
-    def key(self, case: Case, arm: Arm) -> RunKey:
-        return RunKey(arm.package, case.digest, self.agent, self.model, self.via)
-
-
 @dataclass(slots=True)
 class Experiment:
     """Results of an experiment, known ones and new ones."""
 
-    settings: RunSettings
+    agent: Agent
+    via: Via
     skills: Sequence[TestedSkill]
     known: Mapping[RunKey, Sequence[Result]]
+    repetitions: int
+    jobs: int
+    budget: Budget | None = None
     new: list[Result] = field(default_factory=list)
     faults: list[tuple[PlannedRun, str]] = field(default_factory=list)
     stopped: str = ""
     """Why runs are missing; empty if none is."""
+
+    def key(self, case: Case, arm: Arm) -> RunKey:
+        return RunKey(arm.package, case.digest, self.agent.name, self.agent.model, self.via)
 
     def plan(self) -> Iterator[PlannedRun]:
         """Missing runs: one of each case and arm, then the second ones, and so on.
@@ -108,11 +98,11 @@ class Experiment:
         An experiment that stops early so has pairs to compare.
         """
         given: Counter[RunKey] = Counter()
-        for number in range(self.settings.repetitions):
+        for number in range(self.repetitions):
             for skill in self.skills:
                 for case in skill.cases:
                     for arm in skill.arms:
-                        key = self.settings.key(case, arm)
+                        key = self.key(case, arm)
                         have = len(self.known.get(key, ())) + given[key]
                         if have <= number:
                             given[key] += 1
@@ -130,7 +120,7 @@ class Experiment:
                     replace(result, arm=arm.name, skill=skill.path, case=case.id)
                     for case in skill.cases
                     for arm in skill.arms
-                    for result in found[self.settings.key(case, arm)]
+                    for result in found[self.key(case, arm)]
                 ),
             )
             for skill in self.skills
@@ -138,7 +128,7 @@ class Experiment:
 
     def refuse_next(self, running: int) -> str:
         """Reason for which no further run starts; empty if one may."""
-        budget = self.settings.budget
+        budget = self.budget
         if len(self.faults) >= _MAX_FAULTS and not self.new:
             return f"the agent does not work: {self.faults[-1][1]}"
         if budget is None or not self.new:
@@ -171,8 +161,8 @@ class Estimate:
 
 def estimate(experiment: Experiment, results: Iterable[Result]) -> Estimate:
     """Estimate the missing runs, before anything is spent."""
-    settings = experiment.settings
-    alike = [r for r in results if (r.agent, r.model) == (settings.agent, settings.model)]
+    agent = experiment.agent
+    alike = [r for r in results if (r.agent, r.model) == (agent.name, agent.model)]
     runs = sum(1 for _ in experiment.plan())
     costs = [r.cost for r in alike if r.cost is not None]
     tokens = [r.tokens for r in alike if r.tokens is not None]
@@ -181,12 +171,12 @@ def estimate(experiment: Experiment, results: Iterable[Result]) -> Estimate:
         runs=runs,
         tokens=runs * (sum(tokens) / len(tokens) if tokens else ASSUMED_TOKENS),
         cost=runs * sum(costs) / len(costs) if costs else None,
-        seconds=runs * sum(seconds) / len(seconds) / settings.jobs if seconds else None,
+        seconds=runs * sum(seconds) / len(seconds) / experiment.jobs if seconds else None,
         is_measured=bool(tokens),
     )
 
 
-OnResult = Callable[[Result, RunOutcome], None]
+OnResult = Callable[[Result, str], None]
 
 
 async def run_experiment(
@@ -213,51 +203,22 @@ async def run_experiment(
                 return
             running += 1
             try:
-                outcome = await runner.run(run.case, run.arm)
+                result, transcript = await runner.run(run.skill.path, run.case, run.arm)
             except RunFaultError as error:
                 experiment.faults.append((run, str(error)))
             except SkillsError as error:  # a group would wrap it
                 errors.append(error)
             else:
-                result = _build_result(experiment.settings, run, outcome)
                 experiment.new.append(result)
-                on_result(result, outcome)
+                on_result(result, transcript)
             finally:
                 running -= 1
             on_progress(len(experiment.new) + len(experiment.faults), len(planned))
 
     async with anyio.create_task_group() as tasks:
-        for _ in range(experiment.settings.jobs):
+        for _ in range(experiment.jobs):
             tasks.start_soon(work)
     if errors:
         raise errors[0]
     if experiment.stopped and next(waiting, None) is None and not experiment.faults:
         experiment.stopped = ""  # nothing was left to refuse
-
-
-def _build_result(settings: RunSettings, run: PlannedRun, outcome: RunOutcome) -> Result:
-    return Result(
-        id=uuid4().hex[:16],
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
-        skill=run.skill.path,
-        arm="with" if run.arm.name == "before" else run.arm.name,  # known for good
-        digest=run.arm.digest,
-        package=run.arm.package,
-        case=run.case.id,
-        case_digest=run.case.digest,
-        agent=settings.agent,
-        model=settings.model,
-        via=settings.via,
-        state=outcome.state,
-        passed=outcome.passed,
-        checks=outcome.checks,
-        judged=outcome.judged,
-        reasons=outcome.reasons,
-        seconds=outcome.seconds,
-        cost=outcome.output.cost,
-        tokens=outcome.output.tokens,
-        turns=outcome.output.turns,
-        version=settings.version,
-        reported_model=outcome.output.model,
-        sandbox=outcome.sandbox,
-    )

@@ -16,6 +16,7 @@ Verdict = Literal["helps", "no_effect", "harms", "does_not_discriminate", "too_f
 
 _CONFIDENCE = 0.95
 _DRAWS = 4000  # the percentiles move by less than half a point
+_DIGITS = 4
 _SEED = 43  # equal results have equal intervals
 
 _PASSES = 0.95
@@ -56,7 +57,8 @@ def compute_lift(treated: Runs, control: Runs) -> Lift | None:
     counts = (sum(len(runs[case]) for case in cases) for runs in (treated, control))
     rates = (sum(rate) / len(cases) for rate in zip(*pairs, strict=True))
     below, above = _newcombe(*rates, *counts)
-    return Lift(estimate, max(-1.0, min(low, below)), min(1.0, max(high, above)))
+    limits = max(-1.0, min(low, below)), min(1.0, max(high, above))
+    return Lift(*(round(value, _DIGITS) for value in (estimate, *limits)))
 
 
 def _rate(outcomes: Sequence[bool]) -> float:

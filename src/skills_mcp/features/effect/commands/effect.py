@@ -19,17 +19,11 @@ import click
 from skills_mcp.bootstrap import Options, build, find_state_folder, is_folder, opened_baseline
 from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import content_options, read_options
-from skills_mcp.cli.terminal import (
-    open_console,
-    print_json,
-    progress_bar,
-    sync_and_load,
-    tabulate,
-)
+from skills_mcp.cli.terminal import open_console, print_json, progress_bar, sync_and_load, tabulate
 from skills_mcp.features.authoring.cases import Case, CaseFinding, find_evals_folder, load_cases
 from skills_mcp.features.effect.agents import AGENT_NAMES, Agent, AgentName, Via, choose_agent
 from skills_mcp.features.effect.arms import ARM_NAMES, Arm, ArmName, build_arm
-from skills_mcp.features.effect.case_runner import CaseRunner, RunOutcome, RunRules
+from skills_mcp.features.effect.case_runner import CaseRunner, RunRules
 from skills_mcp.features.effect.effect_report import (
     COLUMNS,
     describe_change_effect,
@@ -53,7 +47,6 @@ from skills_mcp.features.effect.evidence import (
 )
 from skills_mcp.features.effect.experiment import (
     Experiment,
-    RunSettings,
     TestedSkill,
     estimate,
     index_results,
@@ -216,16 +209,15 @@ def command(**values: Any) -> None:
             for skill, cases in skills.items()
             for found in [_build_arms(skill, snapshot, agent, arms, before)]
         ]
-    settings = RunSettings(
-        agent=agent.name,
-        model=request.model,
-        version=_read_version(agent, environment),
+    experiment = Experiment(
+        agent=agent,
         via=request.via,
+        skills=tested,
+        known=index_results(known),
         repetitions=request.repetitions,
         jobs=request.jobs,
         budget=budget,
     )
-    experiment = Experiment(settings=settings, skills=tested, known=index_results(known))
     expected = estimate(experiment, known)
     click.echo(describe_estimate(expected), err=True)
     if request.is_dry:
@@ -254,6 +246,7 @@ def _derive_rules(
         credentials=files,
         network=request.has_network,
         judge=request.judge,
+        version=_read_version(agent, environment),
     )
 
 
@@ -440,8 +433,8 @@ def _run(experiment: Experiment, runner: CaseRunner, file: Path, transcripts: Pa
     """Make the missing runs; write each result at the end of its run."""
     transcripts.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def keep(result: Result, outcome: RunOutcome) -> None:
-        (transcripts / f"{result.id}.txt").write_text(outcome.transcript, "utf-8", "replace")
+    def keep(result: Result, transcript: str) -> None:
+        (transcripts / f"{result.id}.txt").write_text(transcript, "utf-8", "replace")
         append_result(file, result)
 
     with progress_bar("Running") as on_progress:

@@ -302,9 +302,6 @@ class PublishedNames:
     def name_of(self, path: SkillPath) -> str:
         return self._names[path]
 
-    def name_published(self, path: SkillPath) -> str | None:
-        return None if _is_shared_rule(path) else self._names.get(path)
-
     def find(self, name: str) -> SkillPath | None:
         path = self._paths.get(name)
         return None if path is None or _is_shared_rule(path) else path

@@ -19,8 +19,8 @@ from tests.support import open_library, write_skill
 
 def test_the_index_and_its_files_are_those_of_an_export(tmp_path: Path) -> None:
     content, target = tmp_path / "content", tmp_path / "out"
-    write_skill(content, "auth.md", body="Sign in to read [forms](pdf/SKILL.md).")
-    write_package(content, "pdf", {"scripts/fill.py": "print()"})
+    write_skill(content, "ui/auth.md", body="Sign in to read [forms](../docs/pdf/SKILL.md).")
+    write_package(content, "docs/pdf", {"scripts/fill.py": "print()"})
     library = open_library(content)
     settings = LockedSettings(format="well-known", raw=False, select=())
     export_skills(library.view(), target, settings)

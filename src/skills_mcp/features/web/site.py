@@ -3,7 +3,7 @@
 Rule: a page is not rendered for a disconnected client, and takes no thread from others.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.to_thread
@@ -30,6 +31,7 @@ from skills_mcp.errors import SkillNotFoundError, SkillsError
 from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.events.spool import LocalEvents
 from skills_mcp.features.authoring.uploads import Uploads, open_uploads
+from skills_mcp.features.export.export_names import assign_names
 from skills_mcp.features.export.layout import (
     WELL_KNOWN_FOLDER,
     WELL_KNOWN_INDEX,
@@ -80,6 +82,7 @@ from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.skill_folder import PublishedSkills, publish_skills
 from skills_mcp.skills.access import EVERYTHING, READ, REPORT, UPLOAD
 from skills_mcp.skills.model import SkillPath
+from skills_mcp.skills.skill_index import SkillIndex
 
 _SETTINGS = LockedSettings(format="well-known", raw=False, select=())
 
@@ -97,6 +100,9 @@ def well_known_routes() -> list[Route]:
         Route(WELL_KNOWN_PATHS[0], skills.send_index),
         Route(WELL_KNOWN_PATHS[1], skills.send_file),
     ]
+
+
+_SHORT_NAMES: WeakKeyDictionary[SkillIndex, Mapping[SkillPath, str]] = WeakKeyDictionary()
 
 
 class _Key(NamedTuple):
@@ -130,7 +136,8 @@ class _WellKnownSkills:
 
     def send_file(self, request: Request) -> Response:
         library, published = _publish(request)
-        path = published.names.find(request.path_params["name"])
+        paths = {name: path for path, name in _name_skills(published).items()}
+        path = paths.get(request.path_params["name"])
         if path is None or not _is_requested(library, published, path):
             raise SkillNotFoundError("There is no such skill.")
         skill = self._find_skill(published, path)
@@ -151,10 +158,17 @@ class _WellKnownSkills:
 
 
 def _lay_out(published: PublishedSkills, path: SkillPath) -> WellKnownSkill:
-    names = published.names
-    places = ExportedPlaces(published.snapshot.index, names.name_published, lambda _: "")
-    name = names.name_of(path)
-    return build_well_known_skill(package_skill(published, path, name, _SETTINGS, places))
+    names = _name_skills(published)
+    places = ExportedPlaces(published.snapshot.index, names.get, lambda _: "")
+    return build_well_known_skill(package_skill(published, path, names[path], _SETTINGS, places))
+
+
+def _name_skills(published: PublishedSkills) -> Mapping[SkillPath, str]:
+    """Short names, the same on every replica; without a lock, a namesake changes them."""
+    index = published.snapshot.index
+    if index not in _SHORT_NAMES:
+        _SHORT_NAMES[index] = assign_names(published.names.published, {})
+    return _SHORT_NAMES[index]
 
 
 def _publish(request: Request) -> tuple[LibraryView, PublishedSkills]:

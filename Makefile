@@ -27,8 +27,8 @@ demo-report: $(READY) ## A made-up month of use, and the page that a report make
 test: $(READY) ## All tests, on all cores
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not conformance"
 
-conformance: $(READY) ## The protocol's conformance suite and its Inspector, where npm is
-	$(BIN)/pytest -m conformance tests/e2e/test_conformance.py tests/release
+conformance: $(READY) ## The protocol's suite and Inspector, and programs of others, where npm and pip reach them
+	$(BIN)/pytest -m conformance tests/e2e/test_conformance.py tests/e2e/test_programs_of_others.py tests/release
 
 check: format-check lint types arrows test conformance test-integrations ## Everything that CI runs
 

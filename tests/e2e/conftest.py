@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients import HangingRemote, Lifeline, ServerProcess
+from tests.e2e.verdicts import Verdicts
 from tests.support import SKILLS_CONTENT
 
 Start = Callable[..., ServerProcess]
@@ -96,3 +97,11 @@ def hanging_remote() -> Iterator[HangingRemote]:
     remote = HangingRemote()
     yield remote
     remote.close()
+
+
+@pytest.fixture(scope="session")
+def verdicts() -> Iterator[Verdicts]:
+    """Return what collects the verdicts of a run, and writes the page of them."""
+    verdicts = Verdicts()
+    yield verdicts
+    verdicts.write()

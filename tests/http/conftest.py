@@ -1,6 +1,7 @@
 """A provider for each test."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,6 @@ def era(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def library() -> SkillLibrary:
+def library(sample_index: Path) -> SkillLibrary:
     """The sample content, loaded."""
-    return open_library(SKILLS_CONTENT)
+    return open_library(SKILLS_CONTENT, cache=sample_index)

@@ -19,9 +19,9 @@ def era(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def library() -> SkillLibrary:
+def library(sample_index: Path) -> SkillLibrary:
     """The sample content, loaded."""
-    return open_library(SKILLS_CONTENT)
+    return open_library(SKILLS_CONTENT, cache=sample_index)
 
 
 def branch_of(upstream: Upstream, folder: Path) -> RemoteBranch:

@@ -813,8 +813,8 @@ class Web(Section):
     history: Annotated[
         int,
         Field(ge=0, le=200),
-        "How many commits of a branch the pages and `skills-mcp log` look through for changes; they "
-        "are fetched when a person looks. 0 for none.",
+        "How many commits of a branch the pages and `skills-mcp log` look through for changes; "
+        "they are fetched when a person looks. 0 for none.",
     ] = 100
     trusted_header: TrustedHeader = TrustedHeader.model_construct()
 

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from skills_mcp.features.authoring.cases import EVALS
 from skills_mcp.features.effect.evidence import DIGITS, digest_text
+from skills_mcp.features.export.export_names import assign_names
 from skills_mcp.features.export.layout import FolderFormat, LockedSettings, package_skill
 from skills_mcp.features.export.package_links import ExportedPlaces
 from skills_mcp.library import Snapshot
@@ -46,9 +47,9 @@ def build_arm(name: ArmName, snapshot: Snapshot, skill: Skill, folder_format: Fo
         return Arm(name=name)
     settings = LockedSettings(format=folder_format, raw=False, select=())
     published = publish_skills(snapshot)
-    names = published.names
-    places = ExportedPlaces(published.snapshot.index, names.name_published, lambda _: "")
-    packaged = package_skill(published, skill.path, names.name_of(skill.path), settings, places)
+    names = assign_names(published.names.published, {})
+    places = ExportedPlaces(published.snapshot.index, names.get, lambda _: "")
+    packaged = package_skill(published, skill.path, names[skill.path], settings, places)
     files = {
         file: data
         for file, data in packaged.files.items()

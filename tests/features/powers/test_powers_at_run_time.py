@@ -29,8 +29,7 @@ async def test_a_reply_notes_what_the_rules_do_not_allow(content: Path) -> None:
             notes[powers] = (await ask(client, "get_skill", context="login")).get("powers")
 
     assert notes["off"] is None
-    assert notes["note"]
-    assert notes["note"].endswith(
+    assert str(notes["note"]).endswith(
         "ui/a has powers that no rule allows: network metrics.example.net, sends text"
     )
 

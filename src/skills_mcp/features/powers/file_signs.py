@@ -408,6 +408,7 @@ def _decode(text: str) -> str:
 _SENDING = frozenset({"-d", "-F", "-T", "--data", "--form", "--upload-file", "--data-binary"})
 _SENDING_STARTS = ("--data", "--post", "-d@")
 _METHOD = re.compile(r"method.{0,5}(?:POST|PUT)")
+_SERIALIZERS = frozenset({"JSON.stringify", "json.dumps", "dict", "str", "repr"})
 _ALL_VARIABLES = frozenset({"os.environ", "process.env"})
 _DECODERS = ("b64decode", "atob", "fromhex", "a85decode")
 _SENDERS = re.compile(
@@ -568,7 +569,7 @@ def _find_in_call(call: Call, language: str) -> Iterator[Sign]:
         yield Sign("command", f"{name} of a text", line, "run-text")
     elif name.endswith(_DECODERS) or (name == "Buffer.from" and "base64" in words):
         yield Sign("encoded-content", "decodes a text", line, "decode")
-    elif not _ALL_VARIABLES.isdisjoint(words):
+    elif name in _SERIALIZERS and not _ALL_VARIABLES.isdisjoint(words):
         yield Sign("environment", "all variables", line, "all-variables")
     elif name.endswith("socket.socket"):
         yield Sign("network", "a socket", line, "socket")

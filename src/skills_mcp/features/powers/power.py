@@ -114,7 +114,7 @@ _REVIEWED = (
 _SIGN_LEVELS: Mapping[str, Level] = MappingProxyType(dict.fromkeys(_REVIEWED, "review"))
 
 _SECRETS = frozenset({"credential-file", "all-variables"})
-_SENDS = frozenset({"send", "send-address-host", "send-drop-host", "socket"})
+_SENDS = frozenset({"send", "send-address-host", "send-drop-host"})
 _WEAK = frozenset({"send-computed", "outside", "agent-settings", "secret-argument", "env-file"})
 """Signs of many ordinary skills: they count together with others of their own file alone."""
 _NAMELESS = frozenset({"send-address-host", "send-drop-host", "drop-host", "address-host"})
@@ -128,10 +128,9 @@ def _one(*names: str) -> frozenset[str]:
 
 
 _COMBINATIONS: tuple[tuple[frozenset[str], ...], ...] = (
-    (_SECRETS, _SENDS | _one("send-computed")),
+    (_SECRETS, _SENDS | _one("send-computed", "socket")),
     (_SECRETS | _SENDS | _RUNS | _one("send-computed", "piped-known"), _COVERT),
     (_RUNS, _STAYS | _NAMELESS | _one("outside", "agent-settings", "secret-argument")),
-    (_one("make-executable", "program"), _one("service", "agent-config")),
     (_one("decode-run"),),
     (_one("encoded"), _RUNS | _one("run-first", "run-text")),
     (_one("run-first", "locked-archive"), _NAMELESS | _one("archive")),
@@ -139,7 +138,8 @@ _COMBINATIONS: tuple[tuple[frozenset[str], ...], ...] = (
     (_one("send-drop-host"), _one("secret-variable", "secret-value", "env-file", "exfiltrate")),
     (_one("send-address-host"),),
     (_one("all-permissions"), _SENDS | _one("hide", "self-priority")),
-    (_one("self-priority", "authority"), _RUNS | _SENDS | _one("hide")),
+    (_one("self-priority"), _RUNS | _SENDS | _one("hide")),
+    (_one("authority"), _RUNS | _one("hide")),
     (_one("polyglot"),),
     (_one("comment", "invisible", "blank-run"), _SECRETS | _SENDS | _RUNS),
 )

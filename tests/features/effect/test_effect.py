@@ -249,6 +249,7 @@ def test_wrong_words_say_what_to_write(skills: Path, invoke: Run) -> None:
     wrong = {
         (): "Name an agent",
         ("--command", "my-agent"): "needs {prompt}",
+        ("--command", "my-agent '{prompt}"): "No closing quotation",
         ("--command", "a {prompt}", "--budget", "much"): "write money",
         ("--command", "a {prompt}", "--arms", "with,worse"): "'worse' is none of",
         ("--command", "a {prompt}", "--arms", "before"): "needs --baseline",

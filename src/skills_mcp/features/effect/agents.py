@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+import click
+
 from skills_mcp.features.export.layout import FolderFormat
 
 AgentName = Literal["claude", "codex", "gemini", "opencode"]
@@ -113,7 +115,7 @@ _OF_PROGRESS = ["reasoning"], ["error"]
 
 
 def parse_output(output: str, name: str) -> AgentOutput:
-    """Parse what an agent has printed; of a command, the last JSON object counts."""
+    """Parse the output of an agent; of a command, the last JSON object counts."""
     rules = _RULES.get(cast("AgentName", name))
     found: dict[str, list[Any]] = defaultdict(list)
     for event in list(_parse_events(output))[0 if rules else -1 :]:
@@ -240,19 +242,28 @@ _KNOWN: Mapping[AgentName, Agent] = {
 }
 
 
+def parse_command_line(text: str, option: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise click.UsageError(f"{option}: {error}: {text}") from error
+
+
 def choose_agent(name: AgentName | None, command: str | None, model: str) -> Agent:
     """Choose a known agent, a command, or a known agent with another command.
 
     Raises:
-        ValueError: There is neither, or the command takes no task.
+        UsageError: There is neither, or the command takes no task.
     """
     known = _KNOWN[name] if name else None
     if command is None and known is None:
-        raise ValueError(
+        raise click.UsageError(
             f"Name an agent: --agent {'|'.join(AGENT_NAMES)}, or --command 'my-agent -p {PROMPT}'"
         )
-    words = tuple(shlex.split(command)) if command else known.words if known else ()
+    words = parse_command_line(command, "--command") if command else known.words if known else ()
     if not any(PROMPT in word for word in words):
-        raise ValueError(f"--command needs {PROMPT} where the task belongs: my-agent -p {PROMPT}")
+        raise click.UsageError(
+            f"--command needs {PROMPT} where the task belongs: my-agent -p {PROMPT}"
+        )
     own = known or Agent(name=shlex.join(words), words=words)
     return replace(own, words=words, model=model)

@@ -69,7 +69,7 @@ class RunRules:
     credentials: Mapping[str, Path] = field(default_factory=dict)
     """Named credentials in files, by their path in HOME."""
     network: bool = True
-    judge: str = ""
+    judge: Sequence[str] = ()
     version: str = ""
     """Of the agent."""
     max_disk_bytes: int = MAX_DISK_BYTES
@@ -404,8 +404,7 @@ def _test_text(check: Check, text: str) -> str:
     return "" if is_in else "it does not occur"
 
 
-async def _ask(command: str, text: str) -> bytes:
-    words = shlex.split(command)
+async def _ask(words: Sequence[str], text: str) -> bytes:
     try:
         with anyio.fail_after(_JUDGE_SECONDS):
             async with await anyio.open_process(words, stderr=None, **GROUP_OPTIONS) as process:

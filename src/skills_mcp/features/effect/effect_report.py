@@ -11,12 +11,11 @@ from xml.etree import ElementTree as ET
 from skills_mcp.features.authoring.cases import Case
 from skills_mcp.features.effect.arms import ARM_NAMES
 from skills_mcp.features.effect.evidence import ArmFigures, MeasuredSkill, Result
-from skills_mcp.features.effect.experiment import Estimate, Experiment
+from skills_mcp.features.effect.experiment import Experiment
 from skills_mcp.features.effect.statistics import Lift
 from skills_mcp.text.rendering import count_noun
 
 COLUMNS = ("Skill", "Arm", "Runs", "Passed", "Cost", "Turns", "Tokens", "Seconds")
-_MINUTE_SECONDS = 60
 _MAX_LISTED_FAULTS = 5
 _MAX_TRANSCRIPT_CHARACTERS = 100_000  # on a page, of a run
 _SPECIAL = re.compile(r"([\\`|<>*_\[\]])")
@@ -82,18 +81,6 @@ def find_failures(effects: Iterable[MeasuredSkill], fail_under: float | None) ->
     return failures
 
 
-def describe_estimate(estimate: Estimate) -> str:
-    if not estimate.runs:
-        return "Nothing to run: all results are known"
-    basis = "as in earlier runs" if estimate.is_measured else "assumed: no earlier run is known"
-    money = f", about ${estimate.cost:.2f}" if estimate.cost is not None else ""
-    minutes = ""
-    if estimate.seconds:
-        minutes = f", about {max(1, round(estimate.seconds / _MINUTE_SECONDS))} min"
-    runs = count_noun(estimate.runs, "run")
-    return f"{runs}: about {estimate.tokens:,.0f} tokens{money}{minutes} ({basis})"
-
-
 def describe_notes(experiment: Experiment, effects: Sequence[MeasuredSkill]) -> Iterator[str]:
     """Yield caveats of the figures."""
     if experiment.stopped:
@@ -112,6 +99,15 @@ def describe_notes(experiment: Experiment, effects: Sequence[MeasuredSkill]) -> 
     results = [result for effect in effects for result in effect.results]
     if any(result.sandbox in {"limits", "none"} for result in results):
         yield "No sandbox has confined the agents of some runs"
+
+
+def describe_effects_aloud(
+    experiment: Experiment, effects: Sequence[MeasuredSkill], baseline: str
+) -> Iterator[str]:
+    for effect in effects:
+        said = describe_verdict(effect), describe_change_effect(effect, baseline)
+        yield from (f"{effect.path}: {each}" for each in said if each)
+    yield from describe_notes(experiment, effects)
 
 
 def tabulate_effects(effects: Iterable[MeasuredSkill]) -> Iterator[tuple[str, ...]]:
@@ -167,11 +163,8 @@ def render_markdown(
     for row in tabulate_effects(effects):
         yield f"| {' | '.join(map(_escape, row))} |"
     yield ""
-    for effect in effects:
-        change = describe_change_effect(effect, baseline)
-        said = "; ".join(filter(None, (describe_verdict(effect), change)))
-        yield f"- **{_escape(effect.path)}**: {_escape(said)}"
-    yield from (f"- {_escape(note)}" for note in describe_notes(experiment, effects))
+    lines = describe_effects_aloud(experiment, effects, baseline)
+    yield from (f"- {_escape(line)}" for line in lines)
 
 
 def _escape(text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import anyio
+import click
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.authoring.cases import Case
@@ -14,6 +15,7 @@ from skills_mcp.features.effect.agents import Agent, Via
 from skills_mcp.features.effect.arms import Arm
 from skills_mcp.features.effect.case_runner import CaseRunner, RunFaultError
 from skills_mcp.features.effect.evidence import MeasuredSkill, Result, RunKey, summarise
+from skills_mcp.text.rendering import count_noun
 
 ASSUMED_TOKENS = 150_000
 """Of a run, where no earlier one is known: ten turns of an agent, each with its tools."""
@@ -45,11 +47,11 @@ def parse_budget(text: str) -> Budget:
     (Budget(limit=2.5, is_money=True), Budget(limit=300000.0, is_money=False))
 
     Raises:
-        ValueError: It is neither.
+        UsageError: It is neither.
     """
     found = _BUDGET.fullmatch(text.strip())
     if found is None:
-        raise ValueError("write money, such as 5 or 2.50usd, or tokens, such as 300ktokens")
+        raise click.UsageError("--budget: write money, such as 2.50usd, or tokens: 300ktokens")
     limit = float(found["number"]) * _FACTORS[found["factor"]]
     return Budget(limit, is_money=not (found["unit"] or "").startswith("token"))
 
@@ -148,32 +150,18 @@ def index_results(results: Iterable[Result]) -> Mapping[RunKey, Sequence[Result]
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """What the missing runs will need, from earlier runs of this agent."""
-
-    runs: int
-    tokens: float
-    cost: float | None
-    seconds: float | None
-    is_measured: bool
-
-
-def estimate(experiment: Experiment, results: Iterable[Result]) -> Estimate:
-    """Estimate the missing runs, before anything is spent."""
-    agent = experiment.agent
+def describe_estimate(experiment: Experiment, results: Iterable[Result]) -> str:
+    """Describe the expected usage of the missing runs, from earlier runs of this agent."""
+    agent, runs = experiment.agent, sum(1 for _ in experiment.plan())
+    if not runs:
+        return "Nothing to run: all results are known"
     alike = [r for r in results if (r.agent, r.model) == (agent.name, agent.model)]
-    runs = sum(1 for _ in experiment.plan())
     costs = [r.cost for r in alike if r.cost is not None]
     tokens = [r.tokens for r in alike if r.tokens is not None]
-    seconds = [r.seconds for r in alike]
-    return Estimate(
-        runs=runs,
-        tokens=runs * (sum(tokens) / len(tokens) if tokens else ASSUMED_TOKENS),
-        cost=runs * sum(costs) / len(costs) if costs else None,
-        seconds=runs * sum(seconds) / len(seconds) / experiment.jobs if seconds else None,
-        is_measured=bool(tokens),
-    )
+    mean = sum(tokens) / len(tokens) if tokens else ASSUMED_TOKENS
+    basis = "as in earlier runs" if tokens else "assumed: no earlier run is known"
+    money = f", about ${runs * sum(costs) / len(costs):.2f}" if costs else ""
+    return f"{count_noun(runs, 'run')}: about {runs * mean:,.0f} tokens{money} ({basis})"
 
 
 OnResult = Callable[[Result, str], None]

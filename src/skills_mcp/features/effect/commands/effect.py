@@ -21,34 +21,21 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import content_options, read_options
 from skills_mcp.cli.terminal import open_console, print_json, progress_bar, sync_and_load, tabulate
 from skills_mcp.features.authoring.cases import Case, CaseFinding, find_evals_folder, load_cases
-from skills_mcp.features.effect.agents import AGENT_NAMES, Agent, AgentName, Via, choose_agent
+from skills_mcp.features.effect import effect_report, evidence
+from skills_mcp.features.effect.agents import (
+    AGENT_NAMES,
+    Agent,
+    AgentName,
+    Via,
+    choose_agent,
+    parse_command_line,
+)
 from skills_mcp.features.effect.arms import ARM_NAMES, Arm, ArmName, build_arm
 from skills_mcp.features.effect.case_runner import CaseRunner, RunRules
-from skills_mcp.features.effect.effect_report import (
-    COLUMNS,
-    describe_change_effect,
-    describe_estimate,
-    describe_notes,
-    describe_verdict,
-    find_failures,
-    render_effect_junit,
-    render_json,
-    render_markdown,
-    render_page,
-    tabulate_effects,
-)
-from skills_mcp.features.effect.evidence import (
-    MeasuredSkill,
-    Result,
-    append_result,
-    parse_results,
-    read_snapshot_results,
-    track_effect,
-)
 from skills_mcp.features.effect.experiment import (
     Experiment,
     TestedSkill,
-    estimate,
+    describe_estimate,
     index_results,
     parse_budget,
     run_experiment,
@@ -119,14 +106,8 @@ _COUNT = click.IntRange(1)
     help="Another agent, or other words for a known one; {prompt} stands for the task.",
 )
 @click.option("--model", metavar="NAME", default="", help="The model that the agent uses.")
-@click.option(
-    "--arms",
-    metavar="NAMES",
-    help="What to compare: without, with, inherited, before, with commas between them.",
-)
-@click.option(
-    "--baseline", metavar="REF", help="Compare with this commit, or with this folder: ./before."
-)
+@click.option("--arms", metavar="NAMES", help="Of without,with,inherited,before.")
+@click.option("--baseline", metavar="REF", help="Compare with a commit, or a folder: ./before.")
 @click.option(
     "--via",
     type=click.Choice(get_args(Via)),
@@ -138,12 +119,8 @@ _COUNT = click.IntRange(1)
     "--repetitions", type=_COUNT, default=3, help="Runs of a case in an arm.  [default: 3]"
 )
 @click.option("--jobs", type=_COUNT, default=2, help="Runs at the same time.  [default: 2]")
-@click.option(
-    "--budget", metavar="AMOUNT", help="Start no run beyond it: 5 or 2.50usd, 300ktokens."
-)
-@click.option(
-    "--judge", metavar="COMMAND", default="", help="A program that decides assertions, in JSON."
-)
+@click.option("--budget", metavar="AMOUNT", help="Start no run beyond it: 2.50usd, 300ktokens.")
+@click.option("--judge", metavar="COMMAND", default="", help="A program that decides assertions.")
 @click.option(
     "--credential",
     "credentials",
@@ -164,12 +141,7 @@ _COUNT = click.IntRange(1)
     default=True,
     help="Whether agents reach the network, this machine included.  [default: network]",
 )
-@click.option(
-    "--results",
-    "results_file",
-    type=_FILE,
-    help=f"Where results are kept.  [default: {EVAL_RESULTS} of the skills]",
-)
+@click.option("--results", "results_file", type=_FILE, help=f"Not in {EVAL_RESULTS} of the skills.")
 @click.option("--page", type=_FILE, help="Write a page with the transcripts side by side.")
 @click.option(
     "--format",
@@ -180,18 +152,14 @@ _COUNT = click.IntRange(1)
     help="For people, programs, a comment on a pull request, or test reports.",
 )
 @click.option("--json", "as_json", is_flag=True, help="As --format json.")
-@click.option(
-    "--fail-under", type=click.FloatRange(-1, 1), help="Fail if the lift of a skill is below."
-)
+@click.option("--fail-under", type=click.FloatRange(-1, 1), help="Fail if a lift is below.")
 @click.option("--dry-run", "is_dry", is_flag=True, help="Print the estimate, and run nothing.")
 @click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask before runs begin.")
 @content_options(log_level="error")
 def command(**values: Any) -> None:
     request = _Request(**{field.name: values.pop(field.name) for field in fields(_Request)})
-    with _as_usage_error():
-        agent = choose_agent(request.agent, request.command_line, request.model)
-        budget = parse_budget(request.budget) if request.budget else None
-        arms = _parse_arms(request.arms)
+    agent = choose_agent(request.agent, request.command_line, request.model)
+    arms = _parse_arms(request.arms)
     if request.via == "mcp" and agent.connect is None:
         raise click.UsageError("--via mcp needs --agent: how another one is connected is unknown.")
     options, environment = read_options(**values)
@@ -216,14 +184,13 @@ def command(**values: Any) -> None:
         known=index_results(known),
         repetitions=request.repetitions,
         jobs=request.jobs,
-        budget=budget,
+        budget=parse_budget(request.budget) if request.budget else None,
     )
-    expected = estimate(experiment, known)
-    click.echo(describe_estimate(expected), err=True)
+    click.echo(describe_estimate(experiment, known), err=True)
     if request.is_dry:
         return
     transcripts = find_state_folder(environment) / "effect"
-    if expected.runs:
+    if any(True for _ in experiment.plan()):
         rules = _derive_rules(request, agent, library, environment)
         _run(experiment, CaseRunner(rules), file, transcripts)
         _track(library, experiment)
@@ -245,7 +212,7 @@ def _derive_rules(
         variables=variables,
         credentials=files,
         network=request.has_network,
-        judge=request.judge,
+        judge=parse_command_line(request.judge, "--judge"),
         version=_read_version(agent, environment),
     )
 
@@ -254,33 +221,32 @@ def _track(library: SkillLibrary, experiment: Experiment) -> None:
     tested = {result.skill for result in experiment.new}
     for effect in experiment.summarise():
         if effect.path in tested:
-            track_effect(library.tracker, effect)
+            evidence.track_effect(library.tracker, effect)
 
 
 def _report(request: _Request, experiment: Experiment, transcripts: Path) -> None:
     """Print the report and exit."""
     effects, baseline = experiment.summarise(), request.baseline or ""
-    failures = find_failures(effects, request.fail_under)
+    failures = effect_report.find_failures(effects, request.fail_under)
     if request.page:
-        request.page.write_text(render_page(experiment, effects, baseline, transcripts), "utf-8")
+        page = effect_report.render_page(experiment, effects, baseline, transcripts)
+        request.page.write_text(page, "utf-8")
     match "json" if request.as_json else request.report_format:
         case "json":
-            print_json(render_json(experiment, effects))
+            print_json(effect_report.render_json(experiment, effects))
         case "markdown":
-            click.echo("\n".join(render_markdown(experiment, effects, baseline)))
+            click.echo("\n".join(effect_report.render_markdown(experiment, effects, baseline)))
         case "junit":
-            click.echo(render_effect_junit(effects, failures))
+            click.echo(effect_report.render_effect_junit(effects, failures))
         case "text":
-            _print_text(experiment, effects, baseline, failures)
+            columns, rows = effect_report.COLUMNS, effect_report.tabulate_effects(effects)
+            console = open_console()
+            console.print(tabulate(columns, rows, numbers=columns[2:]))
+            for line in effect_report.describe_effects_aloud(experiment, effects, baseline):
+                console.print(line, soft_wrap=True, markup=False)
+            for path, reason in failures.items():
+                console.print(f"Failed: {path}: {reason}", soft_wrap=True, markup=False)
     sys.exit(1 if failures or (experiment.faults and not experiment.new) else 0)
-
-
-@contextmanager
-def _as_usage_error() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def _parse_arms(text: str | None) -> tuple[ArmName, ...] | None:
@@ -288,7 +254,7 @@ def _parse_arms(text: str | None) -> tuple[ArmName, ...] | None:
         return None
     words = [word.strip() for word in text.split(",")]
     if unknown := [word for word in words if word not in ARM_NAMES]:
-        raise ValueError(f"--arms: {unknown[0]!r} is none of {', '.join(ARM_NAMES)}")
+        raise click.UsageError(f"--arms: {unknown[0]!r} is none of {', '.join(ARM_NAMES)}")
     return tuple(name for name in ARM_NAMES if name in words)
 
 
@@ -298,10 +264,10 @@ def _find_results_file(options: Options) -> Path:
     return Path(EVAL_RESULTS)  # a repository is read, so results stay where the command runs
 
 
-def _load_known(snapshot: Snapshot, file: Path) -> list[Result]:
-    found = [*read_snapshot_results(snapshot)]
+def _load_known(snapshot: Snapshot, file: Path) -> list[evidence.Result]:
+    found = [*evidence.read_snapshot_results(snapshot)]
     with suppress(OSError):
-        found += parse_results(file.read_bytes())
+        found += evidence.parse_results(file.read_bytes())
     return list({result.id: result for result in found}.values())
 
 
@@ -318,7 +284,7 @@ def _select_skills(
     selected: dict[Skill, list[Case]] = {}
     for found in chain.from_iterable(_load_all(skills.values())):
         if isinstance(found, CaseFinding):
-            click.echo(f"skills-mcp: left out: {found}", err=True)
+            click.echo(f"skills-mcp: {found}", err=True)
             continue
         owner, case = found
         skill = skills.get(case.skill or owner) or skills.get(owner)
@@ -433,9 +399,9 @@ def _run(experiment: Experiment, runner: CaseRunner, file: Path, transcripts: Pa
     """Make the missing runs; write each result at the end of its run."""
     transcripts.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def keep(result: Result, transcript: str) -> None:
+    def keep(result: evidence.Result, transcript: str) -> None:
         (transcripts / f"{result.id}.txt").write_text(transcript, "utf-8", "replace")
-        append_result(file, result)
+        evidence.append_result(file, result)
 
     with progress_bar("Running") as on_progress:
 
@@ -451,21 +417,3 @@ def _run(experiment: Experiment, runner: CaseRunner, file: Path, transcripts: Pa
                 f"{error.filename or file} cannot be written: {error.strerror}. Name another "
                 "file with --results."
             ) from error
-
-
-def _print_text(
-    experiment: Experiment,
-    effects: Sequence[MeasuredSkill],
-    baseline: str,
-    failures: Mapping[str, str],
-) -> None:
-    console = open_console()
-    console.print(tabulate(COLUMNS, tabulate_effects(effects), numbers=COLUMNS[2:]))
-    for effect in effects:
-        said = filter(None, (describe_verdict(effect), describe_change_effect(effect, baseline)))
-        for line in said:
-            console.print(f"{effect.path}: {line}", soft_wrap=True, markup=False)
-    for line in describe_notes(experiment, effects):
-        console.print(line, soft_wrap=True, markup=False)
-    for path, reason in failures.items():
-        console.print(f"Failed: {path}: {reason}", soft_wrap=True, markup=False)

@@ -109,7 +109,7 @@ def test_a_pack_that_is_cut_or_changed_is_never_taken_for_a_good_one(
     files = {"a.md": "A" * 50, "b/c.md": "hello"}
     commit = upstream.commit(files)
     answers: dict[bytes, Answer] = {}
-    points = 50
+    points = 25
 
     def try_at(point: int) -> tuple[str, object]:
         def spoil_recorded(request: Request) -> None:

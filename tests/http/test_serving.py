@@ -110,10 +110,13 @@ from threading import Event
 import anyio
 from skills_mcp.features.web import catalogue_page
 from skills_mcp.library import LibraryView
+from skills_mcp.http import http_server
 from skills_mcp.http.http_server import serve_http
 from skills_mcp.server.parts import Serving, open_parts
 from skills_mcp.server.app import create_server
 from tests.support import SKILLS_CONTENT, open_library
+
+http_server._LAST_SECONDS = 1.0  # not five, for which each test would wait
 
 class Publisher:
     async def run(self):

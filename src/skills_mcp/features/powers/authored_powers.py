@@ -1,9 +1,8 @@
 """Powers of skills on disk, before they are served, and of the same paths before a change."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from skills_mcp.bootstrap import opened_revision
 from skills_mcp.features.authoring import OnProgress, ignore_progress
@@ -84,7 +83,9 @@ def _find_prefix(skill: Skill, top: Path, shown: Path) -> str:
     """What stands before a file of a skill, from the working folder."""
     location = (skill.location or top / skill.file).relative_to(top).as_posix()
     inside = location.removesuffix(skill.file)
-    folder = os.path.relpath(shown)
+    if not shown.is_relative_to(Path.cwd()):
+        return f"{shown.as_posix()}/{inside}"  # a long row of .. is harder to read
+    folder = shown.relative_to(Path.cwd()).as_posix()
     return f"{'' if folder == '.' else f'{folder}/'}{inside}"
 
 
@@ -93,7 +94,9 @@ def describe_power(power: Power, code: Callable[[str], str]) -> str:
     what, comma, detail = power.what.partition(", ")
     noun = "host" if power.kind == "network" else power.kind
     place = "" if power.line is None else f" at line {power.line}"
-    return f"{noun} {code(what)}{comma}{detail}{place}"
+    name = PurePosixPath(power.file).name
+    is_main = name == "SKILL.md" or power.file.endswith(f"{power.skill}.md")
+    return f"{noun} {code(what)}{comma}{detail}{place}{'' if is_main else f' of {code(name)}'}"
 
 
 _REVIEW = "see what it is for; powers.yaml at the top of the content says what is allowed where"

@@ -274,8 +274,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         re.compile(
             rf"\b{_NOT}\s+(?:\w+\s+){{0,3}}(?:ask|prompt|wait|request|seek|requir)\w*\s+"
             r"(?:[^.!?\n]{0,30}?)\b(?:confirm|permission|approv|consent|user|clarif)"
-            r"|\bwithout\s+(?:\w+\s+){0,2}(?:ask|prompt|confirm|approv|permission|consent"
-            r"|requesting|waiting|requiring)\w*"
+            r"|\bwithout\s+(?:\w+\s+){0,2}(?:asking|prompting|confirm|approval|permission|consent)\w*"
             r"|\b(?:no|skip(?:ping)?|bypass(?:ing)?)\s+(?:\w+\s+){0,2}(?:confirmation|approval"
             r"|permission|consent)s?\b",
             _I,

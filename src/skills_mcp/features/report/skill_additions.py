@@ -99,6 +99,22 @@ def add_example(raw: bytes, task: str, *, is_package: bool) -> bytes:
     return _add(raw, _Addition(_EXAMPLES, task, keys, is_package))
 
 
+def add_deprecation(raw: bytes, reason: str) -> bytes:
+    r"""Mark the text of a skill as deprecated, behind its other fields.
+
+    >>> add_deprecation(b"---\nname: a\n---\n", "No agent got it.")
+    b'---\nname: a\ndeprecated: "No agent got it."\n---\n'
+
+    Raises:
+        UnsafeAdditionError: It cannot be added safely.
+    """
+    found = re.match(rb"---[ \t]*\r?\n.*?(\r?\n)(?=---[ \t]*(?:\r?\n|\Z))", raw, re.DOTALL)
+    if found is None:
+        raise UnsafeAdditionError("no frontmatter begins in its first line")
+    line = f"deprecated: {json.dumps(reason)}".encode() + found[1]
+    return raw[: found.end()] + line + raw[found.end() :]
+
+
 @dataclass(frozen=True, slots=True)
 class _Addition:
     """A new item of a list in the frontmatter."""

@@ -7,22 +7,35 @@ that people have deleted, or merged in part, does not come back.
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from hashlib import sha256
 from pathlib import Path
 
 from skills_mcp.errors import SyncError
+from skills_mcp.features.authoring.evaluation import diff_outcomes, evaluate_snapshot
+from skills_mcp.features.authoring.prompts import collect_examples
 from skills_mcp.features.report.pick_evidence import PickCounts
 from skills_mcp.features.report.skill_additions import (
     AcceptedAddition,
     Addition,
     ChangedText,
     TaskAddition,
+    UnsafeAdditionError,
     WordAddition,
+    add_deprecation,
 )
 from skills_mcp.features.report.suggestion_review import SuggestionReview
+from skills_mcp.features.report.usage_report import UsageReport
 from skills_mcp.files.durable import write_text_atomically
-from skills_mcp.library import RemoteBranch, SkillLibrary, TextReplacement
+from skills_mcp.library import (
+    RemoteBranch,
+    SkillLibrary,
+    TextReplacement,
+    UneditableError,
+    WorkingCopy,
+)
 from skills_mcp.library.source_edits import SkillReview, SkillTarget, propose_skill
+from skills_mcp.skills.model import Skill
 from skills_mcp.skills.skill_parser import derive_slug
 from skills_mcp.text.rendering import count_noun
 
@@ -30,6 +43,7 @@ _BRANCHES = "skills/suggest-"
 _BRANCH_DIGITS = 12
 _MAX_SLUG = 64
 _MAX_TASKS = 5  # of one addition in a message
+_MAX_COMMITS = 1000  # in which the last change of a skill is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,65 @@ def propose(
             continue
         record.add([key for each in accepted for key in _list_keys(each.addition)])
         yield SentSuggestion(skill, sent)
+
+
+def propose_deprecations(
+    library: SkillLibrary, report: UsageReport, record: ProposalRecord
+) -> Iterator[SentSuggestion]:
+    """Push a branch for each skill that no agent got in the days of a report.
+
+    Left out is a skill that has changed in these days, and all where events do not go
+    back to the first of them.
+    """
+    if not report.skills or report.counts.oldest is None or report.counts.oldest > report.since:
+        return
+    known, snapshot = record.load(), library.view().snapshot
+    reason = f"No agent got it from {report.since} to {report.until}."
+    with library.edited_copy() as copy:
+        for unserved in report.unserved or ():
+            skill = snapshot.index.require(unserved.skill)
+            key = derive_key(skill.path, reason.partition(" from ")[0])
+            if skill.always_apply or skill.lifecycle.marked_status or key in known:
+                continue
+            try:
+                sent = _deprecate(library, copy, skill, report.since, reason)
+            except (SyncError, UneditableError, UnsafeAdditionError) as error:
+                yield SentSuggestion(skill.path, None, str(error))
+                continue
+            if sent:
+                record.add([key])
+                yield SentSuggestion(skill.path, sent)
+
+
+def _deprecate(
+    library: SkillLibrary, copy: WorkingCopy, skill: Skill, since: date, reason: str
+) -> SkillReview | None:
+    """Push the branch of one skill; None if it is of a folder, or has changed since."""
+    editable = copy.read(skill)
+    mount = library.mounts.find(editable.source.mount)
+    repository = mount.source if mount else None
+    commit = library.view().snapshot.content.commit
+    if not isinstance(repository, RemoteBranch) or commit is None or skill.location is None:
+        return None
+    history = repository.read_history(commit, [editable.file], _MAX_COMMITS)
+    if not history or history[0].at.date() >= since:
+        return None
+    new = add_deprecation(editable.raw, reason)
+    before, after = copy.serve({}), copy.serve({skill.location: new})
+    marked = after.index.get(skill.path)
+    if marked is None or not marked.lifecycle.is_deprecated:
+        raise UnsafeAdditionError("its frontmatter cannot be read with the mark")
+    tasks = collect_examples(before.index)
+    outcomes = (evaluate_snapshot(tasks, each) for each in (before, after))
+    changed = sum(1 for _ in diff_outcomes(*outcomes))
+    message = (
+        f"Deprecate {skill.path}\n\n{reason}\n\nOf {count_noun(len(tasks), 'example task')}, "
+        f"{changed:,} would get another answer. Merge it, name what replaces the skill, or "
+        "decline it: it is proposed once.\n"
+    )
+    change = _compose_change(skill.path, ChangedText(editable, new), message)
+    target = SkillTarget(Path(), "", "", repository)
+    return propose_skill(target, change, library.config.web.forges)
 
 
 def _find_skills(library: SkillLibrary, review: SuggestionReview) -> Iterator[str]:

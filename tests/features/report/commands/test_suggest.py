@@ -527,3 +527,35 @@ def test_the_skills_of_a_folder_are_not_sent(invoke: Run, clone: Path, tmp_path:
 def test_propose_goes_with_suggest_alone(invoke: Run) -> None:
     assert invoke("report", "--propose").returncode == 2
     assert invoke("report", "--suggest", "--propose", "--source", "x").returncode == 2
+
+
+def test_a_skill_that_nobody_got_is_proposed_for_deprecation_once(
+    invoke: Run, upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit(
+        {
+            "skills/web.md": skill_text(keywords=["login"]),
+            "skills/old.md": skill_text(keywords=["fax"], examples=["send a fax"]),
+        }
+    )
+    october = os.environ | {"GIT_COMMITTER_DATE": "2026-10-01T12:00:00Z"}
+    author = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+    amend = ["git", *author, "commit", "-q", "--amend", "--no-edit"]
+    subprocess.run(amend, cwd=upstream.work, env=october, check=True)
+    upstream.commit({"skills/young.md": skill_text(keywords=["chat"])})
+    git("push", "-q", "--force", "origin", "HEAD", cwd=upstream.work)
+    every_day = collect(tmp_path, [served("web", day) for day in (1, 29)])
+    late = collect(tmp_path / "late", [served("web", 9)])
+
+    nothing = propose(invoke, upstream, late, "--unserved")
+    said = propose(invoke, upstream, every_day, "--unserved")
+    again = propose(invoke, upstream, every_day, "--unserved")
+
+    [branch] = list_branches(upstream)
+    message = git("log", "-1", "--format=%B", branch, cwd=upstream.bare)
+    text = git("show", f"{branch}:skills/old.md", cwd=upstream.bare)
+    assert said == f"old: {branch}\n"
+    assert 'deprecated: "No agent got it from 2026-11-01 to 2026-11-30."' in text
+    assert "Of 1 example task, " in message
+    assert nothing == again
+    assert invoke("report", "--suggest", "--unserved").returncode == 2

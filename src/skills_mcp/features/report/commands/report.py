@@ -173,6 +173,12 @@ class _EventRecord:
     help="Push what --suggest finds to a branch for each skill, once.",
 )
 @click.option(
+    "--unserved",
+    "deprecates_unserved",
+    is_flag=True,
+    help="With --propose: propose to deprecate skills that no agent got in these days, too.",
+)
+@click.option(
     "--source",
     metavar="NAME",
     help="The source whose diff --suggest prints, if several have one: its place "
@@ -191,17 +197,14 @@ def command(
     html: Path | None,
     is_suggesting: bool,
     is_proposing: bool,
+    deprecates_unserved: bool,
     source: str | None,
     as_json: bool,
     **values: Any,
 ) -> None:
     options, environment = read_options(**values)
-    if is_suggesting:
-        _refuse_others({"--html": html, "--by": by, "--around": around})
-    elif source is not None:
-        raise click.UsageError("--source needs --suggest: it chooses a diff.")
-    elif is_proposing:
-        raise click.UsageError("--propose needs --suggest, whose suggestions it sends.")
+    needed = {"--source": source, "--propose": is_proposing, "--unserved": deprecates_unserved}
+    _check_choice(is_suggesting, needed, {"--html": html, "--by": by, "--around": around})
     span = _parse_span(since, until)
     if database is None and not collected:
         database = _find_database(options, environment)
@@ -209,8 +212,7 @@ def command(
         _require_only(database, collected)
     record = _EventRecord(environment, span, collected, database)
     if is_proposing:
-        _refuse_others({"--source": source})
-        _propose(options, record, as_json=as_json)
+        _propose(options, record, deprecates_unserved=deprecates_unserved, as_json=as_json)
         return
     if is_suggesting:
         _print_suggestions(options, record, source, as_json=as_json)
@@ -386,6 +388,22 @@ def _write(file: Path, text: str) -> None:
         page.write(text.encode("utf-8"))
 
 
+def _check_choice(
+    is_suggesting: object, needed: Mapping[str, object], others: Mapping[str, object]
+) -> None:
+    """Refuse options that do not go together; `needed` go with --suggest alone."""
+    if is_suggesting:
+        _refuse_others(others)
+    used = [name for name, value in needed.items() if value]
+    if used and not is_suggesting:
+        raise click.UsageError(f"{used[0]} needs --suggest: it chooses or sends what is found.")
+    is_proposing = "--propose" in used
+    if ("--source" in used and is_proposing) or ("--unserved" in used and not is_proposing):
+        raise click.UsageError(
+            "--propose sends the suggestions of all sources, and --unserved needs it."
+        )
+
+
 def _refuse_others(others: Mapping[str, object]) -> None:
     if used := [name for name, value in others.items() if value]:
         raise click.UsageError(
@@ -413,23 +431,33 @@ def _print_suggestions(
         print_review(review, record.span, patches, notes)
 
 
-def _propose(options: Options, record: _EventRecord, *, as_json: bool) -> None:
+def _propose(
+    options: Options, record: _EventRecord, *, deprecates_unserved: bool, as_json: bool
+) -> None:
     """Push suggestions to branches, and print where they are."""
-    from skills_mcp.features.report.suggestion_proposals import ProposalRecord, derive_key, propose
+    from skills_mcp.features.report.suggestion_proposals import (
+        ProposalRecord,
+        derive_key,
+        propose,
+        propose_deprecations,
+    )
 
     library = build(options, record.environment).library
-    answer = derive_current_skills(sync_and_load(library)).answer
+    current = derive_current_skills(sync_and_load(library))
     library.current.wait_for_vectors()
     proposed = ProposalRecord(find_state_folder(record.environment) / "proposals.json")
     known = proposed.load()
     with progress_bar("Trying suggestions") as on_progress:
         review = suggest(
             library,
-            _load_picks(record).derive(answer),
+            _load_picks(record).derive(current.answer),
             on_progress,
             lambda skill, text: derive_key(skill, text) in known,
         )
     sent = [*propose(library, review, proposed)]
+    if deprecates_unserved:
+        report = _derive_report(record, current, None)
+        sent += propose_deprecations(library, report, proposed)
     if as_json:
         print_json({"proposals": [asdict(each) for each in sent], "notes": list(review.notes)})
         return

@@ -51,7 +51,7 @@ def transcript(tmp_path_factory: pytest.TempPathFactory) -> str:
         "lines 1 to 5 of 25, go on with start_line=6",
         "total_weight_grams: 200 is less than the items, 250",
         "load_skill(skill_name='pdf-forms', known_digest=",
-        "You have the current text of documents/pdf-forms already",
+        "The text of documents/pdf-forms that you had is still current",
     ],
 )
 def test_the_demo_shows_the_main_job(transcript: str, shown: str) -> None:

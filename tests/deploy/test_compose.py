@@ -108,7 +108,8 @@ def test_the_proxy_asks_the_operations_port_and_listens_where_it_is_published() 
 
 
 METADATA = "/.well-known/oauth-protected-resource"
-OUTSIDE = {"/mcp", "/events", METADATA, "/hooks/git"}
+CARDS = ("/mcp/server-card", "/.well-known/ai-catalog.json")
+OUTSIDE = {"/mcp", "/events", METADATA, *CARDS, "/hooks/git"}
 
 # What a server answers at these paths, and other spellings of what is passed.
 INSIDE = (
@@ -172,6 +173,7 @@ def test_a_proxy_passes_the_paths_of_the_guide_and_no_other(tmp_path: Path, prox
         "/events": (401, 401),
         METADATA: (405, 200),
         f"{METADATA}/mcp": (405, 200),
+        **dict.fromkeys(CARDS, (405, 200)),
         "/hooks/git": (403, 405),
     }
 

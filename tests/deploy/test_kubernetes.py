@@ -216,7 +216,7 @@ def test_only_mcp_can_be_reached_through_the_ingress() -> None:
     [certificate] = the("Ingress")["spec"]["tls"]
     backends = [path["backend"]["service"] for path in rule["http"]["paths"]]
 
-    assert [each["name"] for each in backends] == ["skills-mcp"] * 3
+    assert {each["name"] for each in backends} == {"skills-mcp"}
     assert {each["port"]["name"] for each in backends} == {"mcp"}
     assert rule["host"] == urlsplit(CONFIG.http.base_url).hostname
     assert certificate["hosts"] == [rule["host"]]
@@ -246,7 +246,12 @@ def test_all_paths_that_are_asked_for_are_answered(tmp_path: Path) -> None:
     assert asked == {"/healthz": 200, "/readyz": 200}
     # A path that does not exist needs a token, too, so 401 would say nothing.
     assert url.path in outside
-    assert statuses == {"/.well-known/oauth-protected-resource": 405, "/hooks/git": 403}
+    assert statuses == {
+        "/.well-known/oauth-protected-resource": 405,
+        "/mcp/server-card": 405,
+        "/.well-known/ai-catalog.json": 405,
+        "/hooks/git": 403,
+    }
 
 
 def test_a_pod_has_the_time_to_end() -> None:

@@ -317,6 +317,18 @@ def test_a_deprecated_skill_has_a_badge_and_leads_to_its_successor(tmp_path: Pat
     assert all('<span class="tag warn">deprecated</span>' in shown for shown in (page, catalogue))
 
 
+def test_a_list_says_what_each_skill_costs_with_its_inherited_rules(tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui/_index.md", body="Of all. " * 500)
+    write_skill(tmp_path, "ui/login.md", keywords=["login"], body="Short.")
+    library = open_library(tmp_path)
+
+    *_, listed = ask_site(library, "/api/skills").json()["skills"]
+    catalogue = ask_site(library, "/catalogue").text
+
+    assert listed["tokens"] > 1000
+    assert f"{listed['tokens']:,} tokens" in catalogue
+
+
 def test_the_report_of_programs_is_that_of_the_page(library: SkillLibrary, tmp_path: Path) -> None:
     from jsonschema import Draft202012Validator
 

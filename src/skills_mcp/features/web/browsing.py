@@ -29,6 +29,7 @@ from skills_mcp.library import (
 from skills_mcp.library.skill_folder import SkillFormat, derive_skill_format
 from skills_mcp.routing.search import search_skills
 from skills_mcp.skills.model import Scope, Skill, Status
+from skills_mcp.skills.skill_cost import derive_cost
 from skills_mcp.skills.skill_index import INDEX, NO_FILTER, ROOT, SkillIndex
 
 SORTS = ("name", "used", "changed", "owner")
@@ -81,6 +82,9 @@ class SkillSummary:
         Field(description="How often agents got it in 13 weeks; null if it is not known."),
     ]
     problems: Annotated[int, Field(description="How many problems its file has.")]
+    tokens: Annotated[
+        int, Field(description="Estimated tokens of its text, with what it inherits and requires.")
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -473,6 +477,7 @@ def _render_skill(
         changed=changed.date() if changed else None,
         used=None if request.uses is None else request.uses.get(skill.path, 0),
         problems=facet_index.problems[position],
+        tokens=derive_cost(snapshot.index, skill).tokens.text,
     )
 
 

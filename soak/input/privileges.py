@@ -36,6 +36,7 @@ _SLOWED = ("refresh", "interval_minutes")
 _VALUES: tuple[Any, ...] = (
     *(True, False, 10**7, 100_000, 4000, 1000, 64, 10, 5, 2, 1, 0, 0.5),
     *("markdown", "ranked", "off", "none", "full", "user", "hash", "hashed", "prune"),
+    *("enforce", "note"),
     *("openai", "openai_compatible", "gemini", "EVIL", "evil", "/etc", "evil/*"),
     *("https://evil.example/collect", "v1.0", "a" * 40, "a" * 64),
     *(["packages"], ["/etc"], ["evil"], ["EVIL"], [".evil"], ["evil@acme.example"]),

@@ -50,7 +50,7 @@ def test_an_event_is_one_line_and_keeps_its_text(text: str) -> None:
 
 
 @pytest.mark.spec("10.2")
-def test_the_types_are_those_of_the_specification_and_one_of_ours() -> None:
+def test_the_types_are_those_of_the_specification_and_two_of_ours() -> None:
     assert set(get_args(EventType)) == {
         "no_match",
         "ambiguous",
@@ -60,6 +60,7 @@ def test_the_types_are_those_of_the_specification_and_one_of_ours() -> None:
         "skill_feedback",
         "refresh",
         "events_dropped",
+        "skill_evaluated",
     }
 
 

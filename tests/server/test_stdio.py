@@ -24,6 +24,8 @@ def say(what):
     print(what, file=sys.stderr, flush=True)
 
 class Library:
+    early = None
+
     @property
     def refresher(self):
         return self

@@ -78,8 +78,8 @@ def derive_outline(parts: Sequence[Skill]) -> Outline:
 def find_must_lines(body: str) -> Iterator[str]:
     r"""Yield the must-lines of one text in their order, those that are only bold at the end.
 
-    >>> [*find_must_lines("Be brief. You must test all.\n\n## Never\n\n- Push to main")]
-    ['You must test all.', 'Never: Push to main']
+    >>> [*find_must_lines("Be brief. You must test all of it.\n\n## Never\n\n- Push to main")]
+    ['You must test all of it.', 'Never: Push to main']
     """
     titles: dict[int, str] = {}
     emphasised: list[str] = []

@@ -317,6 +317,21 @@ def test_a_deprecated_skill_has_a_badge_and_leads_to_its_successor(tmp_path: Pat
     assert all('<span class="tag warn">deprecated</span>' in shown for shown in (page, catalogue))
 
 
+def test_a_skill_says_for_which_versions_it_is_and_when_it_is_read_again(tmp_path: Path) -> None:
+    applies_to = [{"package": "npm:react", "versions": ">=18,<19"}, {"package": "vite"}]
+    write_skill(tmp_path, "hooks.md", applies_to=applies_to, review_by="2027-01-31")
+    write_skill(tmp_path, "plain.md")
+    library = open_library(tmp_path)
+
+    own = ask_site(library, "/skills/hooks").text
+    plain = ask_site(library, "/skills/plain").text
+
+    assert "written for react &gt;=18,&lt;19, vite" in own
+    assert "2027-01-31" in own
+    assert "written for" not in plain
+    assert "read again" not in plain
+
+
 def test_a_list_says_what_each_skill_costs_with_its_inherited_rules(tmp_path: Path) -> None:
     write_skill(tmp_path, "ui/_index.md", body="Of all. " * 500)
     write_skill(tmp_path, "ui/login.md", keywords=["login"], body="Short.")

@@ -9,8 +9,7 @@ from tests.features.web.conftest import (
     find_faults,
     opened_site,
 )
-from tests.features.web.test_rest import ask_site
-from tests.support import SKILLS_CONTENT, open_library, write, write_skill
+from tests.support import SKILLS_CONTENT, write, write_skill
 
 AUTH = "skills/ui/react/auth"
 
@@ -155,18 +154,3 @@ def test_who_may_see_a_skill_is_said(browser: Browser, tmp_path: Path) -> None:
 
         expect(page.locator(".facts.more")).to_contain_text("Everybody who may use this server")
         expect(page.locator(".facts.more")).not_to_contain_text("groups: ops")
-
-
-def test_a_skill_says_for_which_versions_it_is_and_when_it_is_read_again(tmp_path: Path) -> None:
-    applies_to = [{"package": "npm:react", "versions": ">=18,<19"}, {"package": "vite"}]
-    write_skill(tmp_path, "hooks.md", applies_to=applies_to, review_by="2027-01-31")
-    write_skill(tmp_path, "plain.md")
-    library = open_library(tmp_path)
-
-    own = ask_site(library, "/skills/hooks").text
-    plain = ask_site(library, "/skills/plain").text
-
-    assert "written for react &gt;=18,&lt;19, vite" in own
-    assert "2027-01-31" in own
-    assert "written for" not in plain
-    assert "read again" not in plain

@@ -642,7 +642,7 @@ def validate_paths(
         found = [*_check_tree(checker, tree, skills, PathFilter(requested), on_progress)]
         found += _find_folders_without_skills(skills, requested)
         found += _report_overlaps(tree, skills, on_progress) if has_overlaps else ()
-        all_checks = (*load_hooks("check_skills"), *checks)
+        all_checks = (*load_hooks("check_skills", "checks"), *checks)
         found += [problem for check in all_checks for problem in check(tree, skills)]
         reported = (problem for problem in found if chosen.reports(problem.rule))
         problems.update(_soften(problem, top) for problem in reported)

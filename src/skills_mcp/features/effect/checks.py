@@ -1,4 +1,4 @@
-"""The hook of evidence: a check of `validate`."""
+"""The check of evidence, in each run of `validate`."""
 
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING

@@ -94,6 +94,8 @@ def refresh_together(folder: Path, scale: Scale) -> Iterator[Figure]:
                 else:
                     answers = [window.hear() for window in windows]
                 errors += [line for answer in answers for line in answer.splitlines()]
+        for error in errors:
+            print(error)  # the figure has only their number
         of, commits = 2 * times * _PROCESSES, len(numbers.commits)
         yield Figure.none(3, "refreshes that failed, 6 processes", len(errors), of)
         said = f"packs for {commits} commits"

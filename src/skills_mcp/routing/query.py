@@ -276,10 +276,6 @@ _MIN_FOREIGN_SHARE = 0.4
 # answer in 0.5 of a hundred tasks less, with 40 twice as many are not declined; measured.
 _MIN_MATCHING = 30
 
-# That of a term in half of the skills. Where a task in another language has one known
-# word, all skills that share a word with it have that one.
-_MIN_TECHNOLOGY_IDF = 0.7
-
 # Rare words say less than their rareness makes believe; measured.
 _IDF_EXPONENT = 0.8
 
@@ -415,9 +411,7 @@ class QueryParser:
         foreign = _find_foreign_words(words.values(), numbers, is_foreign=bool(silent))
         ordinary[foreign] = _FOREIGN_WEIGHT
         matching = self._index.measure_matching(numbers)
-        frequency = idf(holders, matching.documents)
-        frequency[is_technology] = frequency[is_technology].clip(_MIN_TECHNOLOGY_IDF)
-        information = (frequency * ordinary) ** _IDF_EXPONENT
+        information = (idf(holders, matching.documents) * ordinary) ** _IDF_EXPONENT
         named = float(information[is_technology & (numbers != UNKNOWN_TERM)].sum())
         if named:  # one name among the many bigrams of a sentence is what the task is about
             information[foreign] *= min(1.0, named / (float(information[foreign].sum()) or named))

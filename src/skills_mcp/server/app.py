@@ -196,10 +196,8 @@ class _FirstResponse:
         if ctx.method == "initialize":
             result = declare_extension(result)
         seen = view_of(self._library, ctx)
-        work = partial(_compose_for_library, seen, is_shared=self._is_shared)
-        # No first answer on standard input waits for a thread.
-        text = await anyio.to_thread.run_sync(work) if self._is_shared else work()
-        instructions = _drop_sentences(text, self._tools.find_offered(ctx))
+        offered = self._tools.find_offered(ctx)
+        instructions = await _compose_for_caller(seen, offered, is_shared=self._is_shared)
         tokens = self._tools.measure_start(ctx, instructions)["tokens"]
         cost = f"\nThis text and the tools have about {tokens:,} tokens.\n"
         return {**result, "instructions": f"{instructions}{cost}"}
@@ -209,8 +207,7 @@ class _Tools:
     """Tools of the enabled tool sets; content cannot add one.
 
     Instructions sent before content was loaded name no core skills. The first reply to
-    a
-    task names them instead.
+    a task names them instead.
     """
 
     def __init__(self, library: SkillLibrary, *, is_shared: bool) -> None:
@@ -322,7 +319,8 @@ class _Tools:
             await anyio.to_thread.run_sync(_prepare, view, limiter=limiter)
         reply = await spec.answer(with_stated_project(view, context), arguments)
         if spec.name == "list_skills":
-            instructions = _compose_for_library(view, is_shared=self._is_shared)
+            offered = self.find_offered(context)
+            instructions = await _compose_for_caller(view, offered, is_shared=self._is_shared)
             start = self.measure_start(context, instructions)
             reply = replace(reply, data={**reply.data, "session_start": start})
         if library.config.responses.powers == "note" and not reply.is_error:
@@ -601,6 +599,16 @@ def compose_server_instructions(
 def _compose_for_library(library: LibraryView, *, is_shared: bool) -> str:
     core_skills = library.core_skills() if library.served else ()
     return compose_server_instructions(library.config, core_skills, is_shared=is_shared)
+
+
+async def _compose_for_caller(
+    library: LibraryView, offered: Collection[str], *, is_shared: bool
+) -> str:
+    """Compose the instructions, without tools for which the caller has no scope."""
+    work = partial(_compose_for_library, library, is_shared=is_shared)
+    # No first answer on standard input waits for a thread.
+    text = await anyio.to_thread.run_sync(work) if is_shared else work()
+    return _drop_sentences(text, offered)
 
 
 def _drop_sentences(instructions: str, offered: Collection[str]) -> str:

@@ -69,6 +69,18 @@ def test_only_skills_with_all_words_are_shown_with_their_folders(invoke: Run) ->
     assert none.returncode == 0
 
 
+def test_tokens_are_shown_where_they_are_asked_for(invoke: Run) -> None:
+    content = ("--skills-dir", str(SKILLS_CONTENT))
+    plain = invoke("tree", *content).stdout
+    done = invoke("tree", "--tokens", *content).stdout
+    data = json.loads(invoke("tree", "--json", *content).stdout)
+
+    tokens = data["tree"]["tokens"]
+    shown = f"root  {tokens['own']:,} + {tokens['inherited']:,} tokens  Working"
+    assert done.startswith(shown)
+    assert " tokens  " not in plain
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")
 @pytest.mark.parametrize("options, is_paged", [((), True), (("--no-pager",), False)])
 def test_a_long_tree_is_shown_in_a_pager_on_a_terminal(

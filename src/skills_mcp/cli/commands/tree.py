@@ -31,7 +31,7 @@ _NO_SKILL = (
     cls=SectionedCommand,
     examples=(
         "skills-mcp tree --skills-dir ./skills",
-        "skills-mcp tree --depth 2",
+        "skills-mcp tree --depth 2 --tokens",
         "skills-mcp tree --search 'customs form'",
         "skills-mcp tree --problems --json",
     ),
@@ -45,6 +45,7 @@ _NO_SKILL = (
     default="",
     help="Show only skills that have all these words in their path, description or keywords.",
 )
+@click.option("--tokens", "with_tokens", is_flag=True, help="Show the tokens of each skill's text.")
 @json_option
 @click.option("--problems", "with_problems", is_flag=True, help="Show the problems of the content.")
 @pager_option
@@ -53,6 +54,7 @@ def command(
     *,
     depth: int | None,
     search: str,
+    with_tokens: bool,
     as_json: bool,
     with_problems: bool,
     is_paged: bool,
@@ -69,7 +71,11 @@ def command(
         print_json(_render(visible, problems))
         return
     summary = _summary(snapshot, library.view().states(), hint=problems is None)
-    parts: list[RenderableType] = [_branch(visible), *_count(tree, search), summary]
+    parts: list[RenderableType] = [
+        _branch(visible, with_tokens=with_tokens),
+        *_count(tree, search),
+        summary,
+    ]
     if problems:
         parts += ["", _problems(problems)]
     print_paged(parts, is_paged=is_paged)
@@ -112,16 +118,19 @@ def _count_hidden(node: TreeNode) -> int:
     return 0 if node.children else node.skill_count - visible
 
 
-def _branch(node: TreeNode) -> Tree:
-    branch = Tree(_label(node), guide_style="dim")
+def _branch(node: TreeNode, *, with_tokens: bool) -> Tree:
+    branch = Tree(_label(node, with_tokens=with_tokens), guide_style="dim")
     for child in node.children:
-        branch.children.append(_branch(child))
+        branch.children.append(_branch(child, with_tokens=with_tokens))
     return branch
 
 
-def _label(node: TreeNode) -> str:
+def _label(node: TreeNode, *, with_tokens: bool) -> str:
     parts = [f"[bold]{escape(node.name)}[/]"]
     if skill := node.skill:
+        if with_tokens:
+            tokens = derive_cost(node.every, skill).tokens
+            parts.append(f"[dim]{tokens.own:,} + {tokens.inherited:,} tokens[/]")
         parts.append(escape(skill.description))
         if skill.keywords:
             parts.append(f"[cyan]{escape(', '.join(skill.keywords))}[/]")

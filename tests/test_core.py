@@ -20,7 +20,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.clients import ask
 from tests.house import SOURCE, readers
 from tests.http_server import following
-from tests.support import PROJECT, write, write_skill
+from tests.support import PROJECT, run_python, write, write_skill
 
 FEATURES = sorted(
     folder.name for folder in (SOURCE / "features").iterdir() if (folder / "__init__.py").is_file()
@@ -40,6 +40,15 @@ sys.meta_path.insert(0, Blocked())
 from skills_mcp.__main__ import main
 
 main()
+"""
+
+ALL_HOOKS = """
+import sys
+from skills_mcp.hooks import load_hooks
+
+found = [*load_hooks("open_part"), *load_hooks("open_embedder"), *load_hooks("audit")]
+servers = ("mcp", "starlette", "skills_mcp.server", "skills_mcp.http", "skills_mcp.library")
+print(len(found), *(name for name in servers if name in sys.modules))
 """
 
 TESTS_OF_THE_CORE = (
@@ -82,6 +91,11 @@ async def call_six_tools(client: Client, *, is_shared: bool = False) -> None:
     if not is_shared:
         run = await ask(client, "run_script", **forms, file="scripts/hello.sh", args={})
         assert run["stdout"] == "hello\n"
+
+
+@pytest.mark.usefixtures("started_anew")
+def test_the_hooks_of_features_load_no_server() -> None:
+    assert run_python(ALL_HOOKS) == "7"
 
 
 @pytest.mark.usefixtures("started_anew")

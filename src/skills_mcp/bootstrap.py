@@ -52,7 +52,6 @@ from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.files.user_folders import find_user_folders
 from skills_mcp.hooks import load_hooks
 from skills_mcp.library import SkillLibrary, SourceState
-from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.skill_snapshot import Embedder
 from skills_mcp.text.redaction import register_secret
@@ -197,7 +196,6 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
             settings,
             cache / "index" if options.keeps_index else None,
             _open_embedder(config, environment, cache),
-            _find_excess,
         )
         return SkillLibrary(
             mounts=mounts,
@@ -328,14 +326,6 @@ def fetched_files(
 
     with exported_remote(parse_remote(repo, environment), select) as folder:
         yield folder
-
-
-def _find_excess(index: SkillIndex, folder: Path) -> str:
-    """Ask the features which powers are too many; without any, that cannot be known."""
-    hooks = tuple(load_hooks("describe_excess"))
-    if not hooks:
-        return "this installation cannot tell powers"
-    return next(filter(None, (hook(index, folder) for hook in hooks)), "")
 
 
 def is_folder(ref: str) -> bool:

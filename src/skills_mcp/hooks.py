@@ -5,15 +5,12 @@ A feature is a folder of `skills_mcp.features`, and each of these is optional:
 - `commands/NAME.py` is a command of the command line, see `skills_mcp.cli.command_group`.
 - `early_commands/NAME.py` has `run`, which takes the words after the command NAME and a
   function that runs the program; it may answer before anything else is imported.
-- `hooks.py` has `open_part`, which takes a `Serving` and gives a part of a server, or
-  `open_embedder`, which gives the embedder, or both. A check of `validate` is
-  `check_powers`, and one of a commit before it is served `describe_excess`;
-  `warn_of_powers` is that of an upload, `list_powers` what the page of a skill shows,
-  `note_powers` and `note_script_powers` say what people read in replies and questions.
-- `checks.py` has `check_skills`, for each run of `validate`: it imports no server.
+- `hooks.py` has any of `open_part`, which takes a `Serving` and gives a part of a server,
+  `open_embedder`, which gives the embedder, and `audit`, a `SkillAudit`. It imports
+  no server: a command that only checks skills imports it, too.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -42,10 +39,10 @@ def find_modules(folder: str) -> Iterator[tuple[str, Path]]:
             yield f"{_FEATURES}.{feature.name}.{folder}.{file.stem}", file
 
 
-def load_hooks(name: str, module_name: str = "hooks") -> Iterator[Callable[..., Any]]:
+def load_hooks(name: str) -> Iterator[Any]:
     """Import the hook of this name from each feature that has it."""
     for folder in find_features():
-        if (folder / f"{module_name}.py").is_file():
-            module = import_module(f"{_FEATURES}.{folder.name}.{module_name}")
+        if (folder / "hooks.py").is_file():
+            module = import_module(f"{_FEATURES}.{folder.name}.hooks")
             if hook := getattr(module, name, None):
                 yield hook

@@ -52,7 +52,6 @@ from skills_mcp.errors import (
     RefreshLimitError,
     SkillsError,
 )
-from skills_mcp.hooks import load_hooks
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.server.callers import (
     Context,
@@ -88,6 +87,7 @@ from skills_mcp.server.resources import (
 )
 from skills_mcp.server.tools import CORE_TOOLS, NOT_AN_OBJECT, ToolSpec, parse_arguments
 from skills_mcp.skills.access import READ, Access
+from skills_mcp.skills.skill_audit import load_audits
 from skills_mcp.text.rendering import abbreviate_value
 from skills_mcp.text.tokens import estimate_tokens
 
@@ -726,8 +726,10 @@ def _with_powers(view: LibraryView, reply: Reply) -> Reply:
         return reply
     skill = snapshot.index.get(path)
     folders = [part.checkout.directory for part in snapshot.content.parts]
-    hooks = load_hooks("note_powers") if skill else ()
-    note = "; ".join(filter(None, (hook(snapshot.index, skill, folders) for hook in hooks)))
+    if skill is None:
+        return reply
+    notes = (audit.note_powers(snapshot.index, skill, folders) for audit in load_audits())
+    note = "; ".join(filter(None, notes))
     if not note:
         return reply
     return replace(reply, data={**reply.data, "powers": _TELL_POWERS.format(path=path, note=note)})
@@ -736,8 +738,8 @@ def _with_powers(view: LibraryView, reply: Reply) -> Reply:
 def _note_script(view: LibraryView, path: str, file: str) -> str:
     """The powers of a script, for the question to the user.  Blocking."""
     index = view.snapshot.index
-    hooks = load_hooks("note_script_powers")
-    return "; ".join(filter(None, (hook(index, path, file) for hook in hooks)))
+    notes = (audit.note_script_powers(index, path, file) for audit in load_audits())
+    return "; ".join(filter(None, notes))
 
 
 _PLAIN_RULES = ReplyRules("json", 10_000)

@@ -151,7 +151,6 @@ SKILLS_FOLDER = "skills"
 
 EXPORT_LOCK = "skills.lock"
 
-EVAL_RESULTS = "evals/results.jsonl"
 """What runs of agents with the skills have brought, at the top or in a skill root."""
 
 TOP_SUBFOLDER = "."

@@ -31,6 +31,7 @@ from skills_mcp.errors import (
 )
 from skills_mcp.processes.memory import trim_heap
 from skills_mcp.skills.model import SkillPath
+from skills_mcp.skills.skill_audit import load_audits
 from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.snapshots.skill_snapshot import (
     Embedder,
@@ -57,10 +58,6 @@ _RETENTION_SECONDS = 60 * 60.0  # longer than an agent works with one skill's fo
 _MAX_RETAINED = 10  # each has a file open, and a process may have only so many
 
 
-FindExcess = Callable[[SkillIndex, Path], str]
-"""Describe powers of skills beyond what the content's folder allows; empty if there are none."""
-
-
 class CurrentSnapshot:
     """Current snapshot of all sources, kept fresh in the background."""
 
@@ -70,13 +67,11 @@ class CurrentSnapshot:
         settings: Settings,
         cache: Path | None = None,
         embedder: Embedder | None = None,
-        find_excess: FindExcess = lambda _index, _folder: "",
     ) -> None:
         self._mounts = mounts
         self._settings = settings
         self._cache = cache
         self._embedder = embedder
-        self._find_excess = find_excess
         self._embedding = Thread()
         self._loading = RLock()  # a load may find the damage that it has to repair
         self._state: IndexState | None = None
@@ -183,7 +178,7 @@ class CurrentSnapshot:
         if self._operator.sync.powers == "off":
             return
         index = index_skills(inspected, load_config(content, self._settings))
-        if excess := self._find_excess(index, checkout.directory):
+        if excess := _find_excess(index, checkout.directory):
             raise PowersExceededError(
                 f"{source.name}: commit {checkout.revision} is not served, as sync.powers "
                 f"demands: {excess}. What was served before stays. `skills-mcp validate "
@@ -414,6 +409,14 @@ class CurrentSnapshot:
             self._snapshot.vectors.close()
         if self._embedder:
             self._embedder.close()
+
+
+def _find_excess(index: SkillIndex, folder: Path) -> str:
+    """Describe powers beyond what the content's folder allows; empty if there are none."""
+    described = [audit.describe_excess(index, folder) for audit in load_audits()]
+    if all(excess is None for excess in described):
+        return "this installation cannot tell powers"
+    return next(filter(None, described), "")
 
 
 def _prepared(snapshot: Snapshot) -> Snapshot:

@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from skills_mcp.features.authoring.validation import load_tree, validate_paths
+from skills_mcp.features.effect import EVAL_RESULTS
 from skills_mcp.features.effect.evidence import (
     Result,
     append_result,
@@ -17,7 +18,6 @@ from skills_mcp.features.effect.evidence import (
 )
 from skills_mcp.features.web.site import create_site
 from skills_mcp.skills.access import OPERATOR
-from skills_mcp.skills.source_layout import EVAL_RESULTS
 from tests.cli.conftest import Run
 from tests.features.effect.conftest import expect, write_case
 from tests.features.web.test_rest import let_in

@@ -20,10 +20,10 @@ from skills_mcp.files.durable import NEW_PREFIX, delete_tree, write_text_atomica
 from skills_mcp.files.paths import is_path_component, is_plain_path
 from skills_mcp.skills.model import Problem, Stamp
 from skills_mcp.skills.plugin_files import find_plugin, find_plugin_files
+from skills_mcp.skills.skill_audit import load_audits
 from skills_mcp.skills.skill_discovery import Package, RuleFile, SourceWalk, require_total
 from skills_mcp.skills.skill_parser import is_skill_md
 from skills_mcp.skills.source_layout import (
-    EVAL_RESULTS,
     MAX_READ_BYTES,
     PLUGIN_MANIFEST,
     EntryKind,
@@ -37,8 +37,6 @@ from skills_mcp.skills.source_layout import (
 
 CONFIG = "config.yaml"
 """Settings file of a repository, at its top or at its first skill root."""
-POWERS = "powers.yaml"
-"""At the top: what `sync.powers` compares a commit with."""
 
 _KINDS: Mapping[str, EntryKind] = {"120000": "link", "160000": "submodule"}
 _EXECUTABLE = 0o100
@@ -225,6 +223,8 @@ def select_served(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
 def _survey(
     tree: CommitTree, policy: SyncPolicy
 ) -> tuple[tuple[TreeEntry, ...], dict[Selection, SurveyedPart]]:
+    audits = tuple(load_audits())
+    root_files = {CONFIG}.union(*(audit.root_files for audit in audits))
     files: set[str] = set()
     surveyed: dict[Selection, SurveyedPart] = {}
     limits = Limits.model_construct(  # an export has no limits that a setting may have
@@ -236,7 +236,7 @@ def _survey(
         survey = SourceWalk(tree, selection, limits)
         problems: list[Problem] = []
         for home in survey.layout.homes:
-            files |= {home.below(CONFIG), home.below(EVAL_RESULTS)}
+            files |= {home.below(file) for file in root_files}
             for found in survey.walk(home):
                 if isinstance(found, Problem):
                     located = replace(found, file=home.file_prefix + found.file)
@@ -245,7 +245,8 @@ def _survey(
                     files.update(_files_of(home, found))
         problems += survey.outside()
         surveyed[selection] = SurveyedPart(survey.layout.homes, tuple(problems))
-    files |= {CONFIG, EVAL_RESULTS, POWERS, *tree.read_files}
+    files |= {*root_files, *tree.read_files}
+    files.update(*(audit.top_files for audit in audits))
     safe = (file for file in sorted(files) if _is_safe(file))
     return tuple(filter(None, map(tree.entry, safe))), surveyed
 

@@ -15,8 +15,8 @@ from skills_mcp.features.authoring.validation import validate_paths
 from skills_mcp.files.archive import open_archive, unpack_archive
 from skills_mcp.files.locks import locked_temporary_folder
 from skills_mcp.files.paths import is_path_component
-from skills_mcp.hooks import load_hooks
 from skills_mcp.skills.model import Problem, Skill, Stamp
+from skills_mcp.skills.skill_audit import load_audits
 from skills_mcp.skills.skill_parser import derive_slug, is_skill_md, parse_package
 from skills_mcp.text.rendering import abbreviate_value
 
@@ -152,7 +152,7 @@ def _inspect(
 
 def _check(folder: Path, attempt: UploadAttempt) -> Sequence[Problem]:
     try:
-        checks = tuple(load_hooks("warn_of_powers"))
+        checks = [audit.warn_of_powers for audit in load_audits()]
         return validate_paths(folder, on_file=attempt.check, checks=checks).problems
     except (ConfigError, ContentError) as error:  # it speaks of the whole content
         raise PackageRefusedError(

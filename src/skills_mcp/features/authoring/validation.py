@@ -42,7 +42,6 @@ from skills_mcp.features.authoring.rules import (
     join_shortly,
 )
 from skills_mcp.features.authoring.skill_overlap import describe_overlap, find_overlaps
-from skills_mcp.hooks import load_hooks
 from skills_mcp.library import Snapshot
 from skills_mcp.library.skill_folder import MAX_DESCRIPTION
 from skills_mcp.routing.decision import answered_candidates, score_and_decide
@@ -51,6 +50,7 @@ from skills_mcp.routing.tokenizer import fold
 from skills_mcp.skills.composition import compose_skill, find_required, resolve_word, resolve_words
 from skills_mcp.skills.document import get_mapping, get_text
 from skills_mcp.skills.model import Problem, Skill
+from skills_mcp.skills.skill_audit import load_audits
 from skills_mcp.skills.skill_discovery import Package, RuleFile
 from skills_mcp.skills.skill_index import INDEX, NO_FILTER, ROOT, SkillIndex, derive_parent_path
 from skills_mcp.skills.skill_parser import classify_file, has_program_suffix, is_skill_md
@@ -605,7 +605,7 @@ class Validation:
         return len(self.problems) - self.error_count
 
 
-TreeCheck = Callable[[SkillTree, Collection[AuthoredSkill]], Iterable[Problem]]
+TreeCheck = Callable[[SkillTree, Collection[AuthoredSkill]], Iterable[Problem] | None]
 """A check of another feature: the tree, and the skills of it that are checked."""
 
 
@@ -642,8 +642,8 @@ def validate_paths(
         found = [*_check_tree(checker, tree, skills, PathFilter(requested), on_progress)]
         found += _find_folders_without_skills(skills, requested)
         found += _report_overlaps(tree, skills, on_progress) if has_overlaps else ()
-        all_checks = (*load_hooks("check_skills", "checks"), *checks)
-        found += [problem for check in all_checks for problem in check(tree, skills)]
+        all_checks = (*(audit.check for audit in load_audits()), *checks)
+        found += [problem for check in all_checks for problem in check(tree, skills) or ()]
         reported = (problem for problem in found if chosen.reports(problem.rule))
         problems.update(_soften(problem, top) for problem in reported)
         served.update(skill.file for skill in skills if skill.served)

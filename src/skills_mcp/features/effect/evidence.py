@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from skills_mcp.errors import MissingFileError
 from skills_mcp.events.privacy import UserText
 from skills_mcp.events.tracker import Tracker
+from skills_mcp.features.effect import EVAL_RESULTS
 from skills_mcp.features.effect.statistics import Lift, Verdict, compute_lift, decide_verdict
 from skills_mcp.files.durable import append_line
 from skills_mcp.files.opening import open_inside
@@ -25,7 +26,6 @@ from skills_mcp.library import Snapshot
 from skills_mcp.skills.composition import compose_skill
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_index import SkillIndex
-from skills_mcp.skills.source_layout import EVAL_RESULTS
 
 DIGITS = 16
 """Of a digest, in hexadecimal."""

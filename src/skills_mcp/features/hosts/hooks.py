@@ -3,18 +3,22 @@
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from skills_mcp.server import windows
-from skills_mcp.server.parts import ServerPart, Serving, Window
+if TYPE_CHECKING:
+    from skills_mcp.features.hosts.prompt_socket import PromptSocket
+    from skills_mcp.server.parts import Serving
 
 
-def open_part(serving: Serving) -> ServerPart | None:
+def open_part(serving: "Serving") -> "PromptSocket | None":
     """Open the socket at which the hooks of hosts ask a server on stdio."""
     if serving.transport != "pipe":
         return None
     from skills_mcp.features.hosts.host import warn_of_exports
     from skills_mcp.features.hosts.prompt_hook import derive_address
     from skills_mcp.features.hosts.prompt_socket import PromptSocket
+    from skills_mcp.server import windows
+    from skills_mcp.server.parts import Window
 
     if windows.claim is None:  # otherwise each window is warned of its own project
         with suppress(OSError):  # the working directory may be gone

@@ -1,1 +1,3 @@
 """Powers: hosts, commands and files that skills name, and the additions of a change."""
+
+POWERS_FILE = "powers.yaml"

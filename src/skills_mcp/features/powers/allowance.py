@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from skills_mcp.errors import ConfigError, MissingFileError
+from skills_mcp.features.powers import POWERS_FILE
 from skills_mcp.features.powers.power import KINDS, Power
 from skills_mcp.files.opening import open_inside
 from skills_mcp.files.paths import compile_patterns
 from skills_mcp.text.rendering import abbreviate_value
 from skills_mcp.text.safe_yaml import YamlError, parse_yaml
 
-POWERS_FILE = "powers.yaml"
 _MAX_BYTES = 256 * 1024  # of a file that people write
 _IN = "in"
 _SHAPE = (

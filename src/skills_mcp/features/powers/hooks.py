@@ -1,4 +1,4 @@
-"""The hooks of powers: checks of `validate` and of a commit, and notes for people.
+"""The hook of powers: checks of `validate` and of a commit, and notes for people.
 
 Each import is late: a server imports this file, and may ask none of it.
 """
@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_mcp.errors import ConfigError
+from skills_mcp.features.powers import POWERS_FILE
 from skills_mcp.skills.inheritance import find_script_in_lineage
 from skills_mcp.skills.model import Problem, Skill, escape_unprintable
+from skills_mcp.skills.skill_audit import SkillAudit
 from skills_mcp.skills.skill_index import SkillIndex
 
 if TYPE_CHECKING:
@@ -17,89 +19,93 @@ if TYPE_CHECKING:
     from skills_mcp.features.powers.power import Power
 
 
-def check_powers(tree: "SkillTree", skills: "Collection[AuthoredSkill]") -> Iterator[Problem]:
-    """Report powers beyond `powers.yaml` as errors; without that file, warn of the others.
+class _Powers(SkillAudit):
+    top_files = (POWERS_FILE,)
 
-    Raises:
-        ConfigError: `powers.yaml` cannot be used.
-    """
-    from skills_mcp.features.powers.allowance import load_allowances
-    from skills_mcp.features.powers.authored_powers import report_powers
+    def check_powers(
+        self, tree: "SkillTree", skills: "Collection[AuthoredSkill]"
+    ) -> Iterator[Problem]:
+        """Report powers beyond `powers.yaml` as errors; without that file, warn of the others.
 
-    return report_powers(tree, skills, load_allowances(tree.top))
+        Raises:
+            ConfigError: `powers.yaml` cannot be used.
+        """
+        from skills_mcp.features.powers.allowance import load_allowances
+        from skills_mcp.features.powers.authored_powers import report_powers
+
+        return report_powers(tree, skills, load_allowances(tree.top))
+
+    def warn_of_powers(
+        self, tree: "SkillTree", skills: "Collection[AuthoredSkill]"
+    ) -> Iterator[Problem]:
+        """Warn of powers to review, also of those that a package allows itself."""
+        from skills_mcp.features.powers.authored_powers import report_powers
+
+        return report_powers(tree, skills, None)
+
+    def describe_excess(self, index: SkillIndex, folder: Path) -> str:
+        """Describe powers beyond `powers.yaml` in the folder of a commit; empty if there are none.
+
+        A commit without the file allows nothing: to delete it opens nothing.
+        """
+        from skills_mcp.features.powers.allowance import find_excess, load_allowances
+        from skills_mcp.features.powers.statement import state_powers
+
+        try:
+            allowances = load_allowances(folder)
+        except ConfigError as error:
+            return str(error)
+        if allowances is None:
+            return f"it has no {POWERS_FILE}"
+        found = (power for _, powers in state_powers(index) for power in powers)
+        beyond = find_excess(found, allowances)
+        if not beyond:
+            return ""
+        first = beyond[0]
+        more = f" and {len(beyond) - 1} more" if beyond[1:] else ""
+        return f"{first.skill} has the power {first.kind}, {first.subject}{more}"
+
+    def note_powers(self, index: SkillIndex, skill: Skill, folders: Collection[Path]) -> str:
+        """One line for the agent's user; empty if the rules allow all powers to review.
+
+        Args:
+            index: What is served.
+            skill: Its own powers and those of its ancestors count.
+            folders: The checkouts, of which one has the skill.
+        """
+        from skills_mcp.features.powers.allowance import find_excess, load_allowances
+        from skills_mcp.features.powers.power import is_at_least
+        from skills_mcp.features.powers.statement import read_composed_powers
+
+        folder = next((each for each in folders if _holds(each, skill)), None)
+        try:
+            allowances = load_allowances(folder) if folder else None
+        except ConfigError:
+            allowances = None  # what cannot be read allows nothing
+        powers = [p for p in read_composed_powers(index, skill) if is_at_least(p.level, "review")]
+        return _list_powers(find_excess(powers, allowances or ()))
+
+    def list_powers(self, index: SkillIndex, skill: Skill) -> "list[Power]":
+        """The powers of a skill and its ancestors, what matters most first."""
+        from skills_mcp.features.powers.power import LEVELS
+        from skills_mcp.features.powers.statement import read_composed_powers
+
+        found = read_composed_powers(index, skill)
+        return sorted(found, key=lambda power: -LEVELS.index(power.level))
+
+    def note_script_powers(self, index: SkillIndex, path: str, file: str) -> str:
+        """The powers of a script, for the question before it runs; empty if it has none."""
+        from skills_mcp.features.powers.statement import read_powers
+
+        skill = index.get(path)
+        located = find_script_in_lineage(index, skill, file) if skill else None
+        owner = located.owner if located else skill
+        if owner is None:
+            return ""
+        return _list_powers([p for p in read_powers(owner) if p.file.endswith(f"/{file}")])
 
 
-def warn_of_powers(tree: "SkillTree", skills: "Collection[AuthoredSkill]") -> Iterator[Problem]:
-    """Warn of powers to review, also of those that a package allows itself."""
-    from skills_mcp.features.powers.authored_powers import report_powers
-
-    return report_powers(tree, skills, None)
-
-
-def describe_excess(index: SkillIndex, folder: Path) -> str:
-    """Describe powers beyond `powers.yaml` in the folder of a commit; empty if there are none.
-
-    A commit without the file allows nothing: to delete it opens nothing.
-    """
-    from skills_mcp.features.powers.allowance import POWERS_FILE, find_excess, load_allowances
-    from skills_mcp.features.powers.statement import state_powers
-
-    try:
-        allowances = load_allowances(folder)
-    except ConfigError as error:
-        return str(error)
-    if allowances is None:
-        return f"it has no {POWERS_FILE}"
-    found = (power for _, powers in state_powers(index) for power in powers)
-    beyond = find_excess(found, allowances)
-    if not beyond:
-        return ""
-    first = beyond[0]
-    more = f" and {len(beyond) - 1} more" if beyond[1:] else ""
-    return f"{first.skill} has the power {first.kind}, {first.subject}{more}"
-
-
-def note_powers(index: SkillIndex, skill: Skill, folders: Collection[Path]) -> str:
-    """One line for the agent's user; empty if the rules allow all powers to review.
-
-    Args:
-        index: What is served.
-        skill: Its own powers and those of its ancestors count.
-        folders: The checkouts, of which one has the skill.
-    """
-    from skills_mcp.features.powers.allowance import find_excess, load_allowances
-    from skills_mcp.features.powers.power import is_at_least
-    from skills_mcp.features.powers.statement import read_composed_powers
-
-    folder = next((each for each in folders if _holds(each, skill)), None)
-    try:
-        allowances = load_allowances(folder) if folder else None
-    except ConfigError:
-        allowances = None  # what cannot be read allows nothing
-    powers = [p for p in read_composed_powers(index, skill) if is_at_least(p.level, "review")]
-    return _list_powers(find_excess(powers, allowances or ()))
-
-
-def list_powers(index: SkillIndex, skill: Skill) -> "list[Power]":
-    """The powers of a skill and its ancestors, what matters most first."""
-    from skills_mcp.features.powers.power import LEVELS
-    from skills_mcp.features.powers.statement import read_composed_powers
-
-    found = read_composed_powers(index, skill)
-    return sorted(found, key=lambda power: -LEVELS.index(power.level))
-
-
-def note_script_powers(index: SkillIndex, path: str, file: str) -> str:
-    """The powers of a script, for the question before it runs; empty if it has none."""
-    from skills_mcp.features.powers.statement import read_powers
-
-    skill = index.get(path)
-    located = find_script_in_lineage(index, skill, file) if skill else None
-    owner = located.owner if located else skill
-    if owner is None:
-        return ""
-    return _list_powers([p for p in read_powers(owner) if p.file.endswith(f"/{file}")])
-
+audit = _Powers()
 
 _MAX_LISTED = 8  # more is no line that a person reads
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from skills_mcp.events.collector.event_queries import (
@@ -17,7 +18,7 @@ from skills_mcp.events.collector.event_queries import (
     EventRange,
     RollUpTable,
 )
-from skills_mcp.events.collector.event_store import EventStore
+from skills_mcp.events.collector.event_store import EventStore, repeat_hourly
 from skills_mcp.features.report.aggregation import FigureTable
 from skills_mcp.features.report.day_figures import LAYOUT, MAX_NAMES, DayFigures, derive_moment
 from skills_mcp.features.report.event_rows import parse_row
@@ -38,6 +39,7 @@ from skills_mcp.features.report.usage_report import (
     UsageReport,
 )
 from skills_mcp.processes.memory import gc_paused
+from skills_mcp.server.parts import ServerPart
 
 EFFECT_DAYS = 14
 """Before and after a commit: enough for ratings, few enough to be about it."""
@@ -60,6 +62,17 @@ class ReportLimits:
 
 class UnknownCommitError(Exception):
     """No commit of the events has this prefix, or several have."""
+
+
+class RollUp(ServerPart):
+    """The part of a server that collects events."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+
+    async def run(self) -> None:
+        """Roll up days with new events until cancelled."""
+        await repeat_hourly(partial(roll_up_days, self._store))
 
 
 def roll_up_days(store: EventStore) -> Iterator[date]:

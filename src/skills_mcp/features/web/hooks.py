@@ -2,14 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from skills_mcp.bootstrap import open_local_events
-from skills_mcp.server.parts import Serving
-
-if TYPE_CHECKING:  # Starlette: stdio starts without it
+if TYPE_CHECKING:
     from skills_mcp.http.http_server import WebPart
+    from skills_mcp.server.parts import Serving
 
 
-def open_part(serving: Serving) -> "WebPart | None":
+def open_part(serving: "Serving") -> "WebPart | None":
     """Open the pages of a server over HTTP.
 
     Raises:
@@ -17,7 +15,8 @@ def open_part(serving: Serving) -> "WebPart | None":
     """
     if serving.transport == "pipe":
         return None
-    from skills_mcp.features.web.site import build_web
+    from skills_mcp.bootstrap import open_local_events
+    from skills_mcp.features.web.site import build_web  # Starlette: stdio starts without it
 
     is_local = serving.store is None and serving.library.config.events.enabled
     local_events = open_local_events(serving.environment) if is_local else None

@@ -43,11 +43,11 @@ from skills_mcp.features.web.page import (
 )
 from skills_mcp.features.web.propose_page import find_propose_url
 from skills_mcp.features.web.rest import derive_media_type
-from skills_mcp.hooks import load_hooks
 from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_folder import SkillPreview, TextSection
 from skills_mcp.skills.access import PRINCIPAL_KEY, READ, REPORT, Principal
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.skill_audit import load_audits
 
 _DEEPEST = 6  # of headings in HTML
 _LOWER = 2  # a page has a heading of its own, and each of its parts another
@@ -368,11 +368,10 @@ def show_skill(request: Request) -> Response:
 _MAX_CHANGES = 20  # on one page, of 400 lines each
 
 
-def _list_powers(library: LibraryView, skill: Skill) -> list[Any] | None:
+def _list_powers(library: LibraryView, skill: Skill) -> Sequence[Any] | None:
     """Powers of the skill and its ancestors; None without the feature that knows them."""
-    hooks = tuple(load_hooks("list_powers"))
-    index = library.snapshot.index
-    return [power for hook in hooks for power in hook(index, skill)] if hooks else None
+    listed = (audit.list_powers(library.snapshot.index, skill) for audit in load_audits())
+    return next((powers for powers in listed if powers is not None), None)
 
 
 def _derive_sections(

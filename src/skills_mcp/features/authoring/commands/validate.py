@@ -7,10 +7,10 @@ any, the working folder is checked.
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path, PurePath
 from typing import Any, Literal, get_args
 from urllib.parse import quote
@@ -42,9 +42,15 @@ from skills_mcp.features.authoring.rules import (
     write_baseline,
 )
 from skills_mcp.features.authoring.scanners import check_with
-from skills_mcp.features.authoring.validation import TreeCheck, Validation, validate_paths
-from skills_mcp.hooks import load_hooks
+from skills_mcp.features.authoring.validation import (
+    AuthoredSkill,
+    SkillTree,
+    TreeCheck,
+    Validation,
+    validate_paths,
+)
 from skills_mcp.skills.model import Problem, escape_unprintable
+from skills_mcp.skills.skill_audit import load_audits
 
 _SARIF_SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -342,13 +348,6 @@ def command(
     sys.exit(1 if _has_failed(report, is_strict=is_strict, max_overlaps=max_overlaps) else 0)
 
 
-def _find_power_checks() -> tuple[TreeCheck, ...]:
-    checks = tuple(load_hooks("check_powers"))
-    if not checks:
-        raise click.UsageError("--powers: this installation has no feature that knows powers.")
-    return checks
-
-
 def _has_failed(report: _Report, *, is_strict: bool, max_overlaps: int | None) -> bool:
     """Whether a finding fails; overlaps do only beyond their budget, if there is one."""
     overlaps = sum(problem.rule == OVERLAP for problem in report.new)
@@ -361,8 +360,16 @@ def _open_checks(*, scanners: Sequence[str], has_powers: bool, **stale: Any) -> 
     """Open the checks that an option adds."""
     yield from (partial(check_with, scanner) for scanner in scanners)
     if has_powers:
-        yield from _find_power_checks()
+        yield _check_powers
     yield from _open_stale_check(**stale)
+
+
+def _check_powers(tree: SkillTree, skills: Collection[AuthoredSkill]) -> Iterable[Problem]:
+    reports = (audit.check_powers(tree, skills) for audit in load_audits())
+    known = [report for report in reports if report is not None]
+    if not known:
+        raise click.UsageError("--powers: this installation has no feature that knows powers.")
+    return chain(*known)
 
 
 def _open_stale_check(

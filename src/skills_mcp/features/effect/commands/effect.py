@@ -21,7 +21,7 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import content_options, read_options
 from skills_mcp.cli.terminal import open_console, print_json, progress_bar, sync_and_load, tabulate
 from skills_mcp.features.authoring.cases import Case, CaseFinding, find_evals_folder, load_cases
-from skills_mcp.features.effect import effect_report, evidence
+from skills_mcp.features.effect import EVAL_RESULTS, effect_report, evidence
 from skills_mcp.features.effect.agents import (
     AGENT_NAMES,
     Agent,
@@ -44,7 +44,6 @@ from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.library import SkillLibrary, Snapshot
 from skills_mcp.scripts.prepared_runs import ScriptEnvironment
 from skills_mcp.skills.model import Skill
-from skills_mcp.skills.source_layout import EVAL_RESULTS
 from skills_mcp.text.redaction import register_secret
 
 EffectFormat = Literal["text", "json", "markdown", "junit"]

@@ -357,8 +357,8 @@ class RemoteBranch:
         """Map commits of the fetched history to their trusted signers."""
         return self._parts.history.read_signers(commits)
 
-    def read_past_file(self, commit: str, file: str) -> str | None:
-        """Read a text of a commit of the history; None if there is no such file."""
+    def read_past_file(self, commit: str, file: str) -> bytes | None:
+        """Read a file of a commit of the history; None if there is no such file."""
         return self._parts.history.read_file(commit, file)
 
     @property

@@ -43,7 +43,8 @@ class WorkTree:
 
     def read_file(self, commit: str, file: str) -> str | None:
         """Read a text of a commit; None if there is no such file."""
-        return self._history.read_file(commit, file)
+        data = self._history.read_file(commit, file)
+        return None if data is None else data.decode("utf-8", "replace")
 
     def read_origin(self) -> str:
         """Read the address of `origin`; empty without one."""

@@ -1,6 +1,6 @@
 """The hook `audit`: what a feature says of skills, and of their powers."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,11 @@ class SkillAudit:
 
     def list_powers(self, index: SkillIndex, skill: Skill) -> Sequence[Any] | None:
         """List the powers of a skill and its ancestors, what matters most first."""
+
+    def compare_files(
+        self, before: Mapping[str, bytes], after: Mapping[str, bytes]
+    ) -> tuple[Sequence[str], Sequence[str]] | None:
+        """Name the powers that a change of these files adds, and removes."""
 
     def note_powers(self, index: SkillIndex, skill: Skill, folders: Collection[Path]) -> str | None:
         """One line for the agent's user, about what no folder with the skill allows."""

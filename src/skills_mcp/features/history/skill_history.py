@@ -18,6 +18,7 @@ from skills_mcp.library import (
     find_repository,
 )
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.skill_audit import load_audits
 from skills_mcp.skills.skill_index import INDEX, ROOT
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class SkillChange:
     """Empty without a signature by one of `sync.allowed_signers`."""
     review: "Review | None" = None
     review_url: str = ""
+    files: tuple[str, ...] = ()
+    """Changed files of these skills, relative to the repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ def read_history(
             past=past,
             url=derive_commit_url(source.url, past.commit, forges),
             parts=_name_parts(files, changed.get(past.commit, ())),
+            files=tuple(each for each in changed.get(past.commit, ()) if each in files),
             signer=signers.get(past.commit, ""),
             review=(review := reviews.get(past.commit)),
             review_url=derive_pull_request_url(source.url, review.number, forges) if review else "",
@@ -103,6 +107,25 @@ def read_history(
         derive_file_provenance(snapshot.content, skill).path
     )
     return SkillHistory(changes, len(log.commits), log.is_complete, owner=owner)
+
+
+_MAX_COMPARED_FILES = 10  # of a commit: each takes two calls of Git
+
+
+def compare_powers(
+    view: LibraryView, name: str, change: SkillChange
+) -> tuple[Sequence[str], Sequence[str]]:
+    """The powers that a commit has added to the composed skill, and removed.  Blocking."""
+    source = find_repository(view.snapshot.content, view.snapshot.index.resolve(name))
+    if source is None:
+        return (), ()
+    commit, files = change.past.commit, change.files[:_MAX_COMPARED_FILES]
+    before, after = (
+        {file: source.read_past_file(at, file) or b"" for file in files}
+        for at in (f"{commit}^", commit)
+    )
+    compared = (audit.compare_files(before, after) for audit in load_audits())
+    return next(filter(None, compared), ((), ()))
 
 
 def may_see_history(view: LibraryView) -> bool:

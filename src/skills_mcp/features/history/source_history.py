@@ -88,7 +88,7 @@ def _read_log(source: RemoteBranch, commit: str, max_commits: int) -> SourceLog:
     try:
         log = source.read_log(commit, max_commits)
         found = (source.read_past_file(commit, file) for file in OWNER_FILES)
-        owners = CodeOwners(next(filter(None, found), ""))
+        owners = CodeOwners(next(filter(None, found), b"").decode("utf-8", "replace"))
         since = datetime.now(UTC) - timedelta(days=RECENT_DAYS)
         new = [each for each in log.commits if each.at >= since][:_MAX_RECENT]
         files = dict.fromkeys(file for each in new for file in each.files)

@@ -3,7 +3,7 @@
 Each import is late: a server imports this file, and may ask none of it.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,6 +93,13 @@ class _Powers(SkillAudit):
         found = read_composed_powers(index, skill)
         return sorted(found, key=lambda power: -LEVELS.index(power.level))
 
+    def compare_files(
+        self, before: Mapping[str, bytes], after: Mapping[str, bytes]
+    ) -> tuple[list[str], list[str]]:
+        """Kind and subject of the powers that a change of these files adds, and removes."""
+        old, new = _name_powers(before), _name_powers(after)
+        return [each for each in new if each not in old], [each for each in old if each not in new]
+
     def note_script_powers(self, index: SkillIndex, path: str, file: str) -> str:
         """The powers of a script, for the question before it runs; empty if it has none."""
         from skills_mcp.features.powers.statement import read_powers
@@ -106,6 +113,19 @@ class _Powers(SkillAudit):
 
 
 audit = _Powers()
+
+
+def _name_powers(files: Mapping[str, bytes]) -> Collection[str]:
+    from skills_mcp.features.powers.file_signs import MAX_READ_BYTES, find_signs
+    from skills_mcp.features.powers.power import SENDS_TEXT
+
+    found = dict.fromkeys(
+        f"{sign.kind}: {sign.what}"
+        for name, data in files.items()
+        for sign in find_signs(name, data[:MAX_READ_BYTES], len(data))
+    )
+    return [each for each in found if each + SENDS_TEXT not in found]
+
 
 _MAX_LISTED = 8  # more is no line that a person reads
 

@@ -36,6 +36,7 @@ from tests.support import (
 )
 
 TOKEN = f"canary-{uuid.uuid4().hex}"  # the bird that must not be heard
+COMMANDS = ["cat-file", "config", "for-each-ref", "ls-remote", "rev-parse"]
 needs_processes = pytest.mark.skipif(sys.platform == "win32", reason="looks at process groups")
 
 Record = Callable[[], list[list[str]]]
@@ -503,6 +504,24 @@ def test_git_that_is_too_old_is_said_with_what_is_needed(
     error = GitStore.create(tmp_path / "store", upstream.url).fail()
 
     assert f"git version {version} is too old. Install Git 2.31" in str(error)
+
+
+@needs_processes
+def test_a_fetch_without_news_asks_git_for_nothing_twice(
+    upstream: Upstream, tmp_path: Path, recorded_git: Record
+) -> None:
+    store = GitStore.create(tmp_path / "store", upstream.url)
+    commit = upstream.commit({"a.md": "A"})
+    store.fetch()
+    store.keep(commit)
+    before = len(recorded_git())
+
+    store.fetch()
+    store.keep(commit)
+
+    asked = [line for line in recorded_git()[before:] if "upload-pack" not in " ".join(line)]
+    names = [next(word for word in line if word in COMMANDS) for line in asked]
+    assert sorted(names) == COMMANDS
 
 
 @needs_processes

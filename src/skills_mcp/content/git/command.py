@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -380,7 +381,7 @@ def is_older(printed: str, oldest: tuple[int, int]) -> bool:
 
 def build_user_environment(environment: Mapping[str, str], directory: Path) -> dict[str, str]:
     """Build the environment of commands on the user's configuration."""
-    inherited = {name: environment[name] for name in filter(_is_inherited, environment)}
+    inherited = {name: value for name, value in environment.items() if _is_inherited(name)}
     if inherited.get("HOME"):  # Git runs elsewhere
         inherited["HOME"] = os.path.abspath(inherited["HOME"])  # noqa: PTH100 - a link stays one
     return inherited | _FIXED | {"GIT_CEILING_DIRECTORIES": str(directory.parent)}
@@ -507,6 +508,11 @@ _ADDRESS = re.compile(r"\S*/\S*")
 
 _CAN_PASS_FILES = hasattr(os, "killpg")  # systems with process groups pass files on
 
+_STORE_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+
+_NEW_ENOUGH: set[str | None] = set()
+"""Paths of Git whose version was read; each source would ask again."""
+
 _SETTINGS_SECONDS = 30.0  # a home on a network may be slow
 
 
@@ -554,7 +560,6 @@ class Git:
         self._remote = remote
         self._policy = policy
         self._closed = threading.Event()
-        self._is_new_enough = False
         self._running: set[int] = set()
         self._gate = threading.Lock()  # nothing starts while `close` runs
 
@@ -607,9 +612,16 @@ class Git:
         printed = bytes(command.printed)
         return CommandOutput(printed, transcript.text, status, transcript.response)
 
-    def init(self, lock: IO[Any] | None = None) -> None:
-        """Make the bare store."""
-        self.run("init", "--quiet", "--bare", "--template=", lock=lock)
+    def init(self) -> None:
+        """Make the bare store, as `git init` would: that takes a process for each fetch.
+
+        Raises:
+            OSError: There is no room, or no permission.
+        """
+        for folder in ("objects/info", "objects/pack", "refs"):
+            (self.directory / folder).mkdir(parents=True, exist_ok=True)
+        (self.directory / "config").write_text(_STORE_CONFIG, "ascii")
+        (self.directory / "HEAD").write_text("ref: refs/heads/main\n", "ascii")
 
     def fetch(
         self,
@@ -690,9 +702,10 @@ class Git:
             check_address(self._remote.url)
         except ConfigError as error:
             raise SyncError(str(error)) from error
-        if not self._is_new_enough:
+        program = shutil.which("git")
+        if program not in _NEW_ENOUGH:
             self.read_version()
-            self._is_new_enough = True
+            _NEW_ENOUGH.add(program)
         return open_access(self._remote, self._read_user_settings())
 
     def close(self) -> None:

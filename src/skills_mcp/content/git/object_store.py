@@ -304,6 +304,7 @@ PUBLISHED_REF = "refs/skills/published"
 
 _OUR_REFS = "refs/skills/"
 _RETAINED_REFS = f"{_OUR_REFS}kept/"
+_PUBLISHED_COMMIT = f"{PUBLISHED_REF}^{{commit}}"
 
 # Above these Git becomes slow; below them a collection costs more than it gives.
 _MAX_PACKS = 8
@@ -341,21 +342,23 @@ class RetainedRefs:
 
     def find_object(self, commit: str) -> str:
         """Find the tag of a commit, retained first: the last fetch may be refused."""
-        marks = self._find_refs_to(commit)
-        return marks.get(_RETAINED_REFS + commit) or marks.get(PUBLISHED_REF, commit)
+        refs, published = self._read_refs(), self._find_published(commit)
+        return refs.get(_RETAINED_REFS + commit) or refs.get(published, commit)
 
-    def retain(self, commits: Iterable[str], lock: IO[Any]) -> None:
+    def retain(self, commits: Collection[str], lock: IO[Any]) -> None:
         """Retain these commits after a verified fetch, and collect garbage if due."""
-        targets = {}
-        for commit in commits:
-            marks, ref = self._find_refs_to(commit), _RETAINED_REFS + commit
-            targets[ref] = marks.get(PUBLISHED_REF) or marks.get(ref, commit)
-        present = self._filter_present(targets.values())
-        retained = {ref: name for ref, name in targets.items() if name in present}
-        stale = self._read_refs(_RETAINED_REFS).keys() - retained.keys()
+        refs = self._read_refs()
+        wanted = {commit: refs.get(_RETAINED_REFS + commit, commit) for commit in commits}
+        present = self._find_present((*wanted.values(), _PUBLISHED_COMMIT))
+        wanted = {commit: name for commit, name in wanted.items() if name in present}
+        newest = present.get(_PUBLISHED_COMMIT, "")
+        if newest in commits:
+            wanted[newest] = refs[PUBLISHED_REF]
+        kept = {ref: name for ref, name in refs.items() if ref.startswith(_RETAINED_REFS)}
+        retained = {_RETAINED_REFS + commit: name for commit, name in wanted.items()}
         self._change_refs(
-            *(f"update {ref} {name}" for ref, name in retained.items()),
-            *(f"delete {ref}" for ref in stale),
+            *(f"update {ref} {name}" for ref, name in retained.items() - kept.items()),
+            *(f"delete {ref}" for ref in kept.keys() - retained.keys()),
             lock=lock,
         )
         self.collect_garbage(lock)
@@ -365,13 +368,8 @@ class RetainedRefs:
         ref = _RETAINED_REFS + commit
         if (self._git.directory / ref).is_file():
             return
-        if marked := self._find_refs_to(commit).get(PUBLISHED_REF):
-            self._change_refs(f"update {ref} {marked}", lock=lock)
-
-    @property
-    def published(self) -> str:
-        """Commit or tag of the last fetch; empty if there is none."""
-        return self._read_refs(PUBLISHED_REF).get(PUBLISHED_REF, "")
+        if published := self._find_published(commit):
+            self._change_refs(f"update {ref} {published}", lock=lock)
 
     def import_objects(
         self, incoming: Git, fetched: str, blobs: Iterable[str], lock: IO[Any] | None
@@ -394,30 +392,28 @@ class RetainedRefs:
         self._repack(lock)
 
     def _change_refs(self, *changes: str, lock: IO[Any] | None) -> None:
+        if not changes:
+            return
         lines = "".join(f"{change}\n" for change in changes)
         self._git.run("update-ref", "--stdin", stdin=lines.encode(), lock=lock)
 
-    def _find_refs_to(self, commit: str) -> dict[str, str]:
-        refs = self._read_refs(_OUR_REFS)
-        words = ("rev-parse", "--verify", "--quiet", f"{PUBLISHED_REF}^{{commit}}")
-        published = self._git.run(*words, is_ok=(0, 1, 128)).text
-        leading = {
-            _RETAINED_REFS + commit,
-            PUBLISHED_REF if published == commit else "",
-        }
-        return {ref: name for ref, name in refs.items() if ref in leading}
+    def _find_published(self, commit: str) -> str:
+        """Name the ref of the last fetch, if it leads to this commit; else empty."""
+        found = self._find_present((_PUBLISHED_COMMIT,)).get(_PUBLISHED_COMMIT)
+        return PUBLISHED_REF if found == commit else ""
 
-    def _read_refs(self, under: str) -> dict[str, str]:
+    def _read_refs(self) -> dict[str, str]:
         # This reads no object: some may be lost.
         fields = "--format=%(refname) %(objectname)"
-        printed = self._git.run("for-each-ref", fields, under).text
+        printed = self._git.run("for-each-ref", fields, _OUR_REFS).text
         return dict(line.split(" ") for line in printed.splitlines())
 
-    def _filter_present(self, names: Iterable[str]) -> set[str]:
+    def _find_present(self, names: Collection[str]) -> dict[str, str]:
+        """Map the names, or expressions, of objects that are here to their ids."""
         lines = "".join(f"{name}\n" for name in names)
-        checked = self._git.run("cat-file", "--batch-check", stdin=lines.encode())
-        rows = [line.split(" ") for line in checked.text.splitlines()]
-        return {row[0] for row in rows if row[-1] != "missing"}
+        checked = self._git.run("cat-file", "--batch-check=%(objectname)", stdin=lines.encode())
+        found = zip(names, checked.text.splitlines(), strict=True)
+        return {name: row for name, row in found if not row.endswith(" missing")}
 
     def _is_gc_due(self) -> bool:
         packs, loose = _count_objects(self._git.directory)
@@ -437,7 +433,7 @@ class RetainedRefs:
 
     def _repack_served(self, find_blobs: FindBlobs, lock: IO[Any] | None) -> None:
         """Pack the served objects alone; `git repack` would keep every file."""
-        store, marked = self._git.directory, self._read_refs(_OUR_REFS).values()
+        store, marked = self._git.directory, self._read_refs().values()
         commits = _list_commits(self._git, marked)
         trees = _list_commits(self._git, marked, *_WITH_TREES)
         heads = _list_commits(self._git, marked, "--no-walk")
@@ -468,17 +464,16 @@ class RetainedRefs:
             return 0
 
 
-def prepare_store(git: Git, ref: str, lock: IO[Any]) -> None:
+def prepare_store(git: Git, ref: str) -> None:
     """Make a missing store, and delete the leftovers of killed processes.
 
     Raises:
-        SyncError: Git cannot make it.
         OSError: Something cannot be deleted, or there is no permission.
     """
     git.directory.mkdir(parents=True, exist_ok=True)
     delete_leftovers(git.directory, ref)
     if not (git.directory / "HEAD").is_file():
-        git.init(lock)
+        git.init()
 
 
 def delete_leftovers(store: Path, ref: str) -> None:
@@ -628,13 +623,14 @@ class PartialFetch:
         self._fetch_missing(entry.blob for entry in served)
         served = _add_plugin_files(CommitTree(entries, self._read), served, policy)
         self._fetch_missing(entry.blob for entry in served)
-        entries = self._list(commit)
+        sizes = self._known | self._arrived
+        entries = tuple(e._replace(size_bytes=sizes.get(e.blob, _UNKNOWN_BYTES)) for e in entries)
         return entries, select_served(CommitTree(entries, self._read), policy)
 
     def _list(self, commit: str) -> tuple[TreeEntry, ...]:
         # Without -l: to know the sizes, Git would fetch one file after the other.
         with list_tree(self._incoming, commit) as records:
-            return parse_listing(records, self._known | self._arrived)
+            return parse_listing(records, self._arrived)
 
     def _fetch_missing(self, blobs: Iterable[str]) -> None:
         """Fetch the blobs missing on this machine."""

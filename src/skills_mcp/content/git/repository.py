@@ -140,7 +140,7 @@ class GitRepository:
         access = self.git.open_access()
         if (self._directory / _DAMAGED_MARK).exists():
             raise DamagedStoreError("Git could not clean it")
-        self._prepare(lock)
+        self._prepare()
         if served:
             self.refs.retain_published(served, lock)
         call = RemoteCall(
@@ -152,9 +152,10 @@ class GitRepository:
         remote_ref = self._resolve_remote(call)
         if known or not self._keeps_served_only:
             self._fetch_all_files(call, remote_ref.ref, known)
-        elif remote_ref.object != self.refs.published:
-            self._fetch_served(call, remote_ref)
-        return replace(self._read_published(), default_branch=remote_ref.default_branch)
+            found = self._read_published(self.git)
+        else:
+            found = self._fetch_served(call, remote_ref)
+        return replace(found, default_branch=remote_ref.default_branch)
 
     def _fetch_all_files(self, call: RemoteCall, ref: str, known: str | None) -> None:
         refspec = f"+{ref}:{PUBLISHED_REF}"
@@ -167,26 +168,31 @@ class GitRepository:
             self.refs.forget_published(call.lock)
             raise
 
-    def _fetch_served(self, call: RemoteCall, remote_ref: "_RemoteRef") -> None:
-        """Fetch into a temporary store, and import the served files.
+    def _fetch_served(self, call: RemoteCall, remote_ref: "_RemoteRef") -> FetchResult:
+        """Fetch what is new into a temporary store, and import the served files.
 
         So a repository may be larger than its skills, and an oversized commit leaves
         nothing.
         """
+        printed = self._print_published(self.git)
+        if printed.text.startswith(remote_ref.object):
+            return self._parse_published(printed)
         # Git can leave nothing out of a repository whose address is a path.
         filters = () if self._remote.scheme == "file" else (BLOBLESS_FILTER,)
         try:
-            self._fetch_separately(call, remote_ref, *filters)
+            return self._fetch_separately(call, remote_ref, *filters)
         except _FilesRefusedError:
             # Old servers give single files to no client. If the reason was another one,
             # this fails, too, and says so.
-            self._fetch_separately(call, remote_ref)
+            return self._fetch_separately(call, remote_ref)
 
-    def _fetch_separately(self, call: RemoteCall, remote_ref: "_RemoteRef", *options: str) -> None:
+    def _fetch_separately(
+        self, call: RemoteCall, remote_ref: "_RemoteRef", *options: str
+    ) -> FetchResult:
         # A name of its own: another process may have taken over meanwhile.
         incoming = self.git.with_directory(self._directory / f"{_INCOMING}-{uuid4().hex}")
         try:
-            incoming.init(call.lock)
+            incoming.init()
             incoming.fetch(call, f"+{remote_ref.ref}:{PUBLISHED_REF}", _NEWEST, *options)
             found = self._read_published(incoming)
             # Also of a remote without shallow clones, the history stays behind.
@@ -198,6 +204,7 @@ class GitRepository:
             blobs = set(listing.blobs).intersection(fetched.arrived)
             self.refs.import_objects(incoming, found.object, blobs, call.lock)
             self._listings = {found.commit: listing}
+            return found
         finally:
             delete_tree(incoming.directory)
 
@@ -227,7 +234,7 @@ class GitRepository:
         ):
             other = GitRepository(Path(folder, "asked.git"), self._remote, self._policy)
             access = other.git.open_access()
-            other._prepare(lock)
+            other._prepare()
             seconds = min(timeout_seconds, self._policy.timeout_seconds)
             call = RemoteCall(access=access, deadline=time.monotonic() + seconds, lock=lock)
             try:
@@ -322,21 +329,27 @@ class GitRepository:
         with suppress(OSError):
             (self._directory / _DAMAGED_MARK).touch()
 
-    def _prepare(self, lock: IO[Any]) -> None:
+    def _prepare(self) -> None:
         if not self._directory.is_dir():
             delete_tree(self._directory)
         with translate_disk_errors(self._directory.parent):
             for left in self._directory.glob(f"{_INCOMING}*"):
                 delete_tree(left)
-            prepare_store(self.git, PUBLISHED_REF, lock)
+            prepare_store(self.git, PUBLISHED_REF)
 
-    def _read_published(self, git: Git | None = None) -> FetchResult:
+    def _read_published(self, git: Git) -> FetchResult:
+        return self._parse_published(self._print_published(git))
+
+    def _print_published(self, git: Git) -> CommandOutput:
+        """Print the commit or tag of the last fetch and its commit, as far as they are here."""
         names = (PUBLISHED_REF, f"{PUBLISHED_REF}^{{commit}}")
-        found = (git or self.git).run("rev-parse", *names, is_ok=(0, 128))
-        if found.returncode == 0:
-            marked, commit = found.text.split()
+        return git.run("rev-parse", *names, is_ok=(0, 128))
+
+    def _parse_published(self, printed: CommandOutput) -> FetchResult:
+        if printed.returncode == 0:
+            marked, commit = printed.text.split()
             return FetchResult(commit, marked)
-        if "expected commit type" in found.stderr:  # a tag may mark anything
+        if "expected commit type" in printed.stderr:  # a tag may mark anything
             raise RemoteMissingError(f"{self._remote}: {PIN_ADVICE}")
         raise DamagedStoreError("what was fetched is not in Git's store")
 
@@ -605,7 +618,7 @@ class CommitHistory:
 
     def _fetch_alone(self, base: str, max_commits: int, lock: IO[bytes]) -> None:
         access = self._git.open_access()
-        prepare_store(self._git, _REF, lock)
+        prepare_store(self._git, _REF)
         deadline = time.monotonic() + min(_FETCH_SECONDS, self._policy.timeout_seconds)
         call = RemoteCall(access=access, deadline=deadline, lock=lock)
         self._git.fetch(call, f"+{base}:{_REF}", f"--depth={max_commits + 1}")

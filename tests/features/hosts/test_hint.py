@@ -54,3 +54,13 @@ def test_a_hint_names_the_misfit_in_the_project_of_its_prompt(tmp_path: Path) ->
     line = "Written for react >=18,<19; this project has 19.1.0 (package-lock.json)."
     assert hint == f"{elsewhere} {line}"
     assert len(hint) <= MAX_HINT_CHARACTERS
+
+
+def test_a_prompt_to_go_on_is_about_no_skill(tmp_path: Path) -> None:
+    write_skill(tmp_path, "go.md", keywords=["go", "retry"])
+    library = open_library(tmp_path)
+
+    hints = {said: find_hint(library, said) for said in ("Go on.", "ok, let's go!", "try again")}
+
+    assert set(hints.values()) == {""}
+    assert "go" in find_hint(library, "go on with the service in Go")

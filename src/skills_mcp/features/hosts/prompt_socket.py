@@ -6,6 +6,7 @@ Only the current user may connect, and failures here never stop the server.
 import json
 import logging
 import os
+import re
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +41,12 @@ MAX_HINT_CHARACTERS = 500
 _MAX_NAMED = 3
 _DESCRIPTION_CHARACTERS = 90
 
+# Not about Go or retries.
+_GOES_ON = re.compile(
+    r"(?:\W*\b(?:ok|okay|yes|please|now|and|then|let['\u2019]?s|go|on|ahead|try|it|once|more|again)\b)+\W*",
+    re.IGNORECASE,
+)
+
 _ONE = "Your organisation has a skill for this task: {skills}. {call}, and follow it."
 _SEVERAL = "Your organisation has skills for this task: {skills}. {call}."
 _PERHAPS = "Your organisation may have a skill for this task: {skills}. If one fits: {call}."
@@ -50,7 +57,7 @@ def find_hint(library: SkillLibrary, prompt: str, project: str = "") -> str:
 
     Blocking. It records no event: the model has not asked.
     """
-    if not library.is_ready:
+    if not library.is_ready or _GOES_ON.fullmatch(prompt):
         return ""
     view = library.view()
     decision = (view.with_project(Path(project)) if project else view).decide(prompt)

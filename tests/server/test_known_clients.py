@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,9 @@ SHOWN: dict[str, Callable[[str], str]] = {
 """What the model of each host is shown, as it was measured."""
 
 
-@pytest.fixture
-def library(tmp_path: Path) -> SkillLibrary:
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chain")
     chain = {
         "_root": _write_rules("root", 15_000),
         "ui/_index": _write_rules("ui", 15_000),
@@ -68,8 +69,21 @@ def library(tmp_path: Path) -> SkillLibrary:
     }
     for path, text in chain.items():
         header = f"---\ndescription: Rules of {path}\nkeywords: [{path}]\n---\n"
-        write(tmp_path / f"{path}.md", header + text)
-    return open_library(tmp_path)
+        write(folder / f"{path}.md", header + text)
+    return folder
+
+
+@pytest.fixture
+def library(chain: Path) -> SkillLibrary:
+    return open_library(chain)
+
+
+@pytest.fixture(scope="module", params=["auto", "json", "markdown"])
+def formatted(request: pytest.FixtureRequest, chain: Path) -> Iterator[SkillLibrary]:
+    """A library whose replies have each form in turn."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKILLS_MCP_HOME", str(chain.with_name(request.param)))
+        yield open_library(chain, settings={"responses": {"format": request.param}})
 
 
 def _write_rules(name: str, characters: int) -> str:
@@ -82,16 +96,14 @@ def _write_rules(name: str, characters: int) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("form", ["auto", "json", "markdown"])
 @pytest.mark.parametrize("path", ["ui/react", "ui/code", "ui/日本"])
 @pytest.mark.parametrize("name", CLIENTS)
 async def test_all_of_a_long_chain_reaches_the_model_in_order(
-    library: SkillLibrary, tmp_path: Path, name: str, path: str, form: str
+    formatted: SkillLibrary, name: str, path: str
 ) -> None:
-    library = open_library(tmp_path, settings={"responses": {"format": form}})
-    whole = library.view().route("", path).content  # type: ignore[union-attr]
+    whole = formatted.view().route("", path).content  # type: ignore[union-attr]
 
-    async with connected(library, "auto", name=name) as client:
+    async with connected(formatted, "auto", name=name) as client:
         shown = await _read_all(client, SHOWN[name], path)
 
     assert len(shown) > 1

@@ -1,22 +1,27 @@
 """Program confining itself with Landlock and seccomp, then executing its arguments.
 
-    python -I -S landlock_program.py '{"readable": [], …}' -- /bin/program argument …
+    python -I -S landlock_program.py readable=/usr writable=/tmp/a -- /bin/program argument …
 
-It imports nothing of this package, because it is started for each run.  If a step
-fails, no program is run, and the exit code is 125.
+It imports nothing of this package, because it is started for each run, and neither
+`typing` nor `json`, which would take longer than all else.  If a step fails, no program
+is run, and the exit code is 125.
 
 Source: landlock(7) and seccomp(2); the numbers are those of the kernel's headers.
 """
 
+from __future__ import annotations
+
 import ctypes
 import errno
-import json
 import os
 import stat
 import struct
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import NoReturn
 
 FAILED = 125
 """Exit code of env, timeout and docker for their own failures."""
@@ -47,15 +52,15 @@ def run_confined(arguments: Sequence[str]) -> NoReturn:
     Raises:
         OSError: This system cannot confine it, or there is no such program.
     """
-    encoded_grants, separator, *words = arguments
-    if separator != "--" or not words:
+    if "--" not in arguments[:-1]:
         raise OSError(errno.EINVAL, "no program")
-    grants = json.loads(encoded_grants)
+    end = arguments.index("--")
+    grants, words = _parse_grants(arguments[:end]), [*arguments[end + 1 :]]
     for capability in range(64):  # only root has any; no more than bubblewrap leaves
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     restrict_paths(grants)
-    install_call_filter(has_network=grants["network"])
+    install_call_filter(has_network=bool(grants["network"]))
     # Git fails on a settings file that exists and may not be read: no tier opens
     # /etc/gitconfig.
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
@@ -63,7 +68,15 @@ def run_confined(arguments: Sequence[str]) -> NoReturn:
     os.execv(words[0], words)  # noqa: S606 - there is no shell on purpose
 
 
-def restrict_paths(grants: Mapping[str, Any]) -> None:
+def _parse_grants(words: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    grants: dict[str, list[str]] = {"readable": [], "writable": [], "network": []}
+    for word in words:
+        kind, _, value = word.partition("=")
+        grants[kind].append(value)
+    return grants
+
+
+def restrict_paths(grants: Mapping[str, Sequence[str]]) -> None:
     """Irrevocably drop access to all other paths."""
     abi = _call(_CREATE_RULESET, None, 0, 1)
     if abi < OLDEST_ABI:
@@ -93,15 +106,34 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
         os.close(descriptor)
 
 
-class _Calls(NamedTuple):
-    architecture: int
-    inspected: tuple[int, ...]
-    shared: tuple[int, ...]
-    outside: tuple[int, ...]
-    """On other processes, and on files not covered by Landlock."""
-    attributes: tuple[int, ...]
-    """Extended attributes of files: Landlock has no right for them."""
-    refused: tuple[int, ...]
+class _Calls:
+    """Numbers of system calls.
+
+    Args:
+        architecture: Of a machine, as the kernel counts them.
+        inspected: With arguments that decide.
+        shared: Of System V and POSIX, shared with other processes.
+        outside: On other processes, and on files not covered by Landlock.
+        attributes: Extended attributes of files: Landlock has no right for them.
+        refused: Always.
+    """
+
+    def __init__(  # noqa: PLR0913 - a row of a table
+        self,
+        *,
+        architecture: int,
+        inspected: tuple[int, ...],
+        shared: tuple[int, ...],
+        outside: tuple[int, ...],
+        attributes: tuple[int, ...],
+        refused: tuple[int, ...],
+    ) -> None:
+        self.architecture = architecture
+        self.inspected = inspected
+        self.shared = shared
+        self.outside = outside
+        self.attributes = attributes
+        self.refused = refused
 
 
 # Landlock does not cover UDP, sockets with a path, tracing, shared memory, or what is

@@ -15,7 +15,6 @@ uv, virtual environments), so only known parts of an installation prefix are gra
 """
 
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -284,22 +283,18 @@ def _tmpfs_mount(path: Path, max_bytes: int) -> tuple[str, ...]:
 
 
 def derive_landlock_prefix(grants: Grants) -> tuple[str, ...]:
-    orders = {
-        "readable": [
-            *map(str, (*find_system_folders(), *find_system_files())),
-            *map(str, grants.readable),
-            *_READABLE_DEVICES,
-        ],
-        "writable": [*map(str, (*grants.writable, grants.home)), *_WRITABLE_DEVICES],
-        "network": grants.network,
-    }
+    system = (*find_system_folders(), *find_system_files())
+    readable = (*system, *grants.readable, *_READABLE_DEVICES)
+    writable = (*grants.writable, grants.home, *_WRITABLE_DEVICES)
     # -I and -S: nothing of the user's or the project's is imported.
     return (
         sys.executable,
         "-I",
         "-S",
         str(_LANDLOCK_PROGRAM),
-        json.dumps(orders),
+        *(f"readable={path}" for path in readable),
+        *(f"writable={path}" for path in writable),
+        *(("network=all",) if grants.network else ()),
         "--",
     )
 

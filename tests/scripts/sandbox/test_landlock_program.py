@@ -1,6 +1,5 @@
 """The program that confines itself: all of it holds, or nothing is run."""
 
-import json
 import os
 import shutil
 import struct
@@ -57,9 +56,10 @@ def test_the_program_becomes_the_command_and_its_exit_code(grants: Grants) -> No
     "told",
     [
         "",
-        "no json",
+        "/usr",
         "{}",
-        '{"readable": ["/no/such/place"], "writable": [], "network": false}',
+        "runnable=/usr",
+        "readable=/no/such/place",
     ],
 )
 def test_what_cannot_be_confined_is_not_run(told: str, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_command_that_is_not_there_is_said(grants: Grants) -> None:
 
 
 def test_nothing_of_the_project_is_imported_by_it(grants: Grants) -> None:
-    for name in ("json.py", "ctypes.py", "os.py"):
+    for name in ("struct.py", "ctypes.py", "os.py"):
         (grants.home / name).write_text("raise SystemExit('imported')")
 
     done = confine(grants, "true", PYTHONPATH=str(grants.home))
@@ -302,4 +302,4 @@ def test_places_are_told_as_the_file_system_spells_them(tmp_path: Path) -> None:
 
     words = derive_landlock_prefix(Grants(home=tmp_path, readable=(folder,)))
 
-    assert str(folder) in json.loads(words[4])["readable"]
+    assert f"readable={folder}" in words

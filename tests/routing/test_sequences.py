@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.files.arrays import DamagedTextError
+from skills_mcp.files.arrays import DamagedTextError, row_offsets
 from skills_mcp.routing.inverted_index import (
     FIELD_COUNT,
     MAX_FIELD_TERMS,
     LeadingTerms,
     RaggedArray,
     TermSequences,
-    row_offsets,
 )
 
 ROW = st.lists(st.integers(0, 99), max_size=4)

@@ -190,6 +190,10 @@ def _open_branch(remote: Remote, policy: SyncPolicy, cache: Path, pin_key: str) 
     return RemoteBranch(remote, cache, policy)
 
 
+# Not `Source()`: nothing is to be checked, and a checker takes long to build.
+_DEFAULT_SOURCE = Source.model_construct()
+
+
 def _mount_single_source(
     options: SingleSource,
     policies: _PolicyBuilder,
@@ -207,7 +211,7 @@ def _mount_single_source(
             pin=options.pin,
             token_file=secret.file,
         )
-        policy = policies.derive_policy(Source(), (options.selection,))
+        policy = policies.derive_policy(_DEFAULT_SOURCE, (options.selection,))
         branch = _open_branch(remote, policy, cache, "SKILLS_REF")
         return (Mount(source=branch, selection=options.selection),)
     if options.selection != DEFAULT_SELECTION and policies.config.sources:

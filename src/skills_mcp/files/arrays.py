@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 from tokenize import TokenError
 from types import MappingProxyType
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, TypeVar
 from weakref import finalize
 from zlib import crc32
 
@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from skills_mcp.files.durable import GUARDED_FLAGS
 
 STAGING = ".staging-"
+
+_Number = TypeVar("_Number", bound=np.integer)
 
 _DESCRIPTION_FILE = "about.json"
 _TEXT_SUFFIX = ".bin"
@@ -167,3 +169,44 @@ def _written(file: Path) -> Iterator[IO[bytes]]:
         handle.flush()
         # Or a power cut leaves a file of the right length that holds zeros.
         os.fsync(handle.fileno())
+
+
+def row_offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Compute row offsets from row lengths.
+
+    >>> row_offsets(np.array([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    ends = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    return ends
+
+
+def expand_ranges(starts: NDArray[np.integer], sizes: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Concatenate ranges, each of a start and a size.
+
+    >>> expand_ranges(np.array([7, 2]), np.array([2, 3])).tolist()
+    [7, 8, 2, 3, 4]
+    """
+    shifts = np.cumsum(sizes, dtype=np.int64)
+    total = int(shifts[-1]) if len(shifts) else 0
+    # In place: a text of a million characters has half a million words.
+    np.subtract(sizes, shifts, out=shifts)
+    shifts += starts
+    positions = np.repeat(shifts, sizes)
+    positions += np.arange(total)
+    return positions
+
+
+def unique_sorted(values: NDArray[_Number]) -> NDArray[_Number]:
+    """Sort and remove duplicates.
+
+    As `np.unique` does, but that one imports `numpy.ma`: a first answer would wait.
+
+    >>> unique_sorted(np.array([7, 2, 7])).tolist()
+    [2, 7]
+    """
+    ordered = np.sort(values)
+    is_first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]

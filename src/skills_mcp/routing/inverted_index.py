@@ -16,16 +16,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.files.arrays import DamagedTextError, Sliceable
+from skills_mcp.files.arrays import (
+    DamagedTextError,
+    Sliceable,
+    expand_ranges,
+    row_offsets,
+)
 from skills_mcp.routing.lexicon import split_raw_token, split_raw_tokens, stem
-
-_Number = TypeVar("_Number", bound=np.integer)
 
 _VALUES_PER_BATCH = 2**16  # they and what numpy makes of them fit into a cache
 
@@ -83,47 +86,6 @@ def _gather_rows(
             skip = 0 if rows is first else len(first)
             parts.append(rows.values[rows.ends[low - skip] : rows.ends[high - skip]])
     return np.concatenate(parts)
-
-
-def row_offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Compute row offsets from row lengths.
-
-    >>> row_offsets(np.array([2, 0, 3])).tolist()
-    [0, 2, 2, 5]
-    """
-    ends = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=ends[1:])
-    return ends
-
-
-def expand_ranges(starts: NDArray[np.integer], sizes: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Concatenate ranges, each of a start and a size.
-
-    >>> expand_ranges(np.array([7, 2]), np.array([2, 3])).tolist()
-    [7, 8, 2, 3, 4]
-    """
-    shifts = np.cumsum(sizes, dtype=np.int64)
-    total = int(shifts[-1]) if len(shifts) else 0
-    # In place: a text of a million characters has half a million words.
-    np.subtract(sizes, shifts, out=shifts)
-    shifts += starts
-    positions = np.repeat(shifts, sizes)
-    positions += np.arange(total)
-    return positions
-
-
-def unique_sorted(values: NDArray[_Number]) -> NDArray[_Number]:
-    """Sort and remove duplicates.
-
-    As `np.unique` does, but that one imports `numpy.ma`: a first answer would wait.
-
-    >>> unique_sorted(np.array([7, 2, 7])).tolist()
-    [2, 7]
-    """
-    ordered = np.sort(values)
-    is_first = np.ones(len(ordered), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    return ordered[is_first]
 
 
 def map_values(

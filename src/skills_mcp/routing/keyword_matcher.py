@@ -16,8 +16,8 @@ from unicodedata import name
 import numpy as np
 from numpy.typing import NDArray
 
+from skills_mcp.files.arrays import expand_ranges, row_offsets, unique_sorted
 from skills_mcp.routing.decision import PRIORITY_UNIT
-from skills_mcp.routing.inverted_index import expand_ranges, row_offsets, unique_sorted
 from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,

@@ -22,7 +22,6 @@ import Stemmer  # type: ignore[import-not-found]  # has no types
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold, tokenize
 from skills_mcp.text.unicode import normalize_unicode
 
-STEMMER_VERSION: str = Stemmer.version()
 """Part of an index's identity: another stemmer makes other stems."""
 
 # What can stand inside of a word is left to the tokenizer: l'API, C++, .NET, e-mail.

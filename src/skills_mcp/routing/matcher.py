@@ -191,7 +191,20 @@ class MixedMatcher:
         return part.matcher.explain(context, skill, within=part.narrow(within))
 
 
+class SkillText(NamedTuple):
+    """The indexed text of a skill; the rest need not be decoded."""
+
+    path: SkillPath
+    name: str
+    description: str
+    keywords: Sequence[str]
+    body: str
+    priority: int
+    category: str
+
+
 _LAST_IN_ORDER = "\U0010ffff"
+_RULES_OF_FOLDER = f"/{INDEX}"
 
 
 def candidate_sort_key(candidate: Candidate) -> tuple[Fraction, str]:
@@ -209,17 +222,17 @@ def tie_break_ranks(paths: Sequence[str]) -> "NDArray[np.int64]":
     """
     import numpy as np
 
-    order = sorted(range(len(paths)), key=lambda number: _tie_break_key(paths[number]))
+    order = sorted(range(len(paths)), key=list(map(_tie_break_key, paths)).__getitem__)
     ranks = np.empty(len(paths), np.int64)
     ranks[order] = np.arange(len(paths))
     return ranks
 
 
 def _tie_break_key(path: str) -> str:
-    folder, separator, last = path.rpartition("/")
     # At the top `_root` has this part; an `_index` there is the parent of no skill.
-    is_rules = path == ROOT or (last == INDEX and bool(folder))
-    return f"{folder}{separator}{_LAST_IN_ORDER}" if is_rules else path
+    if path != ROOT and not path.endswith(_RULES_OF_FOLDER):
+        return path
+    return path[: path.rfind("/") + 1] + _LAST_IN_ORDER
 
 
 @dataclass(frozen=True, eq=False)

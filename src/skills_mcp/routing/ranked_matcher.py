@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from skills_mcp.files.arrays import unique_sorted
 from skills_mcp.routing.decision import PRIORITY_UNIT
 from skills_mcp.routing.inverted_index import (
     FIELDS,
@@ -32,7 +33,6 @@ from skills_mcp.routing.inverted_index import (
     TermNumbers,
     TextIndex,
     intersect,
-    unique_sorted,
 )
 from skills_mcp.routing.lexicon import SAME_WEIGHT
 from skills_mcp.routing.matcher import (
@@ -40,13 +40,14 @@ from skills_mcp.routing.matcher import (
     Evidence,
     Mask,
     NegatedScope,
+    SkillText,
     TermWeight,
     VisibleSkills,
 )
 from skills_mcp.routing.negation import find_negations, leave_out
 from skills_mcp.routing.query import Query, QueryParser, TermVariant, idf
 from skills_mcp.routing.search import NamedSkill, NameIndex
-from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills.model import Skill
 from skills_mcp.skills.skill_index import INDEX, ROOT
 
 PostingPositions = NDArray[np.int64]
@@ -531,18 +532,6 @@ class _Task(NamedTuple):
 
     asked: Query
     negated: _Negated | None = None
-
-
-class SkillText(NamedTuple):
-    """The indexed text of a skill; the rest need not be decoded."""
-
-    path: SkillPath
-    name: str
-    description: str
-    keywords: Sequence[str]
-    body: str
-    priority: int
-    category: str
 
 
 def to_indexed_document(skill: Skill | SkillText) -> IndexedDocument:

@@ -86,13 +86,13 @@ def find_unused_rules(skills: Collection[SkillRow], rules: Visibility) -> Iterat
         for pattern in getattr(rules, key):
             if not any(map(SkillPatterns((pattern,)).fit, skills)):
                 yield f"{key}: {pattern}"
-    names = {text for s in skills for text in (s.name.casefold(), s.path.casefold())}
-    categories = {skill.category for skill in skills}
+    named = skills if rules.enabled_skills else ()  # as nearly everywhere
+    names = {text for s in named for text in (s.name.casefold(), s.path.casefold())}
     for word in _fold_words(rules.enabled_skills):
         if word not in names:
             yield f"enabled_skills: {word}"
     for word in _fold_words(rules.enabled_categories):
-        if word not in categories:
+        if all(skill.category != word for skill in skills):
             yield f"enabled_categories: {word}"
 
 
@@ -495,7 +495,10 @@ class SkillIndex:
 
 
 def _judge_visibility(rows: Collection[SkillRow], rules: Visibility) -> bytes:
-    if rules == Visibility() and not any(row.lifecycle.is_draft for row in rows):
+    lifecycles = {id(row.lifecycle): row.lifecycle for row in rows}  # most share one
+    if rules == Visibility.model_construct() and not any(
+        each.is_draft for each in lifecycles.values()
+    ):
         return bytes([_ENABLED]) * len(rows)  # as nearly everywhere
     return bytes(_judge_row(row, rules) for row in rows)
 

@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import Stemmer  # type: ignore[import-not-found]  # has no types
 from numpy.typing import NDArray
 
 from skills_mcp.about import __version__
@@ -32,19 +33,16 @@ from skills_mcp.files.arrays import (
     write_arrays,
 )
 from skills_mcp.files.locks import StaleLockDetector, acquire_lock, lock_heartbeat
-from skills_mcp.routing.inverted_index import IndexedDocument, TextIndex
 from skills_mcp.routing.keyword_matcher import KeywordIndex, KeywordMatcher
-from skills_mcp.routing.lexicon import STEMMER_VERSION
 from skills_mcp.routing.matcher import (
     Mask,
     Matcher,
     MatchingPart,
     MixedMatcher,
+    SkillText,
     VisibleSkills,
-    declares_keywords,
     tie_break_ranks,
 )
-from skills_mcp.routing.ranked_matcher import RankedMatcher, SkillText, to_indexed_document
 from skills_mcp.routing.search import NameIndex
 from skills_mcp.skills.model import Problem, Skill, SkillPath
 from skills_mcp.skills.skill_index import SkillIndex
@@ -52,6 +50,12 @@ from skills_mcp.skills.source_layout import Selection, SkillRoot
 from skills_mcp.skills.tree_node import TreeNode, build_tree
 from skills_mcp.snapshots.loaded_skills import KeyedProblem, LoadedSkills, SourceOrigin
 from skills_mcp.snapshots.skill_records import NO_KEY, Rebuild, SkillTable
+
+if TYPE_CHECKING:
+    from skills_mcp.routing.inverted_index import IndexedDocument, TextIndex
+    from skills_mcp.routing.ranked_matcher import RankedMatcher
+
+# Late below: content that is matched by keywords alone needs nothing of these.
 
 _LABEL_BYTES = 8  # they guard nothing: two that are equal by chance cost a notice
 
@@ -64,7 +68,7 @@ class IndexState:
     offered: Sequence[int]
     """Numbers of the offered skills, in order."""
     keywords: KeywordIndex | None = None
-    texts: TextIndex | None = None
+    texts: "TextIndex | None" = None
 
     def text_numbers(self) -> dict[bytes, int]:
         keys = self.collection.table.keys
@@ -105,7 +109,9 @@ class Indexes:
                 self._keyword = KeywordMatcher(self._keywords, self._index.offered, self._positions)
             return self._keyword
 
-    def ranked(self) -> RankedMatcher:
+    def ranked(self) -> "RankedMatcher":
+        from skills_mcp.routing.ranked_matcher import RankedMatcher
+
         with self._lock:
             if self._ranked is None:
                 self._texts = self._texts or self._build_texts()
@@ -118,7 +124,7 @@ class Indexes:
                 )
             return self._ranked
 
-    def searched(self) -> RankedMatcher:
+    def searched(self) -> "RankedMatcher":
         """Ranked matcher for `search_skills`, with its own look-up of names."""
         with self._lock:
             self._searched = self._searched or self.ranked().without_names()
@@ -127,11 +133,8 @@ class Indexes:
     @cached_property
     def declared(self) -> NDArray[np.bool_]:
         """Flag the offered skills that `auto` matches by their keywords."""
-        table = self._collection.table
-        keywords, files = table.column("keywords"), table.files()
-        rows = zip(self._index.offered.numbers, self._index.listed, strict=True)
-        found = (declares_keywords(keywords[n], files[n], row.path) for n, row in rows)
-        return np.fromiter(found, np.bool_)
+        declared: NDArray[np.bool_] = self._collection.table.arrays["declared"]
+        return declared[np.array(self._index.offered.numbers, np.int64)]
 
     def find_undeclared(self) -> Iterator[str]:
         """Iterate over the files of offered skills that are ranked by all words."""
@@ -250,13 +253,17 @@ class Indexes:
         declared = list(self._collection.table.declared())
         return KeywordIndex.build(declared[n] for n in self._index.offered.numbers)
 
-    def _build_texts(self) -> TextIndex:
+    def _build_texts(self) -> "TextIndex":
+        from skills_mcp.routing.inverted_index import TextIndex
+
         known = self._known
         if known is None or known.texts is None:
             return TextIndex.build(self._find_documents({}))
         return TextIndex.build(self._find_documents(known.text_numbers()), known.texts)
 
-    def _find_documents(self, known: dict[bytes, int]) -> Iterator[IndexedDocument | int]:
+    def _find_documents(self, known: dict[bytes, int]) -> "Iterator[IndexedDocument | int]":
+        from skills_mcp.routing.ranked_matcher import to_indexed_document
+
         table = self._collection.table
         keys = table.keys
         offered = self._index.offered.numbers
@@ -304,7 +311,7 @@ class SeenIndexes(Indexes):
             self._keyword = self._keyword or self._base.keyword().seen(self.seen)
             return self._keyword
 
-    def ranked(self) -> RankedMatcher:
+    def ranked(self) -> "RankedMatcher":
         with self._lock:
             self._ranked = self._ranked or self._base.ranked().seen(self.seen)
             return self._ranked
@@ -342,7 +349,7 @@ def _derive_seen(all_skills: SkillIndex, visible: SkillIndex) -> VisibleSkills:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 18
+FORMAT = 19
 """Incremented with each change in the meaning of the arrays."""
 
 # Longer than the largest library takes to build. A process that has waited so long
@@ -512,7 +519,7 @@ def _derive_layout(content: Content, operator: Config) -> str:
     rules = [vars(operator.limits), vars(operator.visibility)]
     rules.append({"trust_content_config": operator.trust_content_config})
     # Another stemmer makes other words of the same text.
-    versions = (FORMAT, __version__, STEMMER_VERSION)
+    versions = (FORMAT, __version__, Stemmer.version())
     identity = json.dumps([*versions, *rules, *mounts])
     return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -574,14 +581,20 @@ def _open_state(folder: Path, rebuild: Rebuild | None) -> IndexState:
         package_parts=frozenset(about["package_parts"]),
     )
 
-    def reread(number: int) -> IndexedDocument:
+    def reread(number: int) -> "IndexedDocument":
+        from skills_mcp.routing.ranked_matcher import to_indexed_document
+
         return to_indexed_document(table.reread(offered[number]))
 
+    def open_texts() -> "TextIndex":
+        from skills_mcp.routing.inverted_index import TextIndex
+
+        return TextIndex.from_arrays(texts, open_text(folder, _SEQUENCES), reread)
+
     keywords, texts = kinds["keywords"], kinds["texts"]
-    sequences = open_text(folder, _SEQUENCES)
     return IndexState(
         collection=collection,
         offered=offered,
         keywords=KeywordIndex(keywords) if keywords else None,
-        texts=TextIndex.from_arrays(texts, sequences, reread) if texts else None,
+        texts=open_texts() if texts else None,
     )

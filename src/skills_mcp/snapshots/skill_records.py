@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from skills_mcp.errors import ContentUnavailableError
 from skills_mcp.files.arrays import DamagedTextError, Sliceable
-from skills_mcp.routing.ranked_matcher import SkillText
+from skills_mcp.routing.matcher import SkillText, declares_keywords
 from skills_mcp.skills.lifecycle import inherit_lifecycles, with_lifecycle
 from skills_mcp.skills.model import (
     NO_LIFECYCLE,
@@ -296,6 +296,14 @@ class SkillTable(Sequence[Skill]):
             **{name: _to_json(column) for name, column in columns.items()},
             "keys": np.frombuffer(keys, np.uint8).reshape(-1, RECORD_KEY_BYTES),
             "homes": np.array(numbers, np.uint16),
+            "declared": np.array(
+                [
+                    declares_keywords(record.skill.keywords, record.file, record.skill.path)
+                    for _, record in placed
+                    if record.skill
+                ],
+                bool,
+            ),
             "record_ends": _ends((s.text.size_bytes for s in skills), np.uint64),
             "record_sums": np.array([s.text.checksum for s in skills], np.uint32),
             "stamps": np.array(stamps, np.int64).reshape(-1, 3),
@@ -500,7 +508,7 @@ def _require_consistent(arrays: Arrays, text: Sliceable) -> None:
         and bool((offsets[1:] >= offsets[:-1]).all())
         for offsets, values in ends
     )
-    values = ("homes", "characters", "keys", "record_sums")
+    values = ("homes", "characters", "keys", "record_sums", "declared")
     lengths = {len(arrays[name]) for name in values}
     widths = arrays["stamps"].shape[1:], arrays["keys"].shape[1:]
     if not fits or lengths != {count} or widths != ((3,), (RECORD_KEY_BYTES,)):

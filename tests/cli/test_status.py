@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-import portalocker
 import pytest
 
+from skills_mcp.files.locks import acquire_lock
 from skills_mcp.scripts.execution import CONFINING_TIERS, SandboxName
 from tests.cli.conftest import Run
 from tests.packages import package_text
@@ -217,7 +217,7 @@ def test_where_discovery_finds_nothing_it_says_so(
 def somebody_else_syncs(synced: str, home: Path) -> Iterator[None]:
     assert synced
     [lock] = home.glob(".skills-mcp/cache/*/sync.lock")
-    with portalocker.Lock(lock, "ab"):
+    with acquire_lock(lock):
         yield
 
 

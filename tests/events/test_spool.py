@@ -1,4 +1,5 @@
 import errno
+import fcntl
 import io
 import json
 import os
@@ -9,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import portalocker
 import pytest
 
 from skills_mcp.events.spool import (
@@ -265,9 +265,9 @@ def test_a_disk_without_locks_takes_no_event_and_keeps_no_empty_file(
     spool: Spool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise portalocker.LockException(errno.ENOLCK)
+        raise OSError(errno.ENOLCK)
 
-    monkeypatch.setattr(portalocker, "lock", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
 
     with pytest.raises(OSError, match=os.strerror(errno.ENOLCK)):
         spool.append("{}")
@@ -327,15 +327,15 @@ def test_a_sender_that_clears_away_empty_segments_takes_none_from_a_writer(
 def test_a_segment_that_is_deleted_before_it_is_locked_takes_no_event(
     spool: Spool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock = portalocker.lock
+    lock = fcntl.flock
 
-    def delete_and_lock(handle: Any, flags: portalocker.LockFlags) -> None:
+    def delete_and_lock(handle: Any, flags: int) -> None:
         monkeypatch.undo()
         for path in files(folder):
             path.unlink()
         lock(handle, flags)
 
-    monkeypatch.setattr(portalocker, "lock", delete_and_lock)
+    monkeypatch.setattr(fcntl, "flock", delete_and_lock)
 
     spool.append('{"n": 1}')
 

@@ -1,11 +1,11 @@
 """Locks between processes, and what a process does that has waited for one."""
 
 import errno
+import fcntl
 import math
 import sys
 from pathlib import Path
 
-import portalocker
 import pytest
 
 from skills_mcp.files.durable import open_private
@@ -86,9 +86,9 @@ def test_a_file_system_without_locks_is_no_other_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise portalocker.LockException(errno.ENOSYS)
+        raise OSError(errno.ENOSYS)
 
-    monkeypatch.setattr(portalocker, "lock", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
 
     with pytest.raises(OSError) as raised:  # noqa: PT011 - its number is what counts
         acquire_lock(tmp_path / "lock", timeout_seconds=math.inf)

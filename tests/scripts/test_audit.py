@@ -1,3 +1,4 @@
+import fcntl
 import json
 import os
 import stat
@@ -6,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import portalocker
 import pytest
 
 from skills_mcp.scripts.execution import AuditEntry, AuditFile, ScriptResult
@@ -135,7 +135,7 @@ def test_a_window_that_was_stopped_with_the_lock_stops_no_other(tmp_path: Path) 
     file = tmp_path / "audit.jsonl"
 
     with file.open("ab") as stopped:
-        portalocker.lock(stopped, portalocker.LockFlags.EXCLUSIVE)
+        fcntl.flock(stopped, fcntl.LOCK_EX)
         AuditFile(file).append(ENTRY)
 
     assert len(lines(file)) == 1

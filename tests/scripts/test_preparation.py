@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import portalocker
 import pytest
 
 from skills_mcp.config import Limits, Scripts
@@ -30,7 +29,7 @@ from skills_mcp.errors import (
     TemporaryFolderError,
     UndeclaredScriptError,
 )
-from skills_mcp.files.locks import remove_stale_folders
+from skills_mcp.files.locks import acquire_lock, remove_stale_folders
 from skills_mcp.scripts.policy import ScriptRequest
 from skills_mcp.scripts.prepared_runs import (
     MAX_SCRIPT_BYTES,
@@ -445,7 +444,7 @@ def test_what_a_killed_server_has_left_is_removed(temporary: Path) -> None:
 def test_what_another_server_uses_stays(temporary: Path) -> None:
     folder = left(temporary, "skills-mcp-run-abc")
 
-    with portalocker.Lock(folder / "lock", "w", timeout=0), make_private_folder():
+    with acquire_lock(folder / "lock"), make_private_folder():
         pass
 
     assert folder.exists()

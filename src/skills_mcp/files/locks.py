@@ -9,6 +9,7 @@ deleted meanwhile, and then the lock guards nothing.
 import errno
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -46,9 +47,7 @@ class FileLock:
     def release(self) -> None:
         with self.handle:
             # Closing is not enough: a child that is just being started has a copy.
-            import portalocker  # late: it reads the metadata of its package
-
-            portalocker.unlock(self.handle)
+            _unlock(self.handle)
 
     def __enter__(self) -> IO[bytes]:
         return self.handle
@@ -163,18 +162,41 @@ def is_same_file(handle: IO[bytes], path: Path) -> bool:
         return False
 
 
-def _try_lock(handle: IO[bytes], *, is_shared: bool) -> bool:
-    import portalocker
-    from portalocker import LockFlags
+if sys.platform == "win32":
 
-    kind = LockFlags.SHARED if is_shared else LockFlags.EXCLUSIVE
-    try:
-        portalocker.lock(handle, kind | LockFlags.NON_BLOCKING)
-    except portalocker.AlreadyLocked:
-        return False
-    except portalocker.LockException as error:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
-    return True
+    def _try_lock(handle: IO[bytes], *, is_shared: bool) -> bool:
+        import portalocker
+        from portalocker import LockFlags
+
+        kind = LockFlags.SHARED if is_shared else LockFlags.EXCLUSIVE
+        try:
+            portalocker.lock(handle, kind | LockFlags.NON_BLOCKING)
+        except portalocker.AlreadyLocked:
+            return False
+        except portalocker.LockException as error:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+        return True
+
+    def _unlock(handle: IO[bytes]) -> None:
+        import portalocker
+
+        portalocker.unlock(handle)
+
+else:  # portalocker does the same, and reads the metadata of packages at its import
+    import fcntl
+
+    def _try_lock(handle: IO[bytes], *, is_shared: bool) -> bool:
+        kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+        return True
+
+    def _unlock(handle: IO[bytes]) -> None:
+        fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 LOCK_FILE = "lock"

@@ -622,6 +622,7 @@ def test_only_what_is_asked_for_is_imported(folder: Path) -> None:
         "with skills_mcp.open_sync(directory=sys.argv[1]) as skills:\n"
         "    skills.route('react')\n"
         "heavy = {'mcp', 'mcp_types', 'httpx', 'git', 'rich', 'click', 'numpy.ma', 'tarfile'}\n"
+        "heavy |= {'portalocker', 'skills_mcp.routing.ranked_matcher'}\n"
         "print(sorted(heavy & set(sys.modules)))",
         folder,
     )

@@ -14,6 +14,7 @@ from skills_mcp.files.durable import (
     append_line,
     atomic_write,
     delete_tree,
+    flush_to_disk,
     open_private,
     open_regular,
     read_regular,
@@ -230,3 +231,10 @@ def test_what_was_never_there_can_be_made_anew(tmp_path: Path) -> None:
         write(tmp_path / "store/whole", "new")
 
     assert (tmp_path / "store/whole").is_file()
+
+
+def test_files_can_be_flushed_to_the_disk(tmp_path: Path) -> None:
+    flush_to_disk(tmp_path)
+
+    with pytest.raises(OSError, match="No such file"):
+        flush_to_disk(tmp_path / "missing")

@@ -61,22 +61,19 @@ _CHECK_PAUSE_SECONDS = 60 * 60.0
 class _Components:
     """Lazily imported collaborators of a branch, created at its first use."""
 
-    store: "CommitStore"
     repository: "GitRepository"
     delivery: "CommitSync"
     history: "CommitHistory"
 
     @classmethod
-    def open(cls, directory: Path, remote: Remote, policy: SyncPolicy) -> "_Components":
-        from skills_mcp.content.commit_store import CommitStore
+    def open(cls, store: "CommitStore", remote: Remote, policy: SyncPolicy) -> "_Components":
         from skills_mcp.content.commit_sync import CommitSync
         from skills_mcp.content.git.repository import CommitHistory, GitRepository
 
-        store = CommitStore(directory)
         repository = GitRepository(store.objects, remote, policy)
         delivery = CommitSync(remote, store, repository, policy)
-        history_git = repository.git.with_directory(directory / "history.git")
-        return cls(store, repository, delivery, CommitHistory(history_git, policy))
+        history_git = repository.git.with_directory(store.directory / "history.git")
+        return cls(repository, delivery, CommitHistory(history_git, policy))
 
 
 class RemoteBranch:
@@ -94,19 +91,25 @@ class RemoteBranch:
         self._seen: object = None
         self._rests_until = 0.0
         self.name = str(remote)
+        self._opened_store: CommitStore | None = None
         self._opened: _Components | None = None
         self._gate = threading.Lock()
 
     @property
     def _parts(self) -> _Components:
+        store = self._store
         with self._gate:
             if self._opened is None:
-                self._opened = _Components.open(self._directory, self._remote, self._policy)
+                self._opened = _Components.open(store, self._remote, self._policy)
             return self._opened
 
     @property
     def _store(self) -> "CommitStore":
-        return self._parts.store
+        from skills_mcp.content.commit_store import CommitStore
+
+        with self._gate:  # alone: what is served already needs nothing of Git
+            self._opened_store = self._opened_store or CommitStore(self._directory)
+            return self._opened_store
 
     @property
     def _delivery(self) -> "CommitSync":

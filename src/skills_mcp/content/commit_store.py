@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from skills_mcp.content.exported_files import flush_to_disk
 from skills_mcp.content.source import (
     Checkout,
     Hold,
@@ -40,6 +39,7 @@ from skills_mcp.files.durable import (
     RESOURCE_ERRORS,
     delete_tree,
     ensure_folder,
+    flush_to_disk,
     fsync_folder,
     grant_owner_access,
     read_regular,

@@ -28,7 +28,7 @@ from skills_mcp.content.git.repository import GitRepository
 from skills_mcp.content.source import SyncPolicy
 from skills_mcp.content.work_tree import find_store, find_work_tree
 from skills_mcp.errors import SyncError
-from skills_mcp.files.durable import NEW_PREFIX, delete_tree, grant_owner_access
+from skills_mcp.files.durable import NEW_PREFIX, delete_tree, flush_to_disk, grant_owner_access
 from skills_mcp.skills.model import EXPORTED_TIMES_NS
 
 # The number of hex digits of a hash that choose one of the times.
@@ -201,41 +201,6 @@ def _export_revision(top: Path, folder: Path, ref: str, target: Path) -> None:
     if inside != "." and _read_kind(repository, treeish) != "tree":
         raise SyncError(f"{ref} has no folder {inside} yet. Name a later commit")
     export_files(repository.list_served(treeish), repository, target)
-
-
-def flush_to_disk(folder: Path) -> None:
-    """Flush the folder's file system to the disk, against a power cut.
-
-    A call for each of ten thousand files takes minutes on the disk of a laptop.
-
-    Raises:
-        OSError: The disk is full, or failing.
-    """
-    flush = _find_syncfs()
-    if flush is None:
-        getattr(os, "sync", lambda: None)()  # or the system decides
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        flush(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _find_syncfs() -> Callable[[int], None] | None:
-    import ctypes
-
-    try:
-        syncfs = ctypes.CDLL(None, use_errno=True).syncfs
-    except (AttributeError, OSError, TypeError):
-        return None
-
-    def flush(descriptor: int) -> None:
-        if syncfs(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-
-    return flush
 
 
 def _make_folders(entries: Iterable[TreeEntry], folder: Path) -> None:

@@ -8,7 +8,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -274,3 +274,38 @@ def _store_key(path: Path, key: bytes) -> bytes:
     finally:
         new.unlink(missing_ok=True)
     return key
+
+
+def flush_to_disk(folder: Path) -> None:
+    """Flush the folder's file system to the disk, against a power cut.
+
+    A call for each of ten thousand files takes minutes on the disk of a laptop.
+
+    Raises:
+        OSError: The disk is full, or failing.
+    """
+    flush = _find_syncfs()
+    if flush is None:
+        getattr(os, "sync", lambda: None)()  # or the system decides
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        flush(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _find_syncfs() -> Callable[[int], None] | None:
+    import ctypes
+
+    try:
+        syncfs = ctypes.CDLL(None, use_errno=True).syncfs
+    except (AttributeError, OSError, TypeError):
+        return None
+
+    def flush(descriptor: int) -> None:
+        if syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    return flush

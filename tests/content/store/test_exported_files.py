@@ -15,7 +15,6 @@ import pytest
 from skills_mcp.content.exported_files import (
     export_files,
     exported_revision,
-    flush_to_disk,
     repair_files,
 )
 from skills_mcp.content.git.diagnostics import DamagedStoreError
@@ -500,13 +499,6 @@ def test_an_edit_of_a_file_with_two_names_is_repaired_under_both(
 
     assert both == (("ui/auth.md",), ("ui/auth.md",))
     assert contents(folder) == contents(following) == FILES
-
-
-def test_files_can_be_flushed_to_the_disk(folder: Path) -> None:
-    flush_to_disk(folder)
-
-    with pytest.raises(OSError, match="No such file"):
-        flush_to_disk(folder / "missing")
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from skills_mcp.routing import inverted_index as text_index
 from skills_mcp.routing.inverted_index import (
     IMPACT_UNIT,
+    UNKNOWN_TERM,
     IndexedDocument,
     TextIndex,
 )
@@ -229,3 +230,19 @@ def test_a_build_reads_documents_one_after_the_other() -> None:
     TextIndex.build(documents())
 
     assert alive["most"] <= 3
+
+
+def test_the_text_with_any_of_some_terms_is_counted_for_frequent_and_rare_ones() -> None:
+    texts = ["broker " * (n % 2) + f"queue{n % 150} shard" * (n % 3) for n in range(300)]
+    index = TextIndex.build(
+        IndexedDocument(f"skill{n}", "", "", "", text) for n, text in enumerate(texts)
+    )
+    numbers = [index.find(term) for term in ("broker", "queue7", "skill40", "nothing")]
+    terms = np.array([UNKNOWN_TERM if n is None else n for n in numbers], np.int64)
+
+    measured = index.measure_matching(terms)
+
+    holders = {d for n in numbers if n is not None for d in index.postings.holders(n)[0].tolist()}
+    every = np.concatenate([index.postings.holders(n)[0] for n in range(len(index.vocabulary))])
+    assert measured.documents == len(holders) > len(texts) / 2
+    assert measured.postings == int(np.isin(every, sorted(holders)).sum())

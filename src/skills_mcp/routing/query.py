@@ -361,6 +361,7 @@ class QueryParser:
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
         cached = lru_cache(maxsize=index.cache_size)
         self._analyze = cached(partial(_analyze_piece, partial(_is_known_word, index)))
+        self._describe = cached(partial(_describe_word, index))
         self._resolve = cached(partial(_resolve_terms, index))
 
     def read(self, context: str, whole: str = "") -> Query:
@@ -402,13 +403,13 @@ class QueryParser:
         words: dict[str, Word] = {}
         for word in dict.fromkeys(sequence):
             words.setdefault(word.term, word)
-        found = map(self._index.find, words)
-        numbers = np.array([UNKNOWN_TERM if n is None else n for n in found], np.int64)
+        columns = zip(*map(self._describe, words.values()), strict=True)
+        rows = [*columns] or [(), (), (), ()]
+        numbers, ordinary = np.array(rows[0], np.int64), np.array(rows[1], np.float64)
+        is_technology, is_unsegmented = (np.array(flags, np.bool_) for flags in rows[2:])
+        is_other = is_unsegmented | ~is_technology if silent else is_unsegmented
+        foreign = _find_foreign_words(is_other, numbers)
         holders = self._index.postings.count_documents(numbers)
-        ordinary = np.array([common_word_weight(term) for term in words], np.float64)
-        technologies = [is_technology_name(w.typed) for w in words.values()]
-        is_technology = np.array(technologies, np.bool_)
-        foreign = _find_foreign_words(words.values(), numbers, is_foreign=bool(silent))
         ordinary[foreign] = _FOREIGN_WEIGHT
         matching = self._index.measure_matching(numbers)
         information = (idf(holders, matching.documents) * ordinary) ** _IDF_EXPONENT
@@ -423,40 +424,35 @@ class QueryParser:
         weights = terms.information.tolist()
         min_weight = sorted(weights, reverse=True)[:_MAX_EXPANDED_TERMS][-1] if weights else 0
         expanded = {t for t, own in zip(terms.words, weights, strict=True) if own >= min_weight}
-        unknown = {term for term in expanded if self._index.find(term) is None}
+        numbers = zip(terms.words, terms.numbers.tolist(), strict=True)
+        unknown = {t for t, number in numbers if number == UNKNOWN_TERM and t in expanded}
         thesaurus = build_thesaurus(self._synonyms)
         found = thesaurus.expand([word.term for word in sequence], expanded)
         spelt = self._spelling.expand(sequence, expanded, unknown)
         present = frozenset(terms.words)
-        return [
+        related = [
             [
-                _make_variant(own, related.weight, numbers, self._weigh(numbers, terms.matching))
-                for related in chain(spelt.get(term, ()), found.get(term, ()))
-                if (numbers := self._resolve(related.terms))
-                and not present.issuperset(related.terms)
+                (synonym.weight, resolved)
+                for synonym in chain(spelt.get(term, ()), found.get(term, ()))
+                if (resolved := self._resolve(synonym.terms))
+                and not present.issuperset(synonym.terms)
             ]
             if term in expanded
             else ()
-            for term, own in zip(terms.words, weights, strict=True)
+            for term in terms.words
         ]
-
-    def _weigh(self, terms: tuple[int, ...], matching: MatchingText) -> float:
-        # The rarest says most.
-        holders = np.array(min(map(self._index.postings.count, terms)))
-        return float(idf(holders, matching.documents) ** _IDF_EXPONENT)
+        holders = [resolved.holders for row in related for _, resolved in row]
+        information = iter(_weigh(np.array(holders, np.int64), terms.matching).tolist())
+        return [
+            [_make_variant(own, near, found.numbers, next(information)) for near, found in row]
+            for own, row in zip(weights, related, strict=True)
+        ]
 
 
 def _find_foreign_words(
-    words: Collection[Word], numbers: NDArray[np.int64], *, is_foreign: bool
+    is_other: NDArray[np.bool_], numbers: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Find the words absent from the index because of their language."""
-    is_other = np.array(
-        [
-            is_unsegmented(word.typed) or (is_foreign and not is_technology_name(word.typed))
-            for word in words
-        ],
-        np.bool_,
-    )
     foreign: NDArray[np.bool_] = is_other & (numbers == UNKNOWN_TERM)
     # In a library of that language most are known, and what is not speaks against it.
     if np.count_nonzero(foreign) <= _MIN_FOREIGN_SHARE * np.count_nonzero(is_other):
@@ -464,10 +460,43 @@ def _find_foreign_words(
     return foreign
 
 
-def _resolve_terms(index: TextIndex, terms: tuple[str, ...]) -> tuple[int, ...]:
-    """Find the numbers of the terms; none if one is absent."""
-    found = [number for term in terms if (number := index.find(term)) is not None]
-    return tuple(found) if len(found) == len(terms) else ()
+class _WordFacts(NamedTuple):
+    """The facts of a word that are the same for all tasks."""
+
+    number: int
+    ordinary: float
+    """Its discount as a common word."""
+    is_technology: bool
+    is_unsegmented: bool
+
+
+def _describe_word(index: TextIndex, word: Word) -> _WordFacts:
+    number = index.find(word.term)
+    return _WordFacts(
+        UNKNOWN_TERM if number is None else number,
+        common_word_weight(word.term),
+        is_technology_name(word.typed),
+        is_unsegmented(word.typed),
+    )
+
+
+class _ResolvedTerms(NamedTuple):
+    numbers: tuple[int, ...]
+    holders: int
+    """Of the rarest, which says most."""
+
+
+def _resolve_terms(index: TextIndex, terms: tuple[str, ...]) -> _ResolvedTerms | None:
+    """Find the numbers of the terms; None if one is absent."""
+    found = tuple([number for term in terms if (number := index.find(term)) is not None])
+    if not found or len(found) < len(terms):
+        return None
+    return _ResolvedTerms(found, min(map(index.postings.count, found)))
+
+
+def _weigh(holders: NDArray[np.int64], matching: MatchingText) -> NDArray[np.float64]:
+    weights: NDArray[np.float64] = idf(holders, matching.documents) ** _IDF_EXPONENT
+    return weights
 
 
 def idf(holders: NDArray[np.int64], matching: int) -> NDArray[np.float64]:

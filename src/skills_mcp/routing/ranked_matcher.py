@@ -8,7 +8,7 @@ and `to_score` maps the sum to a score from 0 to 1.
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -494,8 +494,10 @@ _SCORE_UNIT = 10**6
 _PRIORITY_STEP = int(_SCORE_UNIT * PRIORITY_UNIT)
 _PRIORITY_SCORE = float(PRIORITY_UNIT)
 
-# Of a long text some parts are read, and the best of them again (see `focus`).
+# Of a long text some parts are read, and the best of them again, beside the whole (see
+# `select_texts`). Among 50,000 skills the postings of one are 3 MB.
 _QUERY_CACHE_SIZE = 12
+_LOOK_UP_CACHE_SIZE = 3
 
 _ROUNDING_ERROR = 2e-6  # scores are shown to a millionth
 
@@ -532,6 +534,15 @@ class _Task(NamedTuple):
 
     asked: Query
     negated: _Negated | None = None
+
+
+class _LookedUp(NamedTuple):
+    """The asked part of a task, and what the index has of it."""
+
+    query: Query
+    postings: TermPostings
+    coverage: NDArray[np.float64]
+    """Of all skills, visible or not."""
 
 
 def to_indexed_document(skill: Skill | SkillText) -> IndexedDocument:
@@ -585,6 +596,8 @@ class RankedMatcher:
         self._read_task = lru_cache(maxsize=_QUERY_CACHE_SIZE)(read)
         self._negated_skills: dict[str, NDArray[np.int64]] = {}
         self._postings = PostingsLookup(index)
+        look_up = partial(_look_up, self._read_task, self._postings, len(index.priorities))
+        self._look_up = lru_cache(maxsize=_LOOK_UP_CACHE_SIZE)(look_up)
         self._has_priorities = index.has_priorities
 
     def score(
@@ -604,13 +617,14 @@ class RankedMatcher:
         """
         named = self._find_named(context, within)
         if named is not None:
-            found = Candidate(self._skills[named.number], Fraction(1), (named.word,))
-            return (found,) if min_score is None or min_score <= 1 else ()
-        query, postings = self._look_up(context)
+            only = Candidate(self._skills[named.number], Fraction(1), (named.word,))
+            return (only,) if min_score is None or min_score <= 1 else ()
+        found = self._look_up(context)
         floor = 0 if min_score is None else math.ceil(min_score * _SCORE_UNIT)
-        within = self._without_negated(context, postings, within)
-        passes = self._rank_in_two_passes(query, postings, within, limit)
+        within = self._without_negated(context, found, within)
+        passes = self._rank_in_two_passes(found, within, limit)
         best = self._take_best(passes.ranking, floor, limit)
+        query, postings, _ = found
         matched = find_matched_words(query, postings, best.numbers, len(self._index.priorities))
         scored = zip(best.numbers.tolist(), best.scores.tolist(), matched, strict=True)
         return tuple(
@@ -622,10 +636,10 @@ class RankedMatcher:
         """Score the best skill after the first pass, without priorities."""
         if self._find_named(context, within) is not None:
             return 1.0
-        query, postings = self._look_up(context)
-        within = self._without_negated(context, postings, within)
-        best = self._compute_coverage(query, postings, within).max(initial=0)
-        weight = evidence_weight(query)
+        found = self._look_up(context)
+        within = self._without_negated(context, found, within)
+        best = self._select_eligible(found.coverage, within).max(initial=0)
+        weight = evidence_weight(found.query)
         return float(to_score(combine_features(best), weight.value))
 
     def seen(self, seen: VisibleSkills) -> "RankedMatcher":
@@ -659,7 +673,7 @@ class RankedMatcher:
         numbers = self._find_negated(context)
         if negated is None or numbers is None or self._find_named(context, None) is not None:
             return NegatedScope()
-        paths = frozenset(self._skills[number].path for number in numbers.tolist())
+        paths = frozenset(map(self._find_path, numbers.tolist()))
         return NegatedScope(negated.words, paths)
 
     def explain(self, context: str, skill: Skill, *, within: Mask = None) -> tuple[Evidence, ...]:
@@ -669,9 +683,10 @@ class RankedMatcher:
             return ()
         if named is not None:
             return (Evidence(word=named.word, where="name", found=skill.name, worth=1),)
-        query, postings = self._look_up(context)
-        within = self._without_negated(context, postings, within)
-        passes = self._rank_in_two_passes(query, postings, within, None)
+        looked_up = self._look_up(context)
+        query, postings, _ = looked_up
+        within = self._without_negated(context, looked_up, within)
+        passes = self._rank_in_two_passes(looked_up, within, None)
         scores = passes.ranking.scores[passes.ranking.numbers == number].tolist()
         if not scores:
             return ()
@@ -696,13 +711,14 @@ class RankedMatcher:
             named = self._names.find_mentioned(context, within)
         return named
 
-    def _look_up(self, context: str) -> tuple[Query, TermPostings]:
-        query = self._read_task(context).asked
-        return query, self._postings.find(query)
+    def _find_path(self, number: int) -> SkillPath:
+        # Without decoding the skill: of those that are negated none may be a candidate.
+        names = self._names
+        return self._skills[number].path if names is None else SkillPath(names.path(number))
 
-    def _without_negated(self, context: str, postings: TermPostings, within: Mask) -> Mask:
+    def _without_negated(self, context: str, found: _LookedUp, within: Mask) -> Mask:
         """Take the skills of the negated words out of the eligible ones."""
-        excluded = self._find_negated(context, postings)
+        excluded = self._find_negated(context, found)
         if excluded is None:
             return within
         mask = self._seen.mask if within is None and self._seen else within
@@ -711,32 +727,31 @@ class RankedMatcher:
         return eligible
 
     def _find_negated(
-        self, context: str, postings: TermPostings | None = None
+        self, context: str, looked_up: _LookedUp | None = None
     ) -> NDArray[np.int64] | None:
         """Find the skills of the negated words; a task is asked several times."""
-        query, negated = self._read_task(context)
+        negated = self._read_task(context).negated
         if negated is None:
             return None
         found = self._negated_skills.get(context)
         if found is None:
-            found = self._compare_sides(query, postings or self._postings.find(query), negated)
+            found = self._compare_sides(looked_up or self._look_up(context), negated)
             if len(self._negated_skills) >= _QUERY_CACHE_SIZE:
                 self._negated_skills.clear()
             self._negated_skills[context] = found
         return found
 
-    def _compare_sides(
-        self, query: Query, postings: TermPostings, negated: _Negated
-    ) -> NDArray[np.int64]:
-        total = len(self._index.priorities)
-        coverage = self._compute_coverage(negated.alone, self._postings.find(negated.alone), None)
+    def _compare_sides(self, found: _LookedUp, negated: _Negated) -> NDArray[np.int64]:
+        query, total = found.query, len(self._index.priorities)
+        coverage = compute_coverage(negated.alone, self._postings.find(negated.alone), total)
+        coverage = self._select_eligible(coverage, None)
         near = self._select_for_rerank(negated.alone, coverage)
         nearest = _merge_nearest(query, negated.alone)
         named = name_coverage(self._index, query, near, nearest)
         asked_share = name_coverage(self._index, query, near)
         is_named = (named >= _NEGATED_NAME_SHARE) & (asked_share < _ASKED_NAME_SHARE)
         against = self._score_alone(negated.alone, near, coverage)
-        asked = self._score_alone(query, near, compute_coverage(query, postings, total))
+        asked = self._score_alone(query, near, found.coverage)
         return near[is_named | (against > asked)]
 
     def _score_alone(
@@ -748,13 +763,10 @@ class RankedMatcher:
         return to_score(combined, evidence_weight(query).value)
 
     def _rank_in_two_passes(
-        self,
-        query: Query,
-        postings: TermPostings,
-        within: Mask,
-        limit: int | None,
+        self, found: _LookedUp, within: Mask, limit: int | None
     ) -> _TwoPassRanking:
-        coverage = self._compute_coverage(query, postings, within)
+        query = found.query
+        coverage = self._select_eligible(found.coverage, within)
         first = self._select_for_rerank(query, coverage)
         named = name_coverage(self._index, query, first)
         proximity = term_proximity(self._index, query, first).scores
@@ -772,10 +784,7 @@ class RankedMatcher:
         ranking_of_all = _Ranking(*map(np.concatenate, zip(ranking, others, strict=True)))
         return _TwoPassRanking(ranking_of_all, first, weight)
 
-    def _compute_coverage(
-        self, query: Query, postings: TermPostings, within: Mask
-    ) -> NDArray[np.float64]:
-        coverage = compute_coverage(query, postings, len(self._index.priorities))
+    def _select_eligible(self, coverage: NDArray[np.float64], within: Mask) -> NDArray[np.float64]:
         if within is None and self._seen:
             within = self._seen.mask
         return coverage if within is None else np.where(within, coverage, 0)
@@ -816,6 +825,14 @@ class RankedMatcher:
         scores = np.maximum(np.rint(final * _SCORE_UNIT).astype(np.int64), 1)
         scores += self._index.priorities[numbers].astype(np.int64) * _PRIORITY_STEP
         return _Ranking(numbers, np.minimum(np.maximum(scores, 0), _SCORE_UNIT))
+
+
+def _look_up(
+    read_task: Callable[[str], _Task], postings: PostingsLookup, total: int, context: str
+) -> _LookedUp:
+    query = read_task(context).asked
+    found = postings.find(query)
+    return _LookedUp(query, found, compute_coverage(query, found, total))
 
 
 def _read_task(index: TextIndex, parser: QueryParser, context: str) -> _Task:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import chain, islice, zip_longest
 from types import MappingProxyType
 
@@ -237,7 +237,11 @@ def merge_near_copies(candidates: Iterable[Candidate]) -> list[Candidate]:
     groups: list[tuple[Counter[str], list[Candidate]]] = []
     for candidate in ranked:
         is_alone = names[_name_of(candidate)] == 1
-        words = Counter[str]() if is_alone else _count_words(candidate.skill)
+        words = (
+            Counter[str]()
+            if is_alone
+            else _count_words(candidate.skill.description, candidate.skill.body)
+        )
         alike = (
             group
             for counted, group in groups
@@ -255,8 +259,9 @@ def _name_of(candidate: Candidate) -> tuple[str, str]:
     return candidate.skill.name.casefold(), candidate.skill.scope
 
 
-def _count_words(skill: Skill) -> Counter[str]:
-    return Counter(f"{skill.description}\n{skill.body}".split())
+@lru_cache(maxsize=64)  # a task merges the same ones up to three times
+def _count_words(description: str, body: str) -> Counter[str]:
+    return Counter(f"{description}\n{body}".split())
 
 
 def _choose_visible(group: Sequence[Candidate]) -> Candidate:

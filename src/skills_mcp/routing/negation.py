@@ -9,7 +9,7 @@ number of words, so that the time is linear in the text.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -364,10 +364,15 @@ def _index_rules() -> Mapping[str, Sequence[_Rule]]:
     return index
 
 
+@lru_cache(maxsize=4096)  # texts share their words, and nearly all begin no cue
+def _find_rules(word: str) -> Sequence[_Rule]:
+    found = _index_rules().get(word[:_KEY_LETTERS], ())
+    return tuple(rule for rule in found if rule.phrase[0].fit(word))
+
+
 def _find_scopes(tokens: Sequence[_Token]) -> Iterator[Negation]:
-    rules = _index_rules()
     for index, token in enumerate(tokens):
-        for rule in rules.get(token.word[:_KEY_LETTERS], ()):
+        for rule in _find_rules(token.word):
             scope = _read_scope(tokens, index, rule)
             if scope:
                 yield Negation(scope[0].start, scope[-1].end, rule.cue.is_strong)

@@ -47,7 +47,7 @@ from skills_mcp.routing.matcher import (
 from skills_mcp.routing.negation import find_negations, leave_out
 from skills_mcp.routing.query import Query, QueryParser, TermVariant, idf
 from skills_mcp.routing.search import NamedSkill, NameIndex
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_index import INDEX, ROOT
 
 PostingPositions = NDArray[np.int64]

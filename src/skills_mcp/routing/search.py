@@ -81,6 +81,8 @@ class NameIndex:
         name of "Golang Security".
         """
         name = strip_mention(text)
+        if name.isascii() and len(name) > self._longest:
+            return None
         for found in (self.find_path(name), self.find_name(name)):
             allowed = _select_eligible(found, within)
             if allowed:
@@ -113,6 +115,10 @@ class NameIndex:
 
     def _find_last(self, name: str) -> Sequence[int]:
         return self._by_last.get(name, ())
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, chain(self._by_path, self._sorted)), default=0)
 
     @cached_property
     def _by_path(self) -> dict[str, tuple[int, ...]]:
@@ -157,6 +163,11 @@ class VisibleNameIndex(NameIndex):
 
     def find_by_prefix(self, text: str) -> tuple[int, ...]:
         return tuple(self._select_visible(self.whole.find_by_prefix(text)))
+
+    @cached_property
+    def _longest(self) -> int:
+        moved = map(normalize_name, self.some.moved.values())
+        return max(self.whole._longest, *map(len, moved), 0)  # noqa: SLF001 - it is one of us
 
     def _find_last(self, name: str) -> Sequence[int]:
         # A copy has the same last name as the first.

@@ -13,23 +13,16 @@ left, even in other sessions.  Elsewhere it knows only the program's process gro
 # To import pathlib would take longer than everything else before a script starts.
 # ruff: noqa: PTH110, PTH112, PTH116, PTH123, PTH208
 
-from __future__ import annotations
-
 import ctypes
+import math
 import os
 import resource
 import select
+import signal
 import sys
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Callable, Iterator, Sequence
-else:
-    import _signal as signal  # the same, but for names of numbers, which take `enum`
-
-_NEVER = float("inf")
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _PR_SET_CHILD_SUBREAPER = 36
@@ -55,19 +48,6 @@ _CANNOT_START = 127  # as in a shell
 # elsewhere this would be the heap alone, or nothing. macOS has no limit of memory: it
 # refuses this one, because each process has more from its start.
 _MEMORY = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
-
-
-class suppress:  # noqa: N801 - contextlib imports ten modules
-    """Ignore these errors, as `contextlib.suppress` does."""
-
-    def __init__(self, *kinds: type[BaseException]) -> None:
-        self._kinds = kinds
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        return kind is not None and issubclass(kind, self._kinds)
 
 
 def run_supervised(words: Sequence[str]) -> None:
@@ -147,18 +127,18 @@ def supervise(tree: ProcessTree, signals: int, grace_seconds: float) -> int | No
     standard
     input, ends it now.
     """
-    deadline = _NEVER
+    deadline = math.inf
     while tree.ended is None and (remaining := deadline - time.monotonic()) > 0:
-        waiting = None if deadline == _NEVER else remaining
+        waiting = None if deadline == math.inf else remaining
         ready, _, _ = select.select([0, signals], [], [], waiting)
         received = os.read(signals, 64) if signals in ready else b""
         if 0 in ready or set(received) - {signal.SIGCHLD, signal.SIGTERM}:
             break
-        if signal.SIGTERM in received and deadline == _NEVER:
+        if signal.SIGTERM in received and deadline == math.inf:
             deadline = time.monotonic() + grace_seconds
             tree.terminate()
         tree.reap()
-    if deadline == _NEVER and tree.reap():
+    if deadline == math.inf and tree.reap():
         tree.terminate()
         _wait_while(tree.reap, signals, _FINAL_GRACE_SECONDS, _FINAL_GRACE_SECONDS)
     _wait_while(tree.kill, signals, _KILL_SECONDS, _POLL_SECONDS)

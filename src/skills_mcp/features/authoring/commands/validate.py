@@ -96,8 +96,8 @@ def _describe_rule(rule: str) -> dict[str, Any]:
 
 def _render_result(problem: Problem, rule_index: int) -> dict[str, Any]:
     file = display_path(problem.file)
-    is_elsewhere = PurePath(file).is_absolute()
-    uri = PurePath(file).as_uri() if is_elsewhere else quote(PurePath(file).as_posix())
+    path = Path(file)
+    uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
     location = {"artifactLocation": {"uri": uri}, "region": {"startLine": max(problem.line, 1)}}
     fingerprint = derive_fingerprint(problem, Path.cwd())
     return {

@@ -140,6 +140,7 @@ def test_a_host_that_does_not_say_where_to_is_reported_without() -> None:
         ("server certificate verification failed. CAfile: none", SyncError, "CAINFO"),
         ("unable to get local issuer certificate", SyncError, "GIT_SSL_CAINFO"),
         ("does not match target host name 'localhost'", SyncError, "another host name"),
+        ("(a.example) does not match target hostname 'b'", SyncError, "another host name"),
         ("gnutls_handshake() failed: Error in pull", SyncError, "TLS connection"),
         ("mismatched algorithms: client sha1; server sha256", SyncError, "only SHA-1"),
         ("fatal: early EOF", SyncError, "was cut off"),

@@ -16,6 +16,7 @@ from skills_mcp.errors import (
 from tests.content.git.git_store import GitStore
 from tests.content.git_server import (
     Fault,
+    Request,
     alternate,
     answer,
     only,
@@ -84,6 +85,23 @@ def test_a_host_that_asks_to_wait_is_understood(
 
     assert type(error) is SyncError
     assert error.retry_after_seconds == seconds
+
+
+def test_a_host_that_limits_who_has_signed_in_is_asked_no_further(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": "A"})
+
+    def limit(request: Request) -> None:
+        (answer(429) if request.headers.get("Authorization") else Request.serve)(request)
+
+    with serving(tmp_path, TOKEN) as server:
+        server.fault = limit
+        remote = Remote(f"{server.url}/upstream.git", "main", TOKEN)
+        error = GitStore.create(tmp_path / "s", remote).fail()
+
+    assert "429: too many requests" in str(error)
+    assert len(server.kinds) <= 3  # without the token, with it, and once more
 
 
 def test_a_host_that_is_well_every_other_time_is_used_then(

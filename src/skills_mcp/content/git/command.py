@@ -244,6 +244,10 @@ SETTINGS = (
     # take until the deadline.
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=15",
+    # Git 2.55 asks again without end, at once, if a host that has signed us in answers
+    # 429 and no retries are set.
+    "http.maxRetries=1",
+    "http.maxRetryTime=1",
     "pack.threads=2",  # each has a window of its own in memory
     "gc.auto=0",
     "maintenance.auto=false",

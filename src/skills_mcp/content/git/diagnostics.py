@@ -286,7 +286,7 @@ _CAUSES: Mapping[_CauseGroup, tuple[_Cause, ...]] = {
           "not yet valid", "not yet activated"),
          "TLS certificate expired, or not valid yet. Tell the operator of the host, "
          "or correct the clock of this machine"),
-        (SyncError, ("does not match target host name",
+        (SyncError, ("does not match target host",
           "no alternative certificate subject", "hostname mismatch",
           "name does not match"),
          "TLS certificate is for another host name. Check the address"),

@@ -326,6 +326,19 @@ class RemoteBranch:
         git = self._parts.repository.git
         return push_change(git, self._remote, self._base, change, self._policy)
 
+    def read_trailers(self, key: str, branches: str) -> frozenset[str]:
+        """Read the values of a trailer of proposals, merged ones and those with a branch.
+
+        `branches` is what the names of their branches begin with.
+
+        Raises:
+            SyncError: The remote does not answer.
+        """
+        from skills_mcp.content.git.proposal import read_trailers
+
+        git = self._parts.repository.git
+        return read_trailers(git, self._remote, self._base, (key, branches), self._policy)
+
     def read_history(
         self, commit: str, files: Sequence[str], max_commits: int
     ) -> "tuple[PastCommit, ...]":

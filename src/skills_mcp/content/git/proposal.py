@@ -22,6 +22,10 @@ from skills_mcp.text.redaction import redact
 _BASE_REF = "refs/skills/base"
 _CHANGE_REF = "refs/skills/change"
 
+_PROPOSED_REFS = "refs/skills/proposed"
+_MAX_COMMITS = 1_000
+"""Newest commits of the followed branch in which a proposal is looked for."""
+
 _COMMITTER = "skills-mcp <skills-mcp@localhost>"
 
 _ALREADY_EXISTS = ("stale info", "already exists", "fetch first", "non-fast-forward")
@@ -91,6 +95,30 @@ def push_change(
         _commit(store, change)
         is_new = _push(store, remote, change.branch, call)
     return Proposal(change.branch, base.removeprefix("refs/heads/"), is_new)
+
+
+def read_trailers(
+    git: Git, remote: Remote, base: str, trailer: tuple[str, str], policy: SyncPolicy
+) -> frozenset[str]:
+    """Read the values of a trailer in the base's history and on branches for review.  Blocking.
+
+    `trailer` is its key, and what the names of these branches begin with.
+
+    Raises:
+        SyncError: The remote does not answer.
+    """
+    call = RemoteCall(access=git.open_access(), deadline=time.monotonic() + policy.timeout_seconds)
+    with locked_temporary_folder("skills-mcp-trailers-") as folder:
+        store = git.with_directory(folder / "store")
+        store.init()
+        # Messages are read, and no files.
+        filters = () if remote.scheme == "file" else ("--filter=tree:0",)
+        key, beginning = trailer
+        branches = f"+refs/heads/{beginning}*:{_PROPOSED_REFS}/*"
+        refs = f"+{base}:{_BASE_REF}\n{branches}\n".encode()
+        store.fetch(call, "", f"--depth={_MAX_COMMITS}", *filters, "--stdin", stdin=refs)
+        form = f"--format=%(trailers:key={key},valueonly)"
+        return frozenset(store.run("log", "--all", form).text.split())
 
 
 def _commit(store: Git, change: FolderChange | TextReplacement) -> None:

@@ -1,7 +1,8 @@
 """Suggestions as branches for review: one for each skill, with its evidence and effect.
 
-Rule: an addition is proposed once. What was sent is recorded on this machine, so a branch
-that people have deleted, or merged in part, does not come back.
+Rule: an addition is proposed once. What was sent is recorded on this machine, and in a
+trailer of each commit, so that a machine without the record knows the branches that are
+there, and what was merged, also in part.
 """
 
 import json
@@ -43,6 +44,8 @@ _BRANCHES = "skills/suggest-"
 _BRANCH_DIGITS = 12
 _MAX_SLUG = 64
 _MAX_TASKS = 5  # of one addition in a message
+_UNSERVED = "No agent got it"
+_TRAILER = "Skills-Suggestion"
 _MAX_COMMITS = 1000  # in which the last change of a skill is looked for
 
 
@@ -73,6 +76,21 @@ class ProposalRecord:
         write_text_atomically(self._file, f"{json.dumps(known, indent=1)}\n")
 
 
+def load_known(library: SkillLibrary, record: ProposalRecord) -> frozenset[str]:
+    """Load the keys of this machine's record, and of the repositories.
+
+    Raises:
+        SyncError: A repository does not answer.
+    """
+    repositories = (mount.source for mount in library.mounts.mounts)
+    read = (
+        each.read_trailers(_TRAILER, _BRANCHES)
+        for each in repositories
+        if isinstance(each, RemoteBranch)
+    )
+    return record.load().union(*read)
+
+
 def derive_key(skill: str, text: str) -> str:
     """Key of one keyword or example of a skill."""
     return sha256(json.dumps([skill, text]).encode()).hexdigest()
@@ -91,18 +109,19 @@ def propose(
             yield SentSuggestion(skill, None, "its source is a folder: apply the diff")
             continue
         target = SkillTarget(Path(), "", "", repository)
-        change = _compose_change(skill, text, _compose_message(skill, accepted, review))
+        keys = [key for each in accepted for key in _list_keys(each.addition)]
+        change = _compose_change(skill, text, _compose_message(skill, accepted, review), keys)
         try:
             sent = propose_skill(target, change, library.config.web.forges)
         except SyncError as error:
             yield SentSuggestion(skill, None, str(error))
             continue
-        record.add([key for each in accepted for key in _list_keys(each.addition)])
+        record.add(keys)
         yield SentSuggestion(skill, sent)
 
 
 def propose_deprecations(
-    library: SkillLibrary, report: UsageReport, record: ProposalRecord
+    library: SkillLibrary, report: UsageReport, record: ProposalRecord, known: Collection[str]
 ) -> Iterator[SentSuggestion]:
     """Push a branch for each skill that no agent got in the days of a report.
 
@@ -111,12 +130,12 @@ def propose_deprecations(
     """
     if not report.skills or report.counts.oldest is None or report.counts.oldest > report.since:
         return
-    known, snapshot = record.load(), library.view().snapshot
-    reason = f"No agent got it from {report.since} to {report.until}."
+    snapshot = library.view().snapshot
+    reason = f"{_UNSERVED} from {report.since} to {report.until}."
     with library.edited_copy() as copy:
         for unserved in report.unserved or ():
             skill = snapshot.index.require(unserved.skill)
-            key = derive_key(skill.path, reason.partition(" from ")[0])
+            key = derive_key(skill.path, _UNSERVED)
             if skill.always_apply or skill.lifecycle.marked_status or key in known:
                 continue
             try:
@@ -155,7 +174,8 @@ def _deprecate(
         f"{changed:,} would get another answer. Merge it, name what replaces the skill, or "
         "decline it: it is proposed once.\n"
     )
-    change = _compose_change(skill.path, ChangedText(editable, new), message)
+    key = derive_key(skill.path, _UNSERVED)
+    change = _compose_change(skill.path, ChangedText(editable, new), message, [key])
     target = SkillTarget(Path(), "", "", repository)
     return propose_skill(target, change, library.config.web.forges)
 
@@ -179,10 +199,14 @@ def _list_keys(addition: Addition) -> Sequence[str]:
     return [derive_key(addition.skill, text) for text in texts]
 
 
-def _compose_change(skill: str, text: ChangedText, message: str) -> TextReplacement:
+def _compose_change(
+    skill: str, text: ChangedText, message: str, keys: Sequence[str]
+) -> TextReplacement:
+    trailers = "".join(f"{_TRAILER}: {key}\n" for key in keys)
     digest = sha256(text.editable.raw + b"\0" + text.new).hexdigest()[:_BRANCH_DIGITS]
     branch = f"{_BRANCHES}{derive_slug(skill)[:_MAX_SLUG]}-{digest}"
-    return TextReplacement(text.editable.file, text.editable.raw, text.new, branch, message)
+    texts = (text.editable.raw, text.new)
+    return TextReplacement(text.editable.file, *texts, branch, f"{message}\n{trailers}")
 
 
 def _compose_message(

@@ -13,6 +13,7 @@ import pytest
 from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.events.received_event import parse_received
 from tests.cli.conftest import Run
+from tests.content.git_server import serving
 from tests.features.report.happenings import judged, served, torn
 from tests.packages import write_package
 from tests.support import Upstream, git, skill_text, write, write_skill
@@ -473,8 +474,11 @@ def test_without_skills_nothing_can_be_suggested(invoke: Run, tmp_path: Path) ->
     assert "SKILLS_REPO" in done.stderr
 
 
-def propose(invoke: Run, upstream: Upstream, events: tuple[str, ...], *more: str) -> str:
-    words = ("report", "--suggest", "--propose", "--repo", upstream.url, *events, *more)
+def propose(
+    invoke: Run, upstream: Upstream, events: tuple[str, ...], *more: str, url: str = ""
+) -> str:
+    address = url or upstream.url
+    words = ("report", "--suggest", "--propose", "--repo", address, *events, *more)
     done = invoke(*words)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -509,6 +513,36 @@ def test_a_suggestion_becomes_a_branch_with_its_effect_and_is_sent_once(
     assert "- now found: auth at the kiosk" in message
     assert "2 tasks (picked): the right skill answered 0, and now 2" in message
     assert again.startswith("There is nothing new to propose")
+    assert list_branches(upstream) == []
+
+
+def test_a_machine_without_a_record_knows_branches_and_merged_proposals(
+    invoke: Run, upstream: Upstream, tmp_path: Path
+) -> None:
+    keywords = ["auth", "login", "page"]
+    api = {"skills/api.md": skill_text(keywords=["auth", "api", "jwt"])}
+    upstream.commit({**api, "skills/web.md": skill_text(keywords=keywords)})
+    events = collect(tmp_path, picks())
+    git("config", "uploadpack.allowFilter", "true", cwd=upstream.bare)
+    propose(invoke, upstream, events)
+    [branch] = list_branches(upstream)
+    upstream.commit({"skills/web.md": skill_text(keywords=[*keywords, "session"])})
+    for record in tmp_path.rglob("proposals.json"):
+        record.unlink()  # as on a runner of a pipeline
+    with_branch = propose(invoke, upstream, events)
+    assert not [*tmp_path.rglob("proposals.json")]
+    git("fetch", "-q", "origin", branch, cwd=upstream.work)
+    message = git("log", "-1", "--format=%B", "FETCH_HEAD", cwd=upstream.work)
+    git("commit", "-q", "--allow-empty", "-m", message, cwd=upstream.work)
+    git("push", "-q", "origin", "HEAD", cwd=upstream.work)
+    git("branch", "-D", branch, cwd=upstream.bare)
+    merged = propose(invoke, upstream, events)
+
+    with serving(upstream.bare.parent) as server:
+        over_http = propose(invoke, upstream, events, url=f"{server.url}/{upstream.bare.name}")
+
+    assert with_branch == merged == over_http
+    assert merged.startswith("There is nothing new to propose")
     assert list_branches(upstream) == []
 
 

@@ -438,6 +438,7 @@ def _propose(
     from skills_mcp.features.report.suggestion_proposals import (
         ProposalRecord,
         derive_key,
+        load_known,
         propose,
         propose_deprecations,
     )
@@ -446,7 +447,7 @@ def _propose(
     current = derive_current_skills(sync_and_load(library))
     library.current.wait_for_vectors()
     proposed = ProposalRecord(find_state_folder(record.environment) / "proposals.json")
-    known = proposed.load()
+    known = load_known(library, proposed)
     with progress_bar("Trying suggestions") as on_progress:
         review = suggest(
             library,
@@ -457,7 +458,7 @@ def _propose(
     sent = [*propose(library, review, proposed)]
     if deprecates_unserved:
         report = _derive_report(record, current, None)
-        sent += propose_deprecations(library, report, proposed)
+        sent += propose_deprecations(library, report, proposed, known)
     if as_json:
         print_json({"proposals": [asdict(each) for each in sent], "notes": list(review.notes)})
         return

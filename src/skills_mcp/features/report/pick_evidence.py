@@ -300,7 +300,7 @@ def derive_missing_words(
             if skill is None:
                 continue
             if path not in skill_terms:
-                skill_terms[path] = _find_terms(skill)
+                skill_terms[path] = find_terms(skill)
             for term in words[task.task].keys() - skill_terms[path]:
                 found[path, term].append(task)
     suggestions = [
@@ -350,7 +350,7 @@ def _is_distinctive(word: TermWeight, max_skills: int) -> bool:
     )
 
 
-def _find_terms(skill: Skill) -> frozenset[str]:
+def find_terms(skill: Skill) -> frozenset[str]:
     """Stems of the path, name, description and keywords."""
     text = " ".join((skill.path, skill.name, skill.description, *skill.keywords))
     pieces = (piece.decode() for piece in split_raw_tokens(fold(text).replace("-", " ")))

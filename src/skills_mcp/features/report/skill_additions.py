@@ -1,6 +1,6 @@
 """Additions to skills.
 
-Keywords and example tasks, tried, accepted and written as patches.
+Keywords, clauses and example tasks, tried, accepted and written as patches.
 
 Rules: an addition inserts text at one position of the frontmatter; everything else
 stays
@@ -13,10 +13,10 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from skills_mcp.features.authoring import OnProgress, ignore_progress
 from skills_mcp.features.authoring.evaluation import Outcome, evaluate_snapshot
@@ -27,6 +27,7 @@ from skills_mcp.features.authoring.markdown import (
     find_end,
     is_block_value,
 )
+from skills_mcp.features.authoring.package_standard import MAX_DESCRIPTION
 from skills_mcp.features.authoring.prompts import Prompt
 from skills_mcp.library import EditableText, SkillSource, Snapshot, UneditableError, WorkingCopy
 from skills_mcp.skills.document import get_examples, get_mapping, get_words
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 _METADATA = "metadata"
 _KEYWORDS = "keywords"
 _EXAMPLES = "examples"
+_DESCRIPTION = "description"
+_SENTENCE_ENDS = (".", "!", "?", "\u3002")
 
 KEYWORD_KEYS = (
     (_KEYWORDS,),
@@ -99,6 +102,15 @@ def add_example(raw: bytes, task: str, *, is_package: bool) -> bytes:
     return _add(raw, _Addition(_EXAMPLES, task, keys, is_package))
 
 
+def add_clause(raw: bytes, clause: str, *, is_package: bool) -> bytes:
+    """Add a sentence to the end of a description.
+
+    Raises:
+        UnsafeAdditionError: It cannot be added safely.
+    """
+    return _edit_frontmatter(raw, partial(_insert_clause, clause=clause, is_package=is_package))
+
+
 def add_deprecation(raw: bytes, reason: str) -> bytes:
     r"""Mark the text of a skill as deprecated, behind its other fields.
 
@@ -134,6 +146,10 @@ class _Addition:
 
 
 def _add(raw: bytes, addition: _Addition) -> bytes:
+    return _edit_frontmatter(raw, partial(_insert, addition=addition))
+
+
+def _edit_frontmatter(raw: bytes, insert: Callable[[str], _Insertion]) -> bytes:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -145,19 +161,50 @@ def _add(raw: bytes, addition: _Addition) -> bytes:
     found = FRONTMATTER.match(lines, start)
     if found is None:
         raise UnsafeAdditionError("no frontmatter begins in its first line")
-    position, new = _insert(found[1], addition)
+    position, new = insert(found[1])
     position += found.start(1)
     edited = lines[:position] + new + lines[position:]
     return (edited.replace("\n", "\r\n") if "\r\n" in text else edited).encode("utf-8")
 
 
-def _insert(block: str, addition: _Addition) -> _Insertion:
+def _parse(block: str) -> tuple["MappingNode", Mapping[str, Any]]:
+    """The nodes of a frontmatter, and its values."""
     root = compose_fields(block)
     if root is None:
         raise UnsafeAdditionError("its frontmatter is not YAML with a key on each line")
     before = parse_yaml_strings(block)
     if before.repeated:
         raise UnsafeAdditionError(f"it has {before.repeated[0]} twice in one place")
+    return root, before.value
+
+
+def _insert_clause(block: str, clause: str, *, is_package: bool) -> _Insertion:
+    from yaml import ScalarNode
+
+    root, before = _parse(block)
+    node = _find(root, (_DESCRIPTION,))
+    if not isinstance(node, ScalarNode) or not node.value.strip():
+        raise UnsafeAdditionError("its frontmatter has no description")
+    end, stop = find_end(node), "" if node.value.rstrip().endswith(_SENTENCE_ENDS) else "."
+    expected = " ".join(f"{node.value.rstrip()}{stop} {clause}".split())
+    if is_package and len(expected) > MAX_DESCRIPTION:
+        raise UnsafeAdditionError(f"its description would have over {MAX_DESCRIPTION:,} characters")
+    position, new = end - 1, f"{stop} {clause}"
+    if node.style not in {"'", '"'}:
+        written = block[:end].rstrip()
+        last = written[written.rindex("\n") + 1 :] if node.style else ""
+        indent = last[: len(last) - len(last.lstrip())]
+        position, new = len(written), f"{stop}\n{indent}{clause}" if node.style else new
+    after = _parse_values(block[:position] + new + block[position:])
+    key = (_DESCRIPTION,)
+    is_read = " ".join(str(after.get(_DESCRIPTION)).split()) == expected
+    if not is_read or _others(before, key) != _others(after, key):
+        raise UnsafeAdditionError("its description is written as only a person should change it")
+    return position, new
+
+
+def _insert(block: str, addition: _Addition) -> _Insertion:
+    root, before = _parse(block)
     key = next(
         (candidate for candidate in addition.keys if _find(root, candidate) is not None),
         None,
@@ -165,7 +212,7 @@ def _insert(block: str, addition: _Addition) -> _Insertion:
     position, new = (
         _begin(block, root, addition) if key is None else _append(block, root, key, addition)
     )
-    _check(before.value, block[:position] + new + block[position:], key, addition)
+    _check(before, block[:position] + new + block[position:], key, addition)
     return position, new
 
 
@@ -173,16 +220,20 @@ def _check(
     before: Mapping[str, Any], block: str, key: _KeyPath | None, addition: _Addition
 ) -> None:
     """Refuse any difference but the new item."""
-    try:
-        after = parse_yaml_strings(block).value
-    except YamlError:
-        after = {}
+    after = _parse_values(block)
     key = key or _new_key(addition)
     expected = (*addition.read(before, key), addition.item)
     if addition.read(after, key) != expected or _others(before, key) != _others(after, key):
         raise UnsafeAdditionError(
             f"{'.'.join(key)} is written in a way that only a person should change"
         )
+
+
+def _parse_values(block: str) -> Mapping[str, Any]:
+    try:
+        return dict(parse_yaml_strings(block).value)
+    except YamlError:
+        return {}
 
 
 def _others(fields: Mapping[str, Any], key: _KeyPath) -> dict[str, Any]:
@@ -404,21 +455,53 @@ class WordAddition:
     skill: str
     words: tuple[str, ...]
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What is proposed once."""
+        return self.words
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseAddition:
+    """A sentence of a description, by which agents choose from a list."""
+
+    skill: str
+    words: tuple[str, ...]
+    other: str = ""
+    """The skill that is right for tasks with these words; empty for `skill`."""
+
+    @property
+    def text(self) -> str:
+        words = " or ".join(self.words)
+        if self.other:
+            return f"Not for {words} (use {self.other})."
+        return f"Use when the task is about {words}."
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What is proposed once; a word that was no keyword is none of a clause."""
+        return tuple(f"{word} ({self.other})" if self.other else word for word in self.words)
+
 
 @dataclass(frozen=True, slots=True)
 class TaskAddition:
     skill: str
     task: str
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What is proposed once."""
+        return (self.task,)
 
-Addition = WordAddition | TaskAddition
+
+Addition = WordAddition | ClauseAddition | TaskAddition
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedAddition:
     addition: Addition
     gains: tuple[str, ...]
-    """Tasks with a better answer; none for an example task."""
+    """Tasks with a better answer; none for an example task, and for most clauses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,11 +530,21 @@ def rate_outcome(outcome: Outcome) -> int:
     return outcome.is_right() + outcome.is_right(is_strict=True)
 
 
+class LaterAdditions(NamedTuple):
+    """Additions that depend on which keywords are kept."""
+
+    find_clauses: Callable[
+        [Mapping[str, Sequence[str]], Sequence[Outcome]], Iterable[ClauseAddition]
+    ]
+    """For the words of skills by which no task gets better, and for the answers then."""
+    find_tasks: Callable[[Sequence[AcceptedAddition]], Iterable[TaskAddition]]
+
+
 def try_additions(
     copy: WorkingCopy,
     prompts: Sequence[Prompt],
     words: Sequence[WordAddition],
-    find_tasks: Callable[[Sequence[AcceptedAddition]], Iterable[TaskAddition]],
+    later: LaterAdditions,
     on_progress: OnProgress = ignore_progress,
 ) -> Improvement:
     """Try additions in order, and keep those with better and no worse answers.
@@ -462,8 +555,8 @@ def try_additions(
         copy: Of the served content.
         prompts: All tasks with known answers.
         words: Keywords, the best ones first.
-        find_tasks: Example tasks for the kept keywords. The first ones of a skill are
-            added, if the skill then answers them.
+        later: Clauses, which may change no answer for the worse, and example tasks, of
+            which the first ones of a skill are added if the skill then answers them.
         on_progress: Called after each addition.
     """
     trials = _Trials(copy, prompts)
@@ -475,7 +568,10 @@ def try_additions(
         on_progress(done, len(queue))
     for addition in _combine_words(trials.idle):
         trials.try_words(addition)
-    trials.add_tasks(find_tasks(tuple(trials.accepted)))
+    clauses = [*later.find_clauses(trials.idle, trials.outcomes)]
+    for clause in clauses[:MAX_TRIALS]:
+        trials.try_clause(clause)
+    trials.add_tasks(later.find_tasks(tuple(trials.accepted)))
     return trials.conclude()
 
 
@@ -494,7 +590,7 @@ class _Trials:
         self._served = copy.served
         self._prompts = prompts
         self._before = evaluate_snapshot(prompts, copy.served)
-        self._outcomes = self._before
+        self.outcomes = self._before
         self._locations: dict[Path, EditableText] = {}
         self._texts: dict[Path, bytes] = {}
         self.accepted: list[AcceptedAddition] = []
@@ -510,25 +606,30 @@ class _Trials:
         is_joined = len(addition.words) > 1
         if is_joined and not set(addition.words) <= set(self.idle[addition.skill]):
             return  # one of them was kept with others meanwhile
+        if self._keep(addition, partial(add_keywords, words=addition.words)) and not is_joined:
+            self.idle[addition.skill] += addition.words
+            self.reject(addition, "no-gain", "")
+
+    def try_clause(self, addition: ClauseAddition) -> None:
+        """Keep a clause if no task gets worse."""
+        self._keep(addition, partial(add_clause, clause=addition.text))
+
+    def _keep(self, addition: WordAddition | ClauseAddition, change: Callable[..., bytes]) -> bool:
+        """Keep an addition unless it does harm, and keywords if they help; True if idle."""
         skill = self._served.index.require(addition.skill)
         try:
-            location, new, snapshot = self._serve(
-                skill, partial(add_keywords, words=addition.words)
-            )
+            location, new, snapshot = self._serve(skill, change)
         except (UnsafeAdditionError, UneditableError) as error:
             self.reject(addition, "unsafe", str(error))
-            return
+            return False
         outcomes = evaluate_snapshot(self._prompts, snapshot)
-        gains, losses = _compare(self._outcomes, outcomes)
+        gains, losses = _compare(self.outcomes, outcomes)
         if losses:
             self.reject(addition, "harm", losses[0])
-        elif not gains:
-            if not is_joined:
-                self.idle[addition.skill] += addition.words
-                self.reject(addition, "no-gain", "")
-        else:
+        elif gains or isinstance(addition, ClauseAddition):
             self._accept(AcceptedAddition(addition, gains), location, new)
-            self._outcomes = outcomes
+            self.outcomes = outcomes
+        return not (gains or losses)
 
     def add_tasks(self, additions: Iterable[TaskAddition]) -> None:
         """Keep the first example tasks of each skill, if it answers them."""
@@ -547,7 +648,7 @@ class _Trials:
     def _answers(self, addition: TaskAddition) -> bool:
         return any(
             outcome.answers == (addition.skill,) and outcome.is_right(is_strict=True)
-            for outcome in self._outcomes
+            for outcome in self.outcomes
             if outcome.prompt.query == addition.task
         )
 
@@ -591,7 +692,7 @@ class _Trials:
     def _accept(self, addition: AcceptedAddition, location: Path, new: bytes) -> None:
         self.accepted.append(addition)
         self._texts[location] = new
-        if isinstance(addition.addition, WordAddition):
+        if not isinstance(addition.addition, TaskAddition):
             skill, words = addition.addition.skill, addition.addition.words
             idle = self.idle[skill]
             self.idle[skill] = [word for word in idle if word not in words]
@@ -626,6 +727,8 @@ class _Trials:
 def _is_unchanged(skill: Skill, snapshot: Snapshot) -> bool:
     """Whether a skill is unchanged but for additions."""
     after = snapshot.index.get(skill.path)
+    if after and after.description.startswith(skill.description):  # a clause follows it
+        after = replace(after, description=skill.description)
     return after is not None and _describe(after) == _describe(skill)
 
 

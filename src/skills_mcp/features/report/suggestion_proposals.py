@@ -18,9 +18,8 @@ from skills_mcp.features.authoring.prompts import collect_examples
 from skills_mcp.features.report.pick_evidence import PickCounts
 from skills_mcp.features.report.skill_additions import (
     AcceptedAddition,
-    Addition,
     ChangedText,
-    TaskAddition,
+    ClauseAddition,
     UnsafeAdditionError,
     WordAddition,
     add_deprecation,
@@ -92,7 +91,7 @@ def load_known(library: SkillLibrary, record: ProposalRecord) -> frozenset[str]:
 
 
 def derive_key(skill: str, text: str) -> str:
-    """Key of one keyword or example of a skill."""
+    """Key of one word, clause or example of a skill."""
     return sha256(json.dumps([skill, text]).encode()).hexdigest()
 
 
@@ -109,7 +108,8 @@ def propose(
             yield SentSuggestion(skill, None, "its source is a folder: apply the diff")
             continue
         target = SkillTarget(Path(), "", "", repository)
-        keys = [key for each in accepted for key in _list_keys(each.addition)]
+        additions = [each.addition for each in accepted]
+        keys = [derive_key(each.skill, key) for each in additions for key in each.keys]
         change = _compose_change(skill, text, _compose_message(skill, accepted, review), keys)
         try:
             sent = propose_skill(target, change, library.config.web.forges)
@@ -194,11 +194,6 @@ def _find_skills(library: SkillLibrary, review: SuggestionReview) -> Iterator[st
         yield files[text.editable.source, text.editable.file]
 
 
-def _list_keys(addition: Addition) -> Sequence[str]:
-    texts = (addition.task,) if isinstance(addition, TaskAddition) else addition.words
-    return [derive_key(addition.skill, text) for text in texts]
-
-
 def _compose_change(
     skill: str, text: ChangedText, message: str, keys: Sequence[str]
 ) -> TextReplacement:
@@ -229,6 +224,10 @@ def _describe(accepted: AcceptedAddition, counts: PickCounts) -> Iterator[str]:
     addition = accepted.addition
     if isinstance(addition, WordAddition):
         yield f"Keywords: {', '.join(addition.words)}"
+    elif isinstance(addition, ClauseAddition):
+        yield f"Clause: {addition.text}"
+        if not accepted.gains:
+            yield "- no answer changes: agents choose from a list by descriptions"
     else:
         yield f"Example: {addition.task}"
     yield f"- {count_noun(counts.picks, 'pick')} on {count_noun(len(counts.days), 'day')}"

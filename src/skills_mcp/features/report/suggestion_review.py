@@ -28,12 +28,16 @@ from skills_mcp.features.report.pick_evidence import (
     PickCounts,
     PickRecord,
     derive_missing_words,
+    find_terms,
     join_counts,
 )
 from skills_mcp.features.report.skill_additions import (
+    MAX_WORDS_TOGETHER,
     AcceptedAddition,
     Addition,
+    ClauseAddition,
     Improvement,
+    LaterAdditions,
     Patch,
     RejectedAddition,
     RejectionReason,
@@ -45,6 +49,7 @@ from skills_mcp.features.report.skill_additions import (
 )
 from skills_mcp.features.report.usage_report import Rivalry, Span
 from skills_mcp.library import SkillLibrary, Snapshot
+from skills_mcp.routing.lexicon import stem
 from skills_mcp.skills.model import escape_unprintable
 from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.text.redaction import REDACTED
@@ -156,6 +161,33 @@ def _find_illustrated(
             yield from ((item.skill, task) for task in item.tasks)
 
 
+def find_clauses(
+    index: SkillIndex,
+    words: Sequence[MissingWord],
+    idle: Mapping[str, Sequence[str]],
+    outcomes: Sequence[Outcome],
+) -> Iterator[ClauseAddition]:
+    """Clauses with words that change no answer: of their skill, and of those listed with it."""
+    answers = {each.prompt.query: each for each in outcomes}
+    for skill, left in idle.items():
+        known = [item for item in words if item.skill == skill and item.word in left]
+        chosen = known[:MAX_WORDS_TOGETHER]
+        if chosen:
+            yield ClauseAddition(skill, tuple(item.word for item in chosen))
+        tasks = dict.fromkeys(task for item in chosen for task in item.tasks)
+        listed = Counter(
+            path
+            for task in tasks
+            if task in answers
+            for path in set(answers[task].answers).difference(answers[task].prompt.expect)
+        )
+        for rival in sorted(path for path, count in listed.items() if count >= MIN_TASKS):
+            terms = find_terms(index.require(rival))
+            foreign = tuple(item.word for item in chosen if stem(item.word) not in terms)
+            if foreign:
+                yield ClauseAddition(rival, foreign, skill)
+
+
 def _is_fit(task: str) -> bool:
     """Whether a task can be an example: short, and without personal data."""
     return len(task) <= _MAX_EXAMPLE_LENGTH and REDACTED not in task
@@ -222,16 +254,17 @@ class SuggestionReview:
         """The evidence for an addition; of an example, itself."""
         if isinstance(addition, TaskAddition):
             return (addition.task,)
-        found = (self.words[addition.skill, word] for word in addition.words)
+        right = _find_right(addition)
+        found = (self.words[right, word] for word in addition.words)
         return tuple(dict.fromkeys(task for missing in found for task in missing.tasks))
 
     def count_picks(self, addition: Addition) -> PickCounts:
-        tasks = set(self.find_tasks(addition))
+        tasks, right = set(self.find_tasks(addition)), _find_right(addition)
         return join_counts(
             [
-                task.right[addition.skill]
+                task.right[right]
                 for task in self.record.tasks
-                if task.task in tasks and addition.skill in task.right
+                if task.task in tasks and right in task.right
             ]
         )
 
@@ -250,6 +283,12 @@ class SuggestionReview:
         )
 
 
+def _find_right(addition: Addition) -> str:
+    """The skill that was picked."""
+    other = addition.other if isinstance(addition, ClauseAddition) else ""
+    return other or addition.skill
+
+
 def suggest(
     library: SkillLibrary,
     record: PickRecord,
@@ -258,13 +297,17 @@ def suggest(
 ) -> SuggestionReview:
     """Suggest additions to the served skills.  Blocking.
 
-    A keyword or an example of a skill is left out if `is_settled`.
+    A keyword, a clause or an example of a skill is left out if `is_settled`.
 
     The library has loaded its vectors; `on_progress` is called after each trial.
 
     Raises:
         SyncError: The content cannot be copied.
     """
+
+    def is_open(addition: Addition) -> bool:
+        return not any(is_settled(addition.skill, key) for key in addition.keys)
+
     with library.edited_copy() as copy:
         snapshot = copy.served
         index, matcher = snapshot.index, snapshot.matcher
@@ -275,15 +318,20 @@ def suggest(
         }
         missing = derive_missing_words(record.tasks, unsettled, index, matcher)
         words = [item for item in missing if not is_settled(item.skill, item.word)]
+
+        def find_open_clauses(
+            idle: Mapping[str, Sequence[str]], outcomes: Sequence[Outcome]
+        ) -> Iterable[ClauseAddition]:
+            return filter(is_open, find_clauses(index, words, idle, outcomes))
+
+        def find_open_tasks(accepted: Sequence[AcceptedAddition]) -> Iterable[TaskAddition]:
+            return filter(is_open, find_example_tasks(index, record, words, accepted))
+
         improvement = try_additions(
             copy,
             (*known, *collect_answered(snapshot, record)),
             [WordAddition(item.skill, (item.word,)) for item in words],
-            lambda accepted: (
-                task
-                for task in find_example_tasks(index, record, words, accepted)
-                if not is_settled(task.skill, task.task)
-            ),
+            LaterAdditions(find_open_clauses, find_open_tasks),
             on_progress,
         )
     return SuggestionReview(
@@ -382,13 +430,16 @@ def _render_rejected(dropped: RejectedAddition, review: SuggestionReview) -> dic
     return {**shared, "reason": dropped.reason, "detail": dropped.detail}
 
 
+_KINDS = {WordAddition: "keywords", ClauseAddition: "clause", TaskAddition: "example"}
+
+
 def _render_addition(addition: Addition, review: SuggestionReview) -> dict[str, Any]:
-    words = addition.words if isinstance(addition, WordAddition) else ()
     counts = review.count_picks(addition)
     return {
         "skill": addition.skill,
-        "kind": "keywords" if words else "example",
-        "keywords": list(words),
+        "kind": _KINDS[type(addition)],
+        "keywords": list(addition.words) if isinstance(addition, WordAddition) else [],
+        "clause": addition.text if isinstance(addition, ClauseAddition) else "",
         "tasks": list(review.find_tasks(addition)),
         "picks": counts.picks,
         "people": len(counts.people),
@@ -488,7 +539,7 @@ def _print_accepted(review: SuggestionReview) -> None:
     for number, addition in enumerate(review.improvement.accepted, 1):
         click.echo(f"  {number}. {_describe(addition.addition)}")
         click.echo(f"     {_describe_evidence(addition, review)}")
-        if isinstance(addition.addition, WordAddition):
+        if not isinstance(addition.addition, TaskAddition):
             _print_tasks(review.find_tasks(addition.addition))
 
 
@@ -513,6 +564,8 @@ def _describe(addition: Addition) -> str:
     skill = escape_unprintable(addition.skill)
     if isinstance(addition, TaskAddition):
         return f"{skill}: add the example task {_shorten(addition.task)!r}"
+    if isinstance(addition, ClauseAddition):
+        return f"{skill}: add to the description {escape_unprintable(addition.text)!r}"
     noun = "keyword" if len(addition.words) == 1 else "keywords"
     return f"{skill}: add the {noun} {', '.join(map(escape_unprintable, addition.words))}"
 
@@ -555,11 +608,6 @@ def _print_rejected(review: SuggestionReview) -> None:
             detail = f" ({_shorten(addition.detail)})" if addition.detail else ""
             click.echo(f"     - {_describe(addition.addition)}{detail}")
         _print_rest(len(group))
-        if reason == "no-gain":
-            click.echo(
-                "     If one of these words says what the skill is for, write it into "
-                "its description: agents choose from a list by that."
-            )
 
 
 def _print_pairs(review: SuggestionReview) -> None:

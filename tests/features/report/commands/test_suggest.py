@@ -122,6 +122,7 @@ def test_programs_get_one_object(invoke: Run, clone: Path, tmp_path: Path) -> No
         "skill": "web",
         "kind": "keywords",
         "keywords": ["kiosk"],
+        "clause": "",
         "tasks": [*TASKS],
         "picks": 2,
         "people": 1,
@@ -514,6 +515,37 @@ def test_a_suggestion_becomes_a_branch_with_its_effect_and_is_sent_once(
     assert "2 tasks (picked): the right skill answered 0, and now 2" in message
     assert again.startswith("There is nothing new to propose")
     assert list_branches(upstream) == []
+
+
+def test_a_word_that_changes_no_answer_becomes_a_clause_of_both_skills(
+    invoke: Run, upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit(
+        {
+            "skills/config.yaml": "matching: {ambiguity_threshold: 1}\n",  # always a list
+            "skills/api.md": skill_text(keywords=["auth", "api"], description="Calls"),
+            "skills/web.md": skill_text(keywords=["auth", "login"], description="Pages."),
+        }
+    )
+    events = collect(tmp_path, picks())
+
+    said = propose(invoke, upstream, events)
+    branches = {branch.split("-")[1]: branch for branch in list_branches(upstream)}
+    messages = [
+        git("log", "-1", "--format=%B", each, cwd=upstream.bare) for each in branches.values()
+    ]
+    texts = {
+        name: git("show", f"{branch}:skills/{name}.md", cwd=upstream.bare)
+        for name, branch in branches.items()
+    }
+    again = propose(invoke, upstream, events)
+
+    assert said.count("\n") == 2
+    assert "Calls. Not for kiosk (use web)." in texts["api"]
+    assert "Pages. Use when the task is about kiosk." in texts["web"]
+    assert all("- no answer changes" in message for message in messages)
+    assert all("- 2 picks on 2 days" in message for message in messages)
+    assert again.startswith("There is nothing new")
 
 
 def test_a_machine_without_a_record_knows_branches_and_merged_proposals(

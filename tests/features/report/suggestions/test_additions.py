@@ -12,6 +12,7 @@ from skills_mcp.features.report.skill_additions import (
     UnsafeAdditionError,
     _Addition,
     _check,
+    add_clause,
     add_example,
     add_keywords,
 )
@@ -32,6 +33,39 @@ def is_insertion(old: bytes, new: bytes) -> bool:
     """Whether a text is another one with something put in at one place."""
     begin = next((n for n in range(len(old)) if old[n] != new[n]), len(old))
     return old[begin:] == new[len(new) - len(old) + begin :]
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ("description: Log in", "description: Log in. Use when new."),
+        ("description: Log in.\nname: a", "description: Log in. Use when new.\nname: a"),
+        ("description: Log\n  in!", "description: Log\n  in! Use when new."),
+        ('description: "Log in"', 'description: "Log in. Use when new."'),
+        ("description: 'Log in.'", "description: 'Log in. Use when new.'"),
+        ("description: >-\n  Log\n  in\nname: a",
+         "description: >-\n  Log\n  in.\n  Use when new.\nname: a"),
+        ("description: |\n  Log in.", "description: |\n  Log in.\n  Use when new."),
+    ],
+)  # fmt: skip
+def test_a_clause_ends_the_description_in_the_style_of_its_author(before: str, after: str) -> None:
+    assert head_of(add_clause(file(before), "Use when new.", is_package=True)) == head_of(
+        file(after)
+    )
+
+
+@pytest.mark.parametrize(
+    "head, reason",
+    [
+        ("name: a", "no description"),
+        ("description: [a]", "no description"),
+        (f"description: {'a' * 1020}", "over 1,024 characters"),
+        ("description: Log in # to the app", "only a person"),
+    ],
+)
+def test_a_clause_that_cannot_be_added_is_left_to_a_person(head: str, reason: str) -> None:
+    with pytest.raises(UnsafeAdditionError, match=reason):
+        add_clause(file(head), "Use when new: kiosk # 1.", is_package=True)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ from skills_mcp.features.authoring.prompts import Prompt, collect_examples
 from skills_mcp.features.report import skill_additions as improvement_module
 from skills_mcp.features.report.skill_additions import (
     AcceptedAddition,
+    ClauseAddition,
     Improvement,
+    LaterAdditions,
     TaskAddition,
     WordAddition,
     rate_outcome,
@@ -34,11 +36,13 @@ def run(
     additions: Sequence[WordAddition],
     *prompts: Prompt,
     tasks: Sequence[TaskAddition] = (),
+    clauses: Sequence[ClauseAddition] = (),
 ) -> Improvement:
     library = open_library(folder)
     own = collect_examples(library.view().snapshot.index)
+    later = LaterAdditions(lambda _idle, _outcomes: clauses, lambda _: tasks)
     with library.edited_copy() as copy:
-        return try_additions(copy, (*own, *prompts), additions, lambda _: tasks)
+        return try_additions(copy, (*own, *prompts), additions, later)
 
 
 def rates(improvement: Improvement) -> list[tuple[int, int]]:
@@ -112,6 +116,19 @@ def test_a_task_that_a_skill_does_not_help_with_may_not_find_it(rivals: Path) ->
     done = run(rivals, [words("web", "kiosk")], mine, bad)
 
     assert [each.reason for each in done.rejected] == ["harm"]
+
+
+def test_a_clause_is_kept_unless_a_task_gets_worse(rivals: Path) -> None:
+    write(rivals / "config.yaml", "matching:\n  algorithm: ranked\n")
+    asked = prompt("auth at the kiosk", "web"), prompt("jwt of the api", "api")
+    helpful, harmful = ClauseAddition("web", ("kiosk",)), ClauseAddition("web", ("jwt", "api"))
+    silent = ClauseAddition("api", ("kiosk",), "web")
+
+    done = run(rivals, [], *asked, clauses=[helpful, harmful, silent])
+
+    assert [each.addition for each in done.accepted] == [helpful, silent]
+    assert done.accepted[1].gains == ()
+    assert is_same_as_served(rivals, done)
 
 
 def test_a_keyword_that_changes_nothing_is_dropped(rivals: Path) -> None:

@@ -163,8 +163,8 @@ class _EventRecord:
     "--suggest",
     "is_suggesting",
     is_flag=True,
-    help="Print keywords and example tasks to add, by what agents picked, as a "
-    "diff for git apply, with its effect on all example tasks.",
+    help="Print keywords, clauses of descriptions and example tasks to add, by what "
+    "agents picked, as a diff for git apply, with its effect on all example tasks.",
 )
 @click.option(
     "--propose",

@@ -21,6 +21,16 @@ SENTENCES = {
     "**Note:** a word in **bold** is none.": [],
     "It is `always` on, and always was.": [],
     "| must | never |\n| --- | --- |": [],
+    "| 1 | It MUST be `whole`. |": ["It MUST be `whole`."],
+    "Import ONLY from the SDK. Only push if asked.": [
+        "Import ONLY from the SDK.",
+        "Only push if asked.",
+    ],
+    "Say what must be built. Most have never seen it. Tiers (Always/Never) are set. Always.": [],
+    "A plan MUST begin with this:\n\n```md\n# Plan\n```\n\nThen go on.": [
+        "A plan MUST begin with this:"
+    ],
+    "\u274c Don't inspect it": ["\u274c Don't inspect it"],
     "```sh\necho you must not\n```\n\n> You MUST [read](a.md) it.": ["You MUST read it."],
     "- [ ] Never *ever* skip\n  a test\n- Be kind": ["Never ever skip a test"],
 }
@@ -28,6 +38,7 @@ SENTENCES = {
 LISTS = {
     "## Must\n\n- Sign commits\n\n## Style\n\n- Be brief": ["Must: Sign commits"],
     "## Anti-patterns\n\n### Storage\n\n- Tokens in cookies": ["Anti-patterns: Tokens in cookies"],
+    "Mandatory:\n\n- A review": ["Mandatory: A review"],
     "**Never:**\n\n- Log a password\n\nInstead:\n\n- Mask it": ["Never: Log a password"],
     "## Forbidden\n\n- Force pushes\n\n**INSTEAD:**\n\n- Revert": ["Forbidden: Force pushes"],
     "You MUST do all of these in the order they have:\n\n1. Plan\n2. Act": [

@@ -1,7 +1,8 @@
 """Outline of a skill's text: its headings, and its must-lines.
 
 A must-line is a sentence with "must", "never" or "do not", a sentence in bold, or an item
-of a list under a heading with one of these. Fenced code and tables have none.
+of a list under a heading with one of these. Fenced code has none; of a table, only cells
+with MUST, NEVER or DO NOT are read.
 
 Rule: pure and deterministic; a line of a list keeps the heading that gives it its sense.
 """
@@ -40,18 +41,24 @@ _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx)\.$", re.IGNORECASE
 _BOLD_SENTENCE = re.compile(r"\*\*(?:[^\s*]+\s+){3}[^*]+(?:[.!]\*\*|\*\*[.!])")
 
 # "Do not" orders something at the start of a clause; behind a subject it describes.
-_CLAUSE = r"(?:^|[,;:.(\u2013\u2014-]\s*|\b(?:and|but|or|then|so|please|also)\s)[\"*_]*"
+_CLAUSE = r"(?:^[^\w`]*|[,;:.(\u2013\u2014-]\s*|\b(?:and|but|or|then|so|please|also)\s)[\"*_]*"
 _RULE = re.compile(
-    r"\b(?:MUST|SHALL|NEVER|ALWAYS|DO NOT|DON['\u2019]T)\b"
-    r"|(?i:\b(?:must|mustn['\u2019]t|never)\b(?!-)"
-    rf"|{_CLAUSE}(?:do\s\**not|don['\u2019]t)\b|(?:^|[,;:.(\u2013\u2014-]\s*)[\"*_]*always\b)"
+    r"\b(?:MUST|SHALL|NEVER|ALWAYS|REQUIRED|MANDATORY|ONLY|DO NOT|DON['\u2019]T)\b(?!\))"
+    r"|(?i:\b(?:(?<!what )(?<!which )must|mustn['\u2019]t)\b(?!-)"
+    r"|\b(?<!have )(?<!has )(?<!that )never\b(?![-)])"
+    r"|^only\b.*\b(?:if|when|after|unless)\b"
+    rf"|{_CLAUSE}(?:do\s\**not|don['\u2019]t)\b|(?:^|[,;:.(\u2013\u2014-]\s*)[\"*_]*always\b(?!/))"
 )
 _PROHIBITION = re.compile(
     r"\bnever\b|\bmust not\b|^(?:do not|don['\u2019]t)\b|\bdon['\u2019]?ts\b|\bnot allowed\b"
     r"|\b(?:forbidden|prohibited|anti-?patterns?)\b",
     re.IGNORECASE,
 )
-_DEMAND = re.compile(r"\b(?:must|hard rules|iron laws?)\b|^always\b|\balways$", re.IGNORECASE)
+_DEMAND = re.compile(
+    r"\b(?:must|mandatory|no exceptions|hard rules|iron laws?)\b|^always\b|\balways$",
+    re.IGNORECASE,
+)
+_CELL_RULE = re.compile(r"\b(?:MUST|NEVER|DO NOT)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,11 @@ def find_must_lines(body: str) -> Iterator[str]:
     titles: dict[int, str] = {}
     emphasised: list[str] = []
     lead = ""
-    for block in _read_blocks(body):
+    pending: list[str] = []
+    for block in (*_read_blocks(body), _Block("")):
+        if not block.is_item:
+            yield from pending  # a lead without a list behind it
+        pending = []
         if block.level:
             titles = {level: title for level, title in titles.items() if level < block.level}
             titles |= {block.level: block.text} if _is_rule_title(block.text) else {}
@@ -93,13 +104,14 @@ def find_must_lines(body: str) -> Iterator[str]:
             yield _join_title(title, _strip_markup(block.text))
         else:
             sentences = [*_split_sentences(block.text)]
-            if not block.is_item:
+            if sentences and not block.is_item:
                 lead = _strip_markup(sentences[-1])
                 has_list = lead.endswith(":")
                 lead = lead.rstrip(":") if has_list and _is_rule_title(lead[:-1]) else ""
                 titles = {} if has_list and not lead else titles  # such as "Instead:"
-            is_repeated = 0 < len(lead) <= _SHORT_TITLE
-            found = _find_in_sentences(sentences[:-1] if is_repeated else sentences)
+            found = [*_find_in_sentences(sentences)]
+            if 0 < len(lead) <= _SHORT_TITLE and found:  # it is repeated with each item
+                pending = [found.pop()[0]]
             for line, is_rule in found:
                 if is_rule:
                     yield line
@@ -136,6 +148,9 @@ def _read_blocks(body: str) -> Iterator[_Block]:
         if lines and (heading or item or is_blank):
             yield _Block(" ".join(lines), is_item=is_item)
             lines, is_item = [], False
+        if text.lstrip().startswith("|"):
+            cells = (cell.strip() for cell in text.split("|"))
+            yield from (_Block(cell) for cell in cells if _CELL_RULE.search(_CODE.sub("", cell)))
         if heading:
             yield _Block(_strip_markup(heading[2]), level=len(heading[1]))
         elif not is_blank:
@@ -162,7 +177,8 @@ def _find_in_sentences(sentences: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _is_rule(sentence: str) -> bool:
-    return _RULE.search(_CODE.sub("``", sentence)) is not None
+    has_words = " " in sentence.strip()  # "Always." alone says nothing
+    return has_words and _RULE.search(_CODE.sub("``", sentence)) is not None
 
 
 def _split_sentences(text: str) -> Iterator[str]:

@@ -65,6 +65,8 @@ class Host:
     plugin_files: tuple[str, ...] = ()
     hook_files: Mapping[HostScope, str] = field(default_factory=dict)
     """Where its hooks stand; empty if none of them can add to the context."""
+    hook_step: str = ""
+    """Manual step before it runs its hooks."""
     is_toml: bool = False
     shape: EntryShape = field(default_factory=EntryShape)
     variable: str = ""
@@ -144,6 +146,7 @@ HOSTS: tuple[Host, ...] = (
         user_files=("config.toml",),
         project_files=(".codex/config.toml",),
         hook_files={"user": "hooks.json", "project": ".codex/hooks.json"},
+        hook_step="Trust them in /hooks: until then, Codex runs none of them.",
         native_folders=(".agents/skills",),
         section="mcp_servers",
         is_toml=True,

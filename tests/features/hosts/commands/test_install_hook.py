@@ -64,12 +64,14 @@ def test_each_host_gets_its_events_and_loses_them_again(
     words = ("--client", host, "--scope", scope, *CONTENT)
     file = home / USER_FILES[host] if scope == "user" else project / PROJECT_FILES[host]
 
-    install(invoke, *words, "--hook")
+    said = install(invoke, *words, "--hook")
     hooks = read_hooks(file)
     again = install(invoke, *words, "--hook")
     install(invoke, "--client", host, "--scope", scope, "--remove")
 
     assert list(hooks) == EVENTS[host]
+    assert "the hooks." in said
+    assert ("Trust them in /hooks" in said) is (host == "codex")
     text = json.dumps(hooks)
     assert text.count(f"hook {host}") == len(EVENTS[host])
     assert ("--skills-dir" in text) is (scope == "project")  # as its entry has it

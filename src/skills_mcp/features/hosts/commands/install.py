@@ -427,7 +427,8 @@ class _Edit:
         for change in needed:
             change.apply()
             if not self.as_json:
-                click.echo(" ".join(_describe(change, self.name, is_removed=is_removed)))
+                said = _describe(change, self.name, is_removed=is_removed)
+                click.echo(" ".join(filter(None, said)))
 
     def print_snippets(
         self, files: Sequence[HostFile], server: Server, settings: Mapping[str, Any]
@@ -506,7 +507,7 @@ def find_sample_task(view: LibraryView) -> str:
     sampled = islice(view.snapshot.index, _SAMPLED_SKILLS)
     skills = sorted(sampled, key=lambda skill: skill.path.rpartition("/")[2] in {INDEX, ROOT})
     examples = (task for skill in skills for task in skill.examples)
-    described = (_CLAUSE_END.split(skill.description)[0] for skill in skills)
+    described = (_CLAUSE_END.split(skill.description)[0].strip() for skill in skills)
     named = (" ".join(skill.keywords[:_SAMPLED_KEYWORDS]) for skill in skills)
     tasks = (task for task in chain(examples, described, named) if task)
     short = (task for task in tasks if len(task) <= _MAX_SAMPLE_CHARACTERS)
@@ -529,7 +530,10 @@ def _render_change(change: FileChange) -> dict[str, Any]:
 def _describe(change: FileChange, name: str, *, is_removed: bool) -> Iterator[str]:
     file = change.file
     what = f"the entry {name}" if isinstance(file, HostFile) else "the source"
-    what = "the hooks" if isinstance(file, HookFile) else what
+    if isinstance(file, HookFile):
+        what = "the hooks"
+    elif isinstance(file, HostFile) and f" hook {file.host.name}" in (change.after or ""):
+        what += " and the hooks"
     yield f"{file.title}:"
     if change.after is None:
         yield f"{file.path} was deleted, as nothing else was in it."
@@ -537,5 +541,7 @@ def _describe(change: FileChange, name: str, *, is_removed: bool) -> Iterator[st
         yield f"{what} was taken out of {file.path}."
     else:
         yield f"{file.path} has {what}."
-        if isinstance(file, HostFile) and not isinstance(file, HookFile):
+        if isinstance(file, HookFile):
+            yield file.host.hook_step
+        elif isinstance(file, HostFile):
             yield file.host.manual_steps.get(file.scope, "Restart it to load the tools.")

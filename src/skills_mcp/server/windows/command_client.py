@@ -47,7 +47,7 @@ _ANSWER_SECONDS = 1.0  # a server that listens answers at once
 _SILENCE_SECONDS = 6 * WORKING_SECONDS
 _READ_BYTES = 2**18
 
-_SWITCHES = {"--json", "--pager", "--no-pager", "--raw", "--files", "--problems"}
+_SWITCHES = {"--json", "--pager", "--no-pager", "--raw", "--files", "--problems", "--tokens"}
 _VALUES = {
     *("--skill", "--within", "--category", "--limit", "--algorithm", "--depth", "--search"),
     "--project",

@@ -40,6 +40,7 @@ from skills_mcp.scripts.prepared_runs import ScriptEnvironment
 from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.snapshots.current import CurrentSnapshot
+from tests.git_objects import write_commit
 
 PROJECT = Path(__file__).parent.parent
 SKILLS_CONTENT = PROJECT / "fixtures" / "skills-content"
@@ -149,6 +150,10 @@ class Upstream:
                 write(self.work / file, text)
         # To push takes four programs: objects are written where a push would bring them.
         shared = push and not any((self.work / ".git/objects").glob("??"))
+        if shared and (made := write_commit(self.work, self.bare / "objects")):
+            branch = (self.work / ".git/HEAD").read_text().strip().removeprefix("ref: ")
+            write(self.bare / branch, f"{made}\n")
+            return made
         place = {"GIT_OBJECT_DIRECTORY": f"{self.bare / 'objects'}"} if shared else {}
         git("add", "--all", "--force", ".", cwd=self.work, **place)
         git("commit", "-q", "--allow-empty", "-m", "Change", cwd=self.work, **place)

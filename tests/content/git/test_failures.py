@@ -142,6 +142,11 @@ def test_a_host_that_does_not_say_where_to_is_reported_without() -> None:
         ("does not match target host name 'localhost'", SyncError, "another host name"),
         ("(a.example) does not match target hostname 'b'", SyncError, "another host name"),
         ("gnutls_handshake() failed: Error in pull", SyncError, "TLS connection"),
+        (
+            "unable to write file store/objects/pack/pack-1.pack: Not a directory",
+            DamagedStoreError,
+            "damaged",
+        ),
         ("mismatched algorithms: client sha1; server sha256", SyncError, "only SHA-1"),
         ("fatal: early EOF", SyncError, "was cut off"),
         ("error: RPC failed; curl 28 Operation too slow.", SyncError, "sent nothing"),

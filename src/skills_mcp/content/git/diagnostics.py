@@ -211,6 +211,10 @@ _CAUSES: Mapping[_CauseGroup, tuple[_Cause, ...]] = {
         (SyncError, ("Read-only file system",),
          "the cache cannot be written: its disk is read-only. Set SKILLS_MCP_HOME to "
          "a folder on another disk"),
+        # Newer versions of Git make no folder of packs anew.
+        (DamagedStoreError, (".pack: No such file or directory", ".pack: Not a directory",
+          "differ in contents"),
+         "Git's store is damaged"),
         (SyncError, ("insufficient permission for adding",
           "nable to create temporary file", "tmp_pack_", "unable to write file",
           "failed to write", "couldn't write", "could not write"),

@@ -166,7 +166,9 @@ def exported_revision(folder: Path, ref: str) -> Iterator[Path]:
         try:
             _export_revision(top, folder, ref, Path(made))
         except DamagedStoreError as error:
-            if is_partial_clone(str(error)):
+            # Git 2.55 does not say why an object is missing.
+            packs = find_store(top).glob("objects/pack/*.promisor")
+            if is_partial_clone(str(error)) or any(packs):
                 advice = advise_partial_clone(str(top))
                 raise SyncError(f"{top} at {ref}: {advice}") from error
             raise
@@ -197,6 +199,8 @@ def _export_revision(top: Path, folder: Path, ref: str, target: Path) -> None:
     if _read_kind(repository, f"{ref}^{{commit}}") != "commit":
         raise SyncError(_unknown(ref, top))
     inside = folder.resolve().relative_to(top).as_posix()
+    if _read_kind(repository, f"{ref}^{{tree}}") != "tree":
+        raise DamagedStoreError(f"the folder of {ref} is missing from Git's store")
     treeish = ref if inside == "." else f"{ref}:{inside}"
     if inside != "." and _read_kind(repository, treeish) != "tree":
         raise SyncError(f"{ref} has no folder {inside} yet. Name a later commit")

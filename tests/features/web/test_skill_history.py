@@ -12,7 +12,7 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Freshness, accept_any_commit
 from skills_mcp.features.history.skill_history import (
     SkillHistory,
-    compare_powers,
+    find_power_changes,
     read_history,
 )
 from skills_mcp.features.history.source_history import read_source_logs
@@ -215,7 +215,7 @@ def test_it_shows_the_powers_that_a_commit_adds_and_removes(
     library = open_library(follow(upstream, tmp_path))
 
     changes = history_of(library, "pdf").changes
-    found = [compare_powers(library.view(), "pdf", change) for change in changes[:4]]
+    found = [find_power_changes(library.view(), "pdf", change) for change in changes[:4]]
 
     sends = ["network: b.example.org, sends text"], ["network: a.example.org, sends text"]
     assert [(added, removed) for added, removed in found[:2]] == [

@@ -112,7 +112,7 @@ def read_history(
 _MAX_COMPARED_FILES = 10  # of a commit: each takes two calls of Git
 
 
-def compare_powers(
+def find_power_changes(
     view: LibraryView, name: str, change: SkillChange
 ) -> tuple[Sequence[str], Sequence[str]]:
     """The powers that a commit has added to the composed skill, and removed.  Blocking."""

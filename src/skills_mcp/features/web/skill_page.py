@@ -26,7 +26,7 @@ from starlette.responses import Response
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.authoring.skill_overlap import find_rivals
 from skills_mcp.features.effect.evidence import find_evidence
-from skills_mcp.features.history.skill_history import compare_powers, read_history
+from skills_mcp.features.history.skill_history import find_power_changes, read_history
 from skills_mcp.features.history.source_history import SourceLogs
 from skills_mcp.features.report.database_report import SkillComment, SkillCounts
 from skills_mcp.features.web.browsing import (
@@ -362,7 +362,7 @@ def show_skill(request: Request) -> Response:
         effect=find_evidence(library.snapshot).get(preview.skill.path),
         near=list(_find_near(library, preview.skill)),
         powers=_list_powers(library, preview.skill),
-        compare_powers=partial(compare_powers, library, preview.skill.path),
+        find_power_changes=partial(find_power_changes, library, preview.skill.path),
     )
 
 

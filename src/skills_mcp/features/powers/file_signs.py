@@ -1,13 +1,13 @@
 """Signs in one file: its text, its code blocks, its bytes.
 
-What a file holds depends on its bytes and its suffix alone, so it is cached by both.
+What a file holds depends on its bytes and its name alone, so it is cached by both.
 """
 
 import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import PurePosixPath
 
@@ -23,11 +23,13 @@ from skills_mcp.features.powers.programs import (
     parse_python,
     parse_shell,
 )
+from skills_mcp.features.powers.sign_cache import recall_signs
 from skills_mcp.features.powers.wording import (
     BASE64,
     COMMAND_INSIDE,
     CREDENTIALS,
     ENV_FILE,
+    EVERYTHING,
     HEX,
     MAGIC,
     PARENT,
@@ -35,10 +37,11 @@ from skills_mcp.features.powers.wording import (
     PLACES,
     SECRET_NAME,
     URL,
-    find_instructions,
+    Sieve,
     is_installer_host,
     is_real_host,
     name_host,
+    sift,
 )
 from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
 from skills_mcp.text.secret_detection import find_secrets
@@ -47,7 +50,6 @@ from skills_mcp.text.unicode import find_hidden_characters, strip_hidden
 MAX_READ_BYTES = 1024 * 1024
 """Of one file: sixteen times the largest text in public packages; more is named."""
 
-_CACHED_FILES = 16_384  # a library of 2,500 packages, before and after a change
 _MAX_SIGNS = 400  # of one file: a longer list is not read
 _BLANK_LINES = 30  # more than any screen shows
 
@@ -94,38 +96,14 @@ _SHEBANG = re.compile(r"#!\S{0,100}(?:/env\s+(?:-S\s+)?)?\b(?P<name>bash|sh|zsh|
 def find_signs(name: str, data: bytes, size_bytes: int) -> tuple[Sign, ...]:
     """Signs of a file; `data` has at most its first `MAX_READ_BYTES`."""
     path = PurePosixPath(name)
-    return _find_cached(_Key(data), path.suffix.lower(), path.name, size_bytes)
+    facts = f"{path.suffix.lower()}\n{path.name}\n{size_bytes}\n".encode("utf-8", "replace")
+    key = sha256(facts + data).digest()
+    return recall_signs(key, partial(_find_all, path, data, size_bytes))
 
 
-class _Key:
-    """Bytes as a key of a cache, which keeps their digest alone."""
-
-    __slots__ = ("_digest", "data")
-
-    def __init__(self, data: bytes) -> None:
-        self.data: bytes | None = data
-        self._digest = sha256(data).digest()
-
-    def __hash__(self) -> int:
-        return hash(self._digest)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other._digest == self._digest
-
-    def take(self) -> bytes:
-        data, self.data = self.data, None
-        return data or b""
-
-
-@lru_cache(_CACHED_FILES)
-def _find_cached(key: _Key, suffix: str, name: str, size_bytes: int) -> tuple[Sign, ...]:
-    data = key.take()
-    found: dict[Sign, None] = {}
-    for sign in (*_find_size(len(data), size_bytes), *_find(suffix, name, data)):
-        found.setdefault(sign)
-        if len(found) == _MAX_SIGNS:
-            break
-    return tuple(found)
+def _find_all(path: PurePosixPath, data: bytes, size_bytes: int) -> tuple[Sign, ...]:
+    found = (*_find_size(len(data), size_bytes), *_find(path.suffix.lower(), path.name, data))
+    return tuple(dict.fromkeys(found))[:_MAX_SIGNS]
 
 
 def _find_size(read: int, size: int) -> Iterator[Sign]:
@@ -149,10 +127,11 @@ def _find(suffix: str, name: str, data: bytes) -> Iterator[Sign]:
         language = {"python": "python", "python3": "python", "node": "javascript"}.get(
             shebang["name"], "shell"
         )
+    sieve = sift(text, is_joined=language == "python")
     if language == "markdown":
-        yield from _find_in_markdown(text)
+        yield from _find_in_markdown(sieve, text)
     else:
-        yield from find_in_code(text, language, 0)
+        yield from find_in_code(sieve, text, language, 0)
         if name in {"settings.json", "hooks.json", ".mcp.json"}:
             yield Sign("persistence", f"brings {name}", 1, "agent-config")
 
@@ -182,7 +161,7 @@ def _describe_magic(suffix: str, data: bytes, what: str, sign: str) -> Iterator[
         if suffix in _IMAGES and b"PK\x03\x04" in data[16:]:
             yield Sign("binary", "an image with an archive in it", None, "polyglot")
         for match in _RUN.finditer(data):
-            for found in _find_literal(match[0].decode("ascii"), None):
+            for found in _find_literal(EVERYTHING, match[0].decode("ascii"), None):
                 if found.kind == "encoded-content":
                     yield Sign(found.kind, found.what, None, found.name)
     elif suffix in _IMAGES:
@@ -208,7 +187,8 @@ def _find_hidden(text: str) -> Iterator[Sign]:
 @cache
 def _markdown() -> MarkdownIt:
     parser = MarkdownIt("commonmark")
-    parser.disable("inline")  # links and code are found in the text of a paragraph
+    # Links and code are found in the text of a paragraph, so a heading may be one.
+    parser.disable(["inline", "reference", "heading", "lheading", "hr"])
     return parser
 
 
@@ -217,28 +197,28 @@ _CODE = re.compile(r"`+([^`\n]{2,300})`+")
 _COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
 
 
-def _find_in_markdown(text: str) -> Iterator[Sign]:
+def _find_in_markdown(sieve: Sieve, text: str) -> Iterator[Sign]:
     frontmatter = _FRONTMATTER.match(text)
     if frontmatter:
-        yield from _find_in_frontmatter(frontmatter[1])
+        yield from _find_in_frontmatter(sieve, frontmatter[1])
         text = "\n" * frontmatter[0].count("\n") + text[frontmatter.end() :]
     for token in _markdown().parse(text):
         line = token.map[0] if token.map else 0
         if token.type == "fence":
             language = _LANGUAGES.get(token.info.strip().split(" ")[0].lower().strip("{}."), "")
-            yield from find_in_code(token.content, language, line + 1)
+            yield from find_in_code(sieve, token.content, language, line + 1)
         elif token.type == "code_block":
-            yield from find_in_code(token.content, "", line)
+            yield from find_in_code(sieve, token.content, "", line)
         elif token.type in {"html_block", "inline"}:
-            yield from _find_comments(token.content, line)
-            yield from _find_prose(token.content, line)
+            yield from _find_comments(sieve, token.content, line)
+            yield from _find_prose(sieve, token.content, line)
 
 
-def _find_comments(text: str, line: int) -> Iterator[Sign]:
+def _find_comments(sieve: Sieve, text: str, line: int) -> Iterator[Sign]:
     if "<!--" not in text:
         return
     for comment in _COMMENT.finditer(text):
-        signs = tuple(_find_prose(comment[1], line + text.count("\n", 0, comment.start())))
+        signs = tuple(_find_prose(sieve, comment[1], line + text.count("\n", 0, comment.start())))
         for sign in signs:
             if sign.kind in {"agent-control", "credentials", "encoded-content"} or sign.name:
                 what = f"a comment that {sign.what}" if sign.kind == "agent-control" else sign.what
@@ -246,7 +226,7 @@ def _find_comments(text: str, line: int) -> Iterator[Sign]:
                 break
 
 
-def _find_in_frontmatter(block: str) -> Iterator[Sign]:
+def _find_in_frontmatter(sieve: Sieve, block: str) -> Iterator[Sign]:
     try:
         fields = parse_yaml_strings(block).value
     except YamlError:
@@ -263,24 +243,24 @@ def _find_in_frontmatter(block: str) -> Iterator[Sign]:
                 yield Sign("permissions", tool, numbers.get(key, 2), "any-tool" if is_open else "")
         if "hooks" in fields:
             yield Sign("persistence", "hooks of the agent", numbers.get("hooks", 2), "agent-config")
-    yield from _find_prose(block, 1)
+    yield from _find_prose(sieve, block, 1)
 
 
-def _find_prose(text: str, line: int) -> Iterator[Sign]:
+def _find_prose(sieve: Sieve, text: str, line: int) -> Iterator[Sign]:
     """Signs of a paragraph, whose first line comes after `line`."""
-    for instruction, offset in find_instructions(text):
+    for instruction, offset in sieve.find_instructions(text):
         number = line + 1 + text.count("\n", 0, offset)
         yield Sign("agent-control", instruction.what, number, instruction.sign)
-    yield from _find_literal(text, line + 1)
+    yield from _find_literal(sieve, text, line + 1)
     if "`" in text:
         for code in _CODE.finditer(text):
             number = line + text.count("\n", 0, code.start())
             words = code[1].split()
             if words and (words[0] in _KNOWN or "|" in words):
-                yield from find_in_code(code[1], "shell", number)
+                yield from find_in_code(sieve, code[1], "shell", number)
 
 
-def find_in_code(source: str, language: str, line: int) -> Iterator[Sign]:
+def find_in_code(sieve: Sieve, source: str, language: str, line: int) -> Iterator[Sign]:
     """Signs of a program, whose first line comes after `line`."""
     nodes: Iterable[Node_] | None = None
     if language == "shell":
@@ -289,14 +269,14 @@ def find_in_code(source: str, language: str, line: int) -> Iterator[Sign]:
         nodes = parse_python(source)
     elif language == "javascript":
         nodes = parse_javascript(source)
-    for comment in _find_comment_lines(source) if language else ():
+    for comment in _find_comment_lines(sieve, source) if language else ():
         yield from _shift(comment, line)
     if nodes is None:
-        for sign in _find_lines(source):
+        for sign in _find_lines(sieve, source):
             yield from _shift(sign, line)
         return
     for node in nodes:
-        for sign in _find_in_node(node, language):
+        for sign in _find_in_node(sieve, node, language):
             yield from _shift(sign, line)
 
 
@@ -304,39 +284,39 @@ def _shift(sign: Sign, line: int) -> Iterator[Sign]:
     yield sign._replace(line=None if sign.line is None else sign.line + line)
 
 
-def _find_comment_lines(source: str) -> Iterator[Sign]:
+def _find_comment_lines(sieve: Sieve, source: str) -> Iterator[Sign]:
     for number, text in enumerate(source.split("\n"), 1):
         mark = text.lstrip()[:2]
         if mark and (mark[0] == "#" or mark in {"//", "/*", "* "}):
-            for instruction, _ in find_instructions(text[:_MAX_COMMAND]):
+            for instruction, _ in sieve.find_instructions(text[:_MAX_COMMAND]):
                 yield Sign("agent-control", instruction.what, number, instruction.sign)
 
 
-def _find_lines(source: str) -> Iterator[Sign]:
+def _find_lines(sieve: Sieve, source: str) -> Iterator[Sign]:
     """Of a language without a parser here: literals and instructions."""
-    yield from _find_prose(source, 0)
+    yield from _find_prose(sieve, source, 0)
     for number, text in enumerate(source.split("\n"), 1):
         words = text[:_MAX_COMMAND].split()
         if words and (words[0].lstrip("$") in _KNOWN):
             for node in parse_shell(text):
-                for sign in _find_in_node(node, "shell"):
+                for sign in _find_in_node(sieve, node, "shell"):
                     yield sign._replace(line=number)
 
 
-def _find_in_node(node: Node_, language: str) -> Iterator[Sign]:
+def _find_in_node(sieve: Sieve, node: Node_, language: str) -> Iterator[Sign]:
     match node:
         case Text(value, line):
-            yield from _find_literal(value, line)
+            yield from _find_literal(sieve, value, line)
             if len(value) >= _MIN_PROSE:
-                for instruction, _ in find_instructions(value[:_MAX_COMMAND]):
+                for instruction, _ in sieve.find_instructions(value[:_MAX_COMMAND]):
                     yield Sign("agent-control", instruction.what, line, instruction.sign)
         case ReadVariable(name, line):
             is_secret = SECRET_NAME.search(name)
             yield Sign("environment", name, line, "secret-variable" if is_secret else "")
         case Call(is_command=True):
-            yield from _find_in_command(node)
+            yield from _find_in_command(sieve, node)
         case Call():
-            yield from _find_in_call(node, language)
+            yield from _find_in_call(sieve, node, language)
 
 
 def _hosts(words: Iterable[str]) -> list[str]:
@@ -344,7 +324,7 @@ def _hosts(words: Iterable[str]) -> list[str]:
     return [host.rpartition("@")[2].split(":")[0].lower() for host in hosts]
 
 
-def _find_literal(text: str, line: int | None) -> Iterator[Sign]:
+def _find_literal(sieve: Sieve, text: str, line: int | None) -> Iterator[Sign]:
     def at(offset: int) -> int | None:
         return None if line is None else line + text.count("\n", 0, offset)
 
@@ -353,9 +333,9 @@ def _find_literal(text: str, line: int | None) -> Iterator[Sign]:
             host = found["host"].rpartition("@")[2].split(":")[0].lower().rstrip(".")
             if is_real_host(host):
                 yield Sign("network", host, at(found.start()), name_host(host))
-    if "/" in text or "\\" in text or ".env" in text or ".md" in text:
+    if sieve.has_paths and ("/" in text or "\\" in text or ".env" in text or ".md" in text):
         yield from _find_paths(text, line)
-    if len(text) >= _MIN_ENCODED:
+    if len(text) >= _MIN_ENCODED and max(map(len, text.split()), default=0) >= _MIN_ENCODED:
         yield from _find_encoded(text, line)
 
 
@@ -436,7 +416,7 @@ _BUILTINS = frozenset(
 """They neither leave the project nor change what runs; a list of them is noise."""
 
 
-def _find_in_command(call: Call) -> Iterator[Sign]:
+def _find_in_command(sieve: Sieve, call: Call) -> Iterator[Sign]:
     name = call.name.rpartition("/")[2].lower()
     words, line = call.words, call.line
     if name == ">":
@@ -446,7 +426,7 @@ def _find_in_command(call: Call) -> Iterator[Sign]:
             yield Sign("command", name, line, "sudo")
         rest = [word for word in words if not word.startswith("-")]
         if rest:
-            yield from _find_in_command(call._replace(name=rest[0], words=tuple(rest[1:])))
+            yield from _find_in_command(sieve, call._replace(name=rest[0], words=tuple(rest[1:])))
         return
     if name in _BUILTINS or not _COMMAND_NAME.fullmatch(name):
         return
@@ -462,7 +442,7 @@ def _find_in_command(call: Call) -> Iterator[Sign]:
     if any(SECRET_NAME.search(word) and word.isupper() for word in words[:-1]):
         yield Sign("credentials", f"a secret given to {name}", line, "secret-argument")
     yield from _find_installed(name, words, line)
-    yield from _find_command_signs(name, words, line)
+    yield from _find_command_signs(sieve, name, words, line)
 
 
 _NAMED = {"nc": "socket", "ncat": "socket", "socat": "socket", "osascript": "osascript"}
@@ -527,15 +507,17 @@ _COMMAND_SIGNS: tuple[tuple[re.Pattern[str], Sign], ...] = (
 """Of a command with its words, which are joined by one space each."""
 
 
-def _find_command_signs(name: str, words: tuple[str, ...], line: int) -> Iterator[Sign]:
+def _find_command_signs(
+    sieve: Sieve, name: str, words: tuple[str, ...], line: int
+) -> Iterator[Sign]:
     if _sends(name, words):
         yield from _find_sent(words, line)
     joined = " ".join((name, *words))[:_MAX_COMMAND]
     if sign := next((sign for pattern, sign in _COMMAND_SIGNS if pattern.match(joined)), None):
         yield sign._replace(line=line)
     if name in _SHELLS and words[:1] == ("-c",):
-        yield from _find_nested(" ".join(words[1:2]), line)
-    for instruction, _ in find_instructions(joined):
+        yield from _find_nested(sieve, " ".join(words[1:2]), line)
+    for instruction, _ in sieve.find_instructions(joined):
         if instruction.sign in {"all-permissions", "disable-check"}:
             yield Sign("agent-control", instruction.what, line, instruction.sign)
 
@@ -551,18 +533,18 @@ def _find_sent(words: Iterable[str], line: int) -> Iterator[Sign]:
         yield Sign("network", "a host that is computed, sends text", line, "send-computed")
 
 
-def _find_nested(command: str, line: int) -> Iterator[Sign]:
+def _find_nested(sieve: Sieve, command: str, line: int) -> Iterator[Sign]:
     for node in parse_shell(command[:_MAX_COMMAND]):
-        for sign in _find_in_node(node, "shell"):
+        for sign in _find_in_node(sieve, node, "shell"):
             yield sign._replace(line=line)
 
 
-def _find_in_call(call: Call, language: str) -> Iterator[Sign]:
+def _find_in_call(sieve: Sieve, call: Call, language: str) -> Iterator[Sign]:
     name, words, line = call.name, call.words, call.line
     if _RUNNING.search(name) and words:
         command = words[0] if " " in words[0] else " ".join(words)
         yield Sign("command", f"{name.rpartition('.')[2]} of a program", line)
-        yield from _find_nested(command, line)
+        yield from _find_nested(sieve, command, line)
     elif _is_sending_call(name, words, language):
         yield from _find_sent(words, line)
     elif name in {"eval", "exec", "Function"} or name.endswith("marshal.loads"):

@@ -4,7 +4,7 @@ Rule: each is linear; a repetition is bounded, and none is nested.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from skills_mcp.features.powers.power import Kind
@@ -103,6 +103,13 @@ PLACES: tuple[tuple[str, Kind, re.Pattern[str]], ...] = (
     ),
 )
 """Places whose change outlives the task: sign, kind and pattern of a path."""
+_PATH_MARKS = (
+    *("~/", "~\\", "$home", "${home}", "%userprofile%", "appdata%", "../../", ".env", ".git/hooks"),
+    *("/etc/", "/root/", "/home/", "/users/", "/proc/", "/library/", "/var/", "/opt/", "/usr/"),
+    *("/system/", ".husky", "hookspath", "}/.", "e/.", ".claude/", ".mcp.json", "claude_desktop"),
+    *("soul.md", "memory.md", "identity.md", "heartbeat.md", "tools.md", "user.md"),
+)
+"""In lower case; one of them is in each path that is named."""
 
 SECRET_NAME = re.compile(
     r"(?:TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY|CREDENTIAL|MNEMONIC"
@@ -129,6 +136,10 @@ class Instruction(NamedTuple):
     pattern: re.Pattern[str]
 
 
+def _marks(text: str) -> tuple[str, ...]:
+    return tuple(text.split("|"))
+
+
 _NOT = r"(?:do\s+not|don'?t|never|must\s+not|should\s+not|avoid|without|refrain\s+from)"
 _USER = r"(?:the\s+)?(?:user|human|owner|operator|anyone|reviewer|customer|them)s?"
 
@@ -136,52 +147,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "hide",
         "hides something from the user",
-        (
-            "tell",
-            "inform",
-            "mention",
-            "notif",
-            "alert",
-            "announc",
-            "hide",
-            "hidden",
-            "hiding",
-            "conceal",
-            "invisible",
-            "secret",
-            "unnoticed",
-            "knowledge",
-            "knowing",
-            "noticing",
-            "awareness",
-            "consent",
-            "not know",
-            "be told",
-            "be aware",
-            "silently",
-            "quietly",
-            "covertly",
-            "discreetly",
-            "dites",
-            "révélez",
-            "menciones",
-            "digas",
-            "reveles",
-            "mencione",
-            "nichts",
-            "nicht",
-            "告",
-            "通知",
-            "提示",
-            "透露",
-            "知らせ",
-            "伝え",
-            "言わ",
-            "сообщай",
-            "говори",
-            "упоминай",
-            "показывай",
-            "사용자",
+        _marks(
+            "tell|inform|mention|notif|alert|announc|hide|hidden|hiding|conceal|invisible|"
+            "secret|unnoticed|knowledge|knowing|noticing|awareness|consent|not know|"
+            "be told|be aware|silently|quietly|covertly|discreetly|dites|révélez|menciones|"
+            "digas|reveles|mencione|nichts|nicht|告|通知|提示|透露|知らせ|伝え|言わ|сообщай|говори|"
+            "упоминай|показывай|사용자"
         ),
         re.compile(
             rf"\b{_NOT}\s+(?:\w+\s+){{0,3}}(?:tell|inform|mention|notify|notif|alert|announc)\w*"
@@ -212,31 +183,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "override",
         "overrides other instructions",
-        (
-            "ignor",
-            "disregard",
-            "forget",
-            "overrid",
-            "supersed",
-            "bypass",
-            "precedence",
-            "priority",
-            "no longer",
-            "bound",
-            "restricted",
-            "oubliez",
-            "olvida",
-            "esqueça",
-            "dimentica",
-            "vergiss",
-            "missachte",
-            "忽略",
-            "无视",
-            "忘记",
-            "無視",
-            "игнорируй",
-            "забудь",
-            "무시",
+        _marks(
+            "ignor|disregard|forget|overrid|supersed|bypass|precedence|priority|no longer|"
+            "bound|restricted|oubliez|olvida|esqueça|dimentica|vergiss|missachte|忽略|无视|忘记|"
+            "無視|игнорируй|забудь|무시"
         ),
         re.compile(
             r"\b(?:ignor\w*|disregard\w*|forget|overrid\w*|supersed\w*|bypass\w*)\s+(?:[^.!?\n]{0,30}?)"
@@ -258,18 +208,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "skip-confirmation",
         "acts without the user's consent",
-        (
-            "confirm",
-            "permission",
-            "approv",
-            "consent",
-            "asking",
-            "prompting",
-            "waiting",
-            "requesting",
-            "requiring",
-            "clarif",
-            " ask ",
+        _marks(
+            "confirm|permission|approv|consent|asking|prompting|waiting|requesting|"
+            "requiring|clarif| ask "
         ),
         re.compile(
             rf"\b{_NOT}\s+(?:\w+\s+){{0,3}}(?:ask|prompt|wait|request|seek|requir)\w*\s+"
@@ -283,22 +224,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "disable-check",
         "switches checks off",
-        (
-            "disabl",
-            "turn",
-            "deactivat",
-            "switch",
-            "circumvent",
-            "bypass",
-            "evad",
-            "--no-sandbox",
-            "--insecure",
-            "verify",
-            "reject_unauth",
-            "stricthost",
-            "xattr",
-            "mppref",
-            "spctl",
+        _marks(
+            "disabl|turn|deactivat|switch|circumvent|bypass|evad|--no-sandbox|--insecure|"
+            "verify|reject_unauth|stricthost|xattr|mppref|spctl"
         ),
         re.compile(
             r"\b(?:disabl\w*|turn\w*\s+off|deactivat\w*|switch\w*\s+off|circumvent\w*|bypass\w*|evad\w*)\s+"
@@ -312,13 +240,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "all-permissions",
         "raises the agent's permissions",
-        (
-            "--danger",
-            "bypasspermissions",
-            "--yolo",
-            "skippermissions",
-            "dangerouslydisable",
-        ),
+        _marks("--danger|bypasspermissions|--yolo|skippermissions|dangerouslydisable"),
         re.compile(
             r"--dangerously-skip-permissions|--dangerously-bypass-approvals|bypassPermissions"
             r"|--yolo\b|skipPermissions|dangerouslyDisableSandbox",
@@ -328,18 +250,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "authority",
         "claims an authority over the agent",
-        (
-            "override",
-            "mode",
-            "directive",
-            "prompt",
-            "system",
-            "admin",
-            "inst]",
-            "im_start",
-            "approved",
-            "authori",
-        ),
+        _marks("override|mode|directive|prompt|system|admin|inst]|im_start|approved|authori"),
         re.compile(
             r"\b(?:IMPORTANT|SYSTEM|ADMIN|DEVELOPER)\s{0,2}(?:OVERRIDE|MODE|DIRECTIVE|PROMPT)\b"
             r"|\[(?:SYSTEM|ADMIN|INST)\]|<\s?/?system(?:-reminder)?\s?>|<\|im_start\|>"
@@ -349,21 +260,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "exfiltrate",
         "sends what the agent knows",
-        (
-            "conversation",
-            "history",
-            "system prompt",
-            "credential",
-            "private key",
-            "token",
-            "environment variable",
-            "api",
-            "secret",
-            ".env",
-            "password",
-            "ssh key",
-            "memory",
-            "identity",
+        _marks(
+            "conversation|history|system prompt|credential|private key|token|"
+            "environment variable|api|secret|.env|password|ssh key|memory|identity"
         ),
         re.compile(
             r"\b(?:send|upload|post|transmit|forward|exfiltrat\w*|submit|leak|report|include|sync)\w*\s+"
@@ -376,13 +275,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "self-priority",
         "puts itself before everything else",
-        (
-            "priority",
-            "skills",
-            "background",
-            "before",
-            "mandatory",
-        ),
+        _marks("priority|skills|background|before|mandatory"),
         re.compile(
             r"\bpriority\s+override\b|\boverrides?\s+(?:all\s+)?other\s+skills\b"
             r"|\balways\s+run(?:s|ning)\s+in\s+(?:the\s+)?background"
@@ -395,11 +288,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "locked-archive",
         "unpacks an archive with a password",
-        (
-            "pass",
-            "unzip",
-            "7z",
-        ),
+        _marks("pass|unzip|7z"),
         re.compile(
             r"\b(?:extract|unzip|unpack|archive|zip|rar|7z)\b[^.!?\n]{0,80}\bpass(?:word|code)?\s*"
             r"(?:is|:|=|-p|`)|\bunzip\s+-P\b|\b7z\s+x\s+-p",
@@ -409,17 +298,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         "run-first",
         "makes the agent run something first",
-        (
-            "terminal",
-            "command",
-            "script",
-            "archive",
-            "password",
-            "binary",
-            ".exe",
-            ".zip",
-            ".sh",
-        ),
+        _marks("terminal|command|script|archive|password|binary|.exe|.zip|.sh"),
         re.compile(
             r"\b(?:required|mandatory|must|prerequisite|before\s+(?:using|you\s+start|proceeding)"
             r"|first)\b[^.!?\n]{0,80}\b(?:run|execute|paste|copy|download|install)\b[^.!?\n]{0,60}"
@@ -430,12 +309,41 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
 )
 
 
-def find_instructions(text: str) -> Iterator[tuple[Instruction, int]]:
-    """Instructions about the agent, with their offset; the first of each sort."""
+class Sieve(NamedTuple):
+    """What a file can have at all: one look at all of it spares many at its parts."""
+
+    instructions: Sequence[Instruction]
+    has_paths: bool
+
+    def find_instructions(self, text: str) -> Iterator[tuple[Instruction, int]]:
+        """Instructions about the agent, with their offset; the first of each sort."""
+        has = text.lower().__contains__ if self.instructions else None
+        for instruction in self.instructions:
+            if any(map(has, instruction.marks)) and (found := instruction.pattern.search(text)):
+                yield instruction, found.start()
+
+
+EVERYTHING = Sieve(INSTRUCTIONS, has_paths=True)
+
+
+def sift(text: str, *, is_joined: bool) -> Sieve:
+    """Look at a whole file.
+
+    Args:
+        text: Of the file.
+        is_joined: Whether its parser joins pieces that only together are a path or a code.
+    """
     has = text.lower().__contains__
-    for instruction in INSTRUCTIONS:
-        if any(map(has, instruction.marks)) and (found := instruction.pattern.search(text)):
-            yield instruction, found.start()
+    if is_joined or has("\\x") or has("\\u"):
+        return EVERYTHING
+    return Sieve(
+        tuple(
+            each._replace(marks=marks)
+            for each in INSTRUCTIONS
+            if (marks := tuple(filter(has, each.marks)))
+        ),
+        has_paths=any(map(has, _PATH_MARKS)),
+    )
 
 
 MAGIC: Mapping[bytes, tuple[str, str]] = {

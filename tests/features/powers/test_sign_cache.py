@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.powers import sign_cache
+from skills_mcp.features.powers import file_signs
+from skills_mcp.features.powers.file_signs import recall_signs
 from skills_mcp.features.powers.power import Sign
-from skills_mcp.features.powers.sign_cache import recall_signs
 from skills_mcp.files.user_folders import find_user_folders
 
 FOUND = (Sign("network", "example.net", 3, "host"), Sign("binary", "bytes", None))
@@ -22,8 +22,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def restart() -> None:
-    sign_cache._open(find_user_folders(os.environ)[1]).close()
-    sign_cache._open.cache_clear()  # as another process
+    file_signs._open_rows(find_user_folders(os.environ)[1]).close()
+    file_signs._open_rows.cache_clear()  # as another process
 
 
 @pytest.mark.usefixtures("file")

@@ -1,15 +1,21 @@
 """Signs in one file: its text, its code blocks, its bytes.
 
-What a file holds depends on its bytes and its name alone, so it is cached by both.
+What a file holds depends on its bytes and its name alone, so it is cached by both:
+<cache>/powers/signs.sqlite has a row per file.  What is damaged is found again, and where
+nothing can be written, the memory of the process keeps them.
 """
 
 import base64
 import binascii
+import json
+import os
 import re
-from collections.abc import Iterable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, partial
-from hashlib import sha256
-from pathlib import PurePosixPath
+from hashlib import blake2b, sha256
+from pathlib import Path, PurePosixPath
 
 from markdown_it import MarkdownIt
 
@@ -23,7 +29,6 @@ from skills_mcp.features.powers.programs import (
     parse_python,
     parse_shell,
 )
-from skills_mcp.features.powers.sign_cache import recall_signs
 from skills_mcp.features.powers.wording import (
     BASE64,
     COMMAND_INSIDE,
@@ -38,17 +43,24 @@ from skills_mcp.features.powers.wording import (
     SECRET_NAME,
     URL,
     Sieve,
+    find_phrases,
     is_installer_host,
     is_real_host,
     name_host,
     sift,
 )
+from skills_mcp.files.user_folders import find_user_folders
 from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
 from skills_mcp.text.secret_detection import find_secrets
 from skills_mcp.text.unicode import find_hidden_characters, strip_hidden
 
 MAX_READ_BYTES = 1024 * 1024
 """Of one file: sixteen times the largest text in public packages; more is named."""
+
+_MAX_ROWS = 100_000  # some 50 megabytes; then it begins anew
+_CHECK_BYTES = 8
+_SETTINGS = "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"  # a lost row is found again
+_TABLE = "CREATE TABLE IF NOT EXISTS signs (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID"
 
 _MAX_SIGNS = 400  # of one file: a longer list is not read
 _BLANK_LINES = 30  # more than any screen shows
@@ -89,6 +101,8 @@ _SUFFIXES = {
     **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".jsx", ".tsx", ".mts"), "javascript"),
     **dict.fromkeys((".md", ".mdc", ".markdown", ".txt", ""), "markdown"),
 }
+TEXT_SUFFIXES = frozenset({*_SUFFIXES, ".json", ".yaml", ".yml", ".toml", ".ps1", ".rb"})
+"""Of what an agent reads or runs: data and schemes would make a skill long."""
 _PROMPT = re.compile(r"^[ \t]*[$>%#][ \t]+(?=\w)", re.MULTILINE)
 _SHEBANG = re.compile(r"#!\S{0,100}(?:/env\s+(?:-S\s+)?)?\b(?P<name>bash|sh|zsh|python3?|node)\b")
 
@@ -104,6 +118,59 @@ def find_signs(name: str, data: bytes, size_bytes: int) -> tuple[Sign, ...]:
 def _find_all(path: PurePosixPath, data: bytes, size_bytes: int) -> tuple[Sign, ...]:
     found = (*_find_size(len(data), size_bytes), *_find(path.suffix.lower(), path.name, data))
     return tuple(dict.fromkeys(found))[:_MAX_SIGNS]
+
+
+def recall_signs(key: bytes, find: Callable[[], Sequence[Sign]]) -> tuple[Sign, ...]:
+    """The signs of a file, which `find` finds unless they are known.
+
+    Args:
+        key: A digest of the file, and of all else that `find` looks at.
+        find: Looks for them.
+    """
+    key = blake2b(key, key=_digest_rules(), digest_size=32).digest()
+    rows = _open_rows(find_user_folders(os.environ)[1])
+    with suppress(sqlite3.Error):
+        row = rows.execute("SELECT value FROM signs WHERE key = ?", (key,)).fetchone()
+        if row and row[0][:_CHECK_BYTES] == _check(key, row[0][_CHECK_BYTES:]):
+            return tuple(Sign(*each) for each in json.loads(row[0][_CHECK_BYTES:]))
+    found = tuple(find())
+    with suppress(sqlite3.Error):
+        text = json.dumps(found).encode()
+        rows.execute("REPLACE INTO signs VALUES (?, ?)", (key, _check(key, text) + text))
+    return found
+
+
+def _check(key: bytes, text: bytes) -> bytes:
+    return blake2b(text, key=key, digest_size=_CHECK_BYTES).digest()
+
+
+@cache
+def _digest_rules() -> bytes:
+    """A digest of the code that finds signs: another version finds others."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return sha256(b"".join(sha256(file.read_bytes()).digest() for file in files)).digest()
+
+
+@cache
+def _open_rows(folder: str) -> sqlite3.Connection:
+    file = Path(folder, "powers", "signs.sqlite")
+    for _ in range(2):
+        try:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return _connect_rows(file)
+        except (OSError, sqlite3.OperationalError):
+            break  # read-only, or used by another for long
+        except sqlite3.DatabaseError:
+            file.unlink()
+    return _connect_rows(":memory:")
+
+
+def _connect_rows(file: Path | str) -> sqlite3.Connection:
+    rows = sqlite3.connect(file, timeout=1, isolation_level=None, check_same_thread=False)
+    rows.executescript(f"{_SETTINGS}{_TABLE}")
+    if rows.execute("SELECT count(*) FROM signs").fetchone()[0] > _MAX_ROWS:
+        rows.execute("DELETE FROM signs")
+    return rows
 
 
 def _find_size(read: int, size: int) -> Iterator[Sign]:
@@ -127,6 +194,8 @@ def _find(suffix: str, name: str, data: bytes) -> Iterator[Sign]:
         language = {"python": "python", "python3": "python", "node": "javascript"}.get(
             shebang["name"], "shell"
         )
+    for phrase, offset in find_phrases(text):
+        yield Sign(phrase.kind, phrase.what, 1 + text.count("\n", 0, offset), phrase.sign)
     sieve = sift(text, is_joined=language == "python")
     if language == "markdown":
         yield from _find_in_markdown(sieve, text)

@@ -1,11 +1,13 @@
 """The statement of powers: kinds, signs, and the levels that combinations of signs have.
 
 A sign is a fact about one place, such as a file of credentials.  Most signs are harmless
-alone, so an alarm is a combination within one skill, over all of its files.
+alone, so an alarm takes two that good skills of that length rarely have.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import log10
 from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
@@ -39,7 +41,7 @@ class Sign(NamedTuple):
     line: int | None
     """None for a binary."""
     name: str = ""
-    """The name in `_SIGN_LEVELS` and `_COMBINATIONS`; empty for a plain note."""
+    """The name in `_SIGN_LEVELS` and `_RARITY`; empty for a plain note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +69,20 @@ class Power:
         return self.skill, self.kind, self.what, self.level
 
 
-def derive_levels(files: Iterable[Iterable[Sign]]) -> Mapping[str, Level]:
-    """Levels of the names of all signs of one skill, given by file."""
-    by_file = [{sign.name for sign in signs} for signs in files]
-    together = set[str]().union(*by_file)
-    levels: dict[str, Level] = {name: _SIGN_LEVELS.get(name, "note") for name in together}
-    for names in (together - _WEAK, *by_file):
-        for combination in _COMBINATIONS:
-            parts = [names & part for part in combination]
-            if all(parts):
-                levels |= dict.fromkeys(set[str]().union(*parts), "alarm")
+def derive_levels(names: Collection[str], size_bytes: int) -> Mapping[str, Level]:
+    """Levels of the names of all signs of one skill, of which `size_bytes` are text."""
+    levels: dict[str, Level] = {name: _SIGN_LEVELS.get(name, "note") for name in names}
+    discount = _DISCOUNT * log10(max(size_bytes, 1_000) / 1_000)
+    rarity = {name: _RARITY[name] - discount for name in names if _RARITY.get(name, 0) > discount}
+    topics: dict[int, list[str]] = defaultdict(list)
+    for name in sorted(rarity, key=rarity.__getitem__, reverse=True):
+        topics[_TOPICS[name]].append(name)
+    rarest, others = list(topics.values())[:_COUNTED], len(topics) - _COUNTED
+    score = sum(rarity[topic[0]] for topic in rarest) - _MANUAL * max(others, 0)
+    reached: Level | None = next((each for each, least in _LEAST if score >= least), None)
+    if reached:
+        counted = {name for topic in rarest for name in topic}
+        levels |= {name: max(levels[name], reached, key=LEVELS.index) for name in counted}
     return levels
 
 
@@ -113,34 +119,56 @@ _REVIEWED = (
 )
 _SIGN_LEVELS: Mapping[str, Level] = MappingProxyType(dict.fromkeys(_REVIEWED, "review"))
 
-_SECRETS = frozenset({"credential-file", "all-variables"})
-_SENDS = frozenset({"send", "send-address-host", "send-drop-host"})
-_WEAK = frozenset({"send-computed", "outside", "agent-settings", "secret-argument", "env-file"})
-"""Signs of many ordinary skills: they count together with others of their own file alone."""
-_NAMELESS = frozenset({"send-address-host", "send-drop-host", "drop-host", "address-host"})
-_RUNS = frozenset({"piped-shell", "decode-run"})
-_STAYS = frozenset({"service", "shell-start", "agent-config", "git-hook"})
-_COVERT = frozenset({"hide", "override"})
-
-
-def _one(*names: str) -> frozenset[str]:
-    return frozenset(names)
-
-
-_COMBINATIONS: tuple[tuple[frozenset[str], ...], ...] = (
-    (_SECRETS, _SENDS | _one("send-computed", "socket")),
-    (_SECRETS | _SENDS | _RUNS | _one("send-computed", "piped-known"), _COVERT),
-    (_RUNS, _STAYS | _NAMELESS | _one("outside", "agent-settings", "secret-argument")),
-    (_one("decode-run"),),
-    (_one("encoded"), _RUNS | _one("run-first", "run-text")),
-    (_one("run-first", "locked-archive"), _NAMELESS | _one("archive")),
-    (_one("locked-archive"), _one("run-first", "decode-run", "piped-shell")),
-    (_one("send-drop-host"), _one("secret-variable", "secret-value", "env-file", "exfiltrate")),
-    (_one("send-address-host"),),
-    (_one("all-permissions"), _SENDS | _one("hide", "self-priority")),
-    (_one("self-priority"), _RUNS | _SENDS | _one("hide")),
-    (_one("authority"), _RUNS | _one("hide")),
-    (_one("polyglot"),),
-    (_one("comment", "invisible", "blank-run"), _SECRETS | _SENDS | _RUNS),
+_RARE: tuple[Mapping[str, float], ...] = (
+    {
+        "credential-file": 3.1,
+        "browser-profile": 3.3,
+        "read-secret": 2.5,
+        "secret-in-request": 3.5,
+        "all-variables": 3.8,
+    },
+    {"wallet": 2.8},
+    {"spend": 3.3},
+    {"send": 2.8, "send-address-host": 4.5, "send-drop-host": 4.0, "send-computed": 2.3},
+    {"drop-host": 3.6, "web-hook": 4.0},
+    {"address-host": 4.0},
+    {"suspect-host": 2.9},
+    {"url-data": 3.7},
+    {"exfiltrate": 2.4, "loot": 2.4},
+    {"piped-shell": 3.3, "piped-known": 3.2, "fetch-then-run": 4.5},
+    {"decode-run": 4.5, "run-decoded": 2.9, "obfuscate": 3.3, "encoded": 3.8, "run-text": 3.3},
+    {"socket": 3.2, "remote-shell": 3.2},
+    {"run-first": 3.3, "paste": 3.4, "get-program": 2.9, "locked-archive": 4.5},
+    {"odd-install": 3.2},
+    {"polyglot": 4.5, "compiled": 4.5, "archive": 3.8},
+    {"hide": 3.0, "despite-user": 2.1},
+    {"override": 2.9},
+    {"authority": 3.3},
+    {"skip-confirmation": 2.1},
+    {"disable-check": 2.4},
+    {"self-priority": 3.3, "shouted": 2.5, "must-first": 2.3},
+    {"remote-instructions": 2.9},
+    {"all-permissions": 3.3},
+    {"system-rights": 2.7, "world-writable": 3.7},
+    {"agent-config": 4.0, "agent-settings": 2.6, "settings-write": 3.6},
+    {"agent-memory": 3.8, "memory-write": 2.9},
+    {"shell-start": 3.2, "service": 3.4, "git-hook": 3.6},
+    {"background": 2.8},
+    {"make-executable": 2.8},
+    {"destroy": 2.6},
+    {"capture": 3.2},
+    {"mining": 4.0},
+    {"comment": 3.5, "invisible": 3.7, "blank-run": 4.5},
+    {"secret-argument": 3.0},
+    {"secret-value": 3.2},
 )
-"""Each is an alarm if a skill has one sign of every part."""
+"""Signs by topic, each with its rarity in good skills of a thousand characters: 3.0 is one in
+a thousand.  The rarest sign of a topic counts for it."""
+_TOPICS = {name: topic for topic, signs in enumerate(_RARE) for name in signs}
+_RARITY = {name: rarity for signs in _RARE for name, rarity in signs.items()}
+
+_DISCOUNT = 0.8  # for each tenfold length: a manual names more than a note does
+_COUNTED = 2  # topics: a third is more often a book about attacks than an attack
+_MANUAL = 0.3  # off for each further topic, for the same reason
+_LEAST: tuple[tuple[Level, float], ...] = (("alarm", 4.5), ("review", 2.5))
+"""Of good skills, 1 and 9 of a hundred reach it."""

@@ -2,13 +2,12 @@
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from skills_mcp.errors import SkillsError
-from skills_mcp.features.powers.file_signs import MAX_READ_BYTES, find_signs
+from skills_mcp.features.powers.file_signs import MAX_READ_BYTES, TEXT_SUFFIXES, find_signs
 from skills_mcp.features.powers.power import Kind, Power, Sign, derive_levels
 from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.model import Skill, SkillPath
@@ -16,10 +15,11 @@ from skills_mcp.skills.skill_files import open_listed_file
 from skills_mcp.skills.skill_index import SkillIndex
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    sign: Sign
-    file: str
+class _File(NamedTuple):
+    name: str
+    signs: Sequence[Sign]
+    size_bytes: int
+    """Of its text, without blanks: none of them makes a text longer."""
 
 
 def read_powers(skill: Skill, *, inherited_by: int = 0) -> tuple[Power, ...]:
@@ -27,21 +27,21 @@ def read_powers(skill: Skill, *, inherited_by: int = 0) -> tuple[Power, ...]:
 
     A file that cannot be read is not served, so it has none.
     """
-    places = tuple(_find_places(skill))
-    by_file = groupby(places, lambda place: place.file)
-    levels = derive_levels([place.sign for place in group] for _, group in by_file)
+    files = tuple(_find_files(skill))
+    names = {sign.name for file in files for sign in file.signs}
+    levels = derive_levels(names, sum(file.size_bytes for file in files))
     found: dict[tuple[Kind, str, str], Power] = {}
-    for sign, file in ((place.sign, place.file) for place in places):
+    for sign, name in ((sign, file.name) for file in files for sign in file.signs):
         power = Power(
             skill=skill.path,
             kind=sign.kind,
             what=sign.what,
-            file=file,
+            file=name,
             line=sign.line,
             level=levels.get(sign.name, "note"),
             inherited_by=inherited_by,
         )
-        found.setdefault((sign.kind, sign.what, file), power)
+        found.setdefault((sign.kind, sign.what, name), power)
     return tuple(power for key, power in found.items() if not _is_said(key, found))
 
 
@@ -76,14 +76,16 @@ def count_followers(index: SkillIndex) -> Mapping[SkillPath, int]:
     )
 
 
-def _find_places(skill: Skill) -> Iterator[_Place]:
+def _find_files(skill: Skill) -> Iterator[_File]:
     folder = PurePosixPath(skill.file)
     main = folder.name if skill.location is None else skill.location.name
     is_package = skill.directory is not None and skill.location == skill.directory / main
     for name, data, size in _read_files(skill, main, is_package=is_package):
         inside = folder.parent if is_package or name == main else folder.with_suffix("")
         file = folder.as_posix() if name == main else (inside / name).as_posix()
-        yield from (_Place(sign, file) for sign in find_signs(name, data, size))
+        is_text = PurePosixPath(name).suffix.lower() in TEXT_SUFFIXES
+        length = len(data.translate(None, b" \t\r\n")) if is_text else 0
+        yield _File(file, find_signs(name, data, size), length)
 
 
 def _read_files(skill: Skill, main: str, *, is_package: bool) -> Iterator[tuple[str, bytes, int]]:

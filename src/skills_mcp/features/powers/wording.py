@@ -10,6 +10,7 @@ from typing import NamedTuple
 from skills_mcp.features.powers.power import Kind
 
 _I = re.IGNORECASE
+_IM = re.IGNORECASE | re.MULTILINE
 
 URL = re.compile(r"(?:https?|wss?|ftp)://(?P<host>[^\s/\"'<>()\[\]{}`?#\\|,;]{1,253})", _I)
 HOST = re.compile(r"(?:[\w-]{1,63}\.){1,8}[a-z][\w-]{1,62}|\d{1,3}(?:\.\d{1,3}){3}", _I)
@@ -21,8 +22,16 @@ _DROP_HOST = re.compile(
     r"|burpcollaborator\.net|oast\.\w+|interact\.sh|pastebin\.com|paste\.ee|rentry\.\w+"
     r"|glot\.io|transfer\.sh|file\.io|0x0\.st|termbin\.com|hastebin\.com|beeceptor\.com"
     r"|requestcatcher\.com|trycloudflare\.com|serveo\.net|localhost\.run|dpaste\.\w+"
-    r"|api\.telegram\.org|discord(?:app)?\.com/api/webhooks|duckdns\.org|onion)$",
+    r"|api\.telegram\.org|hooks\.slack\.com|duckdns\.org|onion|bit\.ly|tinyurl\.com|t\.co"
+    r"|goo\.gl|is\.gd|cutt\.ly|rb\.gy|shorturl\.at|t\.ly|gist\.githubusercontent\.com"
+    r"|anonfiles\.com|mega\.nz|cdn\.discordapp\.com|catbox\.moe)$",
     _I,
+)
+
+_SUSPECT_HOST = re.compile(
+    r"evil|attack|malicious|malware|exfil|^c2[.-]|steal|payload|hack(?!athon|ernews|md|errank|erone)"
+    r"|phish|collect(?:or)?[.-]|^drop|beacon|^telemetry|track(?:er|ing)?[.-]|sink|leak|rogue|backdoor"
+    r"|shady|\.(?:invalid|xyz|top|tk|ru|cn|pw|icu|click|buzz)$"
 )
 
 
@@ -49,7 +58,9 @@ def name_host(host: str) -> str:
     """The sign of a host: an address in place of a name, or a place to drop text."""
     if _ADDRESS_HOST.match(host):
         return "" if _PRIVATE_HOST.match(host) else "address-host"
-    return "drop-host" if _DROP_HOST.search(host) else "host"
+    if _DROP_HOST.search(host):
+        return "drop-host"
+    return "suspect-host" if _SUSPECT_HOST.search(host) else "host"
 
 
 PATH = re.compile(
@@ -134,6 +145,7 @@ class Instruction(NamedTuple):
     marks: tuple[str, ...]
     """One of them is in each match: the pattern is tried on few texts."""
     pattern: re.Pattern[str]
+    kind: Kind = "agent-control"
 
 
 def _marks(text: str) -> tuple[str, ...]:
@@ -309,6 +321,370 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
 )
 
 
+PHRASES: tuple[Instruction, ...] = (
+    Instruction(
+        "remote-shell",
+        "opens a shell to another machine",
+        _marks(
+            "/dev/tcp|/dev/udp|nc -|ncat|bash -i|mkfifo|dup2(|pty.spawn|reverse shell|"
+            "reverse-shell|reverse_shell|socket"
+        ),
+        re.compile(
+            r"/dev/(?:tcp|udp)/|\bnc(?:at)?\b[^\n]{0,40}\s-\w*e\b|\bbash\s+-i\b[^\n]{0,20}[>&]"
+            r"|\bmkfifo\b[^\n]{0,80}\bnc\b|\bos\.dup2\(|\bpty\.spawn\("
+            r"|socket[^\n]{0,80}(?:/bin/sh|cmd\.exe)|reverse[\s_-]shell",
+            _IM,
+        ),
+        "network",
+    ),
+    Instruction(
+        "browser-profile",
+        "the profile of a browser",
+        _marks(
+            "login data|cookies.sqlite|logins.json|key4.db|chrome|bravesoftware|"
+            "extension settings|browser|saved"
+        ),
+        re.compile(
+            r"Login Data\b|Cookies\.sqlite|cookies\.sqlite|logins\.json|key4\.db"
+            r"|Chrome/User Data|Google/Chrome|BraveSoftware|Local Extension Settings"
+            r"|\bbrowser\s+(?:cookies|passwords|history|profiles?|sessions?)\b|saved\s+passwords",
+            re.MULTILINE,
+        ),
+        "credentials",
+    ),
+    Instruction(
+        "wallet",
+        "the keys of a wallet",
+        _marks(
+            "phrase|mnemonic|recovery|wallet|metamask|exodus|.solana|keystore/utc|"
+            "private key|private_key|private-key"
+        ),
+        re.compile(
+            r"\b(?:seed|recovery|mnemonic)\s+(?:phrase|words?)\b|\bmnemonic\b"
+            r"|\bwallet(?:'s)?\s+(?:private\s+)?keys?\b|wallet\.dat|MetaMask|Exodus"
+            r"|\.solana/id\.json|keystore/UTC|\bphantom\b[^\n]{0,20}wallet|private[_\s-]key",
+            _IM,
+        ),
+        "credentials",
+    ),
+    Instruction(
+        "spend",
+        "pays or transfers money",
+        _marks("wallet|crypto|usdc|usdt|lamports|0x|funds|balance| eth| sol| btc|xmr|token"),
+        re.compile(
+            r"\b(?:transfer|send|swap|withdraw|approve|drain|sweep|pay)\w*\b[^.\n]{0,40}\b(?:SOL"
+            r"|ETH|BTC|USDC|USDT|XMR|tokens?|funds|crypto\w*|wallet|lamports|balance)\b[^.\n]{0,40}\b"
+            r"(?:to|wallet|address|0x)|0x[0-9a-fA-F]{40}\b",
+            re.MULTILINE,
+        ),
+        "command",
+    ),
+    Instruction(
+        "destroy",
+        "deletes what cannot be brought back",
+        _marks("rm -|mkfs|dd if|(){|() {|drop |git push|rmtree|shred|wipe"),
+        re.compile(
+            r"\brm\s+-\w*[rf]\w*\s+(?:-\w+\s+)*(?:--no-preserve-root\s+)?[\"']?(?:~|/|\$HOME|\$\{HOME\}"
+            r"|\*)(?:[\"'\s/*]|$)|\bmkfs\.|\bdd\s+if=/dev/(?:zero|u?random)|:\(\)\s*\{"
+            r"|\bDROP\s+(?:DATABASE|TABLE)\b|git\s+push\s+(?:\S+\s+){0,3}(?:--force|-f)\b"
+            r"|shutil\.rmtree\((?:os\.path\.expanduser|[\"']/|Path\.home)|\bshred\s+-"
+            r"|\bwipe(?:fs)?\s",
+            _IM,
+        ),
+        "command",
+    ),
+    Instruction(
+        "memory-write",
+        "writes into what agents read first",
+        _marks(
+            "claude.md|agents.md|agent.md|soul.md|memory.md|heartbeat.md|identity.md|"
+            "user.md|tools.md|gemini.md|.cursorrules"
+        ),
+        re.compile(
+            r"\b(?:append|add|write|save|store|insert|inject|updat|modif|edit|overwrit|persist"
+            r"|cop(?:y|ies))\w*\b[^.\n]{0,80}\b(?:CLAUDE|AGENTS?|SOUL|MEMORY|HEARTBEAT|IDENTITY"
+            r"|USER|TOOLS|GEMINI)\.md\b"
+            r"|>>?\s*[\"']?[~\w./$-]{0,60}(?:CLAUDE|AGENTS|SOUL|MEMORY|HEARTBEAT|GEMINI)\.md"
+            r"|\.cursorrules\b",
+            _IM,
+        ),
+        "persistence",
+    ),
+    Instruction(
+        "settings-write",
+        "writes into the settings of an agent",
+        _marks(
+            ".claude/settings|settings.local|mcp.json|claude_desktop|openclaw.json|"
+            "mcpservers|.cursor/"
+        ),
+        re.compile(
+            r"(?:write|append|add|modif|updat|edit|merge|inject|>>?|open\(|dump\()\w*[^\n]{0,80}"
+            r"(?:\.claude/settings|settings\.local\.json|\.mcp\.json|mcp\.json|claude_desktop_config"
+            r"|openclaw\.json|mcpServers|\.cursor/)",
+            _IM,
+        ),
+        "persistence",
+    ),
+    Instruction(
+        "remote-instructions",
+        "follows instructions from the network",
+        _marks("http|curl|instructions"),
+        re.compile(
+            r"\b(?:fetch|download|curl|read|load|visit|open|check|get|retrieve|pull)\w*\b[^.\n]{0,60}https?://[^\s)\"']{4,120}[^\n]{0,80}\b"
+            r"(?:follow|execut|obey|instruction|run|perform|comply|appl)\w*"
+            r"|\bfollow\s+(?:the|its|any|all)\s+(?:latest\s+)?instructions\s+(?:at|from|on|in"
+            r"|returned|found)\b[^.\n]{0,40}(?:https?://|url|page|server|response|endpoint)"
+            r"|(?:https?://|curl\s)[^\s]{4,100}/(?:skill|heartbeat|instructions?|messaging|rules"
+            r"|prompt)\.(?:md|txt|json)",
+            _IM,
+        ),
+        "agent-control",
+    ),
+    Instruction(
+        "url-data",
+        "an address that carries data away",
+        _marks("http"),
+        re.compile(
+            r"!\[[^\]\n]{0,80}\]\(https?://[^\s)]{3,150}[?&=/][^\s)]{0,60}(?:\{|\$|%s|<|\[)"
+            r"|https?://[^\s\"'`]{3,120}[?&][\w-]{1,30}=(?:\$\(|`|\$\{?(?:data|payload|secret"
+            r"|token|content|encoded|ENC|B64|b64|DATA|env)|\{(?:data|payload|secret|content|encoded"
+            r"|b64|token|env|conversation|context)|<(?:data|secret|content|encoded|conversation"
+            r"|base64|context))",
+            _IM,
+        ),
+        "network",
+    ),
+    Instruction(
+        "odd-install",
+        "a package from no registry, or a script of one",
+        _marks('pip|npm|npx|install"|extra-index'),
+        re.compile(
+            r"pip3?\s+install\b[^\n]{0,80}(?:git\+|https?://|--index-url|--extra-index-url|--trusted-host)"
+            r"|npm\s+(?:i|install)\b[^\n]{0,60}(?:https?://|git\+|--registry)"
+            r"|\"(?:pre|post)?install\"\s*:\s*\"|--extra-index-url|npx\s+-y?\s*https?://",
+            _IM,
+        ),
+        "install",
+    ),
+    Instruction(
+        "capture",
+        "records keys, screen or clipboard",
+        _marks(
+            "pynput|keylog|imagegrab|screenshot|screencapture|pbpaste|pyperclip|"
+            "clipboard|webcam|microphone"
+        ),
+        re.compile(
+            r"\bpynput\b|\bkeyloggers?\b|keylog|ImageGrab|\bpyautogui\.screenshot"
+            r"|\bscreencapture\b|\bpbpaste\b|\bpyperclip\b"
+            r"|\bclipboard\b[^.\n]{0,60}\b(?:monitor|send|upload|log|captur|steal)"
+            r"|\b(?:webcam|microphone)\b",
+            _IM,
+        ),
+        "environment",
+    ),
+    Instruction(
+        "mining",
+        "mines a currency",
+        _marks("xmrig|stratum|monero|cryptominer|coinhive|minerd|ethminer"),
+        re.compile(
+            r"\bxmrig\b|stratum\+tcp|\bmonero\b|\bcryptominer|coinhive|\bminerd\b|\bethminer\b",
+            _IM,
+        ),
+        "command",
+    ),
+    Instruction(
+        "run-decoded",
+        "runs a text that is decoded or downloaded",
+        _marks(
+            "b64decode|atob|decompress|fromhex|unhexlify|buffer.from|base64 -|"
+            "base64string|-enc|iex|downloadstring|exec(|eval|loads("
+        ),
+        re.compile(
+            r"\b(?:exec|eval|Function|os\.system|loads)\s*\(\s*(?:\w+\.)*(?:b64decode|atob|decompress"
+            r"|fromhex|unhexlify|Buffer\.from|compile|bytes|codecs\.decode|decode)"
+            r"|\b(?:exec|eval)\([^\n]{0,80}(?:decode|requests\.get|urlopen|fetch\(|\.text\b)"
+            r"|base64\s+(?:-d|-D|--decode)\b[^\n]{0,60}\|\s*(?:sudo\s+)?(?:ba|z|)sh\b"
+            r"|\beval\s+[\"']?\$\((?:curl|wget|echo)|FromBase64String"
+            r"|-enc(?:odedcommand)?\s+[A-Za-z0-9+/=]{16,}|\|\s*python3?\s+-(?:c|\s|$)|\bIEX\b"
+            r"|DownloadString",
+            _IM,
+        ),
+        "encoded-content",
+    ),
+    Instruction(
+        "obfuscate",
+        "a program that is hard to read",
+        _marks("chr(|\\x|fromcharcode|__import__|getattr|marshal|decompress|codecs|[::-1]"),
+        re.compile(
+            r"(?:chr\(\d+\)\s*\+\s*){3,}|\\x[0-9a-f]{2}(?:\\x[0-9a-f]{2}){7,}"
+            r"|String\.fromCharCode\(|__import__\("
+            r"|getattr\(\s*(?:os|__builtins__|builtins|subprocess)|marshal\.loads"
+            r"|zlib\.decompress|codecs\.decode\([^\n]{0,80}rot|\[::-1\]\)",
+            _IM,
+        ),
+        "encoded-content",
+    ),
+    Instruction(
+        "background",
+        "runs on when the task has ended",
+        _marks(
+            "nohup|setsid|disown|hidden|no_window|new_session|detached|daemon|2>&1 &|the background"
+        ),
+        re.compile(
+            r"\bnohup\b|\bsetsid\b|\bdisown\b|-WindowStyle\s+Hidden|CREATE_NO_WINDOW"
+            r"|start_new_session\s*=\s*True|detached\s*:\s*true|daemon\s*=\s*True"
+            r"|>\s*/dev/null\s+2>&1\s*&(?!\w)|\brun\w*\s+(?:\w+\s+){0,3}in\s+the\s+background\b",
+            _IM,
+        ),
+        "command",
+    ),
+    Instruction(
+        "despite-user",
+        "decides without the user",
+        _marks("even if|regardless|no matter|do not|never|without|no need"),
+        re.compile(
+            r"\b(?:even\s+if|regardless\s+of|no\s+matter)\b[^.\n]{0,50}\b(?:user|asks?|instruct"
+            r"|told|other)\w*"
+            r"|\bdo\s+not\s+(?:ask|wait|prompt|consult|question|hesitate|explain|refuse|reveal"
+            r"|disclose|log)\b|\bnever\s+(?:ask|refuse|reveal|disclose|mention|question|tell)\b"
+            r"|\b(?:without|no\s+need)\s+(?:for\s+|to\s+)?(?:user|human|explicit)\s+\w+",
+            _IM,
+        ),
+        "agent-control",
+    ),
+    Instruction(
+        "shouted",
+        "commands in capitals",
+        _marks("critical|important|mandatory|required|warning|notice"),
+        re.compile(
+            r"\b(?:CRITICAL|IMPORTANT|MANDATORY|REQUIRED|WARNING|NOTICE)\b[^\n]{0,100}\b(?:MUST"
+            r"|ALWAYS|NEVER|IMMEDIATELY|BEFORE|FIRST|DO NOT)\b",
+            re.MULTILINE,
+        ),
+        "agent-control",
+    ),
+    Instruction(
+        "must-first",
+        "does something before all else",
+        _marks("before|prior"),
+        re.compile(
+            r"\b(?:before|prior\s+to)\s+(?:any|every|each|doing|using|proceeding|continuing|starting"
+            r"|performing|answering|responding|first|other)\b[^.\n]{0,80}\b(?:run|execut|fetch"
+            r"|download|install|send|call|load|read|visit|register|post)\w*"
+            r"|\b(?:run|execut|fetch|download|install|send|call|visit|register|post)\w*\b[^.\n]{0,80}\bbefore\s+"
+            r"(?:any|every|each|doing|using|proceeding|continuing|starting|performing|answering"
+            r"|responding|the\s+skill)",
+            _IM,
+        ),
+        "agent-control",
+    ),
+    Instruction(
+        "paste",
+        "a command that a person shall paste",
+        _marks("paste|terminal|powershell|command prompt|console"),
+        re.compile(
+            r"\b(?:copy|paste)\w*\b[^.\n]{0,80}\b(?:terminal|console|powershell|command\s+prompt"
+            r"|shell)\b"
+            r"|\b(?:open|launch)\s+(?:the\s+|your\s+)?(?:terminal|powershell|command\s+prompt)\b[^.\n]{0,60}\b"
+            r"(?:run|paste|execut|enter)",
+            _IM,
+        ),
+        "command",
+    ),
+    Instruction(
+        "get-program",
+        "a program or an archive to download",
+        _marks("download|.exe|.dmg|.pkg|.msi|.rar|.7z|.scr|.bat|.ps1|/releases"),
+        re.compile(
+            r"\bdownload\w*\b[^\n]{0,120}(?:\.(?:zip|exe|dmg|pkg|msi|rar|7z|bin|scr|bat|ps1|tar\.gz"
+            r"|app)\b|/releases?/)"
+            r"|https?://[^\s)\"'<>]{4,150}\.(?:exe|dmg|pkg|msi|rar|7z|scr|bat|ps1)\b"
+            r"|https?://[^\s)\"'<>]{4,120}/releases/(?:download|latest)",
+            _IM,
+        ),
+        "install",
+    ),
+    Instruction(
+        "fetch-then-run",
+        "runs what it has downloaded",
+        _marks("curl|wget|invoke-web|iwr|urlretrieve"),
+        re.compile(
+            r"(?:curl|wget|Invoke-WebRequest|iwr|urlretrieve)\b[^\n]{0,160}(?:-o|-O|>|-OutFile"
+            r"|--output|,)\s*[\"']?\S{1,80}[\s\S]{0,160}?(?:chmod\s+\S*x|\bbash\s+\S*\.sh|\./\w"
+            r"|\bpython3?\s+\S+\.py|Start-Process|\bopen\s)",
+            _IM,
+        ),
+        "command",
+    ),
+    Instruction(
+        "web-hook",
+        "a hook that takes any text",
+        _marks("api/webhooks|api.telegram.org/bot"),
+        re.compile(
+            r"discord(?:app)?\.com/api/webhooks|api\.telegram\.org/bot",
+            _IM,
+        ),
+        "network",
+    ),
+    Instruction(
+        "loot",
+        "collects secrets",
+        _marks("steal|exfil|harvest|siphon|leak|dump|scrap|extract|collect|gather|enumerat"),
+        re.compile(
+            r"\b(?:steal|exfiltrat|harvest|siphon|leak|dump|scrap|extract|collect|gather|enumerat)\w*\b[^.\n]{0,60}\b"
+            r"(?:credential|secret|token|password|api[\s_-]?key|ssh|cookie|wallet|environment\s+variable"
+            r"|env\s+var|private\s+key|personal|sensitive|\.env)",
+            _IM,
+        ),
+        "credentials",
+    ),
+    Instruction(
+        "read-secret",
+        "reads files of secrets",
+        _marks(
+            ".ssh|.aws|.env|.netrc|credentials|id_rsa|.kube|.gnupg|.npmrc|.pypirc|"
+            ".docker|keychain|openclaw.json|.clawdbot|auth-profiles|/etc/passwd|"
+            "/etc/shadow"
+        ),
+        re.compile(
+            r"(?:open|read_text|readFileSync|readFile|Path|glob|walk|cat|cp|tar|zip)\W[^\n]{0,80}"
+            r"(?:\.ssh|\.aws|\.env\b|\.netrc|credentials|id_rsa|\.kube|\.gnupg|\.npmrc|\.pypirc"
+            r"|\.docker|Keychains?|openclaw\.json|\.clawdbot|auth-profiles|\.git-credentials|/etc/passwd"
+            r"|/etc/shadow)",
+            _IM,
+        ),
+        "credentials",
+    ),
+    Instruction(
+        "secret-in-request",
+        "a request with secrets of the machine",
+        _marks("$(|@~|@/|@.env|@$|environ|process.env|`cat|@-"),
+        re.compile(
+            r"(?:curl|wget|requests\.\w+|fetch|axios\.\w+|urlopen|http\.\w+)\W[^\n]{0,200}(?:\$\(cat"
+            r"|\$\(env|\$\(printenv|\$\(base64|@~/|@/etc|@\.env|@\$HOME|os\.environ|process\.env\)"
+            r"|environ\)|dict\(os|`cat|\$\(whoami|\$\(hostname|@-)",
+            _IM,
+        ),
+        "credentials",
+    ),
+    Instruction(
+        "system-rights",
+        "rights on the whole machine",
+        _marks(
+            "/etc/|authorized_keys|nopasswd|docker.sock|--privileged|chmod|setuid|"
+            "usermod|ld_preload"
+        ),
+        re.compile(
+            r"/etc/(?:passwd|shadow|sudoers|hosts)|authorized_keys|NOPASSWD|docker\.sock"
+            r"|--privileged\b|chmod\s+[0-7]*[4-7]7[0-7]{2}\b|setuid|usermod\s+-aG|\bLD_PRELOAD\b",
+            _IM,
+        ),
+        "permissions",
+    ),
+)
+"""Looked for in the whole text of a file, code as well: each is of one line or of a few."""
+
+
 class Sieve(NamedTuple):
     """What a file can have at all: one look at all of it spares many at its parts."""
 
@@ -317,13 +693,36 @@ class Sieve(NamedTuple):
 
     def find_instructions(self, text: str) -> Iterator[tuple[Instruction, int]]:
         """Instructions about the agent, with their offset; the first of each sort."""
-        has = text.lower().__contains__ if self.instructions else None
+        has = text.lower().__contains__
         for instruction in self.instructions:
             if any(map(has, instruction.marks)) and (found := instruction.pattern.search(text)):
                 yield instruction, found.start()
 
 
 EVERYTHING = Sieve(INSTRUCTIONS, has_paths=True)
+
+
+def find_phrases(text: str) -> Iterator[tuple[Instruction, int]]:
+    """Phrases of a whole file, with their offset; the first of each sort."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = text  # of letters whose small one is longer
+    for phrase in PHRASES:
+        passages = _find_passages(lowered, phrase.marks)
+        matches = (phrase.pattern.search(text, first, last) for first, last in passages)
+        if found := next(filter(None, matches), None):
+            yield phrase, found.start()
+
+
+def _find_passages(lowered: str, marks: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Lines with a mark, each with the two lines below it."""
+    for mark in marks:
+        at = lowered.find(mark)
+        while at >= 0:
+            last = lowered.find("\n", at)
+            below = lowered.find("\n", last + 1) if last >= 0 else -1
+            yield lowered.rfind("\n", 0, at) + 1, below if below >= 0 else len(lowered)
+            at = lowered.find(mark, last) if last >= 0 else -1
 
 
 def sift(text: str, *, is_joined: bool) -> Sieve:

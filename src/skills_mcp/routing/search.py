@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import nsmallest
 from itertools import accumulate, chain, pairwise
 from typing import Literal, NamedTuple
@@ -182,18 +182,26 @@ class VisibleNameIndex(NameIndex):
         return [number for number in numbers if self.some.mask[number]]
 
 
+# Each text of a task is asked for up to five times, by its score and by what it negates.
+_remember = lru_cache(maxsize=16)
+
+
+@_remember
 def strip_mention(text: str) -> str:
     return " ".join(text.split()).removeprefix("$").strip()
 
 
-def _find_mentions(text: str) -> Iterator[str]:
-    """Iterate over names and paths adjacent to the word "skill"."""
+@_remember
+def _find_mentions(text: str) -> tuple[str, ...]:
+    """List names and paths adjacent to the word "skill"."""
     if "skill" not in text.casefold():
-        return
+        return ()
     words = [word.strip("`'\"()[],.;:!?").removeprefix("$") for word in text.split()]
-    for one, other in chain(pairwise(words), pairwise(reversed(words))):
-        if other.casefold() == "skill" and any(sign in one for sign in "-_/"):
-            yield one
+    return tuple(
+        one
+        for one, other in chain(pairwise(words), pairwise(reversed(words)))
+        if other.casefold() == "skill" and any(sign in one for sign in "-_/")
+    )
 
 
 def normalize_name(text: str) -> str:

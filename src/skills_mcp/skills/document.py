@@ -387,7 +387,7 @@ def _split_keys(block: str) -> Iterator[tuple[int, str]]:
 
 
 def _read_part(part: str, level: int) -> tuple[str, Any]:
-    for candidate in (part, part.expandtabs(2)):
+    for candidate in dict.fromkeys((part, part.expandtabs(2))):
         try:
             value = parse_yaml_strings(candidate).value
         except YamlError:

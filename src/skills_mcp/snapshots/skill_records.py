@@ -8,7 +8,7 @@ process.
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import accumulate, chain, starmap
@@ -189,8 +189,13 @@ def encode_skill(skill: Skill, home: SkillRoot) -> bytes:
     """Encode a skill as JSON, without its folder."""
     fields = {name: getattr(skill, name) for name in _FIELDS}
     record = fields | {"directory": _folder_of(skill, home), "files": list(skill.files)}
-    text = json.dumps(list(record.values()), ensure_ascii=False, default=astuple)
+    text = json.dumps(list(record.values()), ensure_ascii=False, default=_list_fields)
     return text.encode("utf-8", "surrogatepass")
+
+
+def _list_fields(value: Any) -> list[Any]:
+    # `astuple` copies what is in a field, too, in ten times the time.
+    return [getattr(value, name) for name in value.__slots__]
 
 
 def _folder_of(skill: Skill, home: SkillRoot) -> str | None:

@@ -24,7 +24,7 @@ from skills_mcp.features.report.skill_additions import (
     WordAddition,
     add_deprecation,
 )
-from skills_mcp.features.report.suggestion_review import SuggestionReview
+from skills_mcp.features.report.suggestion_review import SuggestionReview, find_right
 from skills_mcp.features.report.usage_report import UsageReport
 from skills_mcp.files.durable import write_text_atomically
 from skills_mcp.library import (
@@ -230,7 +230,9 @@ def _describe(accepted: AcceptedAddition, counts: PickCounts) -> Iterator[str]:
             yield "- no answer changes: agents choose from a list by descriptions"
     else:
         yield f"Example: {addition.task}"
-    yield f"- {count_noun(counts.picks, 'pick')} on {count_noun(len(counts.days), 'day')}"
+    right = find_right(addition)
+    other = f" of {right}" if right != addition.skill else ""
+    yield f"- {count_noun(counts.picks, 'pick')}{other} on {count_noun(len(counts.days), 'day')}"
     yield from (f"- now found: {task}" for task in accepted.gains[:_MAX_TASKS])
     if more := len(accepted.gains[_MAX_TASKS:]):
         yield f"- and {count_noun(more, 'more task')}"

@@ -254,12 +254,12 @@ class SuggestionReview:
         """The evidence for an addition; of an example, itself."""
         if isinstance(addition, TaskAddition):
             return (addition.task,)
-        right = _find_right(addition)
+        right = find_right(addition)
         found = (self.words[right, word] for word in addition.words)
         return tuple(dict.fromkeys(task for missing in found for task in missing.tasks))
 
     def count_picks(self, addition: Addition) -> PickCounts:
-        tasks, right = set(self.find_tasks(addition)), _find_right(addition)
+        tasks, right = set(self.find_tasks(addition)), find_right(addition)
         return join_counts(
             [
                 task.right[right]
@@ -283,7 +283,7 @@ class SuggestionReview:
         )
 
 
-def _find_right(addition: Addition) -> str:
+def find_right(addition: Addition) -> str:
     """The skill that was picked."""
     other = addition.other if isinstance(addition, ClauseAddition) else ""
     return other or addition.skill
@@ -573,7 +573,9 @@ def _describe(addition: Addition) -> str:
 def _describe_evidence(addition: AcceptedAddition, review: SuggestionReview) -> str:
     counts = review.count_picks(addition.addition)
     tasks = len(review.find_tasks(addition.addition))
-    evidence = f"picked {_times(counts.picks)} on {count_noun(len(counts.days), 'day')}"
+    right = find_right(addition.addition)
+    other = f"{escape_unprintable(right)} " if right != addition.addition.skill else ""
+    evidence = f"{other}picked {_times(counts.picks)} on {count_noun(len(counts.days), 'day')}"
     if counts.people:
         evidence += f" by {count_noun(len(counts.people), 'person')}"
     if isinstance(addition.addition, TaskAddition):

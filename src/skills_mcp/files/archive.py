@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NoReturn, Self, cast
 
-from skills_mcp.errors import InvalidPathError, PackageRefusedError
-from skills_mcp.files.paths import MAX_PARTS, fold_name, is_desktop_file, parse_relative
+from skills_mcp.errors import PackageRefusedError
+from skills_mcp.files.paths import MAX_PARTS, fold_name, is_desktop_file, is_relative_path
 from skills_mcp.text.rendering import abbreviate_value
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -121,17 +121,9 @@ def _find_fault(path: str) -> str:
             len(path) > _MAX_NAME or any(map(_is_long, parts)),
             "is longer than file systems allow",
         ),
-        (not _is_relative(path), _AMBIGUOUS),
+        (not is_relative_path(path), _AMBIGUOUS),
     )
     return next((clause for is_so, clause in faults if is_so), "")
-
-
-def _is_relative(path: str) -> bool:
-    try:
-        parse_relative(path)
-    except InvalidPathError:
-        return False
-    return True
 
 
 def _is_long(part: str) -> bool:

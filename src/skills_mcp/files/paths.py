@@ -138,6 +138,26 @@ def is_plain_path(path: str) -> bool:
     return _PLAIN_PATH.fullmatch(path) is not None
 
 
+def is_relative_path(path: str) -> bool:
+    try:
+        parse_relative(path)
+    except InvalidPathError:
+        return False
+    return True
+
+
+def is_inside(folder: str, above: str) -> bool:
+    return not above or folder == above or folder.startswith(f"{above}/")
+
+
+def can_find(path: Path) -> bool:
+    """Whether a file exists; False for a name that no file can have."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def fold_name(name: str) -> str:
     """Key of a name on file systems ignoring case and composition."""
     if name.isascii():

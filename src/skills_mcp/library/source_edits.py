@@ -25,6 +25,7 @@ from skills_mcp.content.source import (
 )
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.files.durable import read_regular
+from skills_mcp.files.paths import is_inside
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.skill_discovery import (
     MAX_SKILL_BYTES,
@@ -41,7 +42,6 @@ from skills_mcp.skills.source_layout import (
     RelativeRoot,
     Selection,
     find_layout,
-    is_inside,
 )
 from skills_mcp.snapshots.skill_snapshot import Snapshot
 

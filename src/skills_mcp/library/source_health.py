@@ -14,6 +14,7 @@ from skills_mcp.config import Limits
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import ContentPart, Mode, Mount, SourceState
 from skills_mcp.errors import LimitExceededError, SyncError, UnreadableContentError
+from skills_mcp.files.paths import is_inside
 from skills_mcp.skills.model import Level, Problem
 from skills_mcp.skills.skill_discovery import SourceWalk, count_outside_packages
 from skills_mcp.skills.source_layout import FolderTree
@@ -66,15 +67,11 @@ def filter_problems(
 
 def _assign_source(problem: Problem, mounted: MountedSources) -> SourceProblem:
     containing = [
-        source_mount for source_mount in mounted if _is_below(problem.file, source_mount[0])
+        source_mount for source_mount in mounted if is_inside(problem.file, source_mount[0])
     ]
     mount, source = max(containing, key=lambda source_mount: len(source_mount[0]), default=("", ""))
     file = problem.file[len(mount) + 1 :] if mount else problem.file
     return SourceProblem(problem, mount, source, file or ".")
-
-
-def _is_below(file: str, mount: str) -> bool:
-    return not mount or file == mount or file.startswith(f"{mount}/")
 
 
 def redact_state(state: SourceState) -> SourceState:

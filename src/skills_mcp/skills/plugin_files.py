@@ -11,8 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from posixpath import normpath
 
-from skills_mcp.errors import InvalidPathError
-from skills_mcp.files.paths import is_desktop_file, parse_relative
+from skills_mcp.files.paths import is_desktop_file, is_inside, is_relative_path
 from skills_mcp.skills.model import Skill, Stamp
 from skills_mcp.skills.skill_files import HOST_PATH, PLUGIN_ROOT
 from skills_mcp.skills.skill_parser import is_rule_text, is_skill_md
@@ -25,7 +24,6 @@ from skills_mcp.skills.source_layout import (
     SKILLS_FOLDER,
     FileTree,
     FolderTree,
-    is_inside,
     list_or_empty,
 )
 
@@ -61,7 +59,7 @@ def parse_plugin_names(text: str, folder: str, plugin: str) -> list[str]:
     return [
         path
         for path in paths
-        if is_inside(path, plugin) and not is_inside(path, folder) and _is_plain(path)
+        if is_inside(path, plugin) and not is_inside(path, folder) and is_relative_path(path)
     ][:MAX_NAMED_FILES]
 
 
@@ -130,11 +128,3 @@ def _find_file(tree: FileTree, file: str, plugin: str) -> Stamp | None:
             return None
         entry, folder = entries[name], f"{folder}/{name}".lstrip("/")
     return entry.stamp if entry.kind == "file" else None
-
-
-def _is_plain(path: str) -> bool:
-    try:
-        parse_relative(path)
-    except InvalidPathError:
-        return False
-    return True

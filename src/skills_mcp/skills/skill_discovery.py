@@ -27,6 +27,7 @@ from skills_mcp.files.paths import (
     find_composed_name,
     fold_name,
     is_desktop_file,
+    is_inside,
     is_path_component,
 )
 from skills_mcp.skills.document import decode_markdown, forbids_implicit_use
@@ -69,7 +70,6 @@ from skills_mcp.skills.source_layout import (
     SkillRoot,
     find_layout,
     has_folder,
-    is_inside,
     list_or_empty,
     may_be_link,
 )

@@ -18,9 +18,9 @@ from pathlib import Path
 from posixpath import normpath
 from typing import Any, Literal, NamedTuple, Protocol
 
-from skills_mcp.errors import InvalidPathError, MissingFileError
+from skills_mcp.errors import MissingFileError
 from skills_mcp.files.opening import OpenFolder, open_inside
-from skills_mcp.files.paths import MAX_PARTS, matches_any, parse_relative
+from skills_mcp.files.paths import MAX_PARTS, is_inside, is_relative_path, matches_any
 from skills_mcp.skills.model import Problem, Scope, Stamp, escape_unprintable
 from skills_mcp.skills.skill_index import ROOT
 from skills_mcp.skills.skill_parser import is_rule_text, is_skill_md
@@ -336,7 +336,7 @@ def _find_default_roots(
 def _separate_roots(roots: Sequence[RelativeRoot]) -> Iterator[RelativeRoot]:
     homes: dict[str, RelativeRoot] = {}
     for home in roots:
-        if home.folder and not _is_valid_path(home.folder):
+        if home.folder and not is_relative_path(home.folder):
             continue  # a commit may hold a folder that is called `..`
         known = homes.setdefault(home.folder, home)
         only = (*known.only, *home.only) if known.only and home.only else ()
@@ -377,10 +377,6 @@ def _report_unknown_plugins(plugins: Sequence[_Plugin], patterns: Sequence[str])
         for pattern in patterns
         if not any(matches_any(name, pattern) for name in names)
     ]
-
-
-def is_inside(folder: str, above: str) -> bool:
-    return not above or folder == above or folder.startswith(f"{above}/")
 
 
 def _has_root_rules(top: Mapping[str, FolderEntry]) -> bool:
@@ -504,7 +500,7 @@ class _ManifestReader:
             named = [usual, *(f for f in named if not is_inside(f, usual))]
         if not named and self._is_package(folder):
             named = [folder]
-        is_safe = _is_valid_path(name) and "/" not in name
+        is_safe = is_relative_path(name) and "/" not in name
         if not is_safe and name != folder.removeprefix(f"{PLUGINS_FOLDER}/"):
             name = folder.rpartition("/")[2] or SKILLS_FOLDER
         homes = [self._to_root(named_folder, folder, name) for named_folder in dict.fromkeys(named)]
@@ -554,12 +550,4 @@ def _parse_folder(path: str) -> str | None:
     folder = normpath(path.strip("/") or ".")
     if folder == ".":
         return ""
-    return folder if _is_valid_path(folder) else None
-
-
-def _is_valid_path(path: str) -> bool:
-    try:
-        parse_relative(path)
-    except InvalidPathError:
-        return False
-    return True
+    return folder if is_relative_path(folder) else None

@@ -17,7 +17,7 @@ from skills_mcp.content.git.command import Git, find_objects, measure_objects
 from skills_mcp.content.git.diagnostics import DamagedStoreError
 from skills_mcp.content.source import Surveyed, SurveyedPart, SyncPolicy
 from skills_mcp.files.durable import NEW_PREFIX, delete_tree, write_text_atomically
-from skills_mcp.files.paths import is_path_component, is_plain_path
+from skills_mcp.files.paths import is_inside, is_path_component, is_plain_path
 from skills_mcp.skills.model import Problem, Stamp
 from skills_mcp.skills.plugin_files import find_plugin, find_plugin_files
 from skills_mcp.skills.skill_audit import load_audits
@@ -31,7 +31,6 @@ from skills_mcp.skills.source_layout import (
     FolderListing,
     RelativeRoot,
     Selection,
-    is_inside,
     may_be_link,
 )
 

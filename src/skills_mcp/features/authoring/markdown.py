@@ -23,6 +23,7 @@ from markdown_it.token import Token
 from skills_mcp.errors import MissingFileError
 from skills_mcp.features.authoring.rules import RuleFinding
 from skills_mcp.files.opening import open_inside
+from skills_mcp.files.paths import can_find
 from skills_mcp.skills.inheritance import find_header_lookalikes, find_open_end
 from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
 from skills_mcp.skills.skill_files import HOST_PATH, PLUGIN_ROOT
@@ -207,7 +208,7 @@ def _check_variables(markdown: Markdown, context: LinkContext) -> Iterator[RuleF
         is_plugin = found["variable"] == PLUGIN_ROOT
         top = _find_plugin(folder) if is_plugin else folder
         path = posixpath.normpath(f"{top}/{found['path'].rstrip('.')}")
-        if not _exists(Path(path)):
+        if not can_find(Path(path)):
             reason = f"names {abbreviate_value(quoted)}, which does not exist"
             hint = "correct the path, or add the file"
             yield RuleFinding("link-broken", reason, hint, line)
@@ -220,7 +221,7 @@ def _check_variables(markdown: Markdown, context: LinkContext) -> Iterator[RuleF
 def _find_plugin(folder: Path) -> Path:
     """Find the plugin of a package: the folder with the manifest, or above `skills`."""
     above = tuple(islice(folder.parents, _MAX_PLUGIN_DEPTH))
-    declared = (each for each in above if _exists(each / PLUGIN_MANIFEST))
+    declared = (each for each in above if can_find(each / PLUGIN_MANIFEST))
     usual = (each.parent for each in above if each.name == SKILLS_FOLDER)
     return next(chain(declared, usual), folder)
 
@@ -269,7 +270,7 @@ def _check_link(target: str, line: int, context: LinkContext) -> Iterator[RuleFi
         return
     path = unquote(re.split("[#?]", target, maxsplit=1)[0])
     candidates = [posixpath.normpath(f"{base}/{path}") for base in context.bases]
-    existing = [p for p in candidates if _is_outside(p, "") or _exists(context.home / p)]
+    existing = [p for p in candidates if _is_outside(p, "") or can_find(context.home / p)]
     if any(not _is_outside(candidate, context.package) for candidate in existing):
         return
     if existing:
@@ -287,17 +288,10 @@ def _is_outside(path: str, package: str) -> bool:
     return bool(package) and not f"{path}/".startswith(f"{package}/")
 
 
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False  # a name that no file can have
-
-
 def _suggest_target(path: str, candidates: Sequence[str], context: LinkContext) -> str:
     name = posixpath.basename(path.rstrip("/"))
     guess = next((f for f in context.files if posixpath.basename(f) == name), None)
-    if any(_exists(context.home / f"{candidate}.md") for candidate in candidates):
+    if any(can_find(context.home / f"{candidate}.md") for candidate in candidates):
         guess = f"{path.rstrip('/')}.md"
     if guess:
         return f"did you mean {guess}?"

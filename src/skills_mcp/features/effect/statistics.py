@@ -39,12 +39,6 @@ class Lift:
     high: float
 
 
-def compute_pass_rate(runs: Runs) -> float:
-    """Mean of the pass rates of the cases: each case counts once."""
-    rates = [sum(outcomes) / len(outcomes) for outcomes in runs.values() if outcomes]
-    return sum(rates) / len(rates) if rates else 0.0
-
-
 def compute_lift(treated: Runs, control: Runs) -> Lift | None:
     """Lift over the cases that both arms have; None without any."""
     cases = [case for case in treated if treated[case] and control.get(case)]

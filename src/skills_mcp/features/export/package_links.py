@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.authoring.markdown import find_relative_links, parse_markdown
 from skills_mcp.features.authoring.validation import is_reference
+from skills_mcp.files.paths import can_find
 from skills_mcp.library.skill_folder import SKILL_FILE
 from skills_mcp.skills.composition import compose_skill
 from skills_mcp.skills.inheritance import find_owners
@@ -127,9 +128,9 @@ class PackageLinks:
                 is_same = found == normpath(f"{here}/{path}")
                 new = quote(relpath(found, here)) + link.target[len(written) :]
                 moved[link.target] = link.target if is_same else new
-            elif self._places.lost is not None and any(map(_exists, sources)):
+            elif self._places.lost is not None and any(map(can_find, sources)):
                 self._places.lost[self._skill.path] += 1
-                text = _unlink(text, link.target, next(filter(_exists, sources)), self._skill.root)
+                text = _unlink(text, link.target, next(filter(can_find, sources)), self._skill.root)
         return _move(text, moved) if moved else text
 
     def _has(self, below: str, path: str) -> bool:
@@ -141,13 +142,6 @@ class PackageLinks:
             if owner.directory and owner.directory / file == source:
                 return f"{self._folder}/{file}"
         return self._places.find(source, self._skill.root)
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False  # a name that no file can have
 
 
 def _move(text: str, moved: Mapping[str, str]) -> str:

@@ -90,10 +90,6 @@ def is_at_least(level: Level, other: Level) -> bool:
     return LEVELS.index(level) >= LEVELS.index(other)
 
 
-def find_highest(powers: Iterable[Power]) -> Level | None:
-    return max((power.level for power in powers), key=LEVELS.index, default=None)
-
-
 def compare_powers(
     before: Sequence[Power], after: Sequence[Power]
 ) -> tuple[tuple[Power, ...], tuple[Power, ...]]:

@@ -29,14 +29,9 @@ from skills_mcp.features.authoring.instruction_files import (
 )
 from skills_mcp.features.authoring.validation import Validation, validate_paths
 from skills_mcp.files.durable import fsync_folder
+from skills_mcp.files.paths import is_inside
 from skills_mcp.skills.model import escape_unprintable
-from skills_mcp.skills.source_layout import (
-    SKILLS_FOLDER,
-    FolderTree,
-    Selection,
-    find_layout,
-    is_inside,
-)
+from skills_mcp.skills.source_layout import SKILLS_FOLDER, FolderTree, Selection, find_layout
 from skills_mcp.text.rendering import count_noun
 
 _MAX_ROWS = 60

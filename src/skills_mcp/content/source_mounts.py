@@ -246,8 +246,7 @@ def _mount_listed_sources(
         remote = max(alike, key=lambda each: (each.sends_token, bool(each.user_settings())))
         policy = _common_policy(remote, [sources[number] for number in numbers], policies)
         pin_key = "pins" if only[numbers[0]] else f"sources[{numbers[0]}].ref"
-        branch = _open_branch(remote, policy, cache, pin_key)
-        branches |= dict.fromkeys(numbers, branch)
+        branches |= dict.fromkeys(numbers, _open_branch(remote, policy, cache, pin_key))
     for number, source in enumerate(sources):
         chosen: ContentSource
         if number in branches:

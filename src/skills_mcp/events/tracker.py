@@ -165,5 +165,4 @@ class Tracker:
             logger.warning("Events are written again; lost: %d", count)
 
     def _count_dropped(self, count: int, reason: str, rules: Analytics) -> None:
-        data = {"count": count, "reason": reason}
-        self._append("events_dropped", data, None, rules)
+        self._append("events_dropped", {"count": count, "reason": reason}, None, rules)

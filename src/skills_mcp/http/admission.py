@@ -436,8 +436,7 @@ class BodyBufferMiddleware:
             if not body.is_abandoned:
                 answer = refusal or self._app
                 scope[BODY_KEY] = body.content
-                replayed = body.replayed_before(receive)
-                await answer(scope, replayed, _with_retry_after(send))
+                await answer(scope, body.replayed_before(receive), _with_retry_after(send))
         finally:
             self._release_body(body, client)
 

@@ -508,8 +508,7 @@ class BearerAuthMiddleware:
     def _parse_token(self, scope: Scope) -> tuple[str, str]:
         credentials = Headers(scope=scope).getlist("authorization")
         if len(credentials) > 1 or "access_token" in _parse_query(scope):
-            description = "Send one token, in the header Authorization only"
-            raise self._malformed(scope, description)
+            raise self._malformed(scope, "Send one token, in the header Authorization only")
         scheme, _, token = (credentials or [""])[0].partition(" ")
         if scheme.lower() not in {"bearer", "dpop"} or not token.strip():
             raise self._unauthorised(scope)

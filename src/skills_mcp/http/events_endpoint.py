@@ -233,8 +233,7 @@ class EventsEndpoint:
         token = token.strip() if scheme.lower() == "bearer" else ""
         find = partial(self._tokens.find, token)
         if line := await anyio.to_thread.run_sync(find):
-            sender = f"token {line} of {IngestTokens.setting}"
-            return partial(self, sender=sender)
+            return partial(self, sender=f"token {line} of {IngestTokens.setting}")
         return None if self._http.auth.issuer else _token_challenge(token)
 
     async def __call__(

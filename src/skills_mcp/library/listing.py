@@ -104,8 +104,7 @@ def _choose_depth(view: _View, max_characters: int) -> int:
     while len(node.children) == 1 and node.children[0].children:
         depth, node = depth + 1, node.children[0]
     while depth < MAX_DEPTH:
-        deeper = _View(view.names, view.node, depth + 1)
-        rows, is_all = _take_rows(deeper, max_characters)
+        rows, is_all = _take_rows(_View(view.names, view.node, depth + 1), max_characters)
         if not is_all:
             break
         depth += 1

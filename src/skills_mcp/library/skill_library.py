@@ -513,9 +513,7 @@ class LibraryView:
             within=snapshot.narrow(scoping),
         )
         if not found.hits:
-            commit = snapshot.content.commit
-            # A search lists all that shares a word with it, so that nothing is near.
-            self._track_miss(query, NoMatch(), commit)
+            self._track_miss(query, NoMatch(), snapshot.content.commit)
         return found
 
     def preview(self, name: str) -> "SkillPreview":
@@ -565,8 +563,7 @@ class LibraryView:
             FileError: The file cannot be read; see the subclass.
         """
         snapshot = self.snapshot
-        skill = snapshot.index.resolve(name)
-        owner, _, found = _find_owner(snapshot, skill, file)
+        owner, _, found = _find_owner(snapshot, snapshot.index.resolve(name), file)
         limit = snapshot.config.assets.max_size_bytes
         return read_skill_file(owner, found, max_bytes=limit)
 

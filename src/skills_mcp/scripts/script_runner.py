@@ -269,8 +269,7 @@ class SupervisedCommand:
         reports = self._reports or {}
         if self._status is not None:
             with suppress(BlockingIOError):
-                text = os.read(self._status, 4096).decode()
-                words = text.split()
+                words = os.read(self._status, 4096).decode().split()
                 reports |= dict(zip(words[::2], map(int, words[1::2]), strict=True))
         self._reports = reports
         return reports

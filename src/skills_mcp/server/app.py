@@ -445,8 +445,7 @@ class SkillsServer(Server[Any]):
         assert served.resources is not None, "create_server serves them"  # noqa: S101
         resources = served.resources.model_copy(update={"subscribe": False})
         prompts = PromptsCapability(list_changed=False)
-        overrides = {"resources": resources, "prompts": prompts}
-        return served.model_copy(update=overrides)
+        return served.model_copy(update={"resources": resources, "prompts": prompts})
 
 
 def _client_name(context: Context) -> str:
@@ -493,8 +492,7 @@ async def _send_progress(session: ServerSession, activity: str, step: Callable[[
     while True:
         seconds = time.monotonic() - started
         at = f"{known}, " if (known := step()) else ""
-        message = f"{activity}: {at}{seconds:.0f} s"
-        await session.report_progress(seconds, message=message)
+        await session.report_progress(seconds, message=f"{activity}: {at}{seconds:.0f} s")
         await anyio.sleep(_REPORT_INTERVAL_SECONDS)
 
 

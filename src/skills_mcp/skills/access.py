@@ -215,8 +215,7 @@ def find_claims(
 def derive_grants_key(grants: Sequence[AccessGrant] | None) -> str:
     """Digest of all conditions, the input of `find_claims`."""
     compared = {name: sorted(values) for name, values in _find_compared(grants).items()}
-    text = json.dumps(compared, sort_keys=True)
-    return sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
+    return sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()[:_KEY_DIGITS]
 
 
 def _find_compared(grants: Sequence[AccessGrant] | None) -> dict[str, set[str]]:

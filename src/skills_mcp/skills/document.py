@@ -601,6 +601,5 @@ def split_command(text: str) -> tuple[str, ...] | None:
 
 def _get_example(entry: Any) -> str:
     if isinstance(entry, dict):
-        found = (get_text(entry, key) for key in _EXAMPLE_KEYS)
-        return next(filter(None, found), "")
+        return next(filter(None, (get_text(entry, key) for key in _EXAMPLE_KEYS)), "")
     return get_text({"": entry}, "")

@@ -91,8 +91,7 @@ class FolderTree:
         # Only a name: questions about it go to the open folder.
         try:
             top = self._root.resolve()
-            found = top.joinpath(link).resolve(strict=True)
-            return "/".join(found.relative_to(top).parts)
+            return "/".join(top.joinpath(link).resolve(strict=True).relative_to(top).parts)
         except (OSError, ValueError, RuntimeError):
             return None
 
@@ -542,8 +541,7 @@ class _ManifestReader:
     def _warn(
         self, fault: _ManifestFault, name: str = "", file: str = MARKETPLACE_MANIFEST
     ) -> None:
-        names = self.faults.setdefault((file, fault), [])
-        names.append(escape_unprintable(name))
+        self.faults.setdefault((file, fault), []).append(escape_unprintable(name))
 
 
 def _parse_folder(path: str) -> str | None:

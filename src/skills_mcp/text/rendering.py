@@ -64,8 +64,7 @@ def render_time(moment: datetime) -> str:
     >>> render_time(datetime(2026, 2, 18, 14, 30, tzinfo=UTC))
     '2026-02-18T14:30:00.000Z'
     """
-    text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def describe_age(seconds: float | None) -> str:

@@ -48,8 +48,7 @@ _VARIABLE = "_SKILLS_MCP_COMPLETE"
 @click.pass_context
 def command(context: click.Context, /, *, shell: Shell | None, is_installed: bool) -> None:
     chosen = shell or _find_shell()
-    program = context.find_root().command
-    script = _KINDS[chosen](program, {}, _PROGRAM, _VARIABLE).source()
+    script = _KINDS[chosen](context.find_root().command, {}, _PROGRAM, _VARIABLE).source()
     if not is_installed:
         click.echo(script)
         return

@@ -196,8 +196,7 @@ def _build_for(wire: "Wire", *, is_typed_at: bool, **values: Any) -> Application
         from skills_mcp.server.stdio import serve_unconfigured
 
         print_error(error)
-        server = create_unconfigured_server(error)
-        anyio.run(serve_unconfigured, server, wire, CONFIG_EXIT)
+        anyio.run(serve_unconfigured, create_unconfigured_server(error), wire, CONFIG_EXIT)
         raise
 
 

@@ -238,8 +238,7 @@ def _survey(
             files |= {home.below(file) for file in root_files}
             for found in survey.walk(home):
                 if isinstance(found, Problem):
-                    located = replace(found, file=home.file_prefix + found.file)
-                    problems.append(located)
+                    problems.append(replace(found, file=home.file_prefix + found.file))
                 else:
                     files.update(_files_of(home, found))
         problems += survey.outside()

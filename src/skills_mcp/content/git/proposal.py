@@ -126,8 +126,7 @@ def _commit(store: Git, change: FolderChange | TextReplacement) -> None:
         target, parts = change.file, _render_file(change, _require_unchanged(store, change))
     else:
         target, parts = change.target_folder, _render(change, _find_retained(store, change))
-    stream = b"".join(parts)
-    store.run("fast-import", "--quiet", "--done", stdin=stream)
+    store.run("fast-import", "--quiet", "--done", stdin=b"".join(parts))
     words = ("rev-parse", f"{_BASE_REF}^{{tree}}", f"{_CHANGE_REF}^{{tree}}")
     before, after = store.run(*words).text.split()
     if before == after:

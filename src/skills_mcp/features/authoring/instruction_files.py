@@ -150,8 +150,7 @@ def plan_import(folder: Path, target: Path | None = None) -> ImportPlan:
             left_out[file] = read
         else:
             found.append(read)
-    unique = [*_drop_copies(found, left_out)]
-    skills = _add_indexes(_place(unique))
+    skills = _add_indexes(_place([*_drop_copies(found, left_out)]))
     proposed = _propose_keywords(skills, folder.resolve().name)
     return ImportPlan(proposed, left_out, tuple(packages))
 

@@ -390,8 +390,7 @@ def _name_kind(value: Any) -> str:
     """
     if value is None:
         return "empty"
-    names = (name for kind, name in _KINDS if isinstance(value, kind))
-    return next(names, "no text")
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), "no text")
 
 
 def _write_as_text(key: str, value: Any, written: Any, *, separator: str = ", ") -> str:

@@ -271,8 +271,7 @@ def write_baseline(
     """
     found = (_to_entry(file, problem) for problem in problems)
     counts = Counter((*unchecked, *found))
-    lines = [_render(entry, count) for entry, count in sorted(counts.items())]
-    body = ",\n".join(lines)
+    body = ",\n".join([_render(entry, count) for entry, count in sorted(counts.items())])
     served = ",\n".join(map(json.dumps, sorted(skills)))
     text = f'{{\n"version": {_VERSION},\n"findings": [\n{body}\n],\n"skills": [\n{served}\n]\n}}\n'
     with atomic_write(file, _SHARED_MODE) as handle:

@@ -192,8 +192,7 @@ class EmbeddingClient:
                 except (OSError, ValueError, httpx.HTTPError) as error:
                     # Its message may have the password of a proxy in it.
                     kind = type(error).__name__
-                    message = f"no HTTP client can be made ({kind})"
-                    raise EmbeddingError(message) from None
+                    raise EmbeddingError(f"no HTTP client can be made ({kind})") from None
             return self._opened
 
     def _headers(self) -> dict[str, str]:

@@ -139,8 +139,7 @@ class QueryEmbedder:
         waiting: Future[Vector] = Future()
         # A thread of its own, because nothing else bounds the look-up of a host's
         # address; it ends by itself, and a late answer is remembered.
-        work = Thread(target=self._answer, args=(text, waiting), daemon=True)
-        work.start()
+        Thread(target=self._answer, args=(text, waiting), daemon=True).start()
         try:
             vector = waiting.result(self._timeout_seconds)
         except TimeoutError:

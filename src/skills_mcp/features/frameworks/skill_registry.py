@@ -67,8 +67,7 @@ class ServedSkillRegistry(SkillRegistry):
 
     async def search_skills(self, *, query: str) -> list[models.Frontmatter]:
         found = await self._skills.search(query, limit=self._max_results)
-        skills = [hit.skill for hit in found.hits]
-        return await asyncio.to_thread(self._describe, skills)
+        return await asyncio.to_thread(self._describe, [hit.skill for hit in found.hits])
 
     def search_tool_description(self) -> str:
         return (

@@ -354,8 +354,7 @@ def find_host_entries(
             file = HostFile(host, path, scope)
             try:
                 entries += _find_ours(file, file.parse_entries(), scope)
-                local = file.parse_local_entries(project)
-                entries += _find_ours(file, local, "local")
+                entries += _find_ours(file, file.parse_local_entries(project), "local")
             except HostFileError as error:
                 fix = f"Correct {file.path}; then: skills-mcp doctor"
                 broken.append(failed(f"client {host.name}", str(error), fix))
@@ -436,8 +435,7 @@ def _check_entry(host_entry: HostEntry, variables: Mapping[str, str], project: P
     except ProgramNotFoundError as error:
         return failed("", str(error), "install")
     except HandshakeError as error:
-        message = f"{shlex.join(entry.command)} does not work: {error}"
-        return failed("", message, "install")
+        return failed("", f"{shlex.join(entry.command)} does not work: {error}", "install")
     newest = greetings[-1]
     if newest.instructions.startswith(NOTHING_TO_SERVE):
         return failed("", newest.instructions, _ANY_SOURCE)

@@ -223,8 +223,7 @@ def _delete_member(text: str, bare: str, parent: _Object, member: _Member) -> st
 
 
 def _find_comma(text: str, start: int, end: int) -> int | None:
-    blanked = _COMMENT.sub(lambda found: " " * len(found[0]), text[start:end])
-    position = blanked.find(",")
+    position = _COMMENT.sub(lambda found: " " * len(found[0]), text[start:end]).find(",")
     return None if position < 0 else start + position
 
 

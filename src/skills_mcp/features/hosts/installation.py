@@ -260,8 +260,7 @@ class FileChange:
             os.devnull if self.before is None else name,
             os.devnull if self.after is None else name,
         )
-        ended = (line if line.endswith("\n") else f"{line}\n" for line in lines)
-        return "".join(ended)
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
     def apply(self) -> None:
         """Write the file atomically.
@@ -458,8 +457,7 @@ class HookFile(HostFile):
 
     def _edit(self, text: str, hooks: Mapping[str, Mapping[str, Any]]) -> str | None:
         try:
-            parsed = parse_json_text(text)
-            found = parsed.get("hooks", {})
+            found = parse_json_text(text).get("hooks", {})
             for event in dict.fromkeys((*hooks, *found)):
                 kept = [each for each in found.get(event, ()) if not self._is_ours(each)]
                 entries = [*kept, hooks[event]] if event in hooks else kept

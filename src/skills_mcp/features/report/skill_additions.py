@@ -256,8 +256,7 @@ def _find(node: "Node | None", path: _KeyPath) -> "Node | None":
     for key in path:
         if not isinstance(node, MappingNode):
             return None
-        values = {name.value: value for name, value in node.value}
-        node = values.get(key)
+        node = {name.value: value for name, value in node.value}.get(key)
     return node
 
 

@@ -151,8 +151,7 @@ def _list_old(
 ) -> list[OldSkill]:
     """Skills past their review, then those whose last change is known and long ago."""
     snapshot, today = library.snapshot, datetime.now(UTC).date()
-    facets = open_facets(snapshot)
-    found = facets.maintenance(logs)
+    found = open_facets(snapshot).maintenance(logs)
     rows = zip(snapshot.index.listed, found.changed, found.owners, found.authors, strict=True)
     overdue: list[tuple[str, SkillPath, str, str, str]] = []
     old: list[tuple[str, SkillPath, str, str, str]] = []

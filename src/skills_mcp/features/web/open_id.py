@@ -231,8 +231,7 @@ class OpenIdClient:
         if "userinfo_endpoint" not in metadata.values or not isinstance(token, str):
             return {}
         with connect_to_provider(self._issuer) as documents:
-            address = metadata.url("userinfo_endpoint")
-            userinfo = documents.read(address, token=token)
+            userinfo = documents.read(metadata.url("userinfo_endpoint"), token=token)
         if not isinstance(userinfo, Mapping) or userinfo.get("sub") != subject:
             raise SignInRefusedError("The identity provider tells of another person.")
         return userinfo

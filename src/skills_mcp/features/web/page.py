@@ -267,8 +267,7 @@ def get_visible_library(request: Request) -> LibraryView:
         KeyError: The request bypassed authentication, a defect of this program.
     """
     principal: Principal = request.scope[PRINCIPAL_KEY]
-    library = get_site_state(request).library.serving(principal)
-    return library.view(principal.access)
+    return get_site_state(request).library.serving(principal).view(principal.access)
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
@@ -425,14 +424,12 @@ _FAILED = (
 
 def derive_status(error: SkillsError) -> int:
     """HTTP status code of an error."""
-    found = (status for kind, status in _STATUSES if isinstance(error, kind))
-    return next(found, 500)
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
 def describe_for_person(error: SkillsError) -> str:
     """Message of an error, with the next step for a person instead of an agent."""
-    message = render_error(error)["message"]
-    return message.replace(AGENTS_STEP, _PERSONS_STEP)
+    return render_error(error)["message"].replace(AGENTS_STEP, _PERSONS_STEP)
 
 
 def show_notice(request: Request, notice: Notice) -> Response:

@@ -413,8 +413,7 @@ def _find_html(request: Request, text: str, address: str) -> Markup | None:
     if len(text) > MAX_RENDERED_CHARACTERS:
         return None
     key = address, sha256(text.encode("utf-8", "surrogatepass")).digest()
-    link = partial(_link_file, address)
-    render = partial(convert_to_html, text, link, check_cancelled)
+    render = partial(convert_to_html, text, partial(_link_file, address), check_cancelled)
     return get_site_state(request).rendered.get(key, render)
 
 

@@ -153,8 +153,7 @@ def render_junit(problems: Sequence[Problem], *, is_strict: bool) -> str:
 
 def _add_suite(root: ET.Element, file: str, found: Sequence[Problem], *, is_strict: bool) -> None:
     failing = [problem for problem in found if is_strict or problem.level == "error"]
-    counts = _counts(file, len(found), len(failing))
-    suite = ET.SubElement(root, "testsuite", counts)
+    suite = ET.SubElement(root, "testsuite", _counts(file, len(found), len(failing)))
     for problem in found:
         name = f"{problem.rule} (line {problem.line})"
         case = ET.SubElement(
@@ -342,8 +341,7 @@ def command(
     if is_baseline_written:
         _write(baseline, validation, choice)
         return
-    comparison = _compare(baseline, validation, choice)
-    report = _Report(validation, comparison, baseline, repaired)
+    report = _Report(validation, _compare(baseline, validation, choice), baseline, repaired)
     _print(report, "json" if as_json else report_format, is_strict=is_strict)
     sys.exit(1 if _has_failed(report, is_strict=is_strict, max_overlaps=max_overlaps) else 0)
 

@@ -71,8 +71,7 @@ def _open(
         return sync_and_load(build(options, environment).library)
     if not options.skills_dir and _ABBREVIATED.fullmatch(name):
         name = _resolve(options, environment, name)
-    library = stack.enter_context(opened_baseline(options, environment, name))
-    return library.view().snapshot
+    return stack.enter_context(opened_baseline(options, environment, name)).view().snapshot
 
 
 def _resolve(options: Options, environment: Mapping[str, str], name: str) -> str:

@@ -137,8 +137,7 @@ def check_sandbox(choice: Choice | None, rules: Scripts) -> CheckResult:
     if choice.confines:
         return passed("sandbox", f"Scripts run in {choice.name}")
     if rules.sandbox == "off":
-        message = "Scripts are not confined, as scripts.sandbox is off"
-        return passed("sandbox", message)
+        return passed("sandbox", "Scripts are not confined, as scripts.sandbox is off")
     missing = f" ({'; '.join(choice.missing)})" if choice.missing else ""
     return failed(
         "sandbox",
@@ -166,8 +165,7 @@ def check_clock(
     apart = answered_at - sent_at
     seconds = abs(round(apart.total_seconds()))
     if abs(apart) <= max_skew:
-        message = f"The clock agrees with that of the remote to {seconds} s"
-        return passed("clock", message)
+        return passed("clock", f"The clock agrees with that of the remote to {seconds} s")
     direction = "ahead of" if apart > timedelta() else "behind"
     return failed(
         "clock",
@@ -181,8 +179,7 @@ def _suggest_folder_fix(error: OSError, folder: Path) -> str:
     if error.errno in {errno.EACCES, errno.EPERM}:
         return f"chmod -R u+rwX {shlex.quote(str(find_existing(folder)))}"
     if error.errno in {errno.ENOTDIR, errno.EEXIST}:
-        location = Path(error.filename or folder)
-        quoted = shlex.quote(str(find_existing(location)))
+        quoted = shlex.quote(str(find_existing(Path(error.filename or folder))))
         return f"mv {quoted} {quoted}.old"
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return "Make room on this disk"
@@ -227,8 +224,7 @@ def check_sources(
 def _check_git(checks: Sequence[SourceCheck]) -> Iterator[CheckResult]:
     for check in checks:
         if check.git_error:
-            fix = _suggest_git()
-            yield failed("git", str(check.git_error), fix)
+            yield failed("git", str(check.git_error), _suggest_git())
             return
     version = next((result.git_version for result in checks if result.git_version), "")
     message = version or "Git is not needed: no repository is served"
@@ -242,8 +238,7 @@ def _check_source(check: SourceCheck) -> Iterator[CheckResult]:
         yield _check_folder(check)
         return
     if not check.was_contacted:
-        message = f"{check.name} was not asked, as you are offline"
-        yield passed("network", message)
+        yield passed("network", f"{check.name} was not asked, as you are offline")
         return
     if check.error:
         yield from _explain_failure(check, check.error)
@@ -251,16 +246,14 @@ def _check_source(check: SourceCheck) -> Iterator[CheckResult]:
     yield passed("network", f"{check.name} answers")
     if check.sends_token:
         yield passed("token", "The repository accepts the token")
-    found = f"{check.name} is at {check.commit}"
-    yield passed("repository", found)
+    yield passed("repository", f"{check.name} is at {check.commit}")
     if check.sent_at and check.answered_at:
         yield check_clock(check.sent_at, check.answered_at)
 
 
 def _check_folder(check: SourceCheck) -> CheckResult:
     if check.error:
-        fix = f"mkdir -p {shlex.quote(check.name)}"
-        return failed("folder", str(check.error), fix)
+        return failed("folder", str(check.error), f"mkdir -p {shlex.quote(check.name)}")
     return passed("folder", f"{check.name} can be read")
 
 
@@ -454,8 +447,7 @@ def _diagnose_source(
     if not library.config.sync.offline:
         for name in dict.fromkeys(state.name for state in states if state.mode == "git"):
             click.echo(f"Asking {name} …", err=True)
-    checks = library.check_sources()
-    yield from check_sources(checks, states, typed)
+    yield from check_sources(library.check_sources(), states, typed)
     yield check_sandbox(library.choose_sandbox(), library.config.scripts)
     yield from check_delivery(application.publisher)
 

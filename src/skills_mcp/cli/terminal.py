@@ -153,14 +153,8 @@ def print_json(data: Mapping[str, Any]) -> None:
 
 
 def render_problem(problem: Problem) -> dict[str, str | int]:
-    return {
-        "file": problem.file,
-        "line": problem.line,
-        "rule": problem.rule,
-        "level": problem.level,
-        "reason": problem.reason,
-        "hint": problem.hint,
-    }
+    names = ("file", "line", "rule", "level", "reason", "hint")
+    return {name: getattr(problem, name) for name in names}
 
 
 def _is_watched(console: Console) -> bool:

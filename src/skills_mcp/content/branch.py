@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,14 +33,7 @@ if TYPE_CHECKING:  # more modules than the first answer may wait for
     from skills_mcp.content.commit_store import CommitStore, PublishedCommit
     from skills_mcp.content.commit_sync import CommitSync
     from skills_mcp.content.git.proposal import FolderChange, Proposal, TextReplacement
-    from skills_mcp.content.git.repository import (
-        BranchLog,
-        CommitHistory,
-        GitRepository,
-        PastCommit,
-        RemoteStatus,
-    )
-    from skills_mcp.content.git.reviews import Review
+    from skills_mcp.content.git.repository import CommitHistory, GitRepository, RemoteStatus
 
 logger = logging.getLogger(__name__)
 
@@ -66,14 +59,20 @@ class _Components:
     history: "CommitHistory"
 
     @classmethod
-    def open(cls, store: "CommitStore", remote: Remote, policy: SyncPolicy) -> "_Components":
+    def open(
+        cls,
+        store: "CommitStore",
+        remote: Remote,
+        policy: SyncPolicy,
+        find_base: Callable[[], str],
+    ) -> "_Components":
         from skills_mcp.content.commit_sync import CommitSync
         from skills_mcp.content.git.repository import CommitHistory, GitRepository
 
         repository = GitRepository(store.objects, remote, policy)
         delivery = CommitSync(remote, store, repository, policy)
         history_git = repository.git.with_directory(store.directory / "history.git")
-        return cls(repository, delivery, CommitHistory(history_git, policy))
+        return cls(repository, delivery, CommitHistory(history_git, policy, find_base))
 
 
 class RemoteBranch:
@@ -100,7 +99,7 @@ class RemoteBranch:
         store = self._store
         with self._gate:
             if self._opened is None:
-                self._opened = _Components.open(store, self._remote, self._policy)
+                self._opened = _Components.open(store, self._remote, self._policy, self._find_base)
             return self._opened
 
     @property
@@ -324,7 +323,7 @@ class RemoteBranch:
         if self._policy.is_offline:
             raise SyncError(f"{self.name}: sync.offline is on. Switch it off to push")
         git = self._parts.repository.git
-        return push_change(git, self._remote, self._base, change, self._policy)
+        return push_change(git, self._remote, self._find_base(), change, self._policy)
 
     def read_trailers(self, key: str, branches: str) -> frozenset[str]:
         """Read the values of a trailer of proposals, merged ones and those with a branch.
@@ -337,54 +336,19 @@ class RemoteBranch:
         from skills_mcp.content.git.proposal import read_trailers
 
         git = self._parts.repository.git
-        return read_trailers(git, self._remote, self._base, (key, branches), self._policy)
+        return read_trailers(git, self._remote, self._find_base(), (key, branches), self._policy)
 
-    def read_history(
-        self, commit: str, files: Sequence[str], max_commits: int
-    ) -> "tuple[PastCommit, ...]":
-        """Fetch and read the newest commits with changes in any of these files.
-
-        Raises:
-            SyncError: It cannot be fetched, or the commit is not in it.
-        """
-        return self._parts.history.read(self._base, commit, files, max_commits)
-
-    def read_log(self, commit: str, max_commits: int) -> "BranchLog":
-        """Fetch and read the newest commits with the names of their files.
-
-        Raises:
-            SyncError: It cannot be fetched, or the commit is not in it.
-        """
-        return self._parts.history.read_log(self._base, commit, max_commits)
-
-    def resolve_commit(self, tip: str, name: str, max_commits: int) -> str:
-        """Resolve an abbreviated commit id, in the history up to `tip`.
-
-        Raises:
-            SyncError: It cannot be fetched, or has no such commit.
-        """
-        return self._parts.history.resolve(self._base, tip, name, max_commits)
-
-    def read_reviews(self, commit: str) -> "Mapping[str, Review]":
-        """Map commits of the fetched history to their pull requests."""
-        return self._parts.history.read_reviews(commit)
-
-    def read_signers(self, commits: Iterable[str]) -> Mapping[str, str]:
-        """Map commits of the fetched history to their trusted signers."""
-        return self._parts.history.read_signers(commits)
-
-    def read_past_file(self, commit: str, file: str) -> bytes | None:
-        """Read a file of a commit of the history; None if there is no such file."""
-        return self._parts.history.read_file(commit, file)
+    @property
+    def history(self) -> "CommitHistory":
+        return self._parts.history
 
     @property
     def branch(self) -> str:
         """The followed branch; empty for a tag, a commit, or a default branch not yet known."""
-        name = self._base.removeprefix("refs/heads/")
-        return "" if self.is_pinned or name == self._base else name
+        name = self._find_base().removeprefix("refs/heads/")
+        return "" if self.is_pinned or name == self._find_base() else name
 
-    @property
-    def _base(self) -> str:
+    def _find_base(self) -> str:
         current = self._store.current()
         default = current.default_branch if current else ""
         return f"refs/heads/{default}" if default else self._remote.requested_ref

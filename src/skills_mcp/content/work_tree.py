@@ -21,7 +21,7 @@ class WorkTree:
 
     top: Path
     _repository: GitRepository
-    _history: CommitHistory
+    history: CommitHistory
 
     @classmethod
     def find(cls, folder: Path) -> "WorkTree | None":
@@ -39,11 +39,11 @@ class WorkTree:
         Raises:
             SyncError: There is no commit.
         """
-        return self._history.read_log("", _HEAD, max_commits)
+        return self.history.read_log(_HEAD, max_commits)
 
     def read_file(self, commit: str, file: str) -> str | None:
         """Read a text of a commit; None if there is no such file."""
-        data = self._history.read_file(commit, file)
+        data = self.history.read_file(commit, file)
         return None if data is None else data.decode("utf-8", "replace")
 
     def read_origin(self) -> str:

@@ -176,7 +176,7 @@ def test_no_file_can_forge_a_commit(upstream: Upstream, tmp_path: Path) -> None:
 
     assert [each.past.subject for each in history.changes] == ["Change"] * 3
     source = follow(upstream, tmp_path)
-    found = source.read_history(
+    found = source.history.read(
         git("rev-parse", "main", cwd=upstream.bare), ["skills/pdf/SKILL.md"], 20
     )
     assert {each.subject for each in found} == {"Change"}

@@ -502,23 +502,28 @@ class BranchLog:
 
 
 class CommitHistory:
-    """The last commits of one branch.  Blocking."""
+    """The last commits of one branch, fetched when they are read.  Blocking.
 
-    def __init__(self, git: Git, policy: SyncPolicy) -> None:
+    Args:
+        git: Git in the folder of the history.
+        policy: How commits are fetched, and whose signatures are trusted.
+        find_base: The ref to fetch.
+    """
+
+    def __init__(self, git: Git, policy: SyncPolicy, find_base: Callable[[], str] = str) -> None:
         self._git = git
         self._policy = policy
+        self._find_base = find_base
         self._rests_until = 0.0
         self._gate = threading.Lock()  # one thread fetches, the others wait for it
 
-    def read(
-        self, base: str, commit: str, files: Sequence[str], max_commits: int
-    ) -> tuple[PastCommit, ...]:
+    def read(self, commit: str, files: Sequence[str], max_commits: int) -> tuple[PastCommit, ...]:
         """Read the newest commits with changes in any of the files, up to a commit.
 
         Raises:
             SyncError: The history cannot be fetched, or the commit is not in it.
         """
-        self._require_commit(base, commit, max_commits)
+        self._require_commit(commit, max_commits)
         # No content can hold the mark, so none can write a commit of its own.
         mark = secrets.token_hex(16)
         form = f"--format={mark} %H %ct %an%x1f%s"
@@ -531,13 +536,13 @@ class CommitHistory:
         # Git takes the oldest commit for one that has made every file.
         return tuple(past for past in found if past.commit not in shallow)
 
-    def read_log(self, base: str, commit: str, max_commits: int) -> BranchLog:
+    def read_log(self, commit: str, max_commits: int) -> BranchLog:
         """Read the fetched commits with the names of their files, up to a commit.
 
         Raises:
             SyncError: The history cannot be fetched, or the commit is not in it.
         """
-        self._require_commit(base, commit, max_commits)
+        self._require_commit(commit, max_commits)
         mark = secrets.token_hex(16)
         form = f"--format={mark} %H %ct %an%x1f%s"
         options = ("-z", "--no-merges", "--no-renames", "--name-only", f"--max-count={max_commits}")
@@ -547,13 +552,13 @@ class CommitHistory:
         known = tuple(each for each in listed if each.commit not in shallow)
         return BranchLog(known, not shallow and len(listed) < max_commits)
 
-    def resolve(self, base: str, tip: str, name: str, max_commits: int) -> str:
+    def resolve(self, tip: str, name: str, max_commits: int) -> str:
         """Resolve an abbreviated commit id.
 
         Raises:
             SyncError: The history cannot be fetched, or has no such commit.
         """
-        self._require_commit(base, tip, max_commits)
+        self._require_commit(tip, max_commits)
         found = self._git.run(
             "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", is_ok=(0, 1, 128)
         )
@@ -579,10 +584,10 @@ class CommitHistory:
         printed = self._git.run("cat-file", "blob", f"{commit}:{file}", is_ok=(0, 128))
         return None if printed.returncode else printed.stdout
 
-    def _require_commit(self, base: str, commit: str, max_commits: int) -> None:
+    def _require_commit(self, commit: str, max_commits: int) -> None:
         with self._gate:
             if not self._has_commit(commit):
-                self._fetch(base, max_commits)
+                self._fetch(self._find_base(), max_commits)
         if not self._has_commit(commit):
             raise SyncError(
                 f"the commit {commit[:12]} is not among the last {max_commits} of its branch"

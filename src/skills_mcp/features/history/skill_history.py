@@ -84,9 +84,9 @@ def read_history(
     files = _find_files(snapshot, skill, source)
     limit = snapshot.config.web.history
     try:
-        found = source.read_history(commit, tuple(files), limit)[:max_changes]
-        reviews = source.read_reviews(commit) if found else {}
-        signers = source.read_signers(past.commit for past in found)
+        found = source.history.read(commit, tuple(files), limit)[:max_changes]
+        reviews = source.history.read_reviews(commit) if found else {}
+        signers = source.history.read_signers(past.commit for past in found)
     except SyncError as error:
         return SkillHistory(reason=f"There is no history now: {error}")
     changed = {each.commit: each.files for each in log.commits}
@@ -121,7 +121,7 @@ def find_power_changes(
         return (), ()
     commit, files = change.past.commit, change.files[:_MAX_COMPARED_FILES]
     before, after = (
-        {file: source.read_past_file(at, file) or b"" for file in files}
+        {file: source.history.read_file(at, file) or b"" for file in files}
         for at in (f"{commit}^", commit)
     )
     compared = (audit.compare_files(before, after) for audit in load_audits())

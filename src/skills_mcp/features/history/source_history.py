@@ -86,14 +86,14 @@ def _read_log(source: RemoteBranch, commit: str, max_commits: int) -> SourceLog:
     if not max_commits:
         return SourceLog(reason=_SWITCHED_OFF, url=source.url)
     try:
-        log = source.read_log(commit, max_commits)
-        found = (source.read_past_file(commit, file) for file in OWNER_FILES)
+        log = source.history.read_log(commit, max_commits)
+        found = (source.history.read_file(commit, file) for file in OWNER_FILES)
         owners = CodeOwners(next(filter(None, found), b"").decode("utf-8", "replace"))
         since = datetime.now(UTC) - timedelta(days=RECENT_DAYS)
         new = [each for each in log.commits if each.at >= since][:_MAX_RECENT]
         files = dict.fromkeys(file for each in new for file in each.files)
         recent = (
-            source.read_history(commit, tuple(files)[:_MAX_RECENT_FILES], len(new)) if new else ()
+            source.history.read(commit, tuple(files)[:_MAX_RECENT_FILES], len(new)) if new else ()
         )
     except SyncError as error:
         return SourceLog(reason=f"There is no history now: {error}", url=source.url)

@@ -241,6 +241,9 @@ def _describe_commits(prefix: str, found: Mapping[str, datetime], table: RollUpT
     )
 
 
+_COMPARED = "served", "useful", "not_useful"
+
+
 def _compare_skills(
     before: Sequence[Feedback], after: Sequence[Feedback]
 ) -> tuple[SkillEffect, ...]:
@@ -248,9 +251,7 @@ def _compare_skills(
     effects = [
         SkillEffect(
             skill=path,
-            served=(old[path]["served"], new[path]["served"]),
-            useful=(old[path]["useful"], new[path]["useful"]),
-            not_useful=(old[path]["not_useful"], new[path]["not_useful"]),
+            **{name: (old[path][name], new[path][name]) for name in _COMPARED},
         )
         for path in {*old, *new}
     ]
@@ -260,12 +261,7 @@ def _compare_skills(
 def _add_skills(rows: Sequence[Feedback]) -> defaultdict[str, Counter[str]]:
     added: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
-        numbers = {
-            "served": row.served,
-            "useful": row.useful,
-            "not_useful": row.not_useful,
-        }
-        added[row.skill].update(numbers)
+        added[row.skill].update({name: getattr(row, name) for name in _COMPARED})
     return added
 
 

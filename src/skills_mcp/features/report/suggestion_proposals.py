@@ -158,7 +158,7 @@ def _deprecate(
     commit = library.view().snapshot.content.commit
     if not isinstance(repository, RemoteBranch) or commit is None or skill.location is None:
         return None
-    history = repository.read_history(commit, [editable.file], _MAX_COMMITS)
+    history = repository.history.read(commit, [editable.file], _MAX_COMMITS)
     if not history or history[0].at.date() >= since:
         return None
     new = add_deprecation(editable.raw, reason)

@@ -80,7 +80,7 @@ def _resolve(options: Options, environment: Mapping[str, str], name: str) -> str
     part = followed.content.parts[0]
     source, limit = part.mount.source, followed.config.web.history
     if isinstance(source, RemoteBranch) and part.checkout.revision and limit:
-        return source.resolve_commit(part.checkout.revision, name, limit)
+        return source.history.resolve(part.checkout.revision, name, limit)
     return name
 
 

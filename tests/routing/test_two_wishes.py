@@ -2,7 +2,7 @@ import pytest
 
 from skills_mcp.library.answers import Match
 from skills_mcp.library.skill_library import LibraryView
-from skills_mcp.routing.tokenizer import split_wishes
+from skills_mcp.routing.tokenizer import split_intents
 from tests.clients import ask, connected
 from tests.support import PROJECT, open_library
 
@@ -89,8 +89,8 @@ def test_one_wish_with_a_conjunction_gets_no_second_skill(view: LibraryView, tas
 
 
 def test_a_task_is_split_at_conjunctions_alone() -> None:
-    assert [*split_wishes("understand the standard")] == []
-    assert [*split_wishes("a and b")] == []
-    assert [*split_wishes("schreib den Bericht, dann kündige es an")] == [
+    assert [*split_intents("understand the standard")] == []
+    assert [*split_intents("a and b")] == []
+    assert [*split_intents("schreib den Bericht, dann kündige es an")] == [
         ("schreib den Bericht", "kündige es an")
     ]

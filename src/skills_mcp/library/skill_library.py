@@ -292,7 +292,7 @@ class LibraryView:
                 composed = self._compare_project(composed)
                 match = build_match(snapshot.content, composed, best, known_digest)
                 self._track_skill(match, context)
-                if best.also:  # a task with two wishes counts as two
+                if best.also:  # a task with two intents counts as two
                     self._track_skill(replace(match, skill=best.also.skill), context)
                 return match
 

@@ -24,7 +24,7 @@ from skills_mcp.routing.matcher import (
     MixedMatcher,
     candidate_sort_key,
 )
-from skills_mcp.routing.tokenizer import SILENT_WORDS, fold, split_wishes
+from skills_mcp.routing.tokenizer import SILENT_WORDS, fold, split_intents
 from skills_mcp.skills.model import Skill, SkillPath
 
 # A longer context is not scored as it is: most of it was pasted, and what people wrote
@@ -288,7 +288,7 @@ def score_and_decide(
 ) -> Decision:
     """Score a task against all skills and decide, as `get_skill` does.
 
-    A task with two wishes, each clearly for another skill, gets both. The keyword algorithm,
+    A task with two intents, each clearly for another skill, gets both. The keyword algorithm,
     which the specification defines, knows no such answer.
     """
     decision = _decide_as_one(matcher, context, matching, within=within)
@@ -296,12 +296,12 @@ def score_and_decide(
     if not isinstance(decision, Ambiguous) or not is_divisible:
         return decision
     listed = {candidate.skill.path for candidate in decision.candidates}
-    for wishes in islice(split_wishes(context), _MAX_SPLITS):
-        first, second = (_decide_as_one(matcher, w, matching, within=within) for w in wishes)
+    for intents in islice(split_intents(context), _MAX_SPLITS):
+        first, second = (_decide_as_one(matcher, w, matching, within=within) for w in intents)
         if isinstance(first, Candidate) and isinstance(second, Candidate):
             paths = {first.skill.path, second.skill.path}
             is_ranked = _is_ranked(matcher, first.skill) or _is_ranked(matcher, second.skill)
-            if len(paths) == len(wishes) and paths <= listed and is_ranked:
+            if len(paths) == len(intents) and paths <= listed and is_ranked:
                 return replace(first, also=second)
     return decision
 

@@ -129,17 +129,17 @@ _JOIN = re.compile(
     r"[\uff0c,\uff1b;\u3002\u3001]?(?:然后|接着|并且|その後|それから|そして)",
     re.IGNORECASE,
 )
-_MIN_WISH_CHARACTERS = 6
-"""Of a wish: a verb and what it is about, in a language without blanks two words."""
+_MIN_INTENT_CHARACTERS = 6
+"""Of an intent: a verb and what it is about, in a language without blanks two words."""
 
 
-def split_wishes(task: str) -> Iterator[tuple[str, str]]:
+def split_intents(task: str) -> Iterator[tuple[str, str]]:
     """Split a task at each conjunction into what stands before and behind it.
 
-    >>> list(split_wishes("write the report, then announce it"))
+    >>> list(split_intents("write the report, then announce it"))
     [('write the report', 'announce it')]
     """
     for found in _JOIN.finditer(task):
-        wishes = task[: found.start()].strip(" ,;."), task[found.end() :].strip(" ,;.")
-        if min(map(len, wishes)) >= _MIN_WISH_CHARACTERS:
-            yield wishes
+        intents = task[: found.start()].strip(" ,;."), task[found.end() :].strip(" ,;.")
+        if min(map(len, intents)) >= _MIN_INTENT_CHARACTERS:
+            yield intents

@@ -114,8 +114,8 @@ def command(context: click.Context, /, *, transport: str, **values: Any) -> None
         _run_stdio(**values)
 
 
-def _run_windows(place: "Rendezvous", claim: int, **values: Any) -> None:
-    """Serve all windows of a place, in a process that no host has started.
+def _run_windows(rendezvous: "Rendezvous", claim: int, **values: Any) -> None:
+    """Serve all windows of a rendezvous, in a process that no host has started.
 
     Raises:
         ConfigError: Each window shows it by a server of its own.
@@ -130,7 +130,7 @@ def _run_windows(place: "Rendezvous", claim: int, **values: Any) -> None:
         application = build(*read_options(**values))
         config = application.library.config
         # A forwarder sees the usual spellings of both, because it reads no YAML.
-        if not config.share.enabled or (config.discover and not place.keeps_folder):
+        if not config.share.enabled or (config.discover and not rendezvous.keeps_folder):
             return
         import anyio
 
@@ -139,7 +139,7 @@ def _run_windows(place: "Rendezvous", claim: int, **values: Any) -> None:
         serving, parts = _open_serving(application, variables)
     limit_malloc_arenas()
     runner.take_streams()
-    server = WindowServer(serving, parts, place, claim, log=log, run_command=runner.run)
+    server = WindowServer(serving, parts, rendezvous, claim, log=log, run_command=runner.run)
     anyio.run(server.run)
 
 

@@ -10,7 +10,7 @@ from skills_mcp.features.authoring.cases import EVALS
 from skills_mcp.features.effect.evidence import DIGITS, digest_text
 from skills_mcp.features.export.export_names import assign_names
 from skills_mcp.features.export.layout import FolderFormat, LockedSettings, package_skill
-from skills_mcp.features.export.package_links import ExportedPlaces
+from skills_mcp.features.export.package_links import ExportedLocations
 from skills_mcp.library import Snapshot
 from skills_mcp.library.skill_folder import SKILL_FILE, publish_skills, render_skill_file
 from skills_mcp.skills.composition import compose_skill
@@ -48,8 +48,8 @@ def build_arm(name: ArmName, snapshot: Snapshot, skill: Skill, folder_format: Fo
     settings = LockedSettings(format=folder_format, raw=False, select=())
     published = publish_skills(snapshot)
     names = assign_names(published.names.published, {})
-    places = ExportedPlaces(published.snapshot.index, names.get, lambda _: "")
-    packaged = package_skill(published, skill.path, names[skill.path], settings, places)
+    locations = ExportedLocations(published.snapshot.index, names.get, lambda _: "")
+    packaged = package_skill(published, skill.path, names[skill.path], settings, locations)
     files = {
         file: data
         for file, data in packaged.files.items()

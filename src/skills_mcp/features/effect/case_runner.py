@@ -103,21 +103,21 @@ class CaseRunner:
             SkillsError: The agent is not installed, or a required sandbox is missing.
         """
         async with _opened_folder() as folder:
-            place = _Workplace(folder, self._rules.agent.folder)
-            options = await anyio.to_thread.run_sync(self._prepare, place, case, arm)
+            workplace = _Workplace(folder, self._rules.agent.folder)
+            options = await anyio.to_thread.run_sync(self._prepare, workplace, case, arm)
             for command in case.setup:
-                done = await self._run_shell(place, command, case.timeout_seconds)
+                done = await self._run_shell(workplace, command, case.timeout_seconds)
                 if not done.success:
                     raise RunFaultError(f"setup {command!r} failed: {_last_line(done)}")
-            before = await anyio.to_thread.run_sync(place.list_files)
-            done, state = await self._run_agent(place, case, arm, options)
+            before = await anyio.to_thread.run_sync(workplace.list_files)
+            done, state = await self._run_agent(workplace, case, arm, options)
             output = self._parse(done, state)
-            after = await anyio.to_thread.run_sync(place.list_files)
+            after = await anyio.to_thread.run_sync(workplace.list_files)
             changed = sorted(
                 f for f in before.keys() | after.keys() if before.get(f) != after.get(f)
             )
-            checked = [await self._check(place, c, output, changed) for c in case.checks]
-            judged, reasons = await self._judge(place, case, output, changed, state)
+            checked = [await self._check(workplace, c, output, changed) for c in case.checks]
+            judged, reasons = await self._judge(workplace, case, output, changed, state)
         failed = [f"{c}: {fault}" for c, fault in zip(case.checks, checked, strict=True) if fault]
         agent, checks = self._rules.agent, [not fault for fault in checked]
         result = Result(
@@ -147,28 +147,28 @@ class CaseRunner:
         )
         return result, redact("\n".join(filter(None, (done.stdout, done.stderr))))
 
-    def _prepare(self, place: "_Workplace", case: Case, arm: Arm) -> tuple[str, ...]:
+    def _prepare(self, workplace: "_Workplace", case: Case, arm: Arm) -> tuple[str, ...]:
         """Write the files of a case and of an arm; give more options of the agent."""
         rules, agent = self._rules, self._rules.agent
-        place.work.mkdir()
-        place.user.mkdir()
+        workplace.work.mkdir()
+        workplace.user.mkdir()
         for file, data in case.files.items():
-            _write(place.work / file, data)
+            _write(workplace.work / file, data)
         for file, source in rules.credentials.items():
-            _write(place.user / file, source.read_bytes(), 0o600)
+            _write(workplace.user / file, source.read_bytes(), 0o600)
         if not arm.files or rules.via == "prompt":
             return ()
-        folder = place.arm if rules.via == "mcp" else place.work / agent.folder
+        folder = workplace.arm if rules.via == "mcp" else workplace.work / agent.folder
         for file, data in arm.files.items():
             _write(folder / arm.folder / file, data, 0o755 if data[:2] == b"#!" else 0o644)
         if rules.via != "mcp" or agent.connect is None:
             return ()
         server = ("/usr/bin/env", "SKILLS_MCP_SHARE=0", "DO_NOT_TRACK=1", sys.executable)
         served = ("-m", "skills_mcp", "serve", "--skills-dir", str(folder))
-        return agent.connect(place.user, (*server, *served))
+        return agent.connect(workplace.user, (*server, *served))
 
     async def _run_agent(
-        self, place: "_Workplace", case: Case, arm: Arm, options: Sequence[str]
+        self, workplace: "_Workplace", case: Case, arm: Arm, options: Sequence[str]
     ) -> tuple[ScriptResult, str]:
         is_in_prompt = self._rules.via == "prompt" and bool(arm.text)
         prompt = f"{arm.text}\n\n---\n\n{case.prompt}" if is_in_prompt else case.prompt
@@ -177,9 +177,9 @@ class CaseRunner:
         done: ScriptResult | None = None
         error: SkillsError | None = None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_watch_size, place, self._rules.max_disk_bytes, tasks.cancel_scope)
+            tasks.start_soon(_watch_size, workplace, self._rules.max_disk_bytes, tasks.cancel_scope)
             try:
-                done = await self._run_words(place, words, case.timeout_seconds)
+                done = await self._run_words(workplace, words, case.timeout_seconds)
             except SkillsError as raised:  # a group would wrap it
                 error = raised
             tasks.cancel_scope.cancel()
@@ -205,32 +205,34 @@ class CaseRunner:
             raise RunFaultError(_shorten(redact(f"{fault}; {_last_line(done)}")))
         return output
 
-    async def _run_shell(self, place: "_Workplace", command: str, seconds: float) -> ScriptResult:
-        return await self._run_words(place, ("/bin/sh", "-c", command), seconds, command)
+    async def _run_shell(
+        self, workplace: "_Workplace", command: str, seconds: float
+    ) -> ScriptResult:
+        return await self._run_words(workplace, ("/bin/sh", "-c", command), seconds, command)
 
     async def _run_words(
-        self, place: "_Workplace", words: Sequence[str], seconds: float, shell: str = ""
+        self, workplace: "_Workplace", words: Sequence[str], seconds: float, shell: str = ""
     ) -> ScriptResult:
         environment = self._rules.environment
         variables = derive_run_variables(environment.variables, {}, self._limits)
         command = PreparedCommand(
             words=tuple(words),
-            environment={**variables, **self._rules.agent.variables, **place.variables},
-            working_directory=place.work,
+            environment={**variables, **self._rules.agent.variables, **workplace.variables},
+            working_directory=workplace.work,
             timeout_seconds=seconds,
             max_output_bytes=MAX_OUTPUT_BYTES,
         )
         grants = Grants(
-            home=place.scratch,
-            readable=tuple(self._find_readable(place, words, shell)),
-            writable=(place.work, place.user),
+            home=workplace.scratch,
+            readable=tuple(self._find_readable(workplace, words, shell)),
+            writable=(workplace.work, workplace.user),
             network=self._rules.network,
         )
         wrap = partial(environment.sandbox.wrap, command, grants, self._limits)
         return await ScriptRunner().run(await anyio.to_thread.run_sync(wrap))
 
     def _find_readable(
-        self, place: "_Workplace", words: Sequence[str], shell: str
+        self, workplace: "_Workplace", words: Sequence[str], shell: str
     ) -> Iterator[Path]:
         environment = self._rules.environment
         search_path = environment.variables.get("PATH", os.defpath)
@@ -241,17 +243,17 @@ class CaseRunner:
             parts = Path(os.path.realpath(program)).parts
             if "node_modules" in parts:  # of an installation without a prefix
                 yield Path(*parts[: parts.index("node_modules") + 1])
-        if place.arm.exists():
-            yield place.arm
+        if workplace.arm.exists():
+            yield workplace.arm
             yield from _find_own_installation()
 
     async def _check(
-        self, place: "_Workplace", check: Check, output: AgentOutput, changed: Sequence[str]
+        self, workplace: "_Workplace", check: Check, output: AgentOutput, changed: Sequence[str]
     ) -> str:
         """Reason for which a check fails; empty if it passes."""
         match check.verb:
             case "command":
-                done = await self._run_shell(place, check.subject, _CHECK_SECONDS)
+                done = await self._run_shell(workplace, check.subject, _CHECK_SECONDS)
                 return "" if done.success else f"exit code {done.exit_code}: {_last_line(done)}"
             case "changes_only":
                 others = [f for f in changed if not any(fnmatchcase(f, g) for g in check.value)]
@@ -259,11 +261,11 @@ class CaseRunner:
             case "output":
                 return _test_text(check, output.text)
             case _:
-                return await anyio.to_thread.run_sync(_check_file, place.work, check)
+                return await anyio.to_thread.run_sync(_check_file, workplace.work, check)
 
     async def _judge(
         self,
-        place: "_Workplace",
+        workplace: "_Workplace",
         case: Case,
         output: AgentOutput,
         changed: Sequence[str],
@@ -280,7 +282,7 @@ class CaseRunner:
             "prompt": case.prompt,
             "assertions": case.assertions,
             "output": output.text,
-            "files": await anyio.to_thread.run_sync(place.read_texts, changed),
+            "files": await anyio.to_thread.run_sync(workplace.read_texts, changed),
         }
         return _parse_verdicts(await _ask(self._rules.judge, json.dumps(asked)), case)
 
@@ -346,9 +348,9 @@ def _open_permissions(folder: Path) -> None:
                     Path(above, name).chmod(0o700)
 
 
-async def _watch_size(place: _Workplace, limit: int, scope: anyio.CancelScope) -> None:
+async def _watch_size(workplace: _Workplace, limit: int, scope: anyio.CancelScope) -> None:
     """Cancel a run that writes too much: no tier of the sandbox limits a folder."""
-    while await anyio.to_thread.run_sync(place.measure) <= limit:  # noqa: ASYNC110 - a folder has no event
+    while await anyio.to_thread.run_sync(workplace.measure) <= limit:  # noqa: ASYNC110 - a folder has no event
         await anyio.sleep(_LOOK_SECONDS)
     scope.cancel()
 

@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict
 
 from skills_mcp.errors import ExportError, FileError, InvalidPathError
-from skills_mcp.features.export.package_links import ExportedPlaces, PackageLinks
+from skills_mcp.features.export.package_links import ExportedLocations, PackageLinks
 from skills_mcp.files.durable import atomic_write, read_regular
 from skills_mcp.files.paths import parse_relative
 from skills_mcp.library.answers import read_plugin_files
@@ -211,11 +211,11 @@ def package_skill(
     path: SkillPath,
     name: str,
     settings: LockedSettings,
-    places: ExportedPlaces,
+    locations: ExportedLocations,
 ) -> PackagedSkill:
     """Package one published skill.  Blocking."""
     skill = published.snapshot.index.require(path)
-    folder, links = published.open_folder(skill), PackageLinks(places, skill)
+    folder, links = published.open_folder(skill), PackageLinks(locations, skill)
     remarks = []
     if len(skill.description.strip()) > MAX_DESCRIPTION:
         remarks.append(f"its description was cut to {MAX_DESCRIPTION:,} characters")

@@ -25,7 +25,7 @@ _TITLE = r"(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?"
 _LABEL = r"((?:[^\[\]]|\[[^\]]{0,500}\](?:\([^)]{0,500}\))?+){0,1000}+)"
 
 
-class ExportedPlaces:
+class ExportedLocations:
     """Folders of the exported skills, by their files in the source.
 
     Args:
@@ -82,15 +82,15 @@ class ExportedPlaces:
 class PackageLinks:
     """Rewrites the links of one package."""
 
-    def __init__(self, places: ExportedPlaces, skill: Skill) -> None:
-        self._places = places
+    def __init__(self, locations: ExportedLocations, skill: Skill) -> None:
+        self._locations = locations
         self._skill = skill
-        self._folder = places.locate(skill.path) or ""
-        self._owners = find_owners(places.index, skill)
+        self._folder = locations.locate(skill.path) or ""
+        self._owners = find_owners(locations.index, skill)
 
     def compose(self) -> str:
         """Composed text of the skill, with its links relocated."""
-        composition = compose_skill(self._places.index, self._skill)
+        composition = compose_skill(self._locations.index, self._skill)
         parts = (replace(part, body=self.relocate_body(part)) for part in composition.parts)
         return replace(composition, parts=tuple(parts)).instructions
 
@@ -124,12 +124,12 @@ class PackageLinks:
                 continue
             sources = [Path(normpath(f"{base.as_posix()}/{path}")) for base in bases]
             found = next(filter(None, map(self._find, sources)), None)
-            if found and self._places.find_unit(found) == self._places.find_unit(here):
+            if found and self._locations.find_unit(found) == self._locations.find_unit(here):
                 is_same = found == normpath(f"{here}/{path}")
                 new = quote(relpath(found, here)) + link.target[len(written) :]
                 moved[link.target] = link.target if is_same else new
-            elif self._places.lost is not None and any(map(can_find, sources)):
-                self._places.lost[self._skill.path] += 1
+            elif self._locations.lost is not None and any(map(can_find, sources)):
+                self._locations.lost[self._skill.path] += 1
                 text = _unlink(text, link.target, next(filter(can_find, sources)), self._skill.root)
         return _move(text, moved) if moved else text
 
@@ -141,7 +141,7 @@ class PackageLinks:
         for file, owner in self._owners.items():
             if owner.directory and owner.directory / file == source:
                 return f"{self._folder}/{file}"
-        return self._places.find(source, self._skill.root)
+        return self._locations.find(source, self._skill.root)
 
 
 def _move(text: str, moved: Mapping[str, str]) -> str:

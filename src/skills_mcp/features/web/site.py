@@ -41,7 +41,7 @@ from skills_mcp.features.export.layout import (
     package_skill,
     render_well_known,
 )
-from skills_mcp.features.export.package_links import ExportedPlaces
+from skills_mcp.features.export.package_links import ExportedLocations
 from skills_mcp.features.history.source_history import SourceLogs, read_source_logs
 from skills_mcp.features.report.database_report import (
     CatalogueCounts,
@@ -159,8 +159,8 @@ class _WellKnownSkills:
 
 def _lay_out(published: PublishedSkills, path: SkillPath) -> WellKnownSkill:
     names = _name_skills(published)
-    places = ExportedPlaces(published.snapshot.index, names.get, lambda _: "")
-    return build_well_known_skill(package_skill(published, path, names[path], _SETTINGS, places))
+    locations = ExportedLocations(published.snapshot.index, names.get, lambda _: "")
+    return build_well_known_skill(package_skill(published, path, names[path], _SETTINGS, locations))
 
 
 def _name_skills(published: PublishedSkills) -> Mapping[SkillPath, str]:

@@ -75,8 +75,8 @@ def ask_server(words: Sequence[str], environment: Mapping[str, str]) -> int | No
         KeyboardInterrupt: The person does not wait for the answer.
     """
     try:
-        place = _find_place(words, environment)
-        connection = place.connect(_ANSWER_SECONDS) if place else None
+        rendezvous = _find_rendezvous(words, environment)
+        connection = rendezvous.connect(_ANSWER_SECONDS) if rendezvous else None
     except (OSError, ValueError):
         return None
     if connection is None:
@@ -95,7 +95,7 @@ def ask_server(words: Sequence[str], environment: Mapping[str, str]) -> int | No
             answer.clear()
 
 
-def _find_place(words: Sequence[str], environment: Mapping[str, str]) -> Rendezvous | None:
+def _find_rendezvous(words: Sequence[str], environment: Mapping[str, str]) -> Rendezvous | None:
     content = select_content_words(words[1:])
     if content is None or any(map(environment.get, _OWN_PROCESS)):
         return None

@@ -95,10 +95,10 @@ class _Link:
 
 
 class _Connector:
-    """Finds the server of a place, and starts it."""
+    """Finds the server of a rendezvous, and starts it."""
 
     def __init__(self, found: Rendezvous, environment: Mapping[str, str], serve: Serve) -> None:
-        self.place = found
+        self.rendezvous = found
         self._serve = serve
         self._fields = describe_process(sys.argv[1:], environment)
 
@@ -112,7 +112,7 @@ class _Connector:
         deadline = time.monotonic() + _START_PATIENCE_SECONDS
         has_started, pause = False, _FIRST_PAUSE_SECONDS
         while time.monotonic() < deadline:
-            if connection := self.place.connect(_GREETING_PATIENCE_SECONDS):
+            if connection := self.rendezvous.connect(_GREETING_PATIENCE_SECONDS):
                 try:
                     return self._greet(connection, is_resumed=is_resumed)
                 except TimeoutError:
@@ -121,12 +121,12 @@ class _Connector:
                 except OSError:
                     connection.close()  # it has just ended, or retired
             try:
-                descriptor = self.place.claim()
+                descriptor = self.rendezvous.claim()
             except OSError:
                 return None
             if descriptor is not None:
                 if has_started:
-                    self.place.leave(descriptor)
+                    self.rendezvous.leave(descriptor)
                     return None  # it has ended, and says why when it serves us alone
                 has_started = True
                 self._launch(descriptor)
@@ -187,13 +187,13 @@ class _Connector:
             os.setsid()
             if os.fork():
                 os._exit(0)
-            _detach(descriptor, self.place)
+            _detach(descriptor, self.rendezvous)
             if sys.platform != "linux":
                 os.set_inheritable(descriptor, True)  # noqa: FBT003 - as the system has it
-                fields = descriptor, int(self.place.keeps_folder), self.place.key
-                os.environ[_CLAIM] = ":".join([*map(str, fields), self.place.folder])
+                fields = descriptor, int(self.rendezvous.keeps_folder), self.rendezvous.key
+                os.environ[_CLAIM] = ":".join([*map(str, fields), self.rendezvous.folder])
                 _start_anew()
-            windows.claim = self.place, descriptor
+            windows.claim = self.rendezvous, descriptor
             self._serve()
         finally:
             os._exit(1)
@@ -208,8 +208,8 @@ def take_claim(environment: "os._Environ[str]") -> bool:
     if found is None:
         return False
     descriptor, keeps_folder, key, folder = found.split(":", 3)
-    place = Rendezvous(folder, key, keeps_folder=keeps_folder == "1")
-    windows.claim = place, int(descriptor)
+    rendezvous = Rendezvous(folder, key, keeps_folder=keeps_folder == "1")
+    windows.claim = rendezvous, int(descriptor)
     return True
 
 
@@ -488,7 +488,7 @@ class _Window:
             raise _EndedError
         # One that was told to end has removed its socket. Another is not started before
         # the client wants something.
-        if self._conversation.is_waiting or os.path.exists(self._connector.place.address):
+        if self._conversation.is_waiting or os.path.exists(self._connector.rendezvous.address):
             self._recover()
 
     def _recover(self) -> None:

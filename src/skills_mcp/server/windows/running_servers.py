@@ -101,8 +101,8 @@ def _connect_all(environment: Mapping[str, str]) -> Iterator[socket.socket]:
         return
     for folder in filter(is_private, list_folders(environment)):
         for address in sorted(Path(folder).glob("*.sock")):
-            place = Rendezvous(folder, address.stem, keeps_folder=False)
-            if connection := place.connect(_ANSWER_SECONDS):
+            rendezvous = Rendezvous(folder, address.stem, keeps_folder=False)
+            if connection := rendezvous.connect(_ANSWER_SECONDS):
                 with closing(connection):
                     yield connection
 

@@ -114,7 +114,7 @@ class WindowServer:
         self,
         serving: Serving,
         parts: Sequence[ServerPart],
-        place: Rendezvous,
+        rendezvous: Rendezvous,
         claim: int,
         *,
         log: ServerLog,
@@ -125,7 +125,7 @@ class WindowServer:
         self._run_command = run_command
         self._command_threads = anyio.CapacityLimiter(_MAX_COMMANDS)
         self._answered = 0
-        self._place = place
+        self._rendezvous = rendezvous
         self._claim = claim
         self._log = log
         self._windows: set[_Window] = set()
@@ -142,15 +142,15 @@ class WindowServer:
         serving, library = self._serving, self._serving.library
         for part in self._parts:
             await part.open()
-        listener = self._place.listen()
-        socket_inode = read_inode(self._place.address)
+        listener = self._rendezvous.listen()
+        socket_inode = read_inode(self._rendezvous.address)
         works: tuple[Callable[[], Awaitable[object]], ...] = (
             partial(watch_signals, self._shutdown),
             library.refresher.run,
             serving.publisher.run,
             *(part.run for part in self._parts),
             self._end_without_windows,
-            partial(self._watch_place, socket_inode),
+            partial(self._watch_rendezvous, socket_inode),
         )
         async with anyio.create_task_group() as tasks:
             for work in works:
@@ -184,9 +184,9 @@ class WindowServer:
             self._changed = anyio.Event()
             seconds = minutes * _MINUTE_SECONDS
 
-    async def _watch_place(self, inode: int) -> None:
+    async def _watch_rendezvous(self, inode: int) -> None:
         """Retire if the socket is gone, as a folder of temporary files is cleaned up."""
-        while read_inode(self._place.address) == inode:  # noqa: ASYNC110 - no event tells
+        while read_inode(self._rendezvous.address) == inode:  # noqa: ASYNC110 - no event tells
             await anyio.sleep(_PLACE_CHECK_SECONDS)
         self._retire()
         self._changed.set()
@@ -201,7 +201,7 @@ class WindowServer:
         """Leave the place to another server; the windows of this one stay."""
         if not self._has_retired:
             self._has_retired = True
-            self._place.leave(self._claim)
+            self._rendezvous.leave(self._claim)
 
     # Connections
 

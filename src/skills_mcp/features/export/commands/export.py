@@ -39,7 +39,7 @@ from skills_mcp.features.export.layout import (
     package_skill,
     read_lock,
 )
-from skills_mcp.features.export.package_links import ExportedPlaces
+from skills_mcp.features.export.package_links import ExportedLocations
 from skills_mcp.files.durable import NEW_PREFIX
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.skill_folder import SKILL_FILE, PublishedSkills, publish_skills
@@ -163,11 +163,11 @@ class _Export:
         published = publish_skills(self._library.snapshot)
         layout = choose_layout(self._settings.format)
         names = self._assign_names(published.names.published)
-        places = self._open_places(published, layout, names)
+        locations = self._open_locations(published, layout, names)
         skills: dict[str, LockedSkill] = {}
         dropped: dict[str, list[str]] = defaultdict(list)
         for path, name in names.items():
-            package = package_skill(published, path, name, self._settings, places)
+            package = package_skill(published, path, name, self._settings, locations)
             folder, files = layout.add_package(package)
             digests = {file: _digest(data) for file, data in files.items()}
             skills[folder] = LockedSkill(path=package.path, files=digests)
@@ -177,7 +177,9 @@ class _Export:
             for key in package.dropped:
                 dropped[key].append(package.path)
             self._on_progress(len(skills), len(names))
-        self._report.remarks += _render_remarks(self._settings.format, dropped, places.lost or {})
+        self._report.remarks += _render_remarks(
+            self._settings.format, dropped, locations.lost or {}
+        )
         others = layout.finish()
         lock = ExportLock(
             version=self._version,
@@ -207,15 +209,15 @@ class _Export:
             self._report.remarks.append(remark)
         return names
 
-    def _open_places(
+    def _open_locations(
         self, published: PublishedSkills, layout: PlainLayout, names: Mapping[SkillPath, str]
-    ) -> ExportedPlaces:
+    ) -> ExportedLocations:
         def locate(path: SkillPath) -> str | None:
             return layout.locate(path, names[path]) if path in names else None
 
-        places = ExportedPlaces(published.snapshot.index, locate, layout.find_unit)
-        places.lost = Counter()
-        return places
+        locations = ExportedLocations(published.snapshot.index, locate, layout.find_unit)
+        locations.lost = Counter()
+        return locations
 
     def _compare(self, name: str, data: bytes, digest: str) -> None:
         found = self._look(name)

@@ -11,19 +11,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePath, PurePosixPath
 
+from skills_mcp import errors
 from skills_mcp.config import Commands, Scripts
-from skills_mcp.errors import (
-    AgentScriptError,
-    CommandError,
-    CommandsDisabledError,
-    ExtensionError,
-    InvalidArgumentsError,
-    MissingArgumentsError,
-    NoEntryError,
-    RunnerError,
-    ScriptsDisabledError,
-    UndeclaredScriptError,
-)
 from skills_mcp.skills.document import split_command
 from skills_mcp.skills.inheritance import LocatedEntry
 from skills_mcp.skills.model import Script, Skill
@@ -84,7 +73,7 @@ def require_scripts_enabled(rules: Scripts) -> None:
         ScriptsDisabledError: `scripts.enabled` is false.
     """
     if not rules.enabled:
-        raise ScriptsDisabledError(
+        raise errors.ScriptsDisabledError(
             "Scripts are switched off here (scripts.enabled). Read the script with "
             "get_asset and do its steps yourself, or ask the operator."
         )
@@ -97,7 +86,7 @@ def require_declared_script(path: str, file: str, located: LocatedEntry | None) 
         UndeclaredScriptError: The skill has no such script.
     """
     if located is None or not isinstance(located.entry, Script):
-        raise UndeclaredScriptError(
+        raise errors.UndeclaredScriptError(
             f"{path} declares no script {file!r}. Call get_skill with this skill_path "
             "to see its scripts."
         )
@@ -111,7 +100,7 @@ def require_server_execution(path: str, script: Script) -> None:
         AgentScriptError: `execution` is not `server`.
     """
     if script.execution != "server":
-        raise AgentScriptError(
+        raise errors.AgentScriptError(
             f"{script.file!r} is meant for your own shell (execution: claude). Fetch "
             f"it with get_asset(skill_path={path!r}, file={script.file!r}) and run it "
             "with bash."
@@ -131,7 +120,7 @@ def require_arguments(script: Script, arguments: Mapping[str, str]) -> None:
         listed = ", ".join(
             f"{a.name} ({a.description})" if a.description else a.name for a in missing
         )
-        raise MissingArgumentsError(
+        raise errors.MissingArgumentsError(
             f"{script.file!r} needs these arguments, too: {listed}. Pass them in args."
         )
     _require_declared_names(script, arguments)
@@ -142,19 +131,19 @@ def _require_declared_names(script: Script, arguments: Mapping[str, str]) -> Non
     declared = [argument.name for argument in script.args]
     unknown = [name for name in arguments if name not in declared]
     if unknown:
-        raise InvalidArgumentsError(
+        raise errors.InvalidArgumentsError(
             f"args: {script.file!r} declares no {', '.join(map(abbreviate_value, unknown))}. "
             f"It takes {', '.join(map(abbreviate_value, declared)) or 'no arguments'}."
         )
     unusable = [name for name in arguments if not _ARGUMENT_NAME.fullmatch(name)]
     if unusable:
-        raise InvalidArgumentsError(
+        raise errors.InvalidArgumentsError(
             f"args: {', '.join(map(ascii, unusable))} cannot be passed: a name has at "
             "most 64 letters from A to Z, digits, underscores and hyphens, and begins "
             "with a letter. Tell the skill's author."
         )
     if len(set(map(argument_variable, arguments))) < len(arguments):
-        raise InvalidArgumentsError(
+        raise errors.InvalidArgumentsError(
             f"args: two of {', '.join(map(abbreviate_value, arguments))} would be the same "
             "variable. Pass one of them, and tell the skill's author."
         )
@@ -164,14 +153,14 @@ def _require_values(values: Mapping[str, str], advice: str) -> None:
     """Refuse values invalid for a process; keys are for messages."""
     unusable = [name for name, value in values.items() if _INVALID_IN_VALUE.search(value)]
     if unusable:
-        raise InvalidArgumentsError(
+        raise errors.InvalidArgumentsError(
             f"args: {', '.join(map(ascii, unusable))} holds a NUL character or half a "
             "surrogate pair. Remove it."
         )
     sizes = {name: len(value.encode()) for name, value in values.items()}
     too_long = [name for name, size in sizes.items() if size > MAX_VALUE_BYTES]
     if too_long or sum(sizes.values()) > MAX_VALUES_BYTES:
-        raise InvalidArgumentsError(
+        raise errors.InvalidArgumentsError(
             f"args: too long: {', '.join(too_long) or 'all values together'}. One "
             f"value may have {MAX_VALUE_BYTES:,} bytes of UTF-8, all together "
             f"{MAX_VALUES_BYTES:,}. {advice}"
@@ -185,7 +174,7 @@ def require_allowed_extension(rules: Scripts, file: str) -> None:
         ExtensionError: It is not in `scripts.allowed_extensions`.
     """
     if _extension(file) not in rules.allowed_extensions:
-        raise ExtensionError(
+        raise errors.ExtensionError(
             f"{file!r} may not run here: the operator allows "
             f"{', '.join(rules.allowed_extensions) or 'no extension'} "
             "(scripts.allowed_extensions)."
@@ -200,7 +189,7 @@ def derive_runner(rules: Scripts, file: str) -> tuple[str, ...]:
     """
     words = tuple(shlex.split(rules.runners.get(_extension(file), "")))
     if not words:
-        raise RunnerError(
+        raise errors.RunnerError(
             f"No runner is configured for {_extension(file)!r}. The operator can add "
             "one to scripts.runners."
         )
@@ -221,7 +210,7 @@ def require_commands_enabled(rules: Commands) -> None:
         CommandsDisabledError: `commands.enabled` is false.
     """
     if not rules.enabled:
-        raise CommandsDisabledError(
+        raise errors.CommandsDisabledError(
             "Commands are switched off here (commands.enabled). Run it in your own "
             "shell, in the folder that load_skill names."
         )
@@ -237,13 +226,13 @@ def derive_command(request: CommandRequest | EntryRequest, skill: Skill) -> Comm
     if isinstance(request, CommandRequest):
         return request
     if not skill.entry:
-        raise NoEntryError(
+        raise errors.NoEntryError(
             f"{skill.path} declares no entry. Follow the text that load_skill returns, "
             "or run one of its files with run_skill_command."
         )
     more = split_command(request.args)
     if more is None:
-        raise InvalidArgumentsError(
+        raise errors.InvalidArgumentsError(
             "args: a quote is never closed, or it ends with a backslash. Write words "
             "as for a shell: --name 'two words'"
         )
@@ -259,7 +248,7 @@ def require_allowed_command(request: CommandRequest, rules: Commands) -> None:
         InvalidArgumentsError: An argument is too long or invalid for a process.
     """
     if request.command not in rules.allowed:
-        raise CommandError(
+        raise errors.CommandError(
             f"{abbreviate_value(request.command)} may not run here. The operator allows: "
             f"{', '.join(rules.allowed) or 'nothing'} (commands.allowed)."
             f"{_hint_command_line(request.command, rules)}"

@@ -12,38 +12,28 @@ from pathlib import Path
 from posixpath import normpath
 
 from skills_mcp.files.paths import is_desktop_file, is_inside, is_relative_path
+from skills_mcp.skills import source_layout
 from skills_mcp.skills.model import Skill, Stamp
 from skills_mcp.skills.skill_files import HOST_PATH, PLUGIN_ROOT
 from skills_mcp.skills.skill_parser import is_rule_text, is_skill_md
-from skills_mcp.skills.source_layout import (
-    GENERATED_FOLDERS,
-    IGNORED_NAMES,
-    MARKETPLACE_MANIFEST,
-    PLUGIN_MANIFEST,
-    PLUGINS_FOLDER,
-    SKILLS_FOLDER,
-    FileTree,
-    FolderTree,
-    list_or_empty,
-)
 
 _ABOVE = re.compile(r"(?<![\w./-])(?:\.\./)+[\w./-]*[\w-]")
-_MANIFESTS = (PLUGIN_MANIFEST, MARKETPLACE_MANIFEST)
+_MANIFESTS = (source_layout.PLUGIN_MANIFEST, source_layout.MARKETPLACE_MANIFEST)
 
 MAX_NAMED_FILES = 100
 """Per skill: a text with more names a repository, not a plugin."""
 
 
-def find_plugin(tree: FileTree, folder: str) -> str | None:
+def find_plugin(tree: source_layout.FileTree, folder: str) -> str | None:
     """Find the plugin around the folder of a package: the innermost with a manifest."""
     parts = folder.split("/")
     above = ["", *accumulate(parts[:-1], lambda one, other: f"{one}/{other}")][::-1]
     for plugin in above:
-        inside = list_or_empty(tree, f"{plugin}/.claude-plugin".lstrip("/"))
+        inside = source_layout.list_or_empty(tree, f"{plugin}/.claude-plugin".lstrip("/"))
         if any(manifest.rpartition("/")[2] in inside for manifest in _MANIFESTS):
             return plugin
-    usual = (one for one in above if is_inside(folder, f"{one}/{SKILLS_FOLDER}"))
-    return next((one for one in usual if one.startswith(f"{PLUGINS_FOLDER}/")), None)
+    usual = (one for one in above if is_inside(folder, f"{one}/{source_layout.SKILLS_FOLDER}"))
+    return next((one for one in usual if one.startswith(f"{source_layout.PLUGINS_FOLDER}/")), None)
 
 
 def parse_plugin_names(text: str, folder: str, plugin: str) -> list[str]:
@@ -93,7 +83,7 @@ def open_plugin(skill: Skill, top: Path) -> PluginFiles | None:
     is_naming = PLUGIN_ROOT in skill.body or "../" in skill.body
     if not is_naming or skill.directory is None or top not in skill.directory.parents:
         return None
-    tree, folder = FolderTree(top), skill.directory.relative_to(top).as_posix()
+    tree, folder = source_layout.FolderTree(top), skill.directory.relative_to(top).as_posix()
     plugin = find_plugin(tree, folder)
     if plugin is None:
         return None
@@ -109,7 +99,7 @@ def open_plugin(skill: Skill, top: Path) -> PluginFiles | None:
 
 
 def find_plugin_files(
-    tree: FileTree, text: str, folder: str, plugin: str
+    tree: source_layout.FileTree, text: str, folder: str, plugin: str
 ) -> Iterator[tuple[str, Stamp]]:
     """Find the files that a text names, except those in packages; no link is followed."""
     for file in parse_plugin_names(text, folder, plugin):
@@ -117,12 +107,15 @@ def find_plugin_files(
             yield file, stamp
 
 
-def _find_file(tree: FileTree, file: str, plugin: str) -> Stamp | None:
+def _find_file(tree: source_layout.FileTree, file: str, plugin: str) -> Stamp | None:
     """Find a served file of a plugin; None without one, or in the package of a skill."""
     folder = plugin
     for name in file.removeprefix(plugin).lstrip("/").split("/"):
-        entries = list_or_empty(tree, folder)
-        is_left_out = name in IGNORED_NAMES | GENERATED_FOLDERS or is_desktop_file(name)
+        entries = source_layout.list_or_empty(tree, folder)
+        is_left_out = (
+            name in source_layout.IGNORED_NAMES | source_layout.GENERATED_FOLDERS
+            or is_desktop_file(name)
+        )
         is_package = folder != plugin and any(map(is_skill_md, entries))
         if name not in entries or is_left_out or is_package:
             return None

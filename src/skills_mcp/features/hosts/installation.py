@@ -19,20 +19,7 @@ from typing import Any, ClassVar
 
 from skills_mcp.about import __version__
 from skills_mcp.errors import HostFileError
-from skills_mcp.features.hosts.config_edits import (
-    UnparsableTextError,
-    find_yaml_block,
-    insert_json_member,
-    insert_toml_table,
-    is_empty_json,
-    parse_json_text,
-    parse_toml_text,
-    parse_yaml_text,
-    remove_json_member,
-    remove_toml_table,
-    remove_yaml_block,
-    set_yaml_block,
-)
+from skills_mcp.features.hosts import config_edits
 from skills_mcp.features.hosts.host import (
     BY_NAME,
     HookHost,
@@ -319,10 +306,10 @@ def plan_removal(file: HostFile, name: str) -> FileChange:
         return FileChange(file, before, before)
     section = file.host.section
     if file.host.is_toml:
-        after = remove_toml_table(before, section, name)
+        after = config_edits.remove_toml_table(before, section, name)
         return FileChange(file, before, after if after.strip() else None)
-    after = remove_json_member(before, [section, name])
-    return FileChange(file, before, None if is_empty_json(after) else after)
+    after = config_edits.remove_json_member(before, [section, name])
+    return FileChange(file, before, None if config_edits.is_empty_json(after) else after)
 
 
 def plan_settings(file: SettingsFile, values: Mapping[str, Any]) -> FileChange:
@@ -336,13 +323,13 @@ def plan_settings(file: SettingsFile, values: Mapping[str, Any]) -> FileChange:
         return FileChange(file, before, before)
     text = before or ""
     try:
-        rest = parse_yaml_text(remove_yaml_block(text))
-        written = {**parse_yaml_text(find_yaml_block(text)), **values}
+        rest = config_edits.parse_yaml_text(config_edits.remove_yaml_block(text))
+        written = {**config_edits.parse_yaml_text(config_edits.find_yaml_block(text)), **values}
         missing = {key: value for key, value in written.items() if not _holds(rest, key, value)}
         if taken := missing.keys() & rest.keys():
             raise HostFileError(_describe_taken(file, taken.pop(), missing))
-        after = set_yaml_block(text, missing) if missing else before
-    except UnparsableTextError as error:
+        after = config_edits.set_yaml_block(text, missing) if missing else before
+    except config_edits.UnparsableTextError as error:
         reason = f"{file.path} cannot be edited: {error}"
         raise HostFileError(f"{reason}. Repair it, and try again") from error
     return FileChange(file, before, after)
@@ -367,16 +354,16 @@ def _describe_taken(file: SettingsFile, key: str, values: Mapping[str, Any]) -> 
 def plan_settings_removal(file: SettingsFile) -> FileChange:
     """Plan the removal of our lines; an empty file is deleted."""
     before = file.read()
-    if before is None or not find_yaml_block(before):
+    if before is None or not config_edits.find_yaml_block(before):
         return FileChange(file, before, before)
-    after = remove_yaml_block(before)
+    after = config_edits.remove_yaml_block(before)
     return FileChange(file, before, after if after.strip() else None)
 
 
 def render_snippet(host: Host, name: str, server: Server) -> str:
     entry = render_entry(host, server)
     if host.is_toml:
-        return insert_toml_table("", host.section, name, entry)
+        return config_edits.insert_toml_table("", host.section, name, entry)
     nested = {host.section: {name: entry}}
     return f"{json.dumps(nested, indent=2, ensure_ascii=False)}\n"
 
@@ -385,9 +372,9 @@ def _insert(file: HostFile, text: str, name: str, entry: Mapping[str, Any]) -> s
     section = file.host.section
     try:
         if file.host.is_toml:
-            return insert_toml_table(text, section, name, entry)
-        return insert_json_member(text, [section, name], entry)
-    except UnparsableTextError as error:
+            return config_edits.insert_toml_table(text, section, name, entry)
+        return config_edits.insert_json_member(text, [section, name], entry)
+    except config_edits.UnparsableTextError as error:
         raise _unparsable(file, error) from error
 
 
@@ -401,9 +388,9 @@ def _find_servers(file: HostFile, text: str) -> Mapping[str, Any]:
 
 def _parse(file: HostFile, text: str) -> dict[str, Any]:
     try:
-        parse = parse_toml_text if file.host.is_toml else parse_json_text
+        parse = config_edits.parse_toml_text if file.host.is_toml else config_edits.parse_json_text
         return parse(text)
-    except UnparsableTextError as error:
+    except config_edits.UnparsableTextError as error:
         raise _unparsable(file, error) from error
 
 
@@ -457,26 +444,26 @@ class HookFile(HostFile):
 
     def _edit(self, text: str, hooks: Mapping[str, Mapping[str, Any]]) -> str | None:
         try:
-            found = parse_json_text(text).get("hooks", {})
+            found = config_edits.parse_json_text(text).get("hooks", {})
             for event in dict.fromkeys((*hooks, *found)):
                 kept = [each for each in found.get(event, ()) if not self._is_ours(each)]
                 entries = [*kept, hooks[event]] if event in hooks else kept
                 if not entries:
-                    text = remove_json_member(text, ["hooks", event])
+                    text = config_edits.remove_json_member(text, ["hooks", event])
                 elif entries != found.get(event):
-                    text = insert_json_member(text, ["hooks", event], entries)
+                    text = config_edits.insert_json_member(text, ["hooks", event], entries)
             return self._set_version(text)
-        except (UnparsableTextError, AttributeError, TypeError) as error:
+        except (config_edits.UnparsableTextError, AttributeError, TypeError) as error:
             raise _unparsable(self, error) from error
 
     def _set_version(self, text: str) -> str | None:
         """The number of the format, which Copilot CLI wants; None for an empty text."""
-        rest = {**parse_json_text(text)}
+        rest = {**config_edits.parse_json_text(text)}
         if self.host.name != "copilot":
-            return None if is_empty_json(text) else text
+            return None if config_edits.is_empty_json(text) else text
         if not rest.keys() - {"version"}:
             return None
-        return text if "version" in rest else insert_json_member(text, ["version"], 1)
+        return text if "version" in rest else config_edits.insert_json_member(text, ["version"], 1)
 
     def _is_ours(self, entry: object) -> bool:
         command = rf"skills[-_]mcp[^ ]* hook {self.host.name}\b"

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import MAX_FIELD_LENGTH
+from skills_mcp.features.report import usage_report
 from skills_mcp.features.report.day_figures import (
     ANSWERS,
     MAX_NAMES,
@@ -26,28 +27,6 @@ from skills_mcp.features.report.day_figures import (
     derive_day,
 )
 from skills_mcp.features.report.event_rows import MAX_TEXT_LENGTH, clean_line
-from skills_mcp.features.report.usage_report import (
-    Answers,
-    Counts,
-    Feedback,
-    Fleet,
-    FleetCommit,
-    FleetVersion,
-    Gap,
-    KeywordCount,
-    PartUse,
-    PeriodAnswers,
-    Refreshes,
-    Release,
-    Rivalry,
-    ScriptUse,
-    SkillUse,
-    Span,
-    Totals,
-    Unrecorded,
-    Unserved,
-    UsageReport,
-)
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import answered_candidates, score_and_decide
 from skills_mcp.skills.skill_index import INDEX, ROOT
@@ -232,11 +211,13 @@ def _to_tally(row: Row, names: int, figures: Sequence[str]) -> Tally:
 class FigureQueries:
     """The figures of a span of days, each read when it is needed.  Blocking."""
 
-    def __init__(self, query: Query, span: Span) -> None:
+    def __init__(self, query: Query, span: usage_report.Span) -> None:
         self._query = query
         self.span = span
 
-    def select(self, sql: str, rows: int | None = None, span: Span | None = None) -> Iterable[Row]:
+    def select(
+        self, sql: str, rows: int | None = None, span: usage_report.Span | None = None
+    ) -> Iterable[Row]:
         days = span or self.span
         values = {"first": days.first.toordinal(), "last": days.last.toordinal()}
         return self._query(sql, values if rows is None else {**values, "rows": rows})
@@ -268,7 +249,7 @@ class FigureQueries:
             tallies.append(rest)
         return tallies
 
-    def count_people(self, span: Span | None = None) -> int:
+    def count_people(self, span: usage_report.Span | None = None) -> int:
         [[people]] = self.select(_PEOPLE, span=span)
         return int(people)
 
@@ -284,17 +265,17 @@ class FigureQueries:
         return sum(self.days.values(), Counter())
 
     @cached_property
-    def covered(self) -> Span | None:
+    def covered(self) -> usage_report.Span | None:
         """The span without the days before the first task or person; None without one."""
         [[day]] = self.select(_FIRST_DAY)
         return self.span.starting(date.fromordinal(day)) if day else None
 
     @property
-    def charted(self) -> Span:
-        return self.covered or Span(self.span.last, self.span.last)
+    def charted(self) -> usage_report.Span:
+        return self.covered or usage_report.Span(self.span.last, self.span.last)
 
-    def derive_totals(self, *, is_complete: bool) -> Totals:
-        return Totals(
+    def derive_totals(self, *, is_complete: bool) -> usage_report.Totals:
+        return usage_report.Totals(
             since=self.span.first,
             until=self.span.last,
             answers=count_answers(self.sums),
@@ -304,7 +285,7 @@ class FigureQueries:
             is_complete=is_complete,
         )
 
-    def derive_periods(self) -> Iterator[PeriodAnswers]:
+    def derive_periods(self) -> Iterator[usage_report.PeriodAnswers]:
         if self.covered is None:
             return
         starts = list(self.covered.periods())
@@ -313,15 +294,17 @@ class FigureQueries:
         for day, sums in self.days.items():
             answers[self.covered.start_of(day)] += sums
         for start, end in zip(starts, (*ends, self.span.last), strict=True):
-            people = self.count_people(Span(max(start, self.span.first), end))
-            yield PeriodAnswers(
+            people = self.count_people(usage_report.Span(max(start, self.span.first), end))
+            yield usage_report.PeriodAnswers(
                 start, count_answers(answers[start]), people, answers[start]["tokens"]
             )
 
-    def find_releases(self) -> tuple[Release, ...]:
+    def find_releases(self) -> tuple[usage_report.Release, ...]:
         found = self.count(("content_commit",), ("event",), has_rest=True)
         order = sorted((tally.first_at, *tally.names) for tally in found if tally.names[0])
-        return tuple(Release(commit=name, first_seen=derive_day(first)) for first, name in order)
+        return tuple(
+            usage_report.Release(commit=name, first_seen=derive_day(first)) for first, name in order
+        )
 
     def group_parts(self, name_part: Callable[[str, str], str]) -> dict[str, _Part]:
         """The main figures of parts, which a commit and a group name."""
@@ -337,10 +320,10 @@ class FigureQueries:
             parts[name_part(commit, team)].people.add(person)
         return parts
 
-    def find_gaps(self, answer: Answer | None, limit: int | None) -> tuple[Gap, ...]:
+    def find_gaps(self, answer: Answer | None, limit: int | None) -> tuple[usage_report.Gap, ...]:
         rows = self.select(_GAPS, MAX_NAMES if limit is None else limit)
         return tuple(
-            Gap(
+            usage_report.Gap(
                 task=task,
                 count=int(count),
                 people=people,
@@ -351,28 +334,28 @@ class FigureQueries:
             for index, (count, people, tick, task, near) in enumerate(rows)
         )
 
-    def count_unrecorded(self) -> Unrecorded:
+    def count_unrecorded(self) -> usage_report.Unrecorded:
         [(different, most, recorded)] = self.select(_UNRECORDED)
-        return Unrecorded(
+        return usage_report.Unrecorded(
             count=self.sums["no_match"] - int(recorded or 0),
             different=different,
             most=int(most or 0),
         )
 
-    def find_rivalries(self, answer: Answer | None = None) -> tuple[Rivalry, ...]:
+    def find_rivalries(self, answer: Answer | None = None) -> tuple[usage_report.Rivalry, ...]:
         """Pairs of candidates of the same ambiguous answers."""
         days: defaultdict[Row, Counter[date]] = defaultdict(Counter)
         for *pair, day, count in self.select(_PAIR_DAYS):
             days[*pair,][self.charted.start_of(date.fromordinal(day))] += int(count)
-        words: defaultdict[Row, list[KeywordCount]] = defaultdict(list)
+        words: defaultdict[Row, list[usage_report.KeywordCount]] = defaultdict(list)
         for *pair, word, count in self.select(_PAIR_KEYWORDS, _MAX_KEYWORDS):
-            words[*pair,].append(KeywordCount(word, int(count)))
+            words[*pair,].append(usage_report.KeywordCount(word, int(count)))
         picks = {
             (*pair,): (int(first), int(second)) for *pair, first, second in self.select(_PICKS)
         }
         rows = enumerate(self.select(_PAIRS, MAX_NAMES))
         return tuple(
-            Rivalry(
+            usage_report.Rivalry(
                 skills=(first, second),
                 count=int(count),
                 picks=picks.get((first, second), (0, 0)) if mark else None,
@@ -386,9 +369,11 @@ class FigureQueries:
             for today in [_route(answer, task, index)]
         )
 
-    def find_skills(self, offered: Mapping[str, CurrentSkill] | None) -> tuple[SkillUse, ...]:
+    def find_skills(
+        self, offered: Mapping[str, CurrentSkill] | None
+    ) -> tuple[usage_report.SkillUse, ...]:
         uses = (
-            SkillUse(
+            usage_report.SkillUse(
                 skill=skill,
                 last_seen=derive_day(last_at),
                 is_offered=None if offered is None else skill in offered,
@@ -399,8 +384,8 @@ class FigureQueries:
         return tuple(sorted(uses, key=lambda use: (-use.served, use.skill)))
 
     def find_unserved(
-        self, offered: Mapping[str, CurrentSkill] | None, uses: Iterable[SkillUse]
-    ) -> tuple[Unserved, ...] | None:
+        self, offered: Mapping[str, CurrentSkill] | None, uses: Iterable[usage_report.SkillUse]
+    ) -> tuple[usage_report.Unserved, ...] | None:
         """Skills without a use, by path; None if no skills are known."""
         if offered is None:
             return None
@@ -408,7 +393,7 @@ class FigureQueries:
         found = self.count(("skill",), ("candidate",))
         candidates = {tally.names[0]: tally.numbers["candidate"] for tally in found}
         return tuple(
-            Unserved(
+            usage_report.Unserved(
                 skill=skill.path,
                 description=skill.description,
                 keywords=skill.keywords,
@@ -418,7 +403,7 @@ class FigureQueries:
             if skill.path not in served and not skill.is_above_others
         )
 
-    def find_feedback(self) -> tuple[Feedback, ...]:
+    def find_feedback(self) -> tuple[usage_report.Feedback, ...]:
         """Most complaints first, and per skill by time."""
         comments = {
             key: list(dict.fromkeys((figure, text) for *_, figure, text in rows))[:_MAX_COMMENTS]
@@ -426,7 +411,7 @@ class FigureQueries:
         }
         names = "skill", "content_commit"
         rows = [
-            Feedback(
+            usage_report.Feedback(
                 skill=skill,
                 commit=commit,
                 comments=tuple(text for _, text in comments.get((skill, commit), ())),
@@ -445,7 +430,7 @@ class FigureQueries:
             complaints[row.skill] += row.not_useful
         return tuple(sorted(rows, key=lambda row: (-complaints[row.skill], row.skill)))
 
-    def find_scripts(self) -> tuple[ScriptUse, ...]:
+    def find_scripts(self) -> tuple[usage_report.ScriptUse, ...]:
         """Most failures first, and per script by time."""
         medians = {
             key: round(median(ms for *_, ms, number in rows for _ in range(number)))
@@ -455,7 +440,7 @@ class FigureQueries:
         found = self.count(names, _OUTCOMES, has_rest=True)
         found.sort(key=lambda tally: (tally.names[:2], tally.first_at, tally.names))
         uses = (
-            ScriptUse(
+            usage_report.ScriptUse(
                 skill=skill,
                 file=file,
                 commit=commit,
@@ -482,11 +467,11 @@ def _to_counter(names: Iterable[str], sums: Iterable[Any]) -> Counter[str]:
     return Counter({name: int(number or 0) for name, number in zip(names, sums, strict=True)})
 
 
-def count_answers(sums: Mapping[str, int]) -> Answers:
-    return Answers(*(sums.get(figure, 0) for figure in ANSWERS.values()))
+def count_answers(sums: Mapping[str, int]) -> usage_report.Answers:
+    return usage_report.Answers(*(sums.get(figure, 0) for figure in ANSWERS.values()))
 
 
-def _mark_break(uses: list[ScriptUse]) -> list[ScriptUse]:
+def _mark_break(uses: list[usage_report.ScriptUse]) -> list[usage_report.ScriptUse]:
     """Mark the first of the newest commits with only failures."""
     broken = len(list(takewhile(_is_broken, reversed(uses))))
     if broken:
@@ -494,7 +479,7 @@ def _mark_break(uses: list[ScriptUse]) -> list[ScriptUse]:
     return uses
 
 
-def _is_broken(use: ScriptUse) -> bool:
+def _is_broken(use: usage_report.ScriptUse) -> bool:
     failed = use.failures + use.timeouts
     return 0 < failed >= _BROKEN * (use.runs - use.cancelled)
 
@@ -505,12 +490,12 @@ def _route(answer: Answer | None, text: str, index: int) -> tuple[str, ...] | No
 
 def derive_parts(
     now: FigureQueries, before: FigureQueries | None, name_part: Callable[[str, str], str]
-) -> tuple[PartUse, ...]:
+) -> tuple[usage_report.PartUse, ...]:
     """Main figures of parts, the most used first."""
     parts = now.group_parts(name_part)
     old = before.group_parts(name_part) if before else {}
     uses = (
-        PartUse(
+        usage_report.PartUse(
             name=name,
             answers=count_answers(part.sums),
             people=len(part.people),
@@ -527,11 +512,11 @@ def derive_parts(
 
 def derive_report(
     query: Query,
-    span: Span,
+    span: usage_report.Span,
     extent: EventExtent,
     current: CurrentSkills | None,
     max_gaps: int | None = None,
-) -> UsageReport:
+) -> usage_report.UsageReport:
     """Derive the report from the figures of days.  Blocking.
 
     `current` adds today's answers; None for `max_gaps` reports all unmatched tasks.
@@ -545,7 +530,7 @@ def derive_report(
     failures = counts["refresh_failed"]
     commits = derive_parts(now, before, lambda commit, _: commit)[:_MAX_COMPARED]
     groups, names = derive_parts(now, before, lambda _, team: team), extent.commit_names
-    return UsageReport(
+    return usage_report.UsageReport(
         since=span.first,
         until=span.last,
         period=now.charted.period,
@@ -562,7 +547,7 @@ def derive_report(
         feedback=now.find_feedback(),
         scripts=now.find_scripts(),
         releases=releases,
-        refreshes=Refreshes(count=counts["refreshed"] + failures, failures=failures),
+        refreshes=usage_report.Refreshes(count=counts["refreshed"] + failures, failures=failures),
         groups=groups if any(use.name for use in groups) else None,
         sources=None if names is None else derive_parts(now, before, _name_source(names)),
         by_commit=commits if any(use.name for use in commits) else None,
@@ -581,14 +566,16 @@ def _name_served(source: ServedSource) -> str:
     return f"folder at {source.mount or 'the top'}"
 
 
-def derive_fleet(beats: Sequence[Heartbeat], releases: Sequence[Release] = ()) -> Fleet:
+def derive_fleet(
+    beats: Sequence[Heartbeat], releases: Sequence[usage_report.Release] = ()
+) -> usage_report.Fleet:
     first_seen = {entry.commit: entry.first_seen for entry in releases}
     served: defaultdict[tuple[str, str], list[ServedSource]] = defaultdict(list)
     for beat in beats:
         for entry in beat.sources:
             served[_name_served(entry), entry.commit or ""].append(entry)
     commits = [
-        FleetCommit(
+        usage_report.FleetCommit(
             source=source,
             commit=commit,
             servers=len(entry),
@@ -603,12 +590,12 @@ def derive_fleet(beats: Sequence[Heartbeat], releases: Sequence[Release] = ()) -
     ]
     commits = nsmallest(_MAX_COMMITS, commits, lambda entry: -entry.servers)
     versions = Counter(beat.version for beat in beats)
-    return Fleet(
+    return usage_report.Fleet(
         days=FLEET_DAYS,
         servers=len(beats),
         commits=tuple(sorted(commits, key=lambda c: (c.source, -c.servers, c.commit))),
         versions=tuple(
-            FleetVersion(version=version, servers=count)
+            usage_report.FleetVersion(version=version, servers=count)
             for version, count in nsmallest(
                 _MAX_VERSIONS,
                 versions.items(),
@@ -618,14 +605,14 @@ def derive_fleet(beats: Sequence[Heartbeat], releases: Sequence[Release] = ()) -
     )
 
 
-def _derive_before(before: FigureQueries | None, extent: EventExtent) -> Totals | None:
+def _derive_before(before: FigureQueries | None, extent: EventExtent) -> usage_report.Totals | None:
     if before is None:
         return None
     return before.derive_totals(is_complete=extent.is_before(before.span.first))
 
 
-def _derive_counts(extent: EventExtent, counts: Counter[str]) -> Counts:
-    return Counts(
+def _derive_counts(extent: EventExtent, counts: Counter[str]) -> usage_report.Counts:
+    return usage_report.Counts(
         events=counts["event"],
         repeated=extent.repeated,
         outside=extent.outside,

@@ -10,20 +10,7 @@ from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from skills_mcp.features.report.report_text import (
-    describe_change,
-    describe_commit,
-    describe_day,
-    describe_elapsed,
-    describe_part_change,
-    describe_ratings,
-    describe_share,
-    describe_unrecorded,
-    divide_feedback,
-    is_long_counted,
-    select_gaps,
-    select_scripts,
-)
+from skills_mcp.features.report import report_text
 from skills_mcp.features.report.usage_report import (
     Answers,
     Period,
@@ -93,36 +80,36 @@ def _load_template(name: str) -> "Template":
     )
     environment.filters |= {
         "thousands": "{:,}".format,
-        "share": describe_share,
-        "day": describe_day,
-        "short": describe_commit,
-        "age": describe_elapsed,
-        "ratings": describe_ratings,
-        "change": describe_part_change,
+        "share": report_text.describe_share,
+        "day": report_text.describe_day,
+        "short": report_text.describe_commit,
+        "age": report_text.describe_elapsed,
+        "ratings": report_text.describe_ratings,
+        "change": report_text.describe_part_change,
     }
     return environment.get_template(name)
 
 
 def _compose(report: UsageReport, notes: tuple[str, ...], links: SkillLinks) -> dict[str, Any]:
     starts = [item.start for item in report.periods]
-    doubtful, helpful = divide_feedback(report)
+    doubtful, helpful = report_text.divide_feedback(report)
     return {
         "report": report,
         "notes": notes,
         "links": links,
-        "is_long_counted": is_long_counted(report),
+        "is_long_counted": report_text.is_long_counted(report),
         "shown": VISIBLE_ROWS,
         "most": MAX_ROWS,
         "cards": derive_cards(report),
         "days": Span(report.since, report.until).days,
         "chart": draw_answers(report.periods, report.releases),
         "describe_period": lambda start: describe_period(start, report.period),
-        "gaps": select_gaps(report),
-        "unrecorded": describe_unrecorded(report),
+        "gaps": report_text.select_gaps(report),
+        "unrecorded": report_text.describe_unrecorded(report),
         "doubtful": doubtful,
         "helpful": helpful,
         "helpful_skills": len({item.skill for item in helpful}),
-        "scripts": select_scripts(report),
+        "scripts": report_text.select_scripts(report),
         "spark": lambda days: sparkline(days, starts),
         "judged": sum(item.useful + item.not_useful for item in report.feedback),
         "failed": sum(item.failures + item.timeouts for item in report.scripts),
@@ -166,8 +153,8 @@ def derive_cards(report: UsageReport) -> tuple[Card, ...]:
 
 def _derive_card(kind: str, text: str, section: str, now: Answers, old: Answers) -> Card:
     part, before = getattr(now, kind), getattr(old, kind)
-    change = describe_change(part, now.tasks, before, old.tasks)
-    return Card(kind, describe_share(part, now.tasks), text, section, change)
+    change = report_text.describe_change(part, now.tasks, before, old.tasks)
+    return Card(kind, report_text.describe_share(part, now.tasks), text, section, change)
 
 
 def _derive_rating(report: UsageReport) -> Card:
@@ -176,8 +163,8 @@ def _derive_rating(report: UsageReport) -> Card:
     before = report.before
     old = (before.useful, before.useful + before.not_useful) if before else (0, 0)
     text = f"useful, of {judged:,} {'rating' if judged == 1 else 'ratings'}"
-    change = describe_change(useful, judged, *old)
-    return Card("good", describe_share(useful, judged), text, "feedback", change)
+    change = report_text.describe_change(useful, judged, *old)
+    return Card("good", report_text.describe_share(useful, judged), text, "feedback", change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +283,7 @@ def _mark_releases(bars: Sequence[ChartBar], releases: Sequence[Release]) -> tup
     for release in new:
         before = [bar for bar in bars if bar.period.start <= release.first_seen]
         bar = before[-1] if before else bars[0]
-        marks.append(ChartLabel(bar.x, describe_commit(release.commit)))
+        marks.append(ChartLabel(bar.x, report_text.describe_commit(release.commit)))
     return tuple(marks)
 
 

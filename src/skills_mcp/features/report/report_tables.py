@@ -11,21 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from skills_mcp.cli.terminal import tabulate
-from skills_mcp.features.report.report_text import (
-    NOTHING,
-    describe_commit,
-    describe_elapsed,
-    describe_part_change,
-    describe_ratings,
-    describe_share,
-    describe_unrecorded,
-    draw_trend,
-    find_monday,
-    fold_weeks,
-    select_feedback,
-    select_gaps,
-    select_scripts,
-)
+from skills_mcp.features.report import report_text
 from skills_mcp.features.report.usage_report import (
     Answers,
     Gap,
@@ -92,7 +78,7 @@ def print_tables(console: Console, report: UsageReport, notes: Iterable[str]) ->
             console.print()
             console.print(table)
     console.print()
-    for note in filter(None, (describe_unrecorded(report), *notes)):
+    for note in filter(None, (report_text.describe_unrecorded(report), *notes)):
         console.print(escape(f"- {note}"), soft_wrap=True)
     console.print(
         "- Days are in UTC. A page with charts: --html FILE; all rows: --json; "
@@ -109,9 +95,9 @@ def _headline(report: UsageReport) -> str:
         f"{report.since} to {report.until}: "
         f"{count_noun(report.counts.events, 'event')}{people}, "
         f"{count_noun(tasks, 'task')}: "
-        f"{describe_share(answers.served, tasks)} served, "
-        f"{describe_share(answers.ambiguous, tasks)} ambiguous, "
-        f"{describe_share(answers.no_match, tasks)} without a match; "
+        f"{report_text.describe_share(answers.served, tasks)} served, "
+        f"{report_text.describe_share(answers.ambiguous, tasks)} ambiguous, "
+        f"{report_text.describe_share(answers.no_match, tasks)} without a match; "
         f"{count_noun(refreshed, 'refresh')}, {report.refreshes.failures:,} failed"
     )
 
@@ -134,14 +120,16 @@ def _tabulate_answers(report: UsageReport) -> Table:
     by, answers = _fold_periods(report)
     tokens: Counter[date] = Counter()
     for period in report.periods:
-        tokens[find_monday(period.start) if by == "week" else period.start] += period.tokens
+        tokens[report_text.find_monday(period.start) if by == "week" else period.start] += (
+            period.tokens
+        )
     rows = [
         (
             str(start),
             f"{answers_of_period.served:,}",
             f"{answers_of_period.ambiguous:,}",
             f"{answers_of_period.no_match:,}",
-            describe_share(answers_of_period.served, answers_of_period.tasks),
+            report_text.describe_share(answers_of_period.served, answers_of_period.tasks),
             f"{tokens[start]:,}",
         )
         for start, answers_of_period in list(answers.items())[-_MAX_PERIODS:]
@@ -153,7 +141,7 @@ def _tabulate_answers(report: UsageReport) -> Table:
 def _fold_periods(report: UsageReport) -> tuple[str, dict[date, Answers]]:
     """Answers by period; many days become weeks to fit a screen."""
     if report.period == "day" and len(report.periods) > _MOST_DAYS:
-        return "week", fold_weeks(report.periods)
+        return "week", report_text.fold_weeks(report.periods)
     return report.period, {period.start: period.answers for period in report.periods}
 
 
@@ -162,12 +150,12 @@ def _tabulate_gaps(report: UsageReport) -> Table:
         (
             gap.task,
             f"{gap.count:,}",
-            f"{gap.people:,}" if gap.people else NOTHING,
+            f"{gap.people:,}" if gap.people else report_text.NOTHING,
             str(gap.last_seen),
-            "\n".join(gap.near) or NOTHING,
+            "\n".join(gap.near) or report_text.NOTHING,
             _describe_today(gap),
         )
-        for gap in select_gaps(report)
+        for gap in report_text.select_gaps(report)
     ]
     columns = ("Task", "Asked", "People", "Last asked", "Near misses", "Today")
     return _table("Unmatched tasks: what to write next", columns, columns[1:3], rows)
@@ -175,7 +163,7 @@ def _tabulate_gaps(report: UsageReport) -> Table:
 
 def _describe_today(gap: Gap) -> str:
     if gap.today is None:
-        return NOTHING
+        return report_text.NOTHING
     return " or ".join(gap.today) or "no match"
 
 
@@ -184,8 +172,10 @@ def _tabulate_rivalries(report: UsageReport) -> Table:
         (
             "\n".join(rivalry.skills),
             f"{rivalry.count:,}",
-            "\n".join(f"{pick:,}" for pick in rivalry.picks) if rivalry.picks else NOTHING,
-            ", ".join(word.keyword for word in rivalry.keywords) or NOTHING,
+            "\n".join(f"{pick:,}" for pick in rivalry.picks)
+            if rivalry.picks
+            else report_text.NOTHING,
+            ", ".join(word.keyword for word in rivalry.keywords) or report_text.NOTHING,
             str(rivalry.last_seen),
             _describe_state(rivalry),
         )
@@ -197,7 +187,7 @@ def _tabulate_rivalries(report: UsageReport) -> Table:
 
 def _describe_state(rivalry: Rivalry) -> str:
     if rivalry.is_still is None:
-        return NOTHING
+        return report_text.NOTHING
     return "ambiguous" if rivalry.is_still else "resolved"
 
 
@@ -205,14 +195,14 @@ def _tabulate_feedback(report: UsageReport) -> Table:
     rows = [
         (
             feedback.skill,
-            describe_commit(feedback.commit),
+            report_text.describe_commit(feedback.commit),
             str(feedback.first_seen),
             f"{feedback.served:,}",
             f"{feedback.useful:,}",
             f"{feedback.not_useful:,}",
             feedback.comments[0] if feedback.comments else "",
         )
-        for feedback in select_feedback(report)
+        for feedback in report_text.select_feedback(report)
     ]
     columns = (*("Skill", "Commit", "First seen"), *("Served", "Useful", "Not useful", "Comment"))
     return _table("Feedback by commit", columns, columns[3:6], rows)
@@ -222,14 +212,14 @@ def _tabulate_scripts(report: UsageReport) -> Table:
     rows = [
         (
             f"{script.skill}\n{script.file}",
-            describe_commit(script.commit),
+            report_text.describe_commit(script.commit),
             f"{script.runs:,}",
             f"{script.failures:,}",
             f"{script.timeouts:,}",
-            NOTHING if script.median_ms is None else f"{script.median_ms:,} ms",
+            report_text.NOTHING if script.median_ms is None else f"{script.median_ms:,} ms",
             f"since {script.first_seen}" if script.is_broken_since else "",
         )
-        for script in select_scripts(report)
+        for script in report_text.select_scripts(report)
     ]
     columns = ("Script", "Commit", "Runs", "Failed", "Timed out", "Median", "Failing")
     return _table("Scripts", columns, columns[2:6], rows)
@@ -254,7 +244,7 @@ def _tabulate_skills(report: UsageReport) -> Table:
 
 def _tabulate_unserved(report: UsageReport) -> Table:
     rows = [
-        (skill.skill, ", ".join(skill.keywords) or NOTHING, f"{skill.candidate:,}")
+        (skill.skill, ", ".join(skill.keywords) or report_text.NOTHING, f"{skill.candidate:,}")
         for skill in report.unserved or ()
     ]
     columns = ("Skill", "Keywords", "As candidate")
@@ -275,11 +265,11 @@ def _tabulate_parts(
         (
             part.name or "not known",
             f"{part.answers.tasks:,}",
-            draw_trend(_fold_tasks(part, by), starts),
+            report_text.draw_trend(_fold_tasks(part, by), starts),
             _describe_served(part),
-            describe_share(part.answers.no_match, part.answers.tasks),
+            report_text.describe_share(part.answers.no_match, part.answers.tasks),
             f"{part.people:,}",
-            describe_ratings(part.useful, part.not_useful),
+            report_text.describe_ratings(part.useful, part.not_useful),
         )
         for part in parts or ()
     ]
@@ -290,13 +280,13 @@ def _tabulate_parts(
 def _fold_tasks(part: PartUse, by: str) -> list[tuple[date, int]]:
     tasks: Counter[date] = Counter()
     for start, count in part.periods:
-        tasks[find_monday(start) if by == "week" else start] += count
+        tasks[report_text.find_monday(start) if by == "week" else start] += count
     return list(tasks.items())
 
 
 def _describe_served(part: PartUse) -> str:
-    share = describe_share(part.answers.served, part.answers.tasks)
-    change = describe_part_change(part)
+    share = report_text.describe_share(part.answers.served, part.answers.tasks)
+    change = report_text.describe_part_change(part)
     return f"{share}, {change}" if change else share
 
 
@@ -305,11 +295,11 @@ def _tabulate_fleet(report: UsageReport) -> Table:
     rows = [
         (
             entry.source,
-            describe_commit(entry.commit),
+            report_text.describe_commit(entry.commit),
             f"{entry.servers:,}",
             f"{entry.failing:,}",
-            describe_elapsed(entry.oldest_sync_seconds),
-            str(entry.first_seen or NOTHING),
+            report_text.describe_elapsed(entry.oldest_sync_seconds),
+            str(entry.first_seen or report_text.NOTHING),
         )
         for entry in (fleet.commits if fleet else ())
     ]
@@ -327,7 +317,7 @@ def _tabulate_effect(report: UsageReport) -> tuple[Table, ...]:
     if effect is None:
         return ()
     days = effect.before, effect.after
-    title = f"Before and after {describe_commit(effect.commit)}"
+    title = f"Before and after {report_text.describe_commit(effect.commit)}"
     columns = ("", *(f"{item.since} to {item.until}" for item in days))
     rows = [
         (name, before, after)
@@ -336,7 +326,7 @@ def _tabulate_effect(report: UsageReport) -> tuple[Table, ...]:
     skills = [
         (
             item.skill,
-            *map(describe_ratings, item.useful, item.not_useful),
+            *map(report_text.describe_ratings, item.useful, item.not_useful),
             *(f"{number:,}" for number in item.served),
         )
         for item in effect.skills
@@ -352,9 +342,9 @@ def _list_totals(totals: Totals) -> _Row:
     answers = totals.answers
     return (
         f"{answers.tasks:,}",
-        describe_share(answers.served, answers.tasks),
-        describe_share(answers.ambiguous, answers.tasks),
-        describe_share(answers.no_match, answers.tasks),
-        describe_ratings(totals.useful, totals.not_useful),
+        report_text.describe_share(answers.served, answers.tasks),
+        report_text.describe_share(answers.ambiguous, answers.tasks),
+        report_text.describe_share(answers.no_match, answers.tasks),
+        report_text.describe_ratings(totals.useful, totals.not_useful),
         f"{totals.people:,}",
     )

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+from skills_mcp.content import source
 from skills_mcp.content.commit_store import CommitStore, LockLostError, PublishedCommit
 from skills_mcp.content.exported_files import export_files, repair_files
 from skills_mcp.content.git.diagnostics import DamagedStoreError, advise_pin
@@ -21,18 +22,6 @@ from skills_mcp.content.git.object_store import TreeListing
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import FetchResult, GitRepository
 from skills_mcp.content.git.signatures import verify_signature
-from skills_mcp.content.source import (
-    Checkout,
-    Freshness,
-    Loss,
-    ShutdownError,
-    Surveyed,
-    SyncAttempt,
-    SyncPolicy,
-    derive_failure,
-    derive_last_error,
-    translate_disk_errors,
-)
 from skills_mcp.errors import (
     HistoryRewrittenError,
     LimitExceededError,
@@ -63,7 +52,7 @@ _REFUSALS = (
     UnreadableContentError,
 )
 
-InspectCommit = Callable[[Checkout], Loss | None]
+InspectCommit = Callable[[source.Checkout], source.Loss | None]
 
 
 class CommitSync:
@@ -77,7 +66,7 @@ class CommitSync:
         remote: Remote,
         store: CommitStore,
         repository: GitRepository,
-        policy: SyncPolicy,
+        policy: source.SyncPolicy,
     ) -> None:
         self._remote = remote
         self._store = store
@@ -89,7 +78,7 @@ class CommitSync:
         self.doing = ""
         """See `RemoteBranch.doing`."""
 
-    def run(self, lock: IO[Any], freshness: Freshness, inspect: InspectCommit) -> None:
+    def run(self, lock: IO[Any], freshness: source.Freshness, inspect: InspectCommit) -> None:
         """Publish the remote's commit, unless the published one is fresh enough.
 
         Raises:
@@ -106,11 +95,11 @@ class CommitSync:
             return
         if attempt.failures and _is_backing_off(attempt, freshness, now):
             self.repair_published(current)
-            raise derive_last_error(attempt) or SyncError("the last sync failed")
+            raise source.derive_last_error(attempt) or SyncError("the last sync failed")
         try:
-            with translate_disk_errors(self._store.directory):
+            with source.translate_disk_errors(self._store.directory):
                 self._store.publish(self._fetch(lock, inspect, pointer, now))
-        except (ShutdownError, LockLostError):
+        except (source.ShutdownError, LockLostError):
             raise  # another process may ask the remote at once, or does so already
         except SyncError as error:
             self._record_failure(error, attempt, now, freshness.longest_pause_seconds)
@@ -135,7 +124,7 @@ class CommitSync:
                 "on. Leave out --offline to fetch it"
             )
         pinned = GitRepository(self._store.objects, remote, self._policy)
-        with translate_disk_errors(self._store.directory):
+        with source.translate_disk_errors(self._store.directory):
             staged = self._stage(lock, None, time.time(), pinned)
             self._inspect(staged, inspect)
         return staged
@@ -214,7 +203,7 @@ class CommitSync:
             self._store.replace_survey(commit, listing.surveyed)
             return
 
-        def fill(folder: Path) -> Surveyed:
+        def fill(folder: Path) -> source.Surveyed:
             previous = self._find_previous(served)
             export_files(listing, self._repository, folder, previous, self._report_files)
             return listing.surveyed
@@ -222,7 +211,7 @@ class CommitSync:
         self._store.stage(commit, fill)
         self._store.mark_checked(commit)  # each file was written, or compared
 
-    def _inspect(self, staged: PublishedCommit, inspect: InspectCommit) -> Loss | None:
+    def _inspect(self, staged: PublishedCommit, inspect: InspectCommit) -> source.Loss | None:
         self.doing = "Reading the skills"
         checkout = self._store.open_commit(staged.commit, staged)
         if checkout is None:
@@ -287,9 +276,9 @@ class CommitSync:
             return None  # Git has deleted it
 
     def _record_failure(
-        self, error: SyncError, attempt: SyncAttempt, now: float, longest_seconds: float
+        self, error: SyncError, attempt: source.SyncAttempt, now: float, longest_seconds: float
     ) -> None:
-        failed = derive_failure(
+        failed = source.derive_failure(
             attempt,
             error,
             now,
@@ -304,7 +293,7 @@ class CommitSync:
     def _record_success(self, lock: IO[Any], now: float) -> None:
         """Save the state and collect garbage; a failure of either is harmless."""
         try:
-            self._store.save_attempt(SyncAttempt(attempted_at=now))
+            self._store.save_attempt(source.SyncAttempt(attempted_at=now))
             self._repository.refs.retain(self._store.delete_unreferenced(), lock)
         except DamagedStoreError as error:
             logger.info("The next sync replaces the store of Git: %s", error)
@@ -319,7 +308,7 @@ class CommitSync:
         self._report_progress("Writing files", done / total if total else 1)
 
 
-def _is_backing_off(attempt: SyncAttempt, freshness: Freshness, now: float) -> bool:
+def _is_backing_off(attempt: source.SyncAttempt, freshness: source.Freshness, now: float) -> bool:
     """Whether the last failure is recent enough, or its back-off has not elapsed."""
     if freshness.newer_than <= attempt.attempted_at <= now:
         return True

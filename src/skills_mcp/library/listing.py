@@ -14,13 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.skills.tree_node import (
-    TreeNode,
-    find_node,
-    find_node_names,
-    render_without_children,
-    walk_descendants,
-)
+from skills_mcp.skills import tree_node
 from skills_mcp.text.rendering import abbreviate_value, truncate_text
 
 MAX_DEPTH = 100
@@ -56,7 +50,7 @@ class Listing:
 @dataclass(frozen=True, slots=True)
 class _View:
     names: tuple[str, ...]
-    node: TreeNode
+    node: tree_node.TreeNode
     depth: int
     is_short: bool = True
     after: tuple[str, ...] = ()
@@ -64,13 +58,13 @@ class _View:
 
 class _Row(NamedTuple):
     names: tuple[str, ...]
-    node: TreeNode
+    node: tree_node.TreeNode
     data: dict[str, Any]
     is_area: bool
 
 
 def compose_listing(
-    tree: TreeNode,
+    tree: tree_node.TreeNode,
     *,
     path: str = "",
     depth: int | None = None,
@@ -85,8 +79,8 @@ def compose_listing(
     if cursor is not None:
         view = _parse_cursor(tree, cursor, path, depth)
         return _build_listing(view, *_take_rows(view, max_characters))
-    names = find_node_names(tree, path)
-    node = None if names is None else find_node(tree, path)
+    names = tree_node.find_node_names(tree, path)
+    node = None if names is None else tree_node.find_node(tree, path)
     if names is None or node is None:
         return None
     view = _View(names, node, depth or MAX_DEPTH, is_short=False)
@@ -121,7 +115,7 @@ def _take_rows(view: _View, max_characters: int) -> tuple[list[_Row], bool]:
     """
     rows: list[_Row] = []
     budget = max_characters - _json_length(_render_root(view))
-    for names, node in walk_descendants(view.node, view.depth, view.after):
+    for names, node in tree_node.walk_descendants(view.node, view.depth, view.after):
         is_area = len(names) == view.depth and bool(node.children)
         data = _render(node, is_short=view.is_short)
         if is_area:
@@ -167,8 +161,8 @@ def _render_root(view: _View) -> dict[str, Any]:
     return top
 
 
-def _render(node: TreeNode, *, is_short: bool) -> dict[str, Any]:
-    data = render_without_children(node)
+def _render(node: tree_node.TreeNode, *, is_short: bool) -> dict[str, Any]:
+    data = tree_node.render_without_children(node)
     if is_short:
         data["description"] = truncate_text(data["description"], MAX_DESCRIPTION)
         data["keywords"] = list(_take_fitting(data["keywords"], _MAX_KEYWORDS))
@@ -186,7 +180,7 @@ def _take_fitting(words: list[str], max_characters: int) -> Iterator[str]:
         yield word
 
 
-def _is_shortened(node: TreeNode, row: dict[str, Any]) -> bool:
+def _is_shortened(node: tree_node.TreeNode, row: dict[str, Any]) -> bool:
     skill = node.skill
     return skill is not None and (
         row["description"] != skill.description
@@ -204,7 +198,7 @@ def _render_cursor(view: _View, last: tuple[str, ...]) -> str:
     return f"{view.depth}:{len(view.names)}:{'/'.join((*view.names, *last))}"
 
 
-def _parse_cursor(tree: TreeNode, cursor: str, path: str, depth: int | None) -> _View:
+def _parse_cursor(tree: tree_node.TreeNode, cursor: str, path: str, depth: int | None) -> _View:
     found = _CURSOR.fullmatch(cursor)
     if not found:
         raise InvalidArgumentsError(
@@ -213,13 +207,13 @@ def _parse_cursor(tree: TreeNode, cursor: str, path: str, depth: int | None) -> 
         )
     levels, above, names = int(found[1]), int(found[2]), tuple(found[3].split("/"))
     begin, last = names[:above], names[above:]
-    node = find_node(tree, "/".join(begin))
+    node = tree_node.find_node(tree, "/".join(begin))
     if not (0 < levels <= MAX_DEPTH and last) or node is None:
         raise InvalidArgumentsError(
             f"cursor: {abbreviate_value(cursor)} leads nowhere, perhaps because the skills have "
             "changed. Leave it out to begin again."
         )
-    if (depth or levels) != levels or (path and find_node_names(tree, path) != begin):
+    if (depth or levels) != levels or (path and tree_node.find_node_names(tree, path) != begin):
         raise InvalidArgumentsError(
             f"cursor: {abbreviate_value(cursor)} is that of another path or depth. Pass it "
             "alone, or leave it out to begin again."

@@ -19,20 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from skills_mcp import errors
 from skills_mcp.config import Config
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Push
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.refresher import Refresher
 from skills_mcp.content.source import Content, ContentSource, Loss, SourceState
-from skills_mcp.errors import (
-    ContentUnavailableError,
-    InvalidArgumentsError,
-    SkillNotFoundError,
-    SkillsError,
-    SyncError,
-    UndeclaredFileError,
-)
 from skills_mcp.events.privacy import UserText
 from skills_mcp.events.tracker import Tracker
 from skills_mcp.files.paths import find_composed_name, parse_relative
@@ -173,7 +166,7 @@ class LibraryView:
 
     def _require_served(self) -> Snapshot:
         if self.served is None:
-            raise ContentUnavailableError("No skills have been loaded yet.")
+            raise errors.ContentUnavailableError("No skills have been loaded yet.")
         return self.served
 
     @property
@@ -427,7 +420,7 @@ class LibraryView:
         located = find_in_lineage(snapshot.index, skill, file)
         if located is None:
             known = files_in_lineage(snapshot.index, skill)
-            raise UndeclaredFileError(
+            raise errors.UndeclaredFileError(
                 f"{skill.path} has no file {file!r}. It has: "
                 f"{join_names(known, _MAX_NAMED_ASSETS) or 'none at all'}."
             )
@@ -500,7 +493,7 @@ class LibraryView:
             SkillNotFoundError: There is no skill in the scope.
         """
         if not query.strip():
-            raise InvalidArgumentsError("query: is empty. Describe the task, or a name.")
+            raise errors.InvalidArgumentsError("query: is empty. Describe the task, or a name.")
         snapshot = self.snapshot
         rules = snapshot.config.search
         found = search_skills(
@@ -527,17 +520,17 @@ class LibraryView:
         snapshot = self.snapshot
         try:
             return compose_preview(snapshot, snapshot.index.resolve(name))
-        except SkillNotFoundError as error:
+        except errors.SkillNotFoundError as error:
             raise self._find_cause(name) or error from None
 
-    def _find_cause(self, name: str) -> SkillNotFoundError | None:
+    def _find_cause(self, name: str) -> errors.SkillNotFoundError | None:
         """The problem by which a skill is not served, for those who see all problems."""
         problems = self._list_problems()
         files = {f"{name}.md", f"{name}/{SKILL_MD}"}
         broken = (p for p in problems if p.level == "error" and p.file in files)
         for found in broken:
             hint = found.hint[:1].upper() + found.hint[1:]
-            return SkillNotFoundError(
+            return errors.SkillNotFoundError(
                 f"{found.file}:{found.line} {found.reason}, so it is not served. {hint}."
             )
         return None
@@ -595,7 +588,7 @@ class LibraryView:
         No event. A skill that is gone is left out.
         """
         for path in reversed(self.library.served_paths):
-            with suppress(SkillsError):
+            with suppress(errors.SkillsError):
                 yield build_reminder(self.snapshot.compose(self.snapshot.index.resolve(path)))
 
     def open_folder(self, name: str) -> "SkillFolder":
@@ -959,7 +952,7 @@ class SkillLibrary:
 
     # How new content comes
 
-    def sync(self, *, allows_removal: bool = False) -> SyncError | None:
+    def sync(self, *, allows_removal: bool = False) -> errors.SyncError | None:
         """Fetch and serve the newest content of every source.  Blocking.
 
         Failed sources keep their previous state; their error is returned.
@@ -970,11 +963,11 @@ class SkillLibrary:
         """
         return self.current.sync(allows_removal=allows_removal).error
 
-    def sync_or_load_stored(self, *, allows_removal: bool = False) -> SyncError | None:
+    def sync_or_load_stored(self, *, allows_removal: bool = False) -> errors.SyncError | None:
         """Sync; on failure serve the stored content; the failure, if any.  Blocking."""
         try:
             return self.sync(allows_removal=allows_removal)
-        except SyncError as error:
+        except errors.SyncError as error:
             self.load_stored()
             return error
 
@@ -995,12 +988,12 @@ class SkillLibrary:
         # As the first act of a process, too, it says what has changed since the last.
         await self.refresher.wait_for_published()
         before = self.view(access)
-        error: SkillsError | None = None
+        error: errors.SkillsError | None = None
         try:
             await self.refresher.refresh()
             if self.early and access == EVERYTHING:
                 await self.early.refresher.refresh()
-        except SkillsError as failure:
+        except errors.SkillsError as failure:
             error = failure
         refreshed = await anyio.to_thread.run_sync(self._compare, before, error)
         self.tracker.track(
@@ -1013,7 +1006,7 @@ class SkillLibrary:
         )
         return refreshed
 
-    def _compare(self, before: LibraryView, error: SkillsError | None) -> Refreshed:
+    def _compare(self, before: LibraryView, error: errors.SkillsError | None) -> Refreshed:
         after = self.view(before.access)
         states, sees_everything = after.states(), after.access == EVERYTHING
         changes, files = SkillChanges(), 0
@@ -1027,7 +1020,7 @@ class SkillLibrary:
                 old = before.served.content if before.served else None
                 files = self.mounts.count_changes(old, after.served.content)
                 changes = replace(changes, broken=find_new_errors(before.served, after.served))
-        if isinstance(error, SyncError) and not sees_everything:
+        if isinstance(error, errors.SyncError) and not sees_everything:
             # It may be of a source that this caller may not know of.
             error = next((state.error for state in states if state.error), None)
         return derive_refreshed(
@@ -1065,7 +1058,7 @@ class SkillLibrary:
         """
         source = self._find_source(mount)
         if not isinstance(source, RemoteBranch):
-            raise SyncError(
+            raise errors.SyncError(
                 f"{source.name} is a folder, which has no earlier commit. Change its "
                 "files, or serve it from a Git repository"
             )
@@ -1080,14 +1073,14 @@ class SkillLibrary:
         """
         source = self._find_source(mount)
         if not isinstance(source, RemoteBranch):
-            raise SyncError(f"{source.name} is a folder: nothing is held")
+            raise errors.SyncError(f"{source.name} is a folder: nothing is held")
         source.resume()
         return self._read_state(mount)
 
     def _find_source(self, mount: str) -> ContentSource:
         found = self.mounts.find(mount)
         if found is None:
-            raise SyncError(f"no source stands at {mount!r}")
+            raise errors.SyncError(f"no source stands at {mount!r}")
         return found.source
 
     def _read_state(self, mount: str) -> SourceState:
@@ -1114,7 +1107,7 @@ class SkillLibrary:
 def _find_reported(snapshot: Snapshot | None, skill_path: str) -> tuple[str, str | None]:
     try:
         skill = snapshot.index.resolve(skill_path) if snapshot else None
-    except SkillNotFoundError:
+    except errors.SkillNotFoundError:
         skill = None
     if snapshot and skill:
         return skill.path, derive_file_provenance(snapshot.content, skill).commit
@@ -1141,7 +1134,7 @@ def _find_owner(snapshot: Snapshot, skill: Skill, file: str) -> tuple[Skill, Ski
         return located.owner, located.source, located.entry.file
     inside = [path for path in skill.files if path.startswith(f"{file}/")]
     listed = join_names(inside or list(skill.files), _MAX_NAMED_FILES)
-    raise UndeclaredFileError(
+    raise errors.UndeclaredFileError(
         f"{skill.path} has no file {file!r}. "
         f"{'That folder' if inside else 'It'} has: {listed or 'none at all'}. "
         "find_skill_files lists all of them."

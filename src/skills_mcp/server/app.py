@@ -53,6 +53,7 @@ from skills_mcp.errors import (
     SkillsError,
 )
 from skills_mcp.library import LibraryView, SkillLibrary
+from skills_mcp.server import replies
 from skills_mcp.server.callers import (
     Context,
     RateLimit,
@@ -63,15 +64,6 @@ from skills_mcp.server.callers import (
     with_stated_project,
 )
 from skills_mcp.server.notifications import ListChangeNotifier
-from skills_mcp.server.replies import (
-    Reply,
-    error_reply,
-    for_remote_client,
-    replace_unavailable_tools,
-    reply_or_error,
-    with_available_tools,
-    with_core_skills,
-)
 from skills_mcp.server.reply_rendering import (
     ReplyRules,
     derive_rules,
@@ -245,7 +237,7 @@ class _Tools:
         except MCPError as error:
             if ctx.method != "tools/call":
                 offered = self.find_offered(ctx)
-                message = replace_unavailable_tools(error.error.message, offered)
+                message = replies.replace_unavailable_tools(error.error.message, offered)
                 error.error = error.error.model_copy(update={"message": message})
             raise
 
@@ -261,18 +253,18 @@ class _Tools:
         spec = self._specs[params.name]
         rules = derive_rules(_client_name(context), config.responses)
         with use_reply_rules(rules):
-            reply = await reply_or_error(self._reply(spec, context, params))
+            reply = await replies.reply_or_error(self._reply(spec, context, params))
         if isinstance(reply, InputRequiredResult):
             return reply
         if self._is_shared:
-            reply = for_remote_client(reply)
+            reply = replies.for_remote_client(reply)
         if reply.is_error:
-            reply = with_available_tools(reply, offered)
+            reply = replies.with_available_tools(reply, offered)
         return render_tool_result(reply, rules)
 
     async def _reply(
         self, spec: ToolSpec, context: Context, params: CallToolRequestParams
-    ) -> Reply | InputRequiredResult:
+    ) -> replies.Reply | InputRequiredResult:
         """Answer a call; report progress if it may take long."""
         library, raw = self._library, params.arguments or {}
         demand = library.config.scripts.confirm
@@ -308,7 +300,7 @@ class _Tools:
         raw: dict[str, Any],
         *,
         is_waiting: bool = False,
-    ) -> Reply:
+    ) -> replies.Reply:
         arguments = parse_arguments(spec.arguments, spec.name, raw)
         library = self._library
         if spec.name in _FIRST_TOOLS and not self._is_shared:
@@ -327,7 +319,7 @@ class _Tools:
             reply = await anyio.to_thread.run_sync(_with_powers, view, reply)
         if self._core_skills_pending and spec.name in _FIRST_TOOLS and not reply.is_error:
             self._core_skills_pending = False
-            reply = with_core_skills(reply, view.core_skills())
+            reply = replies.with_core_skills(reply, view.core_skills())
         return reply
 
     def _note_script(self, context: Context, tool: str, raw: Mapping[str, Any]) -> str:
@@ -713,7 +705,7 @@ _TELL_POWERS = (
 )
 
 
-def _with_powers(view: LibraryView, reply: Reply) -> Reply:
+def _with_powers(view: LibraryView, reply: replies.Reply) -> replies.Reply:
     """Add the note to a reply that hands out the text of a skill.  Blocking."""
     path = reply.data.get("skill_path")
     if not isinstance(path, str) or reply.data.keys().isdisjoint({"content", "digest"}):
@@ -757,7 +749,7 @@ def create_unconfigured_server(error: ConfigError) -> Server[Any]:
         return ListToolsResult(tools=[spec.advertise() for spec in CORE_TOOLS])
 
     async def call_tool(_context: Context, _: CallToolRequestParams) -> CallToolResult:
-        return render_tool_result(error_reply(config_error), _PLAIN_RULES)
+        return render_tool_result(replies.error_reply(config_error), _PLAIN_RULES)
 
     return Server(
         "skills-mcp",

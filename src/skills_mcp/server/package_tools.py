@@ -21,30 +21,8 @@ from skills_mcp.library import (
     sha256_of,
 )
 from skills_mcp.routing.search import Hit, SearchResult
-from skills_mcp.server.replies import (
-    INVENTORY_LISTS,
-    OUTLINE_LISTS,
-    Reply,
-    cut_description,
-    name_near_copies,
-    render_inventory,
-    render_provenance,
-    unchanged_text,
-)
+from skills_mcp.server import replies, tools
 from skills_mcp.server.reply_rendering import current_rules
-from skills_mcp.server.tools import (
-    LARGE_RESULT,
-    ONLY_READS,
-    RUNS_ANYTHING,
-    FindSkillFiles,
-    LoadSkill,
-    LoadSkillExamples,
-    ReadSkillFile,
-    RunSkillCommand,
-    RunSkillEntry,
-    SearchSkills,
-    ToolSpec,
-)
 from skills_mcp.skills.skill_examples import FittingExample
 from skills_mcp.skills.skill_files import LineRange
 from skills_mcp.skills.skill_index import SkillFilter
@@ -53,19 +31,19 @@ _DEFAULT_LINES = 200  # 003
 _DEFAULT_EXAMPLES = 3  # 003
 
 
-def _search_skills(library: LibraryView, arguments: SearchSkills) -> Reply:
+def _search_skills(library: LibraryView, arguments: tools.SearchSkills) -> replies.Reply:
     scoping = SkillFilter(arguments.within or "", arguments.category or "", arguments.scope)
     found = library.search(arguments.query, limit=arguments.limit, scoping=scoping)
     return search_result(found)
 
 
-def _load_skill(library: LibraryView, arguments: LoadSkill) -> Reply:
+def _load_skill(library: LibraryView, arguments: tools.LoadSkill) -> replies.Reply:
     known_digest = None if arguments.full else arguments.known_digest
     loaded = library.load_skill(arguments.skill_name, known_digest=known_digest)
     return replace(skill_result(loaded), part=arguments.part or 1)
 
 
-def _read_skill_file(library: LibraryView, arguments: ReadSkillFile) -> Reply:
+def _read_skill_file(library: LibraryView, arguments: tools.ReadSkillFile) -> replies.Reply:
     is_partial = arguments.start_line is not None or arguments.max_lines is not None
     start = arguments.start_line or 1
     lines = LineRange(start, arguments.max_lines or _DEFAULT_LINES) if is_partial else None
@@ -74,14 +52,14 @@ def _read_skill_file(library: LibraryView, arguments: ReadSkillFile) -> Reply:
     return file_result(read)
 
 
-def _find_skill_files(library: LibraryView, arguments: FindSkillFiles) -> Reply:
+def _find_skill_files(library: LibraryView, arguments: tools.FindSkillFiles) -> replies.Reply:
     pattern, contains = arguments.pattern or "**/*", arguments.contains or ""
     return files_result(
         library.find_files(arguments.skill_name, pattern=pattern, contains=contains)
     )
 
 
-def _load_skill_examples(library: LibraryView, arguments: LoadSkillExamples) -> Reply:
+def _load_skill_examples(library: LibraryView, arguments: tools.LoadSkillExamples) -> replies.Reply:
     top_k = _DEFAULT_EXAMPLES if arguments.top_k is None else arguments.top_k
     limit = current_rules().max_characters
     loaded = library.load_examples(
@@ -90,7 +68,9 @@ def _load_skill_examples(library: LibraryView, arguments: LoadSkillExamples) -> 
     return examples_result(loaded)
 
 
-async def _run_skill_command(library: LibraryView, arguments: RunSkillCommand) -> Reply:
+async def _run_skill_command(
+    library: LibraryView, arguments: tools.RunSkillCommand
+) -> replies.Reply:
     request = CommandRequest(
         skill_name=arguments.skill_name,
         command=arguments.command,
@@ -99,25 +79,25 @@ async def _run_skill_command(library: LibraryView, arguments: RunSkillCommand) -
     return command_result(await library.run(request))
 
 
-async def _run_skill_entry(library: LibraryView, arguments: RunSkillEntry) -> Reply:
+async def _run_skill_entry(library: LibraryView, arguments: tools.RunSkillEntry) -> replies.Reply:
     request = EntryRequest(skill_name=arguments.skill_name, args=arguments.args or "")
     return entry_result(await library.run(request))
 
 
 PACKAGE_TOOLS = (
-    ToolSpec(
+    tools.ToolSpec(
         name="search_skills",
         title="Search the skills",
         description=(
             "List the skills that fit a task or a question best, with name, "
             "description, path and score. Load the one that fits with load_skill."
         ),
-        arguments=SearchSkills,
+        arguments=tools.SearchSkills,
         handler=_search_skills,
-        annotations=ONLY_READS,
-        meta=LARGE_RESULT,
+        annotations=tools.ONLY_READS,
+        meta=tools.LARGE_RESULT,
     ),
-    ToolSpec(
+    tools.ToolSpec(
         name="load_skill",
         title="Load a skill",
         description=(
@@ -132,50 +112,50 @@ PACKAGE_TOOLS = (
             "read_skill_file; fetch scripts with it, too, and run them in your own "
             'shell. A long text comes in parts: go on with part set to "next_part".'
         ),
-        arguments=LoadSkill,
+        arguments=tools.LoadSkill,
         handler=_load_skill,
-        annotations=ONLY_READS,
-        meta=LARGE_RESULT,
+        annotations=tools.ONLY_READS,
+        meta=tools.LARGE_RESULT,
     ),
-    ToolSpec(
+    tools.ToolSpec(
         name="read_skill_file",
         title="Read a skill's file",
         description=(
             "Read a file that belongs to a skill: a reference, a template, a script. "
             'Long texts are cut: go on with start_line set to "next_line".'
         ),
-        arguments=ReadSkillFile,
+        arguments=tools.ReadSkillFile,
         handler=_read_skill_file,
-        annotations=ONLY_READS,
-        meta=LARGE_RESULT,
+        annotations=tools.ONLY_READS,
+        meta=tools.LARGE_RESULT,
     ),
-    ToolSpec(
+    tools.ToolSpec(
         name="find_skill_files",
         title="Find files of a skill",
         description=(
             "List the files of a skill, all of them or those whose path fits a "
             "pattern or whose text contains some words."
         ),
-        arguments=FindSkillFiles,
+        arguments=tools.FindSkillFiles,
         handler=_find_skill_files,
-        annotations=ONLY_READS,
+        annotations=tools.ONLY_READS,
     ),
-    ToolSpec(
+    tools.ToolSpec(
         name="load_skill_examples",
         title="Load examples of a skill",
         description=(
             "Return the examples of a skill that fit a query best: how others did it, "
             "and the tasks it is for. Cut texts go on in read_skill_file."
         ),
-        arguments=LoadSkillExamples,
+        arguments=tools.LoadSkillExamples,
         handler=_load_skill_examples,
-        annotations=ONLY_READS,
-        meta=LARGE_RESULT,
+        annotations=tools.ONLY_READS,
+        meta=tools.LARGE_RESULT,
     ),
 )
 
 COMMAND_TOOLS = (
-    ToolSpec(
+    tools.ToolSpec(
         name="run_skill_command",
         title="Run a command of a skill",
         description=(
@@ -184,22 +164,22 @@ COMMAND_TOOLS = (
             "print what you need. If you have a shell of your own, use that instead, "
             "with the path that load_skill returns."
         ),
-        arguments=RunSkillCommand,
+        arguments=tools.RunSkillCommand,
         handler=_run_skill_command,
-        annotations=RUNS_ANYTHING,
+        annotations=tools.RUNS_ANYTHING,
         runs_code=True,
         is_slow=True,
     ),
-    ToolSpec(
+    tools.ToolSpec(
         name="run_skill_entry",
         title="Run a skill's entry",
         description=(
             'Run the command that load_skill names as "entry", in the same way, with '
             "your args behind it."
         ),
-        arguments=RunSkillEntry,
+        arguments=tools.RunSkillEntry,
         handler=_run_skill_entry,
-        annotations=RUNS_ANYTHING,
+        annotations=tools.RUNS_ANYTHING,
         runs_code=True,
         is_slow=True,
     ),
@@ -210,7 +190,7 @@ COMMAND_TOOLS = (
 _SOURCE_PATH = "source_path"  # `path` is SkillHub's word for the folder
 
 
-def search_result(found: SearchResult) -> Reply:
+def search_result(found: SearchResult) -> replies.Reply:
     data: dict[str, Any] = {
         "skills": [_hit(hit) for hit in found.hits],
         "count": len(found.hits),
@@ -218,10 +198,10 @@ def search_result(found: SearchResult) -> Reply:
     }
     if not found.hits:
         data["message"] = "No skill fits. Go on without one, or try other words once."
-    return Reply(data, lists=("skills",), cut_key="truncated")
+    return replies.Reply(data, lists=("skills",), cut_key="truncated")
 
 
-def skill_result(loaded: LoadedSkill) -> Reply:
+def skill_result(loaded: LoadedSkill) -> replies.Reply:
     skill = loaded.skill
     # Each commit has a folder of its own, so a known skill may have moved.
     path = str(skill.directory) if skill.directory else None
@@ -234,9 +214,9 @@ def skill_result(loaded: LoadedSkill) -> Reply:
         "digest": loaded.digest,
     }
     if loaded.is_known:
-        data |= unchanged_text(skill, loaded.outline)
-        data |= render_provenance(loaded.provenance, _SOURCE_PATH)
-        return Reply(data, local_paths=("path",), lists=OUTLINE_LISTS)
+        data |= replies.unchanged_text(skill, loaded.outline)
+        data |= replies.render_provenance(loaded.provenance, _SOURCE_PATH)
+        return replies.Reply(data, local_paths=("path",), lists=replies.OUTLINE_LISTS)
     files = [*skill.files, *loaded.plugin_files]
     data |= {
         "description": skill.description,
@@ -247,20 +227,20 @@ def skill_result(loaded: LoadedSkill) -> Reply:
         **({"entry": shlex.join(skill.entry)} if skill.entry else {}),
         "files": files[:MAX_LISTED_FILES],
         "files_truncated": len(files) > MAX_LISTED_FILES,
-        **render_inventory(skill.inventory),
+        **replies.render_inventory(skill.inventory),
         "sha256": sha256_of(loaded.instructions),
-        **render_provenance(loaded.provenance, _SOURCE_PATH),
+        **replies.render_provenance(loaded.provenance, _SOURCE_PATH),
     }
-    return Reply(
+    return replies.Reply(
         data,
         prose="instructions",
         local_paths=("path",),
-        lists=("files", "also_at", *INVENTORY_LISTS),
+        lists=("files", "also_at", *replies.INVENTORY_LISTS),
         cut_key="files_truncated",
     )
 
 
-def file_result(read: ReadFile) -> Reply:
+def file_result(read: ReadFile) -> replies.Reply:
     """Reply of `read_skill_file`: a range of lines, or Base64."""
     part = read.part
     data: dict[str, Any] = {"skill_path": read.skill.path, "file_path": read.file}
@@ -285,29 +265,29 @@ def file_result(read: ReadFile) -> Reply:
         data["resolved_from"] = read.resolved_from
     data |= {
         "sha256": sha256_of(part.content.data),
-        **render_provenance(read.provenance),
+        **replies.render_provenance(read.provenance),
     }
-    return Reply(data, prose=None if part.content.is_binary else "content")
+    return replies.Reply(data, prose=None if part.content.is_binary else "content")
 
 
-def files_result(found: FoundFiles) -> Reply:
+def files_result(found: FoundFiles) -> replies.Reply:
     files = [
         {"file": file, "size_bytes": found.skill.files[file].size_bytes} for file in found.files
     ]
-    return Reply(
+    return replies.Reply(
         {
             "skill_path": found.skill.path,
             "files": files,
             "truncated": found.truncated,
             "digest": found.digest,
-            **render_provenance(found.provenance),
+            **replies.render_provenance(found.provenance),
         },
         lists=("files",),
         cut_key="truncated",
     )
 
 
-def examples_result(served: ServedExamples) -> Reply:
+def examples_result(served: ServedExamples) -> replies.Reply:
     loaded = served.loaded
     data: dict[str, Any] = {
         "skill_path": loaded.skill.path,
@@ -316,17 +296,17 @@ def examples_result(served: ServedExamples) -> Reply:
     }
     if loaded.notes:
         data["notes"] = list(loaded.notes)
-    return Reply(data | render_provenance(served.provenance), lists=("notes",))
+    return replies.Reply(data | replies.render_provenance(served.provenance), lists=("notes",))
 
 
-def command_result(ran: RanScript) -> Reply:
-    return Reply(_result(ran) | render_provenance(ran.provenance))
+def command_result(ran: RanScript) -> replies.Reply:
+    return replies.Reply(_result(ran) | replies.render_provenance(ran.provenance))
 
 
-def entry_result(ran: RanScript) -> Reply:
+def entry_result(ran: RanScript) -> replies.Reply:
     """Reply of `run_skill_entry`, with the executed command."""
     command = {"command": list(ran.words)}
-    return Reply(_result(ran) | command | render_provenance(ran.provenance))
+    return replies.Reply(_result(ran) | command | replies.render_provenance(ran.provenance))
 
 
 def _result(ran: RanScript) -> dict[str, Any]:
@@ -364,12 +344,12 @@ def _example(fitting: FittingExample) -> dict[str, Any]:
 def _hit(hit: Hit) -> dict[str, Any]:
     return {
         "name": hit.skill.name,
-        "description": cut_description(hit.skill.description),
+        "description": replies.cut_description(hit.skill.description),
         "score": round(hit.score, 4),
         "category": hit.skill.category or None,
         "skill_path": hit.skill.path,
         "scope": hit.skill.scope,
         "reason": hit.reason,
-        **name_near_copies(hit.near_copies),
+        **replies.name_near_copies(hit.near_copies),
         **render_status(hit.skill),
     }

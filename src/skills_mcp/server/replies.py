@@ -15,15 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from skills_mcp.errors import (
-    AmbiguousNameError,
-    InvalidArgumentsError,
-    InvalidPathError,
-    SkillDisabledError,
-    SkillNotFoundError,
-    SkillsError,
-    UndeclaredFileError,
-)
+from skills_mcp import errors
 from skills_mcp.library import (
     MAX_LISTED_FILES,
     Listing,
@@ -531,11 +523,11 @@ def _script(script: Script) -> dict[str, Any]:
 _NOT_FOUND_BEFORE_2026 = -32002
 
 _NOT_FOUND = (
-    AmbiguousNameError,
-    InvalidPathError,
-    SkillDisabledError,
-    SkillNotFoundError,
-    UndeclaredFileError,
+    errors.AmbiguousNameError,
+    errors.InvalidPathError,
+    errors.SkillDisabledError,
+    errors.SkillNotFoundError,
+    errors.UndeclaredFileError,
 )
 
 
@@ -544,21 +536,21 @@ async def reply_or_error(work: Awaitable[T]) -> T | Reply:
     try:
         with translate_out_of_memory():
             return await work
-    except SkillsError as error:
+    except errors.SkillsError as error:
         return error_reply(error)
 
 
-def error_reply(error: SkillsError) -> Reply:
+def error_reply(error: errors.SkillsError) -> Reply:
     _drop_tracebacks(error)
     return Reply({"error": render_error(error)}, is_error=True)
 
 
-def derive_protocol_error(error: SkillsError, protocol_version: str, uri: str) -> MCPError:
+def derive_protocol_error(error: errors.SkillsError, protocol_version: str, uri: str) -> MCPError:
     """Protocol error for an unreadable resource, with the code of the `SkillsError`."""
     if isinstance(error, _NOT_FOUND):
         is_modern = protocol_version in MODERN_PROTOCOL_VERSIONS
         code = INVALID_PARAMS if is_modern else _NOT_FOUND_BEFORE_2026
-    elif isinstance(error, InvalidArgumentsError):
+    elif isinstance(error, errors.InvalidArgumentsError):
         code = INVALID_PARAMS
     else:
         code = INTERNAL_ERROR

@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from skills_mcp.errors import (
-    ChangedFileError,
-    FileTooLargeError,
-    InvalidArgumentsError,
-    LfsPointerError,
-    MissingFileError,
-    UndeclaredFileError,
-)
+from skills_mcp import errors
 from skills_mcp.files.opening import open_inside
 from skills_mcp.files.paths import compile_patterns, find_composed_name, parse_relative
 from skills_mcp.skills.model import Skill, Stamp
@@ -51,7 +44,7 @@ def resolve_host_path(skill: Skill, file: str) -> str:
     for number in range(len(parts) - 1, 1, -1):  # `skills/NAME` is the least
         if parts[0] == "skills" and folder.endswith(f"/{'/'.join(parts[:number])}/"):
             return "/".join(parts[number:])
-    raise UndeclaredFileError(
+    raise errors.UndeclaredFileError(
         f"{file!r} is a file of the plugin, outside of the skill {skill.path}, and is not "
         "served: it is not there, is another skill's, or the skill's text does not name it. "
         "Go on without it, or look for it where the plugin is installed."
@@ -120,7 +113,7 @@ def read_skill_file(skill: Skill, file: str, *, max_bytes: int) -> FileContent:
     with open_fetched_file(skill, file) as handle:
         size = os.fstat(handle.fileno()).st_size
         if size > max_bytes:
-            raise FileTooLargeError(
+            raise errors.FileTooLargeError(
                 f"{file!r} has {size:,} bytes; the limit is {max_bytes:,}. "
                 "The operator can raise assets.max_size_bytes."
             )
@@ -141,7 +134,7 @@ def copy_skill_files(skill: Skill, target: Path) -> None:
     """
     size = sum(stamp.size_bytes for stamp in skill.files.values())
     if size > MAX_COPY_BYTES:
-        raise FileTooLargeError(
+        raise errors.FileTooLargeError(
             f"{skill.path} has {size:,} bytes; {MAX_COPY_BYTES:,} can be copied. Run "
             "the command in your own shell."
         )
@@ -168,7 +161,7 @@ def open_listed_file(skill: Skill, name: str) -> Iterator[BinaryIO]:
     inside = skill.directory.relative_to(root).parts
     try:
         handle = open_inside(root, (*inside, *name.split("/")))
-    except MissingFileError as error:
+    except errors.MissingFileError as error:
         raise _changed_error(name) from error
     with handle:
         _require_same(handle, skill.files[name], name)
@@ -193,7 +186,7 @@ def open_fetched_file(skill: Skill, file: str) -> Iterator[BinaryIO]:
         raise _missing_error(skill, file)
     with open_listed_file(skill, name) as handle:
         if is_lfs_pointer(handle.read(MAX_LFS_POINTER_BYTES + 1)):
-            raise LfsPointerError(
+            raise errors.LfsPointerError(
                 f"{file!r} is only a pointer: its content is in Git LFS, which is not "
                 f"fetched. Go on without it, and ask the skill's author to {LFS_HINT}"
             )
@@ -213,14 +206,14 @@ def _copy(source: BinaryIO, target: BinaryIO, size_bytes: int) -> None:
         size_bytes -= target.write(data)
 
 
-def _changed_error(file: str) -> ChangedFileError:
-    return ChangedFileError(
+def _changed_error(file: str) -> errors.ChangedFileError:
+    return errors.ChangedFileError(
         f"{file!r} has changed since the skills were read. Call refresh_skills, then ask again."
     )
 
 
-def _missing_error(skill: Skill, file: str) -> MissingFileError:
-    return MissingFileError(
+def _missing_error(skill: Skill, file: str) -> errors.MissingFileError:
+    return errors.MissingFileError(
         f"{skill.path} declares {file!r}, but its folder has no such file. "
         "Go on without it, and tell the skill's author; if it has come since the "
         "skills were read, call refresh_skills."
@@ -326,19 +319,19 @@ def read_line_range(
     """
     with open_fetched_file(skill, file) as handle:
         if os.fstat(handle.fileno()).st_size > max_file_bytes:
-            raise FileTooLargeError(
+            raise errors.FileTooLargeError(
                 f"{file!r} is larger than {max_file_bytes:,} bytes, so its lines are "
                 "not counted. Leave start_line and max_lines out to read its beginning."
             )
         data = handle.read(max_file_bytes)
     if is_binary_file(file, data):
-        raise InvalidArgumentsError(
+        raise errors.InvalidArgumentsError(
             f"start_line: {file!r} is no text. Leave start_line and max_lines out."
         )
     lines = _split_lines(data)
     before = lines_to_read.start - 1
     if before > max(0, len(lines) - 1):
-        raise InvalidArgumentsError(
+        raise errors.InvalidArgumentsError(
             f"start_line: {file!r} has {len(lines)} lines (got {lines_to_read.start})"
         )
     rest = sum(map(len, lines[before:]))

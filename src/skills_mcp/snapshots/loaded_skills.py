@@ -16,19 +16,8 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import Content, ContentPart, Mount, Progress
 from skills_mcp.errors import LimitExceededError, MissingFileError
 from skills_mcp.files.opening import open_inside
+from skills_mcp.skills import skill_discovery
 from skills_mcp.skills.model import Problem, Scope, SkillPath
-from skills_mcp.skills.skill_discovery import (
-    HOST_RULES,
-    INSTRUCTIONS,
-    OnRead,
-    Package,
-    RuleFile,
-    SourceWalk,
-    WalkResult,
-    count_outside_packages,
-    read_skill,
-    summarize_host_rules,
-)
 from skills_mcp.skills.skill_index import ROOT, is_denied
 from skills_mcp.skills.skill_parser import is_package_file, is_skill_md
 from skills_mcp.skills.source_layout import FolderTree, Layout, RelativeRoot, Selection, SkillRoot
@@ -170,7 +159,7 @@ class LoadedSkills:
         """Count the packages outside of the skill roots, by number of the source."""
         left_out = Counter[int]()
         for finding in self.findings:
-            left_out[finding.part] += count_outside_packages([finding.problem])
+            left_out[finding.part] += skill_discovery.count_outside_packages([finding.problem])
         return left_out
 
     def matches_content(self, content: Content) -> bool:
@@ -249,7 +238,7 @@ def read_sources(  # noqa: PLR0913 - most have a default
     known: Sequence[LoadedSkills] = (),
     progress: Progress | None = None,
     *,
-    on_read: OnRead | None = None,
+    on_read: skill_discovery.OnRead | None = None,
 ) -> LoadedSkills:
     """Read the skills of all sources.  Blocking; a failure becomes a `Problem`.
 
@@ -284,7 +273,7 @@ class Unread(NamedTuple):
     """A rule file or package without a known record."""
 
     key: bytes
-    found: RuleFile | Package
+    found: skill_discovery.RuleFile | skill_discovery.Package
 
 
 WalkItem = bytes | Unread | Problem
@@ -317,7 +306,7 @@ def _survey(
 ) -> _Surveyed:
     mount, checkout = part.mount, part.checkout
     surveyed = checkout.surveyed.get(mount.selection)
-    survey = SourceWalk(
+    survey = skill_discovery.SourceWalk(
         FolderTree(checkout.directory),
         mount.selection,
         limits,
@@ -343,8 +332,8 @@ def _survey(
 
 
 def _select_pinned(
-    walk: Iterable[WalkResult], prefix: str, mount: Mount, missing: set[str]
-) -> Iterator[WalkResult]:
+    walk: Iterable[skill_discovery.WalkResult], prefix: str, mount: Mount, missing: set[str]
+) -> Iterator[skill_discovery.WalkResult]:
     """Select the skills of a mount, and remove the pins with a skill from `missing`."""
     for found in walk:
         folder, _, name = found.file.rpartition("/")
@@ -362,7 +351,7 @@ def _missing_pin_problem(pin: str, commit: str | None) -> Problem:
 
 def classify_walk(
     home: SkillRoot,
-    walk: Iterable[WalkResult],
+    walk: Iterable[skill_discovery.WalkResult],
     content_id: ContentId,
     known: AbstractSet[bytes],
 ) -> Iterator[WalkItem]:
@@ -401,7 +390,7 @@ def _read_source(
     limits: Limits,
     known: KnownRecords,
     progress: Progress,
-    on_read: OnRead | None,
+    on_read: skill_discovery.OnRead | None,
 ) -> _SourceReading:
     if isinstance(walked, LimitExceededError):
         raise walked
@@ -443,7 +432,7 @@ def read_skill_root(
     home: SkillRoot,
     found: Iterable[WalkItem],
     known: KnownRecords,
-    on_read: OnRead | None = None,
+    on_read: skill_discovery.OnRead | None = None,
 ) -> SkillRootContent:
     """Read the unknown files of one skill root.  Blocking."""
     records: list[ContentRecord] = []
@@ -455,7 +444,7 @@ def read_skill_root(
         if isinstance(item, bytes):
             record = known[item]
         else:
-            skill = read_skill(home, item.found, on_read)
+            skill = skill_discovery.read_skill(home, item.found, on_read)
             record = ContentRecord.of(item.key, home, item.found.file, skill)
         records.append(record)
         findings += [(record, problem) for problem in record.problems]
@@ -493,7 +482,7 @@ def _summarise(
         problem = finding.problem
         is_skill = is_skill_md(problem.file.rpartition("/")[2])  # or was meant to be one
         is_plain = problem.is_plain and not is_skill
-        if is_plain and problem.file.endswith(INSTRUCTIONS):
+        if is_plain and problem.file.endswith(skill_discovery.INSTRUCTIONS):
             instructions[finding.part][problem.file] = None
         elif is_plain and is_ordinary(finding):
             plain[finding.part][problem.file] = None
@@ -502,7 +491,7 @@ def _summarise(
     for files in plain.values():
         yield _plain_markdown(list(files))
     for files in instructions.values():
-        yield summarize_host_rules(list(files), is_cursor=False)
+        yield skill_discovery.summarize_host_rules(list(files), is_cursor=False)
 
 
 def _plain_markdown(files: Sequence[str]) -> Problem:
@@ -586,7 +575,7 @@ class _Accumulator:
     def _find_page_parts(self) -> Iterator[int]:
         """Find sources without a skill that hold pages, or rules for one host."""
         found = [(part, p) for part, _, _, p in self.findings if part not in self.skill_parts]
-        yield from (part for part, problem in found if problem.rule in HOST_RULES)
+        yield from (part for part, problem in found if problem.rule in skill_discovery.HOST_RULES)
         pages = Counter(part for part, problem in found if problem.is_plain)
         yield from (part for part, number in pages.items() if number > _MAX_NAMED)
 

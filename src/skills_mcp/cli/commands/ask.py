@@ -13,17 +13,9 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from skills_mcp.cli import options
 from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.commands.show import show_section
-from skills_mcp.cli.options import (
-    build_application,
-    choose_project,
-    content_options,
-    json_option,
-    narrowing_options,
-    pager_option,
-    project_option,
-)
 from skills_mcp.cli.terminal import open_console, print_json, print_paged, sync_and_load, tabulate
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.model import escape_unprintable
@@ -43,11 +35,11 @@ _DIGITS = 2
 )
 @click.argument("task")
 @click.option("--skill", metavar="PATH", help="Take this skill, as an agent that has chosen it.")
-@narrowing_options
-@project_option
-@json_option
-@pager_option
-@content_options()
+@options.narrowing_options
+@options.project_option
+@options.json_option
+@options.pager_option
+@options.content_options()
 def command(
     *,
     task: str,
@@ -61,8 +53,8 @@ def command(
 ) -> None:
     from skills_mcp.server.replies import with_core_skills
 
-    library = build_application(is_recorded=False, **values).library
-    choose_project(library, project)
+    library = options.build_application(is_recorded=False, **values).library
+    options.choose_project(library, project)
     reply = call_tool(
         library, "get_skill", context=task, skill_path=skill, within=within, category=category
     )

@@ -9,16 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from skills_mcp.cli import options
 from skills_mcp.cli.command_group import SectionedCommand
-from skills_mcp.cli.options import (
-    algorithm_option,
-    build_application,
-    choose_project,
-    content_options,
-    json_option,
-    narrowing_options,
-    project_option,
-)
 from skills_mcp.cli.terminal import open_console, print_json, sync_and_load, tabulate
 from skills_mcp.routing.answer_explanation import (
     ExplainedCandidate,
@@ -47,16 +39,16 @@ from skills_mcp.skills.skill_index import SkillFilter
     ),
 )
 @click.argument("task")
-@algorithm_option
+@options.algorithm_option
 @click.option(
     "--skill",
     metavar="PATH",
     help="Explain this skill, too, by path or name, such as why it is not the answer.",
 )
-@narrowing_options
-@project_option
-@json_option
-@content_options()
+@options.narrowing_options
+@options.project_option
+@options.json_option
+@options.content_options()
 def command(
     *,
     task: str,
@@ -67,8 +59,8 @@ def command(
     as_json: bool,
     **values: Any,
 ) -> None:
-    library = build_application(**values).library
-    choose_project(library, project)
+    library = options.build_application(**values).library
+    options.choose_project(library, project)
     sync_and_load(library)
     library.current.wait_for_vectors()
     explanation = library.view().explain(task, skill, scoping=SkillFilter(within, category))

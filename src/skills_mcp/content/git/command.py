@@ -22,13 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from skills_mcp.content.git.diagnostics import (
-    Response,
-    Transcript,
-    compose_error,
-    find_advice,
-    find_local_advice,
-)
+from skills_mcp.content.git import diagnostics
 from skills_mcp.content.git.remote import TOKEN_VARIABLE, USER_VARIABLE, Remote, check_address
 from skills_mcp.content.source import SHUTTING_DOWN, ShutdownError, SyncPolicy
 from skills_mcp.errors import AccessRefusedError, ConfigError, LimitExceededError, SyncError
@@ -59,7 +53,7 @@ class GitProcess:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
         WATCHER.add(process.pid)
-        self.transcript = Transcript()
+        self.transcript = diagnostics.Transcript()
         self.printed = bytearray()
         self.has_timed_out = False
         """Whether it was killed at its deadline."""
@@ -525,7 +519,7 @@ class CommandOutput:
     stdout: bytes
     stderr: str
     returncode: int
-    response: Response | None = None
+    response: diagnostics.Response | None = None
 
     @property
     def text(self) -> str:
@@ -835,11 +829,11 @@ class Git:
         if status < 0:
             return SyncError(f"git {name} was killed by signal {-status}. Try again")
         if not setup.access.is_open:
-            advice = find_local_advice(transcript.summary)
+            advice = diagnostics.find_local_advice(transcript.summary)
             otherwise = f"git {name} cannot use its store"
-            return compose_error(advice, transcript.summary, otherwise)
-        advice = find_advice(transcript, self._remote, datetime.now(UTC))
-        return compose_error(advice, transcript.summary, "Git failed", self._remote)
+            return diagnostics.compose_error(advice, transcript.summary, otherwise)
+        advice = diagnostics.find_advice(transcript, self._remote, datetime.now(UTC))
+        return diagnostics.compose_error(advice, transcript.summary, "Git failed", self._remote)
 
 
 def _open_input(data: bytes) -> IO[bytes]:

@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skills_mcp.features.authoring.markdown import (
-    compose_fields,
-    dump_scalar,
-    find_end,
-    is_block_value,
-    parse_markdown,
-    without_control_characters,
-)
+from skills_mcp.features.authoring import markdown
 from skills_mcp.features.authoring.package_standard import SERVER_KEYS, derive_name, split_tools
 from skills_mcp.features.authoring.validation import is_repository
 from skills_mcp.files.durable import atomic_write, fsync_folder, read_regular
@@ -99,7 +92,7 @@ def _fix_text(text: str, rule: str, file: Path) -> str:
     if rule == "hidden-character":
         return strip_hidden(text)
     if rule == "control-characters":
-        return without_control_characters(text)
+        return markdown.without_control_characters(text)
     if rule == "frontmatter":
         return text.removeprefix(_BYTE_ORDER_MARK)
     is_package = is_skill_md(file.name)
@@ -107,7 +100,7 @@ def _fix_text(text: str, rule: str, file: Path) -> str:
         return text
     folder = None if is_repository(file.parent) else file.parent.name
     lines = text.replace("\r\n", "\n")
-    block = parse_markdown(lines.encode()).frontmatter
+    block = markdown.parse_markdown(lines.encode()).frontmatter
     new_block = _fix_block(block, rule, folder)
     if new_block == block:
         return text
@@ -118,7 +111,7 @@ def _fix_text(text: str, rule: str, file: Path) -> str:
 
 def _fix_block(block: str, rule: str, folder: str | None) -> str:
     """Fix one rule in a frontmatter; the same block if unsafe."""
-    root = compose_fields(block)
+    root = markdown.compose_fields(block)
     if root is None:
         return block
     before = parse_yaml_strings(block).value
@@ -135,7 +128,7 @@ def _find_edits(block: str, root: "MappingNode", rule: str, folder: str | None) 
         yield from _edit_name(values.get("name"), folder, block)
     elif rule == "allowed-tools" and rule in values:
         tools = _list_texts(values[rule]) or split_tools(str(values[rule].value))
-        yield _replace_value(values[rule], dump_scalar(" ".join(tools)), block)
+        yield _replace_value(values[rule], markdown.dump_scalar(" ".join(tools)), block)
     elif rule == "metadata-value" and (below := _as_block(values.get(_METADATA))):
         for key, value in below.value:
             if (text := _as_text(key.value, value)) is not None:
@@ -151,9 +144,9 @@ def _edit_name(node: "Node | None", folder: str | None, block: str) -> Iterator[
     if not name:
         return
     if node is None:
-        yield 0, 0, f"name: {dump_scalar(name)}\n"
+        yield 0, 0, f"name: {markdown.dump_scalar(name)}\n"
     else:
-        yield _replace_value(node, dump_scalar(name), block)
+        yield _replace_value(node, markdown.dump_scalar(name), block)
 
 
 def _move_to_metadata(
@@ -170,7 +163,7 @@ def _move_to_metadata(
         name = "keywords" if key.value == "triggers" else key.value
         is_free = key.value in SERVER_KEYS and name not in known
         text = _as_text(key.value, value, is_moved=True) if is_free else None
-        last = find_end(value)
+        last = markdown.find_end(value)
         # A comment between this key and the next one belongs to the next.
         if text is not None and not block[last:end].strip().startswith("#"):
             moved.append(f"{name}: {text}\n")
@@ -189,7 +182,7 @@ def _move_to_metadata(
 def _as_block(node: "Node | None") -> "MappingNode | None":
     from yaml import MappingNode
 
-    return node if isinstance(node, MappingNode) and is_block_value(node) else None
+    return node if isinstance(node, MappingNode) and markdown.is_block_value(node) else None
 
 
 def _as_text(key: str, node: "Node", *, is_moved: bool = False) -> str | None:
@@ -200,11 +193,11 @@ def _as_text(key: str, node: "Node", *, is_moved: bool = False) -> str | None:
         is_text = node.tag == "tag:yaml.org,2002:str"
         if not node.value or "\n" in node.value or (is_text and not is_moved):
             return None
-        return dump_scalar(node.value) if is_text else json.dumps(node.value)
+        return markdown.dump_scalar(node.value) if is_text else json.dumps(node.value)
     words = _list_texts(node)
     if not words or key == _EXAMPLES or any("," in word for word in words):
         return None
-    return dump_scalar(", ".join(words))
+    return markdown.dump_scalar(", ".join(words))
 
 
 def _list_texts(node: "Node") -> list[str]:
@@ -220,11 +213,11 @@ def _list_texts(node: "Node") -> list[str]:
 def _replace_value(node: "Node", text: str, block: str) -> _Edit:
     """Edit of a value; a list may begin on the line below its key."""
     begin = node.start_mark.index
-    if is_block_value(node):
+    if markdown.is_block_value(node):
         begin = block.rindex(":", 0, begin) + 1
     if block[begin - 1 : begin] == ":":  # a list, or nothing: `name:`
         text = f" {text}"
-    return begin, find_end(node), text
+    return begin, markdown.find_end(node), text
 
 
 def _is_unchanged(before: Any, mended: str, rule: str) -> bool:

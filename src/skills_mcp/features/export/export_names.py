@@ -6,20 +6,14 @@ Rule: a name once given to a path stays as long as the path is exported.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from skills_mcp.skills.model import (
-    LONG_DIGITS,
-    SkillPath,
-    append_digest,
-    hyphenate,
-    is_standard_name,
-)
+from skills_mcp.skills import model
 
 
 def assign_names(
-    paths: Iterable[SkillPath],
-    given: Mapping[SkillPath, str],
+    paths: Iterable[model.SkillPath],
+    given: Mapping[model.SkillPath, str],
     occupied: Collection[str] = frozenset(),
-) -> Mapping[SkillPath, str]:
+) -> Mapping[model.SkillPath, str]:
     """Name each path by its shortest unique suffix, in any order of the paths.
 
     Digits are added only where no suffix is unique, such as for `api` beside `API`.
@@ -34,32 +28,32 @@ def assign_names(
     ['pdf', 'react-auth', 'web-auth']
     """
     suffixes = {path: _spell_suffixes(path) for path in sorted(paths)}
-    names = {path: given[path] for path in suffixes if is_standard_name(given.get(path, ""))}
+    names = {path: given[path] for path in suffixes if model.is_standard_name(given.get(path, ""))}
     taken = {*names.values(), *occupied}
     for length in range(max(map(len, suffixes.values()), default=0)):
         spelled = {path: each[length] for path, each in suffixes.items() if length < len(each)}
         _add_unique(names, taken, spelled)
     _add_unique(names, taken, {p: s[-1] for p, s in suffixes.items() if s and p not in names})
     for path in suffixes.keys() - names.keys():
-        name = append_digest(path)
-        names[path] = append_digest(path, digits=LONG_DIGITS) if name in taken else name
+        name = model.append_digest(path)
+        names[path] = model.append_digest(path, digits=model.LONG_DIGITS) if name in taken else name
     return {path: names[path] for path in suffixes}
 
 
 def _add_unique(
-    names: dict[SkillPath, str], taken: set[str], spelled: Mapping[SkillPath, str]
+    names: dict[model.SkillPath, str], taken: set[str], spelled: Mapping[model.SkillPath, str]
 ) -> None:
     counts = Counter(spelled.values())
     for path, name in spelled.items():
-        is_free = counts[name] == 1 and name not in taken and is_standard_name(name)
+        is_free = counts[name] == 1 and name not in taken and model.is_standard_name(name)
         if is_free and path not in names:
             names[path] = name
             taken.add(name)
 
 
-def _spell_suffixes(path: SkillPath) -> list[str]:
+def _spell_suffixes(path: model.SkillPath) -> list[str]:
     """Spell the suffixes of a path, the shortest first; none for one in another script."""
-    words = [hyphenate(part) for part in path.split("/")]
+    words = [model.hyphenate(part) for part in path.split("/")]
     if not words[-1]:
         return []
     return ["-".join(filter(None, words[at:])) for at in range(len(words) - 1, -1, -1)]

@@ -25,15 +25,8 @@ from skills_mcp.errors import ExportError, FileError, InvalidPathError
 from skills_mcp.features.export.package_links import ExportedLocations, PackageLinks
 from skills_mcp.files.durable import atomic_write, read_regular
 from skills_mcp.files.paths import parse_relative
+from skills_mcp.library import skill_folder
 from skills_mcp.library.answers import read_plugin_files
-from skills_mcp.library.skill_folder import (
-    CLAUDE_KEYS,
-    MAX_DESCRIPTION,
-    SKILL_FILE,
-    PublishedSkills,
-    list_dropped_keys,
-    render_skill_file,
-)
 from skills_mcp.skills.model import SkillPath, hyphenate
 from skills_mcp.skills.source_layout import EXPORT_LOCK
 from skills_mcp.text.rendering import abbreviate_value
@@ -207,7 +200,7 @@ class PackagedSkill:
 
 
 def package_skill(
-    published: PublishedSkills,
+    published: skill_folder.PublishedSkills,
     path: SkillPath,
     name: str,
     settings: LockedSettings,
@@ -217,14 +210,14 @@ def package_skill(
     skill = published.snapshot.index.require(path)
     folder, links = published.open_folder(skill), PackageLinks(locations, skill)
     remarks = []
-    if len(skill.description.strip()) > MAX_DESCRIPTION:
-        remarks.append(f"its description was cut to {MAX_DESCRIPTION:,} characters")
+    if len(skill.description.strip()) > skill_folder.MAX_DESCRIPTION:
+        remarks.append(f"its description was cut to {skill_folder.MAX_DESCRIPTION:,} characters")
     _, description = published.summarize(path)
     text = links.relocate_body(skill) if settings.raw else links.compose()
-    extra_keys = CLAUDE_KEYS if settings.format in CLAUDE_FORMATS else ()
+    extra_keys = skill_folder.CLAUDE_KEYS if settings.format in CLAUDE_FORMATS else ()
     fields = folder.read_fields()
-    main = render_skill_file(skill, name, text, fields, extra_keys=extra_keys)
-    files = {SKILL_FILE: main.encode()}
+    main = skill_folder.render_skill_file(skill, name, text, fields, extra_keys=extra_keys)
+    files = {skill_folder.SKILL_FILE: main.encode()}
     for file in sorted(folder.files):
         if settings.raw and file not in skill.files:
             continue
@@ -235,7 +228,7 @@ def package_skill(
     snapshot = published.snapshot
     if plugin := read_plugin_files(snapshot.content, snapshot.index, skill):
         remarks.append(f"it lacks what it names of its plugin: {', '.join(plugin.names)}")
-    dropped = tuple(list_dropped_keys(fields, extra_keys))
+    dropped = tuple(skill_folder.list_dropped_keys(fields, extra_keys))
     return PackagedSkill(name, path, description, files, tuple(remarks), dropped)
 
 
@@ -340,9 +333,9 @@ class WellKnownLayout(PlainLayout):
 
 
 def build_well_known_skill(package: PackagedSkill) -> WellKnownSkill:
-    is_single = set(package.files) == {SKILL_FILE}
-    file = SKILL_FILE if is_single else f"{package.name}.tar.gz"
-    data = package.files[SKILL_FILE] if is_single else _build_archive(package.files)
+    is_single = set(package.files) == {skill_folder.SKILL_FILE}
+    file = skill_folder.SKILL_FILE if is_single else f"{package.name}.tar.gz"
+    data = package.files[skill_folder.SKILL_FILE] if is_single else _build_archive(package.files)
     entry = {
         "name": package.name,
         "type": "skill-md" if is_single else "archive",

@@ -19,14 +19,7 @@ from xml.sax.saxutils import quoteattr
 import anyio.to_thread
 from pydantic import BaseModel, Field, ValidationError, create_model
 
-from skills_mcp.api.in_process import (
-    Place,
-    Skills,
-    SyncSkills,
-    derive_mounted_sources,
-    open_sync,
-    resolve_folders,
-)
+from skills_mcp.api import in_process
 from skills_mcp.errors import CommandsDisabledError, ConfigError, InvalidArgumentsError, SkillsError
 from skills_mcp.library import (
     MAX_LISTED_FILES,
@@ -378,7 +371,7 @@ class SkillRecord:
     skill_path: str
 
 
-def discover_skills(roots: Place | Sequence[Place]) -> dict[str, SkillRecord]:
+def discover_skills(roots: in_process.Place | Sequence[in_process.Place]) -> dict[str, SkillRecord]:
     """Skills of folders by name; skills sharing a name are under their paths.
 
     Raises:
@@ -397,7 +390,7 @@ class SkillToolkit:
 
     def __init__(  # noqa: PLR0913, PLR0917 - the signature that users know
         self,
-        roots: Place | Sequence[Place] | None = None,
+        roots: in_process.Place | Sequence[in_process.Place] | None = None,
         max_files: int = 25,
         max_chars: int = 12_000,
         read_max_lines: int = 250,
@@ -405,7 +398,7 @@ class SkillToolkit:
         command_timeout: int = _TIMEOUT_SECONDS,
         allowed_entry_programs: Sequence[str] | None = None,
         *,
-        skills: Skills | SyncSkills | None = None,
+        skills: in_process.Skills | in_process.SyncSkills | None = None,
         repo: str | None = None,
         extra_tools: Sequence[str] | None = None,
     ) -> None:
@@ -430,12 +423,12 @@ class SkillToolkit:
         self.read_max_lines = read_max_lines
         self.allow_run_entry = allow_run_entry
         self._extra_tools = _to_list(extra_tools)
-        self._roots = None if roots is None else resolve_folders(roots)
+        self._roots = None if roots is None else in_process.resolve_folders(roots)
         self._repo = repo
         self._skills = skills
         self._command_timeout = command_timeout
         self._allowed_programs = _to_list(allowed_entry_programs)
-        self._opened: SyncSkills | None = None
+        self._opened: in_process.SyncSkills | None = None
         self._lock = Lock()
         self._cached_catalog: tuple[tuple[str, int], SkillCatalog] | None = None
 
@@ -446,7 +439,7 @@ class SkillToolkit:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def open(self) -> SyncSkills:
+    def open(self) -> in_process.SyncSkills:
         """Open the skills. The first call waits for the content.
 
         Raises:
@@ -650,7 +643,7 @@ class SkillToolkit:
                 f"{', '.join(EXTRA_TOOLS)}"
             )
 
-    def _open(self) -> SyncSkills:
+    def _open(self) -> in_process.SyncSkills:
         if self._skills is not None:
             return self._skills.to_sync()
         commands: dict[str, Any] = {
@@ -662,8 +655,8 @@ class SkillToolkit:
         settings: dict[str, Any] = {"commands": commands}
         if self._roots is not None:
             _require_folders(self._roots)
-            settings["sources"] = derive_mounted_sources(self._roots, everywhere=True)
-        return open_sync(repo=self._repo, config=settings).open()
+            settings["sources"] = in_process.derive_mounted_sources(self._roots, everywhere=True)
+        return in_process.open_sync(repo=self._repo, config=settings).open()
 
 
 def _to_list(names: Sequence[str] | None) -> list[str] | None:
@@ -789,7 +782,7 @@ def build_agent_tools(toolkit: SkillToolkit) -> "list[BaseTool]":
 
 
 def build_skill_capability(  # noqa: PLR0913, PLR0917 - the signature that users know
-    roots: Place | Sequence[Place] | None = None,
+    roots: in_process.Place | Sequence[in_process.Place] | None = None,
     max_files: int = 25,
     max_chars: int = 12_000,
     read_max_lines: int = 250,
@@ -797,7 +790,7 @@ def build_skill_capability(  # noqa: PLR0913, PLR0917 - the signature that users
     command_timeout: int = 60,
     allowed_entry_programs: Sequence[str] | None = None,
     *,
-    skills: Skills | SyncSkills | None = None,
+    skills: in_process.Skills | in_process.SyncSkills | None = None,
     repo: str | None = None,
     extra_tools: Sequence[str] | None = None,
 ) -> SkillCapability:

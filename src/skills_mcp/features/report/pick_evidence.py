@@ -13,24 +13,12 @@ from datetime import date, timedelta
 from operator import itemgetter
 
 from skills_mcp.events.privacy import HASH_PREFIX
+from skills_mcp.features.report import event_rows
 from skills_mcp.features.report.aggregation import FigureTable
 from skills_mcp.features.report.day_figures import derive_task_key, derive_tick
-from skills_mcp.features.report.event_rows import (
-    RecordedTask,
-    UsageRow,
-    clean_line,
-    identify,
-    parse_row,
-)
 from skills_mcp.features.report.figure_queries import Answer, FigureQueries
 from skills_mcp.features.report.usage_report import Rivalry, Span
-from skills_mcp.routing.lexicon import (
-    analyze_token,
-    common_word_weight,
-    is_technology_name,
-    split_raw_tokens,
-    stem,
-)
+from skills_mcp.routing import lexicon
 from skills_mcp.routing.matcher import Matcher, TermWeight
 from skills_mcp.routing.tokenizer import fold
 from skills_mcp.skills.model import Skill
@@ -126,10 +114,10 @@ class PickTally:
 
     def add(self, raw: object) -> None:
         """Count an event; other types and days are ignored."""
-        row = parse_row(raw)
+        row = event_rows.parse_row(raw)
         if row is None or row.kind not in PICK_KINDS:
             return
-        mark = identify(raw)
+        mark = event_rows.identify(raw)
         if row.moment.date() not in self._span or mark in self._seen:
             return
         self._seen.add(mark)
@@ -141,7 +129,7 @@ class PickTally:
             tick = derive_tick(row.moment)
             self._feedback.append((tick, row.person, skill, useful))
 
-    def _add_served(self, row: UsageRow) -> None:
+    def _add_served(self, row: event_rows.UsageRow) -> None:
         skill, tick = row.text("skill_path"), derive_tick(row.moment)
         is_pick = row.is_set("was_ambiguous") or row.is_set("was_near")
         number = self._find_task(row, tick)
@@ -159,16 +147,16 @@ class PickTally:
         else:
             self._tasks[number].answers[skill] += 1
 
-    def _find_task(self, row: UsageRow, tick: int) -> int:
+    def _find_task(self, row: event_rows.UsageRow, tick: int) -> int:
         """Number of the task, by its words; -1 if it is unreadable."""
         written = row.data.get("context")
         if not isinstance(written, str) or written.startswith(HASH_PREFIX):
             return -1
         # What is cut or folded first could hide a secret from those who look for one.
-        text = clean_line(self._redact(written), _MAX_TASK_LENGTH)
+        text = event_rows.clean_line(self._redact(written), _MAX_TASK_LENGTH)
         if not text:
             return -1
-        mark = derive_task_key(RecordedTask(text, text))
+        mark = derive_task_key(event_rows.RecordedTask(text, text))
         number = self._numbers.setdefault(mark, len(self._tasks))
         if number == len(self._tasks):
             self._tasks.append(_TaskPicks())
@@ -332,7 +320,7 @@ def _find_words(task: str, matcher: Matcher, max_skills: int) -> dict[str, str]:
     """The distinctive words of a task, by stem."""
     weighed = matcher.weigh_terms(task)
     return {
-        stem(evidence.typed): evidence.typed
+        lexicon.stem(evidence.typed): evidence.typed
         for evidence in weighed
         if _is_distinctive(evidence, max_skills)
     }
@@ -345,16 +333,16 @@ def _is_distinctive(word: TermWeight, max_skills: int) -> bool:
         len(typed) >= _MIN_LENGTH
         and typed.isalpha()
         and word.skills <= max_skills
-        and common_word_weight(stem(typed)) == 1
-        and not is_technology_name(typed)
+        and lexicon.common_word_weight(lexicon.stem(typed)) == 1
+        and not lexicon.is_technology_name(typed)
     )
 
 
 def find_terms(skill: Skill) -> frozenset[str]:
     """Stems of the path, name, description and keywords."""
     text = " ".join((skill.path, skill.name, skill.description, *skill.keywords))
-    pieces = (piece.decode() for piece in split_raw_tokens(fold(text).replace("-", " ")))
-    return frozenset(word.term for piece in pieces for word in analyze_token(piece))
+    pieces = (piece.decode() for piece in lexicon.split_raw_tokens(fold(text).replace("-", " ")))
+    return frozenset(word.term for piece in pieces for word in lexicon.analyze_token(piece))
 
 
 def _count_owned(
@@ -369,8 +357,8 @@ def _count_owned(
             owned[term].update(_find_picked(task))
     for skill in index:
         for example in skill.examples:
-            for piece in split_raw_tokens(fold(example)):
-                for word in analyze_token(piece.decode()):
+            for piece in lexicon.split_raw_tokens(fold(example)):
+                for word in lexicon.analyze_token(piece.decode()):
                     owned[word.term][skill.path] += 1
     return owned
 

@@ -256,7 +256,8 @@ def _find(node: "Node | None", path: _KeyPath) -> "Node | None":
     for key in path:
         if not isinstance(node, MappingNode):
             return None
-        node = {name.value: value for name, value in node.value}.get(key)
+        values = {name.value: value for name, value in node.value}
+        node = values.get(key)
     return node
 
 

@@ -14,20 +14,12 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from skills_mcp.config import Auth, Web
+from skills_mcp.http import provider_metadata
 from skills_mcp.http.access_tokens import (
     Claims,
     InvalidTokenError,
     TokenValidator,
     parse_scopes,
-)
-from skills_mcp.http.provider_metadata import (
-    FRESH_SECONDS,
-    PAUSE_SECONDS,
-    KeysUnavailableError,
-    ProviderUnavailableError,
-    SigningKeys,
-    connect_to_provider,
-    parse_url,
 )
 
 _FORM = {
@@ -86,7 +78,7 @@ class OpenIdClient:
         self._metadata = _MetadataCache(auth.issuer)
         self._validating = Lock()
         self._validator = _IdTokenValidator(
-            SigningKeys(auth.issuer),
+            provider_metadata.SigningKeys(auth.issuer),
             issuer=auth.issuer,
             audience=web.client_id,
             clock_skew_seconds=auth.clock_skew_seconds,
@@ -148,7 +140,7 @@ class OpenIdClient:
         """End-session URL (RP-Initiated Logout 1.0); empty if unsupported."""
         try:
             ends_at = self._metadata.load().url("end_session_endpoint")
-        except ProviderUnavailableError:
+        except provider_metadata.ProviderUnavailableError:
             return ""
         parameters = {
             "client_id": self._client_id,
@@ -187,7 +179,7 @@ class OpenIdClient:
         address, headers, form = auth.prepare(
             "POST", metadata.url("token_endpoint"), dict(_FORM), form
         )
-        with connect_to_provider(self._issuer) as documents:
+        with provider_metadata.connect_to_provider(self._issuer) as documents:
             answer = documents.post(address, headers, form)
         if not isinstance(answer, Mapping) or "id_token" not in answer:
             error = answer.get("error") if isinstance(answer, Mapping) else None
@@ -215,8 +207,8 @@ class OpenIdClient:
                 claims = self._validator.load_and_validate(token)
         except InvalidTokenError as error:
             raise SignInRefusedError(f"{error}.") from None
-        except KeysUnavailableError as error:
-            raise ProviderUnavailableError(str(error)) from None
+        except provider_metadata.KeysUnavailableError as error:
+            raise provider_metadata.ProviderUnavailableError(str(error)) from None
         if not hmac.compare_digest(
             str(claims.get("nonce", "")).encode("utf-8", "replace"), nonce.encode()
         ):
@@ -230,7 +222,7 @@ class OpenIdClient:
         metadata, token = self._metadata.load(), tokens.get("access_token")
         if "userinfo_endpoint" not in metadata.values or not isinstance(token, str):
             return {}
-        with connect_to_provider(self._issuer) as documents:
+        with provider_metadata.connect_to_provider(self._issuer) as documents:
             userinfo = documents.read(metadata.url("userinfo_endpoint"), token=token)
         if not isinstance(userinfo, Mapping) or userinfo.get("sub") != subject:
             raise SignInRefusedError("The identity provider tells of another person.")
@@ -244,7 +236,7 @@ class _Metadata:
     address: str
 
     def url(self, name: str) -> str:
-        return parse_url(self.values, name, self.issuer, self.address)
+        return provider_metadata.parse_url(self.values, name, self.issuer, self.address)
 
 
 class _MetadataCache:
@@ -265,16 +257,16 @@ class _MetadataCache:
             if time.monotonic() >= self._due_at:
                 self._ask()
             if self._known is None:
-                raise ProviderUnavailableError(self._failure)
+                raise provider_metadata.ProviderUnavailableError(self._failure)
             return self._known
 
     def _ask(self) -> None:
         try:
-            with connect_to_provider(self._issuer) as documents:
+            with provider_metadata.connect_to_provider(self._issuer) as documents:
                 values, address = documents.read_metadata()
-        except ProviderUnavailableError as error:
+        except provider_metadata.ProviderUnavailableError as error:
             self._failure = str(error)
-            self._due_at = time.monotonic() + PAUSE_SECONDS
+            self._due_at = time.monotonic() + provider_metadata.PAUSE_SECONDS
         else:
             self._known = _Metadata(values, self._issuer, address)
-            self._due_at = time.monotonic() + FRESH_SECONDS
+            self._due_at = time.monotonic() + provider_metadata.FRESH_SECONDS

@@ -24,6 +24,7 @@ from skills_mcp.features.authoring.text_proposals import (
     TextProposals,
     describe_conflict,
 )
+from skills_mcp.features.web import upload_page
 from skills_mcp.features.web.browsing import derive_title
 from skills_mcp.features.web.page import (
     derive_status,
@@ -31,13 +32,6 @@ from skills_mcp.features.web.page import (
     get_visible_library,
     render_template,
     wait_for_disconnect,
-)
-from skills_mcp.features.web.upload_page import (
-    UploadQueue,
-    describe_missing_scope,
-    find_uploader,
-    get_upload_queue,
-    parsed_form,
 )
 from skills_mcp.library import Snapshot
 from skills_mcp.skills.access import PRINCIPAL_KEY, UPLOAD, Principal
@@ -61,7 +55,7 @@ def propose_routes() -> list[Route]:
 
 def find_propose_url(request: Request, snapshot: Snapshot, skill: Skill) -> str:
     """Path of the form; empty if the caller cannot change the skill here."""
-    queue: UploadQueue | None = getattr(request.app.state, "upload_queue", None)
+    queue: upload_page.UploadQueue | None = getattr(request.app.state, "upload_queue", None)
     principal: Principal = request.scope[PRINCIPAL_KEY]
     if queue is None or not principal.may(UPLOAD):
         return ""
@@ -74,8 +68,8 @@ async def show_text(request: Request) -> Response:
     principal: Principal = request.scope[PRINCIPAL_KEY]
     path: str = request.path_params["path"]
     if not principal.may(UPLOAD):
-        return _render(request, path, lacks=describe_missing_scope(principal))
-    uploader, queue = find_uploader(request), get_upload_queue(request)
+        return _render(request, path, lacks=upload_page.describe_missing_scope(principal))
+    uploader, queue = upload_page.find_uploader(request), upload_page.get_upload_queue(request)
     proposals = TextProposals(queue.uploads)
     try:
         current: SourceText = await queue.run(lambda _: proposals.open(path, uploader))
@@ -87,8 +81,8 @@ async def show_text(request: Request) -> Response:
 
 async def check_or_send(request: Request) -> Response:
     """Show the effect of a text, and send a text after it was shown."""
-    uploader, queue = find_uploader(request), get_upload_queue(request)
-    async with parsed_form(request) as form:
+    uploader, queue = upload_page.find_uploader(request), upload_page.get_upload_queue(request)
+    async with upload_page.parsed_form(request) as form:
         proposed = _read_proposed(request.path_params["path"], form)
         is_confirmed = form.get("action") == _SEND and form.get("checked") == _digest(proposed)
     proposals, gone = TextProposals(queue.uploads), partial(wait_for_disconnect, request.receive)
@@ -129,7 +123,7 @@ def _digest(proposed: ProposedText) -> str:
 async def _show_sent(request: Request, done: SentText) -> Response:
     is_served = False
     if done.review is None:
-        queue, uploader = get_upload_queue(request), find_uploader(request)
+        queue, uploader = upload_page.get_upload_queue(request), upload_page.find_uploader(request)
         is_served = (await queue.refresh(done.path, uploader)).is_served
     return _render(request, done.path, done=done, is_served=is_served)
 
@@ -170,7 +164,7 @@ def _render(request: Request, path: str, *, status: int = 200, **content: Any) -
         path=path,
         title=_find_title(request, path),
         action=f"{PROPOSE_PATH}/{quote(path)}",
-        is_reviewed=get_upload_queue(request).uploads.is_reviewed,
+        is_reviewed=upload_page.get_upload_queue(request).uploads.is_reviewed,
         most_reason=MAX_REASON,
         most_problems=_SHOWN_PROBLEMS,
         most_changes=_SHOWN_CHANGES,

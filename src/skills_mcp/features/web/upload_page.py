@@ -44,15 +44,8 @@ from skills_mcp.features.authoring.uploads import (
     UploadPreview,
     Uploads,
 )
+from skills_mcp.features.web import page
 from skills_mcp.features.web.browser import VISITOR_KEY, Visitor
-from skills_mcp.features.web.page import (
-    derive_status,
-    describe_for_person,
-    get_site_state,
-    get_visible_library,
-    render_template,
-    wait_for_disconnect,
-)
 from skills_mcp.features.web.rest import build_upload_reply, render_reply
 from skills_mcp.files.locks import locked_temporary_folder
 from skills_mcp.library import Loss
@@ -361,7 +354,7 @@ def find_uploader(request: Request) -> Uploader:
     display_name = visitor.name if visitor else ""
     name = principal.subject or "a caller without sign-in"
     label = f"{display_name} ({name})" if display_name and display_name != name else name
-    return Uploader(label, get_visible_library(request))
+    return Uploader(label, page.get_visible_library(request))
 
 
 def derive_sender_key(request: Request) -> str:
@@ -458,7 +451,7 @@ async def show_offer(request: Request) -> Response:
         async with parsed_form(request) as form:
             written, owner = _find_written(form), derive_sender_key(request)
             sent = written.pack(owner) if written else await _find_archive(form, owner)
-        offer = await queue.look(sent, uploader, partial(wait_for_disconnect, request.receive))
+        offer = await queue.look(sent, uploader, partial(page.wait_for_disconnect, request.receive))
         archive = await queue.keep(sent)
     except SkillsError as error:
         return await _render(request, refusal=error, written=written)
@@ -503,7 +496,7 @@ async def take_offer(request: Request) -> Response:
     if sent is None:
         return await _render(request, refusal=PackageNotAddedError(_GONE))
     try:
-        gone = partial(wait_for_disconnect, request.receive)
+        gone = partial(page.wait_for_disconnect, request.receive)
         done, served = await queue.take(sent, uploader, gone)
     except SkillsError as error:
         return await _render(request, refusal=error)
@@ -519,7 +512,7 @@ async def restore_version(request: Request) -> Response:
     version = await read_field(request, "version")
     try:
         restore = partial(queue.uploads.restore, name, version, uploader)
-        path = await queue.run(restore, partial(wait_for_disconnect, request.receive))
+        path = await queue.run(restore, partial(page.wait_for_disconnect, request.receive))
     except SkillsError as error:
         return await _render(request, refusal=error)
     served = await queue.refresh(path, uploader)
@@ -542,12 +535,12 @@ async def _render(request: Request, refusal: SkillsError | None = None, **conten
         "loss": None,
     }
     variables = {**absent, **content}
-    return render_template(
+    return page.render_template(
         request,
         "add.html",
-        status=derive_status(refusal) if refusal else 200,
-        refusal=describe_for_person(refusal) if refusal else "",
-        most_bytes=get_site_state(request).library.config.http.max_body_bytes,
+        status=page.derive_status(refusal) if refusal else 200,
+        refusal=page.describe_for_person(refusal) if refusal else "",
+        most_bytes=page.get_site_state(request).library.config.http.max_body_bytes,
         most_files=_SHOWN_FILES,
         most_problems=_SHOWN_PROBLEMS,
         versions=versions,
@@ -586,7 +579,7 @@ def upload_routes() -> list[Route]:
 async def install_upload(request: Request) -> Response:
     uploader, queue = find_uploader(request), get_upload_queue(request)
     sent = await read_archive(request)
-    gone = partial(wait_for_disconnect, request.receive)
+    gone = partial(page.wait_for_disconnect, request.receive)
     done, served = await queue.take(sent, uploader, gone)
     reply = build_upload_reply(done, is_served=served.is_served, loss=served.loss)
     return Response(render_reply(reply), _CREATED, media_type="application/json")

@@ -32,15 +32,7 @@ from skills_mcp.cli.terminal import (
     sync_and_load,
     tabulate,
 )
-from skills_mcp.features.authoring.evaluation import (
-    AnswerChange,
-    Outcome,
-    RoutingScores,
-    diff_outcomes,
-    evaluate_snapshot,
-    explain_failure,
-    score_outcomes,
-)
+from skills_mcp.features.authoring import evaluation
 from skills_mcp.features.authoring.prompts import (
     Prompt,
     PromptsError,
@@ -71,7 +63,7 @@ def _render_markdown(tested: "_Tested") -> Iterator[str]:
     yield from _summarise(tested)
 
 
-def _render_changes(changes: Sequence[AnswerChange], base: str) -> Iterator[str]:
+def _render_changes(changes: Sequence[evaluation.AnswerChange], base: str) -> Iterator[str]:
     if not changes:
         yield f"### Every task finds the same skills as at {code_span(base)}"
         yield ""
@@ -83,7 +75,9 @@ def _render_changes(changes: Sequence[AnswerChange], base: str) -> Iterator[str]
     yield from _mention_more(len(changes))
 
 
-def tabulate_answers(changes: Sequence[AnswerChange], before: str, after: str) -> Iterator[str]:
+def tabulate_answers(
+    changes: Sequence[evaluation.AnswerChange], before: str, after: str
+) -> Iterator[str]:
     """The rows of a table in Markdown, below the titles of two columns."""
     yield f"| Task | {before} | {after} | |"
     yield "| --- | --- | --- | --- |"
@@ -92,7 +86,7 @@ def tabulate_answers(changes: Sequence[AnswerChange], before: str, after: str) -
         yield f"| {' | '.join(cells)} | {_judge(change)} |"
 
 
-def _judge(change: AnswerChange) -> str:
+def _judge(change: evaluation.AnswerChange) -> str:
     if change.was_right == change.is_right:
         return "right before and now" if change.is_right else "wrong before and now"
     return "**repaired**" if change.is_right else "**now wrong**"
@@ -150,23 +144,23 @@ TestFormat = Literal["text", "json", "markdown"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tested:
     snapshot: Snapshot
-    outcomes: tuple[Outcome, ...]
-    scores: RoutingScores
-    wrong: tuple[Outcome, ...]
+    outcomes: tuple[evaluation.Outcome, ...]
+    scores: evaluation.RoutingScores
+    wrong: tuple[evaluation.Outcome, ...]
     min_accuracy: float | None
     baseline: str
-    changes: tuple[AnswerChange, ...] | None
+    changes: tuple[evaluation.AnswerChange, ...] | None
     """None without `--baseline`."""
     suggestions: tuple[Suggestion, ...] | None
     """None without `--suggest`."""
 
-    def give_reason(self, outcome: Outcome) -> str:
+    def give_reason(self, outcome: evaluation.Outcome) -> str:
         snapshot = self.snapshot
         matching = snapshot.config.matching
-        return explain_failure(outcome, snapshot.matcher, matching, snapshot.index)
+        return evaluation.explain_failure(outcome, snapshot.matcher, matching, snapshot.index)
 
     @property
-    def shared(self) -> tuple[Outcome, ...]:
+    def shared(self) -> tuple[evaluation.Outcome, ...]:
         """Right answers that are one of several."""
         wrong = set(map(id, self.wrong))
         right = (outcome for outcome in self.outcomes if id(outcome) not in wrong)
@@ -258,7 +252,7 @@ def command(
     tested = _Tested(
         snapshot=snapshot,
         outcomes=outcomes,
-        scores=score_outcomes(outcomes),
+        scores=evaluation.score_outcomes(outcomes),
         wrong=tuple(o for o in outcomes if not o.is_right(is_strict=is_strict)),
         min_accuracy=min_accuracy,
         baseline=baseline or "",
@@ -306,9 +300,9 @@ def _refuse(error: PromptsError) -> int:
     return _USAGE_EXIT
 
 
-def _measure(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Outcome, ...]:
+def _measure(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[evaluation.Outcome, ...]:
     with progress_bar("Trying") as on_progress:
-        return evaluate_snapshot(prompts, snapshot, on_progress)
+        return evaluation.evaluate_snapshot(prompts, snapshot, on_progress)
 
 
 def _suggest(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Suggestion, ...]:
@@ -318,17 +312,17 @@ def _suggest(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Suggestion,
 
 def _compare(
     prompts: Sequence[Prompt],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[evaluation.Outcome],
     options: Options,
     environment: Mapping[str, str],
     ref: str | None,
-) -> tuple[AnswerChange, ...] | None:
+) -> tuple[evaluation.AnswerChange, ...] | None:
     if ref is None:
         return None
     if not (options.skills_dir or options.repo or is_folder(ref)):
         raise click.UsageError("--baseline needs --skills-dir or --repo.")
     with opened_baseline(options, environment, ref) as library:
-        return tuple(diff_outcomes(_measure(prompts, library.view().snapshot), outcomes))
+        return tuple(evaluation.diff_outcomes(_measure(prompts, library.view().snapshot), outcomes))
 
 
 def _to_json(tested: _Tested) -> dict[str, Any]:
@@ -369,7 +363,7 @@ def _count_missing_tasks(tested: _Tested) -> tuple[int, int]:
     return count_missing_tasks([outcome.prompt for outcome in tested.outcomes])
 
 
-def _failure(outcome: Outcome, tested: _Tested) -> dict[str, Any]:
+def _failure(outcome: evaluation.Outcome, tested: _Tested) -> dict[str, Any]:
     best = next(iter(answered_candidates(outcome.decision)), None)
     return {
         "query": outcome.prompt.query,
@@ -482,7 +476,7 @@ def _tabulate_failures(tested: _Tested) -> Table:
     return tabulate(columns, rows, title="Wrong", show_lines=True)
 
 
-def _tabulate_changes(changes: Sequence[AnswerChange], ref: str) -> Table:
+def _tabulate_changes(changes: Sequence[evaluation.AnswerChange], ref: str) -> Table:
     rows = [
         (shorten(change.query, _MAX_CHARACTERS), _list(change.before), _list(change.after))
         for change in changes[:_MAX_ROWS]

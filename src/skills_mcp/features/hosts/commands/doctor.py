@@ -20,14 +20,8 @@ from typing import Any
 import click
 from rich.markup import escape
 
+from skills_mcp import bootstrap
 from skills_mcp.about import __version__
-from skills_mcp.bootstrap import (
-    Options,
-    build,
-    find_cache_folder,
-    find_settings_file,
-    find_state_folder,
-)
 from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.options import content_options, json_option, read_options
 from skills_mcp.cli.terminal import open_console, print_json
@@ -370,14 +364,14 @@ def _complete(finding: CheckResult) -> CheckResult:
 
 
 def _check_machine(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    cache = find_cache_folder(environment)
+    cache = bootstrap.find_cache_folder(environment)
     yield from check_variables(environment)
     yield check_folder("cache", cache)
-    yield check_folder("state", find_state_folder(environment))
+    yield check_folder("state", bootstrap.find_state_folder(environment))
     yield check_disk(cache)
 
 
-def _diagnose(options: Options, environment: Mapping[str, str]) -> Iterator[CheckResult]:
+def _diagnose(options: bootstrap.Options, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     project = find_project()
     yield check_versions()
     yield from _check_machine(environment)
@@ -391,7 +385,7 @@ def _diagnose(options: Options, environment: Mapping[str, str]) -> Iterator[Chec
 
 
 def _diagnose_sources(
-    options: Options, environment: Mapping[str, str], entries: Sequence[HostEntry]
+    options: bootstrap.Options, environment: Mapping[str, str], entries: Sequence[HostEntry]
 ) -> Iterator[CheckResult]:
     """Check the configured sources; without any, those of host entries."""
     named = dict.fromkeys(entry.options for entry in entries if entry.options)
@@ -399,7 +393,7 @@ def _diagnose_sources(
         yield from _diagnose_source(options, environment)
         return
     try:
-        build(options, environment)
+        bootstrap.build(options, environment)
     except ConfigError:
         for words in named:
             yield from _diagnose_entry(words, environment)
@@ -409,7 +403,7 @@ def _diagnose_sources(
 
 @click.command(cls=SectionedCommand, reports_variables=True)
 @content_options(log_level="error")
-def _read_entry(**values: Any) -> Options:
+def _read_entry(**values: Any) -> bootstrap.Options:
     return read_options(**values)[0]
 
 
@@ -424,17 +418,17 @@ def _diagnose_entry(words: Sequence[str], environment: Mapping[str, str]) -> Ite
     yield from _diagnose_source(options, environment, f" {shlex.join(words)}")
 
 
-def _name_settings(options: Options, environment: Mapping[str, str]) -> str:
-    return str(options.config_file or find_settings_file(environment))
+def _name_settings(options: bootstrap.Options, environment: Mapping[str, str]) -> str:
+    return str(options.config_file or bootstrap.find_settings_file(environment))
 
 
 def _diagnose_source(
-    options: Options, environment: Mapping[str, str], typed: str = ""
+    options: bootstrap.Options, environment: Mapping[str, str], typed: str = ""
 ) -> Iterator[CheckResult]:
     """Check the sources of some options; `typed` are those of no command line."""
     arguments = shlex.join(compose_arguments(options, is_shared=True))
     try:
-        application = build(options, environment)
+        application = bootstrap.build(options, environment)
     except ConfigError as error:
         fix = "Correct what the message names; then: skills-mcp doctor"
         if not (options.skills_dir or options.repo):
@@ -470,7 +464,7 @@ def _check_version(needed: str) -> Iterator[CheckResult]:
 
 
 def _check_briefly(
-    options: Options, environment: Mapping[str, str], max_hours: float | None
+    options: bootstrap.Options, environment: Mapping[str, str], max_hours: float | None
 ) -> tuple[Sequence[CheckResult], Sequence[SourceState]]:
     """Check the sources without a network.
 
@@ -483,7 +477,7 @@ def _check_briefly(
         The results, and the states of the sources.
     """
     try:
-        application = build(options, environment)
+        application = bootstrap.build(options, environment)
     except ConfigError as error:
         fix = "Correct what the message names"
         return [failed("settings", str(error), fix)], ()

@@ -31,6 +31,7 @@ from skills_mcp.config import Analytics, is_tracking_refused
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.features.effect.evidence import LiftEvidence, find_evidence
+from skills_mcp.features.report import suggestion_review
 from skills_mcp.features.report.aggregation import Aggregation
 from skills_mcp.features.report.event_rows import EventFilesError, load_event_files
 from skills_mcp.features.report.figure_queries import CurrentSkills, derive_current_skills
@@ -45,13 +46,6 @@ from skills_mcp.features.report.report_text import (
     describe_recording,
 )
 from skills_mcp.features.report.skill_additions import Patch
-from skills_mcp.features.report.suggestion_review import (
-    SET_CONTEXT,
-    SuggestionReview,
-    print_review,
-    render_review,
-    suggest,
-)
 from skills_mcp.features.report.usage_report import Span, UsageReport, parse_since, render_report
 from skills_mcp.files.durable import atomic_write
 from skills_mcp.skills.model import escape_unprintable
@@ -421,14 +415,14 @@ def _print_suggestions(
     library.current.wait_for_vectors()
     picks = _load_picks(record).derive(answer)
     with progress_bar("Trying suggestions") as on_progress:
-        review = suggest(library, picks, on_progress)
+        review = suggestion_review.suggest(library, picks, on_progress)
     patches = _choose(review.patches, source)
     notes = *review.notes, *_describe_recording(review, options, record)
     notes = tuple(map(repeat_options, notes))
     if as_json:
-        print_json(render_review(review, record.span, patches, notes))
+        print_json(suggestion_review.render_review(review, record.span, patches, notes))
     else:
-        print_review(review, record.span, patches, notes)
+        suggestion_review.print_review(review, record.span, patches, notes)
 
 
 def _propose(
@@ -449,7 +443,7 @@ def _propose(
     proposed = ProposalRecord(find_state_folder(record.environment) / "proposals.json")
     known = load_known(library, proposed)
     with progress_bar("Trying suggestions") as on_progress:
-        review = suggest(
+        review = suggestion_review.suggest(
             library,
             _load_picks(record).derive(current.answer),
             on_progress,
@@ -515,7 +509,7 @@ def _choose(patches: Sequence[Patch], source: str | None) -> tuple[Patch, ...]:
 
 
 def _describe_recording(
-    review: SuggestionReview, options: Options, record: _EventRecord
+    review: suggestion_review.SuggestionReview, options: Options, record: _EventRecord
 ) -> Iterator[str]:
     """Advice to record picks, if this machine has recorded none."""
     if review.record.picks or not record.is_local:
@@ -527,4 +521,4 @@ def _describe_recording(
         settings = _find_settings(options, record.environment)
         yield f"Analytics are off on this machine. {describe_recording(settings)}"
     elif load_operator_config(options, record.environment).analytics.context in {"hashed", "none"}:
-        yield f"The tasks that this machine records cannot be read. {SET_CONTEXT}"
+        yield f"The tasks that this machine records cannot be read. {suggestion_review.SET_CONTEXT}"

@@ -17,16 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from skills_mcp import errors
 from skills_mcp.config.values import is_private_url
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Checkout, CommitCheck, Freshness, Signers, SyncPolicy
-from skills_mcp.errors import (
-    LimitExceededError,
-    PackageRefusedError,
-    SignatureError,
-    SyncError,
-)
 from skills_mcp.files.archive import ArchiveLimits, PackedFile, open_archive
 
 if TYPE_CHECKING:
@@ -116,7 +111,7 @@ class ReleasedArchive(RemoteBranch):
                 self._import_archive()
             except OSError as error:
                 reason = error.strerror or "an error of the disk"
-                raise SyncError(f"{self.name} cannot be kept: {reason}") from error
+                raise errors.SyncError(f"{self.name} cannot be kept: {reason}") from error
         return super().sync(freshness, accept)
 
     def next_sync_at(self, interval_seconds: float | None) -> float:
@@ -168,13 +163,13 @@ class ReleasedArchive(RemoteBranch):
             try:
                 with open_archive(file, Path(scratch), self._limits()) as files:
                     stream = b"".join(_render(self._archive, files))
-            except PackageRefusedError as error:
-                raise SyncError(f"{self.name}: {error}") from error
+            except errors.PackageRefusedError as error:
+                raise errors.SyncError(f"{self.name}: {error}") from error
             git.run("fast-import", "--quiet", "--done", stdin=stream)
             with suppress(OSError):  # another window was faster
                 repository.rename(self._repository_path)
         if not self._repository_path.is_dir():
-            raise SyncError(f"{self.name} cannot be kept in {above}")
+            raise errors.SyncError(f"{self.name} cannot be kept in {above}")
 
     def _limits(self) -> ArchiveLimits:
         policy = self._policy
@@ -188,7 +183,7 @@ class ReleasedArchive(RemoteBranch):
         with file.open("rb") as handle:
             digest = file_digest(handle, "sha256").hexdigest()
         if digest != self._archive.sha256:
-            raise SyncError(
+            raise errors.SyncError(
                 f"{self._archive.redacted_url} has the SHA-256 {digest}, and the "
                 f"settings want {self._archive.sha256}. Find out who changed the "
                 "archive; if it is a new release, write its digest into sha256"
@@ -200,7 +195,7 @@ class ReleasedArchive(RemoteBranch):
             for chunk in self._read(address):
                 written += len(chunk)
                 if written > max_bytes:
-                    raise LimitExceededError(
+                    raise errors.LimitExceededError(
                         f"{_strip_query(address)} has more than {max_bytes:,} bytes. Raise "
                         "limits.max_download_bytes, or make the archive smaller"
                     )
@@ -235,7 +230,7 @@ def _read_file(file: Path) -> Iterator[bytes]:
             while chunk := handle.read(_CHUNK):
                 yield chunk
     except OSError as error:
-        raise SyncError(f"{file} cannot be read: {error.strerror}") from error
+        raise errors.SyncError(f"{file} cannot be read: {error.strerror}") from error
 
 
 def _read_url(address: str, timeout_seconds: float) -> Iterator[bytes]:
@@ -248,16 +243,16 @@ def _read_url(address: str, timeout_seconds: float) -> Iterator[bytes]:
         ):
             urls = (*(hop.url for hop in response.history), response.url)
             if not all(is_fetchable(str(hop)) for hop in urls):
-                raise SyncError(f"{_strip_query(address)} leads to an address without https")
+                raise errors.SyncError(f"{_strip_query(address)} leads to an address without https")
             if response.status_code != httpx.codes.OK:
-                raise SyncError(
+                raise errors.SyncError(
                     f"{_strip_query(address)} answers {response.status_code} "
                     f"{response.reason_phrase}. Check the address"
                 )
             yield from response.iter_raw(_CHUNK)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         reason = str(error) or type(error).__name__
-        raise SyncError(f"{_strip_query(address)} cannot be fetched: {reason}") from error
+        raise errors.SyncError(f"{_strip_query(address)} cannot be fetched: {reason}") from error
 
 
 def _render(archive: Archive, files: Sequence[PackedFile]) -> Iterator[bytes]:
@@ -269,7 +264,7 @@ def _render(archive: Archive, files: Sequence[PackedFile]) -> Iterator[bytes]:
         with file.open() as handle:
             data = handle.read(file.size_bytes + 1)
         if len(data) != file.size_bytes:
-            raise PackageRefusedError(f"The archive lies about {file.path}")
+            raise errors.PackageRefusedError(f"The archive lies about {file.path}")
         path = file.path.removeprefix(top)
         yield from render_inline_file(path, data, is_executable=file.is_executable)
     yield b"done\n"
@@ -300,7 +295,7 @@ def _verify_archive(archive: Path, signers: Signers) -> str:
         done = _run_keygen("verify", *options, *revoked, file=archive)
         if done.returncode == 0:
             return principal
-    raise SignatureError(
+    raise errors.SignatureError(
         f"no allowed signer has signed {archive.name} with {signature.name}. Sign the "
         "archive: ssh-keygen -Y sign -n file -f KEY ARCHIVE"
     )
@@ -320,4 +315,4 @@ def _run_keygen(
                 check=False,
             )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SignatureError(f"the signature cannot be checked: {error}") from error
+        raise errors.SignatureError(f"the signature cannot be checked: {error}") from error

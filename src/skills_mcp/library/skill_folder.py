@@ -12,13 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
+from skills_mcp import errors
 from skills_mcp.content.git.remote import derive_edit_url, derive_page_url
-from skills_mcp.errors import (
-    FileError,
-    FileTooLargeError,
-    MissingFileError,
-    UndeclaredFileError,
-)
 from skills_mcp.files.opening import open_inside
 from skills_mcp.library.answers import (
     Provenance,
@@ -100,7 +95,7 @@ class SkillFolder:
         limit = self.skill.files[self._own_file].size_bytes
         try:
             raw = read_skill_file(self.skill, self._own_file, max_bytes=limit).data
-        except FileError:
+        except errors.FileError:
             return {}
         report = ProblemList(self.skill.file)
         text = decode_markdown(raw, report, lenient=True) or ""
@@ -114,7 +109,7 @@ class SkillFolder:
             FileError: It cannot be read; see the subclass.
         """
         if file not in self.files:
-            raise UndeclaredFileError(
+            raise errors.UndeclaredFileError(
                 f"{self.skill.path} has no file {file!r}. Use one of its files."
             )
         return read_skill_file(self._owners[file], file, max_bytes=self._max_bytes)
@@ -382,7 +377,7 @@ class PublishedSkills:
         for file, owner in files.items():
             try:
                 content = read_skill_file(owner, file, max_bytes=self._max_bytes)
-            except FileError as error:
+            except errors.FileError as error:
                 self.names.log_omission(skill.path, str(error))
                 continue
             kind = derive_mime_type(file, content)
@@ -527,10 +522,10 @@ def read_markdown(skill: Skill, *, max_bytes: int) -> str:
         FileTooLargeError: It exceeds `max_bytes`.
     """
     if skill.root is None or skill.location is None:
-        raise MissingFileError(f"{skill.file} is not there any more")
+        raise errors.MissingFileError(f"{skill.file} is not there any more")
     parts = skill.location.relative_to(skill.root).parts
     with open_inside(skill.root, parts) as handle:
         data = handle.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise FileTooLargeError(f"{skill.file} has more than {max_bytes:,} bytes")
+        raise errors.FileTooLargeError(f"{skill.file} has more than {max_bytes:,} bytes")
     return data.decode("utf-8", "replace")

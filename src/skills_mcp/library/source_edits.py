@@ -26,22 +26,13 @@ from skills_mcp.content.source import (
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.files.durable import read_regular
 from skills_mcp.files.paths import is_inside
+from skills_mcp.skills import source_layout
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.skill_discovery import (
     MAX_SKILL_BYTES,
     Package,
     RuleFile,
     SourceWalk,
-)
-from skills_mcp.skills.source_layout import (
-    DEFAULT_SELECTION,
-    FolderEntry,
-    FolderListing,
-    FolderTree,
-    Layout,
-    RelativeRoot,
-    Selection,
-    find_layout,
 )
 from skills_mcp.snapshots.skill_snapshot import Snapshot
 
@@ -184,8 +175,8 @@ class WorkingCopy:
         top, copied = checkout.directory, self._folder / name
         copied.mkdir()
         limits = self.served.config.limits
-        layout = Layout(known.homes) if known else None
-        survey = SourceWalk(FolderTree(top), mount.selection, limits, layout)
+        layout = source_layout.Layout(known.homes) if known else None
+        survey = SourceWalk(source_layout.FolderTree(top), mount.selection, limits, layout)
         for home in survey.layout.homes:
             (copied / home.folder).mkdir(parents=True, exist_ok=True)
             for found in survey.walk(home):
@@ -202,7 +193,7 @@ class WorkingCopy:
             Checkout(copied, None, checkout.synced_at, surveyed={mount.selection: surveyed}),
         )
 
-    def _is_hidden(self, found: object, top: Path, home: RelativeRoot) -> bool:
+    def _is_hidden(self, found: object, top: Path, home: source_layout.RelativeRoot) -> bool:
         if self._visible is None or not isinstance(found, RuleFile | Package):
             return False
         return top / home.below(found.file) not in self._visible
@@ -252,7 +243,7 @@ class SkillTarget:
     prefix: str
     repository: RemoteBranch | None = None
     """Repository for reviews; None for a folder, changed at once."""
-    selection: Selection = DEFAULT_SELECTION
+    selection: source_layout.Selection = source_layout.DEFAULT_SELECTION
 
     def keeps_layout(self, package: Path) -> bool:
         """Whether adding a package leaves all existing paths unchanged.
@@ -266,10 +257,12 @@ class SkillTarget:
             if self.source_folder
             else self.folder
         )
-        source = FolderTree(top)
+        source = source_layout.FolderTree(top)
         placed = self.locate(package)
-        before = find_layout(source, self.selection).homes
-        after = find_layout(_OverlaidTree(source, placed, package), self.selection).homes
+        before = source_layout.find_layout(source, self.selection).homes
+        after = source_layout.find_layout(
+            _OverlaidTree(source, placed, package), self.selection
+        ).homes
         parts = [part for home in after for part in home.parts if part]
         return before == after and not any(is_inside(part, placed) for part in parts)
 
@@ -286,26 +279,26 @@ class SkillTarget:
 class _OverlaidTree:
     """`FileTree` of a source overlaid with another folder."""
 
-    source: FolderTree
+    source: source_layout.FolderTree
     placed: str
     folder: Path
 
-    def list(self, folder: str, limit: int) -> FolderListing:
+    def list(self, folder: str, limit: int) -> source_layout.FolderListing:
         if is_inside(folder, self.placed):
-            return FolderTree(self.folder).list(self._inside(folder), limit)
+            return source_layout.FolderTree(self.folder).list(self._inside(folder), limit)
         above, _, name = self.placed.rpartition("/")
         listing = self.source.list(folder, limit)
         if folder != above:
             return listing
-        entries = {**listing.entries, name: FolderEntry("folder")}
-        return FolderListing(
+        entries = {**listing.entries, name: source_layout.FolderEntry("folder")}
+        return source_layout.FolderListing(
             {entry_name: entries[entry_name] for entry_name in sorted(entries)},
             len(entries),
         )
 
     def read(self, file: str) -> bytes | None:
         if is_inside(file, self.placed):
-            return FolderTree(self.folder).read(self._inside(file))
+            return source_layout.FolderTree(self.folder).read(self._inside(file))
         return self.source.read(file)
 
     def resolve(self, link: str) -> str | None:
@@ -384,7 +377,9 @@ def find_skill_target(mounts: Mounts, at: str) -> SkillTarget:
     checkout = source.open()
     if checkout is None:
         raise SyncError(f"{source.name} was not fetched yet. Try again in a minute")
-    layout = find_layout(FolderTree(checkout.directory), mount.selection)
+    layout = source_layout.find_layout(
+        source_layout.FolderTree(checkout.directory), mount.selection
+    )
     above = f"{mount.at}/" if mount.at else ""
     repository = source if isinstance(source, RemoteBranch) else None
     if not layout.homes:

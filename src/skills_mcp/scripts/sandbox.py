@@ -28,14 +28,9 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 
+from skills_mcp import errors
 from skills_mcp.config import Scripts
 from skills_mcp.config.values import SandboxDemand
-from skills_mcp.errors import (
-    RunnerNotFoundError,
-    SandboxUnavailableError,
-    SkillsError,
-    TemporaryFolderError,
-)
 from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.scripts.execution import (
     CONFINING_TIERS,
@@ -117,7 +112,7 @@ def require_executable(name: str, search_path: str) -> Path:
     """
     found = find_executable(name, search_path)
     if found is None:
-        raise RunnerNotFoundError(
+        raise errors.RunnerNotFoundError(
             f"{name!r} is not installed on this machine, or not in PATH. The operator "
             "can install it, or configure another program."
         )
@@ -441,7 +436,7 @@ Tier = Callable[[Grants], tuple[str, ...]]
 _PROBE_SECONDS = 20  # a hundred times what the slowest tier takes on a busy machine
 _PROBE = 'read -r _ < "$1" && ! read -r _ < "$2" && echo held'
 _MAX_FAULT_CHARACTERS = 200
-_UNPREPARED = "The sandbox cannot be prepared", SandboxUnavailableError
+_UNPREPARED = "The sandbox cannot be prepared", errors.SandboxUnavailableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,7 +482,7 @@ class Sandbox:
         with self._lock, translate_preparation_errors(*_UNPREPARED):
             self._best = best = self._best or self._probe()
         if demand == "required" and not best.confines:
-            raise SandboxUnavailableError(
+            raise errors.SandboxUnavailableError(
                 "This machine has no sandbox that works, and the operator requires "
                 f"one (scripts.sandbox). {_explain_faults(best)} With best_effort, scripts "
                 "run and are not confined."
@@ -505,7 +500,7 @@ class Sandbox:
         search_path = command.environment.get("PATH", "")
         program = require_executable(command.words[0], search_path)
         if fault := find_shebang_fault(program, search_path):
-            raise RunnerNotFoundError(
+            raise errors.RunnerNotFoundError(
                 f"{command.words[0]!r} cannot be started: {fault}. The operator can "
                 "repair it, or configure another program."
             )
@@ -576,7 +571,7 @@ def _explain_faults(best: Choice) -> str:
 
 @contextmanager
 def translate_preparation_errors(
-    what_failed: str, kind: type[SkillsError] = TemporaryFolderError
+    what_failed: str, kind: type[errors.SkillsError] = errors.TemporaryFolderError
 ) -> Iterator[None]:
     """Raise a full, missing or closed disk as an error of a kind."""
     try:

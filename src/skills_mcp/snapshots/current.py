@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import RLock, Thread
 from typing import TYPE_CHECKING
 
+from skills_mcp import errors
 from skills_mcp.config import Config, Settings
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import (
@@ -22,12 +23,6 @@ from skills_mcp.content.source import (
     ContentSource,
     Freshness,
     Loss,
-)
-from skills_mcp.errors import (
-    ContentUnavailableError,
-    PowersExceededError,
-    SkillsRemovedError,
-    SyncError,
 )
 from skills_mcp.processes.memory import trim_heap
 from skills_mcp.skills.model import SkillPath
@@ -97,7 +92,7 @@ class CurrentSnapshot:
             ContentUnavailableError: Nothing has been loaded yet.
         """
         if self._snapshot is None:
-            raise ContentUnavailableError("No skills have been loaded yet.")
+            raise errors.ContentUnavailableError("No skills have been loaded yet.")
         return self._snapshot
 
     @property
@@ -134,7 +129,7 @@ class CurrentSnapshot:
             SyncError: There is nothing at all, or the only source has failed.
         """
         if self._snapshot is None:  # what the new commit is compared with
-            with suppress(SyncError):
+            with suppress(errors.SyncError):
                 if stored := self._mounts.open_published():
                     self.load(stored)
         newest = Freshness(time.time(), is_urgent=True)
@@ -164,7 +159,7 @@ class CurrentSnapshot:
         loss = self._find_loss(source, checkout, list_offered(inspected, content, self._settings))
         is_new = loss is not checkout.loss  # an earlier one has been let through
         if is_new and not allows_removal and exceeds_removal(loss, self._operator.sync.max_removed):
-            raise SkillsRemovedError(
+            raise errors.SkillsRemovedError(
                 f"{source.name}: commit {checkout.revision} waits, as sync.max_removed "
                 f"demands: {loss}. What was served before stays. If it is meant, run "
                 "`skills-mcp sync --allow-removal` once"
@@ -179,7 +174,7 @@ class CurrentSnapshot:
             return
         index = index_skills(inspected, load_config(content, self._settings))
         if excess := _find_excess(index, checkout.directory):
-            raise PowersExceededError(
+            raise errors.PowersExceededError(
                 f"{source.name}: commit {checkout.revision} is not served, as sync.powers "
                 f"demands: {excess}. What was served before stays. `skills-mcp validate "
                 "--powers` lists all of it in a clone"

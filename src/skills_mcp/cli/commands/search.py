@@ -4,14 +4,9 @@ from typing import Any
 
 import click
 
+from skills_mcp.cli import options
 from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.commands.ask import call_tool, tabulate_skills
-from skills_mcp.cli.options import (
-    build_application,
-    content_options,
-    json_option,
-    narrowing_options,
-)
 from skills_mcp.cli.terminal import open_console, print_json
 
 
@@ -25,13 +20,13 @@ from skills_mcp.cli.terminal import open_console, print_json
     type=click.IntRange(min=1),
     help="The most skills to show.  [default: search.limit]",
 )
-@narrowing_options
-@json_option
-@content_options()
+@options.narrowing_options
+@options.json_option
+@options.content_options()
 def command(
     *, query: str, limit: int | None, within: str, category: str, as_json: bool, **values: Any
 ) -> None:
-    library = build_application(is_recorded=False, **values).library
+    library = options.build_application(is_recorded=False, **values).library
     arguments = {"query": query, "limit": limit, "within": within, "category": category}
     data = call_tool(library, "search_skills", **arguments).data
     if as_json:

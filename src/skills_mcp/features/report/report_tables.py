@@ -11,15 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from skills_mcp.cli.terminal import tabulate
-from skills_mcp.features.report import report_text
-from skills_mcp.features.report.usage_report import (
-    Answers,
-    Gap,
-    PartUse,
-    Rivalry,
-    Totals,
-    UsageReport,
-)
+from skills_mcp.features.report import report_text, usage_report
 from skills_mcp.text.rendering import count_noun
 
 _MAX_ROWS = 10  # of a table, so that all tables fit a screen
@@ -43,7 +35,7 @@ _UNNAMED: Mapping[Dimension, str] = {
 }
 
 
-def print_parts(console: Console, report: UsageReport, by: Dimension) -> None:
+def print_parts(console: Console, report: usage_report.UsageReport, by: Dimension) -> None:
     """Print the main figures of each group or source.
 
     Raises:
@@ -58,7 +50,7 @@ def print_parts(console: Console, report: UsageReport, by: Dimension) -> None:
     console.print(table)
 
 
-def print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -> None:
+def print_tables(console: Console, report: usage_report.UsageReport, notes: Iterable[str]) -> None:
     """The most useful table first."""
     console.print(escape(_headline(report)), soft_wrap=True)
     sections = (
@@ -87,7 +79,7 @@ def print_tables(console: Console, report: UsageReport, notes: Iterable[str]) ->
     )
 
 
-def _headline(report: UsageReport) -> str:
+def _headline(report: usage_report.UsageReport) -> str:
     answers, tasks = report.answers, report.answers.tasks
     people = f" of {count_noun(report.people, 'person')}" if report.people else ""
     refreshed = report.refreshes.count
@@ -116,7 +108,7 @@ def _table(
     return table
 
 
-def _tabulate_answers(report: UsageReport) -> Table:
+def _tabulate_answers(report: usage_report.UsageReport) -> Table:
     by, answers = _fold_periods(report)
     tokens: Counter[date] = Counter()
     for period in report.periods:
@@ -138,14 +130,14 @@ def _tabulate_answers(report: UsageReport) -> Table:
     return _table(f"Answers by {by}", columns, columns[1:], rows, _MAX_PERIODS)
 
 
-def _fold_periods(report: UsageReport) -> tuple[str, dict[date, Answers]]:
+def _fold_periods(report: usage_report.UsageReport) -> tuple[str, dict[date, usage_report.Answers]]:
     """Answers by period; many days become weeks to fit a screen."""
     if report.period == "day" and len(report.periods) > _MOST_DAYS:
         return "week", report_text.fold_weeks(report.periods)
     return report.period, {period.start: period.answers for period in report.periods}
 
 
-def _tabulate_gaps(report: UsageReport) -> Table:
+def _tabulate_gaps(report: usage_report.UsageReport) -> Table:
     rows = [
         (
             gap.task,
@@ -161,13 +153,13 @@ def _tabulate_gaps(report: UsageReport) -> Table:
     return _table("Unmatched tasks: what to write next", columns, columns[1:3], rows)
 
 
-def _describe_today(gap: Gap) -> str:
+def _describe_today(gap: usage_report.Gap) -> str:
     if gap.today is None:
         return report_text.NOTHING
     return " or ".join(gap.today) or "no match"
 
 
-def _tabulate_rivalries(report: UsageReport) -> Table:
+def _tabulate_rivalries(report: usage_report.UsageReport) -> Table:
     rows = [
         (
             "\n".join(rivalry.skills),
@@ -185,13 +177,13 @@ def _tabulate_rivalries(report: UsageReport) -> Table:
     return _table("Ambiguous answers: keywords to change", columns, columns[1:3], rows)
 
 
-def _describe_state(rivalry: Rivalry) -> str:
+def _describe_state(rivalry: usage_report.Rivalry) -> str:
     if rivalry.is_still is None:
         return report_text.NOTHING
     return "ambiguous" if rivalry.is_still else "resolved"
 
 
-def _tabulate_feedback(report: UsageReport) -> Table:
+def _tabulate_feedback(report: usage_report.UsageReport) -> Table:
     rows = [
         (
             feedback.skill,
@@ -208,7 +200,7 @@ def _tabulate_feedback(report: UsageReport) -> Table:
     return _table("Feedback by commit", columns, columns[3:6], rows)
 
 
-def _tabulate_scripts(report: UsageReport) -> Table:
+def _tabulate_scripts(report: usage_report.UsageReport) -> Table:
     rows = [
         (
             f"{script.skill}\n{script.file}",
@@ -225,7 +217,7 @@ def _tabulate_scripts(report: UsageReport) -> Table:
     return _table("Scripts", columns, columns[2:6], rows)
 
 
-def _tabulate_skills(report: UsageReport) -> Table:
+def _tabulate_skills(report: usage_report.UsageReport) -> Table:
     rows = [
         (
             skill.skill if skill.is_offered is not False else f"{skill.skill} (removed)",
@@ -242,7 +234,7 @@ def _tabulate_skills(report: UsageReport) -> Table:
     return _table("Skills in use", columns, columns[1:6], rows)
 
 
-def _tabulate_unserved(report: UsageReport) -> Table:
+def _tabulate_unserved(report: usage_report.UsageReport) -> Table:
     rows = [
         (skill.skill, ", ".join(skill.keywords) or report_text.NOTHING, f"{skill.candidate:,}")
         for skill in report.unserved or ()
@@ -251,13 +243,16 @@ def _tabulate_unserved(report: UsageReport) -> Table:
     return _table("Never served", columns, columns[2:], rows)
 
 
-def _tabulate_all_parts(report: UsageReport) -> Iterator[Table]:
+def _tabulate_all_parts(report: usage_report.UsageReport) -> Iterator[Table]:
     yield _tabulate_parts(report, "Groups", "Group", report.groups)
     yield _tabulate_parts(report, "Sources", "Source", report.sources)
 
 
 def _tabulate_parts(
-    report: UsageReport, title: str, noun: str, parts: Sequence[PartUse] | None
+    report: usage_report.UsageReport,
+    title: str,
+    noun: str,
+    parts: Sequence[usage_report.PartUse] | None,
 ) -> Table:
     by, answers = _fold_periods(report)
     starts = list(answers)[-_MAX_PERIODS:]
@@ -277,20 +272,20 @@ def _tabulate_parts(
     return _table(title, columns, (columns[1], *columns[4:]), rows)
 
 
-def _fold_tasks(part: PartUse, by: str) -> list[tuple[date, int]]:
+def _fold_tasks(part: usage_report.PartUse, by: str) -> list[tuple[date, int]]:
     tasks: Counter[date] = Counter()
     for start, count in part.periods:
         tasks[report_text.find_monday(start) if by == "week" else start] += count
     return list(tasks.items())
 
 
-def _describe_served(part: PartUse) -> str:
+def _describe_served(part: usage_report.PartUse) -> str:
     share = report_text.describe_share(part.answers.served, part.answers.tasks)
     change = report_text.describe_part_change(part)
     return f"{share}, {change}" if change else share
 
 
-def _tabulate_fleet(report: UsageReport) -> Table:
+def _tabulate_fleet(report: usage_report.UsageReport) -> Table:
     fleet = report.fleet
     rows = [
         (
@@ -312,7 +307,7 @@ def _tabulate_fleet(report: UsageReport) -> Table:
     return _table(title, columns, columns[2:4], rows)
 
 
-def _tabulate_effect(report: UsageReport) -> tuple[Table, ...]:
+def _tabulate_effect(report: usage_report.UsageReport) -> tuple[Table, ...]:
     effect = report.effect
     if effect is None:
         return ()
@@ -338,7 +333,7 @@ def _tabulate_effect(report: UsageReport) -> tuple[Table, ...]:
     )
 
 
-def _list_totals(totals: Totals) -> _Row:
+def _list_totals(totals: usage_report.Totals) -> _Row:
     answers = totals.answers
     return (
         f"{answers.tasks:,}",

@@ -13,12 +13,7 @@ from starlette.responses import Response
 from skills_mcp.features.history.skill_history import SkillChange, may_see_history
 from skills_mcp.features.history.source_history import RECENT_DAYS, SourceLogs
 from skills_mcp.features.report.database_report import WEEKS, ReportLimits
-from skills_mcp.features.web.browsing import (
-    BrowseRequest,
-    browse,
-    derive_title,
-    open_facets,
-)
+from skills_mcp.features.web import browsing
 from skills_mcp.features.web.catalogue_page import show_catalogue
 from skills_mcp.features.web.page import (
     BackgroundCache,
@@ -79,10 +74,10 @@ def show_home(request: Request) -> Response:
     if request.query_params:
         return show_catalogue(request)
     library, logs = get_visible_library(request), find_logs(request)
-    wanted = BrowseRequest(limit=_MAX_ROWS, uses=find_uses(request), logs=logs)
-    by_change = browse(library.snapshot, replace(wanted, sort="changed")).skills
+    wanted = browsing.BrowseRequest(limit=_MAX_ROWS, uses=find_uses(request), logs=logs)
+    by_change = browsing.browse(library.snapshot, replace(wanted, sort="changed")).skills
     since = datetime.now(UTC).date() - timedelta(days=RECENT_DAYS)
-    used = browse(library.snapshot, replace(wanted, sort="used")).skills
+    used = browsing.browse(library.snapshot, replace(wanted, sort="used")).skills
     return render_template(
         request,
         "home.html",
@@ -102,7 +97,7 @@ def show_home(request: Request) -> Response:
 def _list_figures(
     request: Request, library: LibraryView, logs: SourceLogs | None
 ) -> list[HomeFigure]:
-    facets = open_facets(library.snapshot)
+    facets = browsing.open_facets(library.snapshot)
     changed = [moment for moment in facets.maintenance(logs).changed if moment]
     week_ago = datetime.now(UTC) - timedelta(days=RECENT_DAYS)
     lately = sum(moment >= week_ago for moment in changed)
@@ -151,7 +146,7 @@ def _list_old(
 ) -> list[OldSkill]:
     """Skills past their review, then those whose last change is known and long ago."""
     snapshot, today = library.snapshot, datetime.now(UTC).date()
-    found = open_facets(snapshot).maintenance(logs)
+    found = browsing.open_facets(snapshot).maintenance(logs)
     rows = zip(snapshot.index.listed, found.changed, found.owners, found.authors, strict=True)
     overdue: list[tuple[str, SkillPath, str, str, str]] = []
     old: list[tuple[str, SkillPath, str, str, str]] = []
@@ -166,7 +161,7 @@ def _list_old(
     ordered = (*sorted(overdue), *sorted(old))[:_MAX_ROWS]
     bodies = (snapshot.index.require(path).body for _, path, *_ in ordered)
     return [
-        OldSkill(path, derive_title(path, body), reason, owner, author)
+        OldSkill(path, browsing.derive_title(path, body), reason, owner, author)
         for (_, path, reason, owner, author), body in zip(ordered, bodies, strict=True)
     ]
 

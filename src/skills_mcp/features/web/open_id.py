@@ -14,13 +14,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from skills_mcp.config import Auth, Web
-from skills_mcp.http import provider_metadata
-from skills_mcp.http.access_tokens import (
-    Claims,
-    InvalidTokenError,
-    TokenValidator,
-    parse_scopes,
-)
+from skills_mcp.http import access_tokens, provider_metadata
 
 _FORM = {
     "Accept": "application/json",
@@ -49,7 +43,7 @@ class SignInAttempt:
         )
 
 
-class _IdTokenValidator(TokenValidator):
+class _IdTokenValidator(access_tokens.TokenValidator):
     name: ClassVar[str] = "ID token"
     kinds: ClassVar[frozenset[str]] = frozenset({"id", "jwt"})
     bindings: ClassVar[frozenset[str]] = frozenset()
@@ -57,7 +51,7 @@ class _IdTokenValidator(TokenValidator):
 
 @dataclass(frozen=True, slots=True)
 class SignedInPerson:
-    claims: Claims
+    claims: access_tokens.Claims
     scopes: frozenset[str]
 
 
@@ -130,10 +124,10 @@ class OpenIdClient:
         missing = [name for name in needed if name.partition(".")[0] not in claims]
         if missing:
             claims = {**self._fetch_userinfo(claims["sub"], tokens), **claims}
-        granted = parse_scopes(tokens, ("scope",), prefix=self._scope_prefix)
+        granted = access_tokens.parse_scopes(tokens, ("scope",), prefix=self._scope_prefix)
         requested = {"scope": " ".join(self._scopes)}  # RFC 6749, section 5.1
         if granted is None:
-            granted = parse_scopes(requested, ("scope",), prefix=self._scope_prefix)
+            granted = access_tokens.parse_scopes(requested, ("scope",), prefix=self._scope_prefix)
         return SignedInPerson(claims, granted or frozenset())
 
     def sign_out_url(self, return_to: str) -> str:
@@ -198,14 +192,14 @@ class OpenIdClient:
         is_post = isinstance(known, list) and basic not in known and post in known
         return post if is_post else basic
 
-    def _validate(self, token: object, nonce: str) -> Claims:
+    def _validate(self, token: object, nonce: str) -> access_tokens.Claims:
         """Validate an ID token (OpenID Connect Core 1.0, section 3.1.3.7)."""
         if not isinstance(token, str):
             raise SignInRefusedError("The ID token cannot be read.")
         try:
             with self._validating:
                 claims = self._validator.load_and_validate(token)
-        except InvalidTokenError as error:
+        except access_tokens.InvalidTokenError as error:
             raise SignInRefusedError(f"{error}.") from None
         except provider_metadata.KeysUnavailableError as error:
             raise provider_metadata.ProviderUnavailableError(str(error)) from None
@@ -217,7 +211,7 @@ class OpenIdClient:
             raise SignInRefusedError("The ID token is for another client (azp).")
         return claims
 
-    def _fetch_userinfo(self, subject: str, tokens: Mapping[str, Any]) -> Claims:
+    def _fetch_userinfo(self, subject: str, tokens: Mapping[str, Any]) -> access_tokens.Claims:
         """Claims from the UserInfo endpoint."""
         metadata, token = self._metadata.load(), tokens.get("access_token")
         if "userinfo_endpoint" not in metadata.values or not isinstance(token, str):

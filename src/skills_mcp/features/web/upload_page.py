@@ -27,13 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from skills_mcp.errors import (
-    EventStoreError,
-    InvalidArgumentsError,
-    PackageNotAddedError,
-    SkillsError,
-    UploadStoppedError,
-)
+from skills_mcp import errors
 from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.events.collector.pending_files import PendingFiles
 from skills_mcp.features.authoring.package_archive import UploadAttempt
@@ -315,9 +309,9 @@ class _UploadTask(Generic[Result]):
         return self._work(self.attempt)
 
 
-def _explain(error: OSError) -> UploadStoppedError:
+def _explain(error: OSError) -> errors.UploadStoppedError:
     logger.warning("An upload has found no room, or no permission: %s", error)
-    stopped = UploadStoppedError(
+    stopped = errors.UploadStoppedError(
         "The server has no room for the upload, or may not write it. Nothing was "
         "added: tell the operator, who finds the reason in the log"
     )
@@ -386,7 +380,7 @@ async def parsed_form(request: Request) -> AsyncIterator[FormData]:
             max_files=1, max_fields=_MAX_FIELDS, max_part_size=_MAX_PART_BYTES
         )
     except UnicodeError as error:
-        raise InvalidArgumentsError("The form cannot be read: send UTF-8.") from error
+        raise errors.InvalidArgumentsError("The form cannot be read: send UTF-8.") from error
     try:
         yield form
     finally:
@@ -406,7 +400,7 @@ async def read_archive(request: Request) -> UploadedArchive:
 async def _find_archive(form: FormData, owner: str) -> UploadedArchive:
     sent = form.get(_FIELD)
     if not isinstance(sent, UploadFile) or not sent.filename:
-        raise InvalidArgumentsError(
+        raise errors.InvalidArgumentsError(
             f"There is no archive. Send a .zip or a .tar.gz in the field {_FIELD}."
         )
     name = sent.filename.lower()
@@ -453,7 +447,7 @@ async def show_offer(request: Request) -> Response:
             sent = written.pack(owner) if written else await _find_archive(form, owner)
         offer = await queue.look(sent, uploader, partial(page.wait_for_disconnect, request.receive))
         archive = await queue.keep(sent)
-    except SkillsError as error:
+    except errors.SkillsError as error:
         return await _render(request, refusal=error, written=written)
     return await _render(request, offer=offer, archive=archive, written=written)
 
@@ -494,13 +488,13 @@ async def take_offer(request: Request) -> Response:
     name = await read_field(request, "archive")
     sent = await queue.find(name, derive_sender_key(request))
     if sent is None:
-        return await _render(request, refusal=PackageNotAddedError(_GONE))
+        return await _render(request, refusal=errors.PackageNotAddedError(_GONE))
     try:
         gone = partial(page.wait_for_disconnect, request.receive)
         done, served = await queue.take(sent, uploader, gone)
-    except SkillsError as error:
+    except errors.SkillsError as error:
         return await _render(request, refusal=error)
-    with suppress(EventStoreError):  # it is added; the archive goes with its age
+    with suppress(errors.EventStoreError):  # it is added; the archive goes with its age
         await queue.forget(name)
     return await _render(request, done=done, is_served=served.is_served, loss=served.loss)
 
@@ -513,14 +507,16 @@ async def restore_version(request: Request) -> Response:
     try:
         restore = partial(queue.uploads.restore, name, version, uploader)
         path = await queue.run(restore, partial(page.wait_for_disconnect, request.receive))
-    except SkillsError as error:
+    except errors.SkillsError as error:
         return await _render(request, refusal=error)
     served = await queue.refresh(path, uploader)
     restored = {"path": path, "version": version}
     return await _render(request, restored=restored, is_served=served.is_served, loss=served.loss)
 
 
-async def _render(request: Request, refusal: SkillsError | None = None, **content: Any) -> Response:
+async def _render(
+    request: Request, refusal: errors.SkillsError | None = None, **content: Any
+) -> Response:
     versions: Sequence[PreviousVersions] = ()
     offer: UploadPreview | None = content.get("offer")
     if offer is None and "lacks" not in content:
@@ -559,7 +555,7 @@ async def read_field(request: Request, name: str) -> str:
         value = form.get(name)
     if isinstance(value, str):
         return value
-    raise InvalidArgumentsError(f"{name}: is missing in the form.")
+    raise errors.InvalidArgumentsError(f"{name}: is missing in the form.")
 
 
 def get_upload_queue(request: Request) -> UploadQueue:

@@ -18,18 +18,12 @@ from urllib.parse import urlsplit
 
 import click
 
+from skills_mcp import errors
 from skills_mcp.about import DISTRIBUTION, __version__, compose_requirement, is_passing
 from skills_mcp.bootstrap import Application, Options, build, find_settings_file, find_url_secret
 from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import content_options, json_option, read_options
 from skills_mcp.cli.terminal import confirm, print_json, sync_and_load
-from skills_mcp.errors import (
-    AccessRefusedError,
-    ConfigError,
-    HostFileError,
-    RemoteMissingError,
-    SyncError,
-)
 from skills_mcp.features.hosts.client_checks import find_host_entries
 from skills_mcp.features.hosts.config_edits import set_yaml_block
 from skills_mcp.features.hosts.host import (
@@ -282,7 +276,7 @@ def _compose_server(
             _check_address(url)
         return RemoteServer(url)
     if find_url_secret(options.repo):
-        raise ConfigError(
+        raise errors.ConfigError(
             "The URL of the repository holds a token, which would stand in the file. "
             "Leave it out of the URL, and set GITHUB_TOKEN: the entry names that "
             "variable, never its value"
@@ -304,7 +298,7 @@ def _check_sources(options: Options, environment: Mapping[str, str]) -> None:
     """
     for check in build(options, environment).library.check_sources():
         error = check.git_error or check.error
-        is_missing = isinstance(error, AccessRefusedError | RemoteMissingError)
+        is_missing = isinstance(error, errors.AccessRefusedError | errors.RemoteMissingError)
         if error and (is_missing or check.git_error or check.mode == "local"):
             raise error
         if error:
@@ -323,7 +317,7 @@ def _check_address(url: str) -> None:
         return
     if answer.is_elsewhere:
         found = f"{answer.status} {answer.reason}".strip()
-        raise ConfigError(f"MCP is not served at {url}, which answers {found}")
+        raise errors.ConfigError(f"MCP is not served at {url}, which answers {found}")
 
 
 def _locate(path: str | None, *, is_shared: bool) -> str | None:
@@ -347,7 +341,9 @@ def _find_entries(
     hosts = hosts or [host for host in HOSTS if host.is_installed(environment)]
     if not hosts:
         known = ", ".join(host.name for host in HOSTS)
-        raise HostFileError(f"No client was found on this machine. Name one with --client: {known}")
+        raise errors.HostFileError(
+            f"No client was found on this machine. Name one with --client: {known}"
+        )
     project = find_project()
     return [HostFile(host, host.find_file(scope, environment, project), scope) for host in hosts]
 
@@ -418,7 +414,7 @@ class _Edit:
         if needed and not self.is_confirmed:
             confirm(
                 "Change this file?" if len(needed) == 1 else f"Change these {len(needed)} files?",
-                HostFileError,
+                errors.HostFileError,
                 done="changed",
                 preview="the entry with --print",
                 listing="lines",
@@ -495,7 +491,7 @@ def _fetch(options: Options, environment: Mapping[str, str]) -> Application | No
     application = build(unrecorded, environment)
     try:
         sync_and_load(application.library)
-    except SyncError as error:
+    except errors.SyncError as error:
         click.echo(f"No skills have been fetched yet: {error}", err=True)
         return None
     return application

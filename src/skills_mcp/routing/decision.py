@@ -23,6 +23,7 @@ from skills_mcp.routing.matcher import (
     Matcher,
     MixedMatcher,
     candidate_sort_key,
+    find_matcher,
 )
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold, split_intents
 from skills_mcp.skills.model import Skill, SkillPath
@@ -300,14 +301,11 @@ def score_and_decide(
         first, second = (_decide_as_one(matcher, w, matching, within=within) for w in intents)
         if isinstance(first, Candidate) and isinstance(second, Candidate):
             paths = {first.skill.path, second.skill.path}
-            is_ranked = _is_ranked(matcher, first.skill) or _is_ranked(matcher, second.skill)
+            matchers = (find_matcher(matcher, found.skill) for found in (first, second))
+            is_ranked = any(each.algorithm != "keyword" for each in matchers)
             if len(paths) == len(intents) and paths <= listed and is_ranked:
                 return replace(first, also=second)
     return decision
-
-
-def _is_ranked(matcher: Matcher, skill: Skill) -> bool:
-    return not isinstance(matcher, MixedMatcher) or matcher.find_part(skill) is matcher.others
 
 
 def _decide_as_one(
@@ -478,8 +476,7 @@ def _to_odds(score: Fraction) -> float:
 
 def score_picked_skill(matcher: Matcher, context: str, skill: Skill, alone: Mask) -> Candidate:
     """Score one picked skill: among the others if near the best, else alone."""
-    if isinstance(matcher, MixedMatcher):
-        matcher = matcher.find_part(skill).matcher
+    matcher = find_matcher(matcher, skill)
     texts = select_texts(matcher, context)
     near = score_texts(matcher, texts, limit=_RESCORED_CANDIDATES)
     found = (*near, *score_texts(matcher, texts, within=alone))

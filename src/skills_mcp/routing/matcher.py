@@ -203,6 +203,11 @@ class SkillText(NamedTuple):
     category: str
 
 
+def find_matcher(matcher: Matcher, skill: Skill) -> Matcher:
+    """Find the matcher that scores a skill: of a `MixedMatcher`, that of its part."""
+    return matcher.find_part(skill).matcher if isinstance(matcher, MixedMatcher) else matcher
+
+
 _LAST_IN_ORDER = "\U0010ffff"
 _RULES_OF_FOLDER = f"/{INDEX}"
 

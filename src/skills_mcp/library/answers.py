@@ -377,12 +377,8 @@ def render_state(state: SourceState) -> dict[str, Any]:
         data["not_served"] = state.not_served
     if state.pins:
         data["pins"] = list(state.pins)
-    if state.rollout:
-        data["rollout"] = state.rollout
-    if state.default_branch:
-        data["default_branch"] = state.default_branch
-    if state.verified_by:
-        data["verified_by"] = state.verified_by
+    named = ("rollout", "default_branch", "verified_by")
+    data |= {name: value for name in named if (value := getattr(state, name))}
     if state.hold:
         since = render_time(datetime.fromtimestamp(state.hold.since, UTC))
         data["held"] = {"since": since, "instead_of": state.hold.instead_of}

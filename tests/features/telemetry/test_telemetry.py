@@ -9,8 +9,8 @@ import pytest
 from skills_mcp.config import Analytics
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.spool import Outbox
-from skills_mcp.features import telemetry
-from skills_mcp.features.telemetry import SIGNALS, configure_telemetry
+from skills_mcp.features.telemetry import exporters
+from skills_mcp.features.telemetry.exporters import SIGNALS, configure_telemetry
 from skills_mcp.features.telemetry.hooks import open_part
 from skills_mcp.server.app import create_server
 from skills_mcp.server.parts import Serving
@@ -57,7 +57,7 @@ def test_another_protocol_is_named_instead_of_spoken_to_the_wrong_port(
 def test_without_the_extra_one_warning_names_it(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telemetry, "find_spec", lambda _: None)
+    monkeypatch.setattr(exporters, "find_spec", lambda _: None)
 
     assert configure_telemetry(COLLECTOR) is None
     [record] = caplog.records
@@ -71,7 +71,7 @@ def test_a_package_that_is_missing_above_it_is_missing(
     def find(name: str) -> None:
         raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(telemetry, "find_spec", find)
+    monkeypatch.setattr(exporters, "find_spec", find)
 
     assert configure_telemetry(COLLECTOR) is None
 

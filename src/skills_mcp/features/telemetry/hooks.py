@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from skills_mcp.features.telemetry import configure_telemetry
-
 if TYPE_CHECKING:
     from skills_mcp.features.telemetry.exporters import Telemetry
     from skills_mcp.server.parts import Serving
@@ -11,9 +9,7 @@ if TYPE_CHECKING:
 
 def open_part(serving: "Serving") -> "Telemetry | None":
     """Open the exporters that the usual variables ask for."""
-    settings = configure_telemetry(serving.environment)
-    if settings is None:
-        return None
-    from skills_mcp.features.telemetry.exporters import Telemetry
+    from skills_mcp.features.telemetry.exporters import Telemetry, configure_telemetry
 
-    return Telemetry(settings, serving)
+    settings = configure_telemetry(serving.environment)
+    return Telemetry(settings, serving) if settings else None

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,6 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace.status import Status
 
 from skills_mcp.about import __version__
-from skills_mcp.features.telemetry import OtelSettings
 from skills_mcp.server.callers import Context
 from skills_mcp.server.measurements import (
     DURATION_BUCKETS,
@@ -276,7 +275,9 @@ _REPEATED_SECONDS = 60 * 60.0  # one line an hour says that a collector is still
 _MAX_ARGUMENT_CHARACTERS = 16_000
 
 
-def begin_pipeline(settings: OtelSettings, serving: Serving) -> list[Callable[[], object]]:
+def begin_pipeline(
+    signals: Collection[str], serving: Serving, *, capture_arguments: bool
+) -> list[Callable[[], object]]:
     """Start exporting, as variables configure the SDK.  Blocking.
 
     Once per process: the tracer of the MCP SDK is global.
@@ -287,24 +288,24 @@ def begin_pipeline(settings: OtelSettings, serving: Serving) -> list[Callable[[]
     _limit_sdk_logs()
     resource = Resource.create(_describe_service())
     flushes: list[Callable[[], object]] = []
-    if "traces" in settings.signals:
-        flushes.append(_begin_traces(resource, settings, serving))
-    if "metrics" in settings.signals:
+    if "traces" in signals:
+        flushes.append(_begin_traces(resource, serving, capture_arguments=capture_arguments))
+    if "metrics" in signals:
         flushes.append(_begin_metrics(resource, serving))
-    if "logs" in settings.signals:
+    if "logs" in signals:
         flushes.append(_begin_logs(resource))
     return flushes
 
 
 def _begin_traces(
-    resource: Resource, settings: OtelSettings, serving: Serving
+    resource: Resource, serving: Serving, *, capture_arguments: bool
 ) -> Callable[[], object]:
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     redacting = RedactingSpanExporter(
         OTLPSpanExporter(),
         serving.measurements.tools,
         serving.transport,
-        capture_arguments=settings.capture_arguments,
+        capture_arguments=capture_arguments,
     )
     provider.add_span_processor(BatchSpanProcessor(redacting))
     trace.set_tracer_provider(provider)

@@ -338,6 +338,13 @@ def test_a_folder_of_somebody_else_is_read_if_the_user_trusts_it(
 ) -> None:
     commit = upstream.commit({"a.md": "A"})
     os.chown(upstream.bare, 12345, 12345)
+    if (
+        subprocess.run(
+            ["git", "ls-remote", upstream.url], capture_output=True, check=False
+        ).returncode
+        == 0
+    ):
+        pytest.skip("this version of Git reads the repositories of others")
     store = GitStore.create(tmp_path / "store", upstream.url)
 
     refused = store.fail()

@@ -167,9 +167,13 @@ def _open_rows(folder: str) -> sqlite3.Connection:
 
 def _connect_rows(file: Path | str) -> sqlite3.Connection:
     rows = sqlite3.connect(file, timeout=1, isolation_level=None, check_same_thread=False)
-    rows.executescript(f"{_SETTINGS}{_TABLE}")
-    if rows.execute("SELECT count(*) FROM signs").fetchone()[0] > _MAX_ROWS:
-        rows.execute("DELETE FROM signs")
+    try:
+        rows.executescript(f"{_SETTINGS}{_TABLE}")
+        if rows.execute("SELECT count(*) FROM signs").fetchone()[0] > _MAX_ROWS:
+            rows.execute("DELETE FROM signs")
+    except sqlite3.Error:
+        rows.close()  # Python 3.13 warns of one that is not
+        raise
     return rows
 
 

@@ -298,8 +298,11 @@ def score_and_decide(
         return decision
     listed = {candidate.skill.path for candidate in decision.candidates}
     for intents in islice(split_intents(context), _MAX_SPLITS):
-        first, second = (_decide_as_one(matcher, w, matching, within=within) for w in intents)
-        if isinstance(first, Candidate) and isinstance(second, Candidate):
+        first = _decide_as_one(matcher, intents[0], matching, within=within)
+        if not isinstance(first, Candidate) or first.skill.path not in listed:
+            continue  # the second one need not be ranked
+        second = _decide_as_one(matcher, intents[1], matching, within=within)
+        if isinstance(second, Candidate):
             paths = {first.skill.path, second.skill.path}
             matchers = (find_matcher(matcher, found.skill) for found in (first, second))
             is_ranked = any(each.algorithm != "keyword" for each in matchers)

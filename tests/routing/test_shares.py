@@ -86,3 +86,20 @@ def test_documents_are_found_in_the_rows_that_have_them(
 
     assert wanted[which].tolist() == held.documents[places].tolist()
     assert sorted(places) == np.flatnonzero(np.isin(held.documents, wanted)).tolist()
+
+
+@pytest.mark.parametrize("competitors, best", [(240, "x1 x1 x1 x1"), (3000, "ant bat cat")])
+def test_among_thousands_most_words_decide_and_no_longer_the_rarest(
+    competitors: int, best: str
+) -> None:
+    rows = [
+        "ant bat cat",
+        "x1 x1 x1 x1",
+        *("ant", "bat", "cat") * (competitors // 3),
+        *["x9"] * 3000,  # share no word with the task, and change nothing
+    ]
+    index, task = read([IndexedDocument("", "", row, "", "") for row in rows], "ant bat cat x1")
+
+    explained = compute_coverage(task, PostingsLookup(index).find(task), len(index))
+
+    assert rows[int(explained.argmax())] == best

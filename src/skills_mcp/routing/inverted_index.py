@@ -687,11 +687,24 @@ _TYPES = {
 }
 
 
+_ORDINARY_COMPETITORS = 250  # no more than in the libraries that constants were chosen with
+_CROWDING_EXPONENT = 0.25  # 0.15 to 0.4 are much the same; measured
+
+
 class MatchingText(NamedTuple):
     """The part of an index with a term of some query."""
 
     documents: int
     postings: int
+
+    @property
+    def crowding(self) -> float:
+        """How much less the rarest word and its repetition decide; 1 in ordinary libraries.
+
+        Where thousands compete, the right skill is the one with most of the words: many have
+        one of them often, and the rarest may be beside the point.
+        """
+        return float(max(self.documents / _ORDINARY_COMPETITORS, 1) ** _CROWDING_EXPONENT)
 
 
 @dataclass(frozen=True, eq=False)

@@ -412,7 +412,7 @@ class QueryParser:
         holders = self._index.postings.count_documents(numbers)
         ordinary[foreign] = _FOREIGN_WEIGHT
         matching = self._index.measure_matching(numbers)
-        information = (idf(holders, matching.documents) * ordinary) ** _IDF_EXPONENT
+        information = (idf(holders, matching.documents) * ordinary) ** _idf_exponent(matching)
         named = float(information[is_technology & (numbers != UNKNOWN_TERM)].sum())
         if named:  # one name among the many bigrams of a sentence is what the task is about
             information[foreign] *= min(1.0, named / (float(information[foreign].sum()) or named))
@@ -495,7 +495,7 @@ def _resolve_terms(index: TextIndex, terms: tuple[str, ...]) -> _ResolvedTerms |
 
 
 def _weigh(holders: NDArray[np.int64], matching: MatchingText) -> NDArray[np.float64]:
-    weights: NDArray[np.float64] = idf(holders, matching.documents) ** _IDF_EXPONENT
+    weights: NDArray[np.float64] = idf(holders, matching.documents) ** _idf_exponent(matching)
     return weights
 
 
@@ -507,6 +507,10 @@ def idf(holders: NDArray[np.int64], matching: int) -> NDArray[np.float64]:
     total = max(matching, _MIN_MATCHING)
     weights: NDArray[np.float64] = np.log1p((total - holders + 0.5).clip(0.5) / (holders + 0.5))
     return weights
+
+
+def _idf_exponent(matching: MatchingText) -> float:
+    return _IDF_EXPONENT / matching.crowding
 
 
 def _analyze_piece(is_known: Callable[[str], bool], piece: bytes) -> tuple[Word, ...]:

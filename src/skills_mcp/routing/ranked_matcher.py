@@ -136,7 +136,7 @@ class PostingsLookup:
             for term in islice(can_find, _MAX_SEARCHED_TERMS)
         ]
         found.sort(key=_has_single_row)
-        return self._concatenate(found)
+        return self._concatenate(found, query.matching.crowding)
 
     def _find_own(
         self, term: int, information: float, span: slice | None
@@ -152,7 +152,7 @@ class PostingsLookup:
             for variant in variants
         ]
 
-    def _concatenate(self, found: Sequence[Sequence[_PostingRow]]) -> TermPostings:
+    def _concatenate(self, found: Sequence[Sequence[_PostingRow]], gain: float) -> TermPostings:
         postings = self._postings
         # With an empty row at the end, for there may be no other.
         last = (0, None, 0.0, postings.documents.values[:0], postings.shares[:0])
@@ -167,8 +167,17 @@ class PostingsLookup:
             several=sum(not _has_single_row(rows) for rows in found),
             sizes=sizes,
             documents=np.concatenate(documents),
-            worth=np.concatenate(shares) * units.repeat(sizes),
+            worth=_saturate(np.concatenate(shares), gain) * units.repeat(sizes),
         )
+
+
+def _saturate(shares: NDArray[np.uint16], gain: float) -> NDArray[np.uint16] | NDArray[np.float32]:
+    """Convert impacts to those of frequencies that are `gain` times as high."""
+    if gain == 1:
+        return shares
+    saturated: NDArray[np.float32] = shares * np.float32((1 - 1 / gain) / IMPACT_UNIT)
+    saturated += np.float32(1 / gain)
+    return np.divide(shares, saturated, out=saturated)
 
 
 def _has_single_row(rows: Sequence[_PostingRow]) -> bool:

@@ -33,6 +33,8 @@ _ERRORS = (
 """Hosts leave such a skill out."""
 OVERLAP = "skill-overlap"
 """Checked only if asked for."""
+MOVED = "task-moved"
+"""Checked against a baseline."""
 _WARNINGS = (
     *("unknown-key", "name-characters", "name-hyphens", "name-is-folder", "license"),
     *("compatibility", "allowed-tools", "metadata", "metadata-value"),
@@ -43,7 +45,7 @@ _WARNINGS = (
     *("missing-index", "undeclared-file", "composed-length", "keyword-shared", "eval-case"),
     *("no-evidence", "old-evidence"),
     *("duplicate-package", "no-use-when", "description-shown"),
-    *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed"),
+    *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed", MOVED),
     *(OVERLAP, "power-found", "scanner", "review-overdue", "unchanged"),
     *("gone-file", "gone-package", "gone-command", "gone-url"),
 )
@@ -185,10 +187,15 @@ class KnownFinding(NamedTuple):
         return self.file, self.rule, _NUMBER.sub("0", self.reason)
 
 
+Answers = Mapping[str, Sequence[str]]
+"""The paths of the answered skills, by example task."""
+
+
 class Baseline(NamedTuple):
     findings: tuple[KnownFinding, ...]
     skills: tuple[str, ...] = ()
     """Served skills: their files as in `KnownFinding`, without `.md` or `/SKILL.md`."""
+    tasks: Answers = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +253,9 @@ def load_baseline(file: Path) -> Baseline:
             reason = f"{file} has version {data['version']!r}, not {_VERSION}: {_REMEDY}"
             raise BaselineError(reason)
         findings = tuple(e for entry in data["findings"] for e in _parse(entry))
-        return Baseline(findings, tuple(map(str, data.get("skills", ()))))
-    except (KeyError, TypeError) as error:
+        tasks = {task: tuple(paths) for task, paths in data.get("tasks", {}).items()}
+        return Baseline(findings, tuple(map(str, data.get("skills", ()))), tasks)
+    except (KeyError, TypeError, AttributeError) as error:
         raise BaselineError(f"{file} is no baseline of validate: {_REMEDY}") from error
 
 
@@ -263,6 +271,7 @@ def write_baseline(
     unchecked: Iterable[KnownFinding],
     problems: Iterable[Problem],
     skills: Iterable[str],
+    tasks: Answers,
 ) -> int:
     """Replace the file, one line per finding for readable diffs; return their number.
 
@@ -273,7 +282,11 @@ def write_baseline(
     counts = Counter((*unchecked, *found))
     body = ",\n".join([_render(entry, count) for entry, count in sorted(counts.items())])
     served = ",\n".join(map(json.dumps, sorted(skills)))
-    text = f'{{\n"version": {_VERSION},\n"findings": [\n{body}\n],\n"skills": [\n{served}\n]\n}}\n'
+    answers = ",\n".join(
+        f"{json.dumps(task)}: {json.dumps(paths)}" for task, paths in sorted(tasks.items())
+    )
+    text = f'{{\n"version": {_VERSION},\n"findings": [\n{body}\n],\n"skills": [\n{served}\n],\n'
+    text += f'"tasks": {{\n{answers}\n}}\n}}\n'
     with atomic_write(file, _SHARED_MODE) as handle:
         handle.write(text.encode("utf-8"))
     return counts.total()
@@ -310,6 +323,13 @@ def report_removed(
         return None
     hint = f"If they are meant to be, {_REMEDY}"
     return RuleFinding("skills-removed", str(loss), hint).at(baseline.absolute())
+
+
+def describe_moved(task: str, before: Sequence[str], now: Sequence[str]) -> tuple[str, str]:
+    """Reason and hint of a task with another answer than in the baseline."""
+    old, new = (enumerate_shortly(paths) if paths else "no skill" for paths in (before, now))
+    reason = f"the task {abbreviate_value(task)} gets {new}, and in the baseline {old}"
+    return reason, f"if that is meant, {_REMEDY}; else part the words of these skills"
 
 
 def derive_fingerprint(problem: Problem, folder: Path) -> str:

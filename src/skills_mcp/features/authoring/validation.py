@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -34,17 +35,20 @@ from skills_mcp.features.authoring.markdown import (
 from skills_mcp.features.authoring.package_standard import check_package, parse_strictly
 from skills_mcp.features.authoring.rules import (
     ALL_RULES,
+    MOVED,
     OVERLAP,
+    Answers,
     RuleFinding,
     RuleSelection,
     UnknownRuleError,
+    describe_moved,
     enumerate_shortly,
     join_shortly,
 )
 from skills_mcp.features.authoring.skill_overlap import describe_overlap, find_overlaps
 from skills_mcp.library import Snapshot
 from skills_mcp.library.skill_folder import MAX_DESCRIPTION
-from skills_mcp.routing.decision import answered_candidates, score_and_decide
+from skills_mcp.routing.decision import Decision, answered_candidates, score_and_decide
 from skills_mcp.routing.matcher import declares_keywords
 from skills_mcp.routing.tokenizer import fold
 from skills_mcp.skills.composition import compose_skill, find_required, resolve_word, resolve_words
@@ -590,6 +594,7 @@ class Validation:
     focus: PathFilter
     baselines: tuple[Path, ...] = ()
     """Baseline files named in the content's settings."""
+    trees: tuple[SkillTree, ...] = ()
 
     @property
     def skill_count(self) -> int:
@@ -634,8 +639,10 @@ def validate_paths(
     problems: set[Problem] = set()
     served: set[Path] = set()
     baselines: dict[Path, None] = {}
+    trees: list[SkillTree] = []
     for (top, subfolder), requested in targets.items():
         tree = load_tree(top, subfolder)
+        trees.append(tree)
         chosen = _combine_rules(tree, choice)
         skills = _select_skills(tree, requested)
         checker = _SkillChecker(tree, on_file)
@@ -651,7 +658,37 @@ def validate_paths(
         baselines |= {_find_settings(tree).parent / named: None} if named else {}
     ordered = sorted(problems, key=lambda p: (p.file, p.line, p.rule, p.reason))
     focus = PathFilter(path for requested in targets.values() for path in requested)
-    return Validation(tuple(ordered), frozenset(served), focus, tuple(baselines))
+    return Validation(tuple(ordered), frozenset(served), focus, tuple(baselines), tuple(trees))
+
+
+def route_tasks(trees: Iterable[SkillTree]) -> dict[str, tuple[str, ...]]:
+    """Route the example tasks of content: the paths of the answered skills by task."""
+    return {
+        task: tuple(sorted(str(candidate.skill.path) for candidate in answered_candidates(found)))
+        for tree in trees
+        for skill in tree.snapshot.index
+        for task in skill.examples
+        for found in [_route(tree.snapshot, task)]
+    }
+
+
+def _route(snapshot: Snapshot, task: str) -> Decision:
+    return score_and_decide(snapshot.matcher, task, snapshot.config.matching)
+
+
+def report_moved(
+    trees: Iterable[SkillTree], known: Answers, choice: RuleSelection
+) -> Iterator[Problem]:
+    """Yield a finding for each example task with another answer than in a baseline."""
+    checked = [t for t in trees if known and _combine_rules(t, choice).reports(MOVED)]
+    answers = route_tasks(checked)
+    for skill in chain.from_iterable(tree.skills for tree in checked):
+        for task in skill.served.examples if skill.served else ():
+            before = tuple(known.get(task, answers[task]))
+            if before != answers[task]:
+                line = parse_markdown(skill.text or b"").line("examples")
+                described = describe_moved(task, before, answers[task])
+                yield RuleFinding(MOVED, *described, line).at(skill.file)
 
 
 def _soften(problem: Problem, top: Path) -> Problem:

@@ -105,6 +105,31 @@ def test_skills_that_most_of_a_baseline_miss_are_a_finding(
     assert (narrower.returncode, accepted.returncode) == (0, 0)
 
 
+def test_an_example_task_with_another_answer_than_in_the_baseline_is_a_finding(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rules = (
+        "---\nname: {}\ndescription: Pay money back\nkeywords: [refund, invoice]\n"
+        "examples: [{}]\n---\n# Do it\n"
+    )
+    write(tmp_path / "refunds.md", rules.format("refunds", "refund an invoice"))
+    checks = ("validate", ".", "--select", "task-moved", "--baseline", "known.json", "--json")
+    made = invoke(*checks, "--write-baseline")
+    same = rules_in(invoke(*checks).stdout)
+    write(tmp_path / "invoices.md", rules.format("invoices", "what is not in the baseline"))
+
+    [moved] = json.loads(invoke(*checks).stdout)["problems"]
+    invoke(*checks, "--write-baseline")
+    accepted = rules_in(invoke(*checks).stdout)
+
+    assert "1 example task" in made.stdout
+    assert (moved["rule"], moved["level"], moved["line"]) == ("task-moved", "warning", 5)
+    assert moved["file"].endswith("refunds.md")
+    assert "gets 'invoices', 'refunds', and in the baseline 'refunds'" in moved["reason"]
+    assert (same, accepted) == ([], [])
+
+
 @pytest.mark.usefixtures("content")
 def test_known_findings_fail_no_more_and_new_ones_do(invoke: Run, content: Path) -> None:
     baseline = ["--baseline", "known.json"]

@@ -47,10 +47,13 @@ from skills_mcp.features.authoring.validation import (
     SkillTree,
     TreeCheck,
     Validation,
+    report_moved,
+    route_tasks,
     validate_paths,
 )
 from skills_mcp.skills.model import Problem, escape_unprintable
 from skills_mcp.skills.skill_audit import load_audits
+from skills_mcp.text.rendering import count_noun
 
 _SARIF_SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -453,12 +456,14 @@ def _write(baseline: Path | None, validation: Validation, choice: RuleSelection)
     skills = set(name_in_baseline(baseline, validation.served))
     skills.update(name for name in old.skills if not _is_covered(baseline, name, validation))
     try:
-        count = write_baseline(baseline, retained, validation.problems, skills)
+        tasks = route_tasks(validation.trees)
+        count = write_baseline(baseline, retained, validation.problems, skills, tasks)
     except OSError as error:
         reason = error.strerror or "an error of the disk"
         raise click.UsageError(f"{baseline} cannot be written: {reason}.") from error
-    noun = "finding" if count == 1 else "findings"
-    click.echo(f"Wrote {count} known {noun} to {display_path(str(baseline.absolute()))}")
+    routed = f" and {count_noun(len(tasks), 'example task')}" if tasks else ""
+    known = count_noun(count, "known finding")
+    click.echo(f"Wrote {known}{routed} to {display_path(str(baseline.absolute()))}")
 
 
 def _compare(
@@ -470,9 +475,9 @@ def _compare(
     known = [e for e in loaded.findings if _is_checked(baseline, e, validation, choice)]
     skills = [name for name in loaded.skills if _is_covered(baseline, name, validation)]
     removed = report_removed(baseline, skills, name_in_baseline(baseline, validation.served))
-    is_reported = removed is not None and choice.reports(removed.rule)
-    found = (*validation.problems, *([removed] if removed and is_reported else []))
-    return compare_baseline(baseline, known, found)
+    moved = report_moved(validation.trees, loaded.tasks, choice)
+    changed = (p for p in (removed, *moved) if p is not None and choice.reports(p.rule))
+    return compare_baseline(baseline, known, (*validation.problems, *changed))
 
 
 def _load(baseline: Path) -> Baseline:

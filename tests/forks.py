@@ -39,7 +39,7 @@ _LIBRARIES = (
 )
 _APART = (
     *("skills_mcp.__main__", "skills_mcp.api", "skills_mcp.features.frameworks"),
-    "skills_mcp.features.telemetry.exporters",
+    "skills_mcp.features.telemetry",
 )
 """Modules that run, quieten the log, need what is not installed, or start threads."""
 _OURS = ("skills_mcp", "soak.", "demo.", "repositories.", "pytest")

@@ -32,7 +32,9 @@ def _raised_names() -> set[str]:
     ]
     calls = [node.func for node in nodes if isinstance(node, ast.Call)]
     defaults = [each for node in nodes if isinstance(node, ast.arguments) for each in node.defaults]
-    return {name.id for name in (*calls, *defaults) if isinstance(name, ast.Name)}
+    names = (*calls, *defaults)
+    attributes = {name.attr for name in names if isinstance(name, ast.Attribute)}
+    return attributes | {name.id for name in names if isinstance(name, ast.Name)}
 
 
 def _drawn() -> Iterator[tuple[str, str | None, str | None]]:

@@ -115,7 +115,10 @@ class Refresher:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self._started.set()
-            await self._sync_for_ever()
+            try:
+                await self._sync_for_ever()
+            finally:  # another run has tasks of its own, and starts later
+                self._started = anyio.Event()
 
     async def wait_until_ready(self, timeout_seconds: float) -> None:
         """Wait for content, and start the work.

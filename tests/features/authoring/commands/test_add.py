@@ -57,7 +57,7 @@ def test_the_home_of_a_person_takes_no_skill(invoke: Run, tmp_path: Path, home: 
 
     assert done.returncode == 1
     assert "~/skills" in done.stderr
-    assert not (home / ".skills-mcp").exists()
+    assert list(home.rglob("SKILL.md")) == []
 
 
 def test_an_earlier_version_is_listed_and_restored(

@@ -144,6 +144,7 @@ def test_signing_out_ends_both_sessions(site: Site) -> None:
 def test_a_form_of_another_page_is_refused(site: Site) -> None:
     page = site.open()
     sign_in(page, "ada")
+    expect(page.get_by_text("Name of ada")).to_be_visible()  # a page that leaves is not reloaded
 
     refused = page.request.post(f"{site.url}sign-out", form={"form_token": "0" * 64})
     foreign = page.request.post(f"{site.url}sign-out", headers={"Origin": "https://evil.example"})

@@ -63,6 +63,7 @@ class Replica:
             *("--config", str(file), *options),
         )
         self._process: subprocess.Popen[bytes] | None = None
+        self._log_begin = 0
 
     def start(self) -> None:
         """Start it, and return when it is ready."""
@@ -76,6 +77,7 @@ class Replica:
     def launch(self) -> None:
         """Start it, without waiting for it."""
         with self.log.open("ab") as log:
+            self._log_begin = log.tell()
             self._process = subprocess.Popen(
                 self._command,
                 env=self._environment,
@@ -88,6 +90,9 @@ class Replica:
         """Whether a load balancer would send requests to it."""
         if self._require_process().poll() is not None:
             raise RuntimeError(self.log.read_text())
+        # Another server may have had its port until a moment ago.
+        if str(self.operations_port).encode() not in self.log.read_bytes()[self._log_begin :]:
+            return False
         try:
             status, _ = self._get("/readyz")
         except (OSError, HTTPException):

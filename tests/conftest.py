@@ -1,6 +1,5 @@
 """Fixtures: a home that is not yours, an environment that is empty, a real remote."""
 
-import compileall
 import gc
 import logging
 import os
@@ -15,7 +14,6 @@ from tempfile import TemporaryDirectory
 from zlib import crc32
 
 import pytest
-from _pytest.assertion import rewrite
 from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import none
@@ -24,7 +22,7 @@ from skills_mcp.events.spool import Spool
 from skills_mcp.text import redaction
 from tests.forks import CAN_FORK, Forks
 from tests.postgresql import Cluster, find_programs, opened_cluster
-from tests.support import PROJECT, Upstream
+from tests.support import Upstream
 from tests.windows import FOLDER, LINGER, end_servers
 
 _OURS = (
@@ -80,14 +78,12 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+def pytest_collection() -> Generator[None, object, object]:
     """Look for no garbage among the tests: all of them stay until the end.
 
     Python would go through what grows, again and again, for a third of the time.
     """
     gc.disable()
-    if "PYTEST_XDIST_WORKER" in os.environ and not sys.dont_write_bytecode:
-        _compile_share(session.config)
     try:
         return (yield)
     finally:
@@ -97,28 +93,6 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         given(none())(lambda _: None)()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-
-
-def _compile_share(config: pytest.Config) -> None:
-    """Compile what each worker of a new clone would compile for itself, for 10 s of CPU."""
-    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
-    folders = (Path(__file__).parent, PROJECT / "src")
-    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
-    for file in files[number :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]:
-        if not file.name.startswith(("test_", "conftest")):
-            compileall.compile_file(file, quiet=2)
-        elif not _is_compiled(file, pyc := rewrite.get_cache_dir(file) / _rewritten_name(file)):
-            stat, code = rewrite._rewrite_test(file, config)
-            pyc.parent.mkdir(exist_ok=True)
-            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, stat, pyc)
-
-
-def _rewritten_name(file: Path) -> str:
-    return file.stem + rewrite.PYC_TAIL
-
-
-def _is_compiled(file: Path, pyc: Path) -> bool:
-    return pyc.exists() and pyc.stat().st_mtime >= file.stat().st_mtime
 
 
 _GC_THRESHOLDS = 20_000, 20, 20

@@ -142,7 +142,7 @@ class Match:
     replaces: SkillPath | None = None
     """The deprecated skill in whose place it is served."""
     also: Skill | None = None
-    """The skill for the second wish of the task, whose text is served, too."""
+    """The skill for the second intent of the task, whose text is served, too."""
     relations: Relations = NO_RELATIONS
     applies: str = ""
     """How the project at hand differs from what it is written for."""

@@ -35,7 +35,7 @@ class Candidate:
     replaces: SkillPath | None = None
     """The deprecated skill that the task was about, in whose place it is served."""
     also: "Candidate | None" = None
-    """The skill for the second wish of a task with two."""
+    """The skill for the second intent of a task with two."""
     applies: str = ""
     """How the project at hand differs from what the skill is written for."""
 

@@ -150,8 +150,6 @@ SKILLS_FOLDER = "skills"
 
 EXPORT_LOCK = "skills.lock"
 
-"""What runs of agents with the skills have brought, at the top or in a skill root."""
-
 TOP_SUBFOLDER = "."
 """The `subfolder` for the top of a source, even with a folder `skills/`."""
 

@@ -89,7 +89,7 @@ def _print_tables(console: Console, explanation: Explanation) -> None:
 def _describe(decision: Decision) -> str:
     match decision:
         case Candidate() as best:
-            both = f", and {best.also.skill.path} for its second wish" if best.also else ""
+            both = f", and {best.also.skill.path} for its second intent" if best.also else ""
             score = format_rounded_down(best.exact_score)
             return f"Match: {best.skill.path} with score {score}{both}"
         case Ambiguous():

@@ -161,7 +161,8 @@ def _open_rows(folder: str) -> sqlite3.Connection:
         except (OSError, sqlite3.OperationalError):
             break  # read-only, or used by another for long
         except sqlite3.DatabaseError:
-            file.unlink()
+            with suppress(OSError):  # another process may have deleted it
+                file.unlink()
     return _connect_rows(":memory:")
 
 

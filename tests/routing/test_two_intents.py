@@ -15,7 +15,7 @@ def view() -> LibraryView:
     return open_library(PACKAGES).view()
 
 
-def test_a_task_with_two_wishes_gets_both_skills_under_what_they_share(view: LibraryView) -> None:
+def test_a_task_with_two_intents_gets_both_skills_under_what_they_share(view: LibraryView) -> None:
     match = view.route(TASK)
 
     assert isinstance(match, Match), match
@@ -58,7 +58,7 @@ def pairs() -> list[tuple[str, set[str]]]:
     return tasks
 
 
-def test_four_of_five_tasks_with_two_wishes_get_both(view: LibraryView) -> None:
+def test_four_of_five_tasks_with_two_intents_get_both(view: LibraryView) -> None:
     missed = []
     for task, expected in pairs():
         found = view.route(task)

@@ -36,6 +36,12 @@ def find_servers() -> list[int]:
     return [number for path in find_sockets() if (number := find_process(path)) is not None]
 
 
+def count_clients(address: Path) -> int:
+    """Return how many clients are connected to the server at a socket."""
+    sockets = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
+    return sum(each[5] == "03" and each[7:] == [str(address)] for each in sockets)
+
+
 def end_servers(folder: Path) -> None:
     """Kill the servers with sockets in a runtime folder."""
     for address in folder.glob("*.sock"):

@@ -31,7 +31,7 @@ from tests.support import (
     write,
     write_skill,
 )
-from tests.windows import find_servers, freeze
+from tests.windows import count_clients, find_servers, find_sockets, freeze
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -433,11 +433,13 @@ def test_ctrl_c_at_a_command_that_a_server_answers_is_told(
 ) -> None:
     variables = {"SKILLS_REPO": hanging_remote.url, "SKILLS_DIR": ""}
     start(**variables).request("server/discover")
+    [address] = find_sockets()
+    windows = count_clients(address)
     command = [sys.executable, "-m", "skills_mcp", "tree", "--json"]
     with subprocess.Popen(
         command, env=os.environ | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        hanging_remote.wait_for_request()
+        wait_for(lambda: count_clients(address) > windows)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
 

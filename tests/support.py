@@ -45,6 +45,8 @@ from tests.git_objects import write_commit
 PROJECT = Path(__file__).parent.parent
 SKILLS_CONTENT = PROJECT / "fixtures" / "skills-content"
 BROKEN = PROJECT / "fixtures" / "broken"
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+"""The first has no windows to draw, and needs two thirds of the CPU of the second."""
 
 GIT_IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada",

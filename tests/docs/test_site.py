@@ -16,9 +16,7 @@ from markdown_it import MarkdownIt
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from tests.docs.pages import DOCS
-from tests.support import PROJECT, write
-
-CHROMIUM = shutil.which("chromium")
+from tests.support import CHROMIUM, PROJECT, write
 
 _ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 

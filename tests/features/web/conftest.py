@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,9 +17,7 @@ from playwright.sync_api import Browser, Page, Request, sync_playwright
 
 from tests.http_server import HttpServer, served
 from tests.issuer import Issuer, running_issuer
-from tests.support import SKILLS_CONTENT
-
-CHROMIUM = shutil.which("chromium")
+from tests.support import CHROMIUM, SKILLS_CONTENT
 
 WIDTHS = (390, 1_024, 1_600)
 WIDE = 1_600
@@ -132,7 +129,7 @@ def find_faults(page: Page, widths: Sequence[int] = WIDTHS) -> list[str]:
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium, with a folder of its own."""
     if CHROMIUM is None and not os.environ.get("CI"):
-        pytest.skip("chromium is missing; Debian's package chromium has it")
+        pytest.skip("Debian's chromium-headless-shell and chromium are missing")
     assert CHROMIUM, "CI has to install chromium"
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
         chromium = driver.chromium.launch(

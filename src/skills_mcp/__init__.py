@@ -6,6 +6,8 @@ does, in process. See `docs/how-to/python.md`.
 All names exported here are stable: see "Stability" in `docs/reference/python.md`.
 """
 
+import sys
+
 from skills_mcp.about import DISTRIBUTION, __version__
 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than a forwarder starts
@@ -199,9 +201,11 @@ if not TYPE_CHECKING:  # a wrong name is an error for a type checker
 
         from skills_mcp.processes.memory import gc_promoted
 
-        with gc_promoted():  # the collector would take a tenth of the time
-            found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-        globals()[name] = found
+        home = f"{__name__}.{_HOME_OF[name]}"
+        if home not in sys.modules:
+            with gc_promoted():  # the collector would take a tenth of the time
+                import_module(home)
+        found = globals()[name] = getattr(sys.modules[home], name)
         return found
 
 

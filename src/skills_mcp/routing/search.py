@@ -54,15 +54,15 @@ class NameIndex:
 
     def find_name(self, text: str) -> tuple[int, ...]:
         name = normalize_name(text)
-        start = bisect_left(self._sorted, name)
-        end = bisect_right(self._sorted, name, lo=start)
-        return tuple(self._numbers[start:end])
+        numbers, names = self._ordered
+        start = bisect_left(names, name)
+        return tuple(numbers[start : bisect_right(names, name, lo=start)])
 
     def find_by_prefix(self, text: str) -> tuple[int, ...]:
         prefix = normalize_name(text)
-        start = bisect_left(self._sorted, prefix)
-        end = bisect_left(self._sorted, prefix + _LAST_CODE_POINT)
-        return tuple(self._numbers[start:end])
+        numbers, names = self._ordered
+        start = bisect_left(names, prefix)
+        return tuple(numbers[start : bisect_left(names, prefix + _LAST_CODE_POINT)])
 
     def find_by_file(self, file: str) -> tuple[int, ...]:
         """Find the skills a Markdown file may belong to, the likeliest first.
@@ -118,7 +118,7 @@ class NameIndex:
 
     @cached_property
     def _longest(self) -> int:
-        return max(map(len, chain(self._by_path, self._sorted)), default=0)
+        return max(map(len, chain(self._by_path, self._ordered[1])), default=0)
 
     @cached_property
     def _by_path(self) -> dict[str, tuple[int, ...]]:
@@ -133,13 +133,11 @@ class NameIndex:
         return tuple(n for n, path in enumerate(self.paths) if "/" not in path)
 
     @cached_property
-    def _numbers(self) -> "array[int]":
-        folded = list(map(normalize_name, self.names))
-        return array("I", sorted(range(len(folded)), key=folded.__getitem__))
-
-    @cached_property
-    def _sorted(self) -> list[str]:
-        return [normalize_name(self.names[number]) for number in self._numbers]
+    def _ordered(self) -> tuple["array[int]", list[str]]:
+        """Numbers of the skills in the order of their normalised names, and these names."""
+        names = list(map(normalize_name, self.names))
+        numbers = array("I", sorted(range(len(names)), key=names.__getitem__))
+        return numbers, [names[number] for number in numbers]
 
 
 @dataclass(frozen=True, kw_only=True)

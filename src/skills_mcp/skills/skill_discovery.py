@@ -662,9 +662,10 @@ class RootWalk:
         return Problem(file, reason, hint, level, rule="file-size")
 
     def _is_selected(self, folder: str) -> bool:
-        only = self.home.only
+        if not self.home.only:
+            return True
         path = self.home.below(folder.rstrip("/"))
-        return not only or any(is_inside(path, part) for part in only)
+        return any(is_inside(path, part) for part in self.home.only)
 
     def _leads_to_selected(self, folder: str) -> bool:
         """Whether a folder is served, or an ancestor of a served one."""

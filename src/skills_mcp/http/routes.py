@@ -1,4 +1,4 @@
-"""Routes of the MCP port, and what its middleware knows of a request."""
+"""Routes of the MCP port, and predicates over its requests."""
 
 from collections.abc import Callable
 

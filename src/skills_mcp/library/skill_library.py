@@ -320,7 +320,7 @@ class LibraryView:
         return replace(decision, candidates=tuple(named)), scoping
 
     def _find_misfit(self, snapshot: Snapshot, path: SkillPath) -> str:
-        """How the project differs from what a skill and its ancestors are written for."""
+        """Mismatch of the project and the versions that a skill and its ancestors apply to."""
         skills = snapshot.index.contributors(snapshot.index.require(path))
         return self.project.describe_misfits(skills) if self.project else ""
 

@@ -546,7 +546,7 @@ class _Task(NamedTuple):
 
 
 class _LookedUp(NamedTuple):
-    """The asked part of a task, and what the index has of it."""
+    """The asked part of a task, with its postings in the index."""
 
     query: Query
     postings: TermPostings

@@ -93,7 +93,7 @@ def compose_skill(
 
 
 def join_compositions(first: Composition, second: Composition) -> Composition:
-    """Join the texts of two skills that apply together, under what they share."""
+    """Join the texts of two skills that apply together, below their common ancestors."""
     shared = {part.path: part for part in (*first.parts[:-1], *second.parts[:-1])}
     own = {part.path: part for part in (first.parts[-1], second.parts[-1])}
     above = tuple(part for path, part in shared.items() if path not in own)

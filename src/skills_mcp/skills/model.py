@@ -36,7 +36,7 @@ Status = Literal["draft", "active", "deprecated"]
 
 
 class Lifecycle(NamedTuple):
-    """Life cycle of a skill: as its file declares it, or with what its folders declare."""
+    """Life cycle of a skill: declared by its file, or inherited from its folders."""
 
     status: Status | None = None
     """None if nothing is declared: then the skill is active."""

@@ -1,4 +1,4 @@
-"""The hook `audit`: what a feature says of skills, and of their powers."""
+"""The hook `audit`: checks of skills and of their powers, added by a feature."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ class SkillAudit:
         """Check skills of a `SkillTree`, each an `AuthoredSkill`, in each run of `validate`."""
 
     def check_powers(self, tree: Any, skills: Collection[Any]) -> Iterable[Problem] | None:
-        """Report what is not allowed, with `validate --powers`.
+        """Report powers beyond the allowance, with `validate --powers`.
 
         Raises:
             ConfigError: The file with what is allowed cannot be used.
@@ -31,7 +31,7 @@ class SkillAudit:
         """Warn of powers to review in an upload, also of those that it allows itself."""
 
     def describe_excess(self, index: SkillIndex, folder: Path) -> str | None:
-        """Describe what the folder of a commit does not allow; empty if there is nothing."""
+        """Describe powers beyond the allowance of a commit; empty without any."""
 
     def list_powers(self, index: SkillIndex, skill: Skill) -> Sequence[Any] | None:
         """List the powers of a skill and its ancestors, what matters most first."""

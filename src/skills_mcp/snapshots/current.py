@@ -408,7 +408,7 @@ class CurrentSnapshot:
 
 
 def _find_excess(index: SkillIndex, folder: Path) -> str:
-    """Describe powers beyond what the content's folder allows; empty if there are none."""
+    """Describe powers beyond the allowance in the content's folder; empty without any."""
     described = [audit.describe_excess(index, folder) for audit in load_audits()]
     if all(excess is None for excess in described):
         return "this installation cannot tell powers"

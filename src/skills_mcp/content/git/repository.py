@@ -169,7 +169,7 @@ class GitRepository:
             raise
 
     def _fetch_served(self, call: RemoteCall, remote_ref: "_RemoteRef") -> FetchResult:
-        """Fetch what is new into a temporary store, and import the served files.
+        """Fetch new commits into a temporary store, and import the served files.
 
         So a repository may be larger than its skills, and an oversized commit leaves
         nothing.

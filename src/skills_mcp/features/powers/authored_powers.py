@@ -113,7 +113,7 @@ def to_problem(power: Power) -> Problem:
 def report_powers(
     tree: SkillTree, skills: Iterable[AuthoredSkill], allowances: Sequence[Allowance] | None
 ) -> Iterator[Problem]:
-    """Findings of `validate`: beyond what is allowed, or without that those to review."""
+    """Findings of `validate`: powers beyond the allowance, or without one those to review."""
     served = [skill.served for skill in skills if skill.served]
     for skill, powers in state_powers(tree.snapshot.index, served):
         top = Path(str(skill.location).removesuffix(skill.file))

@@ -686,7 +686,7 @@ PHRASES: tuple[Instruction, ...] = (
 
 
 class Sieve(NamedTuple):
-    """What a file can have at all: one look at all of it spares many at its parts."""
+    """Patterns that occur somewhere in a file: one search of all spares one for each part."""
 
     instructions: Sequence[Instruction]
     has_paths: bool

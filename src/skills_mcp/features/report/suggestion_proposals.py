@@ -98,7 +98,7 @@ def derive_key(skill: str, text: str) -> str:
 def propose(
     library: SkillLibrary, review: SuggestionReview, record: ProposalRecord
 ) -> Iterator[SentSuggestion]:
-    """Push a branch for each changed skill of a repository, and yield what became of it."""
+    """Push a branch for each changed skill of a repository, and yield its outcome."""
     texts = dict(zip(_find_skills(library, review), review.improvement.texts, strict=True))
     for skill, text in texts.items():
         accepted = [a for a in review.improvement.accepted if a.addition.skill == skill]

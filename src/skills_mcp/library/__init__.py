@@ -31,7 +31,6 @@ from skills_mcp.library.answers import (
 )
 from skills_mcp.library.listing import MAX_DEPTH, Listing
 from skills_mcp.library.skill_library import (
-    MAX_EXAMPLES,
     MAX_LISTED_FILES,
     LibraryView,
     SkillLibrary,

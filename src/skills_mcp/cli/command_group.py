@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from importlib import import_module
@@ -109,6 +109,33 @@ CONFIG_EXIT = 3
 SYNC_EXIT = 4
 
 Rows = list[tuple[str, str]]
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def add_options(*options: Decorator) -> Decorator:
+    """Join options into one decorator, in the sequence of the help."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+def format_options(formats: Sequence[str], purpose: str) -> Decorator:
+    """`--format` with text as its default, and `--json` as its short form."""
+    return add_options(
+        click.option(
+            "--format",
+            "report_format",
+            type=click.Choice(formats),
+            default="text",
+            show_default=True,
+            help=purpose,
+        ),
+        click.option("--json", "as_json", is_flag=True, help="As --format json."),
+    )
 
 
 class SectionOption(click.Option):

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from skills_mcp.bootstrap import Application, Options, build, find_url_secret
-from skills_mcp.cli.command_group import GENERAL, WHERE, SectionOption
+from skills_mcp.cli.command_group import GENERAL, WHERE, Decorator, SectionOption, add_options
 from skills_mcp.cli.invocation import find_invocation, find_working_folder, read_environment
 from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
 from skills_mcp.config.values import AlgorithmSetting
@@ -22,8 +22,6 @@ from skills_mcp.files.paths import parse_relative
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.source_layout import TOP_SUBFOLDER, Selection
 from skills_mcp.text.rendering import abbreviate_value
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 algorithm_option = click.option(
     "--algorithm",
@@ -45,17 +43,6 @@ pager_option = click.option(
     default=True,
     help="Show what is longer than the terminal page by page.",
 )
-
-
-def add_options(*options: Decorator) -> Decorator:
-    """Join options into one decorator, in the sequence of the help."""
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
 
 
 narrowing_options = add_options(

@@ -19,6 +19,7 @@ from skills_mcp.bootstrap import Options, build, is_folder, opened_baseline
 from skills_mcp.cli.command_group import (
     PROMPTS_INVALID,
     SectionedCommand,
+    format_options,
     print_failure_object,
     repeat_options,
 )
@@ -186,15 +187,7 @@ class _Tested:
     "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @algorithm_option
-@click.option(
-    "--format",
-    "report_format",
-    type=click.Choice(get_args(TestFormat)),
-    default="text",
-    show_default=True,
-    help="For people, programs, or a comment on a pull request.",
-)
-@click.option("--json", "as_json", is_flag=True, help="As --format json.")
+@format_options(get_args(TestFormat), "For people, programs, or a comment on a pull request.")
 @click.option("--strict", "is_strict", is_flag=True, help="Fail on an ambiguous answer, too.")
 @click.option(
     "--min-accuracy",

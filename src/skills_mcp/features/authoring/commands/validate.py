@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from skills_mcp.about import DISTRIBUTION, __version__
-from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.command_group import SectionedCommand, format_options
 from skills_mcp.cli.terminal import print_json, progress_bar, render_problem
 from skills_mcp.features.authoring.fixes import FixedFile, fix_findings
 from skills_mcp.features.authoring.rules import (
@@ -299,15 +299,9 @@ class _Report:
     multiple=True,
     help="Report the findings of a scanner, too: cisco, a SARIF file, or a command.",
 )
-@click.option(
-    "--format",
-    "report_format",
-    type=click.Choice(get_args(ReportFormat)),
-    default="text",
-    show_default=True,
-    help="For people, programs, code scanning, annotations or test reports.",
+@format_options(
+    get_args(ReportFormat), "For people, programs, code scanning, annotations or test reports."
 )
-@click.option("--json", "as_json", is_flag=True, help="As --format json.")
 @click.option("--strict", "is_strict", is_flag=True, help="Fail on warnings, too.")
 def command(
     *,

@@ -17,7 +17,7 @@ import anyio
 import click
 
 from skills_mcp.bootstrap import Options, build, find_state_folder, is_folder, opened_baseline
-from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.command_group import SectionedCommand, format_options
 from skills_mcp.cli.options import content_options, read_options
 from skills_mcp.cli.terminal import open_console, print_json, progress_bar, sync_and_load, tabulate
 from skills_mcp.features.authoring.cases import Case, CaseFinding, find_evals_folder, load_cases
@@ -142,15 +142,9 @@ _COUNT = click.IntRange(1)
 )
 @click.option("--results", "results_file", type=_FILE, help=f"Not in {EVAL_RESULTS} of the skills.")
 @click.option("--page", type=_FILE, help="Write a page with the transcripts side by side.")
-@click.option(
-    "--format",
-    "report_format",
-    type=click.Choice(get_args(EffectFormat)),
-    default="text",
-    show_default=True,
-    help="For people, programs, a comment on a pull request, or test reports.",
+@format_options(
+    get_args(EffectFormat), "For people, programs, a comment on a pull request, or test reports."
 )
-@click.option("--json", "as_json", is_flag=True, help="As --format json.")
 @click.option("--fail-under", type=click.FloatRange(-1, 1), help="Fail if a lift is below.")
 @click.option("--dry-run", "is_dry", is_flag=True, help="Print the estimate, and run nothing.")
 @click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask before runs begin.")

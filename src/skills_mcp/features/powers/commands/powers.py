@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import click
 from rich.text import Text
 
-from skills_mcp.cli.command_group import SectionedCommand
+from skills_mcp.cli.command_group import SectionedCommand, format_options
 from skills_mcp.cli.terminal import open_console, print_json, progress_bar
 from skills_mcp.features.authoring.commands.validate import render_sarif
 from skills_mcp.features.powers.authored_powers import (
@@ -55,24 +55,18 @@ _FOUND = "Found is not all that there is: no list of powers says that a skill is
     type=click.Choice(LEVELS),
     help="The lowest level to print.  [default: note in JSON and with --against, else review]",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(get_args(PowersFormat)),
-    default="text",
-    show_default=True,
-    help="For people, programs, a comment on a pull request, or code scanning.",
+@format_options(
+    get_args(PowersFormat), "For people, programs, a comment on a pull request, or code scanning."
 )
-@click.option("--json", "as_json", is_flag=True, help="As --format json.")
 def command(
     *,
     paths: tuple[Path, ...],
     against: str | None,
     level: Level | None,
-    output_format: PowersFormat,
+    report_format: PowersFormat,
     as_json: bool,
 ) -> None:
-    output_format = "json" if as_json else output_format
+    report_format = "json" if as_json else report_format
     paths = paths or (Path(),)
     with progress_bar("Reading") as on_progress:
         found = (
@@ -81,9 +75,9 @@ def command(
             else ComparedPowers(read_paths(paths, on_progress))
         )
     if level is None:
-        level = "note" if against or output_format == "json" else "review"
+        level = "note" if against or report_format == "json" else "review"
     shown = found.select(lambda power: is_at_least(power.level, level))
-    match output_format:
+    match report_format:
         case "json":
             print_json(_to_json(shown))
         case "sarif":

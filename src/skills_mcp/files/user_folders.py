@@ -34,9 +34,9 @@ def find_user_folders(environment: Mapping[str, str], home: str = "") -> tuple[s
     )
 
 
-def find_hidden_settings(environment: Mapping[str, str], home: str = "") -> tuple[str, str]:
+def find_hidden_settings(environment: Mapping[str, str]) -> tuple[str, str]:
     """The folder that hides settings of the user, and these; both empty if none are hidden."""
-    used = find_user_folders(environment, home)[0]
+    used = find_user_folders(environment)[0]
     usual = _find_base(environment.get("XDG_CONFIG_HOME"), f"{os.path.dirname(used)}/.config")
     hidden = os.path.join(usual, "config.yaml")
     is_hidden = os.path.basename(used) == f".{_NAME}" and os.path.isfile(hidden)

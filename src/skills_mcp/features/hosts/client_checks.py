@@ -88,19 +88,15 @@ def run_handshake(
     environment: Mapping[str, str],
     folder: Path,
     era: Era,
-    *,
-    patience_seconds: float = ANSWER_TIMEOUT_SECONDS,
 ) -> HandshakeResult:
     """Start a server, run the handshake, and stop the server.  Blocking.
-
-    `patience_seconds` limits each answer.
 
     Raises:
         ProgramNotFoundError: The program does not exist.
         HandshakeError: It does not start, exits, or does not answer.
     """
     began = time.monotonic()
-    with _running_server(command, environment, folder, patience_seconds) as talk:
+    with _running_server(command, environment, folder) as talk:
         first = talk.request(*_compose_first_request(era))
         seconds = time.monotonic() - began
         if era == "2025-11-25":
@@ -121,12 +117,9 @@ def run_handshake(
 class _JsonRpcClient:
     """JSON-RPC client over pipes, one message per line."""
 
-    def __init__(
-        self, process: "subprocess.Popen[bytes]", log: IO[bytes], patience_seconds: float
-    ) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", log: IO[bytes]) -> None:
         self._process = process
         self._log = log
-        self._patience_seconds = patience_seconds
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._number = 0
         threading.Thread(target=self._read, daemon=True).start()
@@ -163,10 +156,10 @@ class _JsonRpcClient:
 
     def _next(self, method: str) -> dict[str, Any]:
         try:
-            line = self._lines.get(timeout=self._patience_seconds)
+            line = self._lines.get(timeout=ANSWER_TIMEOUT_SECONDS)
         except queue.Empty:
             raise HandshakeError(
-                f"it has not answered {method} within {self._patience_seconds:.0f} "
+                f"it has not answered {method} within {ANSWER_TIMEOUT_SECONDS:.0f} "
                 f"seconds.{self._quote_log()}"
             ) from None
         if not line:
@@ -194,7 +187,7 @@ class _JsonRpcClient:
 
 @contextmanager
 def _running_server(
-    command: Sequence[str], environment: Mapping[str, str], folder: Path, patience_seconds: float
+    command: Sequence[str], environment: Mapping[str, str], folder: Path
 ) -> Iterator[_JsonRpcClient]:
     with tempfile.TemporaryFile() as log:
         try:
@@ -214,7 +207,7 @@ def _running_server(
         except (OSError, ValueError) as error:
             raise HandshakeError(f"it cannot be started: {error}") from error
         try:
-            yield _JsonRpcClient(process, log, patience_seconds)
+            yield _JsonRpcClient(process, log)
         finally:
             _stop_process(process)
 

@@ -88,21 +88,16 @@ class PendingArchives(Protocol):
 
 
 class ArchivesInMemory:
-    """Pending archives of a server without a database.
+    """Pending archives of a server without a database."""
 
-    Args:
-        clock: Monotonic clock, in seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._waiting: dict[str, tuple[float, UploadedArchive]] = {}
         self._guard = Lock()
 
     def keep(self, name: str, sent: UploadedArchive) -> None:
         with self._guard:
             self._evict_expired(len(sent.data))
-            self._waiting[name] = (self._clock(), sent)
+            self._waiting[name] = (time.monotonic(), sent)
 
     def find(self, name: str, owner: str) -> UploadedArchive | None:
         with self._guard:
@@ -115,7 +110,7 @@ class ArchivesInMemory:
             self._waiting.pop(name, None)
 
     def _evict_expired(self, coming_bytes: int) -> None:
-        oldest = self._clock() - _MAX_WAITING_SECONDS
+        oldest = time.monotonic() - _MAX_WAITING_SECONDS
         for name, (since, _) in tuple(self._waiting.items()):
             stored_bytes = sum(len(sent.data) for _, sent in self._waiting.values())
             if since < oldest or stored_bytes + coming_bytes > _MAX_WAITING_BYTES:

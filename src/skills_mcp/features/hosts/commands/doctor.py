@@ -153,12 +153,10 @@ def check_delivery(publisher: Publisher) -> Iterator[CheckResult]:
         yield failed("events", f"Events are not sent: {failure.reason}", _RECEIVER_FIX)
 
 
-def check_clock(
-    sent_at: datetime, answered_at: datetime, max_skew: timedelta = MAX_CLOCK_SKEW
-) -> CheckResult:
+def check_clock(sent_at: datetime, answered_at: datetime) -> CheckResult:
     apart = answered_at - sent_at
     seconds = abs(round(apart.total_seconds()))
-    if abs(apart) <= max_skew:
+    if abs(apart) <= MAX_CLOCK_SKEW:
         return passed("clock", f"The clock agrees with that of the remote to {seconds} s")
     direction = "ahead of" if apart > timedelta() else "behind"
     return failed(

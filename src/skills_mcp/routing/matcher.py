@@ -212,8 +212,9 @@ _LAST_IN_ORDER = "\U0010ffff"
 _RULES_OF_FOLDER = f"/{INDEX}"
 
 
-def candidate_sort_key(candidate: Candidate) -> tuple[Fraction, str]:
-    return -candidate.exact_score, _tie_break_key(candidate.skill.path)
+def candidate_sort_key(candidate: Candidate) -> tuple[float, str]:
+    # Fractions compare slowly; the nearest floats are in the same order.
+    return -candidate.score, _tie_break_key(candidate.skill.path)
 
 
 def tie_break_ranks(paths: Sequence[str]) -> "NDArray[np.int64]":

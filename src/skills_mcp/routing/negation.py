@@ -304,7 +304,14 @@ def find_negations(text: str) -> tuple[Negation, ...]:
     """
     if len(text) > _MAX_CHARACTERS:
         return ()
-    found = islice(_find_scopes(_tokenize(text)), _MAX_CUES)
+    folded = text.lower().replace("’", "'")
+    if len(folded) != len(text):  # a capital such as İ, of which two characters are made
+        folded = text.replace("’", "'")
+    # In half of the texts no word begins a cue, and words alone are read in a third of the time.
+    if not any(map(_find_rules, set(_TOKEN.findall(folded)))):
+        return ()
+    tokens = [_Token(each[0], *each.span()) for each in _TOKEN.finditer(folded)]
+    found = islice(_find_scopes(tokens), _MAX_CUES)
     kept: list[Negation] = []
     for each in sorted(found, key=lambda each: (each.start, not each.is_strong)):
         if not kept or kept[-1].end <= each.start:
@@ -317,13 +324,6 @@ def leave_out(text: str, negations: Sequence[Negation]) -> str:
     ends = (0, *(each.end for each in negations))
     starts = (*(each.start for each in negations), len(text))
     return " . ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
-
-
-def _tokenize(text: str) -> Sequence[_Token]:
-    folded = text.lower().replace("’", "'")
-    if len(folded) != len(text):  # a capital such as İ, of which two characters are made
-        folded = text.replace("’", "'")
-    return [_Token(each[0], *each.span()) for each in _TOKEN.finditer(folded)]
 
 
 def _parse_phrase(text: str) -> _Phrase:

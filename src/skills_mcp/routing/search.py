@@ -23,6 +23,8 @@ from skills_mcp.skills.skill_index import SCOPES
 
 _MIN_PREFIX_LETTERS = 3  # fewer letters begin too many words to mean a name
 
+_MAX_COMPOSED = 4  # of letters and marks that normalisation makes one of
+
 _LAST_CODE_POINT = "\U0010ffff"  # behind everything that begins alike
 
 
@@ -81,7 +83,7 @@ class NameIndex:
         name of "Golang Security".
         """
         name = strip_mention(text)
-        if name.isascii() and len(name) > self._longest:
+        if len(name) > self._longest * (1 if name.isascii() else _MAX_COMPOSED):
             return None
         for found in (self.find_path(name), self.find_name(name)):
             allowed = _select_eligible(found, within)

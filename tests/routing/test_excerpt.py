@@ -1,6 +1,6 @@
 """What counts of a long text: both ends and what stands out, and never all of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import numpy as np
@@ -20,7 +20,7 @@ from skills_mcp.routing.decision import (
     select_texts,
     take_ends,
 )
-from skills_mcp.routing.lexicon import Word
+from skills_mcp.routing.inverted_index import TextIndex
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
 from skills_mcp.routing.search import NameIndex, search_skills
 from skills_mcp.skills.model import Skill
@@ -238,21 +238,39 @@ def test_of_no_text_more_is_scored_than_ten_short_ones(text: str, algorithm: Alg
 def test_no_text_makes_routing_look_at_many_terms(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked: list[Word] = []
-    derive = task._analyze_piece
-
-    def count(is_known: Callable[[str], bool], piece: bytes) -> tuple[Word, ...]:
-        looked.extend(derive(is_known, piece))
-        return derive(is_known, piece)
-
-    monkeypatch.setattr(task, "_analyze_piece", count)
+    looked = _count_described(monkeypatch)
 
     for matcher in MATCHERS:
         explanation = explain_decision(matcher, text, Matching())
         rendered = render_explanation(explanation)
         assert len(str(rendered)) < 40_000
-    assert len(looked) < 60_000  # by a dozen looks at three parts
-    assert len(set(looked)) < 4_000
+    assert len(looked) < 4_000
+
+
+def test_each_word_of_a_long_task_is_looked_up_once_for_all_its_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = _count_described(monkeypatch)
+    paragraphs = [f"{part} shared words of paragraph {part}{part} 数据库" for part in "abcdefgh"]
+    text = "\n\n".join(paragraphs * 3)
+
+    score_and_decide(ranked_matcher(SKILLS), text, Matching())
+
+    assert "shared" in looked
+    assert len(looked) == len(set(looked))
+
+
+def _count_described(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """List the words that are looked up from now on."""
+    looked: list[str] = []
+    describe = task._describe_words
+
+    def count(index: TextIndex, typed: Sequence[str]) -> Iterator[task.QueryWord]:
+        looked.extend(typed)
+        return describe(index, typed)
+
+    monkeypatch.setattr(task, "_describe_words", count)
+    return looked
 
 
 ONE = "one more than a greeting"

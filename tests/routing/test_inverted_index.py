@@ -80,7 +80,7 @@ def test_the_index_equals_the_formulas(documents: list[IndexedDocument]) -> None
     index = TextIndex.build(documents)
 
     for term in WORDS:
-        number = index.vocabulary.find(term)
+        number = index.find(term)
         expected = {
             n: (literal_share(document, term), literal_fields(document, term))
             for n, document in enumerate(documents)
@@ -121,8 +121,8 @@ def test_terms_are_in_order_whatever_they_consist_of() -> None:
     terms = [index.vocabulary.term(number) for number in range(len(index.vocabulary))]
 
     assert terms == sorted(set(terms))
-    assert [index.vocabulary.find(term) for term in terms] == list(range(len(terms)))
-    assert {index.vocabulary.find(f"{term}!") for term in ("", *terms)} == {None}
+    assert [index.find(term) for term in terms] == list(range(len(terms)))
+    assert {index.find(f"{term}!") for term in ("", *terms)} == {None}
     assert {"ol", "認証", "c++", "z" * 64} <= set(terms)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.inverted_index import RaggedArray, Vocabulary
+from skills_mcp.routing.inverted_index import UNKNOWN_TERM, RaggedArray, Vocabulary
 
 TERMS = st.lists(st.text("abcé0認", min_size=1, max_size=7), unique=True).map(sorted)
 ASKED = st.lists(st.text("abc", min_size=5, max_size=6), unique=True)
@@ -23,31 +23,21 @@ def letters_are_near(one: str, other: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("few", [0, 9])
 @given(terms=TERMS, asked=st.lists(st.text("abcé0認", max_size=7)))
-def test_terms_are_found_alone_and_together(terms: list[str], asked: list[str], few: int) -> None:
-    vocabulary = Vocabulary.join(terms)
+def test_terms_are_found_together(terms: list[str], asked: list[str]) -> None:
     known = {term: number for number, term in enumerate(terms)}
     every = [*terms, *asked]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{Vocabulary.__module__}._SMALL_VOCABULARY", few)
+    found = Vocabulary.join(terms).find_all(every)
 
-        assert [vocabulary.find(term) for term in every] == [*map(known.get, every)]
-        assert [*vocabulary.find_known(every)] == [
-            place for place, term in enumerate(every) if term in known
-        ]
+    assert found.tolist() == [known.get(term, UNKNOWN_TERM) for term in every]
 
 
-def test_two_terms_with_one_checksum_are_two_terms(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(f"{Vocabulary.__module__}._SMALL_VOCABULARY", 0)
+def test_two_terms_with_one_checksum_are_two_terms() -> None:
     vocabulary = Vocabulary.join(["buckeroo", "other", "plumless"])
 
     assert crc32(b"buckeroo") == crc32(b"plumless")
-    assert [*map(vocabulary.find, ["buckeroo", "plumless"])] == [0, 2]
-    assert [*vocabulary.find_known(["plumless", "none", "buckeroo"])] == [0, 2]
+    assert vocabulary.find_all(["plumless", "none", "buckeroo"]).tolist() == [2, UNKNOWN_TERM, 0]
 
 
 @given(TERMS, ASKED)

@@ -10,7 +10,6 @@ query only adds up stored numbers.
 """
 
 from array import array
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -112,10 +111,6 @@ def require_consistent(is_consistent: bool, complaint: str) -> None:  # noqa: FB
 UNKNOWN_TERM = -1
 """The number of a term absent from all documents."""
 
-# Most libraries have fewer. A dictionary of so many takes 2 MB and 5 ms, once; to find
-# a term in it, or that there is none, takes a tenth of a search.
-_SMALL_VOCABULARY = 2**14
-
 _LAST_ASCII = 127
 _SIZE_BITS = 10  # a term has 64 signs of four bytes at most
 
@@ -149,19 +144,18 @@ class Vocabulary:
     def term(self, number: int) -> str:
         return self._encoded(number).decode()
 
-    def find_known(self, terms: Sequence[str]) -> Iterator[int]:
-        """Yield the positions of the known ones among many terms."""
-        if len(self) <= _SMALL_VOCABULARY:
-            find = self.find
-            yield from (n for n, term in enumerate(terms) if find(term) is not None)
-            return
-        hashes = map(crc32, map(str.encode, terms))
-        term_hashes = np.fromiter(hashes, np.uint32, len(terms))
-        positions = self.hashes.searchsorted(term_hashes)
-        is_likely = self.hashes.take(positions, mode="clip") == term_hashes
-        for position in is_likely.nonzero()[0].tolist():
-            if self._look_up(terms[position]) is not None:
-                yield position
+    def find_all(self, terms: Sequence[str]) -> NDArray[np.int64]:
+        """Find the numbers of many terms; `UNKNOWN_TERM` for those that are absent."""
+        encoded = [term.encode() for term in terms]
+        hashes = np.fromiter(map(crc32, encoded), np.uint32, len(encoded))
+        numbers = np.full(len(encoded), UNKNOWN_TERM, np.int64)
+        positions = self.hashes.searchsorted(hashes)
+        ends = self.hashes.searchsorted(hashes, "right")
+        for at in (positions < ends).nonzero()[0].tolist():
+            for number in self.order[positions[at] : ends[at]].tolist():
+                if self._encoded(number) == encoded[at]:
+                    numbers[at] = number
+        return numbers
 
     def find_similar(self, terms: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield pairs of a term and one of ours at a possible edit distance of one.
@@ -183,17 +177,6 @@ class Vocabulary:
         for at in np.lexsort((numbers, owners)).tolist():
             yield terms[owners[at]], self.term(int(numbers[at]))
 
-    def _look_up(self, term: str) -> int | None:
-        encoded = term.encode()
-        term_hash = crc32(encoded)
-        position = bisect_left(self._hashes, term_hash)
-        while position < len(self._hashes) and self._hashes[position] == term_hash:
-            number = self._order[position]
-            if self._encoded(number) == encoded:
-                return number
-            position += 1
-        return None
-
     def numbers(self) -> dict[str, int]:
         text, ends = bytes(self.terms.values), self.terms.ends.tolist()
         return {
@@ -203,13 +186,6 @@ class Vocabulary:
     def _encoded(self, number: int) -> bytes:
         return bytes(self._text[self._ends[number] : self._ends[number + 1]])
 
-    @cached_property
-    def find(self) -> Callable[[str], int | None]:
-        """Find the number of a term."""
-        if len(self) <= _SMALL_VOCABULARY:
-            return self.numbers().get
-        return lru_cache(maxsize=4096)(self._look_up)  # tasks repeat their words
-
     # A view answers for one item several times as fast as an array.
     @cached_property
     def _text(self) -> memoryview:
@@ -218,14 +194,6 @@ class Vocabulary:
     @cached_property
     def _ends(self) -> memoryview:
         return self.terms.ends.data
-
-    @cached_property
-    def _hashes(self) -> memoryview:
-        return self.hashes.data
-
-    @cached_property
-    def _order(self) -> memoryview:
-        return self.order.data
 
     @cached_property
     def _signatures(self) -> tuple["_Signatures", NDArray[np.uint32]]:
@@ -388,7 +356,7 @@ _TOKENS_PER_BATCH = 200_000
 _TOKEN_CACHE_SIZE = 400_000
 
 
-_WORD_CACHE_SIZE = 4096  # tasks share their words
+_WORD_CACHE_SIZE = 2**13  # tasks share their words, and a page has hundreds; some 5 MB
 
 
 class _RawTokens(dict[bytes, int]):
@@ -749,7 +717,7 @@ class TextIndex:
         has_any = np.unpackbits(packed, count=total).view(np.bool_)
         if self.postings.mask is not None:
             has_any &= self.postings.mask
-        return MatchingText(int(np.count_nonzero(has_any)), int(self._term_counts[has_any].sum()))
+        return MatchingText(int(np.count_nonzero(has_any)), int(self._term_counts @ has_any))
 
     @cached_property
     def _packed_row(self) -> Callable[[int], NDArray[np.uint8]]:
@@ -768,17 +736,15 @@ class TextIndex:
         return bool((self.priorities if mask is None else self.priorities[mask]).any())
 
     def find(self, term: str) -> int | None:
-        number = self.vocabulary.find(term)
-        if number is None or self.postings.mask is None or self.postings.count(number):
-            return number
-        return None
+        [number] = self.find_all([term]).tolist()
+        return None if number == UNKNOWN_TERM else number
 
-    def find_known(self, terms: Sequence[str]) -> Iterator[int]:
-        """Yield the positions of the known ones among many terms."""
-        known = self.vocabulary.find_known(terms)
-        if self.postings.mask is None:
-            return known
-        return (position for position in known if self.find(terms[position]) is not None)
+    def find_all(self, terms: Sequence[str]) -> NDArray[np.int64]:
+        """Find the numbers of many terms; `UNKNOWN_TERM` for those that are absent."""
+        numbers = self.vocabulary.find_all(terms)
+        if self.postings.mask is not None:
+            numbers[self.postings.count_documents(numbers) == 0] = UNKNOWN_TERM
+        return numbers
 
     def take_first(self, documents: DocumentNumbers, limit: int) -> DocumentNumbers:
         if self.order is None:

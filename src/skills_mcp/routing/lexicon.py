@@ -51,7 +51,7 @@ _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 
 _MIN_INFLECTED = 4  # iOS is no plural, and CSS not many of anything
-_MAX_TERM = 64  # what is longer is no word but data, and its beginning will do
+MAX_TERM = 64  # what is longer is no word but data, and its beginning will do
 
 
 class Word(NamedTuple):
@@ -80,7 +80,7 @@ def analyze_token(piece: str) -> tuple[Word, ...]:
     >>> [word.term for word in analyze_token("認証画面")]
     ['認証', '証画', '画面']
     """
-    return tuple([Word(stem(part), part[:_MAX_TERM]) for part in split_raw_token(piece)])
+    return tuple([Word(stem(part), part[:MAX_TERM]) for part in split_raw_token(piece)])
 
 
 def lower_known_words(piece: str, is_known: Callable[[str], bool]) -> str:
@@ -125,7 +125,7 @@ def stem(word: str) -> str:
     ['creer', 'class', 'class', 'ios', 'css']
     """
     plain = word if word.isascii() else _drop_accents(word)
-    plain = plain[:_MAX_TERM]
+    plain = plain[:MAX_TERM]
     if len(plain) < _MIN_INFLECTED:
         return plain
     return _stemmers.english.stemWord(plain) or plain
@@ -137,9 +137,7 @@ def stem_all(words: Sequence[str]) -> list[str]:
     >>> stem_all(["queries", "créer", "css"])
     ['queri', 'creer', 'css']
     """
-    plain = list(words)
-    if not "".join(words).isascii() or max(map(len, words), default=0) > _MAX_TERM:
-        plain = [_drop_accents(word)[:_MAX_TERM] for word in words]
+    plain = [(w if w.isascii() else _drop_accents(w))[:MAX_TERM] for w in words]
     stems = _stemmers.english.stemWords(plain)
     return [
         (found or own) if len(own) >= _MIN_INFLECTED else own
@@ -167,7 +165,13 @@ def _tokenize_piece(text: str) -> Iterator[str]:
                 yield part
 
 
+# None of these has an accent, and most Chinese and Japanese words are made of them.
+_UNACCENTED = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u9fff]+")
+
+
 def _drop_accents(word: str) -> str:
+    if _UNACCENTED.fullmatch(word):
+        return word
     bare = _ACCENTS.sub("", normalize_unicode("NFD", word))
     return normalize_unicode("NFC", bare) or word
 

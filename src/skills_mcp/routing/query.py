@@ -5,23 +5,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from math import sqrt
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.routing.inverted_index import UNKNOWN_TERM, MatchingText, TextIndex, intersect
 from skills_mcp.routing.lexicon import (
+    MAX_TERM,
     Synonym,
-    Word,
-    analyze_token,
     build_thesaurus,
     common_word_weight,
     is_technology_name,
     is_unsegmented,
     lower_known_words,
+    split_raw_token,
     split_raw_tokens,
     stem,
     stem_all,
@@ -43,6 +43,23 @@ _MAX_READ_SKILLS = 20
 _MAX_READ_TERMS = 2048
 
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class QueryWord(NamedTuple):
+    """A word of a task, with its facts that are the same for all tasks."""
+
+    term: str
+    typed: str
+    number: int
+    """Term number in the index, or `UNKNOWN_TERM`."""
+    ordinary: float
+    """Its discount as a common word."""
+    is_technology: bool
+    is_unsegmented: bool
+
+
 class SpellingVariants:
     def __init__(self, index: TextIndex) -> None:
         self._index = index
@@ -51,7 +68,7 @@ class SpellingVariants:
 
     def expand(
         self,
-        sequence: Sequence[Word],
+        sequence: Sequence[QueryWord],
         expanded: Collection[str],
         unknown: Collection[str],
     ) -> dict[str, list[Synonym]]:
@@ -79,8 +96,8 @@ class SpellingVariants:
 
 
 def _join_compounds(
-    index: TextIndex, pairs: Iterable[tuple[Word, Word]]
-) -> Iterator[tuple[Word, Word, Synonym]]:
+    index: TextIndex, pairs: Iterable[tuple[QueryWord, QueryWord]]
+) -> Iterator[tuple[QueryWord, QueryWord, Synonym]]:
     """Join adjacent words to compounds: post-mortem is postmortem."""
     fitting = [
         (one, other)
@@ -90,13 +107,13 @@ def _join_compounds(
         and not (one.typed.isdecimal() and other.typed.isdecimal())
     ]
     joined = stem_all([one.typed + other.typed for one, other in fitting])
-    for position in index.find_known(joined):
+    for position in (index.find_all(joined) >= 0).nonzero()[0].tolist():
         yield *fitting[position], Synonym((joined[position],), _COMPOUND_WEIGHT)
 
 
 def _split_compounds(
     index: TextIndex,
-    unknown: Iterable[Word],
+    unknown: Iterable[QueryWord],
     are_adjacent: Callable[[int, int], bool],
 ) -> dict[str, list[Synonym]]:
     """Split compounds of adjacent terms in some skill: postmortem is post-mortem."""
@@ -107,21 +124,18 @@ def _split_compounds(
         for position in range(_MIN_COMPOUND_PART, len(word.typed) - _MIN_COMPOUND_PART + 1)
     ]
     first = stem_all([typed[:position] for typed, position in cuts])
-    starts = list(index.find_known(first))
+    numbers = index.find_all(first)
+    starts = (numbers >= 0).nonzero()[0].tolist()
     second = stem_all([cuts[n][0][cuts[n][1] :] for n in starts])
     found: dict[str, list[Synonym]] = {}
-    for position in index.find_known(second):
-        cut = starts[position]
-        typed, _ = cuts[cut]
-        parts = first[cut], second[position]
-        numbers = [n for part in parts if (n := index.find(part)) is not None]
-        if are_adjacent(*numbers):
-            related = Synonym(parts, _COMPOUND_WEIGHT)
-            found.setdefault(typed, []).append(related)
+    for cut, part, number in zip(starts, second, index.find_all(second).tolist(), strict=True):
+        if number != UNKNOWN_TERM and are_adjacent(int(numbers[cut]), number):
+            related = Synonym((first[cut], part), _COMPOUND_WEIGHT)
+            found.setdefault(cuts[cut][0], []).append(related)
     return found
 
 
-def _correct_typos(index: TextIndex, unknown: Iterable[Word]) -> dict[str, list[Synonym]]:
+def _correct_typos(index: TextIndex, unknown: Iterable[QueryWord]) -> dict[str, list[Synonym]]:
     """Correct typing errors: one edit or transposition behind the first letters."""
     terms = [
         term
@@ -246,10 +260,6 @@ def _is_chinese(text: str) -> bool:
     return not text.isascii() and bool(_HAN.search(text)) and not _KANA.search(text)
 
 
-def _is_function_bigram(word: str) -> bool:
-    return is_unsegmented(word) and not _CHINESE.isdisjoint(word)
-
-
 def _split_letters(text: str) -> list[str]:
     if not text.isascii():
         return _LETTER_RUN.findall(text)
@@ -296,7 +306,7 @@ class Query:
 
     size: float
     """Effective length; a foreign term absent from all skills is next to nothing."""
-    words: Sequence[Word]
+    words: Sequence[QueryWord]
     numbers: NDArray[np.int64]
     """Term numbers in the index, or `UNKNOWN_TERM`."""
     holders: NDArray[np.int64]
@@ -327,7 +337,7 @@ class Query:
 class _QueryTerms:
     """The distinct terms of a task and their weights (see `Query`)."""
 
-    words: Mapping[str, Word]
+    words: Mapping[str, QueryWord]
     numbers: NDArray[np.int64]
     holders: NDArray[np.int64]
     information: NDArray[np.float64]
@@ -358,11 +368,10 @@ class QueryParser:
         self._index = index
         self._synonyms = synonyms
         self._spelling = SpellingVariants(index)
+        self._pieces: dict[bytes, tuple[QueryWord, ...]] = {}
+        self._words: dict[str, QueryWord] = {}
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
-        cached = lru_cache(maxsize=index.cache_size)
-        self._analyze = cached(partial(_analyze_piece, partial(_is_known_word, index)))
-        self._describe = cached(partial(_describe_word, index))
-        self._resolve = cached(partial(_resolve_terms, index))
+        self._resolve = lru_cache(maxsize=index.cache_size)(partial(_resolve_terms, index))
 
     def read(self, context: str, whole: str = "") -> Query:
         """Parse a text to weighted terms, and expand them; `whole` tells the language."""
@@ -389,24 +398,39 @@ class QueryParser:
             matching=terms.matching,
         )
 
-    def read_words(self, context: str, whole: str) -> list[Word]:
+    def read_words(self, context: str, whole: str) -> list[QueryWord]:
         """Parse a text to words alone; `whole` tells the language."""
         return self._split_words(context, find_function_words(fold(whole)))
 
-    def _split_words(self, context: str, silent: AbstractSet[str]) -> list[Word]:
-        words = list(chain.from_iterable(map(self._analyze, split_raw_tokens(context))))
+    def _split_words(self, context: str, silent: AbstractSet[str]) -> list[QueryWord]:
+        pieces = split_raw_tokens(context)
+        known = self._analyze_pieces(pieces)
+        words = list(chain.from_iterable(map(known.__getitem__, pieces)))
         if _is_chinese(context):
-            return [w for w in words if not _is_function_bigram(w.typed)]
+            return [w for w in words if not w.is_unsegmented or _CHINESE.isdisjoint(w.typed)]
         return [w for w in words if w.typed not in silent] if silent else words
 
-    def _weigh_terms(self, sequence: Iterable[Word], silent: AbstractSet[str]) -> _QueryTerms:
-        words: dict[str, Word] = {}
-        for word in dict.fromkeys(sequence):
+    def _analyze_pieces(self, pieces: Sequence[bytes]) -> Mapping[bytes, tuple[QueryWord, ...]]:
+        """Analyse raw tokens; all that were not read before at once, which takes a third."""
+        # Other threads may read from what is replaced.
+        known = self._pieces = _shorten(self._pieces, self._index.cache_size)
+        words = self._words = _shorten(self._words, self._index.cache_size)
+        unread = [piece for piece in dict.fromkeys(pieces) if piece not in known]
+        is_known = partial(_is_known_word, self._index)
+        parts = [split_raw_token(lower_known_words(piece.decode(), is_known)) for piece in unread]
+        new = [word for word in dict.fromkeys(chain.from_iterable(parts)) if word not in words]
+        words.update(zip(new, _describe_words(self._index, new), strict=True))
+        rows = (tuple(map(words.__getitem__, row)) for row in parts)
+        known.update(zip(unread, rows, strict=True))
+        return known
+
+    def _weigh_terms(self, sequence: Sequence[QueryWord], silent: AbstractSet[str]) -> _QueryTerms:
+        words: dict[str, QueryWord] = {}
+        for word in sequence:
             words.setdefault(word.term, word)
-        columns = zip(*map(self._describe, words.values()), strict=True)
-        rows = [*columns] or [(), (), (), ()]
-        numbers, ordinary = np.array(rows[0], np.int64), np.array(rows[1], np.float64)
-        is_technology, is_unsegmented = (np.array(flags, np.bool_) for flags in rows[2:])
+        columns = [*zip(*words.values(), strict=True)] or [()] * len(QueryWord._fields)
+        numbers, ordinary = np.array(columns[2], np.int64), np.array(columns[3], np.float64)
+        is_technology, is_unsegmented = (np.array(flags, np.bool_) for flags in columns[4:])
         is_other = is_unsegmented | ~is_technology if silent else is_unsegmented
         foreign = _find_foreign_words(is_other, numbers)
         holders = self._index.postings.count_documents(numbers)
@@ -419,7 +443,7 @@ class QueryParser:
         return _QueryTerms(words, numbers, holders, information, is_technology, foreign, matching)
 
     def _find_variants(
-        self, sequence: Sequence[Word], terms: _QueryTerms
+        self, sequence: Sequence[QueryWord], terms: _QueryTerms
     ) -> list[Sequence[TermVariant]]:
         weights = terms.information.tolist()
         min_weight = sorted(weights, reverse=True)[:_MAX_EXPANDED_TERMS][-1] if weights else 0
@@ -460,24 +484,22 @@ def _find_foreign_words(
     return foreign
 
 
-class _WordFacts(NamedTuple):
-    """The facts of a word that are the same for all tasks."""
-
-    number: int
-    ordinary: float
-    """Its discount as a common word."""
-    is_technology: bool
-    is_unsegmented: bool
-
-
-def _describe_word(index: TextIndex, word: Word) -> _WordFacts:
-    number = index.find(word.term)
-    return _WordFacts(
-        UNKNOWN_TERM if number is None else number,
-        common_word_weight(word.term),
-        is_technology_name(word.typed),
-        is_unsegmented(word.typed),
+def _describe_words(index: TextIndex, typed: Sequence[str]) -> Iterator[QueryWord]:
+    terms = stem_all(typed)
+    return map(
+        QueryWord,
+        terms,
+        [word[:MAX_TERM] for word in typed],
+        index.find_all(terms).tolist(),
+        map(common_word_weight, terms),
+        map(is_technology_name, typed),
+        map(is_unsegmented, typed),
     )
+
+
+def _shorten(known: dict[_Key, _Value], limit: int) -> dict[_Key, _Value]:
+    """Forget the older half of a cache that is full."""
+    return known if len(known) < limit else dict(islice(known.items(), limit // 2, None))
 
 
 class _ResolvedTerms(NamedTuple):
@@ -511,10 +533,6 @@ def idf(holders: NDArray[np.int64], matching: int) -> NDArray[np.float64]:
 
 def _idf_exponent(matching: MatchingText) -> float:
     return _IDF_EXPONENT / matching.crowding
-
-
-def _analyze_piece(is_known: Callable[[str], bool], piece: bytes) -> tuple[Word, ...]:
-    return analyze_token(lower_known_words(piece.decode(), is_known))
 
 
 def _is_known_word(index: TextIndex, word: str) -> bool:

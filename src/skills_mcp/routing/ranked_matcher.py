@@ -116,7 +116,7 @@ class PostingsLookup:
 
     def __init__(self, index: TextIndex) -> None:
         self._postings = index.postings
-        self._intersect = lru_cache(maxsize=index.cache_size // 2)(
+        self._intersect = lru_cache(maxsize=index.cache_size // 4)(
             partial(intersect, index.postings)
         )
 
@@ -788,7 +788,9 @@ class RankedMatcher:
         if limit is not None and limit <= len(first) and not self._has_priorities:
             return _TwoPassRanking(ranking, first, weight)
         # A priority may lift any skill, and more so where the evidence counts little.
-        rest = np.setdiff1d(np.flatnonzero(coverage), first, assume_unique=True)
+        is_other = coverage > 0
+        is_other[first] = False
+        [rest] = is_other.nonzero()
         others = self._to_ranking(weight, rest, combine_features(coverage[rest]))
         ranking_of_all = _Ranking(*map(np.concatenate, zip(ranking, others, strict=True)))
         return _TwoPassRanking(ranking_of_all, first, weight)

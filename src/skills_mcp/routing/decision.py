@@ -7,7 +7,7 @@ docs/explanation/routing.md. A long task is cut to its relevant part first.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -233,36 +233,23 @@ def merge_near_copies(candidates: Iterable[Candidate]) -> list[Candidate]:
     A repository holds them once for each agent, with a few words changed. The one in a
     visible folder stands for the others, and has the score of the best.
     """
-    ranked = sorted(candidates, key=candidate_sort_key)
-    names = Counter(_name_of(candidate) for candidate in ranked)
-    groups: list[tuple[Counter[str], list[Candidate]]] = []
-    for candidate in ranked:
-        is_alone = names[_name_of(candidate)] == 1
-        words = (
-            Counter[str]()
-            if is_alone
-            else _count_words(candidate.skill.description, candidate.skill.body)
-        )
-        alike = (
-            group
-            for counted, group in groups
-            if _name_of(group[0]) == _name_of(candidate) and _are_near_copies(counted, words)
-        )
+    groups: list[list[Candidate]] = []
+    by_name: dict[tuple[str, str], list[list[Candidate]]] = defaultdict(list)
+    for candidate in sorted(candidates, key=candidate_sort_key):
+        named_alike = by_name[candidate.skill.name.casefold(), candidate.skill.scope]
+        text = _text_of(candidate)
+        alike = (group for group in named_alike if _are_near_copies(_text_of(group[0]), text))
         group = next(alike, None)
         if group is None:
-            groups.append((words, [candidate]))
-        else:
-            group.append(candidate)
-    return [_choose_visible(group) for _, group in groups]
+            group = []
+            groups.append(group)
+            named_alike.append(group)
+        group.append(candidate)
+    return [_choose_visible(group) for group in groups]
 
 
-def _name_of(candidate: Candidate) -> tuple[str, str]:
-    return candidate.skill.name.casefold(), candidate.skill.scope
-
-
-@lru_cache(maxsize=64)  # a task merges the same ones up to three times
-def _count_words(description: str, body: str) -> Counter[str]:
-    return Counter(f"{description}\n{body}".split())
+def _text_of(candidate: Candidate) -> tuple[str, str]:
+    return candidate.skill.description, candidate.skill.body
 
 
 def _choose_visible(group: Sequence[Candidate]) -> Candidate:
@@ -273,11 +260,21 @@ def _choose_visible(group: Sequence[Candidate]) -> Candidate:
     return replace(chosen, exact_score=group[0].exact_score, near_copies=others)
 
 
-def _are_near_copies(one: Counter[str], other: Counter[str]) -> bool:
-    least = _NEAR_COPY_SHARE * (one.total() + other.total())
-    if 2 * min(one.total(), other.total()) < least:
+# A task merges the same ones up to three times, and the next one may find them again.
+@lru_cache(maxsize=256)
+def _are_near_copies(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    first, second = _count_words(*one), _count_words(*other)
+    least = _NEAR_COPY_SHARE * (first.total() + second.total())
+    if 2 * min(first.total(), second.total()) < least:
         return False  # at a hundredth of the time, of hundreds with one name
-    return 2 * (one & other).total() >= least
+    shared = first.keys() & second.keys()
+    counts = (map(counted.__getitem__, shared) for counted in (first, second))
+    return bool(2 * sum(map(min, *counts)) >= least)
+
+
+@lru_cache(maxsize=64)
+def _count_words(description: str, body: str) -> Counter[str]:
+    return Counter(f"{description}\n{body}".split())
 
 
 Decision = Candidate | Ambiguous | NoMatch

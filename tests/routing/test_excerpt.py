@@ -1,13 +1,16 @@
 """What counts of a long text: both ends and what stands out, and never all of it."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from skills_mcp.config import Matching
 from skills_mcp.routing import query as task
+from skills_mcp.routing import ranked_matcher as ranking
 from skills_mcp.routing.answer_explanation import explain_decision, render_explanation
 from skills_mcp.routing.decision import (
     MAX_UNCUT_CHARACTERS,
@@ -22,8 +25,9 @@ from skills_mcp.routing.decision import (
 )
 from skills_mcp.routing.inverted_index import TextIndex
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
+from skills_mcp.routing.query import Query
 from skills_mcp.routing.search import NameIndex, search_skills
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Skill, SkillPath
 from tests.features.authoring.evaluation.matching import PlainMatcher
 from tests.routing.matchers import keyword_matcher, ranked_matcher
 from tests.support import make_skill
@@ -258,6 +262,27 @@ def test_each_word_of_a_long_task_is_looked_up_once_for_all_its_parts(
 
     assert "shared" in looked
     assert len(looked) == len(set(looked))
+
+
+def test_each_text_of_a_task_is_reranked_once_for_skills_with_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy = make_skill(".agents/release-notes", name="release-notes", description="Write notes.")
+    skills = (copy, replace(copy, path=SkillPath("release-notes")))
+    reranked: list[Query] = []
+    compute = ranking.term_proximity
+
+    def count(index: TextIndex, query: Query, numbers: NDArray[np.int64]) -> ranking.Proximity:
+        reranked.append(query)
+        return compute(index, query, numbers)
+
+    monkeypatch.setattr(ranking, "term_proximity", count)
+
+    decision = score_and_decide(ranked_matcher(skills), f"{TASK}\n\n{LOG[:3000]}", Matching())
+
+    [candidate] = answered_candidates(decision)
+    assert candidate.near_copies
+    assert len(reranked) == 2  # the part and the whole
 
 
 def _count_described(monkeypatch: pytest.MonkeyPatch) -> list[str]:

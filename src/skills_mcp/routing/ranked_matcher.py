@@ -545,6 +545,15 @@ class _Task(NamedTuple):
     negated: _Negated | None = None
 
 
+class _Reranked(NamedTuple):
+    """The best skills of the first pass, and their features after the second."""
+
+    coverage: NDArray[np.float64]
+    first: NDArray[np.int64]
+    combined: NDArray[np.float64]
+    weight: EvidenceWeight
+
+
 class _LookedUp(NamedTuple):
     """The asked part of a task, with its postings in the index."""
 
@@ -552,6 +561,8 @@ class _LookedUp(NamedTuple):
     postings: TermPostings
     coverage: NDArray[np.float64]
     """Of all skills, visible or not."""
+    reranked: list[_Reranked]
+    """Among all skills, once it is known: near-copies make a decision ask for more of them."""
 
 
 def to_indexed_document(skill: Skill | SkillText) -> IndexedDocument:
@@ -633,7 +644,7 @@ class RankedMatcher:
         within = self._without_negated(context, found, within)
         passes = self._rank_in_two_passes(found, within, limit)
         best = self._take_best(passes.ranking, floor, limit)
-        query, postings, _ = found
+        query, postings, *_ = found
         matched = find_matched_words(query, postings, best.numbers, len(self._index.priorities))
         scored = zip(best.numbers.tolist(), best.scores.tolist(), matched, strict=True)
         return tuple(
@@ -693,7 +704,7 @@ class RankedMatcher:
         if named is not None:
             return (Evidence(word=named.word, where="name", found=skill.name, worth=1),)
         looked_up = self._look_up(context)
-        query, postings, _ = looked_up
+        query, postings, *_ = looked_up
         within = self._without_negated(context, looked_up, within)
         passes = self._rank_in_two_passes(looked_up, within, None)
         scores = passes.ranking.scores[passes.ranking.numbers == number].tolist()
@@ -774,16 +785,10 @@ class RankedMatcher:
     def _rank_in_two_passes(
         self, found: _LookedUp, within: Mask, limit: int | None
     ) -> _TwoPassRanking:
-        query = found.query
-        coverage = self._select_eligible(found.coverage, within)
-        first = self._select_for_rerank(query, coverage)
-        named = name_coverage(self._index, query, first)
-        proximity = term_proximity(self._index, query, first).scores
-        combined = combine_features(coverage[first], named, proximity)
-        weight = evidence_weight(query)
-        if len(first):
-            best = int(first[combined.argmax()])
-            weight = penalize_missing_technologies(self._index, query, weight, best)
+        if within is None and not found.reranked:
+            found.reranked.append(self._rerank(found, within))
+        reranked = found.reranked[0] if within is None else self._rerank(found, within)
+        coverage, first, combined, weight = reranked
         ranking = self._to_ranking(weight, first, combined)
         if limit is not None and limit <= len(first) and not self._has_priorities:
             return _TwoPassRanking(ranking, first, weight)
@@ -794,6 +799,19 @@ class RankedMatcher:
         others = self._to_ranking(weight, rest, combine_features(coverage[rest]))
         ranking_of_all = _Ranking(*map(np.concatenate, zip(ranking, others, strict=True)))
         return _TwoPassRanking(ranking_of_all, first, weight)
+
+    def _rerank(self, found: _LookedUp, within: Mask) -> _Reranked:
+        query = found.query
+        coverage = self._select_eligible(found.coverage, within)
+        first = self._select_for_rerank(query, coverage)
+        named = name_coverage(self._index, query, first)
+        proximity = term_proximity(self._index, query, first).scores
+        combined = combine_features(coverage[first], named, proximity)
+        weight = evidence_weight(query)
+        if len(first):
+            best = int(first[combined.argmax()])
+            weight = penalize_missing_technologies(self._index, query, weight, best)
+        return _Reranked(coverage, first, combined, weight)
 
     def _select_eligible(self, coverage: NDArray[np.float64], within: Mask) -> NDArray[np.float64]:
         if within is None and self._seen:
@@ -843,7 +861,7 @@ def _look_up(
 ) -> _LookedUp:
     query = read_task(context).asked
     found = postings.find(query)
-    return _LookedUp(query, found, compute_coverage(query, found, total))
+    return _LookedUp(query, found, compute_coverage(query, found, total), [])
 
 
 def _read_task(index: TextIndex, parser: QueryParser, context: str) -> _Task:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.routing import lexicon
 from skills_mcp.routing.lexicon import (
     Word,
     analyze_token,
@@ -41,6 +42,9 @@ def terms(text: str) -> set[str]:
         ("OAuth2Client", "oauth2client o auth2 client", "a number belongs to its word"),
         ("日本API", "日本 api", "another script is another word"),
         ("認証画面", "認証 証画 画面", "every two characters"),
+        ("「認証」をuseEffectで、", "認証 を useeffect で effect", "Japanese marks separate"),
+        ("「什么」Why不用", "什么 why 不用", "a question word stays"),
+        ("'form' ──▶ “field”", "form field", "quotes and drawn lines separate"),
         ("認", "認", "a single one stays"),
         ("認-証", "認 証", "also when a mark keeps it alone"),
         ("様々", "様々", "the repetition mark belongs to it"),
@@ -58,6 +62,16 @@ def terms(text: str) -> set[str]:
 )
 def test_a_text_is_taken_apart(text: str, expected: str, reason: str) -> None:
     assert typed(text) == expected, reason
+
+
+def test_most_pieces_of_any_text_need_no_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexicon, "tokenize", lambda text: pytest.fail(f"{text} is tokenised"))
+    assert terms("「認証画面」を追加、useEffect ──▶ 'form' (id_1)") >= {
+        "認証",
+        "追加",
+        "form",
+        "id",
+    }
 
 
 @pytest.mark.parametrize(

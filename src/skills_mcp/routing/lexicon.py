@@ -22,15 +22,20 @@ import Stemmer  # type: ignore[import-not-found]  # has no types
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold, tokenize
 from skills_mcp.text.unicode import normalize_unicode
 
-"""Part of an index's identity: another stemmer makes other stems."""
-
 # What can stand inside of a word is left to the tokenizer: l'API, C++, .NET, e-mail.
 _SEPARATOR_BYTES = b"""!"$%&()*,/:;<=>?@[\\]^`{|}~""" + bytes(range(33)) + b"\x7f"
 _TO_SPACES = bytes.maketrans(_SEPARATOR_BYTES, b" " * len(_SEPARATOR_BYTES))
 
-# Nearly all pieces are of these, and their words need no tokenizer to be found.
-_PLAIN = re.compile(r"(?!.*\.net)[a-z0-9._-]+", re.ASCII | re.IGNORECASE)
-_PLAIN_WORD = re.compile("[a-z0-9]+")
+# Kana and Chinese characters that normalisation leaves as they are, and what stands between
+# them or in drawings: dashes, quotes, arrows, boxes and full-width punctuation.
+_STABLE = "\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff"
+_DRAWN = "\u2010-\u2018\u201a-\u201f\u2022\u2026\u2190-\u21ff\u2500-\u25ff"
+_FULL_WIDTH = "\u3000-\u3002\u3008-\u3011\uff01\uff08\uff09\uff0c\uff0f\uff1a\uff1b\uff1f"
+
+# Nearly all pieces are of these, and their words need no tokenizer to be found: that takes
+# several times as long.
+_PLAIN = re.compile(rf"(?!.*\.[nN][eE][tT])[A-Za-z0-9._{_STABLE}{_DRAWN}{_FULL_WIDTH}-]+")
+_PLAIN_WORD = re.compile(f"[a-z0-9]+|[{_STABLE}]+")
 
 # And most of these are one word, which has nothing to be taken apart at.
 _SINGLE_WORD = re.compile("[A-Za-z]?[a-z0-9]+")
@@ -44,7 +49,7 @@ _LETTERS = re.compile(r"[^\W_]+")
 
 # Chinese characters, kana and Hangul, whose words often stand without a space between.
 _UNSPACED = "\u3005\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff"
-_PART = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}_-]+")
+_PART = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}\s_-]+")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 # Accents that may be left out. The marks of other scripts are letters of their own.
@@ -104,13 +109,16 @@ def split_raw_token(piece: str) -> Collection[str]:
     >>> [*split_raw_token("useEffects")]
     ['useeffects', 'effects']
     """
+    piece = piece.strip("'")  # quotes; within a word they are the tokenizer's
     if _SINGLE_WORD.fullmatch(piece):
         word = piece.lower()
         return () if word in SILENT_WORDS else (word,)
     apart = _CAMEL_CASE.sub(" ", piece)
     text = piece if apart == piece else f"{piece} {apart}"
     is_plain = _PLAIN.fullmatch(piece) is not None
-    found = _PLAIN_WORD.findall(text.lower()) if is_plain else _tokenize_piece(text)
+    plain = text.lower() if is_plain else " ".join(tokenize(text))
+    parts = (_PLAIN_WORD if is_plain else _PART).findall(plain)
+    found = parts if piece.isascii() else chain.from_iterable(map(_pair_characters, parts))
     return [part for part in dict.fromkeys(found) if part not in SILENT_WORDS]
 
 
@@ -124,8 +132,7 @@ def stem(word: str) -> str:
     >>> [stem(word) for word in ("créer", "class", "classes", "ios", "css")]
     ['creer', 'class', 'class', 'ios', 'css']
     """
-    plain = word if word.isascii() else _drop_accents(word)
-    plain = plain[:MAX_TERM]
+    plain = (word if word.isascii() else _drop_accents(word))[:MAX_TERM]
     if len(plain) < _MIN_INFLECTED:
         return plain
     return _stemmers.english.stemWord(plain) or plain
@@ -155,18 +162,13 @@ class _Stemmers(threading.local):
 _stemmers = _Stemmers()
 
 
-def _tokenize_piece(text: str) -> Iterator[str]:
-    """Tokenise; bigrams in scripts without spaces."""
-    for token in tokenize(text):
-        for part in _PART.findall(token):
-            if len(part) > 1 and _IS_UNSPACED.match(part):
-                yield from map("".join, pairwise(part))
-            else:
-                yield part
+def _pair_characters(part: str) -> Iterable[str]:
+    """Take a text without spaces two characters at a time."""
+    return map("".join, pairwise(part)) if len(part) > 1 and _IS_UNSPACED.match(part) else (part,)
 
 
-# None of these has an accent, and most Chinese and Japanese words are made of them.
-_UNACCENTED = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u9fff]+")
+# Most Chinese and Japanese words are made of them, and none has an accent.
+_UNACCENTED = re.compile(f"[{_STABLE}]+")
 
 
 def _drop_accents(word: str) -> str:

@@ -344,7 +344,7 @@ def ranked(scores: str, **settings: float) -> list[str]:
         ("0.3 0.06", ["ambiguous", "a", "b"], "weak, and another is near"),
         ("0.8 0.75 0.1 0.1", ["ambiguous", "a", "b"], "the others say nothing"),
         ("0.8 0.75 0.7 0.1", ["ambiguous", "a", "b", "c"], "three are alike"),
-        ("0.5 " * 9, ["ambiguous", *"abcdefgh"], "at most eight"),
+        ("0.5 " * 17, ["ambiguous", *"abcdefghijklmnop"], "at most sixteen"),
         ("0.19 0.1 0.01", ["no match"], "the best one decides"),
     ],
 )
@@ -362,7 +362,7 @@ def test_the_settings_of_a_ranked_answer() -> None:
     assert ranked("0.6 0.5 0.3", ambiguity_threshold=0.05)[1:] == ["a", "b", "c"]
     assert ranked("0.6 0.5 0.3", ambiguity_threshold=0.1)[1:] == ["a", "b"]
     assert ranked("0.5 0.5", max_candidates=1) == ["match", "a"]
-    assert ranked("0.5 " * 9, max_results=1)[1:] == [*"abcdefgh"]
+    assert ranked("0.5 " * 17, max_results=1)[1:] == [*"abcdefghijklmnop"]
     assert ranked("0.5 0.5", min_score=0.51) == ["no match"]
 
 

@@ -246,7 +246,7 @@ class Matching(Section):  # 001 §5
     ] = 3
     max_candidates: Annotated[
         Count, "ranked: the maximum number of candidates in an ambiguous answer."
-    ] = 8
+    ] = 16
     ambiguity_threshold: Annotated[
         Ratio,
         "keyword: if the two best scores differ by less than this, the answer is ambiguous. "

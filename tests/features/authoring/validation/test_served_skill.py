@@ -100,7 +100,7 @@ def test_a_skill_that_its_description_finds_is_found(tmp_path: Path) -> None:
 def test_the_ranked_algorithm_judges_where_some_skill_has_no_keywords(
     tmp_path: Path,
 ) -> None:
-    for name in "abcdefghi":
+    for name in "abcdefghijklmnopq":
         body = " ".join(f"{name}{number}" for number in range(50))  # so no near-copies
         text = f"---\nname: pdf\ndescription: Fill in PDF forms.\n---\n{body}\n"
         write(tmp_path / "skills" / name / "pdf" / "SKILL.md", text)
@@ -110,7 +110,7 @@ def test_the_ranked_algorithm_judges_where_some_skill_has_no_keywords(
     assert {each.rule for each in same} == {"duplicate-package"}
     assert "a/pdf, b/pdf" in same[-1].reason
     assert problem.rule == "never-found"
-    assert Path(problem.file).parent.parent.name == "i", "eight are candidates"
+    assert Path(problem.file).parent.parent.name == "q", "sixteen are candidates"
     assert "in words that the other skills do not have" in problem.hint
 
 

@@ -11,7 +11,8 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from hashlib import blake2b, sha256
@@ -24,7 +25,6 @@ from skills_mcp.features.powers.programs import (
     Call,
     Node_,
     ReadVariable,
-    Text,
     parse_javascript,
     parse_python,
     parse_shell,
@@ -34,7 +34,6 @@ from skills_mcp.features.powers.wording import (
     COMMAND_INSIDE,
     CREDENTIALS,
     ENV_FILE,
-    EVERYTHING,
     HEX,
     MAGIC,
     PARENT,
@@ -42,12 +41,11 @@ from skills_mcp.features.powers.wording import (
     PLACES,
     SECRET_NAME,
     URL,
-    Sieve,
     find_phrases,
+    find_place_lines,
     is_installer_host,
     is_real_host,
     name_host,
-    sift,
 )
 from skills_mcp.files.user_folders import find_user_folders
 from skills_mcp.text.safe_yaml import YamlError, parse_yaml_strings
@@ -65,7 +63,6 @@ _TABLE = "CREATE TABLE IF NOT EXISTS signs (key BLOB PRIMARY KEY, value BLOB) WI
 _MAX_SIGNS = 400  # of one file: a longer list is not read
 _BLANK_LINES = 30  # more than any screen shows
 
-_MIN_PROSE = 40  # characters: a shorter literal is no instruction
 _MIN_ENCODED = 40  # as in `BASE64`
 _MAX_COMMAND = 20_000  # characters of a literal or a line that is read
 
@@ -103,6 +100,18 @@ _SUFFIXES = {
 }
 TEXT_SUFFIXES = frozenset({*_SUFFIXES, ".json", ".yaml", ".yml", ".toml", ".ps1", ".rb"})
 """Of what an agent reads or runs: data and schemes would make a skill long."""
+_CALLED: Mapping[str, Sequence[str]] = {
+    "python": (
+        *("environ", "getenv", "system(", "popen(", "subprocess", "exec", "eval(", "spawn"),
+        *(".post(", ".put(", ".patch(", "urlopen", "sendall", "sendmail", "send_message"),
+        *("upload_file", "socket", "b64decode", "fromhex", "a85decode", "marshal"),
+    ),
+    "javascript": (
+        *("process.env", "exec", "spawn", "eval(", "Function(", "fetch(", ".post(", ".patch("),
+        *("sendBeacon", "atob", "Buffer.from", "sendall", "sendmail", "send_message"),
+    ),
+}
+"""A program without any of these words does nothing that counts: it is not parsed."""
 _PROMPT = re.compile(r"^[ \t]*[$>%#][ \t]+(?=\w)", re.MULTILINE)
 _SHEBANG = re.compile(r"#!\S{0,100}(?:/env\s+(?:-S\s+)?)?\b(?P<name>bash|sh|zsh|python3?|node)\b")
 
@@ -191,23 +200,40 @@ def _find(suffix: str, name: str, data: bytes) -> Iterator[Sign]:
     text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     yield from _find_hidden(text)
     text = strip_hidden(text)
+    lines = _Lines(text)
     for secret in find_secrets(text):
-        line = 1 + text.count("\n", 0, secret.start)
-        yield Sign("credentials", f"holds {secret.kind}", line, "secret-value")
+        yield Sign("credentials", f"holds {secret.kind}", lines.at(secret.start), "secret-value")
     language = _SUFFIXES.get(suffix, "")
     if shebang := _SHEBANG.match(text):
         language = {"python": "python", "python3": "python", "node": "javascript"}.get(
             shebang["name"], "shell"
         )
-    for phrase, offset in find_phrases(text):
-        yield Sign(phrase.kind, phrase.what, 1 + text.count("\n", 0, offset), phrase.sign)
-    sieve = sift(text, is_joined=language == "python")
+    comments = [each.span() for each in _COMMENT.finditer(text)] if "<!--" in text else ()
+    for phrase, offset, is_warning in find_phrases(text):
+        line = lines.at(offset)
+        yield Sign(phrase.kind, phrase.what, line, "" if is_warning else phrase.sign)
+        if any(first <= offset < last for first, last in comments):
+            yield Sign("hidden-content", f"a comment that {phrase.what}", line, "comment")
+    yield from _find_places(text, lines)
     if language == "markdown":
-        yield from _find_in_markdown(sieve, text)
+        yield from _find_in_markdown(text, lines)
     else:
-        yield from find_in_code(sieve, text, language, 0)
+        yield from find_in_code(text, language, 0)
         if name in {"settings.json", "hooks.json", ".mcp.json"}:
             yield Sign("persistence", f"brings {name}", 1, "agent-config")
+
+
+class _Lines:
+    """Numbers of the lines of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends: list[int] | None = None
+
+    def at(self, offset: int) -> int:
+        if self._ends is None:
+            self._ends = [end.start() for end in re.finditer("\n", self._text)]
+        return 1 + bisect_left(self._ends, offset)
 
 
 def _describe_binary(suffix: str, data: bytes) -> tuple[Sign, ...]:
@@ -235,9 +261,8 @@ def _describe_magic(suffix: str, data: bytes, what: str, sign: str) -> Iterator[
         if suffix in _IMAGES and b"PK\x03\x04" in data[16:]:
             yield Sign("binary", "an image with an archive in it", None, "polyglot")
         for match in _RUN.finditer(data):
-            for found in _find_literal(EVERYTHING, match[0].decode("ascii"), None):
-                if found.kind == "encoded-content":
-                    yield Sign(found.kind, found.what, None, found.name)
+            if any(_find_encoded(match[0].decode("ascii"))):
+                yield Sign("encoded-content", "text that decodes to a command", None, "encoded")
     elif suffix in _IMAGES:
         yield Sign("binary", f"{what} named {suffix}", None, "polyglot")
 
@@ -260,47 +285,55 @@ def _find_hidden(text: str) -> Iterator[Sign]:
 
 @cache
 def _markdown() -> MarkdownIt:
-    parser = MarkdownIt("commonmark")
-    # Links and code are found in the text of a paragraph, so a heading may be one.
-    parser.disable(["inline", "reference", "heading", "lheading", "hr"])
-    return parser
+    # Lists and quotes are taken off before, as they cost more than all else.
+    return MarkdownIt("zero").enable("fence").disable("inline")
 
 
+_LEAD = re.compile(r"^(?:[ \t>]|[-*+][ \t]|\d{1,3}[.)][ \t])+", re.MULTILINE)
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_CODE = re.compile(r"`+([^`\n]{2,300})`+")
+_CODE = re.compile(r"(?<!`)`{1,3}([^`\n]{2,300})`")
 _COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
 
 
-def _find_in_markdown(sieve: Sieve, text: str) -> Iterator[Sign]:
-    frontmatter = _FRONTMATTER.match(text)
-    if frontmatter:
-        yield from _find_in_frontmatter(sieve, frontmatter[1])
-        text = "\n" * frontmatter[0].count("\n") + text[frontmatter.end() :]
-    for token in _markdown().parse(text):
-        line = token.map[0] if token.map else 0
-        if token.type == "fence":
-            language = _LANGUAGES.get(token.info.strip().split(" ")[0].lower().strip("{}."), "")
-            yield from find_in_code(sieve, token.content, language, line + 1)
-        elif token.type == "code_block":
-            yield from find_in_code(sieve, token.content, "", line)
-        elif token.type in {"html_block", "inline"}:
-            yield from _find_comments(sieve, token.content, line)
-            yield from _find_prose(sieve, token.content, line)
+def _find_in_markdown(text: str, lines: _Lines) -> Iterator[Sign]:
+    shift = 0
+    if frontmatter := _FRONTMATTER.match(text):
+        yield from _find_in_frontmatter(frontmatter[1])
+        lead = "\n" * frontmatter[0].count("\n")
+        shift = frontmatter.end() - len(lead)
+        text = lead + text[frontmatter.end() :]
+    if "```" in text or "~~~" in text:
+        yield from _find_in_fences(text)
+    if "\n    " in text or "\n\t" in text:
+        yield from _find_lines("\n".join(_keep_indented(text)))
+    for code in _CODE.finditer(text) if "`" in text else ():
+        words = code[1].split()
+        if words and (words[0] in _KNOWN or "|" in words):
+            yield from find_in_code(code[1], "shell", lines.at(code.start() + shift) - 1)
 
 
-def _find_comments(sieve: Sieve, text: str, line: int) -> Iterator[Sign]:
-    if "<!--" not in text:
-        return
-    for comment in _COMMENT.finditer(text):
-        signs = tuple(_find_prose(sieve, comment[1], line + text.count("\n", 0, comment.start())))
-        for sign in signs:
-            if sign.kind in {"agent-control", "credentials", "encoded-content"} or sign.name:
-                what = f"a comment that {sign.what}" if sign.kind == "agent-control" else sign.what
-                yield Sign("hidden-content", what, sign.line, "comment")
-                break
+def _find_in_fences(text: str) -> Iterator[Sign]:
+    lines = text.split("\n")
+    for token in _markdown().parse(_LEAD.sub("", text)):
+        if token.type == "fence" and token.map:
+            first = token.map[0]
+            last = first + 1 + token.content.count("\n")
+            opening = _LEAD.match(lines[first])
+            width = opening.end() if opening else 0
+            content = [
+                line.removeprefix(line[:width]) if _LEAD.fullmatch(line[:width]) else line
+                for line in lines[first + 1 : last]
+            ]
+            info = token.info.strip().split(" ")[0].lower().strip("{}.")
+            yield from find_in_code("\n".join(content), _LANGUAGES.get(info, ""), first + 1)
 
 
-def _find_in_frontmatter(sieve: Sieve, block: str) -> Iterator[Sign]:
+def _keep_indented(text: str) -> Iterator[str]:
+    """Lines that may be a code block; the others are empty."""
+    return (line if line[:4] == "    " or line[:1] == "\t" else "" for line in text.split("\n"))
+
+
+def _find_in_frontmatter(block: str) -> Iterator[Sign]:
     try:
         fields = parse_yaml_strings(block).value
     except YamlError:
@@ -317,80 +350,40 @@ def _find_in_frontmatter(sieve: Sieve, block: str) -> Iterator[Sign]:
                 yield Sign("permissions", tool, numbers.get(key, 2), "any-tool" if is_open else "")
         if "hooks" in fields:
             yield Sign("persistence", "hooks of the agent", numbers.get("hooks", 2), "agent-config")
-    yield from _find_prose(sieve, block, 1)
 
 
-def _find_prose(sieve: Sieve, text: str, line: int) -> Iterator[Sign]:
-    """Signs of a paragraph, whose first line comes after `line`."""
-    for instruction, offset in sieve.find_instructions(text):
-        number = line + 1 + text.count("\n", 0, offset)
-        yield Sign("agent-control", instruction.what, number, instruction.sign)
-    yield from _find_literal(sieve, text, line + 1)
-    if "`" in text:
-        for code in _CODE.finditer(text):
-            number = line + text.count("\n", 0, code.start())
-            words = code[1].split()
-            if words and (words[0] in _KNOWN or "|" in words):
-                yield from find_in_code(sieve, code[1], "shell", number)
-
-
-def find_in_code(sieve: Sieve, source: str, language: str, line: int) -> Iterator[Sign]:
+def find_in_code(source: str, language: str, line: int) -> Iterator[Sign]:
     """Signs of a program, whose first line comes after `line`."""
     nodes: Iterable[Node_] | None = None
     if language == "shell":
         nodes = parse_shell(_PROMPT.sub("", source))
-    elif language == "python":
-        nodes = parse_python(source)
-    elif language == "javascript":
-        nodes = parse_javascript(source)
-    for comment in _find_comment_lines(sieve, source) if language else ():
-        yield from _shift(comment, line)
-    if nodes is None:
-        for sign in _find_lines(sieve, source):
-            yield from _shift(sign, line)
-        return
-    for node in nodes:
-        for sign in _find_in_node(sieve, node, language):
-            yield from _shift(sign, line)
+    elif language in _CALLED:
+        if not any(word in source for word in _CALLED[language]):
+            return
+        nodes = parse_python(source) if language == "python" else parse_javascript(source)
+    for sign in _find_lines(source) if nodes is None else _find_in_nodes(nodes, language):
+        yield sign._replace(line=(sign.line or 0) + line)
 
 
-def _shift(sign: Sign, line: int) -> Iterator[Sign]:
-    yield sign._replace(line=None if sign.line is None else sign.line + line)
-
-
-def _find_comment_lines(sieve: Sieve, source: str) -> Iterator[Sign]:
+def _find_lines(source: str) -> Iterator[Sign]:
+    """Of a language without a parser here."""
     for number, text in enumerate(source.split("\n"), 1):
-        mark = text.lstrip()[:2]
-        if mark and (mark[0] == "#" or mark in {"//", "/*", "* "}):
-            for instruction, _ in sieve.find_instructions(text[:_MAX_COMMAND]):
-                yield Sign("agent-control", instruction.what, number, instruction.sign)
-
-
-def _find_lines(sieve: Sieve, source: str) -> Iterator[Sign]:
-    """Of a language without a parser here: literals and instructions."""
-    yield from _find_prose(sieve, source, 0)
-    for number, text in enumerate(source.split("\n"), 1):
-        words = text[:_MAX_COMMAND].split()
+        words = text[:_MAX_COMMAND].split(maxsplit=1)
         if words and (words[0].lstrip("$") in _KNOWN):
-            for node in parse_shell(text):
-                for sign in _find_in_node(sieve, node, "shell"):
-                    yield sign._replace(line=number)
+            for sign in _find_in_nodes(parse_shell(text[:_MAX_COMMAND]), "shell"):
+                yield sign._replace(line=number)
 
 
-def _find_in_node(sieve: Sieve, node: Node_, language: str) -> Iterator[Sign]:
-    match node:
-        case Text(value, line):
-            yield from _find_literal(sieve, value, line)
-            if len(value) >= _MIN_PROSE:
-                for instruction, _ in sieve.find_instructions(value[:_MAX_COMMAND]):
-                    yield Sign("agent-control", instruction.what, line, instruction.sign)
-        case ReadVariable(name, line):
-            is_secret = SECRET_NAME.search(name)
-            yield Sign("environment", name, line, "secret-variable" if is_secret else "")
-        case Call(is_command=True):
-            yield from _find_in_command(sieve, node)
-        case Call():
-            yield from _find_in_call(sieve, node, language)
+def _find_in_nodes(nodes: Iterable[Node_], language: str) -> Iterator[Sign]:
+    for node in nodes:
+        match node:
+            case ReadVariable(name, line):
+                is_secret = SECRET_NAME.search(name)
+                yield Sign("environment", name, line, "secret-variable" if is_secret else "")
+            case Call(is_command=True):
+                yield from _find_in_command(node)
+            case Call():
+                yield from _find_in_call(node, language)
 
 
 def _hosts(words: Iterable[str]) -> list[str]:
@@ -398,48 +391,50 @@ def _hosts(words: Iterable[str]) -> list[str]:
     return [host.rpartition("@")[2].split(":")[0].lower() for host in hosts]
 
 
-def _find_literal(sieve: Sieve, text: str, line: int | None) -> Iterator[Sign]:
-    def at(offset: int) -> int | None:
-        return None if line is None else line + text.count("\n", 0, offset)
-
-    if "://" in text:
-        for found in URL.finditer(text):
+def _find_places(text: str, lines: _Lines) -> Iterator[Sign]:
+    at = text.find("://")
+    while at >= 0:
+        found = URL.search(text, max(0, at - 5), at + 300)
+        if found:
             host = found["host"].rpartition("@")[2].split(":")[0].lower().rstrip(".")
             if is_real_host(host):
-                yield Sign("network", host, at(found.start()), name_host(host))
-    if sieve.has_paths and ("/" in text or "\\" in text or ".env" in text or ".md" in text):
-        yield from _find_paths(text, line)
-    if len(text) >= _MIN_ENCODED and max(map(len, text.split()), default=0) >= _MIN_ENCODED:
-        yield from _find_encoded(text, line)
+                yield Sign("network", host, lines.at(at), name_host(host))
+        at = text.find("://", at + 3)
+    for first, last in find_place_lines(text):
+        for sign in _find_paths(text[first : min(last, first + _MAX_COMMAND)]):
+            yield sign._replace(line=lines.at(first))
+    for offset in _find_encoded(text):
+        line = lines.at(offset)
+        yield Sign("encoded-content", "text that decodes to a command", line, "encoded")
 
 
-def _find_paths(text: str, line: int | None) -> Iterator[Sign]:
+def _find_paths(text: str) -> Iterator[Sign]:
     for pattern in (PATH, PARENT):
         for found in pattern.finditer(text):
             path = found[0].rstrip(".*/").replace("$HOME", "~").replace("${HOME}", "~")
-            number = None if line is None else line + text.count("\n", 0, found.start())
             if CREDENTIALS.search(path):
-                yield Sign("credentials", path, number, "credential-file")
+                yield Sign("credentials", path, None, "credential-file")
                 continue
             fit = next((each for each in PLACES if each[2].search(found[0])), None)
             name, kind = fit[:2] if fit else ("outside", "outside-path")
-            yield Sign(kind, path, number, name)
+            yield Sign(kind, path, None, name)
     for found in ENV_FILE.finditer(text):
-        number = None if line is None else line + text.count("\n", 0, found.start())
-        yield Sign("credentials", found[0], number, "env-file")
+        yield Sign("credentials", found[0], None, "env-file")
     for name, kind, pattern in PLACES[-3:]:
         if place := pattern.search(text):
-            number = None if line is None else line + text.count("\n", 0, place.start())
-            yield Sign(kind, place[0], number, name)
+            yield Sign(kind, place[0], None, name)
 
 
-def _find_encoded(text: str, line: int | None) -> Iterator[Sign]:
-    for pattern in (BASE64, HEX):
-        for found in pattern.finditer(text):
-            decoded = _decode(found[0])
-            number = None if line is None else line + text.count("\n", 0, found.start())
-            if decoded and COMMAND_INSIDE.search(decoded):
-                yield Sign("encoded-content", "text that decodes to a command", number, "encoded")
+def _find_encoded(text: str) -> Iterator[int]:
+    """Where a text begins that decodes to a command."""
+    end = 0
+    for word in (word for word in text.split() if len(word) >= _MIN_ENCODED):
+        start = text.index(word, end)
+        end = start + len(word)
+        for pattern in (BASE64, HEX):
+            for found in pattern.finditer(word):
+                if COMMAND_INSIDE.search(_decode(found[0])):
+                    yield start + found.start()
 
 
 def _decode(text: str) -> str:
@@ -490,17 +485,15 @@ _BUILTINS = frozenset(
 """They neither leave the project nor change what runs; a list of them is noise."""
 
 
-def _find_in_command(sieve: Sieve, call: Call) -> Iterator[Sign]:
+def _find_in_command(call: Call) -> Iterator[Sign]:
     name = call.name.rpartition("/")[2].lower()
     words, line = call.words, call.line
-    if name == ">":
-        return
     if name in {"sudo", "env", "exec", "nohup", "time", "doas"}:
         if name in {"sudo", "doas"}:
             yield Sign("command", name, line, "sudo")
         rest = [word for word in words if not word.startswith("-")]
         if rest:
-            yield from _find_in_command(sieve, call._replace(name=rest[0], words=tuple(rest[1:])))
+            yield from _find_in_command(call._replace(name=rest[0], words=tuple(rest[1:])))
         return
     if name in _BUILTINS or not _COMMAND_NAME.fullmatch(name):
         return
@@ -516,7 +509,7 @@ def _find_in_command(sieve: Sieve, call: Call) -> Iterator[Sign]:
     if any(SECRET_NAME.search(word) and word.isupper() for word in words[:-1]):
         yield Sign("credentials", f"a secret given to {name}", line, "secret-argument")
     yield from _find_installed(name, words, line)
-    yield from _find_command_signs(sieve, name, words, line)
+    yield from _find_command_signs(name, words, line)
 
 
 _NAMED = {"nc": "socket", "ncat": "socket", "socat": "socket", "osascript": "osascript"}
@@ -581,19 +574,14 @@ _COMMAND_SIGNS: tuple[tuple[re.Pattern[str], Sign], ...] = (
 """Of a command with its words, which are joined by one space each."""
 
 
-def _find_command_signs(
-    sieve: Sieve, name: str, words: tuple[str, ...], line: int
-) -> Iterator[Sign]:
+def _find_command_signs(name: str, words: tuple[str, ...], line: int) -> Iterator[Sign]:
     if _sends(name, words):
         yield from _find_sent(words, line)
     joined = " ".join((name, *words))[:_MAX_COMMAND]
     if sign := next((sign for pattern, sign in _COMMAND_SIGNS if pattern.match(joined)), None):
         yield sign._replace(line=line)
     if name in _SHELLS and words[:1] == ("-c",):
-        yield from _find_nested(sieve, " ".join(words[1:2]), line)
-    for instruction, _ in sieve.find_instructions(joined):
-        if instruction.sign in {"all-permissions", "disable-check"}:
-            yield Sign("agent-control", instruction.what, line, instruction.sign)
+        yield from _find_nested(" ".join(words[1:2]), line)
 
 
 def _find_sent(words: Iterable[str], line: int) -> Iterator[Sign]:
@@ -607,18 +595,17 @@ def _find_sent(words: Iterable[str], line: int) -> Iterator[Sign]:
         yield Sign("network", "a host that is computed, sends text", line, "send-computed")
 
 
-def _find_nested(sieve: Sieve, command: str, line: int) -> Iterator[Sign]:
-    for node in parse_shell(command[:_MAX_COMMAND]):
-        for sign in _find_in_node(sieve, node, "shell"):
-            yield sign._replace(line=line)
+def _find_nested(command: str, line: int) -> Iterator[Sign]:
+    for sign in _find_in_nodes(parse_shell(command[:_MAX_COMMAND]), "shell"):
+        yield sign._replace(line=line)
 
 
-def _find_in_call(sieve: Sieve, call: Call, language: str) -> Iterator[Sign]:
+def _find_in_call(call: Call, language: str) -> Iterator[Sign]:
     name, words, line = call.name, call.words, call.line
     if _RUNNING.search(name) and words:
         command = words[0] if " " in words[0] else " ".join(words)
         yield Sign("command", f"{name.rpartition('.')[2]} of a program", line)
-        yield from _find_nested(sieve, command, line)
+        yield from _find_nested(command, line)
     elif _is_sending_call(name, words, language):
         yield from _find_sent(words, line)
     elif name in {"eval", "exec", "Function"} or name.endswith("marshal.loads"):

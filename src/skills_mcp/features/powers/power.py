@@ -1,9 +1,10 @@
 """The statement of powers: kinds, signs, and the levels that combinations of signs have.
 
-A sign is a fact about one place, such as a file of credentials.  Most signs are harmless
-alone, so an alarm takes two that good skills of that length rarely have.
+A sign is a fact about one place, such as a file of credentials.  An alarm takes what good
+skills of that length and purpose rarely have.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,16 +70,31 @@ class Power:
         return self.skill, self.kind, self.what, self.level
 
 
-def derive_levels(names: Collection[str], size_bytes: int) -> Mapping[str, Level]:
-    """Levels of the names of all signs of one skill, of which `size_bytes` are text."""
+def derive_levels(
+    names: Collection[str], size_bytes: int, purpose: str = ""
+) -> Mapping[str, Level]:
+    """Levels of the names of all signs of one skill.
+
+    Args:
+        names: Of its signs.
+        size_bytes: Of its text.
+        purpose: Its name and description.
+    """
     levels: dict[str, Level] = {name: _SIGN_LEVELS.get(name, "note") for name in names}
+    expected = {name for topic, signs in _EXPECTED if topic.search(purpose) for name in signs}
     discount = _DISCOUNT * log10(max(size_bytes, 1_000) / 1_000)
-    rarity = {name: _RARITY[name] - discount for name in names if _RARITY.get(name, 0) > discount}
+    rarity = {
+        name: _RARITY[name] - discount
+        for name in {*names} - expected
+        if _RARITY.get(name, 0) > discount
+    }
     topics: dict[int, list[str]] = defaultdict(list)
-    for name in sorted(rarity, key=rarity.__getitem__, reverse=True):
+    for name in sorted(rarity, key=lambda name: (-rarity[name], name)):
         topics[_TOPICS[name]].append(name)
-    rarest, others = list(topics.values())[:_COUNTED], len(topics) - _COUNTED
-    score = sum(rarity[topic[0]] for topic in rarest) - _MANUAL * max(others, 0)
+    rarest = list(topics.values())[: len(_SHARES)]
+    score = sum(rarity[topic[0]] * share for topic, share in zip(rarest, _SHARES, strict=False))
+    if _SECURITY.search(purpose):
+        score -= _STUDIED
     reached: Level | None = next((each for each, least in _LEAST if score >= least), None)
     if reached:
         counted = {name for topic in rarest for name in topic}
@@ -109,62 +125,109 @@ _REVIEWED = (
     *("send", "send-computed", "send-address-host", "send-drop-host", "drop-host", "address-host"),
     *("shell-start", "service", "git-hook", "agent-config", "agent-settings", "git-config"),
     *("hide", "override", "skip-confirmation", "disable-check", "all-permissions", "authority"),
-    *("exfiltrate", "self-priority", "locked-archive", "run-first", "any-tool", "world-writable"),
-    *("invisible", "blank-run", "comment", "long", "agent-memory"),
+    *("exfiltrate", "send-known", "ask-secret", "self-priority", "locked-archive", "run-first"),
+    *("any-tool", "world-writable", "invisible", "blank-run", "comment", "long", "agent-memory"),
     *("program", "archive", "document", "compiled", "polyglot"),
 )
 _SIGN_LEVELS: Mapping[str, Level] = MappingProxyType(dict.fromkeys(_REVIEWED, "review"))
 
 _RARE: tuple[Mapping[str, float], ...] = (
     {
-        "credential-file": 3.1,
-        "browser-profile": 3.3,
-        "read-secret": 2.5,
-        "secret-in-request": 3.5,
-        "all-variables": 3.8,
+        "credential-file": 2.2,
+        "browser-profile": 3.0,
+        "read-secret": 1.7,
+        "secret-in-request": 3.0,
+        "all-variables": 2.8,
+        "env-file": 1.1,
     },
-    {"wallet": 2.8},
-    {"spend": 3.3},
-    {"send": 2.8, "send-address-host": 4.5, "send-drop-host": 4.0, "send-computed": 2.3},
-    {"drop-host": 3.6, "web-hook": 4.0},
-    {"address-host": 4.0},
-    {"suspect-host": 2.9},
-    {"url-data": 3.7},
-    {"exfiltrate": 2.4, "loot": 2.4},
-    {"piped-shell": 3.3, "piped-known": 3.2, "fetch-then-run": 4.5},
-    {"decode-run": 4.5, "run-decoded": 2.9, "obfuscate": 3.3, "encoded": 3.8, "run-text": 3.3},
-    {"socket": 3.2, "remote-shell": 3.2},
-    {"run-first": 3.3, "paste": 3.4, "get-program": 2.9, "locked-archive": 4.5},
-    {"odd-install": 3.2},
-    {"polyglot": 4.5, "compiled": 4.5, "archive": 3.8},
-    {"hide": 3.0, "despite-user": 2.1},
-    {"override": 2.9},
-    {"authority": 3.3},
-    {"skip-confirmation": 2.1},
-    {"disable-check": 2.4},
-    {"self-priority": 3.3, "shouted": 2.5, "must-first": 2.3},
-    {"remote-instructions": 2.9},
-    {"all-permissions": 3.3},
-    {"system-rights": 2.7, "world-writable": 3.7},
-    {"agent-config": 4.0, "agent-settings": 2.6, "settings-write": 3.6},
-    {"agent-memory": 3.8, "memory-write": 2.9},
-    {"shell-start": 3.2, "service": 3.4, "git-hook": 3.6},
-    {"background": 2.8},
-    {"make-executable": 2.8},
-    {"destroy": 2.6},
-    {"capture": 3.2},
-    {"mining": 4.0},
-    {"comment": 3.5, "invisible": 3.7, "blank-run": 4.5},
-    {"secret-argument": 3.0},
-    {"secret-value": 3.2},
+    {"wallet": 2.6},
+    {"spend": 2.2},
+    {"send": 1.3, "send-address-host": 3.5, "send-drop-host": 3.5, "send-computed": 1.0},
+    {"drop-host": 2.2, "web-hook": 3.0},
+    {"address-host": 3.5},
+    {"suspect-host": 2.1, "beacon": 3.0},
+    {"url-data": 2.8, "copy-to": 3.5},
+    {"exfiltrate": 1.4, "send-known": 3.0, "loot": 1.6, "ask-secret": 2.8},
+    {"piped-shell": 2.2, "piped-known": 2.2, "fetch-then-run": 2.6},
+    {
+        "decode-run": 3.5,
+        "run-decoded": 3.0,
+        "obfuscate": 2.5,
+        "encoded": 3.5,
+        "run-text": 2.8,
+        "decode": 1.7,
+    },
+    {"socket": 2.4, "remote-shell": 3.5, "fingerprint": 2.2},
+    {"run-first": 3.5, "paste": 3.0, "get-program": 2.2, "locked-archive": 3.5},
+    {"install-first": 1.9},
+    {"get-release": 1.9},
+    {"odd-install": 2.3},
+    {"polyglot": 3.5, "compiled": 3.5, "archive": 3.0, "program": 3.5},
+    {"hide": 2.2},
+    {"override": 2.2, "authority": 2.6, "self-priority": 3.5},
+    {"skip-confirmation": 1.2},
+    {"disable-check": 2.3},
+    {"shouted": 1.6, "must-first": 1.3},
+    {"remote-instructions": 3.0},
+    {"all-permissions": 2.6},
+    {"system-rights": 2.6, "world-writable": 3.5, "sudo": 1.9},
+    {"agent-config": 2.4, "agent-settings": 1.3, "settings-write": 2.5},
+    {"agent-memory": 2.8, "memory-write": 1.5},
+    {"shell-start": 2.0, "service": 2.4, "git-hook": 2.1, "git-config": 2.6},
+    {"background": 2.4},
+    {"make-executable": 1.8},
+    {"destroy": 3.0},
+    {"capture": 3.0},
+    {"mining": 3.0},
+    {"comment": 3.0, "invisible": 2.3, "blank-run": 3.5},
+    {"secret-argument": 1.4},
+    {"secret-value": 1.8},
+    {"any-tool": 1.1},
+    {"osascript": 2.6},
 )
-"""Signs by topic, each with its rarity in good skills of a thousand characters: 3.0 is one in
-a thousand.  The rarest sign of a topic counts for it."""
+"""Signs by topic, each with its rarity in good skills: 3.0 is one in a thousand.
+
+The rarest sign of a topic counts for it.
+"""
 _TOPICS = {name: topic for topic, signs in enumerate(_RARE) for name in signs}
 _RARITY = {name: rarity for signs in _RARE for name, rarity in signs.items()}
 
-_DISCOUNT = 0.8  # for each tenfold length: a manual names more than a note does
-_COUNTED = 2  # topics: a third is more often a book about attacks than an attack
-_MANUAL = 0.3  # off for each further topic, for the same reason
-_LEAST: tuple[tuple[Level, float], ...] = (("alarm", 4.5), ("review", 2.5))
-"""Of good skills, 1 and 9 of a hundred reach it."""
+_EXPECTED: tuple[tuple[re.Pattern[str], Collection[str]], ...] = (
+    (
+        re.compile(
+            r"crypto|blockchain|on-?chain|wallet|token|defi\b|solana|ethereum|bitcoin|\bnft|web3"
+            r"|swap|trad(?:e|ing)|\busdc|smart contract|x402|\bpay|donat|stak(?:e|ing)",
+            re.IGNORECASE,
+        ),
+        {"wallet", "spend"},
+    ),
+    (
+        re.compile(
+            r"memory|claude|codex|cursor|\bagents?\b|\bhooks?\b|\bmcp\b|plugin|skill|gemini",
+            re.IGNORECASE,
+        ),
+        {"agent-memory", "memory-write", "settings-write", "agent-config", "agent-settings"}
+        | {"all-permissions", "self-priority", "remote-instructions"},
+    ),
+    (
+        re.compile(r"\b(?:aws|gcp|azure|ssh|sftp|kubernetes|docker|npm|pypi)\b", re.IGNORECASE),
+        {"credential-file", "read-secret"},
+    ),
+    (
+        re.compile(r"browser|scrap|chrome|playwright|web page|website|cookie", re.IGNORECASE),
+        {"browser-profile", "capture"},
+    ),
+)
+"""Signs that do not count for a skill of this purpose, as its description says that it has them."""
+_SECURITY = re.compile(
+    r"secur|attack|exploit|malware|malicious|pentest|penetration|threat|vulnerab|forensic|red.?team"
+    r"|\bctf\b|hack|detect|audit|incident|phish|ransom|payload|injection|offensive|credential"
+    r"|reverse.engineer|secret|guard|safety|fuzz|compliance|firewall|hardening",
+    re.IGNORECASE,
+)
+_STUDIED = 1.0  # off for a skill that is about attacks: it names what it teaches to find
+
+_DISCOUNT = 1.2  # for each tenfold length: a manual names more than a note does
+_SHARES = (1.0, 0.5)  # of the two rarest topics: signs of one purpose come together
+_LEAST: tuple[tuple[Level, float], ...] = (("alarm", 1.7), ("review", 0.5))
+"""Of good skills, 1 and 5 of a hundred reach it."""

@@ -1,18 +1,17 @@
-"""Programs in the languages of scripts, reduced to calls, texts and variables.
+"""Programs in the languages of scripts, reduced to calls and variables.
 
 Rule: a program is parsed, never run, and each parse is linear in its length.
 """
 
 import ast
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node, Parser, Query
 
-_MAX_DEPTH = 400  # of a syntax tree; a deeper one is generated
 _MAX_WORDS = 200  # of one command
 
 
@@ -29,13 +28,6 @@ class Call(NamedTuple):
     """Whether it reads the output of another."""
 
 
-class Text(NamedTuple):
-    """A literal."""
-
-    value: str
-    line: int
-
-
 class ReadVariable(NamedTuple):
     """A read of an environment variable."""
 
@@ -43,7 +35,7 @@ class ReadVariable(NamedTuple):
     line: int
 
 
-Node_ = Call | Text | ReadVariable
+Node_ = Call | ReadVariable
 """What a program consists of, as far as powers need it."""
 
 
@@ -66,13 +58,12 @@ def _walk_python(tree: ast.AST) -> Iterator[Node_]:
             yield Call(name, words, node.lineno)
             if name.rpartition(".")[2] in {"getenv", "get"} and "env" in name and words:
                 yield ReadVariable(words[0], node.lineno)
-        elif isinstance(node, ast.Subscript) and _dotted(node.value).endswith("environ"):
-            if isinstance(node.slice, ast.Constant):
-                yield ReadVariable(str(node.slice.value), node.lineno)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
-            value = node.value
-            text = value if isinstance(value, str) else value.decode("latin-1")
-            yield Text(text, node.lineno)
+        elif (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Constant)
+            and _dotted(node.value).endswith("environ")
+        ):
+            yield ReadVariable(str(node.slice.value), node.lineno)
 
 
 def _python_words(call: ast.Call) -> Iterator[str]:
@@ -104,40 +95,38 @@ def _dotted(node: ast.AST) -> str:
     return ".".join(reversed(names))
 
 
+def parse_shell(source: str) -> Iterator[Node_]:
+    return _read_nodes("shell", source, _READ_SHELL)
+
+
+def parse_javascript(source: str) -> Iterator[Node_]:
+    return _read_nodes("javascript", source, _READ_JAVASCRIPT)
+
+
+Reader = Callable[["Node"], Iterator[Node_]]
+
+
+def _read_nodes(language: str, source: str, readers: Mapping[str, Reader]) -> Iterator[Node_]:
+    from tree_sitter import QueryCursor
+
+    parser, query = _open_parser(language, tuple(readers))
+    root = parser.parse(source.encode("utf-8", "replace")).root_node
+    found = QueryCursor(query).captures(root).get("node", ())
+    for node in sorted(found, key=lambda node: (node.start_byte, -node.end_byte)):
+        yield from readers[node.type](node)
+
+
 @cache
-def _parser(language: str) -> "Parser":
+def _open_parser(language: str, kinds: tuple[str, ...]) -> "tuple[Parser, Query]":
     import tree_sitter
 
     if language == "shell":
         import tree_sitter_bash as grammar
     else:
         import tree_sitter_javascript as grammar  # type: ignore[no-redef]
-    return tree_sitter.Parser(tree_sitter.Language(grammar.language()))
-
-
-def parse_shell(source: str) -> Iterator[Node_]:
-    yield from _walk(_parse("shell", source), _READ_SHELL)
-
-
-def parse_javascript(source: str) -> Iterator[Node_]:
-    yield from _walk(_parse("javascript", source), _READ_JAVASCRIPT)
-
-
-def _parse(language: str, source: str) -> "Node":
-    return _parser(language).parse(source.encode("utf-8", "replace")).root_node
-
-
-Reader = Callable[["Node"], Iterator[Node_]]
-
-
-def _walk(root: "Node", readers: dict[str, Reader]) -> Iterator[Node_]:
-    nodes = [(root, 0)]
-    while nodes:
-        node, depth = nodes.pop()
-        if reader := readers.get(node.type):
-            yield from reader(node)
-        if depth < _MAX_DEPTH:
-            nodes += [(child, depth + 1) for child in reversed(node.named_children)]
+    loaded = tree_sitter.Language(grammar.language())
+    query = " ".join(f"({kind}) @node" for kind in kinds)
+    return tree_sitter.Parser(loaded), tree_sitter.Query(loaded, query)
 
 
 def _text(node: "Node | None") -> str:
@@ -159,7 +148,6 @@ def _read_command(node: "Node") -> Iterator[Node_]:
     is_fed = bool(node.parent and node.parent.type == "pipeline" and node.prev_named_sibling)
     feeds = _find_reader(node)
     yield Call(name, words, _line(node), is_command=True, feeds=feeds, is_fed=is_fed)
-    yield from (Text(word, _line(node)) for word in words)
 
 
 def _find_reader(node: "Node") -> str:
@@ -182,18 +170,9 @@ def _command_name(node: "Node") -> str:
     words = _text(node).split()[:_MAX_WORDS]
     while words and (words[0] in {"sudo", "env", "exec", "nohup"} or words[0][0] == "-"):
         words = words[1:]
+    if len(words) > 1 and words[1] in {"-c", "-m", "-e"}:
+        return ""  # its program is written there, and what it reads is data
     return words[0].rpartition("/")[2] if words else ""
-
-
-def _read_text(node: "Node") -> Iterator[Node_]:
-    yield Text(_unquote(_text(node)), _line(node))
-
-
-def _read_redirect(node: "Node") -> Iterator[Node_]:
-    target = _unquote(_text(node.child_by_field_name("destination")))
-    if target:
-        yield Call(">", (target,), _line(node), is_command=True)
-        yield Text(target, _line(node))
 
 
 def _read_expansion(node: "Node") -> Iterator[Node_]:
@@ -202,11 +181,8 @@ def _read_expansion(node: "Node") -> Iterator[Node_]:
             yield ReadVariable(_text(child), _line(node))
 
 
-_READ_SHELL: dict[str, Reader] = {
+_READ_SHELL: Mapping[str, Reader] = {
     "command": _read_command,
-    "file_redirect": _read_redirect,
-    "heredoc_body": _read_text,
-    "variable_assignment": _read_text,
     "simple_expansion": _read_expansion,
     "expansion": _read_expansion,
 }
@@ -224,10 +200,8 @@ def _read_member(node: "Node") -> Iterator[Node_]:
         yield ReadVariable(_text(node.child_by_field_name("property")), _line(node))
 
 
-_READ_JAVASCRIPT: dict[str, Reader] = {
+_READ_JAVASCRIPT: Mapping[str, Reader] = {
     "call_expression": _read_call,
     "new_expression": _read_call,
-    "string": _read_text,
-    "template_string": _read_text,
     "member_expression": _read_member,
 }

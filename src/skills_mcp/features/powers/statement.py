@@ -29,7 +29,8 @@ def read_powers(skill: Skill, *, inherited_by: int = 0) -> tuple[Power, ...]:
     """
     files = tuple(_find_files(skill))
     names = {sign.name for file in files for sign in file.signs}
-    levels = derive_levels(names, sum(file.size_bytes for file in files))
+    purpose = f"{skill.name} {skill.description}"
+    levels = derive_levels(names, sum(file.size_bytes for file in files), purpose)
     found: dict[tuple[Kind, str, str], Power] = {}
     for sign, name in ((sign, file.name) for file in files for sign in file.signs):
         power = Power(

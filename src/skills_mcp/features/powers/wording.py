@@ -1,22 +1,29 @@
-"""Patterns of one line, one literal or one paragraph: hosts, paths, and instructions.
+"""Patterns of a few lines: hosts, paths and phrases.
 
-Rule: each is linear; a repetition is bounded, and none is nested.
+Rule: each is linear; a repetition is bounded, and each is tried on lines with a mark alone.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from skills_mcp.features.powers.power import Kind
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 _I = re.IGNORECASE
-_IM = re.IGNORECASE | re.MULTILINE
 
 URL = re.compile(r"(?:https?|wss?|ftp)://(?P<host>[^\s/\"'<>()\[\]{}`?#\\|,;]{1,253})", _I)
 HOST = re.compile(r"(?:[\w-]{1,63}\.){1,8}[a-z][\w-]{1,62}|\d{1,3}(?:\.\d{1,3}){3}", _I)
 _NO_HOST = re.compile(r"127\.|0\.0\.0\.0$|(?:^|\.)your|\.\.\.|xxx", _I)
 _ADDRESS_HOST = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}$")
-_PRIVATE_HOST = re.compile(r"(?:10|127|192\.168|172\.(?:1[6-9]|2\d|3[01])|0|169\.254)\.")
+_PRIVATE_HOST = re.compile(
+    r"(?:10|127|192\.168|172\.(?:1[6-9]|2\d|3[01])|0|169\.254)\.|(?:1\.[01]\.[01]|8\.8\.[48]|9\.9\.9)\."
+)
+"""Of no network that the public reaches, or of a public resolver of names."""
 _DROP_HOST = re.compile(
     r"(?:^|\.)(?:webhook\.site|requestbin\.\w+|pipedream\.net|ngrok(?:-free)?\.(?:io|app|dev)"
     r"|burpcollaborator\.net|oast\.\w+|interact\.sh|pastebin\.com|paste\.ee|rentry\.\w+"
@@ -31,7 +38,7 @@ _DROP_HOST = re.compile(
 _SUSPECT_HOST = re.compile(
     r"evil|attack|malicious|malware|exfil|^c2[.-]|steal|payload|hack(?!athon|ernews|md|errank|erone)"
     r"|phish|collect(?:or)?[.-]|^drop|beacon|^telemetry|track(?:er|ing)?[.-]|sink|leak|rogue|backdoor"
-    r"|shady|\.(?:invalid|xyz|top|tk|ru|cn|pw|icu|click|buzz)$"
+    r"|shady|\.(?:invalid|top|tk|pw|icu|click|buzz)$"
 )
 
 
@@ -137,584 +144,481 @@ COMMAND_INSIDE = re.compile(
 )
 
 
-class Instruction(NamedTuple):
-    """A wording that controls the agent itself."""
+class Phrase(NamedTuple):
+    """A wording, or a line of a program, that says more than a command does."""
 
     sign: str
+    kind: Kind
     what: str
     marks: tuple[str, ...]
-    """One of them is in each match: the pattern is tried on few texts."""
+    """In lower case; one of them is in each match."""
     pattern: re.Pattern[str]
-    kind: Kind = "agent-control"
+    """Of text in lower case."""
+    is_cased: bool = False
+    """Whether capitals matter."""
 
 
-def _marks(text: str) -> tuple[str, ...]:
-    return tuple(text.split("|"))
+def _phrase(
+    sign: str, kind: Kind, what: str, marks: str, *patterns: str, is_cased: bool = False
+) -> Phrase:
+    pattern = re.compile("|".join(patterns), re.MULTILINE)
+    return Phrase(sign, kind, what, tuple(marks.split("|")), pattern, is_cased)
 
 
-_NOT = r"(?:do\s+not|don'?t|never|must\s+not|should\s+not|avoid|without|refrain\s+from)"
-_USER = r"(?:the\s+)?(?:user|human|owner|operator|anyone|reviewer|customer|them)s?"
+_NOT = r"(?:do\s+not|don'?t|never|must\s+not|should\s+not|avoid|refrain\s+from)"
+_USER = r"(?:user|human|owner|operator|reviewer|customer)s?"
 
-INSTRUCTIONS: tuple[Instruction, ...] = (
-    Instruction(
-        "hide",
-        "hides something from the user",
-        _marks(
-            "tell|inform|mention|notif|alert|announc|hide|hidden|hiding|conceal|invisible|"
-            "secret|unnoticed|knowledge|knowing|noticing|awareness|consent|not know|"
-            "be told|be aware|silently|quietly|covertly|discreetly|dites|révélez|menciones|"
-            "digas|reveles|mencione|nichts|nicht|告|通知|提示|透露|知らせ|伝え|言わ|сообщай|говори|"
-            "упоминай|показывай|사용자"
-        ),
-        re.compile(
-            rf"\b{_NOT}\s+(?:\w+\s+){{0,3}}(?:tell|inform|mention|notify|notif|alert|announc)\w*"
-            rf"\s+(?:[^.!?\n]{{0,60}}?)\b(?:to\s+)?{_USER}\b"
-            rf"|\b(?:hid(?:e|den|ing)|conceal\w*|invisible|secret(?:ly)?|unnoticed)\s+"
-            rf"(?:[^.!?\n]{{0,40}}?)\bfrom\s+{_USER}\b"
-            r"|\bwithout\s+(?:the\s+)?user(?:'s)?\s+(?:knowledge|knowing|noticing|awareness|consent)"
-            r"|\buser\s+(?:must|should|need|does|do|will|is)\s*(?:not|n't|never)\s+"
-            r"(?:need\s+to\s+)?(?:know|see|be\s+(?:told|informed|aware|notified)|notice|aware)"
-            r"|\b(?:silently|quietly|covertly|secretly|discreetly)\s+(?:\w+\s+){0,3}"
-            r"(?:send|upload|post|copy|collect|exfiltrat|transmit|read|append|add|forward|run"
-            r"|execut|install|fetch|download|sync|record|captur|inject|insert|encod)\w*"
-            r"|\b(?:n'informez|ne\s+(?:dites|mentionnez|révélez)|no\s+(?:informes?|menciones?"
-            r"|digas|reveles?))\b[^.!?\n]{0,60}\b(?:utilisateur|usuario)"
-            r"|\bnão\s+(?:informe|mencione|diga|revele)\b[^.!?\n]{0,60}\busuário"
-            r"|\b(?:dem|den|der)\s+(?:nutzer|benutzer|anwender)\w*\b[^.!?\n]{0,60}"
-            r"\b(?:nichts?|nicht)\s+(?:\w+\s+){0,3}"
-            r"(?:sagen|mitteilen|erwähnen|informieren|verraten|zeigen)"
-            r"|\bsag\w*\s+(?:dem|den)\s+(?:nutzer|benutzer|anwender)\w*\s+(?:nichts?|nicht)"
-            r"|(?:不要|请勿|切勿|別)[^。！？\n]{0,12}(?:告诉|告知|通知|提示|透露|告訴)"
-            r"[^。！？\n]{0,12}(?:用户|使用者|用戶)"
-            r"|ユーザー[^。！？\n]{0,12}(?:知らせ|伝え|言わ|通知し)[^。！？\n]{0,6}(?:ない|ず)"
-            r"|не\s+(?:сообщай|говори|упоминай|показывай)\w*[^.!?\n]{0,40}пользовател"
-            r"|사용자[^.!?\n]{0,16}(?:알리지|말하지|언급하지)",
-            _I,
-        ),
+PHRASES: tuple[Phrase, ...] = (
+    _phrase(
+        *("hide", "agent-control", "hides something from the user"),
+        "tell|inform |mention|notify|alert |reveal|disclose|hide |hiding|hidden|conceal|secret"
+        "|knowledge|knowing|noticing|awareness|not know|be told|be aware|silently|quietly"
+        "|covertly|discreetly|stealthily|dites|révélez|menciones|digas|reveles|mencione|nichts"
+        "|nicht|告|通知|提示|透露|知らせ|伝え|言わ|сообщай|говори|упоминай|показывай|사용자",
+        rf"\b{_NOT}\s+(?:\w+\s+){{0,2}}(?:tell|inform|mention|notify|alert|reveal|disclose)\w*\s+"
+        rf"[^.!?\n]{{0,60}}?\b(?:the\s+)?{_USER}\b(?:\s*[.!,;)\"'`*]"
+        r"|\s+(?:about|of|that|this|anything|unless|under)|\s*$)",
+        rf"\b(?:hid(?:e|den|ing)|conceal\w*|secret(?:ly)?)\s+[^.!?\n]{{0,30}}?\bfrom\s+the\s+{_USER}\b",
+        r"\bwithout\s+(?:the\s+)?user(?:'s)?\s+(?:knowledge|knowing|noticing|awareness)",
+        r"\buser\s+(?:must|should|does|do|will|is)\s*(?:not|n't|never)\s+(?:need\s+to\s+)?"
+        r"(?:know|be\s+(?:told|informed|aware|notified)|notice)\b",
+        r"\b(?:silently|quietly|covertly|secretly|discreetly|stealthily)\s+(?:\w+\s+){0,2}"
+        r"(?:send|upload|post|copy|collect|exfiltrat|transmit|forward|run|execut|install|fetch"
+        r"|download|captur|inject|encod|harvest)\b",
+        r"\b(?:n'informez|ne\s+(?:dites|mentionnez|révélez)|no\s+(?:informes?|menciones?|digas"
+        r"|reveles?))\b[^.!?\n]{0,60}\b(?:utilisateur|usuario)",
+        r"\bnão\s+(?:informe|mencione|diga|revele)\b[^.!?\n]{0,60}\busuário",
+        r"\b(?:dem|den|der)\s+(?:nutzer|benutzer|anwender)\w*\b[^.!?\n]{0,60}\bnichts?\s+"
+        r"(?:\w+\s+){0,3}(?:sagen|mitteilen|erwähnen|informieren|verraten|zeigen)",
+        r"\bsag\w*\s+(?:dem|den)\s+(?:nutzer|benutzer|anwender)\w*\s+nichts?",
+        r"(?:不要|请勿|切勿|別)[^。！？\n]{0,12}(?:告诉|告知|通知|提示|透露|告訴)"
+        r"[^。！？\n]{0,12}(?:用户|使用者|用戶)",
+        r"ユーザー[^。！？\n]{0,12}(?:知らせ|伝え|言わ|通知し)[^。！？\n]{0,6}(?:ない|ず)",
+        r"не\s+(?:сообщай|говори|упоминай|показывай)\w*[^.!?\n]{0,40}пользовател",
+        r"사용자[^.!?\n]{0,16}(?:알리지|말하지|언급하지)",
     ),
-    Instruction(
-        "override",
-        "overrides other instructions",
-        _marks(
-            "ignor|disregard|forget|overrid|supersed|bypass|precedence|priority|no longer|"
-            "bound|restricted|oubliez|olvida|esqueça|dimentica|vergiss|missachte|忽略|无视|忘记|"
-            "無視|игнорируй|забудь|무시"
-        ),
-        re.compile(
-            r"\b(?:ignor\w*|disregard\w*|forget|overrid\w*|supersed\w*|bypass\w*)\s+(?:[^.!?\n]{0,30}?)"
-            r"\b(?:previous|prior|earlier|above|all|any|other|system|existing|safety|default)\b"
-            r"[^.!?\n]{0,30}?\b(?:instruction|rule|prompt|guideline|polic|restriction|directive"
-            r"|constraint|safeguard|guardrail)"
-            r"|\b(?:takes?\s+precedence|ha(?:s|ve)\s+priority|overrid\w+)\s+over\s+"
-            r"(?:[^.!?\n]{0,20}?)\b(?:system|all|any|safety)\b"
-            r"|\byou\s+are\s+(?:now\s+)?(?:no\s+longer|not)\s+(?:bound|restricted|subject|limited)"
-            r"|\b(?:ignorez|oubliez|ignora|olvida|ignore|esqueça|dimentica)\s+[^.!?\n]{0,30}"
-            r"\b(?:instructions\s+précédentes|instrucciones|instruções|istruzioni)"
-            r"|\b(?:ignoriere|vergiss|missachte)\b[^.!?\n]{0,40}\b(?:anweisung|regel)"
-            r"|(?:忽略|无视|忘记|無視)[^。！？\n]{0,12}(?:指令|指示|规则|提示|規則)"
-            r"|(?:игнорируй|забудь)\w*[^.!?\n]{0,40}(?:инструкц|правил)"
-            r"|(?:이전|모든)[^.!?\n]{0,12}(?:지시|명령|규칙)[^.!?\n]{0,8}무시",
-            _I,
-        ),
+    _phrase(
+        *("override", "agent-control", "overrides other instructions"),
+        "ignor|disregard|forget|overrid|supersed|precedence|no longer|not bound|not restricted"
+        "|as suggestions|not apply|set aside|setting aside|restrictions|jailbreak|developer mode"
+        "|do anything now|oubliez|olvida|esqueça|dimentica|vergiss|missachte|忽略|无视|忘记|無視"
+        "|игнорируй|забудь|무시",
+        r"\b(?:ignore|disregard|forget|override|supersede)\s+[^.!?\n]{0,20}?\b(?:previous|prior"
+        r"|earlier|above|all|any|other|system|existing|safety|default|your)\b[^.!?\n]{0,20}?\b"
+        r"(?:instruction|rule|prompt|guideline|polic|restriction|directive|constraint|guardrail)",
+        r"\b(?:takes?\s+precedence|ha(?:s|ve)\s+priority)\s+over\s+[^.!?\n]{0,20}?\b(?:system"
+        r"|safety)\b",
+        r"\byou\s+are\s+(?:now\s+)?(?:no\s+longer|not)\s+(?:bound|restricted|subject|limited)",
+        r"\bset(?:ting)?\s+aside\s+(?:its|your|the|all|any)\s+(?:\w+\s+){0,2}(?:constraint"
+        r"|restriction|guideline|rule|limit|safety)",
+        r"\b(?:guideline|rule|restriction|constraint)s?\b[^.\n]{0,40}\b(?:as\s+suggestions"
+        r"|do(?:es)?\s+not\s+apply|no\s+longer\s+appl)",
+        r"\b(?:without|no)\s+(?:\w+\s+)?(?:content|ethical|safety|moral)\s+restrictions",
+        r"\bjailbreak\s+mode|\bdeveloper\s+mode\s+(?:enabled|on\b|activated)|\bdo\s+anything\s+now",
+        r"\b(?:ignorez|oubliez|ignora|olvida|ignore|esqueça|dimentica)\s+[^.!?\n]{0,30}"
+        r"\b(?:instructions\s+précédentes|instrucciones|instruções|istruzioni)",
+        r"\b(?:ignoriere|vergiss|missachte)\b[^.!?\n]{0,40}\b(?:anweisung|regel)",
+        r"(?:忽略|无视|忘记|無視)[^。！？\n]{0,12}(?:指令|指示|规则|提示|規則)",
+        r"(?:игнорируй|забудь)\w*[^.!?\n]{0,40}(?:инструкц|правил)",
+        r"(?:이전|모든)[^.!?\n]{0,12}(?:지시|명령|규칙)[^.!?\n]{0,8}무시",
     ),
-    Instruction(
-        "skip-confirmation",
-        "acts without the user's consent",
-        _marks(
-            "confirm|permission|approv|consent|asking|prompting|waiting|requesting|"
-            "requiring|clarif| ask "
-        ),
-        re.compile(
-            rf"\b{_NOT}\s+(?:\w+\s+){{0,3}}(?:ask|prompt|wait|request|seek|requir)\w*\s+"
-            r"(?:[^.!?\n]{0,30}?)\b(?:confirm|permission|approv|consent|user|clarif)"
-            r"|\bwithout\s+(?:\w+\s+){0,2}(?:asking|prompting|confirm|approval|permission|consent)\w*"
-            r"|\b(?:no|skip(?:ping)?|bypass(?:ing)?)\s+(?:\w+\s+){0,2}(?:confirmation|approval"
-            r"|permission|consent)s?\b",
-            _I,
-        ),
+    _phrase(
+        *("skip-confirmation", "agent-control", "acts without the user's consent"),
+        "confirm|permission|approval|consent|without asking|without prompting",
+        rf"\b{_NOT}\s+(?:\w+\s+){{0,2}}(?:ask|prompt|wait|request|seek)\w*\s+[^.!?\n]{{0,20}}?\b"
+        r"(?:confirmation|permission|approval|consent)\b",
+        r"\bwithout\s+(?:\w+\s+){0,2}(?:asking|prompting|confirmation|approval|permission"
+        r"|consent)\b",
+        r"\b(?:skip(?:ping)?|bypass(?:ing)?)\s+(?:\w+\s+){0,2}(?:confirmation|approval|permission"
+        r"|consent)s?\b",
     ),
-    Instruction(
-        "disable-check",
-        "switches checks off",
-        _marks(
-            "disabl|turn|deactivat|switch|circumvent|bypass|evad|--no-sandbox|--insecure|"
-            "verify|reject_unauth|stricthost|xattr|mppref|spctl"
-        ),
-        re.compile(
-            r"\b(?:disabl\w*|turn\w*\s+off|deactivat\w*|switch\w*\s+off|circumvent\w*|bypass\w*|evad\w*)\s+"
-            r"(?:[^.!?\n]{0,30}?)\b(?:safety|security|sandbox|antivirus|defender|gatekeeper|firewall"
-            r"|guardrail|permission|audit|logging|verification|protection|scan|detection|tls|ssl)"
-            r"|--no-sandbox\b|--insecure\b|verify\s?=\s?False|NODE_TLS_REJECT_UNAUTHORIZED"
-            r"|StrictHostKeyChecking[ =]no|xattr\s+-\w*[cd]\b|Set-MpPreference|spctl\s+--master",
-            _I,
-        ),
+    _phrase(
+        *("disable-check", "agent-control", "switches checks off"),
+        "disabl|turn off|deactivat|circumvent|bypass|evade |mppref|spctl|xattr|reject_unauth",
+        r"\b(?:disable|turn\s+off|deactivate|circumvent|bypass|evade)\s+(?:\w+\s+){0,2}(?:safety"
+        r"|antivirus|defender|gatekeeper|firewall|guardrails?|security\s+(?:check|scan|software"
+        r"|tool|control|prompt|warning)\w*|real-?time\s+protection|audit\s+log\w*|logging|sandbox"
+        r"|detection)",
+        r"node_tls_reject_unauthorized|xattr\s+-\w*[cd]\w*\s|set-mppreference|spctl\s+--master",
     ),
-    Instruction(
-        "all-permissions",
-        "raises the agent's permissions",
-        _marks("--danger|bypasspermissions|--yolo|skippermissions|dangerouslydisable"),
-        re.compile(
-            r"--dangerously-skip-permissions|--dangerously-bypass-approvals|bypassPermissions"
-            r"|--yolo\b|skipPermissions|dangerouslyDisableSandbox",
-            _I,
-        ),
+    _phrase(
+        *("all-permissions", "agent-control", "raises the agent's permissions"),
+        "--danger|bypasspermissions|--yolo|skippermissions|dangerouslydisable",
+        r"--dangerously-(?:skip-permissions|bypass-approvals)|bypasspermissions|--yolo\b",
+        r"skippermissions|dangerouslydisablesandbox",
     ),
-    Instruction(
-        "authority",
-        "claims an authority over the agent",
-        _marks("override|mode|directive|prompt|system|admin|inst]|im_start|approved|authori"),
-        re.compile(
-            r"\b(?:IMPORTANT|SYSTEM|ADMIN|DEVELOPER)\s{0,2}(?:OVERRIDE|MODE|DIRECTIVE|PROMPT)\b"
-            r"|\[(?:SYSTEM|ADMIN|INST)\]|<\s?/?system(?:-reminder)?\s?>|<\|im_start\|>"
-            r"|\b(?:pre-?approved|pre-?authori[sz]ed|already\s+(?:been\s+)?(?:approved|authori[sz]ed))\b",
-        ),
+    _phrase(
+        *("authority", "agent-control", "claims an authority over the agent"),
+        "override|directive|system prompt|notice|[system]|[admin]|inst]|im_start|approved|authori"
+        "|consented",
+        r"\b(?:SYSTEM|ADMIN|DEVELOPER|SECURITY)\s(?:OVERRIDE|DIRECTIVE|PROMPT|NOTICE)\b",
+        r"\[(?:SYSTEM|ADMIN|INST)\]|<\|im_start\|>",
+        r"\b(?:user|owner|operator|admin\w*|organi[sz]ation)\s+ha(?:s|ve)\s+(?:already\s+)?"
+        r"(?:pre-?)?(?:approved|authori[sz]ed|consented|agreed\s+to)\b",
+        is_cased=True,
     ),
-    Instruction(
-        "exfiltrate",
-        "sends what the agent knows",
-        _marks(
-            "conversation|history|system prompt|credential|private key|token|"
-            "environment variable|api|secret|.env|password|ssh key|memory|identity"
-        ),
-        re.compile(
-            r"\b(?:send|upload|post|transmit|forward|exfiltrat\w*|submit|leak|report|include|sync)\w*\s+"
-            r"(?:[^.!?\n]{0,60}?)\b(?:conversation|chat\s+history|system\s+prompt|credential"
-            r"|private\s+key|session\s+token|environment\s+variable|api[\s_-]key|secrets?|\.env"
-            r"|password|ssh\s+key|session\s+history|agent\s+memory|identity\s+file)s?\b",
-            _I,
-        ),
+    _phrase(
+        *("exfiltrate", "agent-control", "sends what the agent knows"),
+        "conversation|history|system prompt|credential|private key|session token|api key|api-key"
+        "|api_key|environment variable|secret|.env|password|ssh key|agent memory|identity file",
+        r"\b(?:send|upload|post|transmit|forward|exfiltrat\w*|submit|leak|report|include|sync)\w*\s+"
+        r"[^.!?\n]{0,60}?\b(?:conversation|chat\s+history|system\s+prompt|credential|private\s+key"
+        r"|session\s+token|environment\s+variable|api[\s_-]key|secrets?|\.env|password|ssh\s+key"
+        r"|session\s+history|agent\s+memory|identity\s+file)s?\b",
     ),
-    Instruction(
-        "self-priority",
-        "puts itself before everything else",
-        _marks("priority|skills|background|before|mandatory"),
-        re.compile(
-            r"\bpriority\s+override\b|\boverrides?\s+(?:all\s+)?other\s+skills\b"
-            r"|\balways\s+run(?:s|ning)\s+in\s+(?:the\s+)?background"
-            r"|\byou\s+(?:\w+\s+){0,2}must\s+(?:load|read|use|run|invoke)\s+[^.!?\n]{0,30}"
-            r"\bbefore\s+(?:any\b|every\b|responding|answering|replying)"
-            r"|\bmandatory\s+for\s+(?:all|every|any)\b",
-            _I,
-        ),
+    _phrase(
+        *("send-known", "agent-control", "sends what the agent knows to a host"),
+        "conversation|history|system prompt|credential|private key|session token|api key|api-key"
+        "|api_key|environment variable|secrets|.env|password|ssh key|memory file",
+        r"\b(?:send|upload|post|transmit|forward|exfiltrat\w*|submit|leak|push|sync|copy)\s+"
+        r"[^.!?\n]{0,50}?\b(?:conversation|chat\s+history|system\s+prompt|credentials?"
+        r"|private\s+keys?|session\s+tokens?|environment\s+variables|api[\s_-]keys?|secrets"
+        r"|passwords?|ssh\s+keys?|session\s+history|memory\s+files?)\b[^.!?\n]{0,60}\b(?:to|via)\s+"
+        r"(?:https?:|(?:the|an?|our|my)\s+(?:\w+\s+)?(?:server|endpoint|webhook|url|address"
+        r"|remote|api|collector|service)|\S+@)",
     ),
-    Instruction(
-        "locked-archive",
-        "unpacks an archive with a password",
-        _marks("pass|unzip|7z"),
-        re.compile(
-            r"\b(?:extract|unzip|unpack|archive|zip|rar|7z)\b[^.!?\n]{0,80}\bpass(?:word|code)?\s*"
-            r"(?:is|:|=|-p|`)|\bunzip\s+-P\b|\b7z\s+x\s+-p",
-            _I,
-        ),
+    _phrase(
+        *("self-priority", "agent-control", "puts itself before everything else"),
+        "priority override|other skills|in background|in the background|must load|must read"
+        "|must use|must run|must invoke|mandatory for",
+        r"\bpriority\s+override\b|\boverrides?\s+(?:all\s+)?other\s+skills\b",
+        r"\balways\s+run(?:s|ning)\s+in\s+(?:the\s+)?background",
+        r"\byou\s+(?:\w+\s+){0,2}must\s+(?:load|read|use|run|invoke)\s+[^.!?\n]{0,30}\bbefore\s+"
+        r"(?:any\b|every\b|responding|answering|replying)",
+        r"\bmandatory\s+for\s+(?:all|every)\s+(?:task|request|session|conversation|interaction)",
     ),
-    Instruction(
-        "run-first",
-        "makes the agent run something first",
-        _marks("terminal|command|script|archive|password|binary|.exe|.zip|.sh"),
-        re.compile(
-            r"\b(?:required|mandatory|must|prerequisite|before\s+(?:using|you\s+start|proceeding)"
-            r"|first)\b[^.!?\n]{0,80}\b(?:run|execute|paste|copy|download|install)\b[^.!?\n]{0,60}"
-            r"\b(?:terminal|command|script|archive|password|binary|\.exe|\.zip|\.sh)\b",
-            _I,
-        ),
+    _phrase(
+        *("locked-archive", "install", "unpacks an archive with a password"),
+        "passw|passcode|using pass|unzip -p|7z x",
+        r"\b(?:extract|unzip|unpack|archive|zip|rar|7z)\b[^!?\n]{0,80}\bpass(?:word|code)?\b\s*"
+        r"(?:is\b|:|=|`|\")\s*\S",
+        r"\bunzip\s+-p\s?\S+\s+\S+\.zip|\b7z\s+x\s+-p",
     ),
+    _phrase(
+        *("run-first", "install", "makes the agent run something first"),
+        "prerequisite|required|mandatory|must|before using|before you|first|work without",
+        r"\b(?:required|mandatory|must|prerequisites?|before\s+(?:using|you\s+start|proceeding)"
+        r"|(?:won't|will\s+not|does\s+not)\s+work\s+without|first)\b[^!?\n]{0,80}\b(?:run|execute|paste"
+        r"|copy|download|install|launch)\b[^!?\n]{0,60}(?:\bterminal\b|\bpassword\b|\bbinary\b"
+        r"|\barchive\b|\.exe\b|\.zip\b|\.dmg\b|\bexecutable\b|\binstaller\b)",
+    ),
+    _phrase(
+        *("ask-secret", "credentials", "asks for secrets"),
+        "password|passphrase|seed phrase|private key|recovery phrase|mnemonic|credit card|verbatim"
+        "|social security",
+        r"\b(?:ask|request|prompt|get|obtain|collect)\w*\s+(?:from\s+)?(?:the\s+)?users?(?:'s)?\s+"
+        r"(?:for\s+|to\s+(?:provide|enter|paste|share|give|type|send)\s+)?(?:\w+\s+){0,4}"
+        r"(?:passwords?|passphrase|seed\s+phrase|private\s+keys?|recovery\s+phrase|mnemonic"
+        r"|credit\s+card|social\s+security)",
+        r"\b(?:credentials|passwords?|secrets|tokens|sensitive\s+values|data)\b[^.\n]{0,60}\bverbatim",
+    ),
+    _phrase(
+        *("remote-shell", "network", "opens a shell to another machine"),
+        "/dev/tcp/|/dev/udp/|nc -|ncat |mkfifo|dup2(|pty.spawn|/bin/sh|/bin/bash|cmd.exe",
+        r"/dev/(?:tcp|udp)/[\w$.{]|\bnc(?:at)?\s[^\n]{0,40}-\w*e\s|\bmkfifo\b[^\n]{0,80}\bnc\b",
+        r"\bos\.dup2\(\s*\w+\.fileno|\bpty\.spawn\(|socket[^\n]{0,80}(?:/bin/(?:ba)?sh|cmd\.exe)",
+    ),
+    _phrase(
+        *("browser-profile", "credentials", "the profile of a browser"),
+        "login data|cookies.sqlite|logins.json|key4.db|chrome/user data|google/chrome/"
+        "|google\\\\chrome|bravesoftware|extension settings|saved passwords|browser ",
+        r"\blogin data\b|cookies\.sqlite|logins\.json|key4\.db|chrome/user data"
+        r"|google[/\\]+chrome[/\\]|bravesoftware|local extension settings|saved passwords",
+        r"\b(?:steal|read|copy|extract|dump|collect|decrypt)\w*\s+(?:\w+\s+){0,3}browser\s+"
+        r"(?:cookies|passwords|history|profiles?|sessions?)",
+    ),
+    _phrase(
+        *("wallet", "credentials", "the keys of a wallet"),
+        "phrase|mnemonic|wallet key|wallet's|wallet private|wallet.dat|metamask|exodus|solana"
+        "|keystore/utc",
+        r"\b(?:seed|recovery|mnemonic)\s+(?:phrase|words?)\b|\bwallet(?:'s)?\s+(?:private\s+)?keys?\b",
+        r"wallet\.dat|metamask|\bexodus\b|\.solana/id\.json|\.config/solana|keystore/utc",
+    ),
+    _phrase(
+        *("spend", "command", "pays or transfers money"),
+        "wallet|usdc|usdt|lamports| 0x|\"0x|'0x|`0x|(0x|:0x|/0x|funds|balance| eth | sol | btc ",
+        r"\b(?:transfer|send|withdraw|approve|drain|sweep)\w*\s[^.\n]{0,40}\b(?:sol|eth|btc|usdc"
+        r"|usdt|xmr|funds|wallet|lamports|balance)\b[^.\n]{0,40}\b(?:to|wallet|address|0x)\b",
+        r"\b0x[0-9a-f]{40}\b",
+    ),
+    _phrase(
+        *("destroy", "command", "deletes what cannot be brought back"),
+        "rm -|mkfs|dd if|(){|() {|rmtree|format c:|del /|no-preserve",
+        r"\brm\s+-\w*r\w*\s+(?:-\S+\s+)*[\"']?(?:(?:~|\$home|\$\{home\})/?\*?|/\*?"
+        r"|/(?:etc|usr|home|var|bin|boot|root)/?\*?|\*)[\"']?(?=[\s;&|`)\"']|$)",
+        r"--no-preserve-root|\bmkfs\.|\bdd\s+if=/dev/(?:zero|u?random)\s+of=|:\s?\(\)\s?\{\s?:\s?\|",
+        r"shutil\.rmtree\(\s*(?:os\.path\.expanduser\(\s*[\"']~[\"']|[\"']/[\"']"
+        r"|path\.home\(\)\s*\))|\bformat\s+c:|\bdel\s+/[fsq]\s+/[fsq]",
+    ),
+    _phrase(
+        *("memory-write", "persistence", "writes into what agents read first"),
+        "claude.md|agents.md|soul.md|memory.md|heartbeat.md|identity.md|gemini.md|.cursorrules",
+        r"\b(?:append|add|write|insert|inject|overwrit|persist)\w*\b[^.\n]{0,60}\b(?:claude|agents"
+        r"|soul|memory|heartbeat|identity|gemini)\.md\b",
+        r">>?\s*[\"']?[~\w./$-]{0,60}(?:claude|agents|soul|memory|heartbeat|gemini)\.md",
+        r"\b(?:append|write|add|inject)\w*\b[^.\n]{0,60}\.cursorrules\b",
+    ),
+    _phrase(
+        *("settings-write", "persistence", "writes into the settings of an agent"),
+        ".claude/settings|settings.local|mcp.json|claude_desktop|openclaw.json",
+        r"(?:\b(?:write|append|add|modif|updat|edit|merge|inject)\w*|>>?|open\(|dump\()[^\n]{0,80}"
+        r"(?:\.claude/settings|settings\.local\.json|mcp\.json|claude_desktop_config"
+        r"|openclaw\.json)",
+    ),
+    _phrase(
+        *("remote-instructions", "agent-control", "follows instructions from the network"),
+        "http|instructions|commands|directives|.md|.txt",
+        r"\b(?:fetch|download|curl|read|load|get|retrieve|pull)\b[^.\n]{0,60}https?://[^\s)\"']{4,120}"
+        r"[^\n]{0,40}\b(?:and|then)\s+(?:\w+\s+){0,2}(?:follow|execute|obey|apply|do\s+what)\b",
+        r"\b(?:follow|execute|obey)\s+(?:the|its|any|all)\s+(?:latest\s+|remote\s+)?(?:instructions"
+        r"|commands|directives)\s+(?:at|from|in|returned|found)\b[^.\n]{0,40}(?:https?://|\burl\b"
+        r"|\bserver\b|\bresponse\b|\bendpoint\b|\bpage\b)",
+        r"\bcurl\s[^\n]{0,60}/(?:heartbeat|instructions?|rules|prompt)\.(?:md|txt)\b",
+    ),
+    _phrase(
+        *("url-data", "network", "an address that carries data away"),
+        "=$|={|=<|=`|=%s",
+        r"!\[[^\]\n]{0,80}\]\(https?://[^\s)]{3,150}\?[^\s)]{0,60}=(?:\{|\$|%s|<)[^\s)]{0,20}"
+        r"(?:data|secret|token|content|encoded|env|conversation|context|key|payload)",
+        r"https?://[^\s\"'`]{3,120}[?&][\w-]{1,30}=(?:\$\(|`|\$\{?(?:data|payload|secret|content"
+        r"|encoded|enc|b64|env)\b|\{(?:data|payload|secret|content|encoded|b64|env|conversation"
+        r"|context)\b|<(?:data|secret|content|encoded|conversation|base64|context)\b)",
+    ),
+    _phrase(
+        *("odd-install", "install", "a package from no registry, or a script of one"),
+        'pip install|pip3 install|npm i|preinstall"|postinstall"|npx http|npx -y http',
+        r"pip3?\s+install\b[^\n]{0,80}(?:git\+https?://(?!github\.com)|\shttps?://|--index-url"
+        r"|--extra-index-url|--trusted-host)",
+        r"npm\s+(?:i|install)\b[^\n]{0,60}(?:\shttps?://|--registry)|\"(?:pre|post)install\"\s*:\s*\"",
+        r"npx\s+(?:-y\s+)?https?://",
+    ),
+    _phrase(
+        *("capture", "environment", "records keys, screen or clipboard"),
+        "pynput|keylog|imagegrab|screencapture|pbpaste|pyperclip|clipboard|getasynckeystate",
+        r"\bpynput\b|\bkeylogg\w*|imagegrab\.|\bscreencapture\s+-|\bpbpaste\b|\bpyperclip\.paste",
+        r"getasynckeystate|\bclipboard\b[^.\n]{0,60}\b(?:monitor|steal|exfil)",
+    ),
+    _phrase(
+        *("mining", "command", "mines a currency"),
+        "xmrig|stratum+|cryptominer|coinhive|minerd|ethminer",
+        r"\bxmrig\b|stratum\+tcp|\bcryptominer\b|coinhive|\bminerd\b|\bethminer\b",
+    ),
+    _phrase(
+        *("run-decoded", "encoded-content", "runs a text that is decoded or downloaded"),
+        "b64decode|atob(|decompress|fromhex|unhexlify|buffer.from|base64 -|base64string|-enc"
+        '|downloadstring|eval $(|eval "$(|requests.get|urlopen',
+        r"\b(?:exec|eval|function|os\.system|marshal\.loads)\s*\([^\n]{0,60}(?:b64decode|atob\("
+        r"|decompress|fromhex|unhexlify|buffer\.from|codecs\.decode|requests\.get|urlopen)",
+        r"base64\s+(?:-d|--decode)\b[^\n]{0,60}\|\s*(?:sudo\s+)?(?:(?:ba|z)?sh|python3?)\b(?!\s+-[cm])",
+        r"\beval\s+[\"']?\$\((?:curl|wget|echo)\b|\biex\b[^\n]{0,60}frombase64string",
+        r"\s-enc(?:odedcommand)?\s+[a-z0-9+/=]{16,}|\bdownloadstring\(",
+    ),
+    _phrase(
+        *("obfuscate", "encoded-content", "a program that is hard to read"),
+        "chr(|\\x|fromcharcode|__import__|getattr(|marshal.|rot13|rot_13|[::-1]",
+        r"(?:chr\(\d+\)\s*\+\s*){3,}|(?:\\x[0-9a-f]{2}){8,}|fromcharcode\((?:\s*\w+\s*,){4,}",
+        r"__import__\(\s*[\"'](?:os|subprocess|base64|socket|urllib)|marshal\.loads",
+        r"getattr\(\s*(?:os|__builtins__|builtins|subprocess)\s*,\s*(?![\"']o_)",
+        r"codecs\.decode\([^\n]{0,80}rot|[\"']\[::-1\]|join\([^\n]{0,30}\[::-1\]",
+    ),
+    _phrase(
+        *("background", "command", "runs on when the task has ended"),
+        "nohup|disown|windowstyle|no_window|>&1 &",
+        r"\bnohup\s|\bdisown\b|-windowstyle\s+hidden|create_no_window",
+        r"(?:curl|wget|bash|sh|python3?|node)\b[^\n]{0,160}>\s*/dev/null\s+2>&1\s*&(?![&\w])",
+    ),
+    _phrase(
+        *("shouted", "agent-control", "commands in capitals"),
+        "critical|important|mandatory|required|warning|notice",
+        r"\b(?:CRITICAL|IMPORTANT|MANDATORY|REQUIRED|WARNING|NOTICE)\b[^\n]{0,60}\b(?:MUST|ALWAYS"
+        r"|NEVER|IMMEDIATELY|BEFORE|FIRST)\b",
+        is_cased=True,
+    ),
+    _phrase(
+        *("must-first", "agent-control", "does something before all else"),
+        "before a|before e|before d",
+        r"\bbefore\s+(?:any|every|each|answering|doing\s+anything|anything\s+else)\b[^.\n]{0,60}\b"
+        r"(?:run|execute|fetch|curl|send|call|post|install|download)\b",
+        r"\b(?:run|execute|fetch|send|call|post|install|download)\b[^.\n]{0,60}\bbefore\s+(?:any"
+        r"|every|each|answering|doing\s+anything|anything\s+else)\b",
+    ),
+    _phrase(
+        *("install-first", "install", "a program to install before the skill is used"),
+        "before u|before p|before c|before s|before r|before t",
+        r"\b(?:download|install|execute|launch|set\s+up|run)\w*\b[^.\n]{0,80}\bbefore\s+(?:using"
+        r"|proceeding|continuing|starting|running\s+th|the\s+skill)",
+    ),
+    _phrase(
+        *("get-release", "install", "a program of a releases page"),
+        "/releases",
+        r"\bdownload\w*\b[^\n]{0,120}/releases?\b|https?://[^\s)\"'<>]{4,120}/releases/(?:download"
+        r"|latest|tag)",
+    ),
+    _phrase(
+        *("paste", "command", "a command that a person shall paste"),
+        "terminal|console|powershell|command prompt",
+        r"\b(?:copy|paste)\w*\b[^.\n]{0,60}\b(?:into|in|to)\s+(?:your\s+|the\s+|a\s+)?(?:terminal"
+        r"|console|powershell|command\s+prompt)\b",
+        r"\b(?:open|launch)\s+(?:the\s+|your\s+)?(?:terminal|powershell|command\s+prompt)\b"
+        r"[^.\n]{0,60}\b(?:run|paste|execut|enter)",
+    ),
+    _phrase(
+        *("get-program", "install", "a program or an archive to download"),
+        "download|.exe|.dmg|.pkg|.msi|.rar|.scr|.bat",
+        r"\bdownload\w*\b[^\n]{0,80}\.(?:zip|exe|dmg|pkg|msi|rar|7z|scr|bat|ps1)\b",
+        r"https?://[^\s)\"'<>]{4,150}\.(?:exe|dmg|pkg|msi|rar|7z|scr|bat)\b",
+    ),
+    _phrase(
+        *("fetch-then-run", "command", "runs what it has downloaded"),
+        "curl |wget |invoke-web|iwr |urlretrieve",
+        r"(?:curl|wget|invoke-webrequest|iwr|urlretrieve)\b[^\n]{0,160}?(?:\s-o\s*|\s-outfile\s+"
+        r"|--output[= ]|>\s*|,\s*)[\"']?(?P<to>[\w./~$-]{3,80})[\"']?[^\n]{0,60}"
+        r"(?:\n[^\n]{0,80}){0,2}?(?:chmod\s+\S*x\S*\s+[\"']?(?P=to)"
+        r"|\b(?:bash|sh|python3?)\s+[\"']?(?P=to)|[;&\n]\s*[\"']?(?P=to))",
+    ),
+    _phrase(
+        *("web-hook", "network", "a hook that takes any text"),
+        "api/webhooks|api.telegram.org/bot",
+        r"discord(?:app)?\.com/api/webhooks/\d|api\.telegram\.org/bot",
+    ),
+    _phrase(
+        *("loot", "credentials", "collects secrets"),
+        "steal|exfil|harvest|siphon|leak|dump|scrap|extract|collect|gather|enumerat",
+        r"\b(?:steal|exfiltrat|harvest|siphon|leak|dump|scrap|extract|collect|gather|enumerat)\w*\b"
+        r"[^.\n]{0,60}\b(?:credential|secret|password|api[\s_-]?key|ssh|cookie|wallet|private\s+key"
+        r"|access\s+token|environment\s+variable|env\s+var|personal|sensitive|\.env)",
+    ),
+    _phrase(
+        *("read-secret", "credentials", "reads files of secrets"),
+        ".ssh|.aws/|.env|.netrc|id_rsa|id_ed25519|.kube/|.gnupg|.npmrc|.pypirc|.docker/|keychain"
+        "|openclaw.json|.clawdbot|auth-profiles|.git-cred|/etc/shadow",
+        r"(?:\bopen\(|read_text|readfilesync|readfile\(|path\(|path\.join\(|expanduser\(|glob\(|\bcat"
+        r"|\bcp|\btar|\bzip|\bscp|\bgrep)\W[^\n]{0,60}(?:\.ssh\b|\.aws/|\.env[\"'\s]|\.netrc|id_rsa"
+        r"|id_ed25519|\.kube/config|\.gnupg|\.npmrc|\.pypirc|\.docker/config|keychains?/"
+        r"|openclaw\.json|\.clawdbot|auth-profiles|\.git-credentials|/etc/shadow)",
+    ),
+    _phrase(
+        *("secret-in-request", "credentials", "a request with secrets of the machine"),
+        "$(cat|$(env|$(printenv|$(base64|$(whoami|$(hostname|$(uname|@~/|@/etc|@.env|@$home|`cat"
+        "|os.environ|process.env)|@-",
+        r"(?:curl|wget)\b[^\n]{0,160}(?:-d|--data\S*|-f|-t|--upload-file|--form|[?&]\w+=)[^\n]{0,60}"
+        r"(?:\$\((?:cat|env|printenv|base64|whoami|hostname|uname)\b|@~/|@/etc|@\.env|@\$home|`cat)",
+        r"(?:\benv|\bprintenv|\bcat\s+\S*(?:\.env|\.ssh|\.aws|credentials)\S*)\s*\|[^\n]{0,60}\b"
+        r"(?:curl|wget|nc)\b",
+        r"(?:requests\.(?:post|put)|axios\.post|urlopen|fetch)\([^\n]{0,160}(?:dict\(os\.environ"
+        r"|=\s*os\.environ\s*[,)]|json\.dumps\(os\.environ|stringify\(process\.env\))",
+    ),
+    _phrase(
+        *("system-rights", "permissions", "rights on the whole machine"),
+        "authorized_keys|nopasswd|docker.sock|--privileged|setuid(|/etc/sudoers|ld_preload="
+        "|/etc/hosts|/etc/passwd|usermod",
+        r">>?\s*[\"']?\S{0,40}(?:authorized_keys|/etc/(?:passwd|sudoers|hosts|ld\.so\.preload))",
+        r"\btee\s+(?:-a\s+)?\S{0,40}(?:authorized_keys|/etc/(?:passwd|sudoers|hosts))|\bnopasswd\b",
+        r"docker\.sock|--privileged\b|\bsetuid\(0|\busermod\s+-ag\s+(?:sudo|root|wheel)|\bld_preload=",
+    ),
+    _phrase(
+        *("fingerprint", "environment", "tells which machine this is"),
+        "gethostname|getuser(|getlogin|platform.node|ipify|ifconfig.me|ipinfo.io|icanhazip"
+        "|$(hostname|$(whoami|os.hostname|os.userinfo",
+        r"socket\.gethostname\(|getpass\.getuser\(|os\.getlogin\(|platform\.node\(|api\.ipify\.org"
+        r"|ifconfig\.me|ipinfo\.io|icanhazip|\$\((?:hostname|whoami)\)|os\.hostname\(|os\.userinfo\(",
+    ),
+    _phrase(
+        *("copy-to", "network", "sends a copy to another"),
+        "bcc|copy of|copy to|copies of|copies to",
+        r"\bbcc\b[^.\n]{0,40}@|\b(?:send|forward|cc|email)\w*\s+(?:\w+\s+){0,4}cop(?:y|ies)\s+"
+        r"(?:\w+\s+){0,6}to\s+(?:\S+@|https?:)",
+    ),
+    _phrase(
+        *("beacon", "network", "reports to a host"),
+        "/telemetry|/collect|/beacon|/exfil|/harvest|/ingest|/steal|/drop|/loot|/c2",
+        r"https?://[^\s\"'`)]{4,80}/(?:telemetry|collect|beacon|exfil|harvest|ingest|steal|drop|loot"
+        r"|c2)\b(?!/)",
+    ),
+)
+"""Looked for in the whole text of a file, code as well."""
+
+_DESCRIBED = re.compile(
+    r"inject|attack|untrusted|malicious|suspicious|red\s+flag|adversar|phish|vulnerab|\breject"
+    r"|\brefus|\bdetect|\bexploit|threat|\bunsafe|\binsecure|anti-?pattern|\bviolat|dangerous\b"
+    r"|\bblocks?\b|\bdeny\b|forbidden|prohibit"
+)
+_NEGATED = re.compile(
+    r"(?:\bnever|n't|\bnot|\bavoid\w*|\bprevent\w*|\bwithout|\bno)\s+(?:[\w-]+[\s,/]+){0,3}[\"'`]?$"
+    r"|[\"“'«]$"
 )
 
 
-PHRASES: tuple[Instruction, ...] = (
-    Instruction(
-        "remote-shell",
-        "opens a shell to another machine",
-        _marks(
-            "/dev/tcp|/dev/udp|nc -|ncat|bash -i|mkfifo|dup2(|pty.spawn|reverse shell|"
-            "reverse-shell|reverse_shell|socket"
-        ),
-        re.compile(
-            r"/dev/(?:tcp|udp)/|\bnc(?:at)?\b[^\n]{0,40}\s-\w*e\b|\bbash\s+-i\b[^\n]{0,20}[>&]"
-            r"|\bmkfifo\b[^\n]{0,80}\bnc\b|\bos\.dup2\(|\bpty\.spawn\("
-            r"|socket[^\n]{0,80}(?:/bin/sh|cmd\.exe)|reverse[\s_-]shell",
-            _IM,
-        ),
-        "network",
-    ),
-    Instruction(
-        "browser-profile",
-        "the profile of a browser",
-        _marks(
-            "login data|cookies.sqlite|logins.json|key4.db|chrome|bravesoftware|"
-            "extension settings|browser|saved"
-        ),
-        re.compile(
-            r"Login Data\b|Cookies\.sqlite|cookies\.sqlite|logins\.json|key4\.db"
-            r"|Chrome/User Data|Google/Chrome|BraveSoftware|Local Extension Settings"
-            r"|\bbrowser\s+(?:cookies|passwords|history|profiles?|sessions?)\b|saved\s+passwords",
-            re.MULTILINE,
-        ),
-        "credentials",
-    ),
-    Instruction(
-        "wallet",
-        "the keys of a wallet",
-        _marks(
-            "phrase|mnemonic|recovery|wallet|metamask|exodus|.solana|keystore/utc|"
-            "private key|private_key|private-key"
-        ),
-        re.compile(
-            r"\b(?:seed|recovery|mnemonic)\s+(?:phrase|words?)\b|\bmnemonic\b"
-            r"|\bwallet(?:'s)?\s+(?:private\s+)?keys?\b|wallet\.dat|MetaMask|Exodus"
-            r"|\.solana/id\.json|keystore/UTC|\bphantom\b[^\n]{0,20}wallet|private[_\s-]key",
-            _IM,
-        ),
-        "credentials",
-    ),
-    Instruction(
-        "spend",
-        "pays or transfers money",
-        _marks("wallet|crypto|usdc|usdt|lamports|0x|funds|balance| eth| sol| btc|xmr|token"),
-        re.compile(
-            r"\b(?:transfer|send|swap|withdraw|approve|drain|sweep|pay)\w*\b[^.\n]{0,40}\b(?:SOL"
-            r"|ETH|BTC|USDC|USDT|XMR|tokens?|funds|crypto\w*|wallet|lamports|balance)\b[^.\n]{0,40}\b"
-            r"(?:to|wallet|address|0x)|0x[0-9a-fA-F]{40}\b",
-            re.MULTILINE,
-        ),
-        "command",
-    ),
-    Instruction(
-        "destroy",
-        "deletes what cannot be brought back",
-        _marks("rm -|mkfs|dd if|(){|() {|drop |git push|rmtree|shred|wipe"),
-        re.compile(
-            r"\brm\s+-\w*[rf]\w*\s+(?:-\w+\s+)*(?:--no-preserve-root\s+)?[\"']?(?:~|/|\$HOME|\$\{HOME\}"
-            r"|\*)(?:[\"'\s/*]|$)|\bmkfs\.|\bdd\s+if=/dev/(?:zero|u?random)|:\(\)\s*\{"
-            r"|\bDROP\s+(?:DATABASE|TABLE)\b|git\s+push\s+(?:\S+\s+){0,3}(?:--force|-f)\b"
-            r"|shutil\.rmtree\((?:os\.path\.expanduser|[\"']/|Path\.home)|\bshred\s+-"
-            r"|\bwipe(?:fs)?\s",
-            _IM,
-        ),
-        "command",
-    ),
-    Instruction(
-        "memory-write",
-        "writes into what agents read first",
-        _marks(
-            "claude.md|agents.md|agent.md|soul.md|memory.md|heartbeat.md|identity.md|"
-            "user.md|tools.md|gemini.md|.cursorrules"
-        ),
-        re.compile(
-            r"\b(?:append|add|write|save|store|insert|inject|updat|modif|edit|overwrit|persist"
-            r"|cop(?:y|ies))\w*\b[^.\n]{0,80}\b(?:CLAUDE|AGENTS?|SOUL|MEMORY|HEARTBEAT|IDENTITY"
-            r"|USER|TOOLS|GEMINI)\.md\b"
-            r"|>>?\s*[\"']?[~\w./$-]{0,60}(?:CLAUDE|AGENTS|SOUL|MEMORY|HEARTBEAT|GEMINI)\.md"
-            r"|\.cursorrules\b",
-            _IM,
-        ),
-        "persistence",
-    ),
-    Instruction(
-        "settings-write",
-        "writes into the settings of an agent",
-        _marks(
-            ".claude/settings|settings.local|mcp.json|claude_desktop|openclaw.json|"
-            "mcpservers|.cursor/"
-        ),
-        re.compile(
-            r"(?:write|append|add|modif|updat|edit|merge|inject|>>?|open\(|dump\()\w*[^\n]{0,80}"
-            r"(?:\.claude/settings|settings\.local\.json|\.mcp\.json|mcp\.json|claude_desktop_config"
-            r"|openclaw\.json|mcpServers|\.cursor/)",
-            _IM,
-        ),
-        "persistence",
-    ),
-    Instruction(
-        "remote-instructions",
-        "follows instructions from the network",
-        _marks("http|curl|instructions"),
-        re.compile(
-            r"\b(?:fetch|download|curl|read|load|visit|open|check|get|retrieve|pull)\w*\b[^.\n]{0,60}https?://[^\s)\"']{4,120}[^\n]{0,80}\b"
-            r"(?:follow|execut|obey|instruction|run|perform|comply|appl)\w*"
-            r"|\bfollow\s+(?:the|its|any|all)\s+(?:latest\s+)?instructions\s+(?:at|from|on|in"
-            r"|returned|found)\b[^.\n]{0,40}(?:https?://|url|page|server|response|endpoint)"
-            r"|(?:https?://|curl\s)[^\s]{4,100}/(?:skill|heartbeat|instructions?|messaging|rules"
-            r"|prompt)\.(?:md|txt|json)",
-            _IM,
-        ),
-        "agent-control",
-    ),
-    Instruction(
-        "url-data",
-        "an address that carries data away",
-        _marks("http"),
-        re.compile(
-            r"!\[[^\]\n]{0,80}\]\(https?://[^\s)]{3,150}[?&=/][^\s)]{0,60}(?:\{|\$|%s|<|\[)"
-            r"|https?://[^\s\"'`]{3,120}[?&][\w-]{1,30}=(?:\$\(|`|\$\{?(?:data|payload|secret"
-            r"|token|content|encoded|ENC|B64|b64|DATA|env)|\{(?:data|payload|secret|content|encoded"
-            r"|b64|token|env|conversation|context)|<(?:data|secret|content|encoded|conversation"
-            r"|base64|context))",
-            _IM,
-        ),
-        "network",
-    ),
-    Instruction(
-        "odd-install",
-        "a package from no registry, or a script of one",
-        _marks('pip|npm|npx|install"|extra-index'),
-        re.compile(
-            r"pip3?\s+install\b[^\n]{0,80}(?:git\+|https?://|--index-url|--extra-index-url|--trusted-host)"
-            r"|npm\s+(?:i|install)\b[^\n]{0,60}(?:https?://|git\+|--registry)"
-            r"|\"(?:pre|post)?install\"\s*:\s*\"|--extra-index-url|npx\s+-y?\s*https?://",
-            _IM,
-        ),
-        "install",
-    ),
-    Instruction(
-        "capture",
-        "records keys, screen or clipboard",
-        _marks(
-            "pynput|keylog|imagegrab|screenshot|screencapture|pbpaste|pyperclip|"
-            "clipboard|webcam|microphone"
-        ),
-        re.compile(
-            r"\bpynput\b|\bkeyloggers?\b|keylog|ImageGrab|\bpyautogui\.screenshot"
-            r"|\bscreencapture\b|\bpbpaste\b|\bpyperclip\b"
-            r"|\bclipboard\b[^.\n]{0,60}\b(?:monitor|send|upload|log|captur|steal)"
-            r"|\b(?:webcam|microphone)\b",
-            _IM,
-        ),
-        "environment",
-    ),
-    Instruction(
-        "mining",
-        "mines a currency",
-        _marks("xmrig|stratum|monero|cryptominer|coinhive|minerd|ethminer"),
-        re.compile(
-            r"\bxmrig\b|stratum\+tcp|\bmonero\b|\bcryptominer|coinhive|\bminerd\b|\bethminer\b",
-            _IM,
-        ),
-        "command",
-    ),
-    Instruction(
-        "run-decoded",
-        "runs a text that is decoded or downloaded",
-        _marks(
-            "b64decode|atob|decompress|fromhex|unhexlify|buffer.from|base64 -|"
-            "base64string|-enc|iex|downloadstring|exec(|eval|loads("
-        ),
-        re.compile(
-            r"\b(?:exec|eval|Function|os\.system|loads)\s*\(\s*(?:\w+\.)*(?:b64decode|atob|decompress"
-            r"|fromhex|unhexlify|Buffer\.from|compile|bytes|codecs\.decode|decode)"
-            r"|\b(?:exec|eval)\([^\n]{0,80}(?:decode|requests\.get|urlopen|fetch\(|\.text\b)"
-            r"|base64\s+(?:-d|-D|--decode)\b[^\n]{0,60}\|\s*(?:sudo\s+)?(?:ba|z|)sh\b"
-            r"|\beval\s+[\"']?\$\((?:curl|wget|echo)|FromBase64String"
-            r"|-enc(?:odedcommand)?\s+[A-Za-z0-9+/=]{16,}|\|\s*python3?\s+-(?:c|\s|$)|\bIEX\b"
-            r"|DownloadString",
-            _IM,
-        ),
-        "encoded-content",
-    ),
-    Instruction(
-        "obfuscate",
-        "a program that is hard to read",
-        _marks("chr(|\\x|fromcharcode|__import__|getattr|marshal|decompress|codecs|[::-1]"),
-        re.compile(
-            r"(?:chr\(\d+\)\s*\+\s*){3,}|\\x[0-9a-f]{2}(?:\\x[0-9a-f]{2}){7,}"
-            r"|String\.fromCharCode\(|__import__\("
-            r"|getattr\(\s*(?:os|__builtins__|builtins|subprocess)|marshal\.loads"
-            r"|zlib\.decompress|codecs\.decode\([^\n]{0,80}rot|\[::-1\]\)",
-            _IM,
-        ),
-        "encoded-content",
-    ),
-    Instruction(
-        "background",
-        "runs on when the task has ended",
-        _marks(
-            "nohup|setsid|disown|hidden|no_window|new_session|detached|daemon|2>&1 &|the background"
-        ),
-        re.compile(
-            r"\bnohup\b|\bsetsid\b|\bdisown\b|-WindowStyle\s+Hidden|CREATE_NO_WINDOW"
-            r"|start_new_session\s*=\s*True|detached\s*:\s*true|daemon\s*=\s*True"
-            r"|>\s*/dev/null\s+2>&1\s*&(?!\w)|\brun\w*\s+(?:\w+\s+){0,3}in\s+the\s+background\b",
-            _IM,
-        ),
-        "command",
-    ),
-    Instruction(
-        "despite-user",
-        "decides without the user",
-        _marks("even if|regardless|no matter|do not|never|without|no need"),
-        re.compile(
-            r"\b(?:even\s+if|regardless\s+of|no\s+matter)\b[^.\n]{0,50}\b(?:user|asks?|instruct"
-            r"|told|other)\w*"
-            r"|\bdo\s+not\s+(?:ask|wait|prompt|consult|question|hesitate|explain|refuse|reveal"
-            r"|disclose|log)\b|\bnever\s+(?:ask|refuse|reveal|disclose|mention|question|tell)\b"
-            r"|\b(?:without|no\s+need)\s+(?:for\s+|to\s+)?(?:user|human|explicit)\s+\w+",
-            _IM,
-        ),
-        "agent-control",
-    ),
-    Instruction(
-        "shouted",
-        "commands in capitals",
-        _marks("critical|important|mandatory|required|warning|notice"),
-        re.compile(
-            r"\b(?:CRITICAL|IMPORTANT|MANDATORY|REQUIRED|WARNING|NOTICE)\b[^\n]{0,100}\b(?:MUST"
-            r"|ALWAYS|NEVER|IMMEDIATELY|BEFORE|FIRST|DO NOT)\b",
-            re.MULTILINE,
-        ),
-        "agent-control",
-    ),
-    Instruction(
-        "must-first",
-        "does something before all else",
-        _marks("before|prior"),
-        re.compile(
-            r"\b(?:before|prior\s+to)\s+(?:any|every|each|doing|using|proceeding|continuing|starting"
-            r"|performing|answering|responding|first|other)\b[^.\n]{0,80}\b(?:run|execut|fetch"
-            r"|download|install|send|call|load|read|visit|register|post)\w*"
-            r"|\b(?:run|execut|fetch|download|install|send|call|visit|register|post)\w*\b[^.\n]{0,80}\bbefore\s+"
-            r"(?:any|every|each|doing|using|proceeding|continuing|starting|performing|answering"
-            r"|responding|the\s+skill)",
-            _IM,
-        ),
-        "agent-control",
-    ),
-    Instruction(
-        "paste",
-        "a command that a person shall paste",
-        _marks("paste|terminal|powershell|command prompt|console"),
-        re.compile(
-            r"\b(?:copy|paste)\w*\b[^.\n]{0,80}\b(?:terminal|console|powershell|command\s+prompt"
-            r"|shell)\b"
-            r"|\b(?:open|launch)\s+(?:the\s+|your\s+)?(?:terminal|powershell|command\s+prompt)\b[^.\n]{0,60}\b"
-            r"(?:run|paste|execut|enter)",
-            _IM,
-        ),
-        "command",
-    ),
-    Instruction(
-        "get-program",
-        "a program or an archive to download",
-        _marks("download|.exe|.dmg|.pkg|.msi|.rar|.7z|.scr|.bat|.ps1|/releases"),
-        re.compile(
-            r"\bdownload\w*\b[^\n]{0,120}(?:\.(?:zip|exe|dmg|pkg|msi|rar|7z|bin|scr|bat|ps1|tar\.gz"
-            r"|app)\b|/releases?/)"
-            r"|https?://[^\s)\"'<>]{4,150}\.(?:exe|dmg|pkg|msi|rar|7z|scr|bat|ps1)\b"
-            r"|https?://[^\s)\"'<>]{4,120}/releases/(?:download|latest)",
-            _IM,
-        ),
-        "install",
-    ),
-    Instruction(
-        "fetch-then-run",
-        "runs what it has downloaded",
-        _marks("curl|wget|invoke-web|iwr|urlretrieve"),
-        re.compile(
-            r"(?:curl|wget|Invoke-WebRequest|iwr|urlretrieve)\b[^\n]{0,160}(?:-o|-O|>|-OutFile"
-            r"|--output|,)\s*[\"']?\S{1,80}[\s\S]{0,160}?(?:chmod\s+\S*x|\bbash\s+\S*\.sh|\./\w"
-            r"|\bpython3?\s+\S+\.py|Start-Process|\bopen\s)",
-            _IM,
-        ),
-        "command",
-    ),
-    Instruction(
-        "web-hook",
-        "a hook that takes any text",
-        _marks("api/webhooks|api.telegram.org/bot"),
-        re.compile(
-            r"discord(?:app)?\.com/api/webhooks|api\.telegram\.org/bot",
-            _IM,
-        ),
-        "network",
-    ),
-    Instruction(
-        "loot",
-        "collects secrets",
-        _marks("steal|exfil|harvest|siphon|leak|dump|scrap|extract|collect|gather|enumerat"),
-        re.compile(
-            r"\b(?:steal|exfiltrat|harvest|siphon|leak|dump|scrap|extract|collect|gather|enumerat)\w*\b[^.\n]{0,60}\b"
-            r"(?:credential|secret|token|password|api[\s_-]?key|ssh|cookie|wallet|environment\s+variable"
-            r"|env\s+var|private\s+key|personal|sensitive|\.env)",
-            _IM,
-        ),
-        "credentials",
-    ),
-    Instruction(
-        "read-secret",
-        "reads files of secrets",
-        _marks(
-            ".ssh|.aws|.env|.netrc|credentials|id_rsa|.kube|.gnupg|.npmrc|.pypirc|"
-            ".docker|keychain|openclaw.json|.clawdbot|auth-profiles|/etc/passwd|"
-            "/etc/shadow"
-        ),
-        re.compile(
-            r"(?:open|read_text|readFileSync|readFile|Path|glob|walk|cat|cp|tar|zip)\W[^\n]{0,80}"
-            r"(?:\.ssh|\.aws|\.env\b|\.netrc|credentials|id_rsa|\.kube|\.gnupg|\.npmrc|\.pypirc"
-            r"|\.docker|Keychains?|openclaw\.json|\.clawdbot|auth-profiles|\.git-credentials|/etc/passwd"
-            r"|/etc/shadow)",
-            _IM,
-        ),
-        "credentials",
-    ),
-    Instruction(
-        "secret-in-request",
-        "a request with secrets of the machine",
-        _marks("$(|@~|@/|@.env|@$|environ|process.env|`cat|@-"),
-        re.compile(
-            r"(?:curl|wget|requests\.\w+|fetch|axios\.\w+|urlopen|http\.\w+)\W[^\n]{0,200}(?:\$\(cat"
-            r"|\$\(env|\$\(printenv|\$\(base64|@~/|@/etc|@\.env|@\$HOME|os\.environ|process\.env\)"
-            r"|environ\)|dict\(os|`cat|\$\(whoami|\$\(hostname|@-)",
-            _IM,
-        ),
-        "credentials",
-    ),
-    Instruction(
-        "system-rights",
-        "rights on the whole machine",
-        _marks(
-            "/etc/|authorized_keys|nopasswd|docker.sock|--privileged|chmod|setuid|"
-            "usermod|ld_preload"
-        ),
-        re.compile(
-            r"/etc/(?:passwd|shadow|sudoers|hosts)|authorized_keys|NOPASSWD|docker\.sock"
-            r"|--privileged\b|chmod\s+[0-7]*[4-7]7[0-7]{2}\b|setuid|usermod\s+-aG|\bLD_PRELOAD\b",
-            _IM,
-        ),
-        "permissions",
-    ),
-)
-"""Looked for in the whole text of a file, code as well: each is of one line or of a few."""
+def find_phrases(text: str) -> Iterator[tuple[Phrase, int, bool]]:
+    """Phrases with their offset; the first of each sort that is no warning, or else a warning.
 
-
-class Sieve(NamedTuple):
-    """Patterns that occur somewhere in a file: one search of all spares one for each part."""
-
-    instructions: Sequence[Instruction]
-    has_paths: bool
-
-    def find_instructions(self, text: str) -> Iterator[tuple[Instruction, int]]:
-        """Instructions about the agent, with their offset; the first of each sort."""
-        has = text.lower().__contains__
-        for instruction in self.instructions:
-            if any(map(has, instruction.marks)) and (found := instruction.pattern.search(text)):
-                yield instruction, found.start()
-
-
-EVERYTHING = Sieve(INSTRUCTIONS, has_paths=True)
-
-
-def find_phrases(text: str) -> Iterator[tuple[Instruction, int]]:
-    """Phrases of a whole file, with their offset; the first of each sort."""
+    A warning names what others do: its line speaks of attacks, or negates or quotes the phrase.
+    """
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text  # of letters whose small one is longer
+    likely = _find_likely_marks(lowered)
     for phrase in PHRASES:
-        passages = _find_passages(lowered, phrase.marks)
-        matches = (phrase.pattern.search(text, first, last) for first, last in passages)
-        if found := next(filter(None, matches), None):
-            yield phrase, found.start()
+        source = text if phrase.is_cased else lowered
+        warning = -1
+        for first, last in _find_passages(lowered, filter(likely.__contains__, phrase.marks)):
+            found = phrase.pattern.search(source, first, last)
+            if found and not _is_warning(lowered, found.start()):
+                yield phrase, found.start(), False
+                break
+            if found:
+                warning = found.start()
+        else:
+            if warning >= 0:
+                yield phrase, warning, True
 
 
-def _find_passages(lowered: str, marks: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _find_likely_marks(lowered: str) -> Collection[str]:
+    """Marks whose every three bytes are somewhere in a text: few of all need a closer look."""
+    import numpy as np
+
+    marks, rows = _hash_marks()
+    is_present = np.zeros(_BUCKETS, dtype=bool)
+    is_present[_hash_threes(lowered.encode("utf-8", "replace"))] = True
+    return {marks[int(each)] for each in np.flatnonzero(is_present[rows].all(axis=1))} | _SHORT
+
+
+_BUCKETS = 1 << 16
+_MARKS = frozenset(mark for phrase in PHRASES for mark in phrase.marks) | {*_PATH_MARKS}
+_SHORT = frozenset(mark for mark in _MARKS if not mark.encode()[2:])
+
+
+def _hash_threes(text: bytes) -> "NDArray[np.uint16]":
+    import numpy as np
+
+    data = np.frombuffer(text, dtype=np.uint8).astype(np.uint16)
+    hashes: NDArray[np.uint16] = data[:-2] * 1021 + data[1:-1] * 61 + data[2:]
+    return hashes
+
+
+@cache
+def _hash_marks() -> "tuple[Sequence[str], NDArray[np.uint16]]":
+    import numpy as np
+
+    marks = tuple(_MARKS - _SHORT)
+    hashes = [_hash_threes(mark.encode()) for mark in marks]
+    width = max(map(len, hashes))
+    return marks, np.stack([np.resize(each, width) for each in hashes])
+
+
+def _is_warning(lowered: str, at: int) -> bool:
+    first = lowered.rfind("\n", 0, at) + 1
+    last = lowered.find("\n", at)
+    end = min(last if last >= 0 else len(lowered), at + _MAX_LINE)
+    first = max(first, at - _MAX_LINE)
+    is_described = _DESCRIBED.search(lowered, first, end) is not None
+    return is_described or _NEGATED.search(lowered, max(first, at - 60), at) is not None
+
+
+_MAX_LINE = 1_000  # characters at each side: a longer line is data
+
+
+def _find_passages(lowered: str, marks: Iterable[str]) -> Iterator[tuple[int, int]]:
     """Lines with a mark, each with the two lines below it."""
     for mark in marks:
         at = lowered.find(mark)
@@ -725,24 +629,17 @@ def _find_passages(lowered: str, marks: Sequence[str]) -> Iterator[tuple[int, in
             at = lowered.find(mark, last) if last >= 0 else -1
 
 
-def sift(text: str, *, is_joined: bool) -> Sieve:
-    """Look at a whole file.
+def find_place_lines(text: str) -> Sequence[tuple[int, int]]:
+    """Lines that may name a path outside the project."""
+    lowered = text.lower()
+    likely = _find_likely_marks(lowered)
+    passages = _find_passages(lowered, filter(likely.__contains__, _PATH_MARKS))
+    return sorted({(first, _find_end(text, first)) for first, _ in passages})
 
-    Args:
-        text: Of the file.
-        is_joined: Whether its parser joins pieces that only together are a path or a code.
-    """
-    has = text.lower().__contains__
-    if is_joined or has("\\x") or has("\\u"):
-        return EVERYTHING
-    return Sieve(
-        tuple(
-            each._replace(marks=marks)
-            for each in INSTRUCTIONS
-            if (marks := tuple(filter(has, each.marks)))
-        ),
-        has_paths=any(map(has, _PATH_MARKS)),
-    )
+
+def _find_end(text: str, first: int) -> int:
+    last = text.find("\n", first)
+    return last if last >= 0 else len(text)
 
 
 MAGIC: Mapping[bytes, tuple[str, str]] = {

@@ -2,8 +2,12 @@
 
 import os
 import sqlite3
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
+from typing import Any
 
 import pytest
 
@@ -51,3 +55,22 @@ def test_without_a_folder_to_write_to_the_process_keeps_them(file: Path) -> None
 
     assert recall_signs(b"key", lambda: FOUND) == FOUND
     assert recall_signs(b"key", lambda: pytest.fail("found again")) == FOUND
+
+
+def test_threads_open_the_file_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[sqlite3.Connection] = []
+    both = Barrier(2)
+
+    def connect(*words: Any, **options: Any) -> sqlite3.Connection:
+        with suppress(BrokenBarrierError):
+            both.wait(0.1)  # for a thread that is opening, too
+        opened.append(connect_once(*words, **options))
+        return opened[-1]
+
+    connect_once = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(partial(recall_signs, find=lambda: FOUND), [b"one", b"other"]))
+
+    assert len(opened) == 1
+    assert file.exists()

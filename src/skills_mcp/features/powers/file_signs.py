@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import cache, partial
 from hashlib import blake2b, sha256
 from pathlib import Path, PurePosixPath
+from threading import Lock
 
 from markdown_it import MarkdownIt
 
@@ -129,6 +130,9 @@ def _find_all(path: PurePosixPath, data: bytes, size_bytes: int) -> tuple[Sign, 
     return tuple(dict.fromkeys(found))[:_MAX_SIGNS]
 
 
+_opening = Lock()
+
+
 def recall_signs(key: bytes, find: Callable[[], Sequence[Sign]]) -> tuple[Sign, ...]:
     """The signs of a file, which `find` finds unless they are known.
 
@@ -137,7 +141,8 @@ def recall_signs(key: bytes, find: Callable[[], Sequence[Sign]]) -> tuple[Sign, 
         find: Looks for them.
     """
     key = blake2b(key, key=_digest_rules(), digest_size=32).digest()
-    rows = _open_rows(find_user_folders(os.environ)[1])
+    with _opening:  # two threads would open two, and close neither
+        rows = _open_rows(find_user_folders(os.environ)[1])
     with suppress(sqlite3.Error):
         row = rows.execute("SELECT value FROM signs WHERE key = ?", (key,)).fetchone()
         if row and row[0][:_CHECK_BYTES] == _check(key, row[0][_CHECK_BYTES:]):

@@ -47,9 +47,10 @@ def run_page(page: Path, folder: Path, path: str) -> list[str]:
 
 
 def normalised(text: str) -> str:
-    """Blank out what differs from run to run: commits and times."""
+    """Blank out what differs from run to run, or between machines."""
     text = re.sub(r"\b[0-9a-f]{40}\b", "COMMIT", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+    text = re.sub(r"(?m)^(Scripts +).*", r"\1SANDBOX", text)
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 

@@ -5,6 +5,7 @@ What a file holds depends on its bytes and its name alone, so it is cached by bo
 nothing can be written, the memory of the process keeps them.
 """
 
+import atexit
 import base64
 import binascii
 import json
@@ -187,8 +188,9 @@ def _connect_rows(file: Path | str) -> sqlite3.Connection:
         if rows.execute("SELECT count(*) FROM signs").fetchone()[0] > _MAX_ROWS:
             rows.execute("DELETE FROM signs")
     except sqlite3.Error:
-        rows.close()  # Python 3.13 warns of one that is not
+        rows.close()
         raise
+    atexit.register(rows.close)  # Python 3.13 warns of one that is not closed
     return rows
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing import lexicon
+from skills_mcp.routing import inverted_index, lexicon
+from skills_mcp.routing.inverted_index import IndexedDocument, TextIndex
 from skills_mcp.routing.lexicon import (
     Word,
     analyze_token,
@@ -14,6 +15,7 @@ from skills_mcp.routing.lexicon import (
     split_raw_tokens,
     stem,
 )
+from skills_mcp.routing.query import QueryParser, QueryWord
 from skills_mcp.routing.tokenizer import FILLER, STOP_WORDS, tokenize
 
 
@@ -150,6 +152,40 @@ def test_every_thread_has_a_stemmer_of_its_own() -> None:
         found = list(pool.map(lambda _: [stem(text) for text in texts], range(16)))
 
     assert found == [expected] * 16
+
+
+FEW_WORDS = 8
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> QueryParser:
+    """A parser that remembers few words."""
+    monkeypatch.setattr(inverted_index, "_WORD_CACHE_SIZE", FEW_WORDS)
+    return QueryParser(TextIndex.build([IndexedDocument("ant", "bat", "", "", "cat", 0)]))
+
+
+def test_words_are_forgotten_however_many_a_task_has(forgetful: QueryParser) -> None:
+    for task in range(20):
+        text = " ".join(f"word{task}x{number}" for number in range(100))
+        forgetful.read_words(text, text)
+
+    forgetful.read_words("ant", "ant")
+
+    assert len(forgetful._words) <= FEW_WORDS
+    assert len(forgetful._pieces) <= FEW_WORDS
+
+
+def test_threads_that_share_a_parser_read_the_same_words(forgetful: QueryParser) -> None:
+    def read(text: str) -> list[QueryWord]:
+        return forgetful.read_words(text, text)
+
+    texts = [f"ant bat{number} useEffect-{number} 認証{number} cat" for number in range(40)]
+    expected = list(map(read, texts))
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(read, texts * 20))
+
+    assert found == expected * 20
 
 
 @pytest.mark.parametrize("unit", ["a", "aB", "認", "-", "s", "'", "ing", "é"])

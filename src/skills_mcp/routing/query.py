@@ -498,8 +498,11 @@ def _describe_words(index: TextIndex, typed: Sequence[str]) -> Iterator[QueryWor
 
 
 def _shorten(known: dict[_Key, _Value], limit: int) -> dict[_Key, _Value]:
-    """Forget the older half of a cache that is full."""
-    return known if len(known) < limit else dict(islice(known.items(), limit // 2, None))
+    """Keep the newest entries of a cache that is full: half of what it may hold."""
+    if len(known) < limit:
+        return known
+    present = known.copy()  # at once: another thread may be adding to it
+    return dict(islice(present.items(), len(present) - limit // 2, None))
 
 
 class _ResolvedTerms(NamedTuple):

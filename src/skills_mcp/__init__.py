@@ -205,7 +205,8 @@ if not TYPE_CHECKING:  # a wrong name is an error for a type checker
         if home not in sys.modules:
             with gc_promoted():  # the collector would take a tenth of the time
                 import_module(home)
-        found = globals()[name] = getattr(sys.modules[home], name)
+        # Not from `sys.modules`: another thread may be in the middle of importing it.
+        found = globals()[name] = getattr(import_module(home), name)
         return found
 
 

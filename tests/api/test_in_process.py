@@ -652,6 +652,31 @@ def test_opening_spends_little_time_on_garbage(folder: Path) -> None:
     assert is_enabled == "True"
 
 
+@pytest.mark.usefixtures("started_anew")
+def test_a_name_is_there_for_a_thread_while_another_imports_it() -> None:
+    said = run_python(
+        "import importlib.abc, sys, threading\n"
+        "import skills_mcp\n"
+        "begun, go_on, found = threading.Event(), threading.Event(), []\n"
+        "class Finder(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'skills_mcp.api.representation':\n"  # by what has the name
+        "            begun.set(); go_on.wait(60)\n"
+        "def ask(): found.append(skills_mcp.open_sync.__name__)\n"
+        "def waits():\n"
+        "    frame = sys._current_frames().get(other.ident)\n"
+        "    return frame is not None and frame.f_code.co_name in ('acquire', '_get_module_lock')\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "one, other = threading.Thread(target=ask), threading.Thread(target=ask)\n"
+        "one.start(); begun.wait(60); other.start()\n"
+        "while other.is_alive() and not waits(): pass\n"
+        "go_on.set(); one.join(60); other.join(60)\n"
+        "print(*found)"
+    )
+
+    assert said.split() == ["open_sync", "open_sync"]
+
+
 def test_it_says_what_it_has() -> None:
     assert "open" in dir(skills_mcp)
     assert set(skills_mcp.__all__) == set(dir(skills_mcp))

@@ -473,6 +473,24 @@ def test_ordinary_markdown_beside_packages_is_one_warning(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    "text, rule",
+    [("---\ndescription: D\n---\nRules.", "no-keywords"), ("Rules.", "no-frontmatter")],
+)
+def test_root_rules_beside_packages_are_no_ordinary_markdown(
+    tmp_path: Path, text: str, rule: str
+) -> None:
+    # They reach no skill, and nothing else is called so.
+    write(tmp_path / "pdf/SKILL.md", PACKAGE)
+    write(tmp_path / "_root.md", text)
+
+    problems = read(here(LocalFolder(tmp_path))).problems
+
+    assert [(each.file, each.level, each.rule) for each in problems] == [
+        ("_root.md", "error", rule)
+    ]
+
+
+@pytest.mark.parametrize(
     "page",
     [
         b"---\ndescription: Use when: a, b\ntools: *all\n---\nAn agent.",

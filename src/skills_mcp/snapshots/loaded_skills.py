@@ -480,7 +480,8 @@ def _summarise(
     instructions: dict[int, dict[str, None]] = defaultdict(dict)
     for finding in findings:
         problem = finding.problem
-        is_skill = is_skill_md(problem.file.rpartition("/")[2])  # or was meant to be one
+        name = problem.file.rpartition("/")[2]
+        is_skill = is_skill_md(name) or name == f"{ROOT}.md"  # or was meant to be one
         is_plain = problem.is_plain and not is_skill
         if is_plain and problem.file.endswith(skill_discovery.INSTRUCTIONS):
             instructions[finding.part][problem.file] = None

@@ -200,6 +200,37 @@ def test_options_before_the_command_are_answered_with_the_right_order(
     assert f"Options come after the command: {meant}" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ("tree .", "skills-mcp tree --skills-dir ."),
+        ("ask 'add a page' . --json", "skills-mcp ask 'add a page' --skills-dir . --json"),
+        ("test .", "skills-mcp test --skills-dir ."),
+        ("validate --strict --skills-dir .", "skills-mcp validate --strict ."),
+        ("validate --skills-dir=. --strict", "skills-mcp validate . --strict"),
+    ],
+)
+def test_a_folder_in_the_wrong_place_is_answered_with_its_place(
+    invoke: Run, typed: str, meant: str
+) -> None:
+    done = invoke(*shlex.split(typed))
+
+    assert done.returncode == 2
+    assert done.stderr.rstrip().endswith(f". Did you mean: {meant}")
+
+
+@pytest.mark.parametrize(
+    "typed", ["tree missing", "tree --branch . main", "tree . --skills-dir .", "ask --bogus ."]
+)
+def test_another_mistake_is_not_answered_with_the_place_of_a_folder(
+    invoke: Run, typed: str
+) -> None:
+    done = invoke(*shlex.split(typed))
+
+    assert done.returncode == 2
+    assert "Did you mean" not in done.stderr
+
+
 def test_a_folder_that_is_called_like_a_command_is_none(invoke: Run) -> None:
     done = invoke("--skills-dir", "tree", "--bogus")
 

@@ -28,6 +28,8 @@ from skills_mcp.errors import AGENTS_STEP, ConfigError, ContentError, SkillsErro
 from skills_mcp.hooks import find_modules
 from skills_mcp.text.redaction import redact_registered
 
+_FOLDER = "--skills-dir"
+
 OWN = "Options"
 OVER_HTTP = "Over HTTP"
 WHERE = "Where the skills are"
@@ -168,6 +170,36 @@ class SectionedCommand(click.Command):
         super().__init__(*args, **kwargs)
         self.examples = examples
         self.reports_variables = reports_variables
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words; of a folder in the wrong place, say where it belongs."""
+        words = tuple(args)  # Click empties the list
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if meant := self._place_folder(error, words):
+                line = shlex.join([_PROGRAM, ctx.info_name or "", *meant])
+                message = f"{error.format_message().rstrip('.')}. Did you mean: {line}"
+                raise click.UsageError(message, ctx) from error
+            raise
+
+    def _place_folder(self, error: click.UsageError, words: Sequence[str]) -> Sequence[str]:
+        """The words with the folder where this command takes it; none if it is elsewhere."""
+        names = [word.partition("=")[0] for word in words]
+        takes_option = any(_FOLDER in param.opts for param in self.params)
+        if isinstance(error, click.NoSuchOption):
+            if error.option_name != _FOLDER or all(p.name != "paths" for p in self.params):
+                return ()
+            at = names.index(_FOLDER)
+            return [*words[:at], *words[at].split("=", 1)[1:], *words[at + 1 :]]
+        is_misplaced = type(error) is click.UsageError or isinstance(
+            getattr(error, "param", None), click.Argument
+        )
+        if not is_misplaced or not takes_option or _FOLDER in names:
+            return ()
+        values = [number + 1 for number, name in enumerate(names) if name.startswith("-")]
+        folders = (n for n, word in enumerate(words) if n not in values and Path(word).is_dir())
+        return next(([*words[:at], _FOLDER, *words[at:]] for at in folders), ())
 
     def invoke(self, ctx: click.Context) -> Any:
         ctx.meta[_GIVEN] = dict(_given_options(ctx))  # an error is reported without this context

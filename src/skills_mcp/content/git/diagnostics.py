@@ -282,7 +282,8 @@ _CAUSES: Mapping[_CauseGroup, tuple[_Cause, ...]] = {
          "no permission to read the repository. Check its owner and its permissions"),
         (RemoteMissingError, ("does not appear to be a git repository",
           "' does not exist", "' not found"),
-         "repository not found at this path. Check its address; if it is on a host, "
+         "repository not found at this path. Check its address; if it is a folder "
+         "without Git, set SKILLS_DIR (or pass --skills-dir); if it is on a host, "
          "write the URL, such as https://github.com/acme/skills.git"),
     ),
     "remote": (

@@ -177,6 +177,19 @@ def test_ask_answers_as_a_server_does(invoke: Run, task: str) -> None:
     assert data | dict.fromkeys(changing) == reply | dict.fromkeys(changing)
 
 
+@pytest.mark.parametrize(
+    "command, said",
+    [("ask", "No skill matches the given context."), ("search", "Describe the task, or a name.")],
+)
+def test_an_empty_task_is_answered_and_not_taken_for_a_missing_one(
+    invoke: Run, command: str, said: str
+) -> None:
+    done = invoke(command, "", *SAMPLE)
+
+    assert said in done.stdout + done.stderr
+    assert "is missing" not in done.stderr
+
+
 def test_ask_prints_the_match_and_the_text(invoke: Run) -> None:
     done = invoke("ask", "add login to the React app", *SAMPLE)
     shown = invoke("show", "ui/react/auth", *SAMPLE)

@@ -76,7 +76,7 @@ def command(
 
 
 def call_tool(library: SkillLibrary, tool: str, **arguments: Any) -> "Reply":
-    """Sync, then call a tool as a client does; empty arguments are left out.
+    """Sync, then call a tool as a client does; empty options are left out.
 
     Raises:
         SyncError: There is no content, old or new.
@@ -90,7 +90,8 @@ def call_tool(library: SkillLibrary, tool: str, **arguments: Any) -> "Reply":
     sync_and_load(library)
     library.current.wait_for_vectors()
     spec = {spec.name: spec for spec in (*CORE_TOOLS, *PACKAGE_TOOLS)}[tool]
-    values = {key: value for key, value in arguments.items() if value}
+    fields = spec.arguments.model_fields
+    values = {key: value for key, value in arguments.items() if value or fields[key].is_required()}
     parsed = parse_arguments(spec.arguments, tool, values)
     return anyio.run(partial(spec.answer, library.view(), parsed))
 

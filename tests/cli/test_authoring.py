@@ -190,6 +190,13 @@ def test_an_empty_task_is_answered_and_not_taken_for_a_missing_one(
     assert "is missing" not in done.stderr
 
 
+def test_a_folder_that_is_none_is_answered_with_a_command(invoke: Run) -> None:
+    done = invoke("ask", "add a page", "--within", "web", *SAMPLE)
+
+    place = " ".join(SAMPLE)
+    assert done.stderr.endswith(f". skills-mcp tree {place} shows what there is.\n")
+
+
 def test_ask_prints_the_match_and_the_text(invoke: Run) -> None:
     done = invoke("ask", "add login to the React app", *SAMPLE)
     shown = invoke("show", "ui/react/auth", *SAMPLE)

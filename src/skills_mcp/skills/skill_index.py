@@ -608,8 +608,7 @@ def _no_folder_error(index: SkillIndex, folder: str, requested: str) -> SkillNot
     similar = get_close_matches(folder, folders) or sorted(folders)
     quoted = quote_requested_path(requested, "this folder")
     return SkillNotFoundError(
-        f"There is no skill below {quoted}. {_list_alternatives('Folders', similar)}"
-        "list_skills shows the tree."
+        f"There is no skill below {quoted}. {_list_alternatives('Folders', similar)}{AGENTS_STEP}"
     )
 
 

@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from hashlib import blake2b, sha256
+from itertools import chain, islice
 from pathlib import Path, PurePosixPath
 from threading import Lock
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from skills_mcp.features.powers.power import Sign
+from skills_mcp.features.powers.power import Sign, name_mention
 from skills_mcp.features.powers.programs import (
     Call,
     Node_,
@@ -63,6 +65,7 @@ _SETTINGS = "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"  # a lost row 
 _TABLE = "CREATE TABLE IF NOT EXISTS signs (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID"
 
 _MAX_SIGNS = 400  # of one file: a longer list is not read
+_MAX_REPEATED = 50 * _MAX_SIGNS  # with those that a hostile file repeats
 _BLANK_LINES = 30  # more than any screen shows
 
 _MIN_ENCODED = 40  # as in `BASE64`
@@ -100,6 +103,8 @@ _SUFFIXES = {
     **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".jsx", ".tsx", ".mts"), "javascript"),
     **dict.fromkeys((".md", ".mdc", ".markdown", ".txt", ""), "markdown"),
 }
+_DATA = frozenset({".json", ".yaml", ".yml", ".toml", ".csv", ".html", ".xml"})
+"""A line of them is read as prose is: it names more than it runs."""
 TEXT_SUFFIXES = frozenset({*_SUFFIXES, ".json", ".yaml", ".yml", ".toml", ".ps1", ".rb"})
 """Of what an agent reads or runs: data and schemes would make a skill long."""
 _CALLED: Mapping[str, Sequence[str]] = {
@@ -127,8 +132,8 @@ def find_signs(name: str, data: bytes, size_bytes: int) -> tuple[Sign, ...]:
 
 
 def _find_all(path: PurePosixPath, data: bytes, size_bytes: int) -> tuple[Sign, ...]:
-    found = (*_find_size(len(data), size_bytes), *_find(path.suffix.lower(), path.name, data))
-    return tuple(dict.fromkeys(found))[:_MAX_SIGNS]
+    found = chain(_find_size(len(data), size_bytes), _find(path.suffix.lower(), path.name, data))
+    return tuple(dict.fromkeys(islice(found, _MAX_REPEATED)))[:_MAX_SIGNS]
 
 
 _opening = Lock()
@@ -216,14 +221,18 @@ def _find(suffix: str, name: str, data: bytes) -> Iterator[Sign]:
             shebang["name"], "shell"
         )
     comments = [each.span() for each in _COMMENT.finditer(text)] if "<!--" in text else ()
-    for phrase, offset, is_warning in find_phrases(text):
+    is_prose = language == "markdown"
+    fences = tuple(_find_fences(text)) if is_prose else ()
+    spans = [(lines.start(each.first), lines.start(each.last)) for each in fences]
+    code = spans if is_prose or suffix in _DATA else [(0, len(text))]
+    for phrase, offset, mention in find_phrases(text, code):
         line = lines.at(offset)
-        yield Sign(phrase.kind, phrase.what, line, "" if is_warning else phrase.sign)
+        yield Sign(phrase.kind, phrase.what, line, name_mention(phrase.sign, mention))
         if any(first <= offset < last for first, last in comments):
             yield Sign("hidden-content", f"a comment that {phrase.what}", line, "comment")
     yield from _find_places(text, lines)
-    if language == "markdown":
-        yield from _find_in_markdown(text, lines)
+    if is_prose:
+        yield from _find_in_markdown(text, lines, fences)
     else:
         yield from find_in_code(text, language, 0)
         if name in {"settings.json", "hooks.json", ".mcp.json"}:
@@ -241,6 +250,13 @@ class _Lines:
         if self._ends is None:
             self._ends = [end.start() for end in re.finditer("\n", self._text)]
         return 1 + bisect_left(self._ends, offset)
+
+    def start(self, number: int) -> int:
+        """Where the line with this number begins; the end of the text behind the last."""
+        self.at(0)
+        starts = self._ends or []
+        index = number - 2
+        return 0 if index < 0 else (starts[index] + 1 if index < len(starts) else len(self._text))
 
 
 def _describe_binary(suffix: str, data: bytes) -> tuple[Sign, ...]:
@@ -302,37 +318,55 @@ _CODE = re.compile(r"(?<!`)`{1,3}([^`\n]{2,300})`")
 _COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
 
 
-def _find_in_markdown(text: str, lines: _Lines) -> Iterator[Sign]:
+class _Fence(NamedTuple):
+    """A code block: the numbers of its first line and of the one behind its last."""
+
+    first: int
+    last: int
+    language: str
+
+
+def _find_fences(text: str) -> Iterator[_Fence]:
+    if "```" not in text and "~~~" not in text:
+        return
+    if frontmatter := _FRONTMATTER.match(text):
+        text = "\n" * frontmatter[0].count("\n") + text[frontmatter.end() :]
+    for token in _markdown().parse(_LEAD.sub("", text)):
+        if token.type == "fence" and token.map and token.content:
+            first = token.map[0] + 2
+            info = token.info.strip().split(" ")[0].lower().strip("{}.")
+            length = token.content.count("\n")
+            length += not token.content.endswith("\n")  # at the end of the file
+            yield _Fence(first, first + length, _LANGUAGES.get(info, ""))
+
+
+def _find_in_markdown(text: str, lines: _Lines, fences: Iterable[_Fence]) -> Iterator[Sign]:
+    content = text.split("\n")
     shift = 0
     if frontmatter := _FRONTMATTER.match(text):
         yield from _find_in_frontmatter(frontmatter[1])
-        lead = "\n" * frontmatter[0].count("\n")
-        shift = frontmatter.end() - len(lead)
-        text = lead + text[frontmatter.end() :]
-    if "```" in text or "~~~" in text:
-        yield from _find_in_fences(text)
+        shift = frontmatter.end()
+        text = text[shift:]
+    for fence in fences:
+        opening = _LEAD.match(content[fence.first - 2])
+        block = "\n".join(_cut_lead(content[fence.first - 1 : fence.last - 1], opening))
+        yield from find_in_code(block, fence.language, fence.first - 1)
     if "\n    " in text or "\n\t" in text:
-        yield from _find_lines("\n".join(_keep_indented(text)))
+        number = lines.at(shift) - 1
+        for sign in _find_lines("\n".join(_keep_indented(text))):
+            yield sign._replace(line=(sign.line or 0) + number)
+    seen: set[str] = set()
     for code in _CODE.finditer(text) if "`" in text else ():
         words = code[1].split()
-        if words and (words[0] in _KNOWN or "|" in words):
+        if words and code[1] not in seen and (words[0] in _KNOWN or "|" in words):
+            seen.add(code[1])
             yield from find_in_code(code[1], "shell", lines.at(code.start() + shift) - 1)
 
 
-def _find_in_fences(text: str) -> Iterator[Sign]:
-    lines = text.split("\n")
-    for token in _markdown().parse(_LEAD.sub("", text)):
-        if token.type == "fence" and token.map:
-            first = token.map[0]
-            last = first + 1 + token.content.count("\n")
-            opening = _LEAD.match(lines[first])
-            width = opening.end() if opening else 0
-            content = [
-                line.removeprefix(line[:width]) if _LEAD.fullmatch(line[:width]) else line
-                for line in lines[first + 1 : last]
-            ]
-            info = token.info.strip().split(" ")[0].lower().strip("{}.")
-            yield from find_in_code("\n".join(content), _LANGUAGES.get(info, ""), first + 1)
+def _cut_lead(block: Iterable[str], opening: re.Match[str] | None) -> Iterator[str]:
+    width = opening.end() if opening else 0
+    for line in block:
+        yield line[width:] if _LEAD.fullmatch(line[:width]) else line
 
 
 def _keep_indented(text: str) -> Iterator[str]:

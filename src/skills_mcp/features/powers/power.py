@@ -102,6 +102,16 @@ def derive_levels(
     return levels
 
 
+def name_mention(sign: str, mention: str) -> str:
+    """The sign of a phrase that is described or negated: it counts for no alarm.
+
+    One word before it is soon written, so what is described stays to be reviewed.
+    """
+    if not mention:
+        return sign
+    return _DESCRIBED if mention == "described" and _SIGN_LEVELS.get(sign) == "review" else ""
+
+
 def is_at_least(level: Level, other: Level) -> bool:
     return LEVELS.index(level) >= LEVELS.index(other)
 
@@ -119,6 +129,7 @@ def _identities(powers: Iterable[Power]) -> Collection[tuple[str, ...]]:
     return {power.identity for power in powers}
 
 
+_DESCRIBED = "described"
 _REVIEWED = (
     *("credential-file", "secret-value", "all-variables", "secret-argument"),
     *("piped-shell", "piped-known", "decode-run", "encoded", "run-text", "sudo", "socket"),
@@ -127,7 +138,9 @@ _REVIEWED = (
     *("hide", "override", "skip-confirmation", "disable-check", "all-permissions", "authority"),
     *("exfiltrate", "send-known", "ask-secret", "self-priority", "locked-archive", "run-first"),
     *("any-tool", "world-writable", "invisible", "blank-run", "comment", "long", "agent-memory"),
+    *("memory-write", "settings-write", "remote-instructions"),
     *("program", "archive", "document", "compiled", "polyglot"),
+    _DESCRIBED,
 )
 _SIGN_LEVELS: Mapping[str, Level] = MappingProxyType(dict.fromkeys(_REVIEWED, "review"))
 
@@ -192,32 +205,23 @@ The rarest sign of a topic counts for it.
 _TOPICS = {name: topic for topic, signs in enumerate(_RARE) for name in signs}
 _RARITY = {name: rarity for signs in _RARE for name, rarity in signs.items()}
 
-_EXPECTED: tuple[tuple[re.Pattern[str], Collection[str]], ...] = (
-    (
-        re.compile(
-            r"crypto|blockchain|on-?chain|wallet|token|defi\b|solana|ethereum|bitcoin|\bnft|web3"
-            r"|swap|trad(?:e|ing)|\busdc|smart contract|x402|\bpay|donat|stak(?:e|ing)",
-            re.IGNORECASE,
-        ),
-        {"wallet", "spend"},
-    ),
-    (
-        re.compile(
-            r"memory|claude|codex|cursor|\bagents?\b|\bhooks?\b|\bmcp\b|plugin|skill|gemini",
-            re.IGNORECASE,
-        ),
-        {"agent-memory", "memory-write", "settings-write", "agent-config", "agent-settings"}
-        | {"all-permissions", "self-priority", "remote-instructions"},
-    ),
-    (
-        re.compile(r"\b(?:aws|gcp|azure|ssh|sftp|kubernetes|docker|npm|pypi)\b", re.IGNORECASE),
-        {"credential-file", "read-secret"},
-    ),
-    (
-        re.compile(r"browser|scrap|chrome|playwright|web page|website|cookie", re.IGNORECASE),
-        {"browser-profile", "capture"},
-    ),
-)
+_PURPOSES = {
+    r"crypto|blockchain|on-?chain|wallet|token|defi\b|solana|ethereum|bitcoin|\bnft|web3"
+    r"|swap|trad(?:e|ing)|\busdc|smart contract|x402|\bpay|donat|stak(?:e|ing)": {
+        "wallet",
+        "spend",
+    },
+    r"memory|claude|codex|cursor|\bagents?\b|\bhooks?\b|\bmcp\b|plugin|skill|gemini": {
+        *("agent-memory", "memory-write", "settings-write"),
+        *("agent-config", "agent-settings", "all-permissions"),
+    },
+    r"\b(?:aws|gcp|azure|ssh|sftp|kubernetes|docker|npm|pypi)\b": {
+        "credential-file",
+        "read-secret",
+    },
+    r"browser|scrap|chrome|playwright|web page|website|cookie": {"browser-profile", "capture"},
+}
+_EXPECTED = tuple((re.compile(topic, re.IGNORECASE), signs) for topic, signs in _PURPOSES.items())
 """Signs that do not count for a skill of this purpose, as its description says that it has them."""
 _SECURITY = re.compile(
     r"secur|attack|exploit|malware|malicious|pentest|penetration|threat|vulnerab|forensic|red.?team"

@@ -4,6 +4,7 @@ Rule: a program is parsed, never run, and each parse is linear in its length.
 """
 
 import ast
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -96,7 +97,15 @@ def _dotted(node: ast.AST) -> str:
 
 
 def parse_shell(source: str) -> Iterator[Node_]:
-    return _read_nodes("shell", source, _READ_SHELL)
+    first = 0
+    for end in _SHELL_PARTS.finditer(source):
+        for node in _read_nodes("shell", end[0], _READ_SHELL):
+            yield node._replace(line=node.line + first)
+        first += end[0].count("\n")
+
+
+_SHELL_PARTS = re.compile(r".{1,8192}(?:(?<!\\)\n|\Z)|[^\n]+\n?|.", re.DOTALL)
+"""At the end of a line: the time of the grammar grows with the square of what is no shell."""
 
 
 def parse_javascript(source: str) -> Iterator[Node_]:

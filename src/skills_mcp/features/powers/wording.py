@@ -4,9 +4,11 @@ Rule: each is linear; a repetition is bounded, and each is tried on lines with a
 """
 
 import re
+import sys
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from skills_mcp.features.powers.power import Kind
 
@@ -176,12 +178,12 @@ PHRASES: tuple[Phrase, ...] = (
         "|covertly|discreetly|stealthily|dites|révélez|menciones|digas|reveles|mencione|nichts"
         "|nicht|告|通知|提示|透露|知らせ|伝え|言わ|сообщай|говори|упоминай|показывай|사용자",
         rf"\b{_NOT}\s+(?:\w+\s+){{0,2}}(?:tell|inform|mention|notify|alert|reveal|disclose)\w*\s+"
-        rf"[^.!?\n]{{0,60}}?\b(?:the\s+)?{_USER}\b(?:\s*[.!,;)\"'`*]"
+        rf"[^.!?\n]{{0,60}}?\b(?:the\s+)?{_USER}\b(?:\s*[.!,;)\"'`*<]"
         r"|\s+(?:about|of|that|this|anything|unless|under)|\s*$)",
         rf"\b(?:hid(?:e|den|ing)|conceal\w*|secret(?:ly)?)\s+[^.!?\n]{{0,30}}?\bfrom\s+the\s+{_USER}\b",
         r"\bwithout\s+(?:the\s+)?user(?:'s)?\s+(?:knowledge|knowing|noticing|awareness)",
-        r"\buser\s+(?:must|should|does|do|will|is)\s*(?:not|n't|never)\s+(?:need\s+to\s+)?"
-        r"(?:know|be\s+(?:told|informed|aware|notified)|notice)\b",
+        r"\buser\s+(?:(?:must|should|will|is)\s*(?:not|n't|never)|do(?:es)?\s*(?:not|n't)\s+need\s+to)"
+        r"\s+(?:know|be\s+(?:told|informed|aware|notified)|notice)\b",
         r"\b(?:silently|quietly|covertly|secretly|discreetly|stealthily)\s+(?:\w+\s+){0,2}"
         r"(?:send|upload|post|copy|collect|exfiltrat|transmit|forward|run|execut|install|fetch"
         r"|download|captur|inject|encod|harvest)\b",
@@ -284,7 +286,8 @@ PHRASES: tuple[Phrase, ...] = (
         r"\bpriority\s+override\b|\boverrides?\s+(?:all\s+)?other\s+skills\b",
         r"\balways\s+run(?:s|ning)\s+in\s+(?:the\s+)?background",
         r"\byou\s+(?:\w+\s+){0,2}must\s+(?:load|read|use|run|invoke)\s+[^.!?\n]{0,30}\bbefore\s+"
-        r"(?:any\b|every\b|responding|answering|replying)",
+        r"(?:(?:any|every|each)\s+(?:other|response|reply|answer|action|task|request|message|tool"
+        r"|command|operation|step)|anything|everything|responding|answering|replying)",
         r"\bmandatory\s+for\s+(?:all|every)\s+(?:task|request|session|conversation|interaction)",
     ),
     _phrase(
@@ -471,8 +474,8 @@ PHRASES: tuple[Phrase, ...] = (
     _phrase(
         *("fetch-then-run", "command", "runs what it has downloaded"),
         "curl |wget |invoke-web|iwr |urlretrieve",
-        r"(?:curl|wget|invoke-webrequest|iwr|urlretrieve)\b[^\n]{0,160}?(?:\s-o\s*|\s-outfile\s+"
-        r"|--output[= ]|>\s*|,\s*)[\"']?(?P<to>[\w./~$-]{3,80})[\"']?[^\n]{0,60}"
+        r"(?:curl|wget|invoke-webrequest|iwr|urlretrieve)\b(?:(?!curl|wget)[^\n]){0,160}?(?:\s-o\s*|\s-outfile\s+"
+        r"|--output[= ]|>\s*|,\s*)[\"']?(?P<to>[\w./~$-]{3,80}+)[\"']?[^\n]{0,60}"
         r"(?:\n[^\n]{0,80}){0,2}?(?:chmod\s+\S*x\S*\s+[\"']?(?P=to)"
         r"|\b(?:bash|sh|python3?)\s+[\"']?(?P=to)|[;&\n]\s*[\"']?(?P=to))",
     ),
@@ -538,53 +541,158 @@ PHRASES: tuple[Phrase, ...] = (
 )
 """Looked for in the whole text of a file, code as well."""
 
+_PROSE = tuple(
+    phrase._replace(marks=tuple(max(mark.split(), key=len) for mark in phrase.marks))
+    for phrase in PHRASES
+    if phrase.kind == "agent-control"
+)
+"""Sentences, whose words may stand on two lines: a mark is one of these."""
+
 _DESCRIBED = re.compile(
     r"inject|attack|untrusted|malicious|suspicious|red\s+flag|adversar|phish|vulnerab|\breject"
     r"|\brefus|\bdetect|\bexploit|threat|\bunsafe|\binsecure|anti-?pattern|\bviolat|dangerous\b"
     r"|\bblocks?\b|\bdeny\b|forbidden|prohibit"
 )
 _NEGATED = re.compile(
-    r"(?:\bnever|n't|\bnot|\bavoid\w*|\bprevent\w*|\bwithout|\bno)\s+(?:[\w-]+[\s,/]+){0,3}[\"'`]?$"
-    r"|[\"“'«]$"
+    r"(?:\bnever|n't|(?<!why )\bnot)\s+(?:(?!(?:fail|forget|hesitat|wait|worry|need|only|just|stop"
+    r"|bother|mind|skip|miss|refus|neglect|omit|delay|ask|tell|mention|show)\w*\b)[\w-]+[\s/]+){0,3}"
+    r"[\"'`]?$"
+    r"|\b(?:avoid\w*|prevent\w*|without|no)\s+(?:(?:\w+ing|to|from|any|the|an?)\s+){0,2}[\"'`]?$"
 )
+"""Not before a verb that turns it round: who must not forget to do something shall do it."""
+_CONDITION = re.compile(r"\b(?:until|unless|once|after|when|if|whether|before)\b[^;:,]{0,80}$")
+_QUOTED = re.compile(r"[\"“'«`|]\s?$")
+_SENTENCE_END = re.compile(r"[.!?]\s|[。！？\n]")
+_COMMENTED = re.compile(r"\s*(?:#|//|--\s|\*|<!--)")
+
+Mention = Literal["", "described", "negated"]
+"""How a text speaks of a phrase: as an instruction, as what others do, or as what not to do."""
+_MENTIONS: tuple[Mention, ...] = ("", "described", "negated")
 
 
-def find_phrases(text: str) -> Iterator[tuple[Phrase, int, bool]]:
-    """Phrases with their offset; the first of each sort that is no warning, or else a warning.
+class FoundPhrase(NamedTuple):
+    """A phrase, where it begins, and how the text speaks of it."""
 
-    A warning names what others do: its line speaks of attacks, or negates or quotes the phrase.
+    phrase: Phrase
+    offset: int
+    mention: Mention
+
+
+def find_phrases(text: str, code: Sequence[tuple[int, int]] = ()) -> Iterator[FoundPhrase]:
+    """The first of each sort: an instruction, or else what is described or negated.
+
+    Args:
+        text: Of a whole file.
+        code: Where its programs begin and end, in order: no prose in them softens a command.
     """
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = text  # of letters whose small one is longer
+    lowered = _lower(text)
     likely = _find_likely_marks(lowered)
-    for phrase in PHRASES:
+    found = {f.phrase.sign: f for f in _find_in(text, lowered, likely, PHRASES, code)}
+    missing = [
+        phrase
+        for phrase in _PROSE
+        if (phrase.sign not in found or found[phrase.sign].mention)
+        and not likely.isdisjoint(phrase.marks)
+    ]
+    if missing:
+        flowing = _flow(text)
+        for each in _find_in(flowing, _lower(flowing), likely, missing, code):
+            known = found.get(each.phrase.sign, each)
+            found[each.phrase.sign] = min(known, each, key=lambda f: _MENTIONS.index(f.mention))
+    yield from found.values()
+
+
+def _lower(text: str) -> str:
+    """A text in lower case of the same length: one letter alone has a longer small one."""
+    return text.replace("\u0130", "i").lower()
+
+
+_WRAP = re.compile(r"\n(?=[ \t>]*[^\W\d_])|[*>]|(?<![^\W_])_|_(?![^\W_])")
+_TAG = re.compile(r"</?[A-Za-z]\w{0,9}>")
+
+
+def _flow(text: str) -> str:
+    """A text whose paragraphs are lines without emphasis; each character keeps its place."""
+    if "</" in text:
+        text = _TAG.sub(lambda tag: " " * len(tag[0]), text)
+    return _WRAP.sub(" ", text)
+
+
+def _find_in(
+    text: str,
+    lowered: str,
+    likely: Collection[str],
+    phrases: Iterable[Phrase],
+    code: Sequence[tuple[int, int]],
+) -> Iterator[FoundPhrase]:
+    for phrase in phrases:
         source = text if phrase.is_cased else lowered
-        warning = -1
-        for first, last in _find_passages(lowered, filter(likely.__contains__, phrase.marks)):
-            found = phrase.pattern.search(source, first, last)
-            if found and not _is_warning(lowered, found.start()):
-                yield phrase, found.start(), False
+        best: FoundPhrase | None = None
+        marks = filter(likely.__contains__, phrase.marks)
+        for offset in _find_offsets(phrase.pattern, source, _find_passages(lowered, marks)):
+            each = FoundPhrase(phrase, offset, _judge_mention(phrase, lowered, offset, code))
+            if best is None or _MENTIONS.index(each.mention) < _MENTIONS.index(best.mention):
+                best = each
+            if not best.mention:
                 break
-            if found:
-                warning = found.start()
-        else:
-            if warning >= 0:
-                yield phrase, warning, True
+        if best:
+            yield best
 
 
-def _find_likely_marks(lowered: str) -> Collection[str]:
+def _find_offsets(
+    pattern: re.Pattern[str], source: str, passages: Iterable[tuple[int, int]]
+) -> Iterator[int]:
+    for first, last in passages:
+        found = pattern.search(source, first, last)
+        while found:
+            yield found.start()
+            found = pattern.search(source, found.start() + 1, last)
+
+
+def _judge_mention(
+    phrase: Phrase, lowered: str, at: int, code: Sequence[tuple[int, int]]
+) -> Mention:
+    first = max(lowered.rfind("\n", 0, at) + 1, at - _MAX_NEAR)
+    is_command = phrase.kind != "agent-control" and _is_inside(at, code)
+    if is_command and not _COMMENTED.match(lowered, first, at):
+        return ""
+    ends = [end.end() for end in _SENTENCE_END.finditer(lowered, first, at)]
+    before = lowered[ends[-1] if ends else first : at]
+    if before.count("`") % 2:
+        before = before[: before.rindex("`") + 1]  # what a command says itself is no warning
+    if _NEGATED.search(before[-60:]):
+        return "negated"
+    if phrase.sign == "authority" and _CONDITION.search(before):
+        return "negated"  # what must come first is not claimed
+    if _DESCRIBED.search(before):
+        return "described"
+    if phrase.kind == "agent-control" and _QUOTED.search(before[-3:]):
+        last = lowered.find("\n", at, at + _MAX_NEAR)
+        end = last if last >= 0 else at + _MAX_NEAR
+        return "described" if _DESCRIBED.search(lowered, first, end) else ""
+    return ""
+
+
+_MAX_NEAR = 300  # characters at each side: more is another thought
+
+
+def _is_inside(at: int, spans: Sequence[tuple[int, int]]) -> bool:
+    index = bisect_right(spans, (at, sys.maxsize)) - 1
+    return index >= 0 and at < spans[index][1]
+
+
+def _find_likely_marks(lowered: str) -> frozenset[str]:
     """Marks whose every three bytes are somewhere in a text: few of all need a closer look."""
     import numpy as np
 
     marks, rows = _hash_marks()
     is_present = np.zeros(_BUCKETS, dtype=bool)
     is_present[_hash_threes(lowered.encode("utf-8", "replace"))] = True
-    return {marks[int(each)] for each in np.flatnonzero(is_present[rows].all(axis=1))} | _SHORT
+    return _SHORT.union(marks[int(each)] for each in np.flatnonzero(is_present[rows].all(axis=1)))
 
 
 _BUCKETS = 1 << 16
-_MARKS = frozenset(mark for phrase in PHRASES for mark in phrase.marks) | {*_PATH_MARKS}
+_MARKS = frozenset(mark for phrase in (*PHRASES, *_PROSE) for mark in phrase.marks) | {*_PATH_MARKS}
 _SHORT = frozenset(mark for mark in _MARKS if not mark.encode()[2:])
 
 
@@ -606,35 +714,36 @@ def _hash_marks() -> "tuple[Sequence[str], NDArray[np.uint16]]":
     return marks, np.stack([np.resize(each, width) for each in hashes])
 
 
-def _is_warning(lowered: str, at: int) -> bool:
-    first = lowered.rfind("\n", 0, at) + 1
-    last = lowered.find("\n", at)
-    end = min(last if last >= 0 else len(lowered), at + _MAX_LINE)
-    first = max(first, at - _MAX_LINE)
-    is_described = _DESCRIBED.search(lowered, first, end) is not None
-    return is_described or _NEGATED.search(lowered, max(first, at - 60), at) is not None
-
-
-_MAX_LINE = 1_000  # characters at each side: a longer line is data
-
-
 def _find_passages(lowered: str, marks: Iterable[str]) -> Iterator[tuple[int, int]]:
-    """Lines with a mark, each with the two lines below it."""
-    for mark in marks:
-        at = lowered.find(mark)
-        while at >= 0:
-            last = lowered.find("\n", at)
-            below = lowered.find("\n", last + 1) if last >= 0 else -1
-            yield lowered.rfind("\n", 0, at) + 1, below if below >= 0 else len(lowered)
-            at = lowered.find(mark, last) if last >= 0 else -1
+    """Lines with a mark, each with the two lines below it; none is passed twice."""
+    starts = sorted({first for mark in marks for first in _find_lines(lowered, mark)})
+    begun, end = -1, -1
+    for first in starts:
+        if first > end:
+            if begun >= 0:
+                yield begun, end
+            begun = first
+        end = _find_end(lowered, min(_find_end(lowered, first) + 1, len(lowered)))
+    if begun >= 0:
+        yield begun, end
+
+
+def _find_lines(lowered: str, mark: str) -> Iterator[int]:
+    """Where the lines with a mark begin."""
+    at = lowered.find(mark)
+    while at >= 0:
+        yield lowered.rfind("\n", 0, at) + 1
+        last = lowered.find("\n", at)
+        at = lowered.find(mark, last) if last >= 0 else -1
 
 
 def find_place_lines(text: str) -> Sequence[tuple[int, int]]:
     """Lines that may name a path outside the project."""
-    lowered = text.lower()
+    lowered = _lower(text)
     likely = _find_likely_marks(lowered)
-    passages = _find_passages(lowered, filter(likely.__contains__, _PATH_MARKS))
-    return sorted({(first, _find_end(text, first)) for first, _ in passages})
+    marks = filter(likely.__contains__, _PATH_MARKS)
+    starts = {first for mark in marks for first in _find_lines(lowered, mark)}
+    return [(first, _find_end(text, first)) for first in sorted(starts)]
 
 
 def _find_end(text: str, first: int) -> int:

@@ -7,6 +7,7 @@ import sqlite3
 import weakref
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -104,7 +105,7 @@ class Aggregation:
         self._commit_names |= name_commits(beat.sources)
 
     def derive(self, current: CurrentSkills | None) -> UsageReport:
-        """Derive the report; `current` adds today's answers."""
+        """Derive the report, once; `current` adds today's answers."""
         newest = max((beat.happened_at for beat in self._beats.values()), default=None)
         beats = [
             beat
@@ -120,4 +121,5 @@ class Aggregation:
             beats=beats if self._beats else None,
             commit_names=self._commit_names or None,
         )
-        return derive_report(self._table.query, self._span, extent, current)
+        with closing(self._table) as table:
+            return derive_report(table.query, self._span, extent, current)

@@ -630,28 +630,6 @@ def test_only_what_is_asked_for_is_imported(folder: Path) -> None:
     assert said.splitlines() == ["[]", "[]"]
 
 
-FEW_COLLECTIONS = 30  # a third of those while NumPy is imported: one for each 700 objects
-
-
-@pytest.mark.usefixtures("started_anew")
-def test_opening_spends_little_time_on_garbage(folder: Path) -> None:
-    said = run_python(
-        "import gc, sys\n"
-        "import skills_mcp\n"
-        "skills = skills_mcp.open_sync(directory=sys.argv[1])\n"
-        "phases = []\n"
-        "gc.callbacks.append(lambda phase, _: phases.append(phase))\n"
-        "skills.open()\n"
-        "print(phases.count('start'), gc.isenabled())\n"
-        "skills.close()",
-        folder,
-    )
-
-    collections, is_enabled = said.split()
-    assert int(collections) < FEW_COLLECTIONS
-    assert is_enabled == "True"
-
-
 @pytest.mark.usefixtures("started_anew")
 def test_a_name_is_there_for_a_thread_while_another_imports_it() -> None:
     said = run_python(

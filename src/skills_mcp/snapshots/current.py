@@ -24,7 +24,7 @@ from skills_mcp.content.source import (
     Freshness,
     Loss,
 )
-from skills_mcp.processes.memory import gc_paused, trim_heap
+from skills_mcp.processes.memory import trim_heap
 from skills_mcp.skills.model import SkillPath
 from skills_mcp.skills.skill_audit import load_audits
 from skills_mcp.skills.skill_index import SkillIndex
@@ -212,7 +212,6 @@ class CurrentSnapshot:
 
         return list(filter(is_owner, paths))
 
-    @gc_paused()  # the first time it imports NumPy, whose objects are slow to scan
     def load(self, content: Content) -> None:
         """Serve content, without rereading unedited served commits.  Blocking."""
         with self._loading:

@@ -13,6 +13,8 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import NamedTuple
 
+from skills_mcp.text.unicode import lower_in_place
+
 _MAX_CHARACTERS = 2_000  # what is longer was pasted
 _MAX_CUES = 20  # a pasted page of rules has more, and is no list of what is not asked
 _MAX_SCOPE = 80
@@ -304,9 +306,7 @@ def find_negations(text: str) -> tuple[Negation, ...]:
     """
     if len(text) > _MAX_CHARACTERS:
         return ()
-    folded = text.lower().replace("’", "'")
-    if len(folded) != len(text):  # a capital such as İ, of which two characters are made
-        folded = text.replace("’", "'")
+    folded = lower_in_place(text).replace("’", "'")
     # In half of the texts no word begins a cue, and words alone are read in a third of the time.
     if not any(map(_find_rules, set(_TOKEN.findall(folded)))):
         return ()

@@ -41,6 +41,11 @@ def normalize_unicode(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) ->
     return "".join(unicodedata.normalize(form, piece) for piece in pieces)
 
 
+def lower_in_place(text: str) -> str:
+    """Lower the case and keep all offsets: one capital has a small letter of two characters."""
+    return text.replace("\u0130", "i").lower()
+
+
 _SUSPECTS = re.compile(
     "["
     "\u061c\u200e\u200f"  # marks of direction

@@ -186,16 +186,14 @@ class SectionedCommand(click.Command):
     def _place_folder(self, error: click.UsageError, words: Sequence[str]) -> Sequence[str]:
         """The words with the folder where this command takes it; none if it is elsewhere."""
         names = [word.partition("=")[0] for word in words]
-        takes_option = any(_FOLDER in param.opts for param in self.params)
         if isinstance(error, click.NoSuchOption):
             if error.option_name != _FOLDER or all(p.name != "paths" for p in self.params):
                 return ()
             at = names.index(_FOLDER)
             return [*words[:at], *words[at].split("=", 1)[1:], *words[at + 1 :]]
-        is_misplaced = type(error) is click.UsageError or isinstance(
-            getattr(error, "param", None), click.Argument
-        )
-        if not is_misplaced or not takes_option or _FOLDER in names:
+        is_of_argument = isinstance(getattr(error, "param", None), click.Argument)
+        takes_option = _FOLDER not in names and any(_FOLDER in p.opts for p in self.params)
+        if not takes_option or not (is_of_argument or type(error) is click.UsageError):
             return ()
         values = [number + 1 for number, name in enumerate(names) if name.startswith("-")]
         folders = (n for n, word in enumerate(words) if n not in values and Path(word).is_dir())

@@ -498,7 +498,7 @@ def _describe_words(index: TextIndex, typed: Sequence[str]) -> Iterator[QueryWor
 
 
 def _shorten(known: dict[_Key, _Value], limit: int) -> dict[_Key, _Value]:
-    """Keep the newest entries of a cache that is full: half of what it may hold."""
+    """Evict the oldest entries of a full cache, down to half of its limit."""
     if len(known) < limit:
         return known
     present = known.copy()  # at once: another thread may be adding to it

@@ -394,6 +394,22 @@ def test_a_file_beyond_what_is_read_is_named(read: Read) -> None:
     assert [power.what for power in powers] == ["1,048,577 bytes, of which 1,048,576 are read"]
 
 
+def test_a_quotation_hides_no_command_of_a_long_script(read: Read) -> None:
+    quotation = 'echo "a\n' + "b\n" * 5_000 + 'c"\n'  # longer than what is parsed at once
+
+    powers = read({"a.sh": quotation + "nc 192.0.2.1 44\n" + 'echo "d"\n'})
+
+    assert ("nc", 5_003) in {(power.what, power.line) for power in powers}
+
+
+def test_a_list_of_notes_hides_no_sign(read: Read) -> None:
+    notes = "".join(f"tool{number}\n" for number in range(1_000))
+
+    powers = read({"a.sh": f"{notes}nc 192.0.2.1 44\n"})
+
+    assert ("nc", 1_001) in {(power.what, power.line) for power in powers}
+
+
 def test_no_text_takes_more_than_linear_time(read: Read) -> None:
     """A pattern that backtracks would run here for hours."""
     size = 100_000

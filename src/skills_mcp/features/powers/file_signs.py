@@ -15,9 +15,9 @@ import sqlite3
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from hashlib import blake2b, sha256
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from markdown_it import MarkdownIt
 
 from skills_mcp.features.powers.power import Sign, name_mention
 from skills_mcp.features.powers.programs import (
+    MAX_SHELL_PART,
     Call,
     Node_,
     ReadVariable,
@@ -65,7 +66,6 @@ _SETTINGS = "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"  # a lost row 
 _TABLE = "CREATE TABLE IF NOT EXISTS signs (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID"
 
 _MAX_SIGNS = 400  # of one file: a longer list is not read
-_MAX_REPEATED = 50 * _MAX_SIGNS  # with those that a hostile file repeats
 _BLANK_LINES = 30  # more than any screen shows
 
 _MIN_ENCODED = 40  # as in `BASE64`
@@ -133,7 +133,10 @@ def find_signs(name: str, data: bytes, size_bytes: int) -> tuple[Sign, ...]:
 
 def _find_all(path: PurePosixPath, data: bytes, size_bytes: int) -> tuple[Sign, ...]:
     found = chain(_find_size(len(data), size_bytes), _find(path.suffix.lower(), path.name, data))
-    return tuple(dict.fromkeys(islice(found, _MAX_REPEATED)))[:_MAX_SIGNS]
+    signs = tuple(dict.fromkeys(found))
+    if len(signs) > _MAX_SIGNS:  # plain notes are left out: a list of them hides no sign
+        signs = tuple(sorted(signs, key=lambda sign: not sign.name)[:_MAX_SIGNS])
+    return signs
 
 
 _opening = Lock()
@@ -244,19 +247,17 @@ class _Lines:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._ends: list[int] | None = None
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [*(end.start() for end in re.finditer("\n", self._text)), len(self._text) - 1]
 
     def at(self, offset: int) -> int:
-        if self._ends is None:
-            self._ends = [end.start() for end in re.finditer("\n", self._text)]
         return 1 + bisect_left(self._ends, offset)
 
     def start(self, number: int) -> int:
         """Where the line with this number begins; the end of the text behind the last."""
-        self.at(0)
-        starts = self._ends or []
-        index = number - 2
-        return 0 if index < 0 else (starts[index] + 1 if index < len(starts) else len(self._text))
+        return self._ends[min(number - 2, len(self._ends) - 1)] + 1 if number > 1 else 0
 
 
 def _describe_binary(suffix: str, data: bytes) -> tuple[Sign, ...]:
@@ -353,7 +354,8 @@ def _find_in_markdown(text: str, lines: _Lines, fences: Iterable[_Fence]) -> Ite
         yield from find_in_code(block, fence.language, fence.first - 1)
     if "\n    " in text or "\n\t" in text:
         number = lines.at(shift) - 1
-        for sign in _find_lines("\n".join(_keep_indented(text))):
+        kept = (line if line.startswith(("    ", "\t")) else "" for line in text.split("\n"))
+        for sign in _find_lines("\n".join(kept)):
             yield sign._replace(line=(sign.line or 0) + number)
     seen: set[str] = set()
     for code in _CODE.finditer(text) if "`" in text else ():
@@ -367,11 +369,6 @@ def _cut_lead(block: Iterable[str], opening: re.Match[str] | None) -> Iterator[s
     width = opening.end() if opening else 0
     for line in block:
         yield line[width:] if _LEAD.fullmatch(line[:width]) else line
-
-
-def _keep_indented(text: str) -> Iterator[str]:
-    """Lines that may be a code block; the others are empty."""
-    return (line if line[:4] == "    " or line[:1] == "\t" else "" for line in text.split("\n"))
 
 
 def _find_in_frontmatter(block: str) -> Iterator[Sign]:
@@ -402,7 +399,9 @@ def find_in_code(source: str, language: str, line: int) -> Iterator[Sign]:
         if not any(word in source for word in _CALLED[language]):
             return
         nodes = parse_python(source) if language == "python" else parse_javascript(source)
-    for sign in _find_lines(source) if nodes is None else _find_in_nodes(nodes, language):
+    is_cut = language == "shell" and len(source) > MAX_SHELL_PART  # maybe within a quotation
+    lines = _find_lines(source) if nodes is None or is_cut else ()
+    for sign in chain(_find_in_nodes(nodes or (), language), lines):
         yield sign._replace(line=(sign.line or 0) + line)
 
 

@@ -82,7 +82,7 @@ def derive_levels(
     """
     levels: dict[str, Level] = {name: _SIGN_LEVELS.get(name, "note") for name in names}
     expected = {name for topic, signs in _EXPECTED if topic.search(purpose) for name in signs}
-    discount = _DISCOUNT * log10(max(size_bytes, 1_000) / 1_000)
+    discount = _LENGTH_PENALTY * log10(max(size_bytes, 1_000) / 1_000)
     rarity = {
         name: _RARITY[name] - discount
         for name in {*names} - expected
@@ -91,11 +91,11 @@ def derive_levels(
     topics: dict[int, list[str]] = defaultdict(list)
     for name in sorted(rarity, key=lambda name: (-rarity[name], name)):
         topics[_TOPICS[name]].append(name)
-    rarest = list(topics.values())[: len(_SHARES)]
-    score = sum(rarity[topic[0]] * share for topic, share in zip(rarest, _SHARES, strict=False))
+    rarest = list(topics.values())[: len(_WEIGHTS)]
+    score = sum(rarity[topic[0]] * weight for topic, weight in zip(rarest, _WEIGHTS, strict=False))
     if _SECURITY.search(purpose):
-        score -= _STUDIED
-    reached: Level | None = next((each for each, least in _LEAST if score >= least), None)
+        score -= _SECURITY_PENALTY
+    reached = next((each for each, threshold in _THRESHOLDS if score >= threshold), None)
     if reached:
         counted = {name for topic in rarest for name in topic}
         levels |= {name: max(levels[name], reached, key=LEVELS.index) for name in counted}
@@ -229,9 +229,9 @@ _SECURITY = re.compile(
     r"|reverse.engineer|secret|guard|safety|fuzz|compliance|firewall|hardening",
     re.IGNORECASE,
 )
-_STUDIED = 1.0  # off for a skill that is about attacks: it names what it teaches to find
+_SECURITY_PENALTY = 1.0  # off for a skill that is about attacks: it names what it teaches to find
 
-_DISCOUNT = 1.2  # for each tenfold length: a manual names more than a note does
-_SHARES = (1.0, 0.5)  # of the two rarest topics: signs of one purpose come together
-_LEAST: tuple[tuple[Level, float], ...] = (("alarm", 1.7), ("review", 0.5))
+_LENGTH_PENALTY = 1.2  # for each tenfold length: a manual names more than a note does
+_WEIGHTS = (1.0, 0.5)  # of the two rarest topics: signs of one purpose come together
+_THRESHOLDS: tuple[tuple[Level, float], ...] = (("alarm", 1.7), ("review", 0.5))
 """Of good skills, 1 and 5 of a hundred reach it."""

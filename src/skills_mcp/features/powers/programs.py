@@ -97,32 +97,35 @@ def _dotted(node: ast.AST) -> str:
 
 
 def parse_shell(source: str) -> Iterator[Node_]:
-    first = 0
-    for end in _SHELL_PARTS.finditer(source):
-        for node in _read_nodes("shell", end[0], _READ_SHELL):
-            yield node._replace(line=node.line + first)
-        first += end[0].count("\n")
-
-
-_SHELL_PARTS = re.compile(r".{1,8192}(?:(?<!\\)\n|\Z)|[^\n]+\n?|.", re.DOTALL)
-"""At the end of a line: the time of the grammar grows with the square of what is no shell."""
+    return _read_nodes("shell", source, MAX_SHELL_PART, _READ_SHELL)
 
 
 def parse_javascript(source: str) -> Iterator[Node_]:
-    return _read_nodes("javascript", source, _READ_JAVASCRIPT)
+    return _read_nodes("javascript", source, 2 * MAX_SHELL_PART, _READ_JAVASCRIPT)
 
 
 Reader = Callable[["Node"], Iterator[Node_]]
 
 
-def _read_nodes(language: str, source: str, readers: Mapping[str, Reader]) -> Iterator[Node_]:
+MAX_SHELL_PART = 8_192  # characters: a text that is no program may take quadratic time
+
+
+def _read_nodes(
+    language: str, source: str, max_part: int, readers: Mapping[str, Reader]
+) -> Iterator[Node_]:
+    """Parse a program in parts, each up to the end of a line if there is one."""
     from tree_sitter import QueryCursor
 
     parser, query = _open_parser(language, tuple(readers))
-    root = parser.parse(source.encode("utf-8", "replace")).root_node
-    found = QueryCursor(query).captures(root).get("node", ())
-    for node in sorted(found, key=lambda node: (node.start_byte, -node.end_byte)):
-        yield from readers[node.type](node)
+    longest = f".{{1,{max_part}}}"
+    line = 0
+    for text in re.findall(rf"(?s){longest}(?:(?<!\\)\n|\Z)|{longest}", source):
+        root = parser.parse(text.encode("utf-8", "replace")).root_node
+        found = QueryCursor(query).captures(root).get("node", ())
+        for node in sorted(found, key=lambda node: (node.start_byte, -node.end_byte)):
+            for each in readers[node.type](node):
+                yield each._replace(line=each.line + line)
+        line += text.count("\n")
 
 
 @cache

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from skills_mcp.features.powers.power import Kind
+from skills_mcp.text.unicode import lower_in_place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -571,7 +572,7 @@ _MENTIONS: tuple[Mention, ...] = ("", "described", "negated")
 
 
 class FoundPhrase(NamedTuple):
-    """A phrase, where it begins, and how the text speaks of it."""
+    """A match of a phrase, and whether the text instructs, describes or negates."""
 
     phrase: Phrase
     offset: int
@@ -579,13 +580,13 @@ class FoundPhrase(NamedTuple):
 
 
 def find_phrases(text: str, code: Sequence[tuple[int, int]] = ()) -> Iterator[FoundPhrase]:
-    """The first of each sort: an instruction, or else what is described or negated.
+    """Find the first match of each sign; instructions go before other mentions.
 
     Args:
         text: Of a whole file.
         code: Where its programs begin and end, in order: no prose in them softens a command.
     """
-    lowered = _lower(text)
+    lowered = lower_in_place(text)
     likely = _find_likely_marks(lowered)
     found = {f.phrase.sign: f for f in _find_in(text, lowered, likely, PHRASES, code)}
     missing = [
@@ -596,15 +597,10 @@ def find_phrases(text: str, code: Sequence[tuple[int, int]] = ()) -> Iterator[Fo
     ]
     if missing:
         flowing = _flow(text)
-        for each in _find_in(flowing, _lower(flowing), likely, missing, code):
+        for each in _find_in(flowing, lower_in_place(flowing), likely, missing, code):
             known = found.get(each.phrase.sign, each)
             found[each.phrase.sign] = min(known, each, key=lambda f: _MENTIONS.index(f.mention))
     yield from found.values()
-
-
-def _lower(text: str) -> str:
-    """A text in lower case of the same length: one letter alone has a longer small one."""
-    return text.replace("\u0130", "i").lower()
 
 
 _WRAP = re.compile(r"\n(?=[ \t>]*[^\W\d_])|[*>]|(?<![^\W_])_|_(?![^\W_])")
@@ -717,15 +713,15 @@ def _hash_marks() -> "tuple[Sequence[str], NDArray[np.uint16]]":
 def _find_passages(lowered: str, marks: Iterable[str]) -> Iterator[tuple[int, int]]:
     """Lines with a mark, each with the two lines below it; none is passed twice."""
     starts = sorted({first for mark in marks for first in _find_lines(lowered, mark)})
-    begun, end = -1, -1
+    start, end = -1, -1
     for first in starts:
         if first > end:
-            if begun >= 0:
-                yield begun, end
-            begun = first
+            if start >= 0:
+                yield start, end
+            start = first
         end = _find_end(lowered, min(_find_end(lowered, first) + 1, len(lowered)))
-    if begun >= 0:
-        yield begun, end
+    if start >= 0:
+        yield start, end
 
 
 def _find_lines(lowered: str, mark: str) -> Iterator[int]:
@@ -739,7 +735,7 @@ def _find_lines(lowered: str, mark: str) -> Iterator[int]:
 
 def find_place_lines(text: str) -> Sequence[tuple[int, int]]:
     """Lines that may name a path outside the project."""
-    lowered = _lower(text)
+    lowered = lower_in_place(text)
     likely = _find_likely_marks(lowered)
     marks = filter(likely.__contains__, _PATH_MARKS)
     starts = {first for mark in marks for first in _find_lines(lowered, mark)}

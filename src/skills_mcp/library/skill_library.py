@@ -422,7 +422,7 @@ class LibraryView:
             known = files_in_lineage(snapshot.index, skill)
             raise errors.UndeclaredFileError(
                 f"{skill.path} has no file {file!r}. It has: "
-                f"{join_names(known, _MAX_NAMED_ASSETS) or 'none at all'}."
+                f"{join_names(known, _MAX_NAMED_ASSETS) or 'none'}."
             )
         limit = snapshot.config.assets.max_size_bytes
         listed = located.entry.file  # as the disk spells it
@@ -1136,6 +1136,6 @@ def _find_owner(snapshot: Snapshot, skill: Skill, file: str) -> tuple[Skill, Ski
     listed = join_names(inside or list(skill.files), _MAX_NAMED_FILES)
     raise errors.UndeclaredFileError(
         f"{skill.path} has no file {file!r}. "
-        f"{'That folder' if inside else 'It'} has: {listed or 'none at all'}. "
+        f"{'That folder' if inside else 'It'} has: {listed or 'none'}. "
         "find_skill_files lists all of them."
     )

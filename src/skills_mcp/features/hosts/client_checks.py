@@ -378,9 +378,12 @@ def _find_plugins(host: Host, environment: Mapping[str, str]) -> Iterator[HostEn
 
 
 def check_entries(
-    entries: Sequence[HostEntry], environment: Mapping[str, str], project: Path
+    entries: Sequence[HostEntry], environment: Mapping[str, str], project: Path, source: str
 ) -> Iterator[CheckResult]:
-    """Start each entry as its host does, and describe the model's view."""
+    """Start each entry as its host does, and describe the model's view.
+
+    `source` are the options that a first entry would have.
+    """
     known: dict[object, CheckResult] = {}
     for host_entry in entries:
         variables = build_server_environment(host_entry.file.host, host_entry.entry, environment)
@@ -389,15 +392,15 @@ def check_entries(
         if key not in known:
             known[key] = _check_entry(host_entry, variables, project)
         found = known[key]
-        source = _ANY_SOURCE if found.fix == _ANY_SOURCE else ""
-        fix = host_entry.compose_repair_command(source) if found.fix else ""
+        wanted = _ANY_SOURCE if found.fix == _ANY_SOURCE else ""
+        fix = host_entry.compose_repair_command(wanted) if found.fix else ""
         message = f"{host_entry.file.path}: {found.message}"
         yield CheckResult(host_entry.title, found.is_ok, message, fix)
     if not entries:
         yield failed(
             "clients",
             "No agent on this machine has an entry for this server",
-            "skills-mcp install --repo URL",
+            f"skills-mcp install {source or _ANY_SOURCE}",
         )
 
 

@@ -252,15 +252,16 @@ def test_a_variable_is_mistyped(invoke: Run) -> None:
     assert "variables" not in {each["name"] for each in repaired}
 
 
-def test_no_agent_has_an_entry(invoke: Run, upstream: Upstream, home: Path) -> None:
-    upstream.commit({"skills/one.md": skill_text()})
+def test_no_agent_has_an_entry(invoke: Run, home: Path) -> None:
     (home / ".cursor").mkdir()
 
+    unconfigured = find(diagnose(invoke), "clients")
     broken = find(diagnose(invoke, *CONTENT), "clients")
-    run_fix(invoke, f"{broken['fix']} --yes".replace("URL", upstream.url))
+    run_fix(invoke, f"{broken['fix']} --yes")
     repaired = diagnose(invoke, *CONTENT)
 
-    assert broken["fix"] == "skills-mcp install --repo URL"
+    assert unconfigured["fix"] == "skills-mcp install --repo URL"
+    assert broken["fix"] == shlex.join(("skills-mcp", "install", *CONTENT))
     assert find(repaired, "client cursor")["ok"]
 
 

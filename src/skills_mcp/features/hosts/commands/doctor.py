@@ -376,7 +376,8 @@ def _diagnose(options: bootstrap.Options, environment: Mapping[str, str]) -> Ite
     entries, broken = find_host_entries(environment, project)
     yield from _diagnose_sources(options, environment, entries)
     yield from broken
-    yield from check_entries(entries, environment, project)
+    source = shlex.join(compose_arguments(options, is_shared=True))
+    yield from check_entries(entries, environment, project, source)
     used = (entry.file.host.name for entry in entries)
     yield from check_native_folders(used, find_user_home(), project)
     yield from check_servers(environment)

@@ -2,13 +2,14 @@
 
 import json
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skills_mcp.bootstrap import Application, Options, build, read_heartbeat
+from skills_mcp.config import rollouts
 from skills_mcp.errors import ConfigError
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.http.authentication import derive_grants
@@ -19,7 +20,15 @@ from tests.http_server import following
 from tests.issuer import AUDIENCE, running_issuer
 from tests.support import Upstream, skill_text, write
 
-TODAY = datetime.now(UTC).date()
+
+class Now(datetime):
+    """A clock that stands still, so that no test meets midnight."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> "Now":
+        return cls(2026, 3, 14, 12, tzinfo=tz)
+
+
 Commits = tuple[Upstream, str, str]
 """A repository, its commit for all, and the newer one of the branch `next`."""
 
@@ -73,9 +82,15 @@ def test_a_machine_keeps_its_place_and_about_a_share_of_them_is_in(tmp_path: Pat
 
 @pytest.mark.parametrize("days, is_newer", [(0, True), (-1, False)])
 def test_it_ends_after_its_last_day(
-    commits: Commits, tmp_path: Path, days: int, *, is_newer: bool
+    commits: Commits,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    days: int,
+    *,
+    is_newer: bool,
 ) -> None:
-    until = (TODAY + timedelta(days=days)).isoformat()
+    monkeypatch.setattr(rollouts, "datetime", Now)
+    until = (Now.now(UTC) + timedelta(days=days)).date().isoformat()
     values = settings(commits, until=until, to={"share": 1.0, "groups": ["web"]})
 
     made = application(tmp_path, values)

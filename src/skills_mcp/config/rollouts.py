@@ -10,11 +10,14 @@ from skills_mcp.errors import ConfigError
 _COMMIT = re.compile(r"[0-9a-fA-F]{40}|[0-9a-fA-F]{64}")
 
 
+def has_ended(until: str) -> bool:
+    """Whether the last day of a rollout is over, in UTC; empty if it has none."""
+    return bool(until) and datetime.now(UTC).date().isoformat() > until
+
+
 def is_active(source: Source) -> bool:
     """Whether a source has a rollout today."""
-    rollout = source.rollout
-    today = datetime.now(UTC).date().isoformat()
-    return rollout is not None and (not rollout.until or today <= rollout.until)
+    return source.rollout is not None and not has_ended(source.rollout.until)
 
 
 def is_for_groups(source: Source) -> bool:

@@ -8,10 +8,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Protocol, TypeGuard
 
+from skills_mcp.config.rollouts import has_ended
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.files.paths import count_wildcards
 from skills_mcp.skills.skill_index import (
@@ -162,10 +162,9 @@ class EarlyGrant:
 
 def is_early(grants: Sequence[AccessGrant] | None, claims: Mapping[str, Any]) -> bool:
     """Whether a caller gets the version of a rollout today."""
-    today = datetime.now(UTC).date().isoformat()
     return any(
         isinstance(grant, EarlyGrant)
-        and (not grant.until or today <= grant.until)
+        and not has_ended(grant.until)
         and _applies(grant, {name: frozenset(_find_values(claims, name)) for name in grant.when})
         for grant in grants or ()
     )

@@ -45,7 +45,7 @@ _APART = (
 _OURS = ("skills_mcp", "soak.", "demo.", "repositories.", "pytest")
 _LOOKS_AT_IMPORTS = ("sys.modules", "meta_path", "find_spec", "import_module")
 _SCRIPT = os.fspath(Path(sys.executable).parent / "skills-mcp")
-_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "OPENBLAS_", "OTEL_P")
+_READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "OTEL_P")
 """Beginnings of variables that Python or a library has read before the fork."""
 _READ_BY_FORKS = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
 
@@ -286,8 +286,8 @@ def _become(order: dict[str, Any]) -> None:
         ours, theirs = socket.socketpair()
         if not os.fork():
             ours.close()
+            # What a test starts imports what it needs: few tests of tests start anything.
             _find_source(order["environment"])
-            _import_ours()
             _become(_wait_for_order(theirs))
             return
         theirs.close()

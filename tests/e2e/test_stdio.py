@@ -225,7 +225,6 @@ def test_a_script_cannot_read_the_token(start: Start, tmp_path: Path) -> None:
     assert _CANARY not in reply["stdout"]
 
 
-@pytest.mark.core
 @pytest.mark.spec("8.6")
 def test_a_merged_change_is_served_after_a_refresh(start: Start, upstream: Upstream) -> None:
     upstream.commit({"skills/one.md": skill_text(keywords=["one"])})

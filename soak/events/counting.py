@@ -33,8 +33,8 @@ _FORKS = multiprocessing.get_context("forkserver")
 
 def deliver_everything(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Record events in several processes, kill some, and let the receiver fail."""
-    events = scale.count(full=20_000, quick=1_500)
-    kills = scale.count(full=40, quick=6)
+    events = scale.count(full=20_000, quick=600)
+    kills = scale.count(full=40, quick=3)
     chance = random.Random(42)  # noqa: S311 - answers, no secrets
     guard = threading.Lock()
 

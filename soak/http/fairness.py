@@ -27,7 +27,7 @@ _OK = 200
 
 def share(_: Path, scale: Scale) -> Iterator[Figure]:
     """Let one caller do its worst while ten others work."""
-    calls = scale.count(full=500, quick=50)
+    calls = scale.count(full=500, quick=20)
     kinds = tuple(KINDS) if scale.is_full else ("calls", "idle", "sessions")
     with running_issuer() as issuer:
         for kind in kinds:

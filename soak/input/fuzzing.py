@@ -26,7 +26,7 @@ def fuzz(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Let a fuzzer search for input that raises, escapes, or is dropped silently."""
     if importlib.util.find_spec("atheris") is None:
         raise Unavailable("the fuzzer is not installed; make soak installs it")
-    runs = scale.count(full=100_000, quick=1_000)
+    runs = scale.count(full=100_000, quick=400)
     corpus = folder / "corpus"
     corpus.mkdir()
     for number, seed in enumerate(_SEEDS):

@@ -56,7 +56,7 @@ class _Arrangement:
 
 def follow_no_swapped_link(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Open, read and list while a file, a folder and the skill itself are swapped."""
-    count = scale.count(full=100_000, quick=3_000)
+    count = scale.count(full=100_000, quick=1_000)
     openers = {n: each for n, each in OPENERS.items() if n != "openat2" or has_openat2()}
     for name, opener in openers.items():
         at = _Arrangement.create(folder / name)
@@ -64,7 +64,7 @@ def follow_no_swapped_link(folder: Path, scale: Scale) -> Iterator[Figure]:
             tally = Counter(_open(at.root / "pdf", n, opener) for n in range(count))
         yield from _judge(f"{name}: opens", tally)
     yield from _read_whole_skill(folder / "skill", count)
-    yield from _list(folder / "list", scale.count(full=20_000, quick=500))
+    yield from _list(folder / "list", scale.count(full=20_000, quick=200))
     yield _fool_the_naive(folder / "naive")
 
 

@@ -28,7 +28,7 @@ def run_while_swapping(folder: Path, scale: Scale) -> Iterator[Figure]:
     write_skill(content, "a.md", scripts=[declared])
     script = write(content / "a" / _FILE, _compose_version(0))
     library = open_library(content)
-    count = scale.count(full=1_000, quick=40)
+    count = scale.count(full=1_000, quick=15)
     context = multiprocessing.get_context("spawn")
     swapper = context.Process(target=_swap, args=(script,), daemon=True)
     swapper.start()
@@ -54,7 +54,7 @@ def pass_arguments(folder: Path, scale: Scale) -> Iterator[Figure]:
     write_skill(content, "a.md", scripts=[{**declared, "description": "Prints"}])
     write(content / "a" / _FILE, printing)
     library = open_library(content)
-    values = list(_invent(scale.count(full=10_000, quick=1_000), str(canary)))
+    values = list(_invent(scale.count(full=10_000, quick=300), str(canary)))
     changed = refused = 0
     for start in range(0, len(values), len(names)):
         given = dict(zip(names, values[start : start + len(names)], strict=True))

@@ -72,7 +72,7 @@ def print_without_end(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Print a gigabyte to each stream, and measure the memory of the server."""
     if not Path("/proc/self/status").exists():
         raise Unavailable("memory is read as Linux tells it")
-    megabytes = scale.count(full=1000, quick=50)
+    megabytes = scale.count(full=1000, quick=20)
     pieces = megabytes * _MEGABYTE // 65536
     with _serving(folder, {"flood.py": _FLOOD}, ["pieces", "streams"]) as server:
         for _ in range(2):  # after this, what stays in memory has come to stay

@@ -72,7 +72,7 @@ def kill_at_random(folder: Path, scale: Scale) -> Iterator[Figure]:
         urls = (numbers.upstream.url, f"{server.url}/upstream.git")
         for name, url in zip(("folder", "HTTP"), urls, strict=True):
             cache = folder / f"cache-{name}"
-            kills = scale.count(full=100, quick=6)
+            kills = scale.count(full=100, quick=3)
             rounds = _kill_rounds(cache, url, numbers, kills)
             yield from rounds.figures(f"killed at random, {name}")
             sizes = _measure(cache), _measure_new(folder / "new", url)

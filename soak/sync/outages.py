@@ -99,7 +99,7 @@ def end_by_deadline(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 def survive_floods(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Advertise too many refs, and send more than may be fetched."""
-    refs = scale.count(full=1_000_000, quick=50_000)
+    refs = scale.count(full=1_000_000, quick=20_000)
     with mirrored(folder, max_download_bytes=200_000) as (mirror, server):
         mirror.sync()
         server.fault = flood(refs)
@@ -118,7 +118,7 @@ def survive_floods(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 def refuse_broken_packs(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Cut packs off at many bytes, and change one byte at many places."""
-    times = scale.count(full=50, quick=4)
+    times = scale.count(full=50, quick=2)
     with mirrored(folder) as (mirror, server):
         mirror.sync()
         for name, spoil in (("cut off", cut), ("changed by a byte", flip)):
@@ -230,7 +230,7 @@ def _simulate_outage(randomness: random.Random) -> tuple[int, float]:
 
 def _ask_for_real(folder: Path, scale: Scale) -> Iterator[Figure]:
     windows = scale.count(full=_WINDOWS, quick=3)
-    times = scale.count(full=100, quick=20)
+    times = scale.count(full=100, quick=10)
     with mirrored(folder) as (mirror, server), ExitStack() as stack:
         server.fault = answer(503)
         words = (_IMPATIENT, mirror.remote.url, mirror.cache, times)

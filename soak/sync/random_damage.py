@@ -163,8 +163,8 @@ def _put(file: Path, data: bytes) -> None:
 def survive_random_damage(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Damage files of the index and of all the rest, and start a server each time."""
     times = {
-        "index": scale.count(full=1_000, quick=40),
-        "store": scale.count(full=200, quick=8),
+        "index": scale.count(full=1_000, quick=15),
+        "store": scale.count(full=200, quick=4),
     }
     yield from survive(folder, times)
 

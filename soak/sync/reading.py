@@ -74,7 +74,7 @@ def read_beside_writers(folder: Path, scale: Scale) -> Iterator[Figure]:
     with opened(_WRITERS, cache, url) as writers, publishing(numbers):
         for writer in writers:
             writer.tell("sync", times=_TIMES_BEFORE_AN_ANSWER)
-        _read_until_enough(reader, scale.count(full=10_000, quick=300))
+        _read_until_enough(reader, scale.count(full=10_000, quick=120))
         alive = [writer.exit_status is None for writer in writers]
     yield from reader.figures(1, "4 writers")
     yield Figure.every(1, "writers that survived", sum(alive), _WRITERS)
@@ -89,7 +89,7 @@ def read_beside_killers(folder: Path, scale: Scale) -> Iterator[Figure]:
     sync(reader.branch)
     killer = _Killer(cache, url)
     with publishing(numbers), _repeating(killer.kill):
-        _read_until_enough(reader, scale.count(full=10_000, quick=300))
+        _read_until_enough(reader, scale.count(full=10_000, quick=120))
     killer.close()
     yield from reader.figures(1, f"6 windows, {killer.kills} kills")
     yield Figure.none(4, "windows that ended unasked", killer.ended, killer.kills)
@@ -195,7 +195,7 @@ def answer_during_swaps(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Ask a real server without a pause, while 50 commits are pushed and refreshed."""
     numbers = Numbers.create(folder)
     swaps = scale.count(full=50, quick=3)
-    each = scale.count(full=10_000, quick=300) // swaps
+    each = scale.count(full=10_000, quick=120) // swaps
     server = ServerProcess(
         environment={
             "SKILLS_REPO": numbers.upstream.url,

@@ -71,7 +71,7 @@ class Room:
 
 def share(folder: Path, scale: Scale) -> list[Figure]:
     """Kill forwarders and servers, install another version, and count the answers."""
-    windows, kills = scale.count(full=20, quick=4), scale.count(full=200, quick=10)
+    windows, kills = scale.count(full=20, quick=4), scale.count(full=200, quick=5)
     chance = random.Random(scale.seed)  # noqa: S311 - no secret
     with _prepared(folder) as room:
         package = _install(room)

@@ -83,15 +83,16 @@ def pytest_collection() -> Generator[None, object, object]:
 
     Python would go through what grows, again and again, for a third of the time.
     """
+    # Hypothesis keeps a generator from its first test on. It warns if that seems to be
+    # held by nothing, for which it looks through all objects: now there are few, and from
+    # 3.14 on a frozen holder would not be found.
+    given(none())(lambda _: None)()
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.enable()
-        # Hypothesis keeps a generator from its first test on. It warns if that seems to
-        # be held by nothing, and from 3.14 on a frozen holder is not found.
-        given(none())(lambda _: None)()
         gc.freeze()
+        gc.enable()
         gc.set_threshold(*_GC_THRESHOLDS)
 
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections import Counter
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import skills_mcp
 from skills_mcp.cli import program
 from skills_mcp.server.windows.rendezvous import compose_greeting, find_rendezvous
 from skills_mcp.skills.source_layout import EXPORT_LOCK
-from tests.clients import LEGACY, Lifeline
+from tests.clients import LEGACY, Lifeline, ServerProcess
 from tests.content.git_server import serving
 from tests.e2e.conftest import Start
 from tests.e2e.test_lifecycle import _CALL, _content_with
@@ -35,7 +36,12 @@ from tests.windows import find_process, find_servers, find_sockets, freeze
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 LOGIN = {"context": "add login to the React app"}
-IN = ("sh", "-c", 'cd "$0" && exec "$@"')
+
+
+def start_in(folder: Path, start: Start, *arguments: str, **environment: str) -> ServerProcess:
+    """Start a window as a host does that works in a folder."""
+    with chdir(folder):
+        return start(*arguments, **environment)
 
 
 def kill_server() -> int:
@@ -300,7 +306,7 @@ def test_a_script_may_run_in_the_project_of_its_own_window_only(
     windows = []
     for project in projects:
         project.mkdir()
-        windows.append(start(prefix=(*IN, str(project)), SKILLS_DIR=str(content)))
+        windows.append(start_in(project, start, SKILLS_DIR=str(content)))
 
     spy = {"skill_path": "spy", "file": "scripts/where.sh", "args": {}}
     replies = [
@@ -521,7 +527,7 @@ def test_windows_of_two_projects_serve_the_skills_of_their_own(
         write(project / ".git/HEAD", "ref: refs/heads/main\n")
         text = f"---\nname: {skills.name}\ndescription: Deploys.\n---\nDeploy."
         write(skills / "SKILL.md", text)
-        windows += [start("--discover", prefix=(*IN, str(project))) for _ in range(2)]
+        windows += [start_in(project, start, "--discover") for _ in range(2)]
 
     listed = [json.dumps(window.call("list_skills")) for window in windows]
 
@@ -541,7 +547,7 @@ def test_settings_in_an_unusual_spelling_count_as_in_the_usual_one(
     write(home / ".skills-mcp/config.yaml", spelling)
     skill = tmp_path / "one/.agents/skills/of-here/SKILL.md"
     write(skill, "---\nname: of-here\ndescription: Deploys.\n---\nDeploy.")
-    window = start(prefix=(*IN, str(tmp_path / "one")))
+    window = start_in(tmp_path / "one", start)
 
     listed = json.dumps(window.call("list_skills"))
 
@@ -567,7 +573,7 @@ def test_a_window_is_warned_of_exports_into_its_own_project(start: Start, tmp_pa
     windows = []
     for name in ("one", "two"):
         write(tmp_path / name / ".gemini/skills" / EXPORT_LOCK, "{}")
-        windows.append(start(prefix=(*IN, str(tmp_path / name))))
+        windows.append(start_in(tmp_path / name, start))
 
     for window in windows:
         window.request("server/discover")

@@ -57,6 +57,8 @@ TOKEN = re.compile(
     rf"\b(?:{'|'.join(f'(?P<k{n}>{k.pattern})' for n, k in enumerate(TOKEN_KINDS))})"
 )
 
+_SHORTEST_TOKEN = min(kind.shortest for kind in TOKEN_KINDS)
+
 _TOKEN_MARKS = (
     *("ghp_", "gho_", "ghr_", "ghs_", "ghu_", "github_pat_"),
     *("glpat-", "gldt-", "glrt-", "glft-", "glsoat-", "glptt-", "glcbt-", "glimt-"),
@@ -219,7 +221,8 @@ def _find_candidates(text: str) -> Iterator[FoundSecret]:
     for found in PRIVATE_KEY.finditer(text):
         if len(found["key"]) >= _MIN_KEY_CHARACTERS and has_high_entropy(found["key"]):
             yield FoundSecret(*found.span(), "private key", "")
-    has_token = any(mark in text for mark in _TOKEN_MARKS)
+    words = " ".join(word for word in text.split() if len(word) >= _SHORTEST_TOKEN)
+    has_token = any(mark in words for mark in _TOKEN_MARKS)
     for found in TOKEN.finditer(text) if has_token else ():
         kind = TOKEN_KINDS[int((found.lastgroup or "k0")[1:])]
         if len(found[0]) >= kind.shortest and has_high_entropy(found[0]):
@@ -233,7 +236,7 @@ def _find_contextual(text: str) -> Iterator[FoundSecret]:
             yield _to_found_secret(found, "password in an address")
     # As long as the text, so that places are the same.
     small = text.encode("ascii", "replace").lower()
-    is_unusual = _UNUSUAL.search(text) is not None
+    is_unusual = not text.isascii() and _UNUSUAL.search(text) is not None
     has_header = is_unusual or b"authorization" in small
     for found in AUTHORIZATION.finditer(text) if has_header else ():
         if has_high_entropy(found["value"]) and re.search(r"\d", found["value"]):

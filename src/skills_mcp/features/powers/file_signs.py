@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from skills_mcp.features.powers.power import Sign, name_mention
+from skills_mcp.features.powers.power import Kind, Sign, name_mention
 from skills_mcp.features.powers.programs import (
     MAX_SHELL_PART,
     Call,
@@ -46,10 +46,12 @@ from skills_mcp.features.powers.wording import (
     PLACES,
     SECRET_NAME,
     URL,
+    MarkedText,
     find_phrases,
     find_place_lines,
     is_installer_host,
     is_real_host,
+    mark_text,
     name_host,
 )
 from skills_mcp.files.user_folders import find_user_folders
@@ -228,12 +230,13 @@ def _find(suffix: str, name: str, data: bytes) -> Iterator[Sign]:
     fences = tuple(_find_fences(text)) if is_prose else ()
     spans = [(lines.start(each.first), lines.start(each.last)) for each in fences]
     code = spans if is_prose or suffix in _DATA else [(0, len(text))]
-    for phrase, offset, mention in find_phrases(text, code):
+    marked = mark_text(text)
+    for phrase, offset, mention in find_phrases(marked, code):
         line = lines.at(offset)
         yield Sign(phrase.kind, phrase.what, line, name_mention(phrase.sign, mention))
         if any(first <= offset < last for first, last in comments):
             yield Sign("hidden-content", f"a comment that {phrase.what}", line, "comment")
-    yield from _find_places(text, lines)
+    yield from _find_places(marked, lines)
     if is_prose:
         yield from _find_in_markdown(text, lines, fences)
     else:
@@ -315,7 +318,7 @@ def _markdown() -> MarkdownIt:
 
 _LEAD = re.compile(r"^(?:[ \t>]|[-*+][ \t]|\d{1,3}[.)][ \t])+", re.MULTILINE)
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_CODE = re.compile(r"(?<!`)`{1,3}([^`\n]{2,300})`")
+_CODE = re.compile(r"`(?<!``)`{0,2}([^`\n]{2,300})`")  # a literal first, which is looked for fast
 _COMMENT = re.compile(r"<!--(.*?)(?:-->|\Z)", re.DOTALL)
 
 
@@ -332,13 +335,21 @@ def _find_fences(text: str) -> Iterator[_Fence]:
         return
     if frontmatter := _FRONTMATTER.match(text):
         text = "\n" * frontmatter[0].count("\n") + text[frontmatter.end() :]
-    for token in _markdown().parse(_LEAD.sub("", text)):
+    for token in _markdown().parse("".join(_keep_fences(text))):
         if token.type == "fence" and token.map and token.content:
             first = token.map[0] + 2
             info = token.info.strip().split(" ")[0].lower().strip("{}.")
             length = token.content.count("\n")
             length += not token.content.endswith("\n")  # at the end of the file
             yield _Fence(first, first + length, _LANGUAGES.get(info, ""))
+
+
+def _keep_fences(text: str) -> Iterator[str]:
+    """All lines, empty but for those that may open or close a code block, and for the last."""
+    lines = text.split("\n")
+    for line in lines[:-1]:
+        yield _LEAD.sub("", line) + "\n" if "```" in line or "~~~" in line else "\n"
+    yield _LEAD.sub("", lines[-1])
 
 
 def _find_in_markdown(text: str, lines: _Lines, fences: Iterable[_Fence]) -> Iterator[Sign]:
@@ -372,6 +383,8 @@ def _cut_lead(block: Iterable[str], opening: re.Match[str] | None) -> Iterator[s
 
 
 def _find_in_frontmatter(block: str) -> Iterator[Sign]:
+    if not any(part in block for part in ("tools", "hooks", "\\")):
+        return  # as nearly every one
     try:
         fields = parse_yaml_strings(block).value
     except YamlError:
@@ -431,7 +444,8 @@ def _hosts(words: Iterable[str]) -> list[str]:
     return [host.rpartition("@")[2].split(":")[0].lower() for host in hosts]
 
 
-def _find_places(text: str, lines: _Lines) -> Iterator[Sign]:
+def _find_places(marked: MarkedText, lines: _Lines) -> Iterator[Sign]:
+    text = marked.text
     at = text.find("://")
     while at >= 0:
         found = URL.search(text, max(0, at - 5), at + 300)
@@ -440,7 +454,7 @@ def _find_places(text: str, lines: _Lines) -> Iterator[Sign]:
             if is_real_host(host):
                 yield Sign("network", host, lines.at(at), name_host(host))
         at = text.find("://", at + 3)
-    for first, last in find_place_lines(text):
+    for first, last in find_place_lines(marked):
         for sign in _find_paths(text[first : min(last, first + _MAX_COMMAND)]):
             yield sign._replace(line=lines.at(first))
     for offset in _find_encoded(text):
@@ -573,43 +587,25 @@ def _sends(name: str, words: tuple[str, ...]) -> bool:
     return name in {"scp", "rsync", "nc", "ncat", "sendmail", "mail", "ftp"}
 
 
-_COMMAND_SIGNS: tuple[tuple[re.Pattern[str], Sign], ...] = (
-    (re.compile(r"crontab (?!-l\b)"), Sign("persistence", "crontab", None, "service")),
+_COMMANDS: tuple[tuple[Kind, str, str, str], ...] = (
+    ("persistence", "crontab", "service", r"crontab (?!-l\b)"),
     (
-        re.compile(
-            r"(?:launchctl|systemctl|schtasks) .{0,40}(?:load|enable|bootstrap|create)\b",
-            re.IGNORECASE,
-        ),
-        Sign("persistence", "a service", None, "service"),
+        *("persistence", "a service", "service"),
+        r"(?i:(?:launchctl|systemctl|schtasks) .{0,40}(?:load|enable|bootstrap|create)\b)",
     ),
+    ("persistence", "git config --global", "git-config", r"git config (?:\S+ )?--global"),
+    ("persistence", "mcp add", "agent-config", r"(?:claude|codex|gemini) mcp add"),
+    ("permissions", "chmod 777", "world-writable", r"chmod .{0,20}(?:\b0?777\b|a\+rwx|\+s\b)"),
+    ("permissions", "chmod +x", "make-executable", r"chmod .{0,20}(?:\+x|\b0?7[0-7][0-7]\b)"),
+    ("environment", "all variables", "all-variables", r"(?:env|printenv)$"),
+    ("credentials", "the keychain", "credential-file", r"security find-\w+-password"),
     (
-        re.compile(r"git config (?:\S+ )?--global"),
-        Sign("persistence", "git config --global", None, "git-config"),
+        *("encoded-content", "eval of a computed text", "decode-run"),
+        r"eval .{0,80}(?:base64|\bcurl\b)",
     ),
-    (
-        re.compile(r"(?:claude|codex|gemini) mcp add"),
-        Sign("persistence", "mcp add", None, "agent-config"),
-    ),
-    (
-        re.compile(r"chmod .{0,20}(?:\b0?777\b|a\+rwx|\+s\b)"),
-        Sign("permissions", "chmod 777", None, "world-writable"),
-    ),
-    (
-        re.compile(r"chmod .{0,20}(?:\+x|\b0?7[0-7][0-7]\b)"),
-        Sign("permissions", "chmod +x", None, "make-executable"),
-    ),
-    (
-        re.compile(r"(?:env|printenv)$"),
-        Sign("environment", "all variables", None, "all-variables"),
-    ),
-    (
-        re.compile(r"security find-\w+-password"),
-        Sign("credentials", "the keychain", None, "credential-file"),
-    ),
-    (
-        re.compile(r"eval .{0,80}(?:base64|\bcurl\b)"),
-        Sign("encoded-content", "eval of a computed text", None, "decode-run"),
-    ),
+)
+_COMMAND_SIGNS = tuple(
+    (re.compile(pattern), Sign(kind, what, None, name)) for kind, what, name, pattern in _COMMANDS
 )
 """Of a command with its words, which are joined by one space each."""
 

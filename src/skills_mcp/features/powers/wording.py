@@ -6,7 +6,7 @@ Rule: each is linear; a repetition is bounded, and each is tried on lines with a
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -579,31 +579,38 @@ class FoundPhrase(NamedTuple):
     mention: Mention
 
 
-def find_phrases(text: str, code: Sequence[tuple[int, int]] = ()) -> Iterator[FoundPhrase]:
+class MarkedText(NamedTuple):
+    """A whole file, with the marks that it is likely to have."""
+
+    text: str
+    lowered: str
+    likely: frozenset[str]
+
+
+def find_phrases(marked: MarkedText, code: Sequence[tuple[int, int]] = ()) -> Iterator[FoundPhrase]:
     """Find the first match of each sign; instructions go before other mentions.
 
     Args:
-        text: Of a whole file.
+        marked: A file.
         code: Where its programs begin and end, in order: no prose in them softens a command.
     """
-    lowered = lower_in_place(text)
-    likely = _find_likely_marks(lowered)
-    found = {f.phrase.sign: f for f in _find_in(text, lowered, likely, PHRASES, code)}
+    found = {f.phrase.sign: f for f in _find_in(marked, PHRASES, code)}
     missing = [
         phrase
         for phrase in _PROSE
         if (phrase.sign not in found or found[phrase.sign].mention)
-        and not likely.isdisjoint(phrase.marks)
+        and not marked.likely.isdisjoint(phrase.marks)
     ]
     if missing:
-        flowing = _flow(text)
-        for each in _find_in(flowing, lower_in_place(flowing), likely, missing, code):
+        text = _flow(marked.text)
+        flowing = marked._replace(text=text, lowered=lower_in_place(text))
+        for each in _find_in(flowing, missing, code):
             known = found.get(each.phrase.sign, each)
             found[each.phrase.sign] = min(known, each, key=lambda f: _MENTIONS.index(f.mention))
     yield from found.values()
 
 
-_WRAP = re.compile(r"\n(?=[ \t>]*[^\W\d_])|[*>]|(?<![^\W_])_|_(?![^\W_])")
+_WRAP = re.compile(r"\n(?=[ \t>]*[^\W\d_])|\*|>|_(?:(?<![^\W_]_)|(?![^\W_]))")
 _TAG = re.compile(r"</?[A-Za-z]\w{0,9}>")
 
 
@@ -615,16 +622,15 @@ def _flow(text: str) -> str:
 
 
 def _find_in(
-    text: str,
-    lowered: str,
-    likely: Collection[str],
-    phrases: Iterable[Phrase],
-    code: Sequence[tuple[int, int]],
+    marked: MarkedText, phrases: Iterable[Phrase], code: Sequence[tuple[int, int]]
 ) -> Iterator[FoundPhrase]:
+    lowered = marked.lowered
     for phrase in phrases:
-        source = text if phrase.is_cased else lowered
+        marks = [mark for mark in phrase.marks if mark in marked.likely]
+        if not marks:
+            continue
+        source = marked.text if phrase.is_cased else lowered
         best: FoundPhrase | None = None
-        marks = filter(likely.__contains__, phrase.marks)
         for offset in _find_offsets(phrase.pattern, source, _find_passages(lowered, marks)):
             each = FoundPhrase(phrase, offset, _judge_mention(phrase, lowered, offset, code))
             if best is None or _MENTIONS.index(each.mention) < _MENTIONS.index(best.mention):
@@ -677,14 +683,16 @@ def _is_inside(at: int, spans: Sequence[tuple[int, int]]) -> bool:
     return index >= 0 and at < spans[index][1]
 
 
-def _find_likely_marks(lowered: str) -> frozenset[str]:
-    """Marks whose every three bytes are somewhere in a text: few of all need a closer look."""
+def mark_text(text: str) -> MarkedText:
+    """Find the marks whose every three bytes are somewhere: few of all need a closer look."""
     import numpy as np
 
+    lowered = lower_in_place(text)
     marks, rows = _hash_marks()
     is_present = np.zeros(_BUCKETS, dtype=bool)
     is_present[_hash_threes(lowered.encode("utf-8", "replace"))] = True
-    return _SHORT.union(marks[int(each)] for each in np.flatnonzero(is_present[rows].all(axis=1)))
+    found = np.flatnonzero(is_present[rows].all(axis=1))
+    return MarkedText(text, lowered, _SHORT.union(marks[int(each)] for each in found))
 
 
 _BUCKETS = 1 << 16
@@ -733,13 +741,11 @@ def _find_lines(lowered: str, mark: str) -> Iterator[int]:
         at = lowered.find(mark, last) if last >= 0 else -1
 
 
-def find_place_lines(text: str) -> Sequence[tuple[int, int]]:
+def find_place_lines(marked: MarkedText) -> Sequence[tuple[int, int]]:
     """Lines that may name a path outside the project."""
-    lowered = lower_in_place(text)
-    likely = _find_likely_marks(lowered)
-    marks = filter(likely.__contains__, _PATH_MARKS)
-    starts = {first for mark in marks for first in _find_lines(lowered, mark)}
-    return [(first, _find_end(text, first)) for first in sorted(starts)]
+    marks = filter(marked.likely.__contains__, _PATH_MARKS)
+    starts = {first for mark in marks for first in _find_lines(marked.lowered, mark)}
+    return [(first, _find_end(marked.text, first)) for first in sorted(starts)]
 
 
 def _find_end(text: str, first: int) -> int:

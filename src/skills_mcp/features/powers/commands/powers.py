@@ -5,6 +5,7 @@ any, the working folder is read.  Nothing in them is run.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -90,23 +91,11 @@ def command(
 
 
 def _to_json(found: ComparedPowers) -> dict[str, Any]:
-    data = {"powers": [_render(power) for power in found.powers]}
+    data = {"powers": [asdict(power) for power in found.powers]}
     if found.added is not None:
-        data["added"] = [_render(power) for power in found.added]
-        data["removed"] = [_render(power) for power in found.removed]
+        data["added"] = [asdict(power) for power in found.added]
+        data["removed"] = [asdict(power) for power in found.removed]
     return data
-
-
-def _render(power: Power) -> dict[str, Any]:
-    return {
-        "skill": power.skill,
-        "kind": power.kind,
-        "what": power.what,
-        "file": power.file,
-        "line": power.line,
-        "level": power.level,
-        "inherited_by": power.inherited_by,
-    }
 
 
 def _render_sarif(found: ComparedPowers) -> dict[str, Any]:

@@ -68,7 +68,7 @@ _SETTINGS = "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"  # a lost row 
 _TABLE = "CREATE TABLE IF NOT EXISTS signs (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID"
 
 _MAX_SIGNS = 400  # of one file: a longer list is not read
-_BLANK_LINES = 30  # more than any screen shows
+_BLANK_RUN = re.compile(r"\n(?:[^\S\n]*\n){30,}")  # more than any screen shows
 
 _MIN_ENCODED = 40  # as in `BASE64`
 _MAX_COMMAND = 20_000  # characters of a literal or a line that is read
@@ -234,7 +234,7 @@ def _find(suffix: str, name: str, data: bytes) -> Iterator[Sign]:
     for phrase, offset, mention in find_phrases(marked, code):
         line = lines.at(offset)
         yield Sign(phrase.kind, phrase.what, line, name_mention(phrase.sign, mention))
-        if any(first <= offset < last for first, last in comments):
+        if phrase.sign != "comment" and any(a <= offset < b for a, b in comments):
             yield Sign("hidden-content", f"a comment that {phrase.what}", line, "comment")
     yield from _find_places(marked, lines)
     if is_prose:
@@ -299,15 +299,10 @@ def _find_hidden(text: str) -> Iterator[Sign]:
     if first is not None:
         line = 1 + text.count("\n", 0, first)
         yield Sign("hidden-content", "invisible characters", line, "invisible")
-    blank = 0
-    for number, content in enumerate(text.split("\n"), 1):
-        if content.strip():
-            if blank >= _BLANK_LINES:
-                yield Sign("hidden-content", "text below blank lines", number, "blank-run")
-                return
-            blank = 0
-        else:
-            blank += 1
+    blank = _BLANK_RUN.search(text)
+    if blank and text[blank.end() :].strip():
+        line = 1 + text.count("\n", 0, blank.end())
+        yield Sign("hidden-content", "text below blank lines", line, "blank-run")
 
 
 @cache
@@ -505,6 +500,9 @@ def _decode(text: str) -> str:
         decoded = raw.decode("utf-8")
     except UnicodeDecodeError:
         return ""
+    with suppress(ValueError, RecursionError):
+        json.loads(decoded)
+        return ""  # data, such as the statement of a signature
     return decoded if decoded.isprintable() or "\n" in decoded else ""
 
 
@@ -530,6 +528,7 @@ _KNOWN = frozenset(
 """A line that begins so is a command wherever it stands: none is a word of a sentence."""
 
 
+_ADDRESS = re.compile(r"\w[.:/]\w|\$")  # and no dots in place of one
 _COMMAND_NAME = re.compile(r"[a-z_][\w.+-]{0,60}")
 _BUILTINS = frozenset(
     {*("set", "echo", "cd", "export", "printf", "test", "local", "return", "exit", "true")}
@@ -551,8 +550,8 @@ def _find_in_command(call: Call) -> Iterator[Sign]:
         return
     if name in _BUILTINS or not _COMMAND_NAME.fullmatch(name):
         return
-    if call.feeds and name in _DOWNLOADERS and call.feeds.lstrip("<") in _INTERPRETERS:
-        shell = call.feeds.lstrip("<")
+    shell = call.feeds.lstrip("<")
+    if name in _DOWNLOADERS and shell in _INTERPRETERS and any(map(_ADDRESS.search, words)):
         is_known = any(map(is_installer_host, _hosts(words)))
         sign = "piped-known" if is_known else "piped-shell"
         yield Sign("command", f"{name} | {shell}", line, sign)
@@ -587,16 +586,18 @@ def _sends(name: str, words: tuple[str, ...]) -> bool:
     return name in {"scp", "rsync", "nc", "ncat", "sendmail", "mail", "ftp"}
 
 
+_GIT_CONFIG = r"git config (?:\S+ )?--global (?:credential|core\.(?:hooks|ssh)|url|http|include)"
 _COMMANDS: tuple[tuple[Kind, str, str, str], ...] = (
     ("persistence", "crontab", "service", r"crontab (?!-l\b)"),
     (
         *("persistence", "a service", "service"),
         r"(?i:(?:launchctl|systemctl|schtasks) .{0,40}(?:load|enable|bootstrap|create)\b)",
     ),
-    ("persistence", "git config --global", "git-config", r"git config (?:\S+ )?--global"),
+    ("persistence", "git config --global", "git-config", _GIT_CONFIG),
     ("persistence", "mcp add", "agent-config", r"(?:claude|codex|gemini) mcp add"),
     ("permissions", "chmod 777", "world-writable", r"chmod .{0,20}(?:\b0?777\b|a\+rwx|\+s\b)"),
     ("permissions", "chmod +x", "make-executable", r"chmod .{0,20}(?:\+x|\b0?7[0-7][0-7]\b)"),
+    ("agent-control", "deletes the history of the shell", "hide", r"history -c"),
     ("environment", "all variables", "all-variables", r"(?:env|printenv)$"),
     ("credentials", "the keychain", "credential-file", r"security find-\w+-password"),
     (

@@ -131,72 +131,47 @@ def _identities(powers: Iterable[Power]) -> Collection[tuple[str, ...]]:
 
 _DESCRIBED = "described"
 _REVIEWED = (
-    *("credential-file", "secret-value", "all-variables", "secret-argument"),
-    *("piped-shell", "piped-known", "decode-run", "encoded", "run-text", "sudo", "socket"),
-    *("send", "send-computed", "send-address-host", "send-drop-host", "drop-host", "address-host"),
-    *("shell-start", "service", "git-hook", "agent-config", "agent-settings", "git-config"),
-    *("hide", "override", "skip-confirmation", "disable-check", "all-permissions", "authority"),
-    *("exfiltrate", "send-known", "ask-secret", "self-priority", "locked-archive", "run-first"),
-    *("any-tool", "world-writable", "invisible", "blank-run", "comment", "long", "agent-memory"),
-    *("memory-write", "settings-write", "remote-instructions"),
-    *("program", "archive", "document", "compiled", "polyglot"),
+    *("credential-file", "secret-value", "secret-argument", "piped-shell", "piped-known", "sudo"),
+    *("send", "send-computed", "drop-host", "shell-start", "agent-config", "agent-settings"),
+    *("hide", "override", "skip-confirmation", "disable-check", "exfiltrate", "any-tool"),
+    *("invisible", "long", "memory-write", "document"),
     _DESCRIBED,
 )
-_SIGN_LEVELS: Mapping[str, Level] = MappingProxyType(dict.fromkeys(_REVIEWED, "review"))
 
+_ALONE = (
+    {"wallet": 2.9, "spend": 2.8, "address-host": 3.9, "suspect-host": 2.2, "install-first": 1.7}
+    | {"odd-install": 2.4, "hide": 2.4, "skip-confirmation": 1.2, "disable-check": 2.2}
+    | {"spread": 3.9, "reassure": 3.2, "persist-fetch": 3.9, "all-permissions": 2.5}
+    | {"background": 2.5, "make-executable": 1.8, "destroy": 2.8, "capture": 3.5, "mining": 3.9}
+    | {"secret-argument": 1.6, "secret-value": 2.0, "any-tool": 1.2, "osascript": 2.8}
+)
+"""Signs that are a topic of their own."""
 _RARE: tuple[Mapping[str, float], ...] = (
-    {
-        "credential-file": 2.2,
-        "browser-profile": 3.0,
-        "read-secret": 1.7,
-        "secret-in-request": 3.0,
-        "all-variables": 2.8,
-        "env-file": 1.1,
-    },
-    {"wallet": 2.6},
-    {"spend": 2.2},
-    {"send": 1.3, "send-address-host": 3.5, "send-drop-host": 3.5, "send-computed": 1.0},
-    {"drop-host": 2.2, "web-hook": 3.0},
-    {"address-host": 3.5},
-    {"suspect-host": 2.1, "beacon": 3.0},
-    {"url-data": 2.8, "copy-to": 3.5},
-    {"exfiltrate": 1.4, "send-known": 3.0, "loot": 1.6, "ask-secret": 2.8},
-    {"piped-shell": 2.2, "piped-known": 2.2, "fetch-then-run": 2.6},
-    {
-        "decode-run": 3.5,
-        "run-decoded": 3.0,
-        "obfuscate": 2.5,
-        "encoded": 3.5,
-        "run-text": 2.8,
-        "decode": 1.7,
-    },
-    {"socket": 2.4, "remote-shell": 3.5, "fingerprint": 2.2},
-    {"run-first": 3.5, "paste": 3.0, "get-program": 2.2, "locked-archive": 3.5},
-    {"install-first": 1.9},
-    {"get-release": 1.9},
-    {"odd-install": 2.3},
-    {"polyglot": 3.5, "compiled": 3.5, "archive": 3.0, "program": 3.5},
-    {"hide": 2.2},
-    {"override": 2.2, "authority": 2.6, "self-priority": 3.5},
-    {"skip-confirmation": 1.2},
-    {"disable-check": 2.3},
-    {"shouted": 1.6, "must-first": 1.3},
-    {"remote-instructions": 3.0},
-    {"all-permissions": 2.6},
-    {"system-rights": 2.6, "world-writable": 3.5, "sudo": 1.9},
-    {"agent-config": 2.4, "agent-settings": 1.3, "settings-write": 2.5},
-    {"agent-memory": 2.8, "memory-write": 1.5},
-    {"shell-start": 2.0, "service": 2.4, "git-hook": 2.1, "git-config": 2.6},
-    {"background": 2.4},
-    {"make-executable": 1.8},
-    {"destroy": 3.0},
-    {"capture": 3.0},
-    {"mining": 3.0},
-    {"comment": 3.0, "invisible": 2.3, "blank-run": 3.5},
-    {"secret-argument": 1.4},
-    {"secret-value": 1.8},
-    {"any-tool": 1.1},
-    {"osascript": 2.6},
+    (
+        {"credential-file": 2.2, "browser-profile": 3.9, "read-secret": 1.9}
+        | {"secret-in-request": 3.1, "all-variables": 2.9, "env-file": 1.1}
+    ),
+    {"send": 1.4, "send-address-host": 3.9, "send-drop-host": 3.5, "send-computed": 1.1},
+    {"drop-host": 2.4, "web-hook": 3.0},
+    {"url-data": 2.8, "copy-to": 3.9},
+    {"exfiltrate": 1.7, "send-known": 3.2, "loot": 1.7, "ask-secret": 3.0},
+    {"piped-shell": 2.4, "fetch-then-run": 2.6},
+    (
+        {"decode-run": 3.9, "run-decoded": 3.9, "obfuscate": 2.5, "encoded": 3.9}
+        | {"run-text": 2.7, "decode": 2.1}
+    ),
+    {"socket": 2.6, "remote-shell": 3.0, "fingerprint": 2.4},
+    {"run-first": 3.5, "paste": 3.1, "get-program": 2.5, "locked-archive": 3.9},
+    {"polyglot": 3.9, "compiled": 3.9, "archive": 3.1, "program": 3.9},
+    {"override": 2.1, "authority": 2.6, "self-priority": 2.8},
+    {"shouted": 1.6, "must-first": 1.4},
+    {"remote-instructions": 2.9, "self-update": 3.2},
+    {"system-rights": 2.4, "world-writable": 2.8, "sudo": 1.9},
+    {"agent-config": 2.6, "agent-settings": 1.6, "settings-write": 2.9},
+    {"agent-memory": 3.0, "memory-write": 2.0},
+    {"shell-start": 2.2, "service": 3.0, "git-hook": 2.6, "git-config": 3.2},
+    {"comment": 2.8, "invisible": 2.6, "blank-run": 3.9},
+    *({name: rarity} for name, rarity in _ALONE.items()),
 )
 """Signs by topic, each with its rarity in good skills: 3.0 is one in a thousand.
 
@@ -204,14 +179,18 @@ The rarest sign of a topic counts for it.
 """
 _TOPICS = {name: topic for topic, signs in enumerate(_RARE) for name in signs}
 _RARITY = {name: rarity for signs in _RARE for name, rarity in signs.items()}
+_RARE_ENOUGH = 2.5  # one of 300: it is reviewed wherever it is
+_RARE_NAMES = (name for name, rarity in _RARITY.items() if rarity >= _RARE_ENOUGH)
+_SIGN_LEVELS: Mapping[str, Level] = MappingProxyType(
+    dict.fromkeys((*_REVIEWED, *_RARE_NAMES), "review")
+)
 
 _PURPOSES = {
-    r"crypto|blockchain|on-?chain|wallet|token|defi\b|solana|ethereum|bitcoin|\bnft|web3"
-    r"|swap|trad(?:e|ing)|\busdc|smart contract|x402|\bpay|donat|stak(?:e|ing)": {
-        "wallet",
-        "spend",
+    r"crypto|blockchain|on-?chain|wallet|token|defi\b|solana|ethereum|coins?\b|\bnft|web3|\berc-?\d"
+    r"|\bevm\b|swap|trad(?:e|ing)|\busdc|smart contract|x402|\bpay|donat|stak(?:e|ing)": {
+        *("wallet", "spend", "mining"),
     },
-    r"memory|claude|codex|cursor|\bagents?\b|\bhooks?\b|\bmcp\b|plugin|skill|gemini": {
+    r"memory|compaction|claude|codex|cursor|\bagents?\b|\bhooks?\b|\bmcp\b|plugin|skill|gemini": {
         *("agent-memory", "memory-write", "settings-write"),
         *("agent-config", "agent-settings", "all-permissions"),
     },
@@ -219,19 +198,27 @@ _PURPOSES = {
         "credential-file",
         "read-secret",
     },
+    r"server|\bvps\b|linux|remote|\bgpu\b|daemon|monitor|runner|schedul|\bcron|deploy|homelab|network|\bvpn\b"
+    r"|kubernetes|docker|shell|\bssh\b|infrastructure|gitops|cluster": {
+        *("service", "background", "sudo", "shell-start", "socket"),
+    },
+    r"\bgit\b|github|gitlab|commit|version|hook|\blint|monorepo": {"git-hook", "git-config"},
+    r"encod|decod|base64|\bjwt\b|pagina|crypt|image|audio|attachment": {"decode"},
+    r"telegram|discord|slack|webhook|notif|\bbots?\b|messag|channel": {"web-hook"},
+    r"(?:install|updat|upgrad|manag|version)\w*\b.{0,40}\bskills?\b": {"self-update", "spread"},
     r"browser|scrap|chrome|playwright|web page|website|cookie": {"browser-profile", "capture"},
 }
 _EXPECTED = tuple((re.compile(topic, re.IGNORECASE), signs) for topic, signs in _PURPOSES.items())
 """Signs that do not count for a skill of this purpose, as its description says that it has them."""
 _SECURITY = re.compile(
     r"secur|attack|exploit|malware|malicious|pentest|penetration|threat|vulnerab|forensic|red.?team"
-    r"|\bctf\b|hack|detect|audit|incident|phish|ransom|payload|injection|offensive|credential"
+    r"|\bctf\b|hack|hunting|suspicious|adversar|detect|audit|incident|phish|ransom|payload|injection|offensive|credential"
     r"|reverse.engineer|secret|guard|safety|fuzz|compliance|firewall|hardening",
     re.IGNORECASE,
 )
-_SECURITY_PENALTY = 1.0  # off for a skill that is about attacks: it names what it teaches to find
+_SECURITY_PENALTY = 1.5  # off for a skill that is about attacks: it names what it teaches to find
 
 _LENGTH_PENALTY = 1.2  # for each tenfold length: a manual names more than a note does
 _WEIGHTS = (1.0, 0.5)  # of the two rarest topics: signs of one purpose come together
-_THRESHOLDS: tuple[tuple[Level, float], ...] = (("alarm", 1.7), ("review", 0.5))
+_THRESHOLDS: tuple[tuple[Level, float], ...] = (("alarm", 1.5), ("review", 0.5))
 """Of good skills, 1 and 5 of a hundred reach it."""

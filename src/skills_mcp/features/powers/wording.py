@@ -166,7 +166,10 @@ _Head = tuple[str, Kind, str] | tuple[str, Kind, str, str]
 
 
 def _read_phrases(*rows: _Head | str) -> Sequence[Phrase]:
-    """Each phrase has its sign, kind and words, then its marks, and then its patterns."""
+    r"""Each phrase has its sign, kind and words, then its marks, and then its patterns.
+
+    A pattern that begins with `\b` begins so in each of its alternatives.
+    """
     starts = [number for number, row in enumerate(rows) if isinstance(row, tuple)]
     ends = (*starts[1:], len(rows))
     return [_read_phrase(*rows[start:end]) for start, end in zip(starts, ends, strict=True)]

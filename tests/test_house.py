@@ -1,6 +1,7 @@
 """Promises to the reader of the source, and to who installs the package."""
 
 import ast
+import compileall
 import itertools
 import os
 import re
@@ -383,6 +384,7 @@ def test_a_start_spends_no_time_on_garbage(tmp_path: Path) -> None:
     content = ("--skills-dir", str(tmp_path))
     command = [sys.executable, "-c", SERVE, str(noted), *content]
     alone = {**os.environ, "SKILLS_MCP_SHARE": "0"}
+    compileall.compile_dir(SOURCE, quiet=1)  # which makes objects, at the first start alone
 
     subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, env=alone)
 

@@ -340,7 +340,7 @@ def parse_groups(text: str) -> Iterator[SynonymGroup]:
 
 
 def parse_tiers(text: str) -> Iterator[tuple[str, str]]:
-    """Parse common words and their tiers; `[tier]` begins each."""
+    """Parse words and their tiers or languages; `[tier]` begins each."""
     tier = ""
     for line in text.splitlines():
         content = _drop_remark(line)
@@ -370,6 +370,15 @@ def _members(text: str, separator: str) -> tuple[str, ...]:
 @cache
 def _common_words() -> dict[str, float]:
     return {stem(word): _TIERS[tier] for word, tier in parse_tiers(_load("common_words.txt"))}
+
+
+@cache
+def load_function_words() -> Sequence[frozenset[str]]:
+    """Load the function words of languages, beside English and French."""
+    languages: dict[str, set[str]] = {}
+    for word, language in parse_tiers(_load("function_words.txt")):
+        languages.setdefault(language, set()).add(word)
+    return tuple(map(frozenset, languages.values()))
 
 
 @cache

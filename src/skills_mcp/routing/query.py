@@ -20,6 +20,7 @@ from skills_mcp.routing.lexicon import (
     common_word_weight,
     is_technology_name,
     is_unsegmented,
+    load_function_words,
     lower_known_words,
     split_raw_token,
     split_raw_tokens,
@@ -176,52 +177,6 @@ def _are_adjacent(index: TextIndex, one: int, other: int) -> bool:
     return bool((terms[positions + 1] == other).any())
 
 
-# Function words, as ENGLISH and FRENCH are: they tell the language, and say nothing.
-# fmt: off
-_GERMAN = frozenset((
-    "aber", "alle", "als", "am", "auch", "auf", "aus", "bei", "beim", "bin", "bis",
-    "bitte", "da", "damit", "danach", "dann", "das", "dass", "dem", "den", "denn",
-    "der", "des", "die", "dies", "diese", "diesem", "diesen", "dieser", "dieses",
-    "doch", "dort", "du", "durch", "ein", "eine", "einem", "einen", "einer", "eines",
-    "er", "es", "etwas", "für", "gegen", "gibt", "habe", "haben", "hat", "hier", "ich",
-    "ihr", "ihre", "ihren", "im", "immer", "ist", "jede", "jeden", "jeder", "jetzt",
-    "kann", "kannst", "kein", "keine", "keinen", "können", "könnte", "man", "mehr",
-    "mein", "meine", "meinem", "meinen", "mich", "mir", "mit", "möchte", "muss",
-    "müssen", "nach", "nicht", "nichts", "noch", "nun", "nur", "ob", "oder", "ohne",
-    "schon", "sein", "seine", "sich", "sie", "sind", "soll", "sollen", "sollte",
-    "sowie", "um", "und", "uns", "unser", "unsere", "unserem", "unseren", "unserer",
-    "unter", "vom", "von", "vor", "wann", "warum", "weil", "welche", "welcher",
-    "welches", "wenn", "werden", "wie", "wir", "wird", "wo", "wurde", "zu", "zum",
-    "zur", "zwischen", "über",
-))
-_SPANISH = frozenset((
-    "al", "algo", "antes", "así", "aunque", "cada", "como", "con", "cuando", "cuál",
-    "cuándo", "cómo", "de", "del", "desde", "después", "donde", "dónde", "el", "ella",
-    "ellos", "en", "entre", "era", "es", "esa", "ese", "eso", "esta", "este", "esto",
-    "estos", "está", "están", "favor", "fue", "ha", "hace", "hacer", "hacia", "han",
-    "hasta", "hay", "la", "las", "le", "les", "lo", "los", "me", "mi", "mis", "mucho",
-    "muy", "más", "nada", "ni", "nos", "nuestra", "nuestras", "nuestro", "nuestros",
-    "o", "otra", "otro", "para", "pero", "poco", "poder", "por", "porque", "puede",
-    "puedo", "que", "quiero", "qué", "se", "según", "ser", "si", "sin", "sobre",
-    "solo", "son", "su", "sus", "sí", "sólo", "también", "tan", "te", "tengo", "tiene",
-    "tienen", "toda", "todas", "todo", "todos", "tu", "un", "una", "uno", "unos", "y",
-    "ya", "yo",
-))
-_PORTUGUESE = frozenset((
-    "ao", "aos", "até", "cada", "com", "como", "da", "das", "de", "depois", "do", "dos",
-    "e", "ela", "ele", "eles", "em", "entre", "essa", "esse", "esta", "estas", "este",
-    "estes", "está", "estão", "eu", "faz", "fazer", "faço", "foi", "isso", "isto", "já",
-    "lhe", "mais", "mas", "me", "mesmo", "meu", "meus", "minha", "minhas", "muito", "na",
-    "nas", "nem", "no", "nos", "nossa", "nossas", "nosso", "nossos", "não", "nós", "num",
-    "numa", "o", "onde", "os", "ou", "para", "pela", "pelo", "por", "porque", "posso",
-    "preciso", "quais", "qual", "quando", "que", "quem", "quero", "se", "sem", "ser",
-    "seu", "seus", "sobre", "sua", "suas", "são", "só", "também", "tem", "tenho", "tudo",
-    "um", "uma", "umas", "uns", "você", "à", "às", "é",
-))
-# fmt: on
-
-_FOREIGN_LANGUAGES = (FRENCH, _GERMAN, _SPANISH, _PORTUGUESE)
-
 # One word is chance: "die" and "la" stand in English tasks, too.
 _MIN_FUNCTION_WORDS = 2
 
@@ -251,7 +206,7 @@ def find_function_words(text: str) -> AbstractSet[str]:
     frozenset()
     """
     words = set(_split_letters(text))
-    best = max(_FOREIGN_LANGUAGES, key=lambda known: len(words & known))
+    best = max((FRENCH, *load_function_words()), key=lambda known: len(words & known))
     found = len(words & best)
     return best if found >= _MIN_FUNCTION_WORDS and found > len(words & ENGLISH) else frozenset()
 

@@ -379,7 +379,7 @@ def test_a_damaged_text_of_a_skill_that_was_edited_since_is_told(
     write(folder / "xls" / "SKILL.md", PACKAGE.format("xls") + "More.\n")
 
     with pytest.raises(ContentUnavailableError, match="repeat the call"):
-        server.snapshot.index.require("xls")
+        _ = server.snapshot.index.require("xls").body
 
     assert server.snapshot.index.require("xls").body.endswith("More.")
 

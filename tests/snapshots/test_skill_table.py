@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Limits
+from skills_mcp.files.arrays import DamagedTextError
 from skills_mcp.skills.model import (
     Argument,
     Asset,
@@ -99,6 +100,19 @@ def test_any_text_and_any_number_survive(body: str, name: str, priority: int) ->
     skill = make_skill("a", body=body, name=name, description=body, priority=priority)
 
     assert packed(skill)[0] == placed(skill)
+
+
+def test_a_skill_is_decoded_when_more_than_its_listing_is_read() -> None:
+    skill = make_skill("ui/react", name="React")
+    table = packed(skill)
+
+    damaged = SkillTable(table.arrays, bytes(len(table.text)))[0]
+
+    assert (damaged.path, damaged.name) == ("ui/react", "React")
+    with pytest.raises(DamagedTextError):
+        _ = damaged.body
+    assert placed(skill) == table[0] == table[0]
+    assert replace(table[0], name="Vue") == replace(placed(skill), name="Vue")
 
 
 def test_a_record_says_the_same_from_another_folder() -> None:

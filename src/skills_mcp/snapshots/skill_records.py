@@ -9,7 +9,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from itertools import accumulate, chain, starmap
 from operator import add
@@ -177,20 +177,26 @@ def _record_skill(skill: Skill, home: SkillRoot) -> RecordedSkill:
 
 
 _FIELDS = (
-    *("path", "file", "name", "description", "keywords", "body", "inherit", "priority"),
+    *("path", "file", "name", "description", "keywords", "inherit", "priority"),
     *("assets", "scripts", "directory", "category", "files", "inventory"),
     *("examples", "entry", "always_apply", "user_only", "lifecycle"),
     *("requires", "related", "applies_to"),
 )
-"""Order of a record; a change of it needs another `FORMAT` of the index on disk."""
+"""Order of a record, before the body; a change needs another `FORMAT` of the index on disk."""
 
 
 def encode_skill(skill: Skill, home: SkillRoot) -> bytes:
-    """Encode a skill as JSON, without its folder."""
+    """Encode a skill without its folder: a line of JSON, and the body as it is."""
     fields = {name: getattr(skill, name) for name in _FIELDS}
     record = fields | {"directory": _folder_of(skill, home), "files": list(skill.files)}
-    text = json.dumps(list(record.values()), ensure_ascii=False, default=_list_fields)
-    return text.encode("utf-8", "surrogatepass")
+    line = json.dumps(list(record.values()), ensure_ascii=False, default=_list_fields)
+    return f"{line}\n{skill.body}".encode("utf-8", "surrogatepass")
+
+
+def _parse_record(record: bytes) -> dict[str, Any]:
+    # Most of a record is its body; as JSON that would take half of the time to decode a skill.
+    line, _, body = record.decode("utf-8", "surrogatepass").partition("\n")
+    return dict(zip(_FIELDS, json.loads(line), strict=True), body=body)
 
 
 def _list_fields(value: Any) -> list[Any]:
@@ -205,7 +211,7 @@ def _folder_of(skill: Skill, home: SkillRoot) -> str | None:
 
 
 def decode_skill(record: bytes, home: SkillRoot, stamps: Sequence[Stamp]) -> Skill:
-    fields: dict[str, Any] = dict(zip(_FIELDS, json.loads(record), strict=True))
+    fields = _parse_record(record)
     folder, inventory = fields["directory"], fields["inventory"]
     decoded = {
         "keywords": tuple(fields["keywords"]),
@@ -244,9 +250,28 @@ def _parse_inventory(
 
 
 def decode_skill_text(record: bytes) -> SkillText:
-    path, _, name, description, keywords, body, _, priority, *others = json.loads(record)
-    _, _, _, category, *_ = others
-    return SkillText(path, name, description, keywords, body, priority, category)
+    fields = _parse_record(record)
+    return SkillText(*map(fields.__getitem__, SkillText._fields))
+
+
+class StoredSkill(Skill):
+    """A skill that is decoded when another field than those of a `ListedSkill` is read.
+
+    Of those that compete for a task, few are looked at.
+    """
+
+    __slots__ = ("_decode",)
+    __class__ = Skill  # type: ignore[assignment]  # a copy, or what is equal, is a plain one
+
+    def __init__(self, listed: ListedSkill, decode: Callable[[], Skill]) -> None:
+        for name, value in zip(("_decode", *listed._fields), (decode, *listed), strict=True):
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        decoded = self._decode()
+        for each in Skill.__slots__:
+            object.__setattr__(self, each, getattr(decoded, each))
+        return getattr(decoded, name)
 
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -341,7 +366,8 @@ class SkillTable(Sequence[Skill]):
             return tuple(map(self._lines.decode, range(*number.indices(len(self)))))
         if not -len(self) <= number < len(self):
             raise IndexError(number)
-        return self._get(number % len(self))
+        number %= len(self)
+        return StoredSkill(self.listed[number], partial(self._get, number))
 
     def __iter__(self) -> Iterator[Skill]:
         # Not from the cache, which holds what is in use.

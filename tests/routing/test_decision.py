@@ -2,6 +2,7 @@
 
 import random
 import string
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +20,7 @@ from skills_mcp.routing.decision import (
     apply_thresholds,
     decision_kind,
     estimate_probabilities,
+    merge_near_copies,
     score_and_decide,
     to_exact_fraction,
 )
@@ -385,3 +387,23 @@ def test_a_task_of_the_ranked_algorithm_is_decided_by_chance() -> None:
     decision = score_and_decide(matcher, "sort a list", Matching(max_results=1))
 
     assert names(decision) == ["ambiguous", "a", "b", "c"]
+
+
+WORDS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=40)
+
+
+@given(WORDS, st.integers(0, 40), WORDS)
+def test_near_copies_share_nine_tenths_of_their_words(
+    words: list[str], cut: int, others: list[str]
+) -> None:
+    changed = [*words[:cut], *others[: len(words) - cut]]
+    bodies = (" ".join(words), " ".join(changed))
+    skills = [
+        make_skill(path, name="copy", body=body) for path, body in zip("ab", bodies, strict=True)
+    ]
+    first, second = (Counter(f"{s.description} {s.body}".split()) for s in skills)
+
+    merged = merge_near_copies(Candidate(skill, Fraction(0), ()) for skill in skills)
+
+    shared = (first & second).total()
+    assert (len(merged) == 1) == (20 * shared >= 9 * (first.total() + second.total()))

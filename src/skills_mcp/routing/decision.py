@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import cache, lru_cache, partial
 from itertools import chain, islice, zip_longest
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from skills_mcp.config import Matching
 from skills_mcp.routing.matcher import (
@@ -27,6 +28,10 @@ from skills_mcp.routing.matcher import (
 )
 from skills_mcp.routing.tokenizer import SILENT_WORDS, fold, split_intents
 from skills_mcp.skills.model import Skill, SkillPath
+
+if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
+    import numpy as np
+    from numpy.typing import NDArray
 
 # A longer context is not scored as it is: most of it was pasted, and what people wrote
 # themselves is found in parts, too (measured: docs/explanation/routing.md). To the
@@ -171,8 +176,6 @@ _STRATEGIES: Sequence[tuple[Callable[[str], Iterable[str]], float]] = (
 PRIORITY_UNIT = Fraction(1, 1000)
 """Score added per step of priority: so little that it only breaks ties."""
 
-_COPIES_PER_CANDIDATE = 4  # a repository has as many hidden folders for agents
-
 _COMPARED_CANDIDATES = 30  # as many as are re-ranked
 
 _RESCORED_CANDIDATES = 20  # more than an ambiguous answer lists
@@ -225,6 +228,8 @@ class NoMatch:
 
 _NEAR_COPY_SHARE = 0.9
 """Share of their words that two texts of one name have in common as near-copies."""
+_HASH_STEP = 0x1E3779B97F4A7C15  # odd, so that occurrences of words are hardly ever equal
+_NEAR_COPY_SIZE = 0.8  # so much of their characters at least, as a few words may be long
 
 
 def merge_near_copies(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -260,21 +265,32 @@ def _choose_visible(group: Sequence[Candidate]) -> Candidate:
     return replace(chosen, exact_score=group[0].exact_score, near_copies=others)
 
 
+def _are_near_copies(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    sizes = sum(map(len, one)), sum(map(len, other))
+    # Of hundreds with one name most differ in size, which is told at a hundredth of the time.
+    return 2 * min(sizes) >= _NEAR_COPY_SIZE * sum(sizes) and _share_words(one, other)
+
+
 # A task merges the same ones up to three times, and the next one may find them again.
 @lru_cache(maxsize=256)
-def _are_near_copies(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    first, second = _count_words(*one), _count_words(*other)
-    least = _NEAR_COPY_SHARE * (first.total() + second.total())
-    if 2 * min(first.total(), second.total()) < least:
-        return False  # at a hundredth of the time, of hundreds with one name
-    shared = first.keys() & second.keys()
-    counts = (map(counted.__getitem__, shared) for counted in (first, second))
-    return bool(2 * sum(map(min, *counts)) >= least)
+def _share_words(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    import numpy as np
+
+    first, second = _hash_words(*one), _hash_words(*other)
+    both = np.sort(np.concatenate((first, second)))
+    shared = np.count_nonzero(both[1:] == both[:-1])
+    return bool(2 * shared >= _NEAR_COPY_SHARE * len(both))
 
 
-@lru_cache(maxsize=64)
-def _count_words(description: str, body: str) -> Counter[str]:
-    return Counter(f"{description}\n{body}".split())
+@lru_cache(maxsize=512)  # of 8 KB
+def _hash_words(description: str, body: str) -> "NDArray[np.int64]":
+    """Hash the words of a text, each occurrence to another number."""
+    import numpy as np
+
+    hashes = np.sort(np.fromiter(map(hash, f"{description}\n{body}".split()), np.int64))
+    positions = np.arange(len(hashes))
+    starts = np.maximum.accumulate(positions * np.diff(hashes, prepend=0).astype(bool))
+    return hashes + (positions - starts) * _HASH_STEP
 
 
 Decision = Candidate | Ambiguous | NoMatch
@@ -320,7 +336,7 @@ def _decide_as_one(
     )
     candidates = score(limit=limit)
     if matcher.algorithm == "ranked" and len(merge_near_copies(candidates)) < len(candidates):
-        candidates = score(limit=limit * _COPIES_PER_CANDIDATE)
+        candidates = score(limit=max(limit, _COMPARED_CANDIDATES))
     return apply_thresholds(candidates, matching, matcher.algorithm)
 
 

@@ -839,6 +839,9 @@ class RankedMatcher:
         return self._take_best(ranking, 0, RERANK_LIMIT).numbers
 
     def _take_best(self, ranking: _Ranking, floor: int, limit: int | None) -> _Ranking:
+        if limit is not None and len(ranking.scores) > limit > 0:
+            # To sort all that share a word with a long task would take longer than the rest.
+            floor = max(floor, int(np.partition(ranking.scores, -limit)[-limit]))
         is_enough = ranking.scores >= floor
         numbers, scores = ranking.numbers[is_enough], ranking.scores[is_enough]
         order = np.lexsort((self._tie_break_ranks[numbers], -scores))[:limit]

@@ -242,8 +242,8 @@ def merge_near_copies(candidates: Iterable[Candidate]) -> list[Candidate]:
     by_name: dict[tuple[str, str], list[list[Candidate]]] = defaultdict(list)
     for candidate in sorted(candidates, key=candidate_sort_key):
         named_alike = by_name[candidate.skill.name.casefold(), candidate.skill.scope]
-        text = _text_of(candidate)
-        alike = (group for group in named_alike if _are_near_copies(_text_of(group[0]), text))
+        # The texts of skills with names of their own need not be read.
+        alike = (group for group in named_alike if _are_near_copies(group[0], candidate))
         group = next(alike, None)
         if group is None:
             group = []
@@ -251,10 +251,6 @@ def merge_near_copies(candidates: Iterable[Candidate]) -> list[Candidate]:
             named_alike.append(group)
         group.append(candidate)
     return [_choose_visible(group) for group in groups]
-
-
-def _text_of(candidate: Candidate) -> tuple[str, str]:
-    return candidate.skill.description, candidate.skill.body
 
 
 def _choose_visible(group: Sequence[Candidate]) -> Candidate:
@@ -265,7 +261,8 @@ def _choose_visible(group: Sequence[Candidate]) -> Candidate:
     return replace(chosen, exact_score=group[0].exact_score, near_copies=others)
 
 
-def _are_near_copies(one: tuple[str, str], other: tuple[str, str]) -> bool:
+def _are_near_copies(*candidates: Candidate) -> bool:
+    one, other = ((each.skill.description, each.skill.body) for each in candidates)
     sizes = sum(map(len, one)), sum(map(len, other))
     # Of hundreds with one name most differ in size, which is told at a hundredth of the time.
     return 2 * min(sizes) >= _NEAR_COPY_SIZE * sum(sizes) and _share_words(one, other)

@@ -7,7 +7,6 @@ Words that are also technical terms stay out of it (`go`, `use`, `case`, `car`).
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import chain
 
 from skills_mcp.text.unicode import normalize_unicode
@@ -80,8 +79,7 @@ _SIGNED = re.compile(r"(?<![\w+#.])(?:[a-z](?:\+\+|#)|\.net)(?![\w+#])")
 _WORD = re.compile(r"\S+")  # one at a time: a list takes thirty times the text
 
 # Hyphens stay (001 §5.1); the underscore stays because identifiers have it.
-_TOKEN_MARKS = frozenset("-_")
-_TOKEN_CATEGORIES = frozenset("LMN")  # letters, the marks they carry, numbers
+_NO_LETTER = re.compile(r"[^\w-]")
 
 
 def tokenize(text: str) -> tuple[str, ...]:
@@ -99,7 +97,7 @@ def tokenize(text: str) -> tuple[str, ...]:
     folded = fold(text).translate(_APOSTROPHES)
     for pattern, replacement in ((_NEGATION, " "), (_CONTRACTION, ""), (_ELISION, "")):
         folded = pattern.sub(replacement, folded)
-    plain = "".join(map(_letter_or_space, _SIGNED.sub(" ", folded)))
+    plain = _NO_LETTER.sub(_keep_mark, _SIGNED.sub(" ", folded))
     words = chain(_SIGNED.finditer(folded), _WORD.finditer(plain))
     distinct = dict.fromkeys(found[0].strip("-") for found in words)
     return tuple(word for word in distinct if word and word not in STOP_WORDS)
@@ -110,11 +108,10 @@ def fold(text: str) -> str:
     return normalize_unicode("NFKC", normalize_unicode("NFKC", text).casefold())
 
 
-@lru_cache(maxsize=4096)
-def _letter_or_space(character: str) -> str:
-    category = unicodedata.category(character)
-    is_letter = character in _TOKEN_MARKS or category[0] in _TOKEN_CATEGORIES
-    return character if is_letter else " "
+# Not remembered: while an index is built, what stays keeps the memory of all around it.
+def _keep_mark(found: re.Match[str]) -> str:
+    """Keep a mark that a letter carries."""
+    return found[0] if unicodedata.category(found[0]).startswith("M") else " "
 
 
 _CONJUNCTIONS = (

@@ -153,6 +153,16 @@ def test_a_long_text_is_read_on_only_while_no_skill_fits() -> None:
     assert nothing.asked == [*near.asked, *join_frequent_terms(text)]
 
 
+def test_paragraphs_are_read_only_if_no_skill_is_near_the_whole_either() -> None:
+    near, nothing = Finder(0.05), Finder(0.049)
+    between = [f"This is paragraph {number} of four." for number in range(4)]
+    text = "\n\n".join((TASK, *between, LOG[:3000].strip(), TASK[::-1]))
+
+    assert {select_relevant_part(each, text) for each in (near, nothing)} == {TASK}
+    assert near.asked == [TASK, TASK[::-1], text]
+    assert set(nothing.asked) == {*near.asked, *between, *join_frequent_terms(text)}
+
+
 def test_among_many_paragraphs_none_is_taken_for_the_task() -> None:
     nothing = Finder(0)
     between = [f"This is paragraph {number} of five." for number in range(5)]

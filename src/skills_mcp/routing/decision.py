@@ -66,8 +66,9 @@ def select_relevant_part(matcher: Matcher, context: str, *, within: Mask = None)
 
     Mostly the task stands before the pasted text, or behind it, and all the rest would
     be evidence against every skill. So a pasted ticket or log is read as its beginning
-    and its end; if no skill fits these, as the paragraphs between, if they are few; and
-    if none is near, as its most frequent terms. Linear, bounded.
+    and its end; if no skill fits these, and none is near the whole that is scored, too, as
+    the paragraphs between, if they are few; and if none is near, as its most frequent terms.
+    Linear, bounded.
     """
     if len(context) <= MAX_UNCUT_CHARACTERS[matcher.algorithm]:
         return context
@@ -75,7 +76,7 @@ def select_relevant_part(matcher: Matcher, context: str, *, within: Mask = None)
     for split, good_score in _STRATEGIES:
         parts = [part for part in split(context) if part not in scores]
         scores |= {part: matcher.quick_score(part, within=within) for part in parts}
-        if max(scores.values()) >= good_score:
+        if max(scores.values()) >= good_score or _is_near_as_whole(matcher, context, within):
             break
     return max(scores, key=scores.__getitem__)
 
@@ -87,8 +88,18 @@ def select_texts(matcher: Matcher, context: str, *, within: Mask = None) -> tupl
     that stands for all of it, and a pasted log has nothing but that.
     """
     part = select_relevant_part(matcher, context, within=within)
-    is_scored_whole = matcher.algorithm == "ranked" and len(context) <= _MAX_WHOLE_CHARACTERS
-    return (part, context) if is_scored_whole and part != context else (part,)
+    is_scored_whole = _is_scored_whole(matcher, context) and part != context
+    return (part, context) if is_scored_whole else (part,)
+
+
+def _is_scored_whole(matcher: Matcher, context: str) -> bool:
+    return matcher.algorithm == "ranked" and len(context) <= _MAX_WHOLE_CHARACTERS
+
+
+def _is_near_as_whole(matcher: Matcher, context: str, within: Mask) -> bool:
+    if not _is_scored_whole(matcher, context):
+        return False
+    return matcher.quick_score(context, within=within) >= _NEAR_MISS_SCORE
 
 
 def score_texts(

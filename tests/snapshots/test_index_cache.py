@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from skills_mcp.errors import ContentUnavailableError
 from skills_mcp.snapshots import indexes
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.indexes import IndexCache, IndexState
+from skills_mcp.snapshots.skill_records import SkillTable
 from skills_mcp.snapshots.skill_snapshot import Snapshot, take_snapshot
 from tests.support import PATIENCE_SECONDS, mounted, write
 
@@ -66,10 +68,11 @@ def another(cache: IndexCache, folder: Path) -> IndexCache:
     return IndexCache(cache.folder.parent, content_of(folder), Config())
 
 
-def test_what_was_opened_or_saved_here_is_not_opened_again(folder: Path, cache: IndexCache) -> None:
+def test_what_was_opened_here_is_not_opened_again(folder: Path, cache: IndexCache) -> None:
     cache.save(taken(folder).state)
     other = another(cache, folder)
 
+    assert cache.open() is not None
     assert cache.open() is None
     assert other.open() is not None
     assert other.open() is None
@@ -85,17 +88,40 @@ def only_folder(tmp_path: Path) -> Path:
 
 def test_what_was_saved_answers_as_what_was_built(folder: Path, cache: IndexCache) -> None:
     built = taken(folder)
-    saved = cache.save(built.state)
+    cache.save(built.state)
 
     kept = another(cache, folder).open()
 
     assert kept is not None
-    assert kept.collection.table.text[:] == saved.collection.table.text[:]
+    assert kept.collection.table.text[:] == built.state.collection.table.text[:]
     opened = taken(folder, kept)
     assert opened.reuses_all_of(kept)
     assert list(opened.index) == list(built.index)
     assert ranked(opened, "pdf form") == ranked(built, "pdf form") != []
     assert opened.problems == built.problems
+
+
+def test_what_was_read_is_freed_before_the_index_is_opened(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[weakref.ref[SkillTable]] = []
+    freed: list[list[bool]] = []
+    save, open_newest = IndexCache.save, IndexCache.open
+
+    def note_table(cache: IndexCache, state: IndexState) -> bool:
+        read.append(weakref.ref(state.collection.table))
+        return save(cache, state)
+
+    def note_freed(cache: IndexCache) -> IndexState | None:
+        freed.append([table() is None for table in read])
+        return open_newest(cache)
+
+    monkeypatch.setattr(IndexCache, "save", note_table)
+    monkeypatch.setattr(IndexCache, "open", note_freed)
+
+    server_of(folder, tmp_path).load(content_of(folder))
+
+    assert freed[-1] == [True]
 
 
 def test_the_next_process_reads_no_skill_again(
@@ -244,7 +270,7 @@ def test_what_somebody_else_has_written_is_not_taken_for_ours(
     cache.save(theirs)
     monkeypatch.setattr(cache, "_list", list)  # it was not there when we looked
 
-    assert cache.save(ours) is ours
+    assert not cache.save(ours)
 
 
 @pytest.mark.parametrize("name", ["skills.paths.npy", "skills.keywords.npy"])

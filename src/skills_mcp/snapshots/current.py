@@ -349,7 +349,13 @@ class CurrentSnapshot:
             if not (known and snapshot.reuses_all_of(known)):
                 logger.info("Keeping the index in %s", cache.folder)
                 self._mounts.progress.begin("Keeping the index")
-                snapshot = snapshot.with_state(cache.save(snapshot.state))
+                if cache.save(snapshot.state):
+                    # What was read is freed first: objects in between would keep its memory.
+                    del snapshot, known, newer
+                    self._state = None
+                    self._inspected.clear()
+                    self._state = cache.open()
+                    snapshot = take_snapshot(content, self._settings, self._state)
         return _prepared(snapshot)
 
     def _take(self, content: Content, known: "IndexState | None") -> Snapshot:

@@ -402,7 +402,7 @@ class IndexCache:
         self._damaged: set[str] = set()
 
     def open(self) -> IndexState | None:
-        """Open the newest usable state, unless this object opened or saved it last."""
+        """Open the newest usable state, unless this object opened it last."""
         for folder in self._list():
             if folder.name == self._known:
                 return None
@@ -448,20 +448,18 @@ class IndexCache:
         self._damaged.add(name)
         logger.warning("The kept index is damaged and built anew: %s", reason)
 
-    def save(self, state: IndexState) -> IndexState:
-        """Write a state and reopen it from disk; the original on failure."""
+    def save(self, state: IndexState) -> bool:
+        """Write a state, to be opened; whether it could be kept."""
         folders = self._list()
         newest = int(folders[0].name) if folders else 0
         folder = self.folder / str(newest + 1)
         try:
             write_arrays(folder, _arrays_of(state), _encode_metadata(state), _texts_of(state))
-            saved = _open_state(folder, self._rebuild)
-            self._known = folder.name
         except (OSError, ValueError) as error:
             logger.debug("The index cannot be kept in %s: %s", folder, error)
-            return state
+            return False
         self._delete_old_states(folders)
-        return saved
+        return True
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ import logging
 import os
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -470,11 +470,6 @@ class Snapshot:
 
     def is_same(self, collection: "LoadedSkills", config: Config) -> bool:
         return collection is self.state.collection and config == self.config
-
-    def with_state(self, state: "IndexState") -> "Snapshot":
-        """Copy of this snapshot on the memory-mapped arrays of the index cache."""
-        index, indexes = _build_indexes(state.collection, self.config, state)
-        return replace(self, index=index, indexes=indexes)
 
 
 @gc_paused()

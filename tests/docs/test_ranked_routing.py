@@ -11,6 +11,7 @@ from skills_mcp.config import Matching
 from skills_mcp.routing import inverted_index, lexicon, query, search
 from skills_mcp.routing import ranked_matcher as ranked
 from skills_mcp.routing.decision import (
+    CROWDED_SHARE,
     LISTED_SHARE,
     NO_MATCH_ODDS,
     ODDS_EXPONENT,
@@ -116,6 +117,7 @@ def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
         f"more than {query._MIN_FOREIGN_SHARE} of these words",
         f"the {query._MAX_TERMS} terms that say most are read",
         f"of these {ranked._MAX_SEARCHED_TERMS} are looked for",
+        f"by `crowding^{ranked._SHORT_FIELD_POWER}` in the name",
         f"1/{ranked._PROXIMITY_WINDOW} if they are",
         f"all together, and {ranked._MIN_POSTINGS} at least",
         f"to a {'million' if _SCORE_UNIT == 10**6 else '?'}th",
@@ -134,6 +136,7 @@ def test_the_chances_of_the_text_are_those_of_the_program() -> None:
     assert f"which is {1 - rules.ambiguity_threshold:g}" in text
     assert f"`{LISTED_SHARE} \N{MULTIPLICATION SIGN} ambiguity_threshold` or more" in text
     assert f"which is {LISTED_SHARE * rules.ambiguity_threshold:g}.\n" in text
+    assert f"the bound is `{CROWDED_SHARE} \N{MULTIPLICATION SIGN} ambiguity_threshold`" in text
 
 
 def test_pairs_of_a_task_reach_as_far_as_the_text_says() -> None:

@@ -347,6 +347,8 @@ def ranked(scores: str, **settings: float) -> list[str]:
         ("0.8 0.75 0.1 0.1", ["ambiguous", "a", "b"], "the others say nothing"),
         ("0.8 0.75 0.7 0.1", ["ambiguous", "a", "b", "c"], "three are alike"),
         ("0.5 " * 17, ["ambiguous", *"abcdefghijklmnop"], "at most sixteen"),
+        ("0.8 0.75 0.58 " + "0.45 " * 12, ["ambiguous", "a", "b"], "few compete"),
+        ("0.8 0.75 0.58 " + "0.45 " * 13, ["ambiguous", "a", "b", "c"], "sixteen compete"),
         ("0.19 0.1 0.01", ["no match"], "the best one decides"),
     ],
 )

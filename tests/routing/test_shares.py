@@ -103,3 +103,18 @@ def test_among_thousands_most_words_decide_and_no_longer_the_rarest(
     explained = compute_coverage(task, PostingsLookup(index).find(task), len(index))
 
     assert rows[int(explained.argmax())] == best
+
+
+@pytest.mark.parametrize("competitors, best", [(240, "body"), (3000, "description")])
+@pytest.mark.parametrize("task", ["kubernetes", "k8s"])
+def test_among_thousands_what_a_skill_says_of_itself_decides(
+    competitors: int, best: str, task: str
+) -> None:
+    described = IndexedDocument("", "", "kubernetes", "", "")
+    mentioned = IndexedDocument("", "", "", "", "kubernetes " * 3)
+    others = [IndexedDocument("", "", "x1 x2 x3", "", "")] * competitors
+    index, query = read([described, mentioned, *others], f"{task} x1 x2 x3")
+
+    explained = compute_coverage(query, PostingsLookup(index).find(query), len(index))
+
+    assert ("description", "body")[int(explained[:2].argmax())] == best

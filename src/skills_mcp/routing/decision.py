@@ -215,6 +215,12 @@ UNSERVED_ODDS = 0.3
 """Weight of "no skill serves this" where one skill would be served with all its rules."""
 LISTED_SHARE = 0.6
 """Probability from which a skill is listed, as a share of `ambiguity_threshold`."""
+# Among 10,000 skills, so many compete for most tasks, and the right one is often a little
+# less likely; among a few hundred, for hardly any. Measured.
+CROWDED_SHARE = 0.5
+"""`LISTED_SHARE` where the one at `_CROWD` has `_CROWDED_PROBABILITY`."""
+_CROWD = 16
+_CROWDED_PROBABILITY = 0.01
 PROBABILITY_DEPTH = 5
 """Candidates beyond this rank hardly change a probability."""
 _MAX_FINITE_SCORE = 1 - 1e-6  # a score of 1 is that of a name
@@ -452,8 +458,10 @@ def _decide_by_probability(near: Sequence[Candidate], matching: Matching) -> Dec
     is_certain = estimate_certainty(scores) >= 1 - matching.ambiguity_threshold
     if is_certain or max_candidates == 1:
         return near[0]
-    min_probability = LISTED_SHARE * matching.ambiguity_threshold
-    likely = sum(p >= min_probability for p in estimate_probabilities(scores))
+    chances = estimate_probabilities(scores)
+    is_crowded = min(chances[_CROWD - 1 : _CROWD], default=0) >= _CROWDED_PROBABILITY
+    share = CROWDED_SHARE if is_crowded else LISTED_SHARE
+    likely = sum(chance >= share * matching.ambiguity_threshold for chance in chances)
     listed = min(max(likely, 2), max_candidates)
     return Ambiguous(tuple(near[:listed]), is_low_confidence=True)
 

@@ -518,10 +518,11 @@ class Postings:
     def total(self) -> int:
         return len(self.shares) if self.counts is None else int(self.counts.sum(dtype=np.int64))
 
-    def holders(self, term: int) -> tuple[Documents, Impacts, NDArray[np.uint8]]:
-        span = self.span(term)
-        documents, shares = self.documents.values[span], self.shares[span]
-        fields = self.fields[span]
+    def read(self, span: slice) -> "PostedDocuments":
+        return self.documents.values[span], self.shares[span], self.fields[span]
+
+    def holders(self, term: int) -> "PostedDocuments":
+        documents, shares, fields = self.read(self.span(term))
         if self.mask is None:
             return documents, shares, fields
         is_visible = self.mask[documents]
@@ -896,33 +897,35 @@ def _sort_terms(terms: Iterable[str]) -> Iterator[str]:
         yield from sorted(alike.pop(beginning))
 
 
-DocumentImpacts = tuple[Documents, NDArray[np.uint16]]
-"""Documents in order, and their impacts."""
+PostedDocuments = tuple[Documents, Impacts, NDArray[np.uint8]]
+"""Documents in order, their impacts, and a bit for each of `SCORED_FIELDS`."""
 
-# A relative that many hold counts where a skill says what it is about. In a long text
-# it is chance, and to follow it there would take most of the time.
-_SHORT_FIELDS = np.uint8(7)
+SHORT_FIELDS = np.uint8(7)
+"""The name, the labels and the description: where a skill says what it is about."""
+
+# A relative that many hold counts there. In a long text it is chance, and to follow it
+# there would take most of the time.
 _MANY_DOCUMENTS = 1000
 
 
-def intersect(postings: Postings, terms: tuple[int, ...]) -> DocumentImpacts:
-    """Intersect postings; of each document the smallest impact."""
+def intersect(postings: Postings, terms: tuple[int, ...]) -> PostedDocuments:
+    """Intersect postings; of each document the smallest impact, and the rarest term's fields."""
     first, *others = sorted(terms, key=postings.count)
-    documents, shares = _read_postings(postings, first)
+    documents, shares, fields = _read_postings(postings, first)
     for term in others:
-        other_documents, other_shares = _read_postings(postings, term)
+        other_documents, other_shares, _ = _read_postings(postings, term)
         is_both = _is_member(other_documents, documents)
-        documents, shares = documents[is_both], shares[is_both]
+        documents, shares, fields = documents[is_both], shares[is_both], fields[is_both]
         shares = np.minimum(shares, other_shares[other_documents.searchsorted(documents)])
-    return documents, shares
+    return documents, shares, fields
 
 
-def _read_postings(postings: Postings, term: int) -> DocumentImpacts:
+def _read_postings(postings: Postings, term: int) -> PostedDocuments:
     documents, shares, fields = postings.holders(term)
     if len(documents) <= _MANY_DOCUMENTS:
-        return documents, shares
-    [short] = (fields & _SHORT_FIELDS).nonzero()
-    return documents[short], shares[short]
+        return documents, shares, fields
+    [short] = (fields & SHORT_FIELDS).nonzero()
+    return documents[short], shares[short], fields[short]
 
 
 def _is_member(documents: Documents, candidates: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:

@@ -167,7 +167,7 @@ def _is_one_error(one: str, other: str) -> bool:
 
 
 def _are_adjacent(index: TextIndex, one: int, other: int) -> bool:
-    holders, _ = intersect(index.postings, (one, other))
+    holders, *_ = intersect(index.postings, (one, other))
     first = index.take_first(holders, _MAX_READ_SKILLS)
     if not len(first):
         return False

@@ -130,6 +130,28 @@ async def test_work_ends_with_the_server_and_what_is_in_place_counts(
     assert result == expected or type(result) is expected
 
 
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_request_that_is_cancelled_when_its_work_is_done_is_told_so(
+    desk: UploadQueue, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    work_in_thread = upload_desk._UploadTask._work_in_thread
+
+    async def work_and_be_cancelled(running: upload_desk._UploadTask[str]) -> None:
+        await work_in_thread(running)
+        cancel_later(steps)
+
+    def cancel_later(steps: int) -> None:
+        if steps:
+            asyncio.get_running_loop().call_soon(cancel_later, steps - 1)
+        else:
+            task.cancel()
+
+    monkeypatch.setattr(upload_desk._UploadTask, "_work_in_thread", work_and_be_cancelled)
+    task = asyncio.ensure_future(desk.run(lambda _: "in place"))
+
+    assert await asyncio.wait_for(task, PATIENCE_SECONDS) == "in place"
+
+
 async def test_work_ends_with_the_scope_that_it_runs_in(desk: UploadQueue) -> None:
     with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:

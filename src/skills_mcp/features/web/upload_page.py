@@ -233,21 +233,24 @@ class UploadQueue:
         """Run blocking work with a deadline.
 
         It is cancelled when the client disconnects, or the server shuts down and
-        cancels this
-        task. Work finished by then counts.
+        cancels this task. Work finished by then counts.
 
         Raises:
             UploadStoppedError: It was cancelled, or the disk is full.
         """
         running = _UploadTask(work, self._unpacking)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(running.run, gone)
-            try:
-                await running.done.wait()
-            except get_cancelled_exc_class():
-                running.attempt.stop()
-                with CancelScope(shield=True):
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(running.run, gone)
+                try:
                     await running.done.wait()
+                except get_cancelled_exc_class():
+                    running.attempt.stop()
+                    with CancelScope(shield=True):
+                        await running.done.wait()
+        except get_cancelled_exc_class():
+            if not running.done.is_set():  # else it came while the group was left
+                raise
         return running.result()
 
 
@@ -255,8 +258,7 @@ class _UploadTask(Generic[Result]):
     """Blocking work of one request.
 
     Its thread has a task of its own: the one of the request may be cancelled by the
-    server,
-    which would forget the thread and free its slot.
+    server, which would forget the thread and free its slot.
     """
 
     def __init__(

@@ -370,7 +370,12 @@ import os
 import sys
 
 noted = os.open(sys.argv.pop(1), os.O_CREAT | os.O_WRONLY)
-gc.callbacks.append(lambda *_: os.write(noted, b"%d " % gc.get_count()[0]))
+
+def note(phase, _):
+    if phase == "start":
+        os.write(noted, b"%d " % gc.get_count()[0])
+
+gc.callbacks.append(note)
 
 from skills_mcp.__main__ import main
 

@@ -84,6 +84,7 @@ def share(folder: Path, scale: Scale) -> list[Figure]:
         _kill(room, kills // 2, chance)
         _upgrade(package)
         _kill(room, kills - kills // 2, chance)
+        wait_for(partial(_find_server, room))  # whoever was killed leaves a socket to the next
         room.over.set()
         for thread in threads:
             thread.join()

@@ -73,10 +73,11 @@ def select_relevant_part(matcher: Matcher, context: str, *, within: Mask = None)
     if len(context) <= MAX_UNCUT_CHARACTERS[matcher.algorithm]:
         return context
     scores: dict[str, float] = {}
+    is_near_as_whole = cache(partial(_is_near_as_whole, matcher, context, within))
     for split, good_score in _STRATEGIES:
         parts = [part for part in split(context) if part not in scores]
         scores |= {part: matcher.quick_score(part, within=within) for part in parts}
-        if max(scores.values()) >= good_score or _is_near_as_whole(matcher, context, within):
+        if max(scores.values()) >= good_score or is_near_as_whole():
             break
     return max(scores, key=scores.__getitem__)
 
@@ -88,16 +89,16 @@ def select_texts(matcher: Matcher, context: str, *, within: Mask = None) -> tupl
     that stands for all of it, and a pasted log has nothing but that.
     """
     part = select_relevant_part(matcher, context, within=within)
-    is_scored_whole = _is_scored_whole(matcher, context) and part != context
-    return (part, context) if is_scored_whole else (part,)
+    has_both = _scores_whole(matcher, context) and part != context
+    return (part, context) if has_both else (part,)
 
 
-def _is_scored_whole(matcher: Matcher, context: str) -> bool:
+def _scores_whole(matcher: Matcher, context: str) -> bool:
     return matcher.algorithm == "ranked" and len(context) <= _MAX_WHOLE_CHARACTERS
 
 
 def _is_near_as_whole(matcher: Matcher, context: str, within: Mask) -> bool:
-    if not _is_scored_whole(matcher, context):
+    if not _scores_whole(matcher, context):
         return False
     return matcher.quick_score(context, within=within) >= _NEAR_MISS_SCORE
 

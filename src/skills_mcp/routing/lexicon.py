@@ -374,7 +374,7 @@ def _common_words() -> dict[str, float]:
 
 @cache
 def load_function_words() -> Sequence[frozenset[str]]:
-    """Load the function words of languages, beside English and French."""
+    """Load the function words of languages other than English and French."""
     languages: dict[str, set[str]] = {}
     for word, language in parse_tiers(_load("function_words.txt")):
         languages.setdefault(language, set()).add(word)

@@ -325,7 +325,6 @@ ORDINARY = (
     ("comment", "<!-- Describe when the agent should use each tool. -->"),
     ("encoded", base64.b64encode(b'{"_type": "https://in-toto.io/Statement/v1"}').decode()),
     ("odd-install", '"postinstall": "nuxt prepare"'),
-    ("odd-install", "`pip install --index-url https://test.pypi.org/simple/ tool`"),
     ("odd-install", "`npm install -g tool`, or see https://a.example.net."),
     ("obfuscate", "__import__('os').path.expanduser('~')"),
     ("spend", "Ask whether the drained balance is back to normal."),

@@ -171,8 +171,9 @@ def _check(key: bytes, text: bytes) -> bytes:
 
 @cache
 def _digest_rules() -> bytes:
-    """A digest of the code that finds signs: another version finds others."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    """A digest of the code and data that find signs: another version finds others."""
+    folder = Path(__file__).parent
+    files = sorted((*folder.glob("*.py"), *folder.glob("*.toml")))
     return sha256(b"".join(sha256(file.read_bytes()).digest() for file in files)).digest()
 
 

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sqlite3
+import tomllib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from skills_mcp.features.powers.power import Kind, Sign, name_mention
+from skills_mcp.features.powers.power import Sign, name_mention
 from skills_mcp.features.powers.programs import (
     MAX_SHELL_PART,
     Call,
@@ -73,54 +74,19 @@ _BLANK_RUN = re.compile(r"\n(?:[^\S\n]*\n){30,}")  # more than any screen shows
 _MIN_ENCODED = 40  # as in `BASE64`
 _MAX_COMMAND = 20_000  # characters of a literal or a line that is read
 
-_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "fish"})
-_INTERPRETERS = _SHELLS | {"python", "python3", "node", "perl", "ruby", "php", "iex", "osascript"}
-_DOWNLOADERS = frozenset({"curl", "wget", "iwr", "irm", "invoke-webrequest", "fetch"})
-_INSTALLERS = {
-    **dict.fromkeys(("pip", "pip3", "brew", "apt", "apt-get", "dnf", "yum", "gem"), ("install",)),
-    **dict.fromkeys(("choco", "cargo", "conda", "winget", "snap", "clawhub"), ("install",)),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), ("install", "i", "add", "dlx")),
-    "pipx": ("install", "run"),
-    "uv": ("add", "pip", "tool"),
-    "apk": ("add",),
-    "go": ("install", "get"),
-    "claude": ("plugin", "plugins"),
-    "code": ("--install-extension",),
-    "composer": ("require",),
-    "dotnet": ("add",),
-    "skills": ("add",),
-    "git": ("clone",),
-}
-_RUNNERS = frozenset({"npx", "uvx", "bunx", "pnpx"})
-_LANGUAGES = {
-    **dict.fromkeys(
-        ("sh", "bash", "shell", "zsh", "console", "terminal", "shell-session"), "shell"
-    ),
-    **dict.fromkeys(("python", "py", "python3"), "python"),
-    **dict.fromkeys(("js", "javascript", "jsx", "mjs", "node", "ts", "typescript"), "javascript"),
-}
-_SUFFIXES = {
-    **dict.fromkeys((".sh", ".bash", ".zsh", ".command"), "shell"),
-    ".py": "python",
-    **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".jsx", ".tsx", ".mts"), "javascript"),
-    **dict.fromkeys((".md", ".mdc", ".markdown", ".txt", ""), "markdown"),
-}
+_RULES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_SHELLS = frozenset(_RULES["shells"])
+_INTERPRETERS = _SHELLS | {*_RULES["interpreters"]}
+_DOWNLOADERS = frozenset(_RULES["downloaders"])
+_RUNNERS = frozenset(_RULES["runners"])
+_INSTALLERS: Mapping[str, Sequence[str]] = _RULES["installers"]
+_LANGUAGES: Mapping[str, str] = _RULES["languages"]
+_SUFFIXES: Mapping[str, str] = _RULES["suffixes"]
+_CALLED: Mapping[str, Sequence[str]] = _RULES["called"]
 _DATA = frozenset({".json", ".yaml", ".yml", ".toml", ".csv", ".html", ".xml"})
 """A line of them is read as prose is: it names more than it runs."""
 TEXT_SUFFIXES = frozenset({*_SUFFIXES, ".json", ".yaml", ".yml", ".toml", ".ps1", ".rb"})
 """Of what an agent reads or runs: data and schemes would make a skill long."""
-_CALLED: Mapping[str, Sequence[str]] = {
-    "python": (
-        *("environ", "getenv", "system(", "popen(", "subprocess", "exec", "eval(", "spawn"),
-        *(".post(", ".put(", ".patch(", "urlopen", "sendall", "sendmail", "send_message"),
-        *("upload_file", "socket", "b64decode", "fromhex", "a85decode", "marshal"),
-    ),
-    "javascript": (
-        *("process.env", "exec", "spawn", "eval(", "Function(", "fetch(", ".post(", ".patch("),
-        *("sendBeacon", "atob", "Buffer.from", "sendall", "sendmail", "send_message"),
-    ),
-}
-"""A program without any of these words does nothing that counts: it is not parsed."""
 _PROMPT = re.compile(r"^[ \t]*[$>%#][ \t]+(?=\w)", re.MULTILINE)
 _SHEBANG = re.compile(r"#!\S{0,100}(?:/env\s+(?:-S\s+)?)?\b(?P<name>bash|sh|zsh|python3?|node)\b")
 
@@ -521,22 +487,13 @@ _RUNNING = re.compile(
     r"|(?:^|\.)(?:execSync|spawnSync|execFile|execFileSync|spawn)$|child_process\W{0,3}\.exec$"
     r"|^exec$"
 )
-_KNOWN = frozenset(
-    {*_SHELLS, *_DOWNLOADERS, *_INSTALLERS, *_RUNNERS, "sudo", "crontab", "chmod", "nc", "eval"}
-    | {"base64", "python", "python3", "node", "ssh", "scp", "git", "launchctl", "systemctl"}
-    | {"powershell", "osascript", "rm", "docker", "openssl"}
-) - {"code", "go", "fetch", "skills"}
-"""A line that begins so is a command wherever it stands: none is a word of a sentence."""
+_KNOWN = _SHELLS | _DOWNLOADERS | _RUNNERS | {*_INSTALLERS, *_RULES["other_commands"]}
+_KNOWN -= {*_RULES["ambiguous"]}
 
 
 _ADDRESS = re.compile(r"\w[.:/]\w|\$")  # and no dots in place of one
 _COMMAND_NAME = re.compile(r"[a-z_][\w.+-]{0,60}")
-_BUILTINS = frozenset(
-    {*("set", "echo", "cd", "export", "printf", "test", "local", "return", "exit", "true")}
-    | {*("false", "shift", "read", "unset", "trap", "wait", "declare", "readonly", "pwd", "let")}
-    | {*("break", "continue", "cat", "grep", "sed", "awk", "head", "tail", "ls", "mkdir", "wc")}
-)
-"""They neither leave the project nor change what runs; a list of them is noise."""
+_BUILTINS = frozenset(_RULES["builtins"])
 
 
 def _find_in_command(call: Call) -> Iterator[Sign]:
@@ -587,29 +544,10 @@ def _sends(name: str, words: tuple[str, ...]) -> bool:
     return name in {"scp", "rsync", "nc", "ncat", "sendmail", "mail", "ftp"}
 
 
-_GIT_CONFIG = r"git config (?:\S+ )?--global (?:credential|core\.(?:hooks|ssh)|url|http|include)"
-_COMMANDS: tuple[tuple[Kind, str, str, str], ...] = (
-    ("persistence", "crontab", "service", r"crontab (?!-l\b)"),
-    (
-        *("persistence", "a service", "service"),
-        r"(?i:(?:launchctl|systemctl|schtasks) .{0,40}(?:load|enable|bootstrap|create)\b)",
-    ),
-    ("persistence", "git config --global", "git-config", _GIT_CONFIG),
-    ("persistence", "mcp add", "agent-config", r"(?:claude|codex|gemini) mcp add"),
-    ("permissions", "chmod 777", "world-writable", r"chmod .{0,20}(?:\b0?777\b|a\+rwx|\+s\b)"),
-    ("permissions", "chmod +x", "make-executable", r"chmod .{0,20}(?:\+x|\b0?7[0-7][0-7]\b)"),
-    ("agent-control", "deletes the history of the shell", "hide", r"history -c"),
-    ("environment", "all variables", "all-variables", r"(?:env|printenv)$"),
-    ("credentials", "the keychain", "credential-file", r"security find-\w+-password"),
-    (
-        *("encoded-content", "eval of a computed text", "decode-run"),
-        r"eval .{0,80}(?:base64|\bcurl\b)",
-    ),
-)
-_COMMAND_SIGNS = tuple(
-    (re.compile(pattern), Sign(kind, what, None, name)) for kind, what, name, pattern in _COMMANDS
-)
-"""Of a command with its words, which are joined by one space each."""
+_COMMAND_SIGNS = [
+    (re.compile(row["pattern"]), Sign(row["kind"], row["what"], None, row["sign"]))
+    for row in _RULES["command"]
+]
 
 
 def _find_command_signs(name: str, words: tuple[str, ...], line: int) -> Iterator[Sign]:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from skills_mcp.features.powers.power import Kind
+from skills_mcp.features.powers.power import Kind, join_lines
 from skills_mcp.text.unicode import lower_in_place
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _RULES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 def _read_pattern(text: str) -> str:
     """A pattern, perhaps on several lines, with its parts filled in."""
-    pattern = "".join(map(str.strip, text.splitlines()))
+    pattern = join_lines(text)
     for name, part in _RULES["parts"].items():
         pattern = pattern.replace(f"{{{{{name}}}}}", part)
     return pattern

@@ -1,17 +1,17 @@
 """The supported hosts, with the locations and format of their files.
 
-Rule: a host is a row of data, taken from its documentation.
+Rule: a host is a row of `host.toml`, taken from its documentation.
 """
 
 import logging
-import os
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from skills_mcp.errors import HostFileError
 from skills_mcp.files.paths import expand_home_folder, find_user_home
@@ -53,16 +53,16 @@ class Host:
 
     name: HostName
     title: str
-    programs: tuple[str, ...]
-    folder: tuple[str, str]
+    programs: Sequence[str]
+    folder: Sequence[str]
     """`(variable, default)` of its configuration folder, below home."""
-    user_files: tuple[str, ...]
+    user_files: Sequence[str]
     """Relative to its folder; the first existing one, else the first."""
-    project_files: tuple[str, ...]
+    project_files: Sequence[str]
     section: str
-    native_folders: tuple[str, ...]
+    native_folders: Sequence[str]
     """Folders of skills that it reads by itself, in a project and in the home."""
-    plugin_files: tuple[str, ...] = ()
+    plugin_files: Sequence[str] = ()
     hook_files: Mapping[HostScope, str] = field(default_factory=dict)
     """Where its hooks stand; empty if none of them can add to the context."""
     hook_step: str = ""
@@ -114,123 +114,14 @@ class Host:
         return any(file.is_file() for file in files) or any(map(Path.is_dir, folders))
 
 
-def _find_code_folder() -> str:
-    if sys.platform == "darwin":
-        return "Library/Application Support/Code/User"
-    return "AppData/Roaming/Code/User" if os.name == "nt" else ".config/Code/User"
+def _parse_host(row: Mapping[str, Any]) -> Host:
+    on_platform = {"folder": row.get("folder_on", {}).get(sys.platform, row["folder"])}
+    shape = {"shape": EntryShape(**row.get("shape", {}))}
+    return Host(**{key: row[key] for key in row if key != "folder_on"} | on_platform | shape)
 
 
-HOSTS: tuple[Host, ...] = (
-    Host(
-        name="claude-code",
-        title="Claude Code",
-        programs=("claude",),
-        folder=("CLAUDE_CONFIG_DIR", ""),
-        user_files=(".claude.json",),
-        project_files=(".mcp.json",),
-        plugin_files=(
-            ".claude/plugins/cache/*/*/*/.mcp.json",
-            "plugins/cache/*/*/*/.mcp.json",  # where CLAUDE_CONFIG_DIR is set
-        ),
-        hook_files={"user": ".claude/settings.json", "project": ".claude/settings.json"},
-        native_folders=(".claude/skills",),
-        section="mcpServers",
-        shape=EntryShape(started={"type": "stdio"}, remote={"type": "http"}),
-        manual_steps={"project": "Each developer accepts the server once, in /mcp."},
-    ),
-    Host(
-        name="codex",
-        title="Codex",
-        programs=("codex",),
-        folder=("CODEX_HOME", ".codex"),
-        user_files=("config.toml",),
-        project_files=(".codex/config.toml",),
-        hook_files={"user": "hooks.json", "project": ".codex/hooks.json"},
-        hook_step="Trust them in /hooks: until then, Codex runs none of them.",
-        native_folders=(".agents/skills",),
-        section="mcp_servers",
-        is_toml=True,
-        # A first start may take longer than the 10 seconds that Codex waits by itself.
-        shape=EntryShape(started={}, trailing={"startup_timeout_sec": 30}),
-        variable=BY_NAME,
-        manual_steps={"project": "Codex reads it in a project that you trust."},
-    ),
-    Host(
-        name="gemini",
-        title="Gemini CLI",
-        programs=("gemini",),
-        folder=("GEMINI_CLI_HOME", ""),
-        user_files=(".gemini/settings.json",),
-        project_files=(".gemini/settings.json",),
-        plugin_files=(".gemini/extensions/*/gemini-extension.json",),
-        hook_files={"user": ".gemini/settings.json", "project": ".gemini/settings.json"},
-        native_folders=(".agents/skills", ".gemini/skills"),
-        section="mcpServers",
-        shape=EntryShape(remote={"type": "http"}),
-        variable="${NAME:-}",
-        manual_steps={
-            "user": "Gemini CLI starts it in a folder that you trust.",
-            "project": "Gemini CLI starts it in a folder that you trust.",
-        },
-    ),
-    Host(
-        name="cursor",
-        title="Cursor",
-        programs=("cursor", "cursor-agent"),
-        folder=("", ".cursor"),
-        user_files=("mcp.json",),
-        project_files=(".cursor/mcp.json",),
-        native_folders=(".claude/skills", ".agents/skills"),
-        section="mcpServers",
-        shape=EntryShape(started={"type": "stdio"}),
-        variable="${env:NAME}",
-        manual_steps={"project": "Cursor asks before it starts the server."},
-    ),
-    Host(
-        name="vscode",
-        title="VS Code",
-        programs=("code",),
-        folder=("", _find_code_folder()),
-        user_files=("mcp.json",),
-        project_files=(".vscode/mcp.json",),
-        native_folders=(".claude/skills", ".agents/skills", ".github/skills"),
-        section="servers",
-        shape=EntryShape(started={"type": "stdio"}, remote={"type": "http"}),
-        manual_steps={"project": "VS Code asks before it starts the server."},
-    ),
-    Host(
-        name="opencode",
-        title="OpenCode",
-        programs=("opencode",),
-        folder=("XDG_CONFIG_HOME", ".config"),
-        user_files=("opencode/opencode.jsonc", "opencode/opencode.json"),
-        project_files=("opencode.jsonc", "opencode.json"),
-        native_folders=(".claude/skills", ".agents/skills"),
-        section="mcp",
-        shape=EntryShape(
-            started={"type": "local"},
-            remote={"type": "remote"},
-            trailing={"enabled": True},
-            is_one_list=True,
-            environment="environment",
-        ),
-    ),
-    Host(
-        name="copilot",
-        title="Copilot CLI",
-        programs=("copilot",),
-        folder=("COPILOT_HOME", ".copilot"),
-        user_files=("mcp-config.json",),
-        project_files=(".github/mcp.json",),
-        hook_files={"user": "hooks/skills.json", "project": ".github/hooks/skills.json"},
-        native_folders=(".claude/skills", ".agents/skills", ".github/skills", ".copilot/skills"),
-        section="mcpServers",
-        shape=EntryShape(
-            started={"type": "local"}, remote={"type": "http"}, trailing={"tools": ["*"]}
-        ),
-        manual_steps={"project": "Copilot CLI reads it in a folder that you trust."},
-    ),
-)
+_FILE = Path(__file__).with_suffix(".toml")
+HOSTS = tuple(map(_parse_host, tomllib.loads(_FILE.read_text("utf-8"))["host"]))
 
 
 def find_project() -> Path:

@@ -8,12 +8,13 @@ Each runs without asking for permission: the sandbox around it decides.
 
 import json
 import shlex
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 import click
 
@@ -40,19 +41,22 @@ class AgentOutput:
     """The agent's own reason for not having worked; such a run does not count."""
 
 
+Connect = Callable[[Path, Sequence[str]], tuple[str, ...]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
     """Command line of an agent, and the parser of its output."""
 
     name: str
-    words: tuple[str, ...]
+    words: Sequence[str]
     """With `{prompt}` where the task belongs."""
     format: FolderFormat = "agents"
     folder: str = ".agents/skills"
     """Where it looks for skills in a project."""
     model: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
-    connect: "Callable[[Path, Sequence[str]], tuple[str, ...]] | None" = None
+    connect: "Connect | None" = None
     """Writes settings for an MCP server into HOME; gives more options."""
 
     def command_line(self, prompt: str, options: Sequence[str] = ()) -> tuple[str, ...]:
@@ -67,56 +71,16 @@ class Agent:
 OutputRules = Mapping[str, Mapping[str, str]]
 """For each type of event, fields of an answer by their paths; several are joined."""
 
-_PLAIN: OutputRules = {
-    "": {
-        "text": "result response output text",
-        "cost": "total_cost_usd cost",
-        "tokens": "tokens usage.input_tokens usage.output_tokens",
-        "turns": "num_turns turns",
-        "model": "model",
-    }
-}
-_CLAUDE_INPUT = "usage.input_tokens usage.cache_creation_input_tokens usage.cache_read_input_tokens"
-_RULES: Mapping[AgentName, OutputRules] = {
-    "claude": {
-        "system": {"model": "model"},
-        "result": {
-            "text": "result",
-            "cost": "total_cost_usd",
-            "tokens": f"{_CLAUDE_INPUT} usage.output_tokens",
-            "turns": "num_turns",
-        },
-    },
-    "codex": {
-        "item.completed": {"text": "item.text", "turns": ""},
-        "turn.completed": {"tokens": "usage.input_tokens usage.output_tokens"},
-        "turn.failed": {"fault": "error.message"},
-    },
-    "gemini": {
-        "": {
-            "text": "response",
-            "tokens": "stats.models.*.tokens.total",
-            "turns": "stats.models.*.api.totalRequests",
-            "fault": "error.message",
-        }
-    },
-    "opencode": {
-        "text": {"text": "part.text"},
-        "step_finish": {
-            "cost": "part.cost",
-            "tokens": "part.tokens.input part.tokens.output part.tokens.reasoning",
-            "turns": "",
-        },
-        "error": {"fault": "error.data.message"},
-    },
-}
+_DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_PLAIN: OutputRules = {"": _DATA["plain_output"]}
+_RULES: Mapping[str, OutputRules] = _DATA["output"]
 _OF_PROGRESS = ["reasoning"], ["error"]
 """Types of Codex's items whose text is no answer."""
 
 
 def parse_output(output: str, name: str) -> AgentOutput:
     """Parse the output of an agent; of a command, the last JSON object counts."""
-    rules = _RULES.get(cast("AgentName", name))
+    rules = _RULES.get(name)
     found: dict[str, list[Any]] = defaultdict(list)
     for event in list(_parse_events(output))[0 if rules else -1 :]:
         fields = (rules or _PLAIN).get(str(event.get("type", "")) if rules else "", {})
@@ -198,47 +162,11 @@ def _add_setting(file: Path, key: str, command: Mapping[str, Any]) -> Path:
     return file
 
 
-_KNOWN: Mapping[AgentName, Agent] = {
-    "claude": Agent(
-        name="claude",
-        words=(
-            *("claude", "--output-format", "stream-json", "--verbose"),
-            *("--dangerously-skip-permissions", "-p", PROMPT),
-        ),
-        format="claude",
-        folder=".claude/skills",
-        # It refuses to go without questions as root, unless it is told of a sandbox.
-        variables={
-            "IS_SANDBOX": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            # The first turn waits for the server of the skills.
-            "MCP_CONNECTION_NONBLOCKING": "0",
-            "MCP_CONNECT_TIMEOUT_MS": "60000",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        },
-        connect=_connect_claude,
-    ),
-    "codex": Agent(
-        name="codex",
-        words=(
-            *("codex", "exec", "--json", "--skip-git-repo-check"),
-            *("--dangerously-bypass-approvals-and-sandbox", PROMPT),
-        ),
-        connect=_connect_codex,
-    ),
-    "gemini": Agent(
-        name="gemini",
-        words=("gemini", "--output-format", "json", "--yolo", "-p", PROMPT),
-        format="gemini",
-        folder=".gemini/skills",
-        variables={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
-        connect=_connect_gemini,
-    ),
-    "opencode": Agent(
-        name="opencode",
-        words=("opencode", "run", "--format", "json", PROMPT),
-        connect=_connect_opencode,
-    ),
+_CONNECT: Mapping[AgentName, Connect] = {
+    "claude": _connect_claude,
+    "codex": _connect_codex,
+    "gemini": _connect_gemini,
+    "opencode": _connect_opencode,
 }
 
 
@@ -255,7 +183,7 @@ def choose_agent(name: AgentName | None, command: str | None, model: str) -> Age
     Raises:
         UsageError: There is neither, or the command takes no task.
     """
-    known = _KNOWN[name] if name else None
+    known = Agent(name=name, connect=_CONNECT[name], **_DATA["agents"][name]) if name else None
     if command is None and known is None:
         raise click.UsageError(
             f"Name an agent: --agent {'|'.join(AGENT_NAMES)}, or --command 'my-agent -p {PROMPT}'"

@@ -6,6 +6,7 @@ with the reason; so is each frontmatter key that a skill does not have.
 
 import os
 import re
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,40 +34,16 @@ class _Format(NamedTuple):
     pattern: re.Pattern[str]
 
 
-def _format(host: str, form: Form, path: str) -> _Format:
+_DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
+
+def _parse_format(row: tuple[str, Form, str]) -> _Format:
+    host, form, path = row
     return _Format(host, form, re.compile(rf"(?P<at>(?:.*/)?){path}", re.IGNORECASE))
 
 
-_FORMATS = (
-    _format("Cursor rule", "rule", r"\.cursor/rules/(?P<name>.+)\.mdc"),
-    _format("Cursor rule", "rule", r"(?P<name>[^/]+)\.mdc"),
-    _format("Cursor command", "package", r"\.cursor/commands/(?P<name>.+)\.md"),
-    _format("Cursor rules", "folder", r"\.cursorrules"),
-    _format("Copilot instructions", "folder", r"\.github/copilot-instructions\.md"),
-    _format(
-        "Copilot instructions", "rule", r"\.github/instructions/(?P<name>.+)\.instructions\.md"
-    ),
-    _format("Copilot instructions", "rule", r"(?P<name>[^/]+)\.instructions\.md"),
-    _format("Copilot prompt", "package", r"\.github/prompts/(?P<name>.+)\.prompt\.md"),
-    _format("Copilot agent", "package", r"\.github/agents/(?P<name>.+?)(?:\.agent)?\.md"),
-    _format("Copilot chat mode", "package", r"\.github/chatmodes/(?P<name>.+)\.chatmode\.md"),
-    _format("Windsurf rule", "rule", r"\.windsurf/rules/(?P<name>.+)\.md"),
-    _format("Windsurf workflow", "package", r"\.windsurf/workflows/(?P<name>.+)\.md"),
-    _format("Windsurf rules", "folder", r"\.windsurfrules"),
-    _format("Cline workflow", "package", r"\.clinerules/workflows/(?P<name>.+)\.md"),
-    _format("Cline rule", "rule", r"\.clinerules/(?!hooks/)(?P<name>.+)\.(?:md|txt)"),
-    _format("Cline rules", "folder", r"\.clinerules"),
-    _format("Claude command", "package", r"\.claude/commands/(?P<name>.+)\.md"),
-    _format("Claude agent", "package", r"\.claude/agents/(?P<name>.+)\.md"),
-    _format("AGENTS.md", "folder", r"AGENTS\.md"),
-    _format("CLAUDE.md", "folder", r"(?:\.claude/)?CLAUDE\.md"),
-    _format("GEMINI.md", "folder", r"GEMINI\.md"),
-)
-_OF_PLUGIN = (
-    _format("Claude command", "package", r"commands/(?P<name>.+)\.md"),
-    _format("Claude agent", "package", r"agents/(?P<name>.+)\.md"),
-)
-"""Below a folder with a manifest of a Claude plugin."""
+_FORMATS = tuple(map(_parse_format, _DATA["formats"]))
+_OF_PLUGIN = tuple(map(_parse_format, _DATA["plugin_formats"]))
 
 _HOST_FOLDERS = frozenset({".cursor", ".windsurf", ".clinerules", ".claude"})
 _READ_BY_SERVER = ("skills",)
@@ -407,32 +384,9 @@ def _has_indexed_neighbour(folder: str, indexed: Collection[str]) -> bool:
 MAX_KEYWORDS = 5
 """With more, one of them alone is below `min_score`."""
 
-_LANGUAGES: Mapping[str, str] = {
-    "py": "python",
-    "ts": "typescript",
-    "tsx": "react",
-    "js": "javascript",
-    "jsx": "react",
-    "rs": "rust",
-    "rb": "ruby",
-    "kt": "kotlin",
-    "cs": "csharp",
-    "tf": "terraform",
-    "md": "markdown",
-    "yml": "yaml",
-    "sh": "shell",
-    "ps1": "powershell",
-    "h": "cpp",
-}
-_PLAIN_FOLDERS = frozenset({"src", "app", "apps", "lib", "libs", "packages", "test", "main"})
-_NO_SUBJECT = frozenset(
-    {"rule", "rules", "cursor", "cursorrules", "prompt", "file", "files", "instructions"}
-    | {"guidelines", "guideline", "best", "practices", "practice", "general", "copilot", "agent"}
-    | {"agents", "claude", "windsurf", "cline", "index", "standards", "conventions", "overview"}
-    | {"skill", "skills", "project", "code", "development", "coding", "guide", "for", "and"}
-    | {"src", "app", "apps", "package", "packages", "shared", "command", "commands", "workflow"}
-    | {"with", "the", "key", "use", "using", "mdc", "example", "examples", "core", "common"}
-)
+_LANGUAGES: Mapping[str, str] = _DATA["languages"]
+_PLAIN_FOLDERS = frozenset(_DATA["plain_folders"])
+_NO_SUBJECT = frozenset(_DATA["no_subject"])
 _WORD = re.compile(r"[^\W_]+")
 _HEADINGS = re.compile(r"(?m)^#{1,3}\s+(.+)$")
 

@@ -12,8 +12,12 @@ import pytest
 
 from skills_mcp.errors import ConfigError
 from skills_mcp.features.authoring import stale_skills
-from skills_mcp.features.authoring.project_past import read_project_past
-from skills_mcp.features.authoring.stale_skills import StaleOptions, find_stale, load_usage
+from skills_mcp.features.authoring.stale_skills import (
+    StaleOptions,
+    find_stale,
+    load_usage,
+    read_project_past,
+)
 from skills_mcp.features.authoring.validation import validate_paths
 from skills_mcp.skills.model import Problem
 from tests.packages import write_package

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.authoring.fixes import fix_findings
+from skills_mcp.features.authoring.commands.validate import fix_findings
 from skills_mcp.features.authoring.validation import validate_paths
 from tests.support import write, write_skill
 

@@ -14,8 +14,7 @@ import pytest
 from skills_mcp.config import Scripts
 from skills_mcp.features.authoring.cases import Case, Check
 from skills_mcp.features.effect.agents import choose_agent
-from skills_mcp.features.effect.arms import Arm
-from skills_mcp.features.effect.case_runner import CaseRunner, RunRules
+from skills_mcp.features.effect.case_runner import Arm, CaseRunner, RunRules
 from skills_mcp.features.effect.evidence import read_results
 from skills_mcp.scripts.prepared_runs import ScriptEnvironment
 from tests.features.effect.conftest import Effect, expect, program, readable, write_case

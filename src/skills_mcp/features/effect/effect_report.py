@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from skills_mcp.features.authoring.cases import Case
-from skills_mcp.features.effect.arms import ARM_NAMES
+from skills_mcp.features.effect.case_runner import ARM_NAMES
 from skills_mcp.features.effect.evidence import ArmFigures, MeasuredSkill, Result
 from skills_mcp.features.effect.experiment import Experiment
 from skills_mcp.features.effect.statistics import Lift

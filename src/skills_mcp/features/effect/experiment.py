@@ -12,8 +12,7 @@ import click
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.authoring.cases import Case
 from skills_mcp.features.effect.agents import Agent, Via
-from skills_mcp.features.effect.arms import Arm
-from skills_mcp.features.effect.case_runner import CaseRunner, RunFaultError
+from skills_mcp.features.effect.case_runner import Arm, CaseRunner, RunFaultError
 from skills_mcp.features.effect.evidence import MeasuredSkill, Result, RunKey, summarise
 from skills_mcp.text.rendering import count_noun
 

@@ -30,8 +30,14 @@ from skills_mcp.features.effect.agents import (
     choose_agent,
     parse_command_line,
 )
-from skills_mcp.features.effect.arms import ARM_NAMES, Arm, ArmName, build_arm
-from skills_mcp.features.effect.case_runner import CaseRunner, RunRules
+from skills_mcp.features.effect.case_runner import (
+    ARM_NAMES,
+    Arm,
+    ArmName,
+    CaseRunner,
+    RunRules,
+    build_arm,
+)
 from skills_mcp.features.effect.experiment import (
     Experiment,
     TestedSkill,

@@ -8,8 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.features.export.commands.export import export_skills
-from skills_mcp.features.export.export_names import assign_names
-from skills_mcp.features.export.layout import EXPORT_LOCK_FILE, LockedSettings, read_lock
+from skills_mcp.features.export.layout import (
+    EXPORT_LOCK_FILE,
+    LockedSettings,
+    assign_names,
+    read_lock,
+)
 from skills_mcp.skills.model import SkillPath, is_standard_name
 from tests.support import open_library, write, write_skill
 

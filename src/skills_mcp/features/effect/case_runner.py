@@ -29,8 +29,12 @@ from skills_mcp.errors import MissingFileError, SkillsError
 from skills_mcp.features.authoring.cases import EVALS, Case, Check, find_in_json
 from skills_mcp.features.effect.agents import Agent, AgentOutput, Via, parse_output
 from skills_mcp.features.effect.evidence import DIGITS, Result, digest_text
-from skills_mcp.features.export.export_names import assign_names
-from skills_mcp.features.export.layout import FolderFormat, LockedSettings, package_skill
+from skills_mcp.features.export.layout import (
+    FolderFormat,
+    LockedSettings,
+    assign_names,
+    package_skill,
+)
 from skills_mcp.features.export.package_links import ExportedLocations
 from skills_mcp.files.opening import open_inside
 from skills_mcp.library import Snapshot

@@ -31,12 +31,12 @@ from skills_mcp.errors import SkillNotFoundError, SkillsError
 from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.events.spool import LocalEvents
 from skills_mcp.features.authoring.uploads import Uploads, open_uploads
-from skills_mcp.features.export.export_names import assign_names
 from skills_mcp.features.export.layout import (
     WELL_KNOWN_FOLDER,
     WELL_KNOWN_INDEX,
     LockedSettings,
     WellKnownSkill,
+    assign_names,
     build_well_known_skill,
     package_skill,
     render_well_known,

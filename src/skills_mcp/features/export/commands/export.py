@@ -24,7 +24,6 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import complete_folder, content_options, json_option, read_options
 from skills_mcp.cli.terminal import print_json, progress_bar, sync_and_load
 from skills_mcp.errors import ExportError
-from skills_mcp.features.export.export_names import assign_names
 from skills_mcp.features.export.layout import (
     EXPORT_LOCK_FILE,
     LOCK_VERSION,
@@ -34,6 +33,7 @@ from skills_mcp.features.export.layout import (
     LockedSkill,
     LockedSource,
     PlainLayout,
+    assign_names,
     choose_layout,
     detect_format,
     package_skill,

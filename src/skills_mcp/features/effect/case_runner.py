@@ -30,12 +30,12 @@ from skills_mcp.features.authoring.cases import EVALS, Case, Check, find_in_json
 from skills_mcp.features.effect.agents import Agent, AgentOutput, Via, parse_output
 from skills_mcp.features.effect.evidence import DIGITS, Result, digest_text
 from skills_mcp.features.export.layout import (
+    ExportedLocations,
     FolderFormat,
     LockedSettings,
     assign_names,
     package_skill,
 )
-from skills_mcp.features.export.package_links import ExportedLocations
 from skills_mcp.files.opening import open_inside
 from skills_mcp.library import Snapshot
 from skills_mcp.library.skill_folder import SKILL_FILE, publish_skills, render_skill_file

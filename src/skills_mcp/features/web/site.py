@@ -34,6 +34,7 @@ from skills_mcp.features.authoring.uploads import Uploads, open_uploads
 from skills_mcp.features.export.layout import (
     WELL_KNOWN_FOLDER,
     WELL_KNOWN_INDEX,
+    ExportedLocations,
     LockedSettings,
     WellKnownSkill,
     assign_names,
@@ -41,7 +42,6 @@ from skills_mcp.features.export.layout import (
     package_skill,
     render_well_known,
 )
-from skills_mcp.features.export.package_links import ExportedLocations
 from skills_mcp.features.history.source_history import SourceLogs, read_source_logs
 from skills_mcp.features.report.database_report import (
     CatalogueCounts,

@@ -27,6 +27,7 @@ from skills_mcp.errors import ExportError
 from skills_mcp.features.export.layout import (
     EXPORT_LOCK_FILE,
     LOCK_VERSION,
+    ExportedLocations,
     ExportLock,
     FolderFormat,
     LockedSettings,
@@ -39,7 +40,6 @@ from skills_mcp.features.export.layout import (
     package_skill,
     read_lock,
 )
-from skills_mcp.features.export.package_links import ExportedLocations
 from skills_mcp.files.durable import NEW_PREFIX
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.skill_folder import SKILL_FILE, PublishedSkills, publish_skills

@@ -10,12 +10,12 @@ from skills_mcp.config import Grant
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Freshness, accept_any_commit
-from skills_mcp.features.history.skill_history import (
+from skills_mcp.features.history.source_history import (
     SkillHistory,
     find_power_changes,
     read_history,
+    read_source_logs,
 )
-from skills_mcp.features.history.source_history import read_source_logs
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING, Access, derive_access
 from tests.features.web.conftest import (

@@ -10,8 +10,12 @@ from datetime import UTC, datetime, timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from skills_mcp.features.history.skill_history import SkillChange, may_see_history
-from skills_mcp.features.history.source_history import RECENT_DAYS, SourceLogs
+from skills_mcp.features.history.source_history import (
+    RECENT_DAYS,
+    SkillChange,
+    SourceLogs,
+    may_see_history,
+)
 from skills_mcp.features.report.database_report import WEEKS, ReportLimits
 from skills_mcp.features.web import browsing
 from skills_mcp.features.web.catalogue_page import show_catalogue

@@ -26,8 +26,7 @@ from starlette.responses import Response
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.authoring.skill_overlap import find_rivals
 from skills_mcp.features.effect.evidence import find_evidence
-from skills_mcp.features.history.skill_history import find_power_changes, read_history
-from skills_mcp.features.history.source_history import SourceLogs
+from skills_mcp.features.history.source_history import SourceLogs, find_power_changes, read_history
 from skills_mcp.features.report.database_report import SkillComment, SkillCounts
 from skills_mcp.features.web.browsing import (
     derive_title,

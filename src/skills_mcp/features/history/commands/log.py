@@ -14,8 +14,12 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import build_application, content_options, json_option, pager_option
 from skills_mcp.cli.terminal import print_json, print_paged, sync_and_load
 from skills_mcp.errors import SyncError
-from skills_mcp.features.history.skill_history import SkillChange, SkillHistory, read_history
-from skills_mcp.features.history.source_history import read_source_logs
+from skills_mcp.features.history.source_history import (
+    SkillChange,
+    SkillHistory,
+    read_history,
+    read_source_logs,
+)
 from skills_mcp.skills.model import escape_unprintable
 from skills_mcp.text.rendering import count_noun
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.features.hosts.session_reminder import (
+from skills_mcp.features.hosts.prompt_socket import (
     MAX_REMINDER_BYTES,
     HookedSession,
     compose_reminder,

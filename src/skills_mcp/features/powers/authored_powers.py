@@ -15,8 +15,13 @@ from skills_mcp.features.authoring.validation import (
     find_validation_target,
     load_tree,
 )
-from skills_mcp.features.powers.allowance import Allowance, find_excess
-from skills_mcp.features.powers.power import Power, compare_powers, is_at_least
+from skills_mcp.features.powers.power import (
+    Allowance,
+    Power,
+    compare_powers,
+    find_excess,
+    is_at_least,
+)
 from skills_mcp.features.powers.statement import state_powers
 from skills_mcp.skills.model import Problem, Skill
 

@@ -30,8 +30,8 @@ class _Powers(SkillAudit):
         Raises:
             ConfigError: `powers.yaml` cannot be used.
         """
-        from skills_mcp.features.powers.allowance import load_allowances
         from skills_mcp.features.powers.authored_powers import report_powers
+        from skills_mcp.features.powers.power import load_allowances
 
         return report_powers(tree, skills, load_allowances(tree.top))
 
@@ -48,7 +48,7 @@ class _Powers(SkillAudit):
 
         A commit without the file allows nothing: to delete it opens nothing.
         """
-        from skills_mcp.features.powers.allowance import find_excess, load_allowances
+        from skills_mcp.features.powers.power import find_excess, load_allowances
         from skills_mcp.features.powers.statement import state_powers
 
         try:
@@ -73,8 +73,7 @@ class _Powers(SkillAudit):
             skill: Its own powers and those of its ancestors count.
             folders: The checkouts, of which one has the skill.
         """
-        from skills_mcp.features.powers.allowance import find_excess, load_allowances
-        from skills_mcp.features.powers.power import is_at_least
+        from skills_mcp.features.powers.power import find_excess, is_at_least, load_allowances
         from skills_mcp.features.powers.statement import read_composed_powers
 
         folder = next((each for each in folders if _holds(each, skill)), None)

@@ -21,7 +21,7 @@ from sqlalchemy import func, select, text
 
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
 from skills_mcp.events.received_event import ReceivedEvent, parse_received
-from skills_mcp.features.report.aggregation import Aggregation
+from skills_mcp.features.report.figure_queries import Aggregation
 from skills_mcp.features.report.database_report import (
     NO_LIMIT,
     ReportLimits,

@@ -5,9 +5,8 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from skills_mcp.features.report.aggregation import Aggregation
 from skills_mcp.features.report.event_rows import UsageRow, parse_row
-from skills_mcp.features.report.figure_queries import CurrentSkills
+from skills_mcp.features.report.figure_queries import Aggregation, CurrentSkills
 from skills_mcp.features.report.usage_report import Span, UsageReport
 
 FIRST, LAST = date(2026, 11, 1), date(2026, 11, 30)

@@ -19,7 +19,6 @@ from skills_mcp.events.collector.event_queries import (
     RollUpTable,
 )
 from skills_mcp.events.collector.event_store import EventStore, repeat_hourly
-from skills_mcp.features.report.aggregation import FigureTable
 from skills_mcp.features.report.day_figures import LAYOUT, MAX_NAMES, DayFigures, derive_moment
 from skills_mcp.features.report.event_rows import parse_row
 from skills_mcp.features.report.figure_queries import (
@@ -27,6 +26,7 @@ from skills_mcp.features.report.figure_queries import (
     CurrentSkills,
     EventExtent,
     FigureQueries,
+    FigureTable,
     Query,
     derive_report,
     within,

@@ -14,9 +14,8 @@ from operator import itemgetter
 
 from skills_mcp.events.privacy import HASH_PREFIX
 from skills_mcp.features.report import event_rows
-from skills_mcp.features.report.aggregation import FigureTable
 from skills_mcp.features.report.day_figures import derive_task_key, derive_tick
-from skills_mcp.features.report.figure_queries import Answer, FigureQueries
+from skills_mcp.features.report.figure_queries import Answer, FigureQueries, FigureTable
 from skills_mcp.features.report.usage_report import Rivalry, Span
 from skills_mcp.routing import lexicon
 from skills_mcp.routing.matcher import Matcher, TermWeight

@@ -14,8 +14,7 @@ from starlette.responses import Response
 
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.features.effect.evidence import find_evidence
-from skills_mcp.features.report.aggregation import Aggregation
-from skills_mcp.features.report.figure_queries import derive_current_skills
+from skills_mcp.features.report.figure_queries import Aggregation, derive_current_skills
 from skills_mcp.features.report.report_page import (
     MAX_ROWS,
     SkillLinks,

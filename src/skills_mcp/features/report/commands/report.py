@@ -36,9 +36,12 @@ from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.features.effect.evidence import LiftEvidence, find_evidence
 from skills_mcp.features.report import report_text, suggestion_review, usage_report
-from skills_mcp.features.report.aggregation import Aggregation
 from skills_mcp.features.report.event_rows import EventFilesError, load_event_files
-from skills_mcp.features.report.figure_queries import CurrentSkills, derive_current_skills
+from skills_mcp.features.report.figure_queries import (
+    Aggregation,
+    CurrentSkills,
+    derive_current_skills,
+)
 from skills_mcp.features.report.pick_evidence import PICK_KINDS, PickTally
 from skills_mcp.features.report.report_page import render_report_page
 from skills_mcp.features.report.report_text import (

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from skills_mcp.config import Auth, Web
-from skills_mcp.features.web.open_id import (
+from skills_mcp.features.web.browser_sign_in import (
     OpenIdClient,
     SignedInPerson,
     SignInAttempt,

@@ -22,8 +22,7 @@ from skills_mcp.features.web.browser import (
     Visitor,
     notice_route,
 )
-from skills_mcp.features.web.browser_sign_in import OpenIdSignIn
-from skills_mcp.features.web.open_id import OpenIdClient
+from skills_mcp.features.web.browser_sign_in import OpenIdClient, OpenIdSignIn
 from skills_mcp.http.admission import BodyBufferMiddleware
 from skills_mcp.http.authentication import require_sign_in
 from skills_mcp.skills.access import PRINCIPAL_KEY, Principal

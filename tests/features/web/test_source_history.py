@@ -7,7 +7,7 @@ import pytest
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.features.history.source_history import read_source_logs
 from skills_mcp.features.web.browsing import BrowseRequest, SkillSummary, browse
-from skills_mcp.features.web.home_page import _list_old
+from skills_mcp.features.web.content_pages import _list_old
 from skills_mcp.library import SkillLibrary
 from skills_mcp.library.code_owners import CodeOwners
 from tests.features.web.test_skill_history import follow

@@ -50,8 +50,7 @@ from skills_mcp.features.report.database_report import (
 from skills_mcp.features.web.browser import BrowserMiddleware, notice_route
 from skills_mcp.features.web.browser_sign_in import OpenIdSignIn, choose_sign_in
 from skills_mcp.features.web.catalogue_page import show_catalogue, show_trial
-from skills_mcp.features.web.content_pages import show_problems, show_sources
-from skills_mcp.features.web.home_page import load_gaps, show_home
+from skills_mcp.features.web.content_pages import load_gaps, show_home, show_problems, show_sources
 from skills_mcp.features.web.page import (
     BackgroundCache,
     ByteCache,

@@ -21,13 +21,13 @@ from sqlalchemy import func, select, text
 
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
 from skills_mcp.events.received_event import ReceivedEvent, parse_received
-from skills_mcp.features.report.figure_queries import Aggregation
 from skills_mcp.features.report.database_report import (
     NO_LIMIT,
     ReportLimits,
     load_report,
     roll_up_days,
 )
+from skills_mcp.features.report.figure_queries import Aggregation
 from skills_mcp.features.report.report_page import MAX_ROWS, render_report_page
 from skills_mcp.features.report.report_text import derive_report_notes
 from skills_mcp.features.report.usage_report import Span

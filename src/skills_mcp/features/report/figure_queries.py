@@ -697,7 +697,7 @@ class FigureTable:
 
     def _flush(self) -> None:
         values = ", ".join(f":{column}" for column in COLUMNS)
-        insert = f"INSERT INTO day_figures VALUES ({values})"  # noqa: S608 - of constants
+        insert = f"INSERT INTO day_figures VALUES ({values})"
         self._connection.executemany(insert, self._figures.rows())
         self._figures = DayFigures()
 

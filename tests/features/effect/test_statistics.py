@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skills_mcp.features.effect.statistics import Lift, compute_lift, decide_verdict
+from skills_mcp.features.effect.evidence import Lift, compute_lift, decide_verdict
 
 TRUE, FALSE = [True] * 3, [False] * 3
 

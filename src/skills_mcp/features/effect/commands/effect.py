@@ -40,7 +40,7 @@ from skills_mcp.features.effect.case_runner import (
     RunRules,
     build_arm,
 )
-from skills_mcp.features.effect.evidence import ArmFigures, MeasuredSkill, Result
+from skills_mcp.features.effect.evidence import ArmFigures, Lift, MeasuredSkill, Result
 from skills_mcp.features.effect.experiment import (
     Experiment,
     TestedSkill,
@@ -49,7 +49,6 @@ from skills_mcp.features.effect.experiment import (
     parse_budget,
     run_experiment,
 )
-from skills_mcp.features.effect.statistics import Lift
 from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.library import SkillLibrary, Snapshot
 from skills_mcp.scripts.prepared_runs import ScriptEnvironment

@@ -768,30 +768,24 @@ def _propose(
     options: Options, record: _EventRecord, *, deprecates_unserved: bool, as_json: bool
 ) -> None:
     """Push suggestions to branches, and print where they are."""
-    from skills_mcp.features.report.suggestion_proposals import (
-        ProposalRecord,
-        derive_key,
-        load_known,
-        propose,
-        propose_deprecations,
-    )
-
     library = build(options, record.environment).library
     current = derive_current_skills(sync_and_load(library))
     library.current.wait_for_vectors()
-    proposed = ProposalRecord(find_state_folder(record.environment) / "proposals.json")
-    known = load_known(library, proposed)
+    proposed = suggestion_review.ProposalRecord(
+        find_state_folder(record.environment) / "proposals.json"
+    )
+    known = suggestion_review.load_known(library, proposed)
     with progress_bar("Trying suggestions") as on_progress:
         review = suggestion_review.suggest(
             library,
             _load_picks(record).derive(current.answer),
             on_progress,
-            lambda skill, text: derive_key(skill, text) in known,
+            lambda skill, text: suggestion_review.derive_key(skill, text) in known,
         )
-    sent = [*propose(library, review, proposed)]
+    sent = [*suggestion_review.propose(library, review, proposed)]
     if deprecates_unserved:
         report = _derive_report(record, current, None)
-        sent += propose_deprecations(library, report, proposed, known)
+        sent += suggestion_review.propose_deprecations(library, report, proposed, known)
     if as_json:
         print_json({"proposals": [asdict(each) for each in sent], "notes": list(review.notes)})
         return

@@ -63,13 +63,14 @@ from skills_mcp.features.web.page import (
     show_notice,
     wait_for_disconnect,
 )
-from skills_mcp.features.web.propose_page import PROPOSE_PATH, propose_routes
 from skills_mcp.features.web.rest import rest_routes
 from skills_mcp.features.web.skill_page import show_skill
 from skills_mcp.features.web.upload_page import (
+    PROPOSE_PATH,
     ArchivesInDatabase,
     UploadQueue,
     add_routes,
+    propose_routes,
     upload_routes,
 )
 from skills_mcp.features.web.usage_page import show_report, show_report_style

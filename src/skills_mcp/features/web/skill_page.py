@@ -40,8 +40,8 @@ from skills_mcp.features.web.page import (
     get_visible_library,
     render_template,
 )
-from skills_mcp.features.web.propose_page import find_propose_url
 from skills_mcp.features.web.rest import derive_media_type
+from skills_mcp.features.web.upload_page import find_propose_url
 from skills_mcp.library import LibraryView
 from skills_mcp.library.skill_folder import SkillPreview, TextSection
 from skills_mcp.skills.access import PRINCIPAL_KEY, READ, REPORT, Principal

@@ -14,9 +14,11 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
@@ -31,6 +33,15 @@ from skills_mcp import errors
 from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.events.collector.pending_files import PendingFiles
 from skills_mcp.features.authoring.package_archive import UploadAttempt
+from skills_mcp.features.authoring.text_proposals import (
+    MAX_REASON,
+    ProposedText,
+    SentText,
+    SourceText,
+    TextCheck,
+    TextProposals,
+    describe_conflict,
+)
 from skills_mcp.features.authoring.uploads import (
     AddedPackage,
     PreviousVersions,
@@ -40,10 +51,12 @@ from skills_mcp.features.authoring.uploads import (
 )
 from skills_mcp.features.web import page
 from skills_mcp.features.web.browser import VISITOR_KEY, Visitor
+from skills_mcp.features.web.browsing import derive_title
 from skills_mcp.features.web.rest import build_upload_reply, render_reply
 from skills_mcp.files.locks import locked_temporary_folder
-from skills_mcp.library import Loss
+from skills_mcp.library import Loss, Snapshot
 from skills_mcp.skills.access import PRINCIPAL_KEY, UPLOAD, Principal
+from skills_mcp.skills.model import Skill
 from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
 from skills_mcp.skills.skill_parser import derive_slug
 
@@ -178,7 +191,7 @@ class UploadQueue:
         """Preview an archive; the temporary folder is already deleted.
 
         Raises:
-            SkillsError: It is refused.
+            errors.SkillsError: It is refused.
         """
 
         def look(attempt: UploadAttempt) -> UploadPreview:
@@ -199,7 +212,7 @@ class UploadQueue:
         """Install a skill; return the result, and whether it is served.
 
         Raises:
-            SkillsError: It is refused.
+            errors.SkillsError: It is refused.
         """
 
         def take(attempt: UploadAttempt) -> AddedPackage:
@@ -576,3 +589,146 @@ async def install_upload(request: Request) -> Response:
     done, served = await queue.take(sent, uploader, gone)
     reply = build_upload_reply(done, is_served=served.is_served, loss=served.loss)
     return Response(render_reply(reply), _CREATED, media_type="application/json")
+
+
+PROPOSE_PATH = "/propose"
+
+_SHOWN_FINDINGS = 50
+_SHOWN_CHANGES = 50
+_SHOWN_LINES = 1_000
+
+_SEND = "send"
+
+
+def propose_routes() -> list[Route]:
+    return [
+        Route(f"{PROPOSE_PATH}/{{path:path}}", show_text, methods=["GET"]),
+        Route(f"{PROPOSE_PATH}/{{path:path}}", check_or_send, methods=["POST"]),
+    ]
+
+
+def find_propose_url(request: Request, snapshot: Snapshot, skill: Skill) -> str:
+    """Path of the form; empty if the caller cannot change the skill here."""
+    queue: UploadQueue | None = getattr(request.app.state, "upload_queue", None)
+    principal: Principal = request.scope[PRINCIPAL_KEY]
+    if queue is None or not principal.may(UPLOAD):
+        return ""
+    takes = TextProposals(queue.uploads).takes(snapshot, skill)
+    return f"{PROPOSE_PATH}/{quote(skill.path)}" if takes else ""
+
+
+async def show_text(request: Request) -> Response:
+    """Show the text of a skill in a form, or the missing permission."""
+    principal: Principal = request.scope[PRINCIPAL_KEY]
+    path: str = request.path_params["path"]
+    if not principal.may(UPLOAD):
+        return _render_proposal(request, path, lacks=describe_missing_scope(principal))
+    uploader, queue = find_uploader(request), get_upload_queue(request)
+    proposals = TextProposals(queue.uploads)
+    try:
+        current: SourceText = await queue.run(lambda _: proposals.open(path, uploader))
+    except errors.PackageNotAddedError as error:
+        return _render_proposal(request, path, refusal=page.describe_for_person(error), status=409)
+    sent = ProposedText(current.skill.path, current.digest, current.text)
+    return _render_proposal(request, path, proposed=sent, file=current.file)
+
+
+async def check_or_send(request: Request) -> Response:
+    """Show the effect of a text, and send a text after it was shown."""
+    uploader, queue = find_uploader(request), get_upload_queue(request)
+    async with parsed_form(request) as form:
+        proposed = _read_proposed(request.path_params["path"], form)
+        is_confirmed = form.get("action") == _SEND and form.get("checked") == _digest(proposed)
+    proposals, gone = (
+        TextProposals(queue.uploads),
+        partial(page.wait_for_disconnect, request.receive),
+    )
+    try:
+        if is_confirmed:
+            send = partial(proposals.send, proposed, uploader)
+            done: SentText = await queue.run(send, gone)
+            return await _show_sent(request, done)
+        check: TextCheck = await queue.run(partial(proposals.check, proposed, uploader), gone)
+    except errors.SkillsError as error:
+        return _show_refused(request, proposed, error)
+    refusal = check.refusal
+    if check.base != proposed.base:
+        refusal = describe_conflict(proposed.path)
+    status = 409 if refusal else 200
+    return _render_check(request, proposed, check, refusal, status)
+
+
+def _read_proposed(path: str, form: FormData) -> ProposedText:
+    """Read the fields of the form.
+
+    Raises:
+        InvalidArgumentsError: One is missing.
+    """
+    text, base, reason = (form.get(name) for name in ("text", "base", "reason"))
+    if not isinstance(text, str) or not isinstance(base, str):
+        raise errors.InvalidArgumentsError(
+            "text and base: are missing in the form. Open the page anew."
+        )
+    reason = reason if isinstance(reason, str) else ""
+    return ProposedText(path, base, text.replace("\r\n", "\n"), reason[:MAX_REASON])
+
+
+def _digest(proposed: ProposedText) -> str:
+    """Digest of the checked text and of the text that it replaces."""
+    whole = f"{proposed.base}\n{proposed.text}"
+    return sha256(whole.encode("utf-8", "replace")).hexdigest()
+
+
+async def _show_sent(request: Request, done: SentText) -> Response:
+    is_served = False
+    if done.review is None:
+        queue, uploader = get_upload_queue(request), find_uploader(request)
+        is_served = (await queue.refresh(done.path, uploader)).is_served
+    return _render_proposal(request, done.path, done=done, is_served=is_served)
+
+
+def _show_refused(request: Request, proposed: ProposedText, error: errors.SkillsError) -> Response:
+    refusal, status = page.describe_for_person(error), page.derive_status(error)
+    return _render_proposal(
+        request, proposed.path, proposed=proposed, refusal=refusal, status=status
+    )
+
+
+def _render_check(
+    request: Request, proposed: ProposedText, check: TextCheck, refusal: str, status: int
+) -> Response:
+    newest = ProposedText(proposed.path, check.base, proposed.text, proposed.reason)
+    may_send = not check.refusal
+    return _render_proposal(
+        request,
+        proposed.path,
+        proposed=newest,
+        check=check,
+        checked=_digest(newest) if may_send else "",
+        refusal=refusal,
+        status=status,
+    )
+
+
+def _find_title(request: Request, path: str) -> str:
+    skill = page.get_visible_library(request).snapshot.index.get(path)
+    return derive_title(skill.path, skill.body) if skill else path
+
+
+def _render_proposal(request: Request, path: str, *, status: int = 200, **content: Any) -> Response:
+    absent: dict[str, Any] = {"proposed": None, "check": None, "done": None, "is_served": False}
+    absent |= {"lacks": "", "refusal": "", "checked": "", "file": ""}
+    return page.render_template(
+        request,
+        "propose.html",
+        status=status,
+        path=path,
+        title=_find_title(request, path),
+        action=f"{PROPOSE_PATH}/{quote(path)}",
+        is_reviewed=get_upload_queue(request).uploads.is_reviewed,
+        most_reason=MAX_REASON,
+        most_problems=_SHOWN_FINDINGS,
+        most_changes=_SHOWN_CHANGES,
+        most_lines=_SHOWN_LINES,
+        **{**absent, **content},
+    )

@@ -1,8 +1,9 @@
 """Runs of one case: a fresh copy of its files, the agent in the sandbox, the checks.
 
+An arm is the files of a skill for an agent.
+
 Rule: a run sees its own copy and HOME, the agent's installation and what `--read` names.
-The other arms, the cases and the results are not among it.
-"""
+The other arms, the cases and the results are not among it."""
 
 import json
 import os

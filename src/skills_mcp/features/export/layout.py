@@ -1,12 +1,15 @@
-"""Skills as packages, the layouts of an export, and its lock.
+"""Skills as packages with short names, their links, the layouts of an export, and its lock.
 
 Sources: the Agent Skills standard, and
 https://code.claude.com/docs/en/plugin-marketplaces and the discovery of Agent
 Skills, version 0.2.0, https://schemas.agentskills.io/discovery/0.2.0/schema.json
 
-Rule: a lock is reproducible. Equal commit and settings give equal bytes, on every
+Rule 1: a lock is reproducible. Equal commit and settings give equal bytes, on every
 machine.
-"""
+
+Rule 2: a name once given to a path stays as long as the path is exported.
+
+Rule 3: a link is written anew only if it would lead nowhere, and did not in the source."""
 
 import gzip
 import io

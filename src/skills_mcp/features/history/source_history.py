@@ -1,4 +1,4 @@
-"""History of the sources: owner and last change of files, and commits with their words.
+"""History of sources and of their skills: owners, last changes, and commits with their words.
 
 Rule: nothing here is a guess. A file without a fetched commit has no date, and a source
 without a readable history says why.

@@ -14,8 +14,8 @@ def open_part(serving: "Serving") -> "PromptSocket | None":
     """Open the socket at which the hooks of hosts ask a server on stdio."""
     if serving.transport != "pipe":
         return None
+    from skills_mcp.features.hosts.early_commands.hook import derive_address
     from skills_mcp.features.hosts.host import warn_of_exports
-    from skills_mcp.features.hosts.prompt_hook import derive_address
     from skills_mcp.features.hosts.prompt_socket import PromptSocket
     from skills_mcp.server import windows
     from skills_mcp.server.parts import Window

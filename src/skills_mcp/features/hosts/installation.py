@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from skills_mcp.about import __version__
 from skills_mcp.errors import HostFileError
 from skills_mcp.features.hosts import config_edits
+from skills_mcp.features.hosts.early_commands.hook import COMPACTION_EVENTS, EVENTS
 from skills_mcp.features.hosts.host import (
     BY_NAME,
     HookHost,
@@ -28,7 +29,6 @@ from skills_mcp.features.hosts.host import (
     PluginHost,
     find_host,
 )
-from skills_mcp.features.hosts.prompt_hook import COMPACTION_EVENTS, EVENTS
 from skills_mcp.files.durable import PRIVATE_MODE, atomic_write
 
 _PROGRAM_NAME = re.compile(r"skills[-_]mcp")

@@ -1,7 +1,10 @@
 """Unix socket for hooks: suggests a skill for a prompt, and reminds after a compaction.
 
-Only the current user may connect, and failures here never stop the server.
-"""
+A host compacts a long conversation into a summary, and the texts of skills are lost. It
+runs a hook before or after that, which asks the server of the session's window: the
+reminder has the skills of the session, with their must-lines.
+
+Only the current user may connect, and failures here never stop the server."""
 
 import json
 import logging
@@ -24,14 +27,14 @@ import anyio.to_thread
 from anyio.abc import SocketStream
 
 from skills_mcp.errors import SkillsError
-from skills_mcp.features.hosts.host import warn_of_exports
-from skills_mcp.features.hosts.prompt_hook import (
+from skills_mcp.features.hosts.early_commands.hook import (
     MAX_ADDRESS_BYTES,
     MAX_PROMPT_BYTES,
     derive_address,
     find_hook_project,
     parse_process_id,
 )
+from skills_mcp.features.hosts.host import warn_of_exports
 from skills_mcp.files.durable import PRIVATE_MODE
 from skills_mcp.library import SkillLibrary, SkillReminder
 from skills_mcp.routing.decision import Ambiguous, Decision, NoMatch

@@ -1,8 +1,8 @@
-"""The statement of powers: kinds, signs, and the levels that combinations of signs have.
+"""The statement of powers: kinds, signs, levels of combinations, and what is allowed.
 
 A sign is a fact about one place, such as a file of credentials.  An alarm takes what good
-skills of that length and purpose rarely have.
-"""
+skills of that length and purpose rarely have.  `powers.yaml` at the top of the content says
+which powers are allowed, and where."""
 
 import re
 import tomllib

@@ -1,8 +1,8 @@
 """The report as SQL over the figures of days.
 
 The same statements run in SQLite and PostgreSQL, and in the SQLite of the standard
-library: the report of a single machine needs no package for databases.
-"""
+library, into whose memory the events of files are loaded: the report of a single machine
+needs no package for databases."""
 
 import sqlite3
 import weakref

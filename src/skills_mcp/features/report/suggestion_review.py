@@ -1,10 +1,12 @@
-"""The review of suggestions: recorded tasks, evidence, effect and patches.
+"""The review of suggestions: recorded tasks, evidence, effect, patches and branches.
 
 `PickTally` learns the right skills from events, `derive_missing_words` names the words
 these skills lack, `try_additions` accepts the helpful ones on a copy of the content,
-and
-`SuggestionReview` has the result.
-"""
+`SuggestionReview` has the result, and `propose` sends a branch for each skill.
+
+Rule: an addition is proposed once. What was sent is recorded on this machine, and in a
+trailer of each commit, so that a machine without the record knows the branches that are
+there, and what was merged, also in part."""
 
 import json
 import shlex

@@ -1,4 +1,6 @@
-"""State of the content: problems with their remedies, and sources."""
+"""Home page, problems with their remedies, and sources.
+
+Rule: what is not known is called so, and is no zero."""
 
 import logging
 from collections.abc import Mapping, Sequence

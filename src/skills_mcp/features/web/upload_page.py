@@ -1,7 +1,9 @@
-"""Uploads over HTTP: the queue of archives, the pages, and the REST route.
+"""Skills and texts over HTTP: the queue of archives, the pages, and the REST route.
 
 The routes exist only where the operator allows uploads.
-"""
+
+Rule: no answer loses the text of a form. It stays in the form, so that any replica may
+get the next click."""
 
 import io
 import json
@@ -191,7 +193,7 @@ class UploadQueue:
         """Preview an archive; the temporary folder is already deleted.
 
         Raises:
-            errors.SkillsError: It is refused.
+            SkillsError: It is refused.
         """
 
         def look(attempt: UploadAttempt) -> UploadPreview:
@@ -212,7 +214,7 @@ class UploadQueue:
         """Install a skill; return the result, and whether it is served.
 
         Raises:
-            errors.SkillsError: It is refused.
+            SkillsError: It is refused.
         """
 
         def take(attempt: UploadAttempt) -> AddedPackage:

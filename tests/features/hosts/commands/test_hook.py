@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.features.hosts.prompt_hook import EVENTS
+from skills_mcp.features.hosts.early_commands.hook import EVENTS
 from tests.cli.conftest import Run
 from tests.clients import ServerProcess
 from tests.support import (

@@ -185,7 +185,11 @@ class FixedFile:
 
 
 def fix_findings(problems: Iterable[Problem]) -> tuple[FixedFile, ...]:
-    """Fix the files of some findings.
+    """Fix the files of some findings, where a fix is unambiguous.
+
+    A file is written only if all unrelated fields keep their meaning. An edit replaces a
+    part of the text: a round trip through ruamel.yaml would also write `[a,b]`, aligned
+    values and texts on two lines anew.
 
     Raises:
         OSError: A file cannot be written; it is unchanged.

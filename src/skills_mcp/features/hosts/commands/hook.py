@@ -13,8 +13,8 @@ import click
 from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import build_application, content_options
 from skills_mcp.errors import SkillsError
+from skills_mcp.features.hosts.early_commands.hook import print_hint, read_prompt
 from skills_mcp.features.hosts.host import HookHost
-from skills_mcp.features.hosts.prompt_hook import print_hint, read_prompt
 from skills_mcp.features.hosts.prompt_socket import find_hint
 from skills_mcp.files.user_folders import find_project_folder
 

@@ -298,7 +298,7 @@ def test_an_interrupt_of_a_hook_that_waits_prints_nothing() -> None:
         text=True,
     ) as process:
         assert process.stderr
-        while "skills_mcp.features.hosts.early_commands.hook" not in process.stderr.readline():
+        while "skills_mcp.files.user_folders" not in process.stderr.readline():
             pass  # the last import before it reads
         # An interrupt while that import ends is lost: Python cannot raise in a callback.
         wait_for(lambda: is_waiting(process.pid))

@@ -3,7 +3,8 @@
 An arm is the files of a skill for an agent.
 
 Rule: a run sees its own copy and HOME, the agent's installation and what `--read` names.
-The other arms, the cases and the results are not among it."""
+The other arms, the cases and the results are not among it.
+"""
 
 import json
 import os

@@ -6,7 +6,8 @@ another process loses one.  Git merges two branches by keeping the lines of both
 The interval of a lift has two parts and the wider one counts on each side: a bootstrap over
 cases, whose percentiles are widened for few cases (Hesterberg 2015, "What teachers
 should know about the bootstrap", section 4), and the interval of Newcombe (1998, method
-10) for the runs, without which three equal results would seem certain."""
+10) for the runs, without which three equal results would seem certain.
+"""
 
 import json
 from collections import defaultdict

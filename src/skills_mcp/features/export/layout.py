@@ -9,7 +9,8 @@ machine.
 
 Rule 2: a name once given to a path stays as long as the path is exported.
 
-Rule 3: a link is written anew only if it would lead nowhere, and did not in the source."""
+Rule 3: a link is written anew only if it would lead nowhere, and did not in the source.
+"""
 
 import gzip
 import io

@@ -4,7 +4,8 @@ A host compacts a long conversation into a summary, and the texts of skills are 
 runs a hook before or after that, which asks the server of the session's window: the
 reminder has the skills of the session, with their must-lines.
 
-Only the current user may connect, and failures here never stop the server."""
+Only the current user may connect, and failures here never stop the server.
+"""
 
 import json
 import logging

@@ -2,7 +2,8 @@
 
 A sign is a fact about one place, such as a file of credentials.  An alarm takes what good
 skills of that length and purpose rarely have.  `powers.yaml` at the top of the content says
-which powers are allowed, and where."""
+which powers are allowed, and where.
+"""
 
 import re
 import tomllib

@@ -2,7 +2,8 @@
 
 The same statements run in SQLite and PostgreSQL, and in the SQLite of the standard
 library, into whose memory the events of files are loaded: the report of a single machine
-needs no package for databases."""
+needs no package for databases.
+"""
 
 import sqlite3
 import weakref

@@ -6,7 +6,8 @@ these skills lack, `try_additions` accepts the helpful ones on a copy of the con
 
 Rule: an addition is proposed once. What was sent is recorded on this machine, and in a
 trailer of each commit, so that a machine without the record knows the branches that are
-there, and what was merged, also in part."""
+there, and what was merged, also in part.
+"""
 
 import json
 import shlex

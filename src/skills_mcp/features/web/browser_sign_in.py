@@ -1,7 +1,8 @@
 """OpenID Connect sign-in and sign-out of people: authorization code with PKCE.
 
 Rule: statements about a person are trusted only if they come from the provider itself,
-answer a request of this server, and carry a valid signature."""
+answer a request of this server, and carry a valid signature.
+"""
 
 import hmac
 import ipaddress

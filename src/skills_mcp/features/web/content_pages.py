@@ -1,6 +1,7 @@
 """Home page, problems with their remedies, and sources.
 
-Rule: what is not known is called so, and is no zero."""
+Rule: what is not known is called so, and is no zero.
+"""
 
 import logging
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,8 @@
 The routes exist only where the operator allows uploads.
 
 Rule: no answer loses the text of a form. It stays in the form, so that any replica may
-get the next click."""
+get the next click.
+"""
 
 import io
 import json

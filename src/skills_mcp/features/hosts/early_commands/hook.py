@@ -3,7 +3,8 @@
 A host runs it before each prompt and waits, so it asks a running server over a socket only
 this user may open. It imports one module beside the standard library.
 
-Rule: never block a prompt. Any failure exits with status 0 and without output."""
+Rule: never block a prompt. Any failure exits with status 0 and without output.
+"""
 
 import hashlib
 import json

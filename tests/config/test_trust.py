@@ -21,7 +21,7 @@ from skills_mcp.config import (
 from skills_mcp.errors import ConfigError
 from tests.config.places import DEFAULTS_OF_001, content, operator
 
-MATCHING_KEYS = "algorithm, ambiguity_threshold, max_candidates, max_results, min_score"
+MATCHING_KEYS = "algorithm, ambiguity_threshold, max_results, min_score"
 
 
 @pytest.mark.spec("12.4")

@@ -20,7 +20,7 @@ SETTINGS = {
     "toolsets": ["core", "packages"],
     "commands": {"enabled": True},
     "responses": {"max_characters": LIMIT},
-    "matching": {"max_results": 100, "max_candidates": 100},
+    "matching": {"max_results": 100},
     "search": {"limit": 50},
 }
 

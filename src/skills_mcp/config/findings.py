@@ -40,6 +40,7 @@ REMOVED_KEYS = {
     "http.max_streams": _FIXED.format("4,096"),
     "http.refreshes_per_minute": _FIXED.format(6),
     "http.request_timeout_seconds": _FIXED.format(30),
+    "matching.max_candidates": _FIXED.format(16),
     "web.trusted_header.groups_claim": "it is `groups` now and no setting; remove the key, and "
     "write `groups` in access",
 }

@@ -244,9 +244,6 @@ class Matching(Section):  # 001 §5
     max_results: Annotated[
         Count, "keyword: the maximum number of candidates in an ambiguous answer."
     ] = 3
-    max_candidates: Annotated[
-        Count, "ranked: the maximum number of candidates in an ambiguous answer."
-    ] = 16
     ambiguity_threshold: Annotated[
         Ratio,
         "keyword: if the two best scores differ by less than this, the answer is ambiguous. "

@@ -11,13 +11,13 @@ from typing import Any
 
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import (
+    MAX_LISTED,
     NEAR_MISS_SHARE,
     PRIORITY_UNIT,
     Ambiguous,
     Decision,
     NoMatch,
     answered_candidates,
-    count_compared_candidates,
     estimate_certainty,
     merge_near_copies,
     score_and_decide,
@@ -394,8 +394,7 @@ def _explain_part(
     texts = select_texts(matcher, context, within=within)
     full_text, context = context, texts[0]
     words = matcher.weigh_terms(context)
-    limit = count_compared_candidates(matching)
-    compared = score_texts(matcher, texts, limit=limit, within=within)
+    compared = score_texts(matcher, texts, limit=MAX_LISTED, within=within)
     if matcher.algorithm == "ranked":
         compared = tuple(merge_near_copies(compared))
     best = compared[:_EXPLAINED_CANDIDATES]

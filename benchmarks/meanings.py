@@ -17,7 +17,7 @@ from skills_mcp.features.embeddings.client import (
     EmbeddingClient,
     derive_embedding_provider,
 )
-from skills_mcp.features.embeddings.hooks import open_embedder
+from skills_mcp.features.embeddings.hooks import ProviderEmbedder
 from skills_mcp.routing.decision import score_and_decide
 from skills_mcp.routing.inverted_index import TextIndex
 from skills_mcp.routing.ranked_matcher import RankedMatcher, to_indexed_document
@@ -38,8 +38,8 @@ def opening_minilm() -> Iterator[Embedder]:
 def opening(address: str) -> Iterator[Embedder]:
     """Return what asks a served model, with a cache of its own."""
     with TemporaryDirectory(prefix="skills-mcp-bench-") as cache:
-        embedder = open_embedder(derive_rules(address), {}, Path(cache))
-        assert embedder  # noqa: S101 - it is switched on
+        provider = derive_embedding_provider(derive_rules(address), {})
+        embedder = ProviderEmbedder(provider, Path(cache), _TIMEOUT_SECONDS)
         try:
             yield embedder
         finally:
@@ -48,12 +48,7 @@ def opening(address: str) -> Iterator[Embedder]:
 
 def derive_rules(address: str) -> Embedding:
     """Return what an operator sets for the model."""
-    return Embedding(
-        provider="openai-compatible",
-        base_url=address,
-        model=MODEL,
-        timeout_seconds=_TIMEOUT_SECONDS,
-    )
+    return Embedding(provider="openai-compatible", base_url=address, model=MODEL)
 
 
 def measure_meanings(text: Text, *, rounds: int, tasks: int) -> tuple[Results, Sequence[str]]:

@@ -142,8 +142,8 @@ SYNC_KEYS = (
             "http.auth.issuer: must be a URL that can be read (got 'https://[::1')",
         ),
         (
-            {"embedding": {"timeout_seconds": 0}},
-            "embedding.timeout_seconds: must be a number from 0.1 to 60 (got 0)",
+            {"search": {"threshold": 1.5}},
+            "search.threshold: must be a number from 0 to 1 (got 1.5)",
         ),
         (
             {"scripts": {"runners": {"sh": "bash"}}},

@@ -22,8 +22,6 @@ DEFAULTS_OF_000: dict[str, dict[str, Any]] = {
         "base_url": "",
         "api_key_env": "",
         "dimensions": 0,
-        "timeout_seconds": 2.0,
-        "weight": 0.3,
     },
     "files": {"max_bytes": 65536},
     "commands": {

@@ -2,9 +2,9 @@
 
 from fractions import Fraction
 
-from skills_mcp.config import Embedding
 from skills_mcp.features.embeddings.skill_embeddings import (
     _HALF_SCORE_SIMILARITY,
+    MEANING_WEIGHT,
     MILLION,
     fuse_scores,
 )
@@ -20,11 +20,11 @@ def test_the_scores_of_the_table_are_those_of_the_program() -> None:
     assert len(rows) > 1
     for row in rows:
         alike = round(float(row["Meaning"]) * MILLION)
-        fit = fuse_scores(Fraction(row["Words"]), alike, Embedding().weight)
+        fit = fuse_scores(Fraction(row["Words"]), alike)
         assert f"{fit.millionths / MILLION:.2f}" == row["Score"]
 
 
 def test_the_constants_of_the_formula_are_those_of_the_program() -> None:
     formula = f"({1 / _HALF_SCORE_SIMILARITY:g} × meaning)^1.5"  # noqa: RUF001 - a multiplication
     assert any(formula in each.text for each in blocks(PAGE))
-    assert f"`weight` is {Embedding().weight}" in prose(PAGE)
+    assert f"`weight` is {MEANING_WEIGHT}" in prose(PAGE)

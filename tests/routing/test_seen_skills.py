@@ -115,7 +115,6 @@ def fuse(
         skills,
         find_vectors=lambda: meanings,
         query_embedder=QueryEmbedder(embed, timeout_seconds=20),
-        weight=0.3,
         model="model",
         seen=seen,
     )

@@ -36,6 +36,8 @@ _YAML_TYPES = {
 _FIXED = "it is {} now and no setting; remove the key"
 REMOVED_KEYS = {
     "embedding.batch_size": _FIXED.format(32),
+    "embedding.timeout_seconds": _FIXED.format(2),
+    "embedding.weight": _FIXED.format(0.3),
     "http.auth.clock_skew_seconds": _FIXED.format(60),
     "http.max_streams": _FIXED.format("4,096"),
     "http.refreshes_per_minute": _FIXED.format(6),

@@ -303,16 +303,6 @@ class Embedding(Section):  # 000 §6.3
     dimensions: Annotated[
         int, Field(ge=0, le=8192), "The length of a vector; 0 takes the model's default."
     ] = 0
-    timeout_seconds: Annotated[
-        float,
-        Field(ge=0.1, le=60, allow_inf_nan=False),
-        "Seconds to wait for the vector of a task; after that only the words count.",
-    ] = 2.0
-    # To read the reply of 64 long vectors takes 10 ms, in which nothing else runs.
-    batch_size: ClassVar[int] = 32
-    weight: Annotated[
-        Ratio, "The weight of the embedding in a score, from 0 to 1; the words have the rest."
-    ] = 0.3
 
 
 class Scripts(Section):  # 001 §8.4, §12.2

@@ -138,9 +138,7 @@ def serving() -> Iterator[EmbeddingServer]:
 
 
 def rules_for(server: EmbeddingServer, **more: Any) -> Embedding:
-    small = {"batch_size": more.pop("batch_size")} if "batch_size" in more else {}
-    values = {"provider": "openai", "base_url": server.url, **more}
-    return Embedding.model_validate(values).model_copy(update=small)
+    return Embedding.model_validate({"provider": "openai", "base_url": server.url, **more})
 
 
 def provider_for(server: EmbeddingServer, **more: Any) -> EmbeddingProvider:

@@ -4,13 +4,14 @@ import pytest
 
 from skills_mcp.config import Embedding
 from skills_mcp.errors import ConfigError
-from skills_mcp.features.embeddings.hooks import open_embedder
+from skills_mcp.features.embeddings.hooks import ProviderEmbedder, open_embedder
 from skills_mcp.snapshots.skill_snapshot import Embedder
 from skills_mcp.text.redaction import redact
 from tests.features.embeddings.embedding_server import (
     KEY,
     EmbeddingServer,
     example_skills,
+    provider_for,
     rules_for,
 )
 from tests.features.embeddings.lexical import LexicalMatcher
@@ -50,14 +51,6 @@ def test_by_default_there_are_no_embeddings(tmp_path: Path) -> None:
     assert open_embedder(Embedding(), {"OPENAI_API_KEY": KEY}, tmp_path) is None
 
 
-def test_a_meaning_that_does_not_count_is_not_asked_for(
-    server: EmbeddingServer, tmp_path: Path
-) -> None:
-    rules = rules_for(server, weight=0.0)
-
-    assert open_embedder(rules, {"OPENAI_API_KEY": KEY}, tmp_path) is None
-
-
 @pytest.mark.parametrize("environment", [{}, {"OPENAI_API_KEY": "sk\n-1"}])
 def test_without_a_key_words_decide_and_the_variable_is_named(
     environment: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -78,9 +71,7 @@ def test_from_the_settings_to_a_skill_that_shares_no_word_with_the_task(
     server: EmbeddingServer, tmp_path: Path
 ) -> None:
     skills = example_skills()
-    embedder: Embedder | None = open_embedder(
-        rules_for(server, timeout_seconds=20), {"OPENAI_API_KEY": KEY}, tmp_path
-    )
+    embedder: Embedder | None = open_embedder(rules_for(server), {"OPENAI_API_KEY": KEY}, tmp_path)
     assert embedder
     vectors = embedder.vectors_of(skills)
     matcher = vectors.fuse(LexicalMatcher(skills))
@@ -102,10 +93,7 @@ def test_a_server_that_hangs_leaves_the_words(
     server: EmbeddingServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     skills = example_skills()
-    embedder = open_embedder(
-        rules_for(server, timeout_seconds=0.1), {"OPENAI_API_KEY": KEY}, tmp_path
-    )
-    assert embedder
+    embedder = ProviderEmbedder(provider_for(server), tmp_path, timeout_seconds=0.1)
     vectors = embedder.vectors_of(skills)
     vectors.prepare()
     server.told.append("hang")

@@ -59,7 +59,6 @@ def fuse(
     *,
     lexical: Matcher | None = None,
     ask: Callable[[str], Vector] = embed,
-    weight: float = 0.3,
     is_ready: bool = True,
 ) -> HybridMatcher:
     meanings = meanings_of(skills)
@@ -68,13 +67,12 @@ def fuse(
         skills,
         find_vectors=lambda: meanings if is_ready else None,
         query_embedder=QueryEmbedder(ask, timeout_seconds=20, clock=lambda: 0.0),
-        weight=weight,
         model="model",
     )
 
 
-def score_of(words: Fraction, likeness: int, weight: float) -> Fraction:
-    return Fraction(fuse_scores(words, likeness, weight).millionths, MILLION)
+def score_of(words: Fraction, likeness: int) -> Fraction:
+    return Fraction(fuse_scores(words, likeness).millionths, MILLION)
 
 
 def paths(candidates: Sequence[Candidate]) -> list[str]:
@@ -108,43 +106,38 @@ def test_the_score_is_that_of_the_fits_of_words_and_of_meaning_together() -> Non
     [words] = LexicalMatcher(skills).score(task)
     likeness = meanings_of(skills).compare(embed(task))
 
-    [best, *_] = fuse(skills, weight=0.4).score(task)
+    [best, *_] = fuse(skills).score(task)
 
     odds = float(words.exact_score / (1 - words.exact_score))
-    fit = 0.6 * odds**0.5 + 0.4 * (4 * likeness[1] / MILLION) ** 1.5
+    fit = 0.7 * odds**0.5 + 0.3 * (4 * likeness[1] / MILLION) ** 1.5
     assert words.skill.path == best.skill.path == "billing"
     assert float(best.exact_score) == pytest.approx(fit**2 / (fit**2 + 1), abs=1e-6)
 
 
 SCORES = st.integers(0, MILLION).map(lambda number: Fraction(number, MILLION))
 ALIKE = st.integers(0, MILLION)
-WEIGHTS = st.floats(0, 1)
 
 
-@given(words=SCORES, weight=WEIGHTS)
-def test_without_meaning_the_words_have_their_share(words: Fraction, weight: float) -> None:
-    assert score_of(words, 0, weight) <= words
-    assert float(score_of(words, 0, 0)) == pytest.approx(words, abs=2e-6)
+@given(words=SCORES)
+def test_without_meaning_the_words_have_their_share(words: Fraction) -> None:
+    assert score_of(words, 0) <= words
 
 
-@given(words=SCORES, alike=ALIKE, weight=WEIGHTS, more=st.integers(0, MILLION))
-@example(words=Fraction(1), alike=0, weight=0, more=0)
-def test_more_of_either_is_never_a_lower_score(
-    words: Fraction, alike: int, weight: float, more: int
-) -> None:
-    score = score_of(words, alike, weight)
+@given(words=SCORES, alike=ALIKE, more=st.integers(0, MILLION))
+@example(words=Fraction(1), alike=0, more=0)
+def test_more_of_either_is_never_a_lower_score(words: Fraction, alike: int, more: int) -> None:
+    score = score_of(words, alike)
 
     better = min(words + Fraction(more, MILLION), Fraction(1))
 
-    assert 0 <= score <= score_of(better, alike, weight) <= 1
-    assert score <= score_of(words, min(alike + more, MILLION), weight)
+    assert 0 <= score <= score_of(better, alike) <= 1
+    assert score <= score_of(words, min(alike + more, MILLION))
 
 
-@given(weight=WEIGHTS)
-def test_a_likeness_of_a_quarter_is_worth_a_score_of_a_half(weight: float) -> None:
+def test_a_likeness_of_a_quarter_is_worth_a_score_of_a_half() -> None:
     half = Fraction(1, 2)
 
-    assert score_of(half, MILLION // 4, weight) == half
+    assert score_of(half, MILLION // 4) == half
 
 
 @pytest.mark.parametrize(
@@ -153,11 +146,11 @@ def test_a_likeness_of_a_quarter_is_worth_a_score_of_a_half(weight: float) -> No
 def test_what_fits_hardly_at_all_has_a_score_and_what_does_not_has_none(
     words: Fraction, score: Fraction
 ) -> None:
-    assert score_of(words, 0, 0.9) == score
+    assert score_of(words, 0) == score
 
 
 def test_what_does_not_fit_at_all_owes_nothing_to_words() -> None:
-    assert fuse_scores(Fraction(0), 0, 0.3).lexical_share == 0
+    assert fuse_scores(Fraction(0), 0).lexical_share == 0
 
 
 def test_the_meaning_decides_between_skills_that_the_words_find_equal() -> None:
@@ -284,7 +277,7 @@ def test_a_skill_behind_the_best_fifty_by_words_keeps_its_words() -> None:
     found = {str(c.skill.path): c.exact_score for c in fuse(skills).score(task, limit=100)}
 
     assert words["z"] == Fraction(2, 3)
-    assert found["z"] == score_of(words["z"], int(likeness[60]), 0.3)
+    assert found["z"] == score_of(words["z"], int(likeness[60]))
 
 
 def test_narrowing_to_the_nearest_gives_nobody_a_better_score_by_words() -> None:
@@ -303,7 +296,7 @@ def test_narrowing_to_the_nearest_gives_nobody_a_better_score_by_words() -> None
 
     scores = {str(c.skill.path): c.exact_score for c in matcher.score("note customers", limit=9)}
 
-    assert scores["z"] <= score_of(Fraction(1, 2), MILLION, 0.3)
+    assert scores["z"] <= score_of(Fraction(1, 2), MILLION)
 
 
 def test_evidence_adds_up_to_the_score() -> None:

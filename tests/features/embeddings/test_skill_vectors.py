@@ -23,7 +23,6 @@ from tests.features.embeddings.embedding_server import (
     error_answer,
     example_skills,
     provider_for,
-    rules_for,
     vectors_answer,
 )
 from tests.features.embeddings.lexical import LexicalMatcher
@@ -65,13 +64,13 @@ def vectors_of(server: EmbeddingServer, client: EmbeddingClient, tmp_path: Path)
         return EmbeddedSkills(
             skills,
             provider=provider,
-            rules=rules_for(server, **more),
             client=client,
             query_embedder=QueryEmbedder(
                 lambda text: client.embed([text], timeout_seconds=10)[0], 20
             ),
             store=VectorStore(tmp_path / "embeddings", provider.space()),
             wait=wait or Waits(),
+            **more,
         )
 
     return make
@@ -301,20 +300,19 @@ def test_the_keyword_algorithm_stays_what_the_specification_says(
     assert vectors_of(example_skills()).fuse(matcher) is matcher
 
 
-@pytest.mark.parametrize("weight, score", [(1.0, 0.985), (0.1, 0.390)])
-def test_the_operator_decides_how_much_meaning_counts(
-    weight: float, score: float, vectors_of: Prepare, server: EmbeddingServer
+def test_a_vector_of_the_same_direction_counts_with_the_weight_of_meaning(
+    vectors_of: Prepare, server: EmbeddingServer
 ) -> None:
     skills = [make_skill(f"s{n:02}", description="") for n in range(20)]
     numbers = {f"s{n:02}": n for n in range(20)}
     server.vector_of = lambda text: np.eye(20)[numbers.get(text[:3], 7)].tolist()
-    vectors = vectors_of(skills, weight=weight)
+    vectors = vectors_of(skills)
     vectors.prepare()
 
     [best] = vectors.fuse(LexicalMatcher(skills)).score("seven")
 
     assert best.skill.path == "s07"
-    assert float(best.score) == pytest.approx(score, abs=1e-3)
+    assert float(best.score) == pytest.approx(0.852, abs=1e-3)
 
 
 def test_name_description_and_the_start_of_the_body_stand_for_a_skill() -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # imported late: the first answer may not wait for numpy
 
 logger = logging.getLogger(__name__)
 
+# An agent waits so long for a vector; a provider usually answers in some tenths of it.
+_TASK_TIMEOUT_SECONDS = 2.0
+
 
 def open_embedder(rules: Embedding, environment: Mapping[str, str], cache: Path) -> Embedder | None:
     """Open the embedder; None if the operator has not switched it on.
@@ -31,7 +34,7 @@ def open_embedder(rules: Embedding, environment: Mapping[str, str], cache: Path)
     Raises:
         ConfigError: An address or a model is missing.
     """
-    if rules.provider == "none" or not rules.weight:
+    if rules.provider == "none":
         return None
     from skills_mcp.features.embeddings.client import derive_embedding_provider
 
@@ -39,16 +42,21 @@ def open_embedder(rules: Embedding, environment: Mapping[str, str], cache: Path)
     if fault := provider.find_fault():
         logger.warning("Tasks are compared by their words alone: %s", fault)
         return None
-    return ProviderEmbedder(provider, rules, cache / "embeddings")
+    return ProviderEmbedder(provider, cache / "embeddings")
 
 
 class ProviderEmbedder:
     """Embeds skills and tasks in the vector space of one provider."""
 
-    def __init__(self, provider: "EmbeddingProvider", rules: Embedding, folder: Path) -> None:
+    def __init__(
+        self,
+        provider: "EmbeddingProvider",
+        folder: Path,
+        timeout_seconds: float = _TASK_TIMEOUT_SECONDS,
+    ) -> None:
         self._provider = provider
-        self._rules = rules
         self._folder = folder
+        self._timeout_seconds = timeout_seconds
         self._guard = Lock()
         self._opened: tuple[EmbeddingClient, QueryEmbedder] | None = None
 
@@ -60,7 +68,6 @@ class ProviderEmbedder:
         return EmbeddedSkills(
             skills,
             provider=self._provider,
-            rules=self._rules,
             client=client,
             query_embedder=task_vectors,
             store=VectorStore(self._folder, self._provider.space()),
@@ -78,7 +85,7 @@ class ProviderEmbedder:
         with self._guard:
             if self._opened is None:
                 client = EmbeddingClient(self._provider)
-                seconds = self._rules.timeout_seconds
+                seconds = self._timeout_seconds
                 self._opened = (
                     client,
                     QueryEmbedder(

@@ -240,7 +240,9 @@ def with_event_store(
     state = find_state_folder(environment)
     if is_local and not events.database and not (state / DEFAULT_FILE).exists():
         return application
-    store = open_event_store(events.database, state, events.reserve_bytes)
+    store = open_event_store(
+        events.database, state, reserve_bytes=library.config.limits.max_total_bytes
+    )
     publisher = DatabasePublisher(
         application.publisher.outbox,
         lambda: library.config.analytics,

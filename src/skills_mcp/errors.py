@@ -197,7 +197,7 @@ class EventStoreError(SkillsError):
 
 
 class EventStoreFullError(EventStoreError):
-    """The disk of the database of events has less room than `events.reserve_bytes`."""
+    """The disk of the database of events has less room than `limits.max_total_bytes`."""
 
     code = "EVENTS_DISK_FULL"
 

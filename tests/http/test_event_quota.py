@@ -120,16 +120,17 @@ def test_a_made_up_token_is_no_sender_of_its_own(tmp_path: Path) -> None:
 
 
 def test_all_senders_together_have_a_quota(tmp_path: Path) -> None:
-    file = write(tmp_path / "tokens", f"{TOKEN}\n{OTHER_TOKEN}\n")
+    file = write(tmp_path / "tokens", f"{TOKEN}\n{OTHER_TOKEN}\n{OTHER_TOKEN}-of-a-third\n")
     file.chmod(0o600)
-    events = {"ingest_token_file": str(file), "total_bytes_per_day": QUOTA}
+    events = {"ingest_token_file": str(file), "sender_bytes_per_day": QUOTA}
     with collecting(tmp_path, events=events) as (collector, client):
         fill(client, **bearer(TOKEN))
-        other = post(client, large(), **bearer(OTHER_TOKEN))
+        fill(client, **bearer(OTHER_TOKEN))
+        third = post(client, large(), **bearer(f"{OTHER_TOKEN}-of-a-third"))
 
-        assert (other.status_code, code(other)) == (429, "EVENTS_QUOTA_EXCEEDED")
-        assert "events.total_bytes_per_day" in other.json()["error"]["message"]
-        assert len(collector.stored()) == 3
+        assert (third.status_code, code(third)) == (429, "EVENTS_QUOTA_EXCEEDED")
+        assert "twice events.sender_bytes_per_day" in third.json()["error"]["message"]
+        assert len(collector.stored()) == 6
 
 
 def test_a_request_over_the_quota_is_not_even_parsed(
@@ -251,7 +252,7 @@ def test_no_more_is_taken_than_a_minute_and_a_day_allow(
     requests: list[tuple[float, int, bool]],
 ) -> None:
     now = 0.0
-    quota = EventQuota(QUOTA, 10 * QUOTA, lambda: now)
+    quota = EventQuota(QUOTA, lambda: now)
     taken: list[tuple[float, int]] = []
 
     for pause, size, is_short in requests:
@@ -274,7 +275,7 @@ def test_no_more_is_taken_than_a_minute_and_a_day_allow(
 
 
 def test_many_senders_take_a_bounded_memory() -> None:
-    quota = EventQuota(QUOTA, 10**12, lambda: 0.0)
+    quota = EventQuota(QUOTA, lambda: 0.0)
     for number in range(_MAX_SENDERS + 500):
         quota.take(f"the address {number}", 100)
 

@@ -38,6 +38,8 @@ REMOVED_KEYS = {
     "embedding.batch_size": _FIXED.format(32),
     "embedding.timeout_seconds": _FIXED.format(2),
     "embedding.weight": _FIXED.format(0.3),
+    "events.reserve_bytes": "it is limits.max_total_bytes now; remove the key",
+    "events.total_bytes_per_day": "it is twice events.sender_bytes_per_day now; remove the key",
     "http.auth.clock_skew_seconds": _FIXED.format(60),
     "http.max_streams": _FIXED.format("4,096"),
     "http.refreshes_per_minute": _FIXED.format(6),

@@ -484,18 +484,9 @@ class Events(Section):
     sender_bytes_per_day: Annotated[
         BytesOnDisk,
         "Bytes of events that one sender may have stored in a day, and in a minute a 32nd of it: "
-        "a token of ingest_token_file, or a caller who has signed in.",
+        "a token of ingest_token_file, or a caller who has signed in. All senders together may "
+        "have twice as many, at each replica.",
     ] = 536_870_912
-    # Two senders at their quota; one of them leaves half of it to all others.
-    total_bytes_per_day: Annotated[
-        BytesOnDisk, "The same for all senders together, at each replica."
-    ] = 1_073_741_824
-    # As large as a source may be (limits.max_total_bytes): a new commit still fits.
-    reserve_bytes: Annotated[
-        BytesOnDisk,
-        "With SQLite, events are refused while its disk has fewer bytes left; the senders keep "
-        "them.",
-    ] = 1_073_741_824
 
 
 class Visibility(Section):  # 000 §8.3, 002 §8.1

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -52,13 +52,14 @@ class IngestTokens(SecretFile):
 
 logger = logging.getLogger(__name__)
 
-QuotaName = Literal["sender_bytes_per_day", "total_bytes_per_day"]
-
 _MINUTE_SECONDS, _DAY_SECONDS = 60.0, 86_400.0
 
 # A quota of a day lasts for half an hour at least: machines that come back from a day
 # without the server deliver in minutes, and a flood is seen before it has spent all.
 _MINUTES_OF_A_DAY = 32
+
+# One of them leaves half of it to all others.
+_SENDERS_AT_QUOTA = 2
 
 # A few megabytes. A sender beyond them begins anew; the quota of all still holds.
 _MAX_SENDERS = 10_000
@@ -69,7 +70,7 @@ _LOG_SECONDS = 60 * 60.0
 
 @dataclass(frozen=True, slots=True)
 class QuotaExceeded:
-    name: QuotaName
+    limit: str
     retry_after_seconds: float
 
 
@@ -98,11 +99,9 @@ class EventQuota:
     def __init__(
         self,
         sender_bytes_per_day: int,
-        total_bytes_per_day: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sender_bytes = sender_bytes_per_day
-        self._total_bytes = total_bytes_per_day
         self._clock = clock
         self._guard = threading.Lock()
         self._total = _Bucket()
@@ -112,11 +111,12 @@ class EventQuota:
         with self._guard:
             now, bucket = self._clock(), self._find(sender)
             if seconds := _seconds_until_conforming(bucket, now):
-                exceeded = QuotaExceeded("sender_bytes_per_day", seconds)
+                exceeded = QuotaExceeded("events.sender_bytes_per_day", seconds)
                 self._log(bucket, sender, exceeded, now)
                 return exceeded
             if seconds := _seconds_until_conforming(self._total, now):
-                exceeded = QuotaExceeded("total_bytes_per_day", seconds)
+                limit = "twice events.sender_bytes_per_day, for all senders together,"
+                exceeded = QuotaExceeded(limit, seconds)
                 self._log(self._total, "all senders", exceeded, now)
                 return exceeded
             self._charge(sender, size_bytes, now)
@@ -139,7 +139,7 @@ class EventQuota:
 
     def _charge(self, sender: str, size_bytes: int, now: float) -> None:
         _advance(self._find(sender), size_bytes / self._sender_bytes, now)
-        _advance(self._total, size_bytes / self._total_bytes, now)
+        _advance(self._total, size_bytes / self._sender_bytes / _SENDERS_AT_QUOTA, now)
 
     def _log(self, bucket: _Bucket, sender: str, exceeded: QuotaExceeded, now: float) -> None:
         if now - bucket.logged_at < _LOG_SECONDS:
@@ -147,10 +147,10 @@ class EventQuota:
         bucket.logged_at = now
         logger.warning(
             "Events of %s are refused for the next %.0f s and stay with their senders: "
-            "they are more than events.%s allows",
+            "they are more than %s allows",
             sender,
             exceeded.retry_after_seconds,
-            exceeded.name,
+            exceeded.limit,
         )
 
 
@@ -323,8 +323,7 @@ def open_events_endpoint(
     if named := config.events.ingest_token_file:
         tokens = IngestTokens(find_secret_file(IngestTokens.setting, named))
         tokens.load()
-    events = config.events
-    quota = EventQuota(events.sender_bytes_per_day, events.total_bytes_per_day, clock)
+    quota = EventQuota(config.events.sender_bytes_per_day, clock)
     return EventsEndpoint(store, metrics, config.http, quota, tokens=tokens, clock=clock)
 
 
@@ -442,7 +441,7 @@ def _over_quota(exceeded: QuotaExceeded) -> Response:
     return retry_response(
         429,
         "EVENTS_QUOTA_EXCEEDED",
-        f"These are more bytes of events than events.{exceeded.name} of this server "
+        f"These are more bytes of events than {exceeded.limit} of this server "
         "allows just now. Keep the events, and send them again in {seconds} s.",
         (wait + lower, wait + upper),
     )

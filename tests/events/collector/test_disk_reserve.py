@@ -72,7 +72,7 @@ def test_events_are_refused_before_the_disk_is_full(
             store.store(parsed(*(missed("x" * 100_000) for _ in range(4))))
 
     with caplog.at_level(logging.WARNING):
-        with pytest.raises(EventStoreFullError, match=r"events\.reserve_bytes"):
+        with pytest.raises(EventStoreFullError, match=r"limits\.max_total_bytes"):
             flood()
         with pytest.raises(EventStoreFullError):
             store.store(parsed(missed("small")))
@@ -185,14 +185,14 @@ def test_a_server_without_room_for_events_serves_skills(
 ) -> None:
     home = tmp_path / "home"
     spooled(home, missed("of the server"))
-    settings = f"analytics: {{enabled: true}}\nevents: {{reserve_bytes: {1 << 40}}}\n"
+    settings = f"analytics: {{enabled: true}}\nlimits: {{max_total_bytes: {1 << 40}}}\n"
     write(home / "config.yaml", settings)
     environment = {"SKILLS_MCP_HOME": str(home), "ANALYTICS_ENDPOINT": ""}
     options = ("--port", "0", "--operations-port", "0")
     with serving(environment=environment, options=options) as server:
         answer = httpx.post(server.url.replace("/mcp", "/events"), json={"events": [missed("a")]})
         server.wait_for_log("skills at")
-        server.wait_for_log("fewer than events.reserve_bytes")
+        server.wait_for_log("fewer than limits.max_total_bytes")
         skills = server.url.replace("/mcp", "/api/skills")
         wait_for(lambda: httpx.get(skills).status_code == 200)  # loading may take longer
 

@@ -147,7 +147,7 @@ def read_free_bytes(folder: Path) -> int:
 
 
 class DiskReserve:
-    """Checks free disk space, reserved for content, at most once a second.
+    """Checks free disk space, reserved for a new commit, at most once a second.
 
     Below the reserve, `free_space` is called before a second measurement.
     """
@@ -194,7 +194,7 @@ class DiskReserve:
         had_space, self._has_space = self._has_space, free >= self._reserve_bytes
         if had_space and not self._has_space:
             logger.error(
-                "The disk of %s has %d bytes left, fewer than events.reserve_bytes "
+                "The disk of %s has %d bytes left, fewer than limits.max_total_bytes "
                 "(%d): events are refused and stay with their senders. Make room, or "
                 "set events.retention_days lower and rewrite the file with VACUUM",
                 *(self._folder, free, self._reserve_bytes),
@@ -306,7 +306,7 @@ class EventStore:
         if not self.has_space():
             raise EventStoreFullError(
                 f"The disk of the database of events ({self.address}) has less room "
-                "than events.reserve_bytes."
+                "than limits.max_total_bytes."
             )
 
     def has_space(self) -> bool:

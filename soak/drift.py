@@ -40,7 +40,7 @@ _SETTINGS = {
     "commands": {"enabled": True, "allowed": ["cat", "sh"], "timeout_seconds": 5},
     "scripts": {"timeout_seconds": 5},
     "refresh": {"enabled": False},
-    "analytics": {"enabled": True, "max_spool_bytes": 65_536, "keep_days": 0},
+    "analytics": {"enabled": True, "keep_days": 0},
 }
 
 _DEAD_ENDPOINT = "http://127.0.0.1:9/events"

@@ -15,7 +15,7 @@ import anyio
 from skills_mcp.config import Analytics
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.publisher import Publisher
-from skills_mcp.events.spool import LocalEvents, Outbox
+from skills_mcp.events.spool import DEFAULT_MAX_BYTES, LocalEvents, Outbox
 from skills_mcp.events.tracker import Tracker
 from soak.events.receivers import Answer, Receiver, receiving
 from soak.scenario import Figure, Scale, Scenario
@@ -174,19 +174,15 @@ def _forget_pause(home: Path) -> None:
     (home / "spool" / "attempts.json").unlink(missing_ok=True)
 
 
-def _rules(url: str, max_spool_bytes: int = 10_485_760) -> Analytics:
-    return Analytics(
-        enabled=True,
-        endpoint=url,
-        context="full",
-        identity="none",
-        max_spool_bytes=max_spool_bytes,
-    )
+def _rules(url: str) -> Analytics:
+    return Analytics(enabled=True, endpoint=url, context="full", identity="none")
 
 
-def _tracker(outbox: Outbox, rules: Analytics, home: Path) -> Tracker:
+def _tracker(
+    outbox: Outbox, rules: Analytics, home: Path, limit: int = DEFAULT_MAX_BYTES
+) -> Tracker:
     privacy = Privacy(home / "analytics.key", {})
-    return Tracker(outbox.spool, lambda: rules, privacy)
+    return Tracker(outbox.spool, lambda: rules, privacy, max_spool_bytes=limit)
 
 
 def bound_an_outage(folder: Path, scale: Scale) -> Iterator[Figure]:
@@ -221,8 +217,8 @@ def bound_an_outage(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 def _count_much(home: Path, name: int, events: int, limit: int) -> None:
     """The process whose receiver is away: record events, and try to send at times."""
-    outbox, rules = Outbox(home), _rules("http://127.0.0.1:1/", limit)
-    tracker = _tracker(outbox, rules, home)
+    outbox, rules = Outbox(home), _rules("http://127.0.0.1:1/")
+    tracker = _tracker(outbox, rules, home, limit)
     publisher = Publisher(outbox, lambda: rules)
     for number in range(events):
         tracker.track("no_match", context=f"{name}-{number} {'x' * 150}")

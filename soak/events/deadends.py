@@ -193,16 +193,11 @@ def _silent() -> Iterator[str]:
 def _counting(home: Path, disclosure: str = "full") -> tuple[Tracker, Outbox]:
     outbox, rules = Outbox(home), _rules("", disclosure)
     privacy = Privacy(home / "analytics.key", {"USER": "ada"})
-    return Tracker(outbox.spool, lambda: rules, privacy), outbox
+    return Tracker(outbox.spool, lambda: rules, privacy, max_spool_bytes=_ROOM_BYTES), outbox
 
 
 def _rules(url: str, disclosure: str = "full") -> Analytics:
-    given = {
-        "enabled": True,
-        "endpoint": url,
-        "context": disclosure,
-        "max_spool_bytes": _ROOM_BYTES,
-    }
+    given = {"enabled": True, "endpoint": url, "context": disclosure}
     return Analytics.model_validate(given)
 
 

@@ -278,7 +278,6 @@ def test_no_content_says_what_is_written_down_of_people(
         "context": "full",
         "identity": "user",
         "keep_days": 3650,
-        "max_spool_bytes": 1 << 30,
     }
     config = json.dumps({"analytics": {"enabled": True, **loose}})
     upstream.commit({"config.yaml": config, "one.md": skill_text(keywords=["one"])})

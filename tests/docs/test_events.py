@@ -17,7 +17,7 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import SyncPolicy
 from skills_mcp.events.heartbeat import parse_heartbeat
 from skills_mcp.events.publisher import Publisher
-from skills_mcp.events.spool import Outbox, Spool
+from skills_mcp.events.spool import MAX_FILE_BYTES, Outbox, Spool
 from skills_mcp.events.tracker import EventType
 from skills_mcp.features.effect.evidence import summarise, track_effect
 from tests.clients import connected
@@ -40,7 +40,7 @@ FULL = {"enabled": True, "context": "full", "identity": "user"}
 async def test_every_event_has_exactly_the_documented_fields(
     analytics: dict[str, Any], spool: Spool, upstream: Upstream, tmp_path: Path
 ) -> None:
-    settings = {**EVERYTHING, "analytics": {**analytics, "max_spool_bytes": 65_536}}
+    settings = {**EVERYTHING, "analytics": analytics}
     shutil.copytree(SKILLS_CONTENT, upstream.work, dirs_exist_ok=True)
     upstream.commit({})
     policy = SyncPolicy(timeout_seconds=60)
@@ -114,7 +114,7 @@ def fill(spool: Spool) -> None:
     """Have more events wait than may."""
     spool.rotate()
     large = json.dumps({"type": "no_match", "data": {"context": "x" * 60_000}})
-    write(spool.directory / "0.jsonl", f"{large}\n")
+    write(spool.directory / "0.jsonl", f"{large}\n" * (MAX_FILE_BYTES // (len(large) + 1)))
 
 
 def assert_documented(event: dict[str, Any]) -> None:

@@ -109,7 +109,6 @@ def test_a_heartbeat_follows_the_events_in_a_request_of_its_own(tmp_path: Path) 
         Analytics(),
         Analytics(enabled=True),
         Analytics(enabled=False, endpoint=ENDPOINT),
-        Analytics(enabled=True, endpoint=ENDPOINT, heartbeats=False),
     ],
 )
 def test_no_heartbeat_is_sent_where_it_is_off(tmp_path: Path, rules: Analytics) -> None:

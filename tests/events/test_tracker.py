@@ -101,13 +101,13 @@ print("tracked", flush=True)
 """
 ON = Analytics(enabled=True, context="full", identity="user")
 
-Opened = Callable[[Analytics], Tracker]
+Opened = Callable[..., Tracker]
 
 
 @pytest.fixture
 def tracking(spool: Spool, tmp_path: Path) -> Opened:
     privacy = Privacy(tmp_path / "analytics.key", {"USER": "ada"})
-    return lambda rules: Tracker(spool, lambda: rules, privacy)
+    return lambda rules, **more: Tracker(spool, lambda: rules, privacy, **more)
 
 
 def data_in(spool: Spool) -> list[dict[str, Any]]:
@@ -254,7 +254,7 @@ def test_text_that_has_no_bytes_costs_neither(tracking: Opened, spool: Spool) ->
 def test_what_nobody_takes_is_bounded_and_the_rest_is_told(
     tracking: Opened, spool: Spool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tracker = tracking(ON.model_copy(update={"max_spool_bytes": 100_000}))
+    tracker = tracking(ON, max_spool_bytes=100_000)
 
     for number in range(1000):
         tracker.track("no_match", context=f"{number} {'x' * 500}")
@@ -267,7 +267,7 @@ def test_what_nobody_takes_is_bounded_and_the_rest_is_told(
     assert {data["reason"] for data in told} == {"limit"}
     assert sum(data["count"] for data in told) + len(kept) == 1000
     assert kept[-1]["data"]["context"].startswith("999 ")
-    assert caplog.text.count("analytics.max_spool_bytes") == 1
+    assert caplog.text.count("than fit into 100000 bytes") == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")

@@ -35,6 +35,8 @@ _YAML_TYPES = {
 
 _FIXED = "it is {} now and no setting; remove the key"
 REMOVED_KEYS = {
+    "analytics.heartbeats": "servers that send events send heartbeats, too; remove the key",
+    "analytics.max_spool_bytes": _FIXED.format("10 MiB"),
     "embedding.batch_size": _FIXED.format(32),
     "embedding.timeout_seconds": _FIXED.format(2),
     "embedding.weight": _FIXED.format(0.3),

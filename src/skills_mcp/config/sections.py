@@ -413,12 +413,6 @@ class Analytics(Section):  # 001 §10
         "A file with the token that the endpoint asks for, sent as `Authorization: Bearer`; "
         "without one, that of the variable `ANALYTICS_TOKEN`, or none.",
     ] = ""
-    heartbeats: Annotated[
-        bool,
-        SetBy.OPERATOR,
-        "Whether the endpoint is told, once per `refresh.interval_minutes`, which commit this "
-        "server serves.",
-    ] = True
     context: Annotated[
         Disclosure,
         SetBy.OPERATOR,
@@ -437,13 +431,6 @@ class Analytics(Section):  # 001 §10
         Variable("ANALYTICS_GROUP"),
         "The team, site or other group whose events these are, for a report by group.",
     ] = ""
-    max_spool_bytes: Annotated[
-        int,
-        Field(ge=65_536, le=1 << 30),
-        SetBy.OPERATOR,
-        "The maximum size of events that wait to be sent; beyond it the oldest are dropped and "
-        "counted.",
-    ] = 10_485_760
     keep_days: Annotated[
         int,
         Field(ge=0, le=3650),

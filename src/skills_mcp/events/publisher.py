@@ -358,9 +358,7 @@ class Publisher:
         return self._backoff.find_failure(rules.endpoint) if is_sending else None
 
     def _claim_round(self, rules: Analytics) -> bool:
-        without_heartbeat = (
-            self.heartbeat_timer is None or not rules.heartbeats or not self.heartbeat_timer.is_due
-        )
+        without_heartbeat = self.heartbeat_timer is None or not self.heartbeat_timer.is_due
         if self.outbox.spool.is_empty and without_heartbeat:
             return False
         if not self._backoff.claim(rules.endpoint):
@@ -382,8 +380,7 @@ class Publisher:
                     if segment is None:
                         break
                     await self._send(segment, current, rules.keep_days)
-                if rules.heartbeats:
-                    await self._send_heartbeat(current)
+                await self._send_heartbeat(current)
         finally:
             with suppress(ValueError):  # an abandoned thread still runs in it
                 segments.close()
@@ -500,8 +497,7 @@ class DatabasePublisher(Publisher):
         if rules.endpoint:
             return await super().publish()
         await _run_in_thread(lambda: self.outbox.prune(rules.keep_days))
-        if rules.heartbeats:
-            await _run_in_thread(self._store_heartbeat)
+        await _run_in_thread(self._store_heartbeat)
         if not rules.enabled:
             return 0
         return await _run_in_thread(self._store_segments)

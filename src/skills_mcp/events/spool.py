@@ -34,6 +34,7 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 
 MAX_BATCH_EVENTS = 500
 
+# Of one machine: 20,000 events, as many as an agent makes in a hundred days of work.
 DEFAULT_MAX_BYTES = 10 * 1024 * 1024
 
 # Small enough for one request, large enough that a day of work is a few files.

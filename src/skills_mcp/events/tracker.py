@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from skills_mcp.config import Analytics
 from skills_mcp.events.privacy import Privacy
-from skills_mcp.events.spool import Spool
+from skills_mcp.events.spool import DEFAULT_MAX_BYTES, Spool
 from skills_mcp.text.rendering import render_time
 
 EventType = Literal[
@@ -75,8 +75,16 @@ class Tracker:
     `rules` is called for every event; nothing is written while `enabled` is false.
     """
 
-    def __init__(self, spool: Spool, rules: Callable[[], Analytics], privacy: Privacy) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        rules: Callable[[], Analytics],
+        privacy: Privacy,
+        *,
+        max_spool_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> None:
         self._spool = spool
+        self._max_spool_bytes = max_spool_bytes
         self._rules = rules
         self._privacy = privacy
         self._lock = threading.Lock()
@@ -125,16 +133,16 @@ class Tracker:
         if agent := ACTING_AGENT.get():
             fields["agent"] = self._privacy.agent_pseudonym(agent, rules)
         line = compose_event_line(kind, self._privacy.user_pseudonym(rules), fields, content_commit)
-        return self._spool.append(line, rules.max_spool_bytes)
+        return self._spool.append(line, self._max_spool_bytes)
 
     def _enforce_limit(self, rules: Analytics) -> None:
         """Dropped events are counted before they are deleted."""
-        for count in self._spool.drop_oldest(rules.max_spool_bytes):
+        for count in self._spool.drop_oldest(self._max_spool_bytes):
             if not self._has_dropped:
                 logger.warning(
-                    "More events wait than analytics.max_spool_bytes allows: the "
-                    "oldest are dropped, now %d, and counted in events_dropped",
-                    count,
+                    "More events wait to be sent than fit into %d bytes: the oldest are "
+                    "dropped, now %d, and counted in events_dropped",
+                    *(self._max_spool_bytes, count),
                 )
             self._has_dropped = True
             self._count_dropped(count, "limit", rules)

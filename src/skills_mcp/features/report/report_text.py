@@ -324,7 +324,7 @@ def _notes(report: UsageReport, without_skills: str) -> Iterator[str]:
     if counts.dropped:
         yield (
             f"Lost: {count_noun(counts.dropped, 'event')}. More waited to be sent than "
-            "analytics.max_spool_bytes allows, or the disk was full."
+            "are kept, or the disk was full."
         )
     if counts.uncounted:
         yield (

@@ -75,9 +75,8 @@ Dimension = Literal["group", "source", "commit"]
 _UNNAMED: Mapping[Dimension, str] = {
     "group": "no event of these days names a group. Set analytics.group, or "
     "ANALYTICS_GROUP, on each machine; it counts from then on.",
-    "source": "no server has said which source its commits are of. Servers say so "
-    "where analytics.heartbeats is on, to the endpoint whose --database or --from you "
-    "name.",
+    "source": "no server has said which source its commits are of. Servers say so to the "
+    "endpoint whose --database or --from you name.",
     "commit": "no event of these days has a commit. Folders have none.",
 }
 

@@ -256,7 +256,7 @@ def _invent_settings() -> Mapping[str, str]:
         "more tools": "toolsets: [core, packages]",
         "programs": "commands: {enabled: true, allowed: [bash]}",
         "texts to a stranger": "embedding: {provider: openai, base_url: 'https://e.dev'}",
-        "no limits": "limits: {max_files: 1000000, max_characters: 1000000000}",
+        "no limits": "limits: {max_files: 1000000, max_total_bytes: 1000000000000}",
         "hidden rules": "visibility: {deny: ['*']}",
         "large files": "assets: {max_size_bytes: 1000000000}",
         "large answers": "files: {max_bytes: 10000000}",

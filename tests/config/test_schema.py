@@ -55,7 +55,7 @@ def test_the_example_satisfies_the_schema() -> None:
         {"sources": [{"repo": "a", "verify": "signed"}]},
         {"sync": {"verify": "signed"}},
         {"sync": {"timeout_seconds": 0}},
-        {"limits": {"max_download_bytes": 1 << 41}},
+        {"limits": {"max_total_bytes": 1 << 41}},
     ],
 )
 def test_an_editor_with_the_schema_sees_what_the_server_would_refuse(

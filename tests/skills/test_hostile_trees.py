@@ -7,6 +7,7 @@ import pytest
 
 from skills_mcp.errors import LimitExceededError
 from skills_mcp.skills.skill_index import SkillIndex
+from skills_mcp.snapshots import loaded_skills
 from tests.skills.contents import homes_of, load_skills, part_of, take
 from tests.support import make_skill, skill_text, write, write_skill
 
@@ -85,30 +86,35 @@ def test_a_part_of_a_package_is_never_served_as_the_whole(tmp_path: Path) -> Non
         take(tmp_path, settings={"limits": {"max_files": 5}})
 
 
-def test_the_text_of_a_tree_is_bounded(tmp_path: Path) -> None:
+def test_the_text_of_a_tree_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         write_skill(tmp_path, f"{name}.md", body="x" * 400)
 
-    fits = take(tmp_path, settings={"limits": {"max_characters": 1200}})
+    monkeypatch.setattr(loaded_skills, "MAX_CHARACTERS", 1200)
+    fits = take(tmp_path)
+    monkeypatch.setattr(loaded_skills, "MAX_CHARACTERS", 1199)
 
     assert len(fits.index) == 3
     with pytest.raises(LimitExceededError, match="have 1,200 characters"):
-        take(tmp_path, settings={"limits": {"max_characters": 1199}})
+        take(tmp_path)
 
 
-def test_a_source_beyond_a_limit_costs_no_other_one(tmp_path: Path) -> None:
+def test_a_source_beyond_a_limit_costs_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loaded_skills, "MAX_CHARACTERS", 1000)
     write_skill(tmp_path, "small/a.md")
     for name in "abc":
         write_skill(tmp_path, f"large/{name}.md", body="x" * 400)
     parts = part_of(tmp_path / "small"), part_of(tmp_path / "large", at="web")
 
-    snapshot = take(*parts, settings={"limits": {"max_characters": 1000}})
+    snapshot = take(*parts)
 
     assert [skill.path for skill in snapshot.index] == ["a"]
     [problem] = snapshot.problems
     assert (problem.file, problem.level, problem.rule) == ("web", "error", "limit")
     assert "is not served: the skills have 1,200 characters" in problem.reason
-    assert "raise limits.max_characters" in problem.hint
+    assert "Serve a part of them" in problem.hint
 
 
 @pytest.mark.parametrize("newline", ["\r", "\r\n"])

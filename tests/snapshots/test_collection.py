@@ -24,6 +24,7 @@ from skills_mcp.content.source import (
 )
 from skills_mcp.skills.model import EXPORTED_TIMES_NS, Problem
 from skills_mcp.skills.skill_discovery import RootWalk
+from skills_mcp.snapshots import loaded_skills
 from skills_mcp.snapshots.loaded_skills import KeyedProblem, LoadedSkills, read_sources
 from skills_mcp.snapshots.skill_records import SkillTable
 from skills_mcp.snapshots.skill_snapshot import take_snapshot
@@ -250,36 +251,42 @@ def test_what_belonged_to_a_file_is_looked_at_when_the_file_goes(
     assert [row.path.endswith("ui/react/a") for row in after.table.listed] == [True]
 
 
-def test_what_had_no_room_is_read_as_soon_as_there_is_some(tmp_path: Path) -> None:
-    source, limits = History(tmp_path), Limits(max_characters=1000)
+def test_what_had_no_room_is_read_as_soon_as_there_is_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loaded_skills, "MAX_CHARACTERS", 1000)
+    source = History(tmp_path)
     files = {"a/x.md": skill_text(body="x" * 900), "z/y.md": skill_text(body="y" * 500)}
     full = of(source, source.commit(files))
-    before = read_sources(full, limits, Visibility())
+    before = read_sources(full, Limits(), Visibility())
     assert len(before.table) == 0
     assert [problem.rule for problem in before.problems] == ["limit"]
     smaller = {**files, "a/x.md": skill_text(body="x" * 100)}
     later = of(source, source.commit(smaller))
 
-    after = read_sources(later, limits, Visibility(), [before])
+    after = read_sources(later, Limits(), Visibility(), [before])
 
-    assert told(after) == told(read_sources(later, limits, Visibility()))
+    assert told(after) == told(read_sources(later, Limits(), Visibility()))
     assert len(after.table) == 2
 
 
-def test_what_has_no_room_does_not_depend_on_what_is_known(tmp_path: Path) -> None:
-    source, limits = History(tmp_path), Limits(max_characters=1000)
+def test_what_has_no_room_does_not_depend_on_what_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loaded_skills, "MAX_CHARACTERS", 1000)
+    source = History(tmp_path)
     files = {
         "a/b/x.md": skill_text(body="x" * 400),
         "a/b-c.md": skill_text(body="y" * 400),
     }
-    before = read_sources(of(source, source.commit(files)), limits, Visibility())
+    before = read_sources(of(source, source.commit(files)), Limits(), Visibility())
     assert len(before.table) == 2
     more = {**files, "Z/z.md": skill_text(body="z" * 400)}
     later = of(source, source.commit(more))
 
-    after = read_sources(later, limits, Visibility(), [before])
+    after = read_sources(later, Limits(), Visibility(), [before])
 
-    assert told(after) == told(read_sources(later, limits, Visibility()))
+    assert told(after) == told(read_sources(later, Limits(), Visibility()))
     assert [row.path for row in after.table.listed] == []
     assert [problem.rule for problem in after.problems] == ["limit"]
 
@@ -388,16 +395,6 @@ def test_what_is_the_same_is_known_without_a_record_of_it(
     after = read(content, before)
 
     assert after is before
-
-
-def test_a_limit_that_was_lowered_holds_for_what_is_known(tmp_path: Path) -> None:
-    source = History(tmp_path)
-    content = of(source, source.commit({"a.md": skill_text(body="x" * 900)}))
-    before = read(content)
-
-    after = read_sources(content, Limits(max_characters=100), Visibility(), [before])
-
-    assert [problem.rule for problem in after.problems] == ["limit"]
 
 
 def test_a_file_that_is_broken_or_speaks_to_people_is_not_read_again(

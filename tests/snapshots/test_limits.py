@@ -8,6 +8,7 @@ import pytest
 from skills_mcp.bootstrap import Options, build
 from skills_mcp.errors import LimitExceededError
 from skills_mcp.library import SkillLibrary
+from skills_mcp.snapshots import loaded_skills
 from tests.packages import package_text
 from tests.support import Upstream, write
 
@@ -15,7 +16,6 @@ FILES = {f"skills/{name}/SKILL.md": package_text(body="x" * 500) for name in "ab
 
 EXCEEDED = [
     ("max_files", 5, r"8 files and folders, and limits\.max_files is 5"),
-    ("max_characters", 900, r"[\d,]+ characters, and limits\.max_characters is 900"),
     ("max_total_bytes", 900, r"[\d,]+ bytes, and limits\.max_total_bytes is 900"),
 ]
 
@@ -65,6 +65,21 @@ def test_what_was_served_stays_when_a_limit_is_exceeded(
     upstream.commit(FILES)
 
     with pytest.raises(LimitExceededError, match=said):
+        library.sync()
+
+    assert [skill.path for skill in library.view().snapshot.index] == ["a"]
+
+
+def test_what_was_served_stays_when_there_is_too_much_text(
+    open_limited: Opener, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream.commit(dict(list(FILES.items())[:1]))
+    library = open_limited("max_files", 100)
+    library.sync()
+    upstream.commit(FILES)
+    monkeypatch.setattr(loaded_skills, "MAX_CHARACTERS", 900)
+
+    with pytest.raises(LimitExceededError, match=r"[\d,]+ characters, and at most 900 of"):
         library.sync()
 
     assert [skill.path for skill in library.view().snapshot.index] == ["a"]

@@ -46,6 +46,8 @@ REMOVED_KEYS = {
     "http.max_streams": _FIXED.format("4,096"),
     "http.refreshes_per_minute": _FIXED.format(6),
     "http.request_timeout_seconds": _FIXED.format(30),
+    "limits.max_characters": _FIXED.format("250,000,000"),
+    "limits.max_download_bytes": "it is twice limits.max_total_bytes now; remove the key",
     "matching.max_candidates": _FIXED.format(16),
     "web.trusted_header.groups_claim": "it is `groups` now and no setting; remove the key, and "
     "write `groups` in access",

@@ -131,16 +131,14 @@ class Limits(Section):  # DESIGN §9
         Field(ge=1, le=10_000_000),
         "The maximum number of files and folders read from one source.",
     ] = 200_000
-    max_characters: Annotated[
-        Bytes, "The maximum number of characters in all skills of one source."
-    ] = 250_000_000
     max_file_bytes: Annotated[
         Bytes, "The maximum size of a file of a repository; larger ones are left out."
     ] = 8_388_608
     max_total_bytes: Annotated[
-        BytesOnDisk, "The maximum size of all files of a source together."
+        BytesOnDisk,
+        "The maximum size of all files of a source together; one fetch may have twice as many "
+        "bytes.",
     ] = 1_073_741_824
-    max_download_bytes: Annotated[BytesOnDisk, "The maximum size of one fetch."] = 2_147_483_648
 
 
 class RolloutTarget(Section):

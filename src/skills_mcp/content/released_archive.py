@@ -197,7 +197,7 @@ class ReleasedArchive(RemoteBranch):
                 if written > max_bytes:
                     raise errors.LimitExceededError(
                         f"{_strip_query(address)} has more than {max_bytes:,} bytes. Raise "
-                        "limits.max_download_bytes, or make the archive smaller"
+                        "limits.max_total_bytes, or make the archive smaller"
                     )
                 sink.write(chunk)
 

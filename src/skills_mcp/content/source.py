@@ -487,8 +487,8 @@ class SyncPolicy:
     max_file_bytes: int = _LIMITS.max_file_bytes
     max_total_bytes: int = _LIMITS.max_total_bytes
     """The limit of all exported files together."""
-    max_download_bytes: int = _LIMITS.max_download_bytes
-    """The limit of a fetch, as Git stores it."""
+    max_download_bytes: int = 2 * _LIMITS.max_total_bytes
+    """The limit of a fetch, as Git stores it: with files that are not served."""
     timeout_seconds: float = 120.0
     """The limit of one sync, from taking the lock to the new pointer."""
     allow_non_fast_forward: bool = True

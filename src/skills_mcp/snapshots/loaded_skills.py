@@ -32,6 +32,10 @@ from skills_mcp.snapshots.skill_records import (
     derive_record_key,
 )
 
+# Of 50,000 skills, the most that is promised, this is 5,000 of each.
+MAX_CHARACTERS = 250_000_000
+"""Characters in all skills of a source, at most; their index is in memory."""
+
 LocatedRecord = tuple[SkillRoot, ContentRecord]
 
 BlobId = Callable[[SkillRoot, str], str | None]
@@ -186,7 +190,7 @@ class LoadedSkills:
             if record.key in known:
                 yield replace(record, problems=tuple(problems[record.key]))
 
-    def matches_surveys(self, surveyed: Sequence["_Surveyed"], limits: Limits) -> bool:
+    def matches_surveys(self, surveyed: Sequence["_Surveyed"]) -> bool:
         """Whether these walks match exactly, to avoid 10 MB of ten thousand records."""
         homes = [home for source in surveyed for home in source.homes]
         known_homes = tuple(surveyed_root.home for surveyed_root in homes)
@@ -195,7 +199,6 @@ class LoadedSkills:
             known_homes == self.table.homes
             and own == list(_find_problems(surveyed))
             and self._has_keys([surveyed_root.found for surveyed_root in homes])
-            and self._is_within_limits(surveyed, limits)
         )
 
     def _has_keys(self, found: Iterable[Iterable["WalkItem"]]) -> bool:
@@ -213,19 +216,6 @@ class LoadedSkills:
                 elif home_by_key.pop(item, -1) != number:
                     return False
         return not home_by_key and not blank
-
-    def _is_within_limits(self, surveyed: Sequence["_Surveyed"], limits: Limits) -> bool:
-        """Whether each source is within the text limit; it may have changed."""
-        homes = self.table.arrays["homes"]
-        lengths = self.table.arrays["characters"]
-        first = 0
-        for source in surveyed:
-            last = first + len(source.homes)
-            source_lengths = lengths[(homes >= first) & (homes < last)]
-            if int(source_lengths.sum()) > limits.max_characters:
-                return False
-            first = last
-        return True
 
     def _finding_keys(self) -> Iterator[bytes]:
         return (finding.key for finding in self.findings)
@@ -251,14 +241,14 @@ def read_sources(  # noqa: PLR0913 - most have a default
     origins = tuple(map(SourceOrigin.of, content.parts))
     if len(surveyed) == len(found):
         for candidate in known:
-            if candidate.origins == origins and candidate.matches_surveys(surveyed, limits):
+            if candidate.origins == origins and candidate.matches_surveys(surveyed):
                 return candidate
     del keys
     records = {record.key: record for candidate in known for record in candidate.records()}
     reading = _Accumulator()
     for number, (part, walked) in enumerate(zip(content.parts, found, strict=True)):
         try:
-            source = _read_source(walked, limits, records, progress, on_read)
+            source = _read_source(walked, records, progress, on_read)
         except LimitExceededError as error:
             reading.report(number, [_limit_problem(part, error)])
             continue
@@ -387,7 +377,6 @@ class _SourceReading:
 
 def _read_source(
     walked: _Surveyed | LimitExceededError,
-    limits: Limits,
     known: KnownRecords,
     progress: Progress,
     on_read: skill_discovery.OnRead | None,
@@ -398,7 +387,7 @@ def _read_source(
     for _, home, found in walked.homes:
         tracked = progress.track("Reading skills", _drain(found), len(found))
         homes.append((home, read_skill_root(home, tracked, known, on_read)))
-    _check_length(sum(read.characters for _, read in homes), limits.max_characters)
+    _check_length(sum(read.characters for _, read in homes))
     records = [(home, record) for home, read in homes for record in read.records]
     inside = {surveyed_root.home: surveyed_root.folder.below for surveyed_root in walked.homes}
     ids = walked.ids
@@ -406,12 +395,11 @@ def _read_source(
     return _SourceReading(homes, walked.problems, copies)
 
 
-def _check_length(characters: int, limit: int) -> None:
-    if characters > limit:
+def _check_length(characters: int) -> None:
+    if characters > MAX_CHARACTERS:
         raise LimitExceededError(
-            f"the skills have {characters:,} characters, and limits.max_characters is "
-            f"{limit:,}. Serve a part of them with subfolder, or raise "
-            "limits.max_characters"
+            f"the skills have {characters:,} characters, and at most {MAX_CHARACTERS:,} of a "
+            "source are served. Serve a part of them with subfolder"
         )
 
 

@@ -162,7 +162,7 @@ def test_a_repository_that_is_too_large_is_given_up_and_leaves_nothing(
 
     for error in errors:
         assert isinstance(error, LimitExceededError)
-        assert "limits.max_download_bytes" in str(error)
+        assert "twice limits.max_total_bytes" in str(error)
     assert store.size() < 100_000
 
 

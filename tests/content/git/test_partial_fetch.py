@@ -69,7 +69,7 @@ def test_a_remote_that_cannot_leave_files_out_sends_all(films: Upstream, tmp_pat
         store = open_store(server, tmp_path / "large")
         commit = store.fetch().commit
 
-    assert "limits.max_download_bytes" in str(error)
+    assert "twice limits.max_total_bytes" in str(error)
     assert served(store, commit) == PACKAGE
 
 

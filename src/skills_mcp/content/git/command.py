@@ -169,7 +169,7 @@ class CommandMonitor:
         growth_bytes = measure_objects(self._directory) - self._before_bytes
         if growth_bytes > self._max_growth_bytes:
             raise LimitExceededError(
-                "the repository is larger than limits.max_download_bytes. Follow a "
+                "the repository is larger than twice limits.max_total_bytes. Follow a "
                 "smaller one, or raise that limit"
             )
 

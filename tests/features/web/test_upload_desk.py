@@ -21,7 +21,7 @@ from skills_mcp.features.authoring.package_archive import UploadAttempt, unpacke
 from skills_mcp.features.authoring.uploads import open_uploads
 from skills_mcp.features.web import upload_page as upload_desk
 from skills_mcp.features.web.site import create_site
-from skills_mcp.features.web.upload_page import ArchivesInDatabase, UploadQueue
+from skills_mcp.features.web.upload_page import UploadQueue
 from skills_mcp.library import SkillLibrary
 from tests.features.authoring.intake.archives import GOOD, write_zip
 from tests.features.web.uploading import ADA, INSTALL, called_by, open_site, send
@@ -237,9 +237,7 @@ async def test_with_a_database_any_replica_finds_what_another_one_has_shown(
         shown = (await client.post("/add", files=form)).text
     [token] = re.findall(r'name="archive" value="([^"]+)"', shown)
 
-    found = await UploadQueue(uploads, ArchivesInDatabase(other)).find(
-        token, f"{ADA.issuer}\n{ADA.subject}"
-    )
+    found = await UploadQueue(uploads, other).find(token, f"{ADA.issuer}\n{ADA.subject}")
     alone = await UploadQueue(uploads).find(token, f"{ADA.issuer}\n{ADA.subject}")
     for store in (one, other):
         store.close()

@@ -67,7 +67,6 @@ from skills_mcp.features.web.rest import rest_routes
 from skills_mcp.features.web.skill_page import show_skill
 from skills_mcp.features.web.upload_page import (
     PROPOSE_PATH,
-    ArchivesInDatabase,
     UploadQueue,
     add_routes,
     propose_routes,
@@ -395,9 +394,7 @@ def create_site(
         wait_seconds=_COUNTING_SECONDS,
     )
     if uploads:
-        site.state.upload_queue = UploadQueue(
-            uploads, ArchivesInDatabase(events) if events else None
-        )
+        site.state.upload_queue = UploadQueue(uploads, events)
     return site
 
 

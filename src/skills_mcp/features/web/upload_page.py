@@ -92,15 +92,15 @@ class UploadedArchive:
 
 
 class PendingArchives(Protocol):
-    """Archives that wait for a second click.  Blocking.
+    """Archives that wait for a second click, as `PendingFiles` has them.  Blocking.
 
     Raises:
         EventStoreError: By every method: they are in a database that cannot be used.
     """
 
-    def keep(self, name: str, sent: UploadedArchive) -> None: ...
-    def find(self, name: str, owner: str) -> UploadedArchive | None: ...
-    def forget(self, name: str) -> None: ...
+    def put(self, name: str, owner: str, suffix: str, data: bytes) -> None: ...
+    def find(self, name: str, owner: str) -> tuple[str, bytes] | None: ...
+    def delete(self, name: str) -> None: ...
 
 
 class ArchivesInMemory:
@@ -110,18 +110,18 @@ class ArchivesInMemory:
         self._waiting: dict[str, tuple[float, UploadedArchive]] = {}
         self._guard = Lock()
 
-    def keep(self, name: str, sent: UploadedArchive) -> None:
+    def put(self, name: str, owner: str, suffix: str, data: bytes) -> None:
         with self._guard:
-            self._evict_expired(len(sent.data))
-            self._waiting[name] = (time.monotonic(), sent)
+            self._evict_expired(len(data))
+            self._waiting[name] = (time.monotonic(), UploadedArchive(owner, suffix, data))
 
-    def find(self, name: str, owner: str) -> UploadedArchive | None:
+    def find(self, name: str, owner: str) -> tuple[str, bytes] | None:
         with self._guard:
             self._evict_expired(0)
             _, sent = self._waiting.get(name, (0.0, None))
-        return sent if sent and sent.owner == owner else None
+        return (sent.suffix, sent.data) if sent and sent.owner == owner else None
 
-    def forget(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         with self._guard:
             self._waiting.pop(name, None)
 
@@ -131,24 +131,6 @@ class ArchivesInMemory:
             stored_bytes = sum(len(sent.data) for _, sent in self._waiting.values())
             if since < oldest or stored_bytes + coming_bytes > _MAX_WAITING_BYTES:
                 del self._waiting[name]
-
-
-class ArchivesInDatabase:
-    """Pending archives of all replicas: each may get the second click."""
-
-    def __init__(self, store: EventStore) -> None:
-        max_age = timedelta(seconds=_MAX_WAITING_SECONDS)
-        self._files = PendingFiles(store, _MAX_WAITING_BYTES, max_age)
-
-    def keep(self, name: str, sent: UploadedArchive) -> None:
-        self._files.put(name, sent.owner, sent.suffix, sent.data)
-
-    def find(self, name: str, owner: str) -> UploadedArchive | None:
-        found = self._files.find(name, owner)
-        return UploadedArchive(owner, *found) if found else None
-
-    def forget(self, name: str) -> None:
-        self._files.delete(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,26 +146,32 @@ class UploadQueue:
 
     Args:
         uploads: Installs packages.
-        pending: Keeps archives between the two requests of a person.
+        store: Keeps archives between the two requests of a person, of which each may reach
+            another replica; without one, the memory does.
     """
 
-    def __init__(self, uploads: Uploads, pending: PendingArchives | None = None) -> None:
+    def __init__(self, uploads: Uploads, store: EventStore | None = None) -> None:
         self.uploads = uploads
-        self._pending = pending or ArchivesInMemory()
+        max_age = timedelta(seconds=_MAX_WAITING_SECONDS)
+        self._pending: PendingArchives = ArchivesInMemory()
+        if store:
+            self._pending = PendingFiles(store, _MAX_WAITING_BYTES, max_age)
         self._unpacking = anyio.CapacityLimiter(_MAX_UNPACKING)
 
     async def keep(self, sent: UploadedArchive) -> str:
         """Store an archive until its sender confirms; return its token."""
         name = secrets.token_urlsafe(16)
-        await anyio.to_thread.run_sync(self._pending.keep, name, sent)
+        parts = (name, sent.owner, sent.suffix, sent.data)
+        await anyio.to_thread.run_sync(self._pending.put, *parts)
         return name
 
     async def find(self, name: str, owner: str) -> UploadedArchive | None:
         """Look up a sender's archive; None if expired."""
-        return await anyio.to_thread.run_sync(self._pending.find, name, owner)
+        found = await anyio.to_thread.run_sync(self._pending.find, name, owner)
+        return UploadedArchive(owner, *found) if found else None
 
     async def forget(self, name: str) -> None:
-        await anyio.to_thread.run_sync(self._pending.forget, name)
+        await anyio.to_thread.run_sync(self._pending.delete, name)
 
     async def look(
         self,

@@ -48,7 +48,7 @@ _KEYS = _ROUTING_KEYS | {
 
 @dataclass(frozen=True, slots=True)
 class CaseFinding:
-    """An error in an eval file."""
+    """An error in an eval file, or in a prompt or a file of prompts."""
 
     origin: str
     reason: str

@@ -19,6 +19,7 @@ from typing import Any
 from skills_mcp.errors import SkillDisabledError, SkillNotFoundError
 from skills_mcp.features.authoring.cases import (
     EVALS,
+    CaseFinding,
     EvalFile,
     EvalFileError,
     find_evals_folder,
@@ -58,21 +59,10 @@ class Prompt:
     """File and line, such as `prompts.jsonl:3`, or the file of a skill."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptFinding:
-    """An error in a prompt or a prompt file."""
-
-    origin: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.origin}: {self.reason}"
-
-
 class PromptsError(ValueError):
     """Invalid prompts; one line of the message per finding."""
 
-    def __init__(self, findings: Iterable[PromptFinding]) -> None:
+    def __init__(self, findings: Iterable[CaseFinding]) -> None:
         self.findings = tuple(findings)
         lines = list(map(str, self.findings[:_MAX_FINDINGS]))
         more = len(self.findings) - len(lines)
@@ -89,9 +79,9 @@ def load_prompts(file: Path) -> tuple[Prompt, ...]:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
-        raise PromptsError([PromptFinding(str(file), reason)]) from error
+        raise PromptsError([CaseFinding(str(file), reason)]) from error
     except UnicodeDecodeError as error:
-        raise PromptsError([PromptFinding(str(file), "is not UTF-8 text")]) from error
+        raise PromptsError([CaseFinding(str(file), "is not UTF-8 text")]) from error
     parse = _parse_yaml if file.suffix.lower() in _YAML_SUFFIXES else _parse_lines
     return parse_entries(parse(text, file.name))
 
@@ -116,20 +106,20 @@ def parse_entries(entries: Iterable[tuple[str, Any]]) -> tuple[Prompt, ...]:
     )
 
 
-def _parse_prompt(value: Any, origin: str) -> Sequence[Prompt | PromptFinding]:
-    wrong = [value] if isinstance(value, PromptFinding) else [*_check(value, origin)]
+def _parse_prompt(value: Any, origin: str) -> Sequence[Prompt | CaseFinding]:
+    wrong = [value] if isinstance(value, CaseFinding) else [*_check(value, origin)]
     return wrong or [_build_prompt(value, origin)]
 
 
 def _split(
-    found: Iterable[Prompt | PromptFinding],
-) -> tuple[tuple[Prompt, ...], tuple[PromptFinding, ...]]:
+    found: Iterable[Prompt | CaseFinding],
+) -> tuple[tuple[Prompt, ...], tuple[CaseFinding, ...]]:
     parsed = [*found]
     prompts = tuple(entry for entry in parsed if isinstance(entry, Prompt))
-    return prompts, tuple(entry for entry in parsed if isinstance(entry, PromptFinding))
+    return prompts, tuple(entry for entry in parsed if isinstance(entry, CaseFinding))
 
 
-def _require_valid(found: Iterable[Prompt | PromptFinding]) -> tuple[Prompt, ...]:
+def _require_valid(found: Iterable[Prompt | CaseFinding]) -> tuple[Prompt, ...]:
     prompts, findings = _split(found)
     if findings:
         raise PromptsError(findings)
@@ -147,7 +137,7 @@ def check_prompts(prompts: Iterable[Prompt], index: SkillIndex) -> None:
     for prompt in prompts:
         missing = (_suggest_paths(p, index) for p in prompt.avoid if index.get(p) is None)
         reasons = filter(None, (explain(prompt.scoping), *missing))
-        findings += [PromptFinding(prompt.origin, reason) for reason in reasons]
+        findings += [CaseFinding(prompt.origin, reason) for reason in reasons]
     if findings:
         raise PromptsError(findings)
 
@@ -194,7 +184,7 @@ def _parse_lines(text: str, name: str) -> Iterator[tuple[str, Any]]:
         except (ValueError, RecursionError) as error:
             reason = getattr(error, "msg", "nested too deeply")
             example = '{"query": "…", "expect": ["path"]}'
-            yield origin, PromptFinding(origin, f"is not JSON ({reason}): write {example}")
+            yield origin, CaseFinding(origin, f"is not JSON ({reason}): write {example}")
 
 
 def _parse_yaml(text: str, name: str) -> Iterator[tuple[str, Any]]:
@@ -202,10 +192,10 @@ def _parse_yaml(text: str, name: str) -> Iterator[tuple[str, Any]]:
         values = parse_yaml(text)
     except YamlError as error:
         hint = "" if "line" in str(error) else "; a JSON Lines file has no size limit"
-        yield name, PromptFinding(name, f"is not YAML that can be read: {error}{hint}")
+        yield name, CaseFinding(name, f"is not YAML that can be read: {error}{hint}")
         return
     if not isinstance(values, list):
-        yield name, PromptFinding(name, "is not a list: write - query: … / expect: path")
+        yield name, CaseFinding(name, "is not a list: write - query: … / expect: path")
         return
     lines = _find_item_lines(text)
     for number, value in enumerate(values):
@@ -223,11 +213,11 @@ def _find_item_lines(text: str) -> list[int]:
     return [number for indent, number in found if indent == found[0][0]]
 
 
-def _check(value: Any, origin: str) -> Iterator[PromptFinding]:
+def _check(value: Any, origin: str) -> Iterator[CaseFinding]:
     if not isinstance(value, dict):
-        yield PromptFinding(origin, f"is not a mapping, but {abbreviate_value(value)}")
+        yield CaseFinding(origin, f"is not a mapping, but {abbreviate_value(value)}")
         return
-    yield from (PromptFinding(origin, reason) for reason in _find_errors(value))
+    yield from (CaseFinding(origin, reason) for reason in _find_errors(value))
 
 
 def _find_errors(value: Mapping[str, Any]) -> Iterator[str]:
@@ -307,7 +297,7 @@ def _load_evals(file: Path) -> EvalFile | None:
         return None
 
 
-def collect_evals(index: SkillIndex) -> tuple[tuple[Prompt, ...], tuple[PromptFinding, ...]]:
+def collect_evals(index: SkillIndex) -> tuple[tuple[Prompt, ...], tuple[CaseFinding, ...]]:
     """Collect the eval tasks of all skills, with unreadable entries.  Reads files."""
     return _split(
         found
@@ -327,7 +317,7 @@ def _is_evals(file: str) -> bool:
     return path.name in _FILE_NAMES and str(path.parent) in _FOLDERS
 
 
-def _read_evals(skill: Skill, file: str) -> Iterator[Prompt | PromptFinding]:
+def _read_evals(skill: Skill, file: str) -> Iterator[Prompt | CaseFinding]:
     folder = find_evals_folder(skill)
     if folder is None or skill.location is None:
         return
@@ -336,7 +326,7 @@ def _read_evals(skill: Skill, file: str) -> Iterator[Prompt | PromptFinding]:
     try:
         found = read_eval_file(folder, file)
     except EvalFileError as error:
-        yield PromptFinding(origin, str(error))
+        yield CaseFinding(origin, str(error))
         return
     # In JSON the name is that of the owner; in YAML it is a path.
     named = "" if file.endswith(".json") else found.skill
@@ -350,7 +340,7 @@ def _find_skill_name(found: EvalFile, file: Path) -> str:
     return found.skill.strip() or package.name
 
 
-def parse_evals(found: EvalFile, skill: str, origin: str) -> Iterator[Prompt | PromptFinding]:
+def parse_evals(found: EvalFile, skill: str, origin: str) -> Iterator[Prompt | CaseFinding]:
     """Parse the tasks of an eval file about one skill."""
     for number, entry in enumerate(found.entries, 1):
         where = f"{origin}, entry {number}"
@@ -360,16 +350,16 @@ def parse_evals(found: EvalFile, skill: str, origin: str) -> Iterator[Prompt | P
             yield _parse_entry(entry, skill, where)
 
 
-def _parse_entry(entry: Any, skill: str, origin: str) -> Prompt | PromptFinding:
+def _parse_entry(entry: Any, skill: str, origin: str) -> Prompt | CaseFinding:
     fields = entry if isinstance(entry, dict) else {}
     texts = [fields[key] for key in _TASK_KEYS if isinstance(fields.get(key), str)]
     query = next((text.strip() for text in texts if text.strip()), "")
     if not query:
-        return PromptFinding(origin, f"has no query or prompt, but {abbreviate_value(entry)}")
+        return CaseFinding(origin, f"has no query or prompt, but {abbreviate_value(entry)}")
     should = fields.get("should_trigger", True)
     if not isinstance(should, bool):
         reason = f"should_trigger must be true or false, not {abbreviate_value(should)}"
-        return PromptFinding(origin, reason)
+        return CaseFinding(origin, reason)
     expect, avoid = ((skill,), ()) if should else ((), (skill,))
     return Prompt(query=query, expect=expect, avoid=avoid, origin=origin)
 

@@ -24,6 +24,7 @@ from skills_mcp.cli.command_group import SectionedCommand
 from skills_mcp.cli.options import complete_folder, content_options, json_option, read_options
 from skills_mcp.cli.terminal import print_json, progress_bar, sync_and_load
 from skills_mcp.errors import ExportError
+from skills_mcp.features.authoring import OnProgress, ignore_progress
 from skills_mcp.features.export.layout import (
     EXPORT_LOCK_FILE,
     LOCK_VERSION,
@@ -53,11 +54,6 @@ _STAGED_DIGITS = 16
 _EXPORTED_PATH = b'\n  path: "'  # in the metadata of each package
 _PathType = TypeVar("_PathType", Path, PurePosixPath)
 
-OnPackageExported = Callable[[int, int], None]
-
-
-def discard_progress(done: int, total: int) -> None: ...
-
 
 @dataclass(slots=True)
 class ExportReport:
@@ -82,7 +78,7 @@ def export_skills(
     folder: Path,
     settings: LockedSettings,
     *,
-    on_progress: OnPackageExported = discard_progress,
+    on_progress: OnProgress = ignore_progress,
     is_frozen: bool = False,
 ) -> ExportReport:
     """Write the visible skills and a lock into a folder, created if missing.
@@ -126,7 +122,7 @@ class _Export:
         library: LibraryView,
         folder: Path,
         settings: LockedSettings,
-        on_progress: OnPackageExported = discard_progress,
+        on_progress: OnProgress = ignore_progress,
         *,
         is_frozen: bool = False,
     ) -> None:

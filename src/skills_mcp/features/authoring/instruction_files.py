@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import Any, Literal, NamedTuple
 
+from skills_mcp.features.authoring.markdown import dump_fields
 from skills_mcp.files.durable import read_regular
 from skills_mcp.routing.decision import join_frequent_terms
 from skills_mcp.routing.lexicon import common_word_weight, is_technology_name, stem
@@ -478,9 +479,10 @@ def render_imported_skill(skill: ImportedSkill) -> str:
     if skill.is_package:
         always = {"metadata": {"alwaysApply": "true"}} if first.always else {}
         name = skill.path.rpartition("/")[2]
-        head = _dump({"name": name, "description": description, **always})
+        head = dump_fields({"name": name, "description": description, **always}, is_block=True)
     else:
-        head = _dump({"description": description, "keywords": [*skill.keywords]})
+        fields = {"description": description, "keywords": [*skill.keywords]}
+        head = dump_fields(fields, is_block=False)
         head = f"{head.rstrip()}{_PROPOSED}\n"
         head += "alwaysApply: true\n" if first.always and first.form == "rule" else ""
     return f"---\n{head}---\n{_compose_body(skill)}\n"
@@ -509,15 +511,3 @@ def _compose_body(skill: ImportedSkill) -> str:
     parts = [first.body.strip()]
     parts += [f"## From {other.file}\n\n{other.body.strip()}" for other in others]
     return "\n\n".join(parts)
-
-
-def _dump(head: Mapping[str, object]) -> str:
-    import yaml
-
-    return yaml.safe_dump(
-        dict(head),
-        allow_unicode=True,
-        default_flow_style=False if "name" in head else None,
-        sort_keys=False,
-        width=10_000,
-    )

@@ -8,7 +8,7 @@ import posixpath
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from io import StringIO
@@ -77,6 +77,16 @@ def dump_scalar(text: str) -> str:
 
     dumped: str = yaml.safe_dump(text, width=10**6, allow_unicode=True)
     return dumped.removesuffix("...\n").strip()
+
+
+def dump_fields(fields: Mapping[str, object], *, is_block: bool) -> str:
+    """A frontmatter; without `is_block`, a list of texts stands on one line."""
+    import yaml
+
+    style = False if is_block else None
+    return yaml.safe_dump(
+        dict(fields), allow_unicode=True, default_flow_style=style, sort_keys=False, width=10_000
+    )
 
 
 _MARKDOWN = ".md"

@@ -5,7 +5,7 @@ changed.
 """
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from skills_mcp.cli.command_group import WHERE, SectionedCommand, SectionOption
 from skills_mcp.cli.options import complete_folder, json_option
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import InvalidPathError, SkillNotWrittenError
-from skills_mcp.features.authoring.markdown import DRAFT_LINE
+from skills_mcp.features.authoring.markdown import DRAFT_LINE, dump_fields
 from skills_mcp.files.durable import fsync_folder
 from skills_mcp.files.paths import fold_name, parse_relative
 from skills_mcp.skills.model import hyphenate, is_standard_name
@@ -172,7 +172,7 @@ def _compose(
         head = {"name": parts[-1], **head, "metadata": metadata}
     else:
         head |= {"keywords": keywords, "examples": [task]}
-    return task, f"---\n{_dump(head, is_package=is_package)}---\n{body}"
+    return task, f"---\n{dump_fields(head, is_block=is_package)}---\n{body}"
 
 
 def _humanise(part: str) -> str:
@@ -186,16 +186,6 @@ def _describe(parts: Sequence[str], subject: str, above: str) -> str:
         return f"Rules for everything in {'/'.join(parts[:-1])}"
     where = f" in {above}" if above else ""
     return f"How to work on {subject}{where}. Use it for every change there."
-
-
-def _dump(head: Mapping[str, object], *, is_package: bool) -> str:
-    import yaml
-
-    # None: a list of texts stands on one line.
-    style = False if is_package else None
-    return yaml.safe_dump(
-        dict(head), allow_unicode=True, default_flow_style=style, sort_keys=False, width=10_000
-    )
 
 
 @click.command(

@@ -313,9 +313,7 @@ def _find_access(path: str, uploader: Uploader) -> UploadAccess | None:
 _FileSelector = Callable[[Collection[str], Callable[[str], bytes]], Collection[str]]
 
 
-def _create_hidden_filter(
-    offer: UploadPreview, uploader: Uploader
-) -> Callable[[Collection[str], Callable[[str], bytes]], Collection[str]] | None:
+def _create_hidden_filter(offer: UploadPreview, uploader: Uploader) -> _FileSelector | None:
     """Callback to carry over hidden files of a newer commit; None if unrestricted."""
     sight = _find_access(offer.path, uploader)
     if sight is None:

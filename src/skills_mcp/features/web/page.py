@@ -362,8 +362,6 @@ def end_sentence(text: str) -> str:
 
 def _render_query(parameters: Mapping[str, str | None]) -> str:
     """Build a query string from the non-empty values."""
-    from urllib.parse import urlencode
-
     encoded = urlencode({name: value for name, value in parameters.items() if value})
     return f"?{encoded}" if encoded else ""
 

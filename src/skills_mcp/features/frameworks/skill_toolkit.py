@@ -311,6 +311,9 @@ def render_search(found: SearchResult) -> ToolText:
 
 
 def render_refresh(refreshed: Refreshed) -> ToolText:
+    """Render the changes; raise the error of a failed refresh."""
+    if refreshed.error:
+        raise refreshed.error
     changes = refreshed.changes
     lists = {name: list(getattr(changes, name)) for name in ("added", "changed", "removed")}
     lines = [f"{name}: {_list_changes(paths)}" for name, paths in lists.items() if paths]
@@ -588,11 +591,11 @@ class SkillToolkit:
 
     def refresh_skills(self) -> ToolText:
         """Bring the newest skills, and say which have changed."""
-        return _render_refreshed(self.refresh())
+        return render_refresh(self.refresh())
 
     async def arefresh(self) -> ToolText:
         skills = await anyio.to_thread.run_sync(self.open)
-        return _render_refreshed(await skills.to_async().refresh())
+        return render_refresh(await skills.to_async().refresh())
 
     def report_usage(
         self,
@@ -690,12 +693,6 @@ def _read_record(skill: Skill) -> SkillRecord:
         ),
         skill_path=skill.path,
     )
-
-
-def _render_refreshed(refreshed: Refreshed) -> ToolText:
-    if refreshed.error:
-        raise refreshed.error
-    return render_refresh(refreshed)
 
 
 # A message of the library names tools of the server that are not here.

@@ -21,7 +21,7 @@ from skills_mcp.features.report.usage_report import (
 )
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
 VISIBLE_ROWS = 10
 """Of a table; the others are folded."""
@@ -67,17 +67,22 @@ def render_style() -> str:
     return _load_template("page.css").render()
 
 
-@cache
-def _load_template(name: str) -> "Template":
+def open_templates(package: str) -> "Environment":
+    """Templates of a package, which escape every text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # late: big
 
-    environment = Environment(
-        loader=PackageLoader("skills_mcp.features.report"),
+    return Environment(
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+@cache
+def _load_template(name: str) -> "Template":
+    environment = open_templates("skills_mcp.features.report")
     environment.filters |= {
         "thousands": "{:,}".format,
         "share": report_text.describe_share,

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from anyio.from_thread import check_cancelled
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -42,6 +42,7 @@ from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.events.spool import LocalEvents
 from skills_mcp.features.history.source_history import SourceLogs, derive_word_differences
 from skills_mcp.features.report.database_report import CatalogueCounts
+from skills_mcp.features.report.report_page import open_templates
 from skills_mcp.features.web.browser import VISITOR_KEY, Notice, Visitor
 from skills_mcp.features.web.browsing import name_path
 from skills_mcp.library import LibraryView, SkillLibrary
@@ -336,18 +337,14 @@ def _build_layout_variables(request: Request) -> dict[str, Any]:
 
 @cache
 def _open_templates() -> Environment:
-    templates = Environment(
-        loader=PackageLoader("skills_mcp.features.web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    templates.filters["query"] = _render_query
-    templates.filters["age"] = describe_age
-    templates.filters["in_words"] = name_path
-    templates.filters["stopped"] = end_sentence
-    templates.filters["word_differences"] = derive_word_differences
+    templates = open_templates("skills_mcp.features.web")
+    templates.filters |= {
+        "query": _render_query,
+        "age": describe_age,
+        "in_words": name_path,
+        "stopped": end_sentence,
+        "word_differences": derive_word_differences,
+    }
     return templates
 
 

@@ -260,7 +260,7 @@ class CommandGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert `serve`, unless a command, `help` or an option of the program comes first."""
-        store_command_line(ctx, args)
+        ctx.meta[_WORDS] = tuple(args)  # wrong usage is reported before it is parsed
         if args[:1] == ["help"]:
             args = [*args[1:2], "--help"]
         own = {"--help", "-h", "--version", "-v"}
@@ -405,11 +405,6 @@ def _write_examples(formatter: click.HelpFormatter, lines: Sequence[str]) -> Non
         with formatter.section("Examples"):
             for line in lines:
                 formatter.write(f"{'':{formatter.current_indent}}{line}\n")
-
-
-def store_command_line(context: click.Context, words: Sequence[str]) -> None:
-    """Store the command line: wrong usage is reported before it is parsed."""
-    context.meta[_WORDS] = tuple(words)
 
 
 def stored_command_line(context: click.Context) -> tuple[str, ...]:

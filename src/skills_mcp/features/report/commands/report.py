@@ -724,8 +724,11 @@ def _check_choice(
     is_suggesting: object, needed: Mapping[str, object], others: Mapping[str, object]
 ) -> None:
     """Refuse options that do not go together; `needed` go with --suggest alone."""
-    if is_suggesting:
-        _refuse_others(others)
+    if is_suggesting and (excluded := [name for name, value in others.items() if value]):
+        raise click.UsageError(
+            f"--suggest and {excluded[0]} exclude each other: the one is about what to "
+            "change, the other about what was. Name one of them."
+        )
     used = [name for name, value in needed.items() if value]
     if used and not is_suggesting:
         raise click.UsageError(f"{used[0]} needs --suggest: it chooses or sends what is found.")
@@ -733,14 +736,6 @@ def _check_choice(
     if ("--source" in used and is_proposing) or ("--unserved" in used and not is_proposing):
         raise click.UsageError(
             "--propose sends the suggestions of all sources, and --unserved needs it."
-        )
-
-
-def _refuse_others(others: Mapping[str, object]) -> None:
-    if used := [name for name, value in others.items() if value]:
-        raise click.UsageError(
-            f"--suggest and {used[0]} exclude each other: the one is about what to "
-            "change, the other about what was. Name one of them."
         )
 
 

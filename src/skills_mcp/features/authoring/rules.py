@@ -10,6 +10,7 @@ make it new.
 import json
 import os
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,52 +26,17 @@ from skills_mcp.library import derive_loss
 from skills_mcp.skills.model import Problem, escape_unprintable
 from skills_mcp.text.rendering import abbreviate_value
 
-_ERRORS = (
-    *("encoding", "frontmatter", "no-frontmatter", "yaml", "duplicate-key"),
-    *("name", "name-length", "description", "description-length"),
-    *("requires", "replaced-by", "power-not-allowed"),
-)
-"""Hosts leave such a skill out."""
 OVERLAP = "skill-overlap"
 """Checked only if asked for."""
 MOVED = "task-moved"
 """Checked against a baseline."""
-_WARNINGS = (
-    *("unknown-key", "name-characters", "name-hyphens", "name-is-folder", "license"),
-    *("compatibility", "allowed-tools", "metadata", "metadata-value"),
-    *("block-open", "hash", "key-spelling"),
-    *("metadata-skillhub", "main-file", "body-empty", "entry-program", "entry-file"),
-    *("body-length", "hidden-character", "mixed-letters", "control-characters"),
-    *("secret", "section-header", "draft-line", "link-broken", "link-outside", "link-absolute"),
-    *("missing-index", "undeclared-file", "composed-length", "keyword-shared", "eval-case"),
-    *("no-evidence", "old-evidence"),
-    *("duplicate-package", "no-use-when", "description-shown"),
-    *("never-found", "relation-unknown", "owner-type", "no-skills", "skills-removed", MOVED),
-    *(OVERLAP, "power-found", "scanner", "review-overdue", "unchanged"),
-    *("gone-file", "gone-package", "gone-command", "gone-url"),
-)
+_NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 RULE_LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
-    {**dict.fromkeys(_ERRORS, "error"), **dict.fromkeys(_WARNINGS, "warning")}
+    {**dict.fromkeys(_NAMES["errors"], "error"), **dict.fromkeys(_NAMES["warnings"], "warning")}
 )
 
-RULES = frozenset(
-    {
-        *RULE_LEVELS,
-        *("config", "copilot-instructions", "cursor-rules", "depth", "execution"),
-        *("file-missing", "file-name", "file-outside"),
-        *("file-size", "folder-name", "hidden-skill", "inner-rules", "installed-folder"),
-        *("keywords", "keyword-unmatchable", "limit", "link", "manifest", "name-collision"),
-        *("no-keywords", "outside-homes", "outside-markdown", "outside-unread"),
-        *("plain-markdown", "plugin-not-picked", "plugin-unknown", "priority-type"),
-        "unnamed-files",
-        *("pin", "resource-folder", "same-path", "subfolder", "submodule", "unreadable"),
-        *("visibility", "assets-entry", "assets-type", "scripts-entry", "scripts-type"),
-        *("args-entry", "args-type", "required-type", "inherit-type", "entry-type"),
-        *("examples-entry", "examples-type", "alwaysApply-type", "status", "review-by"),
-        "applies-to",
-    }
-)
+RULES = frozenset((*RULE_LEVELS, *_NAMES["reader"]))
 """All rules; those of the reader set their own level."""
 
 _MAX_LISTED_NAMES = 3

@@ -476,7 +476,7 @@ def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[Rul
     if is_for_folder or skill.user_only:
         return
     winners: dict[str, None] = {}
-    for task in _own_tasks(skill):
+    for task in filter(None, (skill.name, skill.description, " ".join(skill.keywords))):
         matching, within = snapshot.config.matching, snapshot.narrow(NO_FILTER)
         decision = score_and_decide(snapshot.matcher, task, matching, within=within)
         answers = answered_candidates(decision)
@@ -493,10 +493,6 @@ def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[Rul
     how = "give it keywords" if is_keyword else "describe it in words"
     hint = f"{how} that the other skills do not have"
     yield RuleFinding("never-found", reason, hint, line)
-
-
-def _own_tasks(skill: Skill) -> Iterable[str]:
-    return filter(None, (skill.name, skill.description, " ".join(skill.keywords)))
 
 
 def _check_description(skill: Skill, markdown: Markdown) -> Iterator[RuleFinding]:
@@ -791,7 +787,8 @@ class _SkillChecker:
         reported = {finding.rule for finding in found}
         if isinstance(skill.found, Package):
             reading = parse_strictly(raw, markdown)
-            strict = check_package(reading, skill.found.main, _folder_name(skill))
+            name = None if is_repository(skill.path) else skill.path.name
+            strict = check_package(reading, skill.found.main, name)
             # The reader reports control characters without naming them.
             yield from (violation for violation in strict if violation.rule not in reported)
         yield from found
@@ -810,10 +807,6 @@ def _check_cases(skill: Skill | None) -> Iterator[Problem]:
             reason = f"{entry} {found.reason}" if entry else found.reason
             hint = "see the cases in Does my skill help?"
             yield RuleFinding("eval-case", reason, hint).at(folder / file)
-
-
-def _folder_name(skill: AuthoredSkill) -> str | None:
-    return None if is_repository(skill.path) else skill.path.name
 
 
 def _check_other(skill: AuthoredSkill, file: str) -> Iterator[RuleFinding]:

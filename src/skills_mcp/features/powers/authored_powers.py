@@ -73,15 +73,13 @@ def _read_targets(
     for target, top in zip(targets, tops, strict=True):
         tree = load_tree(top, target.subfolder)
         focus = PathFilter([top / target.focus.relative_to(target.top)])
-        chosen = tuple(_list_covered(tree, focus))
+        chosen = tuple(
+            each.served for each in tree.skills if each.served and focus.covers(each.path)
+        )
         for done, (skill, powers) in enumerate(state_powers(tree.snapshot.index, chosen), 1):
             on_progress(done, len(chosen))
             prefix = _find_prefix(skill, top, target.top)
             yield from (replace(power, file=f"{prefix}{power.file}") for power in powers)
-
-
-def _list_covered(tree: SkillTree, focus: PathFilter) -> Iterator[Skill]:
-    return (each.served for each in tree.skills if each.served and focus.covers(each.path))
 
 
 def _find_prefix(skill: Skill, top: Path, shown: Path) -> str:

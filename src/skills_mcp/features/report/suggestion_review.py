@@ -429,20 +429,16 @@ def render_review(
         "algorithm": review.algorithm,
         "picks": record.picks,
         "unreadable": record.unreadable,
-        "suggestions": [_render_accepted(item, review) for item in improvement.accepted],
+        "suggestions": [
+            {**_render_addition(item.addition, review), "better": list(item.gains)}
+            for item in improvement.accepted
+        ],
         "left_out": [_render_rejected(item, review) for item in improvement.rejected],
         "effect": {o: asdict(review.measure_effect(o)) for o in get_args(TaskOrigin)},
         "changes": [_render_change(*item) for item in review.changes],
         "pairs": [_render_pair(item) for item in review.pairs],
         "sources": [_render_patch(item) for item in patches],
         "notes": list(notes),
-    }
-
-
-def _render_accepted(addition: AcceptedAddition, review: SuggestionReview) -> dict[str, Any]:
-    return {
-        **_render_addition(addition.addition, review),
-        "better": list(addition.gains),
     }
 
 

@@ -337,14 +337,14 @@ def derive_title(path: str, body: str) -> str:
     ('Fill in PDF forms', 'API errors')
     """
     found = _HEADING.match(body)
-    title = " ".join(_MARKUP.sub(_keep_text, found["title"]).split()) if found else ""
+    title = (
+        " ".join(_MARKUP.sub(lambda markup: markup["text"] or "", found["title"]).split())
+        if found
+        else ""
+    )
     if len(title) > _MAX_TITLE:
         title = f"{title[: _MAX_TITLE - 1].rstrip()}…"
     return title or name_path(path)
-
-
-def _keep_text(found: re.Match[str]) -> str:
-    return found["text"] or ""
 
 
 def name_path(path: str) -> str:

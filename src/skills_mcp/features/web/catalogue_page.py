@@ -190,16 +190,12 @@ def _link_areas(nodes: Sequence[AreaNode], state: Mapping[str, str]) -> tuple[Ar
     return tuple(
         AreaLink(
             node,
-            {**state, "area": _find_above(node) if node.is_chosen else node.path},
+            {**state, "area": node.path.rpartition("/")[0] if node.is_chosen else node.path},
             _link_areas(node.children, state),
             max(0, len(node.children) - _MAX_AREAS),
         )
         for node in shown
     )
-
-
-def _find_above(node: AreaNode) -> str:
-    return node.path.rpartition("/")[0]
 
 
 def _is_open(node: AreaNode) -> bool:

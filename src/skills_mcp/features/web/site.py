@@ -42,7 +42,7 @@ from skills_mcp.features.export.layout import (
     package_skill,
     render_well_known,
 )
-from skills_mcp.features.history.source_history import SourceLogs, read_source_logs
+from skills_mcp.features.history.source_history import read_source_logs
 from skills_mcp.features.report.database_report import (
     CatalogueCounts,
     count_skills,
@@ -384,7 +384,9 @@ def create_site(
         prefix,
         events,
         _remember_counts(events),
-        BackgroundCache(lambda: _read_logs(library), _LOGGED_SECONDS),
+        BackgroundCache(
+            lambda: read_source_logs(library.view(EVERYTHING).snapshot), _LOGGED_SECONDS
+        ),
         local_events,
     )
     site.state.gaps = BackgroundCache(
@@ -409,10 +411,6 @@ def _remember_counts(
         is_empty=lambda counts: counts.since is None,
         wait_seconds=_COUNTING_SECONDS,
     )
-
-
-def _read_logs(library: SkillLibrary) -> SourceLogs:
-    return read_source_logs(library.view(EVERYTHING).snapshot)
 
 
 def _routes(*, has_report: bool) -> list[BaseRoute]:

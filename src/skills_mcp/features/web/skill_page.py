@@ -380,7 +380,10 @@ def _derive_sections(
     """Sections of the text; empty for other views."""
     match view:
         case "":
-            return _render_sections(request, preview, address)
+            return [
+                RenderedSection(section, _find_html(request, section.body, address))
+                for section in preview.sections
+            ]
         case "origin":
             return _number_sections(preview)
         case _:
@@ -396,15 +399,6 @@ def _number_sections(preview: SkillPreview) -> list[RenderedSection]:
         sections.append(RenderedSection(section, lines=numbered, left_out=left_out))
         first, remaining = first + len(lines), remaining - len(numbered)
     return sections
-
-
-def _render_sections(
-    request: Request, preview: SkillPreview, address: str
-) -> list[RenderedSection]:
-    return [
-        RenderedSection(section, _find_html(request, section.body, address))
-        for section in preview.sections
-    ]
 
 
 def _find_html(request: Request, text: str, address: str) -> Markup | None:

@@ -388,17 +388,12 @@ async def parsed_form(request: Request) -> AsyncIterator[FormData]:
         await form.close()
 
 
-async def read_archive(request: Request) -> UploadedArchive:
+async def _find_archive(form: FormData, owner: str) -> UploadedArchive:
     """Read the archive of a form into memory, bounded by the request limit.
 
     Raises:
         InvalidArgumentsError: There is none.
     """
-    async with parsed_form(request) as form:
-        return await _find_archive(form, derive_sender_key(request))
-
-
-async def _find_archive(form: FormData, owner: str) -> UploadedArchive:
     sent = form.get(_FIELD)
     if not isinstance(sent, UploadFile) or not sent.filename:
         raise errors.InvalidArgumentsError(
@@ -575,7 +570,8 @@ def upload_routes() -> list[Route]:
 
 async def install_upload(request: Request) -> Response:
     uploader, queue = find_uploader(request), get_upload_queue(request)
-    sent = await read_archive(request)
+    async with parsed_form(request) as form:
+        sent = await _find_archive(form, derive_sender_key(request))
     gone = partial(page.wait_for_disconnect, request.receive)
     done, served = await queue.take(sent, uploader, gone)
     reply = build_upload_reply(done, is_served=served.is_served, loss=served.loss)

@@ -4,6 +4,7 @@ PATH is its place in the tree, such as ui/react/forms. Nothing that exists is
 changed.
 """
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -158,7 +159,7 @@ def _list_names(folder: Path) -> tuple[str, ...]:
 def _compose(
     parts: Sequence[str], description: str, keywords: Sequence[str], *, is_package: bool
 ) -> tuple[str, str]:
-    named = [_humanise(part) for part in parts if part not in {INDEX, ROOT}]
+    named = [re.sub("[-_]", " ", part) for part in parts if part not in {INDEX, ROOT}]
     subject, above = " ".join(named[-1:]), " ".join(named[:-1])
     keywords = [*keywords] or subject.lower().split() or ["conventions"]
     task = " ".join(filter(None, ("change", above, *keywords)))
@@ -173,10 +174,6 @@ def _compose(
     else:
         head |= {"keywords": keywords, "examples": [task]}
     return task, f"---\n{dump_fields(head, is_block=is_package)}---\n{body}"
-
-
-def _humanise(part: str) -> str:
-    return part.replace("-", " ").replace("_", " ")
 
 
 def _describe(parts: Sequence[str], subject: str, above: str) -> str:

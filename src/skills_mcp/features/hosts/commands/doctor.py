@@ -417,10 +417,6 @@ def _diagnose_entry(words: Sequence[str], environment: Mapping[str, str]) -> Ite
     yield from _diagnose_source(options, environment, f" {shlex.join(words)}")
 
 
-def _name_settings(options: bootstrap.Options, environment: Mapping[str, str]) -> str:
-    return str(options.config_file or bootstrap.find_settings_file(environment))
-
-
 def _diagnose_source(
     options: bootstrap.Options, environment: Mapping[str, str], typed: str = ""
 ) -> Iterator[CheckResult]:
@@ -435,7 +431,8 @@ def _diagnose_source(
         yield failed("settings", str(error), fix)
         return
     library = application.library
-    yield passed("settings", f"{arguments or _name_settings(options, environment)} can be used")
+    file = options.config_file or bootstrap.find_settings_file(environment)
+    yield passed("settings", f"{arguments or file} can be used")
     states = library.stored_states()
     if not library.config.sync.offline:
         for name in dict.fromkeys(state.name for state in states if state.mode == "git"):

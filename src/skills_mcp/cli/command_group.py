@@ -65,39 +65,6 @@ _PROGRAM = "skills-mcp"
 _INTERRUPTED_EXIT = 130  # as shells have it: 128 and the number of the signal
 _KEPT = "What was served before is unchanged; run it again to start over."
 
-_RENAMED = {  # until the release after 0.1
-    "self-check": "doctor --brief",
-    "verify": "export --verify",
-}
-_SYNONYMS = {
-    "import": "convert migrate",
-    "ask": "match query route",
-    "diff": "changes compare",
-    "doctor": "diagnose",
-    "effect": "benchmark evaluate lift",
-    "explain": "why",
-    "install": "connect setup",
-    "log": "blame history",
-    "install --remove": "uninstall",
-    "new": "create init",
-    "open": "browse",
-    "report": "stats",
-    "rollback": "restore revert undo",
-    "search": "find",
-    "serve": "run start",
-    "show": "get view",
-    "status": "info",
-    "stop": "end kill quit",
-    "sync": "fetch pull update",
-    "test": "eval",
-    "tree": "list ls",
-    "validate": "check lint",
-}
-"""Commands, and the names that other programs give to what they do."""
-
-_MEANT = _RENAMED | {
-    word: command for command, words in _SYNONYMS.items() for word in words.split()
-}
 _ALIKE = 0.6  # two letters of five
 
 _WORDS = "skills_mcp.words"
@@ -317,7 +284,7 @@ class CommandGroup(click.Group):
         typed = name.lower()
         if typed == "version":
             return f"{_PROGRAM} --version"
-        meant = _MEANT.get(typed, "").split()
+        meant = _load_meant().get(typed, "").split()
         if not meant or meant[0] not in self._modules:
             from difflib import get_close_matches
 
@@ -369,6 +336,19 @@ class CommandGroup(click.Group):
         _write_examples(formatter, examples)
         formatter.write_paragraph()
         formatter.write_text(f"More about a command: {_PROGRAM} COMMAND --help")
+
+
+def _load_meant() -> Mapping[str, str]:
+    """Names of commands that are none here, and the commands that are meant."""
+    import tomllib
+
+    file = Path(__file__).with_suffix(".toml")
+    names: Mapping[str, Mapping[str, str]] = tomllib.loads(file.read_text("utf-8"))
+    synonyms = names["synonyms"].items()
+    return {
+        **names["renamed"],
+        **{word: meant for meant, words in synonyms for word in words.split()},
+    }
 
 
 def _clear_placeholders() -> None:

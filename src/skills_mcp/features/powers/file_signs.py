@@ -41,7 +41,6 @@ from skills_mcp.features.powers.wording import (
     CREDENTIALS,
     ENV_FILE,
     HEX,
-    MAGIC,
     PARENT,
     PATH,
     PLACES,
@@ -83,6 +82,7 @@ _INSTALLERS: Mapping[str, Sequence[str]] = _RULES["installers"]
 _LANGUAGES: Mapping[str, str] = _RULES["languages"]
 _SUFFIXES: Mapping[str, str] = _RULES["suffixes"]
 _CALLED: Mapping[str, Sequence[str]] = _RULES["called"]
+_MAGIC = {begin.encode("latin-1"): (what, sign) for begin, what, sign in _RULES["magic"]}
 _DATA = frozenset({".json", ".yaml", ".yml", ".toml", ".csv", ".html", ".xml"})
 """A line of them is read as prose is: it names more than it runs."""
 TEXT_SUFFIXES = frozenset({*_SUFFIXES, ".json", ".yaml", ".yml", ".toml", ".ps1", ".rb"})
@@ -231,7 +231,7 @@ class _Lines:
 
 
 def _describe_binary(suffix: str, data: bytes) -> tuple[Sign, ...]:
-    for magic, (what, sign) in MAGIC.items():
+    for magic, (what, sign) in _MAGIC.items():
         if data.startswith(magic):
             return tuple(_describe_magic(suffix, data, what, sign))
     if suffix in {".pyc", ".pyo"} or (data[2:4] == b"\r\n" and b"\0" in data[:16]):

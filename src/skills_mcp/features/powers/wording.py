@@ -354,29 +354,3 @@ def find_place_lines(marked: MarkedText) -> Sequence[tuple[int, int]]:
 def _find_end(text: str, first: int) -> int:
     last = text.find("\n", first)
     return last if last >= 0 else len(text)
-
-
-MAGIC: Mapping[bytes, tuple[str, str]] = {
-    b"\x7fELF": ("a program (ELF)", "program"),
-    b"MZ": ("a program (PE)", "program"),
-    b"\xcf\xfa\xed\xfe": ("a program (Mach-O)", "program"),
-    b"\xca\xfe\xba\xbe": ("a program (Mach-O or Java)", "program"),
-    b"\x00asm": ("a program (WebAssembly)", "program"),
-    b"PK\x03\x04": ("an archive (ZIP)", "archive"),
-    b"\x1f\x8b": ("an archive (gzip)", "archive"),
-    b"BZh": ("an archive (bzip2)", "archive"),
-    b"\xfd7zXZ": ("an archive (xz)", "archive"),
-    b"7z\xbc\xaf": ("an archive (7z)", "archive"),
-    b"Rar!": ("an archive (RAR)", "archive"),
-    b"%PDF": ("a document (PDF)", ""),
-    b"\xd0\xcf\x11\xe0": ("a document (OLE)", "document"),
-    b"SQLite format 3": ("a database (SQLite)", ""),
-    b"\x89PNG": ("an image", "image"),
-    b"\xff\xd8\xff": ("an image", "image"),
-    b"GIF8": ("an image", "image"),
-    b"RIFF": ("an image or a sound", "image"),
-    b"wOF": ("a font", ""),
-    b"OTTO": ("a font", ""),
-    b"\x00\x01\x00\x00": ("a font", ""),
-}
-"""How a file begins: what it is, and the sign."""

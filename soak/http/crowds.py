@@ -16,7 +16,6 @@ from tests.http_server import HttpServer, served
 from tests.support import PATIENCE_SECONDS
 
 _TASK = {"context": "add a login form to the React application"}
-_FEW = {"http": {"max_concurrent_requests": 4, "max_waiting_requests": 8}}
 _END_SECONDS = 10.0
 _SMALL_BUFFER_BYTES = 4_096
 _LONG = {**_TASK, "skill_path": "ui/react/auth"}
@@ -31,6 +30,14 @@ main()
 """
 """Our program, which waits for slow clients for a sixth of the time."""
 
+_FEW = """
+from skills_mcp.config.sections import Http
+from skills_mcp.__main__ import main
+Http.max_concurrent_requests, Http.max_waiting_requests = 4, 8
+main()
+"""
+"""Our program, which answers few at once."""
+
 
 def crowd(_: Path, scale: Scale) -> Iterator[Figure]:
     """Let a thousand connections ask at once."""
@@ -44,7 +51,7 @@ def crowd(_: Path, scale: Scale) -> Iterator[Figure]:
 def flood(_: Path, scale: Scale) -> Iterator[Figure]:
     """Ask for more than the bounds allow."""
     clients = scale.count(full=500, quick=100)
-    with served(_FEW) as server:
+    with served(program=("-c", _FEW)) as server:
         load = _ask(server, clients * 4, clients)
         told = load.answered + load.refused
         yield Figure.every(54, "answered, or told when to come", told, clients * 4)

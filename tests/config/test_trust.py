@@ -90,7 +90,6 @@ WHAT_HOLDS_SCRIPTS = {
     "environment": ["GITHUB_TOKEN"],
     "max_memory_bytes": 1 << 40,
     "max_file_bytes": 1 << 40,
-    "max_processes": 100,
 }
 
 

@@ -43,12 +43,16 @@ REMOVED_KEYS = {
     "events.reserve_bytes": "it is limits.max_total_bytes now; remove the key",
     "events.total_bytes_per_day": "it is twice events.sender_bytes_per_day now; remove the key",
     "http.auth.clock_skew_seconds": _FIXED.format(60),
+    "http.max_concurrent_requests": _FIXED.format(64),
     "http.max_streams": _FIXED.format("4,096"),
+    "http.max_waiting_requests": _FIXED.format("1,024"),
     "http.refreshes_per_minute": _FIXED.format(6),
     "http.request_timeout_seconds": _FIXED.format(30),
     "limits.max_characters": _FIXED.format("250,000,000"),
     "limits.max_download_bytes": "it is twice limits.max_total_bytes now; remove the key",
     "matching.max_candidates": _FIXED.format(16),
+    "scripts.max_processes": _FIXED.format(64),
+    "web.idle_minutes": "it is a sixth of web.session_hours now; remove the key",
     "web.trusted_header.groups_claim": "it is `groups` now and no setting; remove the key, and "
     "write `groups` in access",
 }

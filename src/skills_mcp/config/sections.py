@@ -17,7 +17,6 @@ from skills_mcp.config.values import (
     Bytes,
     BytesOnDisk,
     CommandLine,
-    Concurrency,
     ConfirmDemand,
     Count,
     Day,
@@ -367,9 +366,8 @@ class Scripts(Section):  # 001 §8.4, §12.2
         "The maximum size of a file that a script writes and, if the sandbox can limit it, of "
         "its private folder.",
     ] = 67_108_864
-    max_processes: Annotated[
-        Count, SetBy.OPERATOR, "The maximum number of processes of a script at once."
-    ] = 64
+    # At once: Node.js and its tools start a dozen, and a fork bomb ends here.
+    max_processes: ClassVar[int] = 64
 
 
 class Commands(Section):  # 000 §3.5, §6.2, 003
@@ -685,16 +683,10 @@ class Http(Section):  # 000 §7.2
         Variable("SKILLS_MCP_HTTP_WEBHOOK_SECRET_FILE"),
         "A file with the secret of the webhook `/hooks/git`; without one there is no webhook.",
     ] = ""
-    max_concurrent_requests: Annotated[
-        Concurrency,
-        "The maximum number of requests that are answered at once; the others wait. One client "
-        "has at most a quarter of them, or 8.",
-    ] = 64
-    max_waiting_requests: Annotated[
-        EntryCount,
-        "The maximum number of requests that wait, for at most 10 seconds; one more gets 503 and "
-        "`Retry-After`.",
-    ] = 1024
+    # One process answers on one core: more at once are no faster, and each holds memory.
+    max_concurrent_requests: ClassVar[int] = 64
+    # What 64 at once answer within the 10 seconds that a request waits at most.
+    max_waiting_requests: ClassVar[int] = 1024
     # They only wait for notices, and each is an open file.
     max_streams: ClassVar[int] = 4096
     max_body_bytes: Annotated[Bytes, "The maximum size of the body of a request."] = 4_194_304
@@ -755,13 +747,11 @@ class Web(Section):
         "scope such as `skills:refresh` permits more.",
     ] = ("openid", "profile")
     session_hours: Annotated[
-        int, Field(ge=1, le=24 * 30), "Hours until a person has to sign in again."
-    ] = 12
-    idle_minutes: Annotated[
         int,
-        Field(ge=5, le=24 * 60),
-        "Minutes without a request after which a session ends earlier.",
-    ] = 120
+        Field(ge=1, le=24 * 30),
+        "Hours until a person has to sign in again; after a sixth of them without a request a "
+        "session ends earlier.",
+    ] = 12
     cookie_key_file: Annotated[
         str,
         Variable("SKILLS_MCP_WEB_COOKIE_KEY_FILE"),

@@ -50,7 +50,6 @@ Seconds = Annotated[int, Field(ge=1, le=24 * 60 * 60)]
 Bytes = Annotated[int, Field(ge=1, le=1 << 30)]
 BytesOnDisk = Annotated[int, Field(ge=1, le=1 << 40)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
-Concurrency = Annotated[int, Field(ge=1, le=100_000)]
 Drain = Annotated[int, Field(ge=0, le=600)]
 Linger = Annotated[int, Field(ge=0, le=7 * 24 * 60)]
 

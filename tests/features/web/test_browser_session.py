@@ -39,7 +39,7 @@ def clock() -> Clock:
 
 
 def seal(clock: Clock, key: bytes = KEY, grants: Iterable[Grant] = GRANTS) -> SessionSigner:
-    return SessionSigner(key, hours=10, idle_minutes=60, grants=tuple(grants), clock=clock)
+    return SessionSigner(key, hours=6, grants=tuple(grants), clock=clock)
 
 
 def session(clock: Clock, **claims: Any) -> BrowserSession:
@@ -116,7 +116,7 @@ def test_a_session_that_is_used_ends_at_a_fixed_time(clock: Clock) -> None:
         used = seal(clock).renew(opened) or used
         sealed = seal(clock).sign_session(used)
 
-    assert clock() == began + 10 * 60 * 60
+    assert clock() == began + 6 * 60 * 60
 
 
 def test_a_session_is_not_written_anew_for_each_request(clock: Clock) -> None:

@@ -25,7 +25,7 @@ def find(client: str, *headers: tuple[str, str], **rules: Any) -> Visitor | None
         scopes="X-Forwarded-Scopes",
         proxies=rules.get("proxies", ("10.0.0.5", "fd00::/64")),
     )
-    seal = SessionSigner(KEY, hours=1, idle_minutes=5, grants=GRANTS)
+    seal = SessionSigner(KEY, hours=1, grants=GRANTS)
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
     scope = {"type": "http", "path": "/", "client": (client, 1), "headers": raw}
     return ProxySignIn(section, seal, GRANTS).find(scope)
@@ -100,7 +100,7 @@ def test_a_proxy_is_an_address_and_never_all_of_them(given: str, reason: str) ->
 
 def test_a_person_whom_no_proxy_names_is_told_what_to_do() -> None:
     section = TrustedHeader(user="X-Forwarded-User", proxies=("10.0.0.5",))
-    seal = SessionSigner(KEY, hours=1, idle_minutes=5, grants=None)
+    seal = SessionSigner(KEY, hours=1, grants=None)
     sign_in = ProxySignIn(section, seal, None)
 
     notice = sign_in.challenge({"type": "http", "path": "/", "headers": []})

@@ -83,7 +83,7 @@ def visited(
     """Return a browser that knows no page yet."""
     http = Http(base_url=base_url, auth=Auth(issuer=issuer.url, audience="skills"))
     rules = Web.model_validate({"client_id": "pages", **web}, strict=False)
-    seal = SessionSigner(KEY, hours=10, idle_minutes=60, grants=grants, clock=clock or Clock())
+    seal = SessionSigner(KEY, hours=6, grants=grants, clock=clock or Clock())
     client = OpenIdClient(http.auth, rules)
     sign_in = OpenIdSignIn(client, seal, http, grants, show)
     with (

@@ -331,6 +331,11 @@ def begin_session(
     )
 
 
+# Two hours of a working day of twelve: a lunch and a meeting.
+_IDLE_SHARE = 6
+"""Of the hours of a session, the share without a request that ends it."""
+
+
 class SessionSigner:
     """Signs and verifies cookies.
 
@@ -345,13 +350,12 @@ class SessionSigner:
         key: bytes,
         *,
         hours: int,
-        idle_minutes: int,
         grants: Sequence[AccessGrant] | None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._key = key
         self._longest_seconds = hours * 3_600
-        self._idle_seconds = idle_minutes * 60
+        self._idle_seconds = self._longest_seconds // _IDLE_SHARE
         self._grants_key = derive_grants_key(grants)
         self._ended: OrderedDict[str, None] = OrderedDict()
         self.clock = clock

@@ -765,7 +765,6 @@ def _open_seal(web: Web, grants: Sequence[AccessGrant] | None, key_file: Path) -
     return SessionSigner(
         _load_cookie_key(web.cookie_key_file, key_file),
         hours=web.session_hours,
-        idle_minutes=web.idle_minutes,
         grants=grants,
     )
 

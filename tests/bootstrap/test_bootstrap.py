@@ -671,9 +671,7 @@ def test_what_a_source_demands_wins_over_sync_and_only_for_itself(
         {
             "repo": f"{FAR}#c",
             "mount": "own",
-            "allow_non_fast_forward": True,
             "allowed_signers": "/etc/may",
-            "revoked_signers": "",
             "verify": "commit",
         },
     ]
@@ -689,12 +687,23 @@ def test_what_a_source_demands_wins_over_sync_and_only_for_itself(
             signers=Signers(allowed=folder / "may", revoked=folder / "gone", verify="tag"),
         ),
         "free": SyncPolicy(allow_non_fast_forward=False),
-        "own": SyncPolicy(signers=Signers(allowed=Path("/etc/may"))),
+        "own": SyncPolicy(
+            allow_non_fast_forward=False,
+            signers=Signers(allowed=Path("/etc/may"), revoked=folder / "gone"),
+        ),
     }
 
 
-@pytest.mark.parametrize("key", ["allowed_signers", "revoked_signers"])
-@pytest.mark.parametrize("section", ["sync", "source", "short"])
+@pytest.mark.parametrize(
+    "section, key",
+    [
+        ("sync", "allowed_signers"),
+        ("sync", "revoked_signers"),
+        ("source", "allowed_signers"),
+        ("short", "allowed_signers"),
+        ("short", "revoked_signers"),
+    ],
+)
 def test_keys_that_content_could_write_are_refused(section: str, key: str, home: Path) -> None:
     demands = {"allowed_signers": "mine", key: "cache/1/snap/2/signers"}
     source = {"repo": FAR, **(demands if section == "source" else {})}
@@ -735,10 +744,8 @@ def test_a_commit_of_a_source_has_no_tag_that_could_be_signed(home: Path) -> Non
 @pytest.mark.parametrize(
     "demand",
     [
-        {"allow_non_fast_forward": False},
         {"allowed_signers": "other"},
         {"allowed_signers": ""},
-        {"revoked_signers": "gone"},
         {"verify": "both"},
     ],
 )
@@ -805,7 +812,7 @@ def test_a_rewritten_history_can_be_followed_once(form: str, home: Path) -> None
     configure(
         home,
         sync={"allow_non_fast_forward": False},
-        sources=[{"repo": FAR, "allow_non_fast_forward": False}],
+        sources=[{"repo": FAR}],
     )
     repo = FAR if form == "short" else None
 

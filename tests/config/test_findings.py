@@ -20,8 +20,8 @@ SECTIONS = (
 
 
 SOURCE_KEYS = (
-    "allow_non_fast_forward, allowed_signers, archive, branch, everywhere, folder, "
-    "mount, pins, plugins, ref, repo, revoked_signers, rollout, sha256, subfolder, verify"
+    "allowed_signers, archive, branch, everywhere, folder, mount, pins, plugins, ref, repo, "
+    "rollout, sha256, subfolder, verify"
 )
 
 
@@ -221,8 +221,8 @@ SYNC_KEYS = (
             "sources[0].verify: must be 'commit', 'tag' or 'both' (got 'commits')",
         ),
         (
-            {"sources": [{"repo": "a", "allow_non_fast_forward": 1}]},
-            "sources[0].allow_non_fast_forward: must be true or false (got 1)",
+            {"sources": [{"repo": "a", "everywhere": 1}]},
+            "sources[0].everywhere: must be true or false (got 1)",
         ),
         (
             {"limits": {"max_file_bytes": 1 << 31}},
@@ -245,7 +245,7 @@ def test_a_wrong_setting_is_named_with_its_file_and_what_is_allowed(
     assert str(caught.value) == f"operator.yaml: {finding}"
 
 
-@pytest.mark.parametrize("key", REMOVED_KEYS)
+@pytest.mark.parametrize("key", [key for key in REMOVED_KEYS if "[" not in key])
 def test_a_key_of_an_earlier_version_is_answered_with_what_replaces_it(key: str) -> None:
     *sections, name = key.split(".")
     values: dict[str, Any] = {name: 1}
@@ -259,6 +259,19 @@ def test_a_key_of_an_earlier_version_is_answered_with_what_replaces_it(key: str)
 
     assert str(caught.value) == f"operator.yaml: unknown key {key}: {REMOVED_KEYS[key]}"
     assert str(named.value).endswith(REMOVED_KEYS[key])
+
+
+@pytest.mark.parametrize("key", [key for key in REMOVED_KEYS if key.startswith("sources[]")])
+def test_a_key_that_sources_had_is_answered_with_what_replaces_it(key: str) -> None:
+    name = key.removeprefix("sources[].")
+    sources = [{"repo": "a"}, {"repo": "b", "mount": "b", name: None}]
+
+    with pytest.raises(ConfigError) as caught:
+        operator(sources=sources).resolve()
+
+    assert str(caught.value) == (
+        f"operator.yaml: unknown key sources[1].{name}: {REMOVED_KEYS[key]}"
+    )
 
 
 def test_every_wrong_setting_is_named_at_once() -> None:
@@ -303,26 +316,12 @@ def test_every_wrong_setting_is_named_at_once() -> None:
             "sources[0] has a folder, which has no versions: remove branch,",
         ),
         (
-            [{"folder": "a", "allow_non_fast_forward": False, "verify": "tag"}],
-            (
-                "sources[0] has a folder, which has no versions: remove "
-                "allow_non_fast_forward, verify,"
-            ),
-        ),
-        (
-            [{"folder": "a", "allowed_signers": "k", "revoked_signers": "r"}],
-            (
-                "sources[0] has a folder, which has no versions: remove "
-                "allowed_signers, revoked_signers,"
-            ),
+            [{"folder": "a", "allowed_signers": "k", "verify": "tag"}],
+            "sources[0] has a folder, which has no versions: remove allowed_signers, verify,",
         ),
         (
             [{"repo": "a", "verify": "commit"}],
             "sources[0] has verify, but no signer is allowed: name the file",
-        ),
-        (
-            [{"repo": "a", "revoked_signers": "r", "verify": "tag", "ref": "v1"}],
-            "sources[0] has revoked_signers and verify, but no signer is allowed",
         ),
         (
             [{"repo": "a", "allowed_signers": "k", "verify": "tag"}],
@@ -382,11 +381,6 @@ def test_keys_of_a_source_that_contradict_each_other_are_named(
             "sources[0] has verify, but no signer is allowed",
         ),
         (
-            {"allowed_signers": "k"},
-            {"allowed_signers": "", "revoked_signers": "r"},
-            "sources[0] has revoked_signers, but no signer is allowed",
-        ),
-        (
             {"verify": "tag"},
             {"ref": "v1"},
             "sync.verify requires signatures, but no signer is allowed: name the file",
@@ -417,7 +411,6 @@ def test_a_signature_that_nobody_could_give_is_not_demanded(
         ({"allowed_signers": "k", "verify": "tag"}, {"verify": "commit"}),
         ({"allowed_signers": "k", "verify": "tag"}, {"allowed_signers": ""}),
         ({"verify": "both"}, {"allowed_signers": "k", "ref": "v1"}),
-        ({"allow_non_fast_forward": False}, {"allow_non_fast_forward": True}),
     ],
 )
 def test_what_a_source_demands_itself_wins(

@@ -121,14 +121,12 @@ _EDIT = st.sampled_from(list(_EDITS.values())).flatmap(st.sampled_from)
 
 _SIGNING: Mapping[str, st.SearchStrategy[Any]] = {
     "allowed_signers": st.sampled_from(["", "k", "k", None]),
-    "revoked_signers": st.sampled_from(["", "r", None]),
     "verify": st.sampled_from(["commit", "tag", "both", None, "signed"]),
 }
 _SOURCE_KEYS: Mapping[str, st.SearchStrategy[Any]] = {
     **_SIGNING,
     "branch": st.sampled_from(["", "main", "next"]),
     "ref": st.sampled_from(["", "v1"]),
-    "allow_non_fast_forward": st.sampled_from([None, True, False]),
     "sha256": st.sampled_from(["", "0" * 64, "0" * 63]),
 }
 _KINDS = st.sampled_from(

@@ -132,9 +132,7 @@ _SAMPLE_SOURCE = {
     "repo": "https://github.com/example/skills.git",
     "branch": "main",
     "mount": "teams/web",
-    "allow_non_fast_forward": False,
     "allowed_signers": "allowed_signers",
-    "revoked_signers": "",
     "verify": "commit",
 }
 

@@ -34,6 +34,7 @@ _YAML_TYPES = {
 """Error types of pydantic in terms of YAML."""
 
 _FIXED = "it is {} now and no setting; remove the key"
+_SHARED = "{} is for every repository; remove the key, and set that one"
 REMOVED_KEYS = {
     "analytics.heartbeats": "servers that send events send heartbeats, too; remove the key",
     "analytics.max_spool_bytes": _FIXED.format("10 MiB"),
@@ -52,6 +53,8 @@ REMOVED_KEYS = {
     "limits.max_download_bytes": "it is twice limits.max_total_bytes now; remove the key",
     "matching.max_candidates": _FIXED.format(16),
     "scripts.max_processes": _FIXED.format(64),
+    "sources[].allow_non_fast_forward": _SHARED.format("sync.allow_non_fast_forward"),
+    "sources[].revoked_signers": _SHARED.format("sync.revoked_signers"),
     "web.idle_minutes": "it is a sixth of web.session_hours now; remove the key",
     "web.trusted_header.groups_claim": "it is `groups` now and no setting; remove the key, and "
     "write `groups` in access",
@@ -59,6 +62,7 @@ REMOVED_KEYS = {
 """Keys of earlier versions, and what replaces them."""
 
 _NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
+_INDEX = re.compile(r"\[[0-9]+\]")
 _USERINFO = re.compile(r"//[^/\s]*@")
 _KEY_MARKER = "[key]"  # pydantic marks with it that a key is wrong, not its value
 
@@ -84,8 +88,8 @@ def describe_validation_error(detail: ErrorDetails) -> str:
     *section, name = find_error_path(detail)
     key = name_key([*section, name])
     if detail["type"] == "extra_forbidden":
-        if key in REMOVED_KEYS:
-            return f"unknown key {key}: {REMOVED_KEYS[key]}"
+        if answer := REMOVED_KEYS.get(_INDEX.sub("[]", key)):
+            return f"unknown key {key}: {answer}"
         allowed = sorted(_fields_at(section))
         guess = get_close_matches(str(name), allowed, n=1)
         hint = f"did you mean {guess[0]}? " if guess else ""
@@ -155,17 +159,8 @@ Schema = Mapping[str, Any]
 
 _UNSET = ("", None)
 _KINDS = ("folder", "repo", "archive")
-_HISTORY_KEYS = ("branch", "ref", "allow_non_fast_forward", "verify", "pins", "rollout")
-_REPO_KEYS = (
-    "branch",
-    "ref",
-    "allow_non_fast_forward",
-    "allowed_signers",
-    "revoked_signers",
-    "verify",
-    "pins",
-    "rollout",
-)
+_HISTORY_KEYS = ("branch", "ref", "verify", "pins", "rollout")
+_REPO_KEYS = ("branch", "ref", "allowed_signers", "verify", "pins", "rollout")
 _TAG_CHECKS = ("tag", "both")
 
 
@@ -217,14 +212,6 @@ def _named(source: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
     return [key for key in keys if fits(_set(key), source)]
 
 
-def _describe_missing_signers(source: Mapping[str, Any], _: Any) -> str:
-    own = _named(source, ("revoked_signers", "verify"))
-    return (
-        f"has {' and '.join(own)}, but no signer is allowed: name the file with the keys that "
-        "may sign in allowed_signers"
-    )
-
-
 def _describe_missing_tag(source: Mapping[str, Any], sync: Any) -> str:
     return (
         "follows a branch, which has no tag to verify "
@@ -274,8 +261,11 @@ _SIGNED = _in_sync(_set("allowed_signers"))
 _SIGNATURE_RULES = (
     *(
         SourceRule(
-            _all(_set("repo"), _any_set("revoked_signers", "verify"), unsigned),
-            _describe_missing_signers,
+            _all(_set("repo", "verify"), unsigned),
+            lambda *_: (
+                "has verify, but no signer is allowed: name the file with the keys that may "
+                "sign in allowed_signers"
+            ),
             among,
         )
         for unsigned, among in (

@@ -98,7 +98,9 @@ class Sync(Section):
         "An allowed-signers file of ssh-keygen with the keys that may sign; if set, only signed "
         "content of repositories is served.",
     ] = ""
-    revoked_signers: Annotated[str, "A file with the signing keys that are revoked."] = ""
+    revoked_signers: Annotated[
+        str, "A file with the signing keys that are revoked, for every repository."
+    ] = ""
     verify: Annotated[
         Verify, "What must be signed: the commit, the tag that ref names, or both."
     ] = "commit"
@@ -203,15 +205,9 @@ class Source(Section):
         MountPath,
         "Where its skills appear in the tree, such as `teams/web`; without one, at the top.",
     ] = ""
-    allow_non_fast_forward: Annotated[
-        bool | None, "Overrides sync.allow_non_fast_forward for this repository."
-    ] = None
     allowed_signers: Annotated[
         str | None,
         "Overrides sync.allowed_signers for this repository; an empty text requires no signature.",
-    ] = None
-    revoked_signers: Annotated[
-        str | None, "Overrides sync.revoked_signers for this repository."
     ] = None
     verify: Annotated[Verify | None, "Overrides sync.verify for this repository."] = None
     pins: Annotated[

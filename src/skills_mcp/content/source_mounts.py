@@ -143,8 +143,6 @@ class _PolicyBuilder:
         self, source: Source, selections: tuple[Selection, ...] = (DEFAULT_SELECTION,)
     ) -> SyncPolicy:
         sync, limits = self.config.sync, self.config.limits
-        own = source.allow_non_fast_forward
-        is_rewrite_allowed = sync.allow_non_fast_forward if own is None else own
         return SyncPolicy(
             selections=selections,
             max_files=limits.max_files,
@@ -152,26 +150,22 @@ class _PolicyBuilder:
             max_total_bytes=limits.max_total_bytes,
             max_download_bytes=2 * limits.max_total_bytes,
             timeout_seconds=sync.timeout_seconds,
-            allow_non_fast_forward=is_rewrite_allowed or self.allows_rewrite,
+            allow_non_fast_forward=sync.allow_non_fast_forward or self.allows_rewrite,
             signers=self._derive_signers(source),
             is_offline=sync.offline,
         )
 
     def _derive_signers(self, source: Source) -> Signers | None:
-        sync = self.config.sync
-        allowed = _first_set(source.allowed_signers, sync.allowed_signers)
+        sync, own = self.config.sync, source.allowed_signers
+        allowed = sync.allowed_signers if own is None else own
         if not allowed:
             return None
-        revoked = _first_set(source.revoked_signers, sync.revoked_signers)
+        revoked = sync.revoked_signers
         return Signers(
             allowed=_absolute_path(allowed, self.folder),
             revoked=_absolute_path(revoked, self.folder) if revoked else None,
             verify=source.verify or sync.verify,
         )
-
-
-def _first_set(own: str | None, shared: str) -> str:
-    return shared if own is None else own
 
 
 def _open_branch(remote: Remote, policy: SyncPolicy, cache: Path, pin_key: str) -> RemoteBranch:
@@ -318,8 +312,7 @@ def _common_policy(
     if others:
         raise ConfigError(
             f"sources: {remote} is listed several times, with different demands. Write "
-            "allowed_signers, revoked_signers, verify and allow_non_fast_forward alike "
-            "for each of them"
+            "allowed_signers and verify alike for each of them"
         )
     return first
 

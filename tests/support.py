@@ -219,9 +219,6 @@ def sync_all(mounts: Mounts) -> Content:
     return mounts.sync(Freshness(time.time(), is_urgent=True), accept_any_commit)
 
 
-_UNWATCHED = {"sync": {"watch": False}}
-
-
 def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wires
     source: Mounts | ContentSource | Path,
     *,
@@ -231,6 +228,7 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
     load: bool = True,
     cache: Path | None = None,
     offered: Sequence[SandboxName] = CONFINING_TIERS,
+    is_watching: bool = False,
 ) -> SkillLibrary:
     """Wire a library as bootstrap does; loaded, so that no background is needed.
 
@@ -242,6 +240,7 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
         load: False leaves the first snapshot to `library.refresher.run()`.
         cache: Where indexes are kept; nowhere, if there is none.
         offered: The tiers of the sandbox that scripts may get.
+        is_watching: Whether an edit is served before the test asks for it.
     """
     mounts = source if isinstance(source, Mounts) else mounted(source)
     spool = spool or Spool(Path(os.environ["SKILLS_MCP_HOME"]) / "spool")
@@ -256,14 +255,14 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
         AuditFile(Path(os.environ["SKILLS_MCP_HOME"]) / "audit.jsonl"),
         ScriptEnvironment.of(os.environ if environment is None else environment, offered),
     )
-    unwatched = Layer("no edit is served before a test asks for it", _UNWATCHED)
-    operators = Settings((unwatched, Layer("test", settings or {})))
+    operators = Settings((Layer("test", settings or {}),))
     library = SkillLibrary(
         mounts=mounts,
         current=CurrentSnapshot(mounts, operators, cache),
         tracker=tracker,
         open_runs=lambda: runs,
     )
+    library.refresher.is_watching = is_watching
     if load:
         library.sync()
     return library

@@ -30,7 +30,7 @@ NO_SOURCE = "needs a folder, the URL of a repo, or an archive with its sha256"
 
 SYNC_KEYS = (
     "allow_non_fast_forward, allowed_signers, max_removed, offline, powers, revoked_signers, "
-    "timeout_seconds, verify, watch"
+    "timeout_seconds, verify"
 )
 
 

@@ -317,7 +317,7 @@ def test_a_client_of_2026_is_told_over_stdio(server: ServerProcess, content: Pat
 async def test_an_edit_in_a_folder_is_served_and_told_without_a_call(
     content: Path, era: str
 ) -> None:
-    library = open_library(content, settings={"sync": {"watch": True}})
+    library = open_library(content, is_watching=True)
     async with listening(library, era) as (client, heard):
         await ask(client, "refresh_skills")  # the background work has begun
         write_skill(content, "one.md", description="Another one", body="Edited.")
@@ -329,7 +329,7 @@ async def test_an_edit_in_a_folder_is_served_and_told_without_a_call(
 
 
 async def test_a_broken_edit_is_left_out_until_it_is_repaired(content: Path) -> None:
-    library = open_library(content, settings={"sync": {"watch": True}})
+    library = open_library(content, is_watching=True)
     async with listening(library, "auto") as (client, heard):
         await ask(client, "refresh_skills")
         (content / "one.md").write_text("no frontmatter")

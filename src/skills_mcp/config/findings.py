@@ -55,6 +55,7 @@ REMOVED_KEYS = {
     "scripts.max_processes": _FIXED.format(64),
     "sources[].allow_non_fast_forward": _SHARED.format("sync.allow_non_fast_forward"),
     "sources[].revoked_signers": _SHARED.format("sync.revoked_signers"),
+    "sync.watch": "folders are always watched; remove the key",
     "web.idle_minutes": "it is a sixth of web.session_hours now; remove the key",
     "web.trusted_header.groups_claim": "it is `groups` now and no setting; remove the key, and "
     "write `groups` in access",

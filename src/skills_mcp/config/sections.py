@@ -121,7 +121,6 @@ class Sync(Section):
         "enforce: a commit whose skills have powers that its `powers.yaml` does not allow, or that "
         "has no such file, is not served; the last one that was stays.",
     ] = "off"
-    watch: Annotated[bool, "Whether folders are watched, so that an edit is served at once."] = True
 
 
 class Limits(Section):  # DESIGN §9

@@ -80,7 +80,6 @@ class Refresher:
         interval_minutes: Callable[[], float | None],
         *,
         is_loaded: Callable[[], bool],
-        is_watching: bool = False,
         poll_seconds: float = _POLL_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -89,7 +88,7 @@ class Refresher:
         self._accept = accept
         self._interval_minutes = interval_minutes
         self._is_loaded = is_loaded
-        self._is_watching = is_watching
+        self.is_watching = True
         self._poll_seconds = poll_seconds
         self._clock = clock
         self._jitter = _RANDOMNESS.uniform(1 - _JITTER, 1 + _JITTER)
@@ -210,7 +209,7 @@ class Refresher:
         )
         first = self._join(lambda: self._mounts.sync(newest, self._accept))
         await first.done.wait()
-        if self._is_watching and self._mounts.find_folders():
+        if self.is_watching and self._mounts.find_folders():
             self._require_tasks().start_soon(self._watch_folders)
         while True:
             await anyio.sleep(self._poll_seconds)

@@ -811,7 +811,6 @@ class SkillLibrary:
             current.inspect,
             lambda: mounts.interval_minutes(self.config.refresh),
             is_loaded=lambda: self.is_ready,
-            is_watching=self.config.sync.watch,
         )
         self._open_runs = open_runs
         self._served: dict[SkillPath, None] = {}

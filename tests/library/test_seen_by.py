@@ -421,13 +421,13 @@ def test_progress_has_no_number_for_a_caller_who_sees_a_part(content: Path) -> N
 
 def test_a_view_is_prepared_for_its_first_answer(content: Path) -> None:
     library = open_library(content)
-    seen = library.view(UI)
+    served = library.view(UI).served
+    assert served
 
-    assert library.view().is_prepared
-    assert not seen.is_prepared
-    seen.snapshot.prepare()
-    assert library.view(UI).is_prepared
-    assert open_library(content, load=False).view(UI).is_prepared
+    assert served.is_prepared_for(EVERYTHING)
+    assert not served.is_prepared_for(UI)
+    library.view(UI).snapshot.prepare()
+    assert served.is_prepared_for(UI)
 
 
 def test_events_name_what_the_caller_sees(content: Path, spool: Spool) -> None:

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -39,10 +39,8 @@ from skills_mcp.library.answers import (
     ReadFile,
     ServedExamples,
     ServedFile,
-    SkillReminder,
     build_loaded_skill,
     build_match,
-    build_reminder,
     count_served_tokens,
     derive_digest,
     derive_file_provenance,
@@ -129,7 +127,6 @@ class LibraryView:
 
     library: "SkillLibrary"
     access: Access
-    tracker: Tracker
     served: Snapshot | None
     """The snapshot, with the skills that the caller may not see; None without content."""
     project: "Project | None" = None
@@ -138,22 +135,6 @@ class LibraryView:
     def renew(self) -> "LibraryView":
         """The same caller's view of the newest snapshot."""
         return self.library.view(self.access, self.project)
-
-    def with_project(self, folder: Path) -> "LibraryView":
-        """The same view for the project in a folder of this machine."""
-        from skills_mcp.library.project import open_project  # late: start-up
-
-        return replace(self, project=open_project(folder))
-
-    def with_stated_project(self, packages: str) -> "LibraryView":
-        """The same view for a project that the caller states, as `react@19.1, next@15`.
-
-        Raises:
-            InvalidArgumentsError: It is too long, or not written so.
-        """
-        from skills_mcp.library.project import parse_stated_project  # late: start-up
-
-        return replace(self, project=parse_stated_project(packages))
 
     @property
     def snapshot(self) -> Snapshot:
@@ -173,11 +154,6 @@ class LibraryView:
     def config(self) -> Config:
         """Configuration in force: the operator's, until there is content."""
         return self.served.config if self.served else self.library.config
-
-    @property
-    def is_prepared(self) -> bool:
-        """Whether all indexes are built; also True without content."""
-        return self.served is None or self.served.is_prepared_for(self.access)
 
     @property
     def may_block(self) -> bool:
@@ -270,7 +246,7 @@ class LibraryView:
                 self._track_miss(context, decision, commit)
                 return decision
             case Ambiguous(candidates) as decision:
-                self.tracker.track(
+                self.library.tracker.track(
                     "ambiguous",
                     context=context,
                     candidates=[candidate.skill.path for candidate in candidates],
@@ -475,7 +451,7 @@ class LibraryView:
         # event, which the operator controls.
         named = "an unknown skill" if isinstance(path, UserText) else path
         logger.info("Feedback for %s: %s", named, "useful" if useful else "not useful")
-        self.tracker.track(
+        self.library.tracker.track(
             "skill_feedback",
             skill_path=path,
             useful=useful,
@@ -581,15 +557,6 @@ class LibraryView:
             loaded = replace(loaded, instructions=text)
         self._track_skill(loaded, was_picked=True)
         return loaded
-
-    def remind(self) -> Iterator[SkillReminder]:
-        """Yield what remains of the skills that were served here, the last one first.
-
-        No event. A skill that is gone is left out.
-        """
-        for path in reversed(self.library.served_paths):
-            with suppress(errors.SkillsError):
-                yield build_reminder(self.snapshot.compose(self.snapshot.index.resolve(path)))
 
     def open_folder(self, name: str) -> "SkillFolder":
         """Text and files of a skill, for listing or searching; no event.
@@ -762,13 +729,13 @@ class LibraryView:
         found: dict[str, Any] = {"near": [candidate.skill.path for candidate in decision.near]}
         if decision.near:
             found["near_score"] = decision.near[0].score
-        self.tracker.track("no_match", context=context, content_commit=commit, **found)
+        self.library.tracker.track("no_match", context=context, content_commit=commit, **found)
 
     def _track_skill(self, served: Match | LoadedSkill, context: str = "", **facts: bool) -> None:
         """Track a served skill; of `facts`, only true ones, and `was_ambiguous`."""
         found = served if isinstance(served, Match) else None
         self.library.remember_served(served.skill.path)
-        self.tracker.track(
+        self.library.tracker.track(
             "skill_served",
             context=context,
             skill_path=served.skill.path,
@@ -783,7 +750,7 @@ class LibraryView:
 
     def _track_file(self, skill: Skill, file: str, provenance: Provenance, **about: object) -> None:
         commit = provenance.commit
-        self.tracker.track(
+        self.library.tracker.track(
             "asset_served", skill_path=skill.path, file=file, content_commit=commit, **about
         )
 
@@ -822,7 +789,6 @@ class SkillLibrary:
         return LibraryView(
             library=self,
             access=access,
-            tracker=self.tracker,
             served=self.current.latest,
             project=project or self.project,
         )

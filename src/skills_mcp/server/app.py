@@ -306,7 +306,8 @@ class _Tools:
         if spec.name in _FIRST_TOOLS and not self._is_shared:
             await self.roots.find_project(context)
         view = await wait_for_view(library, context) if is_waiting else view_of(library, context)
-        if not view.is_prepared:  # the first call of a caller who sees as no other
+        # The first call of a caller who sees as no other.
+        if view.served and not view.served.is_prepared_for(view.access):
             limiter = self._scope_limiter if view.access.is_scoped else None
             await anyio.to_thread.run_sync(_prepare, view, limiter=limiter)
         reply = await spec.answer(with_stated_project(view, context), arguments)

@@ -3,6 +3,7 @@
 import ipaddress
 import time
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from mcp.server.context import ServerRequestContext
@@ -72,7 +73,11 @@ def with_stated_project(view: LibraryView, context: Context) -> LibraryView:
         InvalidArgumentsError: The header is not written as it should be.
     """
     header = context.request.headers.get(PROJECT_HEADER, "") if context.request else ""
-    return view.with_stated_project(header) if header else view
+    if not header:
+        return view
+    from skills_mcp.library.project import parse_stated_project  # late: start-up
+
+    return replace(view, project=parse_stated_project(header))
 
 
 def client_of(scope: Mapping[str, Any]) -> Hashable:

@@ -38,6 +38,7 @@ from skills_mcp.features.hosts.early_commands.hook import (
 from skills_mcp.features.hosts.host import warn_of_exports
 from skills_mcp.files.durable import PRIVATE_MODE
 from skills_mcp.library import SkillLibrary, SkillReminder
+from skills_mcp.library.answers import build_reminder
 from skills_mcp.routing.decision import Ambiguous, Decision, NoMatch
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.server.parts import ServerPart, Window
@@ -133,9 +134,14 @@ class HookedSession:
         return self.remind() if is_due else ""
 
     def remind(self) -> str:
-        view = self.window.library.view()
-        has_core = "core" in self.window.library.config.toolsets
-        return compose_reminder([*view.remind()], has_core=has_core)
+        """Compose what remains of the served skills, the last one first; a gone one is left out."""
+        library, reminders = self.window.library, []
+        view = library.view()
+        for path in reversed(library.served_paths):
+            with suppress(SkillsError):
+                skill = view.snapshot.index.resolve(path)
+                reminders.append(build_reminder(view.snapshot.compose(skill)))
+        return compose_reminder(reminders, has_core="core" in library.config.toolsets)
 
 
 def find_session(
@@ -213,8 +219,10 @@ def find_hint(library: SkillLibrary, prompt: str, project: str = "") -> str:
     """
     if not library.is_ready or _GOES_ON.fullmatch(prompt):
         return ""
-    view = library.view()
-    decision = (view.with_project(Path(project)) if project else view).decide(prompt)
+    from skills_mcp.library.project import open_project  # late: start-up
+
+    view = library.view(project=open_project(Path(project)) if project else None)
+    decision = view.decide(prompt)
     skills = [candidate.skill for candidate in _take_candidates(decision)]
     named = [
         (

@@ -29,7 +29,7 @@ from skills_mcp.config import (
 from skills_mcp.config.rollouts import apply_rollouts, find_groups, is_for_groups, is_in_share
 from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.config.variables import find_unknown_variables
-from skills_mcp.content.source_mounts import (
+from skills_mcp.content.mounts import (
     SingleSource,
     choose_mounts,
     find_url_secret,  # noqa: F401 - for commands

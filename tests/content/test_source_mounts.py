@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import ContentPart, DiscoveredFolder, LocalFolder, Mount
-from skills_mcp.content.source_mounts import (
+from skills_mcp.content.mounts import (
     FOLDER,
+    Mounts,
     derive_folders,
     derive_mounts,
     find_project_root,
 )
+from skills_mcp.content.source import ContentPart, DiscoveredFolder, LocalFolder, Mount
 from skills_mcp.errors import SyncError
 from tests.support import git, sync_all, write
 

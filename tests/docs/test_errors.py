@@ -8,7 +8,7 @@ from skills_mcp.cli import command_group
 from skills_mcp.config.variables import name_generic_variable
 from skills_mcp.errors import SkillsError
 from skills_mcp.scripts.policy import ENVIRONMENT_ALLOWED
-from skills_mcp.server.windows.conversation import LOST_CODE
+from skills_mcp.server.windows.forwarder import LOST_CODE
 from tests.docs.pages import (
     CONFIGURATION,
     PAGES,

@@ -17,12 +17,12 @@ from skills_mcp.features.authoring.package_standard import (
 )
 from skills_mcp.features.authoring.rules import RULE_LEVELS, RULES
 from skills_mcp.skills import (
-    applicability,
     document,
     lifecycle,
     skill_discovery,
     skill_parser,
     source_layout,
+    version_range,
 )
 from skills_mcp.skills.skill_discovery import MAX_DEPTH, MAX_SKILL_BYTES
 from skills_mcp.snapshots import loaded_skills, skill_snapshot
@@ -38,7 +38,7 @@ READERS = (
     skill_discovery,
     document,
     lifecycle,
-    applicability,
+    version_range,
     skill_parser,
     source_layout,
     skill_snapshot,

@@ -11,7 +11,7 @@ from skills_mcp import __version__
 from skills_mcp.config import Http
 from skills_mcp.http.allowed_hosts import AllowedAddresses, with_address_check
 from skills_mcp.http.authentication import ProtectedResource
-from skills_mcp.http.server_card import CARD_PATHS, CATALOG_PATHS, card_routes
+from skills_mcp.http.routes import CARD_PATHS, CATALOG_PATHS, card_routes
 from tests.http_server import served
 
 BASE = "https://skills.acme.com"

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.library.lock_files import MAX_LOCK_FILE_BYTES
-from skills_mcp.library.project import Project, parse_stated_project
-from skills_mcp.skills.applicability import parse_applies_to
+from skills_mcp.library.project import MAX_LOCK_FILE_BYTES, Project, parse_stated_project
 from skills_mcp.skills.model import ProblemList, Skill
+from skills_mcp.skills.version_range import parse_applies_to
 from tests.support import make_skill, write
 
 

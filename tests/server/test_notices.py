@@ -15,8 +15,7 @@ from mcp_types import (
 )
 
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server.app import create_server
-from skills_mcp.server.notifications import ListChangeNotifier
+from skills_mcp.server.app import ListChangeNotifier, create_server
 from skills_mcp.skills.access import EVERYTHING
 from tests.clients import ERAS, ServerProcess, SlowSource, ask
 from tests.support import (

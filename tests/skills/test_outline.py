@@ -2,7 +2,7 @@
 
 import pytest
 
-from skills_mcp.skills.outline import MAX_LINE_CHARACTERS, derive_outline, find_must_lines
+from skills_mcp.skills.composition import MAX_LINE_CHARACTERS, derive_outline, find_must_lines
 from tests.support import make_skill
 
 SENTENCES = {

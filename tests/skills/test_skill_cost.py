@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from skills_mcp.skills.skill_cost import derive_cost
+from skills_mcp.skills.composition import derive_cost
 from skills_mcp.text import tokens
 from tests.skills.contents import take
 from tests.support import write, write_skill

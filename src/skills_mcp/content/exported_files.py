@@ -2,7 +2,8 @@
 
 Rule: every file has a modification time derived from its content, and one of two modes.
 So its kind, size, time and mode reveal any edit, except a forged one or a failing disk:
-those are found by content alone, which takes longer to read.
+those are found by content alone, which takes longer to read. In a work tree that is not
+ours, such as that of a project, nothing is written or fetched, and no hook runs.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -24,12 +26,67 @@ from skills_mcp.content.git.diagnostics import (
 )
 from skills_mcp.content.git.object_store import TreeEntry, TreeListing, group_by_folder
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.repository import GitRepository
+from skills_mcp.content.git.repository import BranchLog, CommitHistory, GitRepository
 from skills_mcp.content.source import SyncPolicy
-from skills_mcp.content.work_tree import find_store, find_work_tree
 from skills_mcp.errors import SyncError
 from skills_mcp.files.durable import NEW_PREFIX, delete_tree, flush_to_disk, grant_owner_access
 from skills_mcp.skills.model import EXPORTED_TIMES_NS
+
+_GIT = ".git"
+_POINTER = "gitdir:"
+_HEAD = "HEAD"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkTree:
+    """A work tree, with its history up to the checked out commit.  Blocking."""
+
+    top: Path
+    _repository: GitRepository
+    history: CommitHistory
+
+    @classmethod
+    def find(cls, folder: Path) -> "WorkTree | None":
+        """Find the work tree that a folder is in."""
+        top = find_work_tree(folder.resolve())
+        if top is None:
+            return None
+        policy = SyncPolicy(is_offline=True)
+        repository = GitRepository(find_store(top), Remote(str(top), ""), policy)
+        return cls(top, repository, CommitHistory(repository.git, policy))
+
+    def read_log(self, max_commits: int) -> BranchLog:
+        """Read the commits with their files, the newest first.
+
+        Raises:
+            SyncError: There is no commit.
+        """
+        return self.history.read_log(_HEAD, max_commits)
+
+    def read_file(self, commit: str, file: str) -> str | None:
+        """Read a text of a commit; None if there is no such file."""
+        data = self.history.read_file(commit, file)
+        return None if data is None else data.decode("utf-8", "replace")
+
+    def read_origin(self) -> str:
+        """Read the address of `origin`; empty without one."""
+        words = ("config", "--get", "remote.origin.url")
+        return self._repository.git.run(*words, is_ok=(0, 1)).text.strip()
+
+
+def find_work_tree(folder: Path) -> Path | None:
+    candidates = (folder, *folder.parents)
+    return next((candidate for candidate in candidates if (candidate / _GIT).exists()), None)
+
+
+def find_store(top: Path) -> Path:
+    """Find the Git directory of a work tree."""
+    marker = top / _GIT
+    if marker.is_dir():
+        return marker
+    text = marker.read_text(encoding="utf-8", errors="replace").strip()
+    return (top / text.removeprefix(_POINTER).strip()).resolve()
+
 
 # The number of hex digits of a hash that choose one of the times.
 _TIME_DIGITS = 7

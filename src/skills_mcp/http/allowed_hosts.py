@@ -20,7 +20,7 @@ from skills_mcp.config import Http
 from skills_mcp.config.values import LOOPBACK_NAMES, is_loopback
 from skills_mcp.errors import ConfigError
 from skills_mcp.http.error_responses import error_response
-from skills_mcp.http.server_card import PUBLIC_PATHS
+from skills_mcp.http.routes import PUBLIC_PATHS
 
 logger = logging.getLogger(__name__)
 

@@ -59,8 +59,14 @@ from skills_mcp.http.events_endpoint import (
     open_events_endpoint,
 )
 from skills_mcp.http.metrics import Metrics, RequestMetrics
-from skills_mcp.http.routes import EVENTS_PATH, MCP_PATH, ROUTES, on_response_start, seeks_mcp
-from skills_mcp.http.server_card import card_routes
+from skills_mcp.http.routes import (
+    EVENTS_PATH,
+    MCP_PATH,
+    ROUTES,
+    card_routes,
+    on_response_start,
+    seeks_mcp,
+)
 from skills_mcp.http.webhook_endpoint import Webhook, open_webhook
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer

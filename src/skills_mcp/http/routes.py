@@ -1,14 +1,128 @@
-"""Routes of the MCP port, and predicates over its requests."""
+"""Routes of the MCP port, and predicates over its requests.
 
-from collections.abc import Callable
+Rule: Server Card and AI Catalog, by which clients find the server (SEP-2127), are public,
+so they tell no more than name, version and address.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
-from starlette.types import Message, Scope, Send
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
-from skills_mcp.http.server_card import PUBLIC_PATHS
+from skills_mcp.about import __version__
+from skills_mcp.config.values import is_loopback
+from skills_mcp.http.error_responses import error_response
 from skills_mcp.skills.access import EVENTS, READ
+
+CARD_PATHS = ("/mcp/server-card", "/server-card")
+
+# The first one is that of the newest text of SEP-2127, and the other of an older one.
+CATALOG_PATHS = ("/.well-known/ai-catalog.json", "/.well-known/mcp/catalog.json")
+
+PUBLIC_PATHS = frozenset({*CARD_PATHS, *CATALOG_PATHS})
+"""Documents for everyone."""
+
+_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+_CARD_TYPE = "application/mcp-server-card+json"
+_CATALOG_TYPE = "application/ai-catalog+json"
+_NAME = "skills-mcp"
+_TITLE = "Skills of this organisation"
+_DESCRIPTION = "Engineering knowledge of an organisation, kept in Git, for coding agents"
+
+_HEADERS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "GET",
+    "Access-Control-Allow-Headers": "Content-Type, If-None-Match",
+    "Access-Control-Expose-Headers": "ETag",
+    "Cache-Control": "public, max-age=3600",
+}
+
+
+Locate: TypeAlias = Callable[[Scope], str]
+"""URL of the MCP endpoint, as the client of a request reaches it."""
+
+
+def card_routes(locate: Locate) -> list[Route]:
+    return [
+        *(Route(path, _Document(locate, _CARD_TYPE, describe_server)) for path in CARD_PATHS),
+        *(
+            Route(path, _Document(locate, _CATALOG_TYPE, describe_catalog))
+            for path in CATALOG_PATHS
+        ),
+    ]
+
+
+class _Document:
+    """ASGI application of one of the two documents."""
+
+    def __init__(
+        self, locate: Locate, media_type: str, describe: Callable[[str], Mapping[str, Any]]
+    ) -> None:
+        self._locate = locate
+        self._media_type = media_type
+        self._describe = describe
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in {"GET", "HEAD"}:
+            message, allowed = "This address is for GET.", {"Allow": "GET, HEAD"}
+            response: Response = error_response(405, "METHOD_NOT_ALLOWED", message, allowed)
+        else:
+            data = json.dumps(self._describe(self._locate(scope)), indent=2).encode()
+            response = tagged_response(scope, data, self._media_type, _HEADERS)
+        await response(scope, receive, send)
+
+
+def describe_server(url: str) -> Mapping[str, Any]:
+    """Server Card of the endpoint at a URL."""
+    remote = {
+        "type": "streamable-http",
+        "url": url,
+        "supportedProtocolVersions": list(KNOWN_PROTOCOL_VERSIONS),
+    }
+    return {
+        "$schema": _SCHEMA,
+        "name": f"{'.'.join(_reverse_domain(url))}/{_NAME}",
+        "version": __version__,
+        "title": _TITLE,
+        "description": _DESCRIPTION,
+        "remotes": [remote],
+    }
+
+
+def describe_catalog(url: str) -> Mapping[str, Any]:
+    publisher = ".".join(reversed(_reverse_domain(url)))
+    entry = {
+        "identifier": f"urn:air:{publisher}:mcp:{_NAME}",
+        "type": _CARD_TYPE,
+        "url": f"{url}/server-card",
+    }
+    return {"specVersion": "1.0", "entries": [entry]}
+
+
+def _reverse_domain(url: str) -> Sequence[str]:
+    host = urlsplit(url).hostname or ""
+    return ["localhost"] if is_loopback(host) else host.replace(":", "-").split(".")[::-1]
+
+
+def tagged_response(
+    scope: Scope, data: bytes, media_type: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Response with an ETag; 304 if the client has it already (RFC 9110)."""
+    tag = f'"{sha256(data).hexdigest()}"'
+    tagged = {**(headers or {}), "ETag": tag}
+    known = Headers(scope=scope).get("if-none-match", "").split(",")
+    if not {"*", tag}.isdisjoint(each.strip().removeprefix("W/") for each in known):
+        return Response(status_code=304, headers=tagged)
+    return Response(data, media_type=media_type, headers=tagged)
+
 
 MCP_PATH = "/mcp"
 

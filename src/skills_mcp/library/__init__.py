@@ -39,10 +39,9 @@ from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptReques
 from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapshot, derive_loss
 
 if TYPE_CHECKING:
+    from skills_mcp.content.exported_files import WorkTree
     from skills_mcp.content.git.proposal import FolderChange, TextReplacement
-    from skills_mcp.content.git.repository import ListedCommit, PastCommit
-    from skills_mcp.content.git.reviews import Review
-    from skills_mcp.content.work_tree import WorkTree
+    from skills_mcp.content.git.repository import ListedCommit, PastCommit, Review
     from skills_mcp.library.source_edits import (
         EditableText,
         SkillSource,
@@ -58,13 +57,13 @@ _LATE = {
     "FolderChange": "content.git.proposal",
     "ListedCommit": "content.git.repository",
     "PastCommit": "content.git.repository",
-    "Review": "content.git.reviews",
+    "Review": "content.git.repository",
     "SandboxName": "scripts.execution",
     "ScriptResult": "scripts.execution",
     "SkillSource": "library.source_edits",
     "TextReplacement": "content.git.proposal",
     "UneditableError": "library.source_edits",
-    "WorkTree": "content.work_tree",
+    "WorkTree": "content.exported_files",
     "WorkingCopy": "library.source_edits",
 }
 """Names imported on first use, by module: the first answer needs none."""

@@ -33,7 +33,7 @@ from skills_mcp.text.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from skills_mcp.scripts.execution import ScriptResult
-    from skills_mcp.skills.outline import Outline
+    from skills_mcp.skills.composition import Outline
     from skills_mcp.skills.skill_examples import LoadedExamples
 
 
@@ -295,7 +295,7 @@ def build_reminder(composed: Composition) -> SkillReminder:
 
 
 def _derive_outline(composed: Composition) -> "Outline":
-    from skills_mcp.skills.outline import derive_outline  # late: start-up
+    from skills_mcp.skills.composition import derive_outline  # late: start-up
 
     return derive_outline(composed.parts)
 

@@ -23,7 +23,7 @@ from skills_mcp.library.answers import (
     find_repository,
     sha256_of,
 )
-from skills_mcp.skills.composition import compose_skill
+from skills_mcp.skills.composition import SkillCost, compose_skill, derive_cost
 from skills_mcp.skills.document import decode_markdown, get_mapping, parse_document
 from skills_mcp.skills.inheritance import (
     escape_headers,
@@ -32,7 +32,6 @@ from skills_mcp.skills.inheritance import (
     find_owners,
 )
 from skills_mcp.skills.model import ProblemList, Skill, SkillPath, map_standard_names
-from skills_mcp.skills.skill_cost import SkillCost, derive_cost
 from skills_mcp.skills.skill_files import FileContent, read_skill_file
 from skills_mcp.skills.skill_index import INDEX, ROOT, SkillIndex, SkillPatterns
 from skills_mcp.skills.skill_parser import is_package_file

@@ -41,7 +41,7 @@ from skills_mcp.text.rendering import abbreviate_value, render_time, truncate_te
 
 if TYPE_CHECKING:
     from skills_mcp.routing.answer_explanation import Explanation
-    from skills_mcp.skills.outline import Outline
+    from skills_mcp.skills.composition import Outline
 
 
 # Where a tool is not offered, the one that comes nearest is named.

@@ -12,7 +12,6 @@ from typing import Any
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import parse_relative
-from skills_mcp.skills.applicability import parse_applies_to
 from skills_mcp.skills.document import (
     EMPTY_SCALARS,
     decode_markdown,
@@ -41,6 +40,7 @@ from skills_mcp.skills.model import (
     SkillPath,
     Stamp,
 )
+from skills_mcp.skills.version_range import parse_applies_to
 from skills_mcp.text.rendering import abbreviate_value
 from skills_mcp.text.unicode import strip_hidden
 

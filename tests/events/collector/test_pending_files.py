@@ -2,8 +2,7 @@
 
 from datetime import timedelta
 
-from skills_mcp.events.collector.event_store import EventStore
-from skills_mcp.events.collector.pending_files import PendingFiles
+from skills_mcp.events.collector.event_store import EventStore, PendingFiles
 
 HOUR = timedelta(hours=1)
 

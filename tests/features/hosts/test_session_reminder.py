@@ -16,8 +16,8 @@ from skills_mcp.features.hosts.prompt_socket import (
 )
 from skills_mcp.library import SkillLibrary, SkillReminder
 from skills_mcp.server.parts import Window
+from skills_mcp.skills.composition import Outline
 from skills_mcp.skills.model import SkillPath
-from skills_mcp.skills.outline import Outline
 
 texts = st.lists(st.text(min_size=1, max_size=200), max_size=40).map(tuple)
 reminders = st.lists(

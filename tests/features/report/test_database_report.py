@@ -12,8 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.events.collector import schema as database
-from skills_mcp.events.collector.event_queries import RollUpTable
-from skills_mcp.events.collector.event_store import EventStore, open_event_store, run_steps
+from skills_mcp.events.collector.event_store import (
+    EventStore,
+    RollUpTable,
+    open_event_store,
+    run_steps,
+)
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import parse_received
 from skills_mcp.features.report import database_report

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.server.windows.conversation import LOST_CODE, ONCE, Conversation
+from skills_mcp.server.windows.forwarder import LOST_CODE, ONCE, Conversation
 from tests.clients import TOOLS
 from tests.support import PROJECT
 

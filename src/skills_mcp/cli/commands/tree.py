@@ -16,8 +16,8 @@ from skills_mcp.cli.commands.status import FAILED
 from skills_mcp.cli.options import build_application, content_options, json_option, pager_option
 from skills_mcp.cli.terminal import print_json, print_paged, render_problem, sync_and_load, tabulate
 from skills_mcp.library import Snapshot, SourceState
+from skills_mcp.skills.composition import derive_cost
 from skills_mcp.skills.model import Problem
-from skills_mcp.skills.skill_cost import derive_cost
 from skills_mcp.skills.tree_node import TreeNode, filter_tree, prune_tree, render_without_children
 from skills_mcp.text.rendering import count_noun
 

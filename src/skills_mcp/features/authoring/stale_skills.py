@@ -22,8 +22,7 @@ from skills_mcp.features.authoring.rules import RuleFinding, enumerate_shortly
 from skills_mcp.features.authoring.validation import AuthoredSkill, SkillTree
 from skills_mcp.library import WorkTree
 from skills_mcp.library.code_owners import CodeOwners, read_code_owners
-from skills_mcp.library.lock_files import MAX_MANIFEST_BYTES, find_format, parse_package_file
-from skills_mcp.library.project import Project
+from skills_mcp.library.project import MAX_MANIFEST_BYTES, Project, find_format, parse_package_file
 from skills_mcp.skills.model import Problem, Skill
 from skills_mcp.skills.skill_index import derive_parent_path
 

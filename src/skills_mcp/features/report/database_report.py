@@ -12,13 +12,14 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from skills_mcp.events.collector.event_queries import (
+from skills_mcp.events.collector.event_store import (
     DayCount,
     DayRollUp,
     EventRange,
+    EventStore,
     RollUpTable,
+    repeat_hourly,
 )
-from skills_mcp.events.collector.event_store import EventStore, repeat_hourly
 from skills_mcp.features.report.day_figures import LAYOUT, MAX_NAMES, DayFigures, derive_moment
 from skills_mcp.features.report.event_rows import parse_row
 from skills_mcp.features.report.figure_queries import (

@@ -28,8 +28,8 @@ from skills_mcp.library import (
 )
 from skills_mcp.library.skill_folder import SkillFormat, derive_skill_format
 from skills_mcp.routing.search import search_skills
+from skills_mcp.skills.composition import derive_cost
 from skills_mcp.skills.model import Scope, Skill, Status
-from skills_mcp.skills.skill_cost import derive_cost
 from skills_mcp.skills.skill_index import INDEX, NO_FILTER, ROOT, SkillIndex
 
 SORTS = ("name", "used", "changed", "owner")

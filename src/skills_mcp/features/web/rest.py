@@ -37,7 +37,7 @@ from skills_mcp.features.web.browsing import (
 )
 from skills_mcp.features.web.page import find_logs, find_uses, get_visible_library
 from skills_mcp.features.web.usage_page import load_visible_report
-from skills_mcp.http.server_card import tagged_response
+from skills_mcp.http.routes import tagged_response
 from skills_mcp.library import LibraryView, Loss
 from skills_mcp.library.skill_folder import SkillFormat, SkillPreview
 from skills_mcp.processes.memory import gc_paused

@@ -76,7 +76,7 @@ from skills_mcp.features.web.usage_page import show_report, show_report_style
 from skills_mcp.http.authentication import find_required_scopes
 from skills_mcp.http.error_responses import draw_retry_seconds
 from skills_mcp.http.http_server import WebPart
-from skills_mcp.http.server_card import tagged_response
+from skills_mcp.http.routes import tagged_response
 from skills_mcp.library import LibraryView, SkillLibrary
 from skills_mcp.library.skill_folder import PublishedSkills, publish_skills
 from skills_mcp.skills.access import EVERYTHING, READ, REPORT, UPLOAD

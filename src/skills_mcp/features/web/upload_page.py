@@ -33,8 +33,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from skills_mcp import errors
-from skills_mcp.events.collector.event_store import EventStore
-from skills_mcp.events.collector.pending_files import PendingFiles
+from skills_mcp.events.collector.event_store import EventStore, PendingFiles
 from skills_mcp.features.authoring.package_archive import UploadAttempt
 from skills_mcp.features.authoring.text_proposals import (
     MAX_REASON,

@@ -25,8 +25,7 @@ from skills_mcp.content.source import Checkout
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.processes.group import kill_group
 from skills_mcp.server.app import create_server
-from skills_mcp.server.package_tools import COMMAND_TOOLS, PACKAGE_TOOLS
-from skills_mcp.server.tools import CORE_TOOLS
+from skills_mcp.server.tools import COMMAND_TOOLS, CORE_TOOLS, PACKAGE_TOOLS
 from tests.content.sources import FakeSource, checkout_of
 from tests.support import PATIENCE_SECONDS
 

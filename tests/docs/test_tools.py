@@ -22,7 +22,7 @@ from skills_mcp.features.embeddings import skill_embeddings as fused
 from skills_mcp.library import skill_library
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing import answer_explanation, keyword_matcher, ranked_matcher
-from skills_mcp.server import package_tools, replies, tools
+from skills_mcp.server import replies, tools
 from skills_mcp.server.app import select_tools
 from skills_mcp.server.tools import input_schema
 from skills_mcp.skills import skill_examples
@@ -147,7 +147,7 @@ def test_each_tool_set_has_the_documented_tools() -> None:
         f"at most {skill_library.MAX_LISTED_FILES} files",
         f"1 to {tools._MAX_HITS}; without it `search.limit`",
         f"`search.limit`, which is {Search().limit}",
-        f"1 to {tools._MAX_LINES:,}; without it {package_tools._DEFAULT_LINES} if",
+        f"1 to {tools._MAX_LINES:,}; without it {tools._DEFAULT_LINES} if",
         f"Its arguments, at most {tools._MAX_ARGS} |",
         f"at most `files.max_bytes`, which is {Files().max_bytes // 1024} KiB",
         f"How many, 1 to {skill_library.MAX_EXAMPLES}; without it 3, and what is",
@@ -201,7 +201,7 @@ def test_every_argument_that_skillhub_does_not_have_is_optional() -> None:
 
 def test_every_field_of_a_reply_is_compared() -> None:
     rows = table(section(SKILLHUB_PAGE, "## Results"))
-    said = templates(package_tools) | templates(replies)
+    said = templates(tools) | templates(replies)
     for tool in SKILLHUB:
         mine = [row for row in rows if code(row["Tool"]) == tool]
         documented = {name for row in mine for name in codes(row["Here"])}

@@ -24,8 +24,12 @@ from skills_mcp.content.source import LocalFolder, Mount
 from skills_mcp.events.spool import Spool
 from skills_mcp.library.catalog import RENDERERS
 from skills_mcp.library.skill_library import LibraryView, SkillLibrary
-from skills_mcp.server.replies import reply_or_error
-from skills_mcp.server.reply_rendering import ReplyRules, render_tool_result, use_reply_rules
+from skills_mcp.server.replies import (
+    ReplyRules,
+    render_tool_result,
+    reply_or_error,
+    use_reply_rules,
+)
 from skills_mcp.server.resources import INDEX_URI, Resources, SkillsExtension
 from skills_mcp.skills.access import EVERYTHING, OPERATOR, PRINCIPAL_KEY, Access
 from skills_mcp.skills.model import Lifecycle, SkillPath

@@ -12,7 +12,7 @@ from mcp.client.client import Client
 from mcp_types import CallToolResult, TextContent
 
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server.reply_rendering import KNOWN_CLIENTS
+from skills_mcp.server.replies import KNOWN_CLIENTS
 from tests.clients import connected
 from tests.server.conftest import branch_of
 from tests.support import PROJECT, SKILLS_CONTENT, Upstream, open_library, write

@@ -31,8 +31,13 @@ from skills_mcp.routing.decision import Ambiguous
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.server import replies
-from skills_mcp.server.replies import Reply, derive_protocol_error, reply_or_error
-from skills_mcp.server.reply_rendering import ReplyRules, render_tool_result
+from skills_mcp.server.replies import (
+    Reply,
+    ReplyRules,
+    derive_protocol_error,
+    render_tool_result,
+    reply_or_error,
+)
 from skills_mcp.skills.inheritance import Inherited
 from skills_mcp.skills.model import (
     Argument,

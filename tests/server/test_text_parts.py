@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.server.reply_rendering import split_markdown
+from skills_mcp.server.replies import split_markdown
 
 LINES = (
     "# One",

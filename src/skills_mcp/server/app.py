@@ -79,7 +79,7 @@ from skills_mcp.server.callers import (
     wait_for_view,
     with_stated_project,
 )
-from skills_mcp.server.reply_rendering import (
+from skills_mcp.server.replies import (
     ReplyRules,
     derive_rules,
     render_tool_result,
@@ -731,7 +731,7 @@ def select_tools(config: Config, *, is_shared: bool = False) -> tuple[ToolSpec, 
     if "core" in config.toolsets:
         chosen += CORE_TOOLS
     if "packages" in config.toolsets:
-        from skills_mcp.server.package_tools import COMMAND_TOOLS, PACKAGE_TOOLS
+        from skills_mcp.server.tools import COMMAND_TOOLS, PACKAGE_TOOLS
 
         chosen += PACKAGE_TOOLS
         chosen += COMMAND_TOOLS if config.commands.enabled else ()

@@ -67,8 +67,12 @@ from skills_mcp.library.skill_folder import (
 )
 from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.server.callers import Context, find_stored_view, wait_for_view
-from skills_mcp.server.replies import derive_protocol_error, replace_unavailable_tools
-from skills_mcp.server.reply_rendering import ReplyRules, render_tool_result
+from skills_mcp.server.replies import (
+    ReplyRules,
+    derive_protocol_error,
+    render_tool_result,
+    replace_unavailable_tools,
+)
 from skills_mcp.server.tools import GetSkill, get_skill
 from skills_mcp.skills.model import SkillPath
 from skills_mcp.skills.skill_index import SkillIndex

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from skills_mcp.cli import program
 from skills_mcp.features.authoring.version_store import VersionStore
 from skills_mcp.library import SkillLibrary
-from skills_mcp.server.replies import reply_or_error
-from skills_mcp.server.reply_rendering import ReplyRules, use_reply_rules
+from skills_mcp.server.replies import ReplyRules, reply_or_error, use_reply_rules
 from tests.clients import TOOLS
 from tests.features.authoring.intake.archives import GOOD, write_tar, write_zip
 from tests.features.web.uploading import INSTALL, open_site

@@ -84,8 +84,7 @@ def call_tool(library: SkillLibrary, tool: str, **arguments: Any) -> "Reply":
     """
     import anyio
 
-    from skills_mcp.server.package_tools import PACKAGE_TOOLS
-    from skills_mcp.server.tools import CORE_TOOLS, parse_arguments
+    from skills_mcp.server.tools import CORE_TOOLS, PACKAGE_TOOLS, parse_arguments
 
     sync_and_load(library)
     library.current.wait_for_vectors()

@@ -165,7 +165,7 @@ def test_whether_it_is_there_can_be_asked_without_fetching(packed: Path, cache: 
         with pytest.raises(SyncError, match="answers 404"):
             gone.ask_remote(10)
 
-    assert digest(packed) in answer.commit
+    assert digest(packed) in answer.object
     assert not (cache / "archives").exists()
 
 

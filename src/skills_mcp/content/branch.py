@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # more modules than the first answer may wait for
     from skills_mcp.content.commit_store import CommitStore, PublishedCommit
     from skills_mcp.content.commit_sync import CommitSync
     from skills_mcp.content.git.proposal import FolderChange, Proposal, TextReplacement
-    from skills_mcp.content.git.repository import CommitHistory, GitRepository, RemoteStatus
+    from skills_mcp.content.git.repository import CommitHistory, GitRepository, RemoteRef
 
 logger = logging.getLogger(__name__)
 
@@ -291,7 +291,7 @@ class RemoteBranch:
                 return self._parts.repository.read_content_ids(checkout.revision)
         return {}
 
-    def ask_remote(self, timeout_seconds: float) -> "RemoteStatus":
+    def ask_remote(self, timeout_seconds: float) -> "RemoteRef":
         """Query the remote for its newest commit, without fetching.
 
         Raises:

@@ -25,7 +25,7 @@ from skills_mcp.content.source import Checkout, CommitCheck, Freshness, Signers,
 from skills_mcp.files.archive import ArchiveLimits, PackedFile, open_archive
 
 if TYPE_CHECKING:
-    from skills_mcp.content.git.repository import RemoteStatus
+    from skills_mcp.content.git.repository import RemoteRef
 
 _MAX_ARCHIVE_BYTES = 256 * 1024 * 1024  # they are in memory once, while the commit is made
 _CHUNK = 1024 * 1024
@@ -119,17 +119,17 @@ class ReleasedArchive(RemoteBranch):
         published = self._store.current() is not None
         return inf if published else super().next_sync_at(interval_seconds)
 
-    def ask_remote(self, timeout_seconds: float) -> "RemoteStatus":
+    def ask_remote(self, timeout_seconds: float) -> "RemoteRef":
         """Request the start of the archive, without writing anything.
 
         Raises:
             SyncError: It is not there, or cannot be read.
         """
-        from skills_mcp.content.git.repository import RemoteStatus
+        from skills_mcp.content.git.repository import RemoteRef
 
         with closing(self._read(self._archive.url, timeout_seconds)) as chunks:
             next(chunks, b"")
-        return RemoteStatus(f"the archive with the SHA-256 {self._archive.sha256}")
+        return RemoteRef("", f"the archive with the SHA-256 {self._archive.sha256}")
 
     def _log_default_branch(self, default: str) -> None:
         """Keep the name: an archive has no branch."""

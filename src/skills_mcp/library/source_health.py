@@ -138,4 +138,4 @@ def _check_remote(source: RemoteBranch, check: SourceCheck, *, is_offline: bool)
     except SyncError as error:
         return replace(check, error=error)
     answered_at = datetime.now(answer.sent_at.tzinfo) if answer.sent_at else None
-    return replace(check, commit=answer.commit, sent_at=answer.sent_at, answered_at=answered_at)
+    return replace(check, commit=answer.object, sent_at=answer.sent_at, answered_at=answered_at)

@@ -174,23 +174,15 @@ class FetchResult:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteStatus:
-    """Newest commit and clock of a remote."""
-
-    commit: str
-    """The newest commit, or the annotated tag, if one is followed."""
-    sent_at: datetime | None = None
-    """The host's clock, over HTTP."""
-
-
-@dataclass(frozen=True, slots=True)
-class _RemoteRef:
+class RemoteRef:
     """The ref to fetch, and its object on the remote."""
 
     ref: str
     object: str
+    """The newest commit, or the annotated tag, if one is followed."""
     default_branch: str = ""
     sent_at: datetime | None = None
+    """The host's clock, over HTTP."""
 
 
 class _FilesRefusedError(Exception):
@@ -263,7 +255,7 @@ class GitRepository:
             self.refs.forget_published(call.lock)
             raise
 
-    def _fetch_served(self, call: RemoteCall, remote_ref: "_RemoteRef") -> FetchResult:
+    def _fetch_served(self, call: RemoteCall, remote_ref: RemoteRef) -> FetchResult:
         """Fetch new commits into a temporary store, and import the served files.
 
         So a repository may be larger than its skills, and an oversized commit leaves
@@ -282,7 +274,7 @@ class GitRepository:
             return self._fetch_separately(call, remote_ref)
 
     def _fetch_separately(
-        self, call: RemoteCall, remote_ref: "_RemoteRef", *options: str
+        self, call: RemoteCall, remote_ref: RemoteRef, *options: str
     ) -> FetchResult:
         # A name of its own: another process may have taken over meanwhile.
         incoming = self.git.with_directory(self._directory / f"{_INCOMING}-{uuid4().hex}")
@@ -315,7 +307,7 @@ class GitRepository:
         if done.returncode:
             raise _FilesRefusedError
 
-    def ask_remote(self, timeout_seconds: float) -> RemoteStatus:
+    def ask_remote(self, timeout_seconds: float) -> RemoteRef:
         """Query the newest commit, without fetching or touching this store.
 
         It never takes longer than a sync may.
@@ -333,7 +325,7 @@ class GitRepository:
             seconds = min(timeout_seconds, self._policy.timeout_seconds)
             call = RemoteCall(access=access, deadline=time.monotonic() + seconds, lock=lock)
             try:
-                remote_ref = other._resolve_remote(call, resolves_pin=True)
+                return other._resolve_remote(call, resolves_pin=True)
             except SyncError as error:
                 if call.remaining_seconds:
                     raise
@@ -341,7 +333,6 @@ class GitRepository:
                     f"{self._remote}: no answer within {seconds:.0f} seconds. Check the "
                     "address, the proxy, the VPN and the firewall"
                 ) from error
-            return RemoteStatus(remote_ref.object, remote_ref.sent_at)
 
     @property
     def _keeps_served_only(self) -> bool:
@@ -460,25 +451,25 @@ class GitRepository:
         except (OSError, UnicodeDecodeError) as error:
             raise DamagedStoreError(f"Git's store cannot be read: {error}") from error
 
-    def _resolve_remote(self, call: RemoteCall, *, resolves_pin: bool = False) -> "_RemoteRef":
+    def _resolve_remote(self, call: RemoteCall, *, resolves_pin: bool = False) -> RemoteRef:
         """Resolve the ref on the remote; a pinned commit only with `resolves_pin`."""
         remote = self._remote
         if remote.commit and not resolves_pin:
-            return _RemoteRef(remote.commit, remote.commit)
+            return RemoteRef(remote.commit, remote.commit)
         output = self._list_refs(call, call.remaining_seconds, "HEAD", remote.requested_ref)
         sent_at = _read_clock(output.response)
         if remote.commit:
-            return _RemoteRef(remote.commit, remote.commit, sent_at=sent_at)
+            return RemoteRef(remote.commit, remote.commit, sent_at=sent_at)
         listed = output.text
         objects = _parse_refs(listed)
         if found := objects.get(remote.requested_ref):
-            return _RemoteRef(remote.requested_ref, found, sent_at=sent_at)
+            return RemoteRef(remote.requested_ref, found, sent_at=sent_at)
         if remote.pin:
             raise RemoteMissingError(f"{remote}: {advise_pin(remote.pin)}")
         default = _parse_default(listed)
         if remote.is_named or not is_ref_name(default):
             raise self._explain_missing(call)
-        return _RemoteRef(f"refs/heads/{default}", objects["HEAD"], default, sent_at)
+        return RemoteRef(f"refs/heads/{default}", objects["HEAD"], default, sent_at)
 
     def _list_refs(self, call: RemoteCall, seconds: float, *refs: str) -> CommandOutput:
         return self.git.run(
@@ -552,10 +543,7 @@ _MAX_CHARACTERS = 500
 
 _MAX_PACKS = 8
 
-_SHOW = (
-    *("--no-merges", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"),
-    *("--patch", "--unified=3"),
-)
+_SHOW = ("--no-color", "--no-ext-diff", "--no-textconv", "--patch", "--unified=3")
 
 _MAX_REVIEWED = 2_000
 """Commits, merges included, that are searched for pull requests."""
@@ -618,17 +606,9 @@ class CommitHistory:
         Raises:
             SyncError: The history cannot be fetched, or the commit is not in it.
         """
-        self._require_commit(commit, max_commits)
-        # No content can hold the mark, so none can write a commit of its own.
-        mark = secrets.token_hex(16)
-        form = f"--format={mark} %H %ct %an%x1f%s"
-        printed = self._git.run(
-            *("log", f"--max-count={max_commits}", *_SHOW, form, commit, "--"),
-            *(f":(top,literal){file}" for file in files),
-        )
-        shallow = read_shallow(self._git.directory)
-        found = _parse(printed.stdout.decode("utf-8", "replace"), mark)
-        # Git takes the oldest commit for one that has made every file.
+        paths = (f":(top,literal){file}" for file in files)
+        records, shallow = self._read_records(commit, max_commits, *_SHOW, paths=paths)
+        found = map(_parse_patch, records)
         return tuple(past for past in found if past.commit not in shallow)
 
     def read_log(self, commit: str, max_commits: int) -> BranchLog:
@@ -637,15 +617,27 @@ class CommitHistory:
         Raises:
             SyncError: The history cannot be fetched, or the commit is not in it.
         """
-        self._require_commit(commit, max_commits)
-        mark = secrets.token_hex(16)
-        form = f"--format={mark} %H %ct %an%x1f%s"
-        options = ("-z", "--no-merges", "--no-renames", "--name-only", f"--max-count={max_commits}")
-        printed = self._git.run("log", *options, form, commit)
-        shallow = read_shallow(self._git.directory)
-        listed = tuple(_parse_names(printed.stdout.decode("utf-8", "replace"), mark))
+        records, shallow = self._read_records(commit, max_commits, "-z", "--name-only")
+        listed = tuple(map(_parse_names, records))
         known = tuple(each for each in listed if each.commit not in shallow)
         return BranchLog(known, not shallow and len(listed) < max_commits)
+
+    def _read_records(
+        self, commit: str, max_commits: int, *options: str, paths: Iterable[str] = ()
+    ) -> tuple[list[str], Collection[str]]:
+        """Read the commits up to one, and those whose parents were not fetched.
+
+        Git takes such a commit for one that has made every file.
+        """
+        self._require_commit(commit, max_commits)
+        # No content can hold the mark, so none can write a commit of its own.
+        mark = secrets.token_hex(16)
+        printed = self._git.run(
+            *("log", "--no-merges", "--no-renames", f"--max-count={max_commits}", *options),
+            *(f"--format={mark} %H %ct %an%x1f%s", commit, "--", *paths),
+        )
+        records = printed.stdout.decode("utf-8", "replace").split(f"{mark} ")[1:]
+        return records, read_shallow(self._git.directory)
 
     def resolve(self, tip: str, name: str, max_commits: int) -> str:
         """Resolve an abbreviated commit id.
@@ -727,22 +719,17 @@ class CommitHistory:
             self._git.run("repack", "-a", "-d", "-q", lock=lock)
 
 
-def _parse(printed: str, mark: str) -> Iterator[PastCommit]:
-    for record in printed.split(f"{mark} ")[1:]:
-        head, _, patch = record.partition("\n")
-        lines = patch.strip("\n").split("\n") if patch.strip("\n") else []
-        yield PastCommit(
-            *_parse_head(head),
-            tuple(_render_line(line) for line in lines[:_MAX_LINES]),
-            max(len(lines) - _MAX_LINES, 0),
-        )
+def _parse_patch(record: str) -> PastCommit:
+    head, _, patch = record.partition("\n")
+    lines = patch.strip("\n").split("\n") if patch.strip("\n") else []
+    displayed = tuple(map(_render_line, lines[:_MAX_LINES]))
+    return PastCommit(*_parse_head(head), displayed, max(len(lines) - _MAX_LINES, 0))
 
 
-def _parse_names(printed: str, mark: str) -> Iterator[ListedCommit]:
-    for record in printed.split(f"{mark} ")[1:]:
-        head, _, names = record.partition("\0")
-        files = tuple(filter(None, names.removeprefix("\n").split("\0")))
-        yield ListedCommit(*_parse_head(head), files)
+def _parse_names(record: str) -> ListedCommit:
+    head, _, names = record.partition("\0")
+    files = tuple(filter(None, names.removeprefix("\n").split("\0")))
+    return ListedCommit(*_parse_head(head), files)
 
 
 def _parse_head(head: str) -> tuple[str, datetime, str, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.source import Content, SourceState
+from skills_mcp.content.source import Content, ContentPart, SourceState
 from skills_mcp.errors import SkillsError
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.skills.composition import NO_RELATIONS, Composition, Relations
@@ -63,7 +63,7 @@ def derive_file_provenance(content: Content, skill: Skill, file: str | None = No
     location = skill.location
     if file is not None and skill.directory is not None:
         location = skill.directory / file
-    part = content.find_part(location, skill.path, skill.scope) if location else None
+    part = _find_part(content, skill, location)
     if part is None or location is None:
         return Provenance(None, file or skill.file)
     inside = location.relative_to(part.checkout.directory)
@@ -72,10 +72,13 @@ def derive_file_provenance(content: Content, skill: Skill, file: str | None = No
 
 def find_repository(content: Content, skill: Skill) -> RemoteBranch | None:
     """The repository of a skill; None for a folder."""
-    location = skill.location
-    part = content.find_part(location, skill.path, skill.scope) if location else None
+    part = _find_part(content, skill, skill.location)
     source = part.mount.source if part else None
     return source if isinstance(source, RemoteBranch) else None
+
+
+def _find_part(content: Content, skill: Skill, location: Path | None) -> ContentPart | None:
+    return content.find_part(location, skill.path, skill.scope) if location else None
 
 
 _PLUGIN_FILES: WeakKeyDictionary[SkillIndex, dict[tuple[Path, SkillPath], PluginFiles | None]] = (
@@ -86,8 +89,7 @@ _PLUGIN_FILES: WeakKeyDictionary[SkillIndex, dict[tuple[Path, SkillPath], Plugin
 
 def read_plugin_files(content: Content, index: SkillIndex, skill: Skill) -> PluginFiles | None:
     """The files of its plugin that a skill names; None without any.  Blocking."""
-    location = skill.location
-    part = content.find_part(location, skill.path, skill.scope) if location else None
+    part = _find_part(content, skill, skill.location)
     if part is None:
         return None
     known = _PLUGIN_FILES.setdefault(index, {}) if part.checkout.revision else {}

@@ -92,7 +92,6 @@ from skills_mcp.snapshots.skill_snapshot import (
     Snapshot,
     derive_changes,
     derive_loss,
-    derive_refreshed,
     find_new_errors,
 )
 from skills_mcp.text.rendering import join_names
@@ -988,11 +987,16 @@ class SkillLibrary:
         if isinstance(error, errors.SyncError) and not sees_everything:
             # It may be of a source that this caller may not know of.
             error = next((state.error for state in states if state.error), None)
-        return derive_refreshed(
-            states,
+        repositories = [state for state in states if state.mode == "git"]
+        first = next(iter([*repositories, *states]), None)
+        return Refreshed(
+            mode="git" if repositories else "local",
+            commit=first.commit if first else None,
             files_changed=files,
             skills_reindexed=len(after.snapshot.index) if after.served else 0,
+            synced_at=first.synced_at if first else None,
             error=error,
+            sources=states,
             changes=changes,
         )
 

@@ -248,14 +248,16 @@ def read_sources(  # noqa: PLR0913 - most have a default
     reading = _Accumulator()
     for number, (part, walked) in enumerate(zip(content.parts, found, strict=True)):
         try:
-            source = _read_source(walked, records, progress, on_read)
+            if isinstance(walked, LimitExceededError):
+                raise walked
+            homes, copies = _read_source(walked, records, progress, on_read)
         except LimitExceededError as error:
             reading.report(number, [_limit_problem(part, error)])
             continue
-        for home, read in source.homes:
+        for home, read in homes:
             reading.add(number, home, read, rules)
-        reading.report(number, source.problems)
-        reading.copies += source.copies
+        reading.report(number, walked.problems)
+        reading.copies += copies
     return reading.conclude(content, known)
 
 
@@ -368,21 +370,13 @@ def _find_problems(surveyed: Iterable[_Surveyed]) -> Iterator[KeyedProblem]:
         yield KeyedProblem(problem, part=number)
 
 
-@dataclass(frozen=True, slots=True)
-class _SourceReading:
-    homes: Sequence[tuple[SkillRoot, "SkillRootContent"]]
-    problems: Sequence[Problem]
-    copies: Sequence[tuple[SkillPath, ...]]
-
-
 def _read_source(
-    walked: _Surveyed | LimitExceededError,
+    walked: _Surveyed,
     known: KnownRecords,
     progress: Progress,
     on_read: skill_discovery.OnRead | None,
-) -> _SourceReading:
-    if isinstance(walked, LimitExceededError):
-        raise walked
+) -> tuple[Sequence[tuple[SkillRoot, "SkillRootContent"]], Sequence[tuple[SkillPath, ...]]]:
+    """Read the skill roots of a source, and find the identical packages in it."""
     homes = []
     for _, home, found in walked.homes:
         tracked = progress.track("Reading skills", _drain(found), len(found))
@@ -391,8 +385,7 @@ def _read_source(
     records = [(home, record) for home, read in homes for record in read.records]
     inside = {surveyed_root.home: surveyed_root.folder.below for surveyed_root in walked.homes}
     ids = walked.ids
-    copies = find_copies(records, lambda home, file: ids.get(inside[home](file)))
-    return _SourceReading(homes, walked.problems, copies)
+    return homes, find_copies(records, lambda home, file: ids.get(inside[home](file)))
 
 
 def _check_length(characters: int) -> None:

@@ -290,28 +290,6 @@ class Refreshed:
     """All changes since the request, also those fetched by another process."""
 
 
-def derive_refreshed(
-    states: Sequence[SourceState],
-    *,
-    files_changed: int,
-    skills_reindexed: int,
-    error: SkillsError | None,
-    changes: SkillChanges = _NO_CHANGES,
-) -> Refreshed:
-    repositories = [state for state in states if state.mode == "git"]
-    first = next(iter([*repositories, *states]), None)
-    return Refreshed(
-        mode="git" if repositories else "local",
-        commit=first.commit if first else None,
-        files_changed=files_changed,
-        skills_reindexed=skills_reindexed,
-        synced_at=first.synced_at if first else None,
-        error=error,
-        sources=tuple(states),
-        changes=changes,
-    )
-
-
 logger = logging.getLogger(__name__)
 
 _CONFIG = "config.yaml"

@@ -87,8 +87,8 @@ def test_problems_of_a_draft_are_for_those_who_see_it(tmp_path: Path) -> None:
 
     author, other = Access(ALL, draft_grants=ALL), Access(ALL)
 
-    assert library.view(author).find_problems().total == 1
-    assert library.view(other).find_problems().total == 0
+    assert len(library.view(author).list_problems()) == 1
+    assert library.view(other).list_problems() == ()
     # What is about all skills, such as the words of changes, is for the author alone.
     assert [library.view(access).sees_everything for access in (author, other)] == [True, False]
 

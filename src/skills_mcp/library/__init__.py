@@ -41,7 +41,7 @@ from skills_mcp.snapshots.skill_snapshot import Refreshed, SkillChanges, Snapsho
 if TYPE_CHECKING:
     from skills_mcp.content.exported_files import WorkTree
     from skills_mcp.content.git.proposal import FolderChange, TextReplacement
-    from skills_mcp.content.git.repository import ListedCommit, PastCommit, Review
+    from skills_mcp.content.git.repository import ListedCommit, PastCommit
     from skills_mcp.library.source_edits import (
         EditableText,
         SkillSource,
@@ -57,7 +57,6 @@ _LATE = {
     "FolderChange": "content.git.proposal",
     "ListedCommit": "content.git.repository",
     "PastCommit": "content.git.repository",
-    "Review": "content.git.repository",
     "SandboxName": "scripts.execution",
     "ScriptResult": "scripts.execution",
     "SkillSource": "library.source_edits",

@@ -48,10 +48,8 @@ from skills_mcp.library.answers import (
 )
 from skills_mcp.library.listing import Listing, compose_listing
 from skills_mcp.library.source_health import (
-    ProblemPage,
     SourceCheck,
     check_source,
-    filter_problems,
     find_not_served,
     redact_state,
 )
@@ -71,7 +69,7 @@ from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptReques
 from skills_mcp.skills.access import EVERYTHING, Access, Principal
 from skills_mcp.skills.composition import Composition, join_compositions
 from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
-from skills_mcp.skills.model import Asset, Level, Problem, Scope, Skill, SkillPath
+from skills_mcp.skills.model import Asset, Problem, Scope, Skill, SkillPath
 from skills_mcp.skills.plugin_files import quote_plugin_file
 from skills_mcp.skills.skill_files import (
     FileContent,
@@ -178,19 +176,8 @@ class LibraryView:
         mounts = (self.snapshot.shown_mounts if self.served else None) or ()
         return tuple(redact_state(state) for state in states if state.mount in mounts)
 
-    def find_problems(
-        self, *, mount: str | None = None, level: Level | None = None, limit: int = 500
-    ) -> ProblemPage:
-        """Problems of the content.
-
-        None for a limited caller: they name files. Blocking.
-        """
-        mounted = [(state.mount, state.name) for state in self.states()]
-        problems = self._list_problems()
-        return filter_problems(problems, mounted, mount=mount, level=level, limit=limit)
-
-    def _list_problems(self) -> tuple[Problem, ...]:
-        """Problems of the files that this caller may know of."""
+    def list_problems(self) -> tuple[Problem, ...]:
+        """Problems of the files that this caller may know of; none for a limited one."""
         if self.served is None or not self.access.is_unlimited:
             return ()
         hidden = [*self._find_hidden_drafts()]
@@ -500,7 +487,7 @@ class LibraryView:
 
     def _find_cause(self, name: str) -> errors.SkillNotFoundError | None:
         """The problem by which a skill is not served, for those who see all problems."""
-        problems = self._list_problems()
+        problems = self.list_problems()
         files = {f"{name}.md", f"{name}/{SKILL_MD}"}
         broken = (p for p in problems if p.level == "error" and p.file in files)
         for found in broken:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.errors import InvalidArgumentsError
+from skills_mcp.features.authoring.code_owners import CodeOwners
 from skills_mcp.features.history.source_history import read_source_logs
 from skills_mcp.features.web.browsing import BrowseRequest, SkillSummary, browse
 from skills_mcp.features.web.content_pages import _list_old
 from skills_mcp.library import SkillLibrary
-from skills_mcp.library.code_owners import CodeOwners
 from tests.features.web.test_skill_history import follow
 from tests.packages import package_text
 from tests.support import Upstream, git, open_library, skill_text

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from skills_mcp.errors import ConfigError, SkillsError
+from skills_mcp.features.authoring.code_owners import CodeOwners, read_code_owners
 from skills_mcp.features.authoring.markdown import parse_markdown
 from skills_mcp.features.authoring.rules import RuleFinding, enumerate_shortly
 from skills_mcp.features.authoring.validation import AuthoredSkill, SkillTree
 from skills_mcp.library import WorkTree
-from skills_mcp.library.code_owners import CodeOwners, read_code_owners
 from skills_mcp.library.project import MAX_MANIFEST_BYTES, Project, find_format, parse_package_file
 from skills_mcp.skills.model import Problem, Skill
 from skills_mcp.skills.skill_index import derive_parent_path

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from skills_mcp.config.sections import Visibility
 from skills_mcp.errors import SyncError
+from skills_mcp.features.authoring.code_owners import OWNER_FILES, CodeOwners, read_code_owners
 from skills_mcp.library import (
     LibraryView,
     RemoteBranch,
@@ -24,13 +25,12 @@ from skills_mcp.library import (
     derive_pull_request_url,
     find_repository,
 )
-from skills_mcp.library.code_owners import OWNER_FILES, CodeOwners, read_code_owners
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Skill, escape_unprintable
 from skills_mcp.skills.skill_audit import load_audits
 from skills_mcp.skills.skill_index import INDEX, ROOT
 
 if TYPE_CHECKING:
-    from skills_mcp.library import ListedCommit, PastCommit, Review
+    from skills_mcp.library import ListedCommit, PastCommit
 
 
 RECENT_DAYS = 7
@@ -218,6 +218,107 @@ def _split_lines(runs: Iterator[TextRun]) -> Iterator[DifferenceLine]:
 _MAX_FILES = 500  # of a skill: each is an argument of Git
 
 
+_MAX_REVIEWED = 2_000
+"""Commits, merges included, that are searched for pull requests.
+
+A message that names one proves nothing: each push can hold any.
+"""
+
+_NUMBERS = (
+    re.compile(r"(?:Merge pull|Pull) request (#\d+)\b"),  # GitHub, Bitbucket Data Center
+    re.compile(r"Merged PR (\d+):"),  # Azure
+    re.compile(r".*\((?:pull request )?(#\d+)\)(?:$| from )"),  # squashed; Bitbucket, Gitea
+)
+"""In a subject."""
+
+_TRAILER = re.compile(
+    r"^(?:See merge request \S*(!\d+)|Reviewed-on: \S+/(?:pulls?|\+)/(\d+))$", re.MULTILINE
+)
+"""Of GitLab, Gitea, Forgejo and Gerrit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A pull request or merge request."""
+
+    number: str
+    """As the forge writes it, such as `#12` or `!12`."""
+    merge: str = ""
+    """The merge commit; empty if the commit itself names the number."""
+    merged_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    commit: str
+    parents: tuple[str, ...]
+    author: str
+    subject: str
+    body: str
+
+    @property
+    def number(self) -> str:
+        for pattern in _NUMBERS:
+            if found := pattern.match(self.subject):
+                return f"#{found[1].removeprefix('#')}"
+        found = _TRAILER.search(self.body)
+        return (found[1] or f"#{found[2]}") if found else ""
+
+
+_FORMAT = "%H %P%x00%an%x00%s%x00%b"
+"""For `git log -z`: no message holds a NUL."""
+
+_FIELDS = 4
+
+
+def parse_records(printed: str) -> Iterator[CommitRecord]:
+    fields = printed.split("\0")
+    for first in range(0, len(fields) - _FIELDS + 1, _FIELDS):
+        head, author, subject, body = fields[first : first + _FIELDS]
+        commit, *parents = head.split()
+        yield CommitRecord(commit, tuple(parents), author, subject, body)
+
+
+def derive_reviews(records: Sequence[CommitRecord]) -> Mapping[str, Review]:
+    """Map commits to their pull requests, the branch's newest commit first.
+
+    The merge into the followed branch counts, before one into another branch.
+    """
+    by_name = {record.commit: record for record in records}
+    reviews: dict[str, Review] = {}
+    seen: set[str] = set()
+    for merge in reversed(list(_follow_first_parents(records, by_name))):
+        for commit in _find_unseen(merge.commit, by_name, seen):
+            if review := _choose_review(by_name[commit], merge):
+                reviews[commit] = review
+    return reviews
+
+
+def _follow_first_parents(
+    records: Sequence[CommitRecord], by_name: Mapping[str, CommitRecord]
+) -> Iterator[CommitRecord]:
+    record = records[0] if records else None
+    while record:
+        yield record
+        record = by_name.get(record.parents[0]) if record.parents else None
+
+
+def _find_unseen(commit: str, by_name: Mapping[str, CommitRecord], seen: set[str]) -> Iterator[str]:
+    pending = [commit]
+    while pending:
+        name = pending.pop()
+        if name in by_name and name not in seen:
+            seen.add(name)
+            yield name
+            pending.extend(by_name[name].parents)
+
+
+def _choose_review(record: CommitRecord, merge: CommitRecord) -> Review | None:
+    if len(merge.parents) > 1 and merge.number:
+        return Review(merge.number, merge.commit, escape_unprintable(merge.author))
+    return Review(record.number) if record.number else None
+
+
 @dataclass(frozen=True, slots=True)
 class SkillChange:
     """Commit changing a skill, or another part of its composed text."""
@@ -228,7 +329,7 @@ class SkillChange:
     """Paths of the changed skills; the file of one that is gone."""
     signer: str = ""
     """Empty without a signature by one of `sync.allowed_signers`."""
-    review: "Review | None" = None
+    review: Review | None = None
     review_url: str = ""
     files: tuple[str, ...] = ()
     """Changed files of these skills, relative to the repository."""
@@ -276,7 +377,7 @@ def read_history(
     limit = snapshot.config.web.history
     try:
         found = source.history.read(commit, tuple(files), limit)[:max_changes]
-        reviews = source.history.read_reviews(commit) if found else {}
+        reviews = _read_reviews(source, commit) if found else {}
         signers = source.history.read_signers(past.commit for past in found)
     except SyncError as error:
         return SkillHistory(reason=f"There is no history now: {error}")
@@ -298,6 +399,11 @@ def read_history(
         derive_file_provenance(snapshot.content, skill).path
     )
     return SkillHistory(changes, len(log.commits), log.is_complete, owner=owner)
+
+
+def _read_reviews(source: RemoteBranch, commit: str) -> Mapping[str, Review]:
+    printed = source.history.print_log(commit, _FORMAT, _MAX_REVIEWED)
+    return derive_reviews(tuple(parse_records(printed)))
 
 
 _MAX_COMPARED_FILES = 10  # of a commit: each takes two calls of Git

@@ -4,11 +4,12 @@ Rule: what is not known is called so, and is no zero.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
-from typing import get_args
+from typing import TypeAlias, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -36,11 +37,11 @@ from skills_mcp.features.web.page import (
 )
 from skills_mcp.features.web.skill_page import describe_analytics_off, describe_missing_use
 from skills_mcp.features.web.usage_page import load_whole_report
+from skills_mcp.files.paths import is_inside
 from skills_mcp.library import LibraryView, SourceState, derive_commit_url
 from skills_mcp.library.answers import render_error
-from skills_mcp.library.source_health import ProblemPage
 from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Principal
-from skills_mcp.skills.model import Level, SkillPath
+from skills_mcp.skills.model import Level, Problem, SkillPath
 from skills_mcp.text.rendering import describe_age
 
 _MAX_ROWS = 8
@@ -220,6 +221,58 @@ _LEVEL_TITLES: Mapping[Level, str] = {
 }
 
 
+MountedSources: TypeAlias = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProblem:
+    problem: Problem
+    mount: str
+    """Empty for the top."""
+    source: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemPage:
+    """A page of problems with counts by level and source."""
+
+    listed: tuple[SourceProblem, ...]
+    total: int
+    """All matches; only the first are listed."""
+    by_level: Mapping[Level, int]
+    by_mount: Mapping[str, int]
+
+
+def filter_problems(
+    problems: Sequence[Problem],
+    mounted: MountedSources,
+    *,
+    mount: str | None = None,
+    level: Level | None = None,
+    limit: int,
+) -> ProblemPage:
+    assigned = [_assign_source(problem, mounted) for problem in problems]
+    of_mount = [problem for problem in assigned if mount is None or problem.mount == mount]
+    of_level = [problem for problem in assigned if level is None or problem.problem.level == level]
+    fitting = [problem for problem in of_mount if level is None or problem.problem.level == level]
+    return ProblemPage(
+        listed=tuple(fitting[:limit]),
+        total=len(fitting),
+        by_level=Counter(problem.problem.level for problem in of_mount),
+        by_mount=Counter(problem.mount for problem in of_level),
+    )
+
+
+def _assign_source(problem: Problem, mounted: MountedSources) -> SourceProblem:
+    containing = [
+        source_mount for source_mount in mounted if is_inside(problem.file, source_mount[0])
+    ]
+    mount, source = max(containing, key=lambda source_mount: len(source_mount[0]), default=("", ""))
+    file = problem.file[len(mount) + 1 :] if mount else problem.file
+    return SourceProblem(problem, mount, source, file or ".")
+
+
 @dataclass(frozen=True, slots=True)
 class ProblemFilter:
     """A link to toggle a filter."""
@@ -242,7 +295,9 @@ def show_problems(request: Request) -> Response:
     if level_name and level_name not in _LEVELS:
         raise InvalidArgumentsError(f"level: is {level_name!r}. Use error or warning.")
     level = _LEVELS.get(level_name)
-    found = library.find_problems(
+    found = filter_problems(
+        library.list_problems(),
+        [(state.mount, state.name) for state in library.states()],
         mount=source.removeprefix(_TOP) if source else None,
         level=level,
         limit=MAX_LISTED_PROBLEMS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skills_mcp.content.git.repository import CommitRecord, Review, derive_reviews
+from skills_mcp.features.history.source_history import CommitRecord, Review, derive_reviews
 
 
 def record(commit: str, *parents: str, subject: str = "Change", body: str = "") -> CommitRecord:

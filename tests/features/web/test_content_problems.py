@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.library.source_health import filter_problems
+from skills_mcp.features.web.content_pages import filter_problems
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.model import Problem
 from tests.support import open_library, skill_text, write
@@ -67,5 +67,5 @@ def test_only_who_may_see_every_skill_is_told(access: Access, number: int, tmp_p
     write(tmp_path / "secret" / "bad.md", "---\nkeywords: [\n---\n")
     library = open_library(tmp_path).view(access)
 
-    assert library.find_problems().total == number
+    assert len(library.list_problems()) == number
     assert library.access.is_unlimited is bool(number)

@@ -43,6 +43,7 @@ from skills_mcp.files.durable import (
     fsync_folder,
     grant_owner_access,
     read_regular,
+    read_stamp,
     write_text_atomically,
 )
 from skills_mcp.files.locks import (
@@ -496,12 +497,8 @@ class CommitStore:
         Raises:
             SyncError: There are too many open files.
         """
-        for _ in range(_LEASE_ATTEMPTS):
-            if not self.is_complete(commit):
-                return None
-            if checkout := self._open(commit, current):
-                return checkout
-        return None
+        opened = (self._open(commit, current) for _ in range(_LEASE_ATTEMPTS))
+        return next(filter(None, opened), None)
 
     def delete_unreferenced(self) -> tuple[str, ...]:
         """Delete unleased commits except published, previous and rolled-back ones.
@@ -552,11 +549,7 @@ class CommitStore:
 
     def stamp(self) -> object:
         """Version of the pointer: it differs after each `publish`, by any process."""
-        try:
-            found = self._pointer.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        return read_stamp(self._pointer)
 
     def delete_unused(self, now: float) -> None:
         """Delete the whole store after 30 days without use, unless it is in use."""

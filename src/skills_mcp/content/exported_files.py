@@ -30,6 +30,7 @@ from skills_mcp.content.git.repository import BranchLog, CommitHistory, GitRepos
 from skills_mcp.content.source import SyncPolicy
 from skills_mcp.errors import SyncError
 from skills_mcp.files.durable import NEW_PREFIX, delete_tree, flush_to_disk, grant_owner_access
+from skills_mcp.files.paths import find_marked_folder
 from skills_mcp.skills.model import EXPORTED_TIMES_NS
 
 _GIT = ".git"
@@ -48,7 +49,7 @@ class WorkTree:
     @classmethod
     def find(cls, folder: Path) -> "WorkTree | None":
         """Find the work tree that a folder is in."""
-        top = find_work_tree(folder.resolve())
+        top = find_marked_folder(folder.resolve(), _GIT)
         if top is None:
             return None
         policy = SyncPolicy(is_offline=True)
@@ -72,11 +73,6 @@ class WorkTree:
         """Read the address of `origin`; empty without one."""
         words = ("config", "--get", "remote.origin.url")
         return self._repository.git.run(*words, is_ok=(0, 1)).text.strip()
-
-
-def find_work_tree(folder: Path) -> Path | None:
-    candidates = (folder, *folder.parents)
-    return next((candidate for candidate in candidates if (candidate / _GIT).exists()), None)
 
 
 def find_store(top: Path) -> Path:
@@ -211,7 +207,7 @@ def exported_revision(folder: Path, ref: str) -> Iterator[Path]:
     Raises:
         SyncError: There is no such commit, or no such folder in it.
     """
-    top = find_work_tree(folder.resolve())
+    top = find_marked_folder(folder.resolve(), _GIT)
     if top is None:
         raise SyncError(
             f"{folder} is in no work tree of Git, so it has no other commit. Name "

@@ -44,7 +44,7 @@ from skills_mcp.content.source import (
     derive_state,
 )
 from skills_mcp.errors import ConfigError, SyncError
-from skills_mcp.files.paths import expand_home_folder, find_user_home
+from skills_mcp.files.paths import expand_home_folder, find_marked_folder, find_user_home
 from skills_mcp.files.user_folders import find_hidden_settings
 from skills_mcp.skills.source_layout import (
     DEFAULT_SELECTION,
@@ -677,7 +677,7 @@ def _discover_project_skills(environment: Mapping[str, str]) -> tuple[Mount, ...
 
 def find_project_root(working: Path) -> Path:
     """Find the nearest folder with a marker, upwards; `working` itself without one."""
-    return next(filter(_has_marker, (working, *working.parents)), working)
+    return find_marked_folder(working, *MARKERS) or working
 
 
 def derive_folders(root: Path, working: Path) -> tuple[Path, ...]:
@@ -713,11 +713,6 @@ def derive_mounts(root: Path, working: Path, home: Path) -> tuple[Mount, ...]:
         scope="user",
     )
     return (*project, own)
-
-
-def _has_marker(folder: Path) -> bool:
-    # Unlike the method, this function does not fail in a folder without permission.
-    return any(os.path.exists(folder / marker) for marker in MARKERS)  # noqa: PTH110
 
 
 def _absolute_path(path: str, folder: Path = _WORKING_FOLDER) -> Path:

@@ -232,7 +232,7 @@ def split_lines(handle: IO[bytes], max_bytes: int) -> Iterator[bytes | None]:
 
 def parse_event_line(raw: bytes) -> EventLine | None:
     try:
-        event = json.loads(raw.decode("utf-8"), parse_constant=_reject_constant)
+        event = json.loads(raw.decode("utf-8"), parse_constant=reject_constant)
     except (ValueError, RecursionError):
         return None
     return EventLine(raw, event) if isinstance(event, dict) else None
@@ -312,7 +312,7 @@ def _random_suffix() -> str:
     return uuid.uuid4().hex[:8]
 
 
-def _reject_constant(constant: str) -> None:
+def reject_constant(constant: str) -> None:
     """Refuse `NaN`: it is not JSON and could not be posted."""
     raise ValueError(constant)
 

@@ -72,6 +72,15 @@ def read_regular(path: Path, max_bytes: int = 1024 * 1024) -> bytes | None:
         return None
 
 
+def read_stamp(path: Path) -> object:
+    """Version of a file: another one after each change or replacement; None without it."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def open_private(path: Path, *, is_new: bool = False) -> IO[bytes]:
     """Open a file for unbuffered appending; a new file is private to its owner.
 

@@ -150,6 +150,14 @@ def is_inside(folder: str, above: str) -> bool:
     return not above or folder == above or folder.startswith(f"{above}/")
 
 
+def find_marked_folder(folder: Path, *markers: str) -> Path | None:
+    """Find the nearest folder with a marker, such as `.git`, from a folder upwards."""
+    above = (folder, *folder.parents)
+    # Unlike the method, this function does not fail in a folder without permission.
+    marked = (each for each in above if any(os.path.lexists(each / name) for name in markers))
+    return next(marked, None)
+
+
 def can_find(path: Path) -> bool:
     """Whether a file exists; False for a name that no file can have."""
     try:

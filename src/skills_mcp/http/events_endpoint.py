@@ -28,6 +28,7 @@ from skills_mcp.events.received_event import (
     ReceivedEvent,
     parse_received,
 )
+from skills_mcp.events.spool import reject_constant
 from skills_mcp.http.error_responses import error_response, retry_response
 from skills_mcp.http.metrics import Metrics
 from skills_mcp.http.secret_file import SecretFile, find_secret_file
@@ -358,7 +359,7 @@ def _parse_body(body: bytes) -> tuple[Sequence[ReceivedEvent], Sequence[Heartbea
 
 def _parse_list(body: bytes) -> list[Any]:
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+        value = json.loads(body.decode("utf-8"), parse_constant=reject_constant)
     except (ValueError, RecursionError):
         value = None
     raw_events = value.get("events") if isinstance(value, Mapping) else None
@@ -376,10 +377,6 @@ def _parse_list(body: bytes) -> list[Any]:
             len(raw_events),
         )
     return raw_events
-
-
-def _refuse_constant(constant: str) -> None:
-    raise ValueError(constant)
 
 
 def _quote_id(raw: object) -> str:

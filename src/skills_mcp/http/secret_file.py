@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from skills_mcp.errors import ConfigError
-from skills_mcp.files.durable import read_regular
+from skills_mcp.files.durable import read_regular, read_stamp
 from skills_mcp.files.paths import expand_home_folder
 from skills_mcp.text.redaction import register_secret
 
@@ -18,8 +18,6 @@ MIN_CHARACTERS = 16
 """More than 80 bits of random letters and digits."""
 
 _MAX_FILE_BYTES = 64 * 1024
-
-_Stamp = tuple[int, ...]
 
 
 class SecretFile:
@@ -34,7 +32,7 @@ class SecretFile:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._stamp: _Stamp | None = None
+        self._stamp: object = None
         self._secrets: tuple[str, ...] = ()
         self._gate = threading.Lock()
 
@@ -45,14 +43,14 @@ class SecretFile:
             ConfigError: There is none, or one is too short.
         """
         self._secrets = ()
-        self._stamp = self._read_stamp()
+        self._stamp = read_stamp(self._file)
         self._secrets = self._read()
         return self._secrets
 
     def current(self) -> tuple[str, ...]:
         """Current secrets; none if the file is unusable, logged once."""
         with self._gate:  # two deliveries may come at once
-            if self._stamp == self._read_stamp():
+            if self._stamp == read_stamp(self._file):
                 return self._secrets
             try:
                 self.load()
@@ -68,13 +66,6 @@ class SecretFile:
         if not secret.isprintable() or "\N{REPLACEMENT CHARACTER}" in secret:
             return "holds characters that no secret has"
         return ""
-
-    def _read_stamp(self) -> _Stamp | None:
-        try:
-            found = self._file.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def _read(self) -> tuple[str, ...]:
         # In a container it is a link to a folder that is replaced as a whole.

@@ -3,7 +3,6 @@
 Rule: a preview leaves served content and its files unchanged.
 """
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from skills_mcp.content.source import (
 )
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.files.durable import read_regular
-from skills_mcp.files.paths import is_inside
+from skills_mcp.files.paths import find_marked_folder, is_inside
 from skills_mcp.skills import source_layout
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.skill_discovery import (
@@ -221,13 +220,7 @@ def _write_new_inode(path: Path, raw: bytes) -> None:
 def _locate_repository(part: ContentPart) -> SkillSource:
     mount, folder = part.mount, part.checkout.directory.resolve()
     name, mode = mount.source.name, mount.source.mode
-    top = folder
-    if mode == "local":
-        candidates = (folder, *folder.parents)
-        top = next(
-            (folder_above for folder_above in candidates if os.path.lexists(folder_above / _GIT)),
-            folder,
-        )
+    top = (find_marked_folder(folder, _GIT) if mode == "local" else None) or folder
     served = (folder / mount.selection.subfolder).relative_to(top).as_posix()
     return SkillSource(name, mount.at, mode, top, served)
 

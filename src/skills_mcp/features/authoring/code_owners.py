@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skills_mcp.files.durable import read_regular
+from skills_mcp.files.paths import find_marked_folder
 
 if TYPE_CHECKING:
     from pathspec import PathSpec
@@ -69,8 +70,7 @@ def _compile_pattern(pattern: str) -> "PathSpec[Any]":
 
 def read_code_owners(folder: Path) -> CodeOwners:
     """Owners of a folder in a working tree; none for one outside of Git."""
-    above = (folder, *folder.parents)
-    top = next((each for each in above if (each / ".git").exists()), None)
+    top = find_marked_folder(folder, ".git")
     if top is None:
         return CodeOwners()
     texts = (read_regular(top / file, _MAX_OWNER_BYTES) for file in OWNER_FILES)

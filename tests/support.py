@@ -28,6 +28,7 @@ from skills_mcp.content.source import (
     Freshness,
     LocalFolder,
     Mount,
+    SourceState,
     accept_any_commit,
 )
 from skills_mcp.events.privacy import Privacy
@@ -368,3 +369,18 @@ def run_python(code: str, *arguments: object) -> str:
         timeout=60,
     )
     return done.stdout.strip()
+
+
+def measured_source(
+    *, mount: str = "", commit: str | None, age_seconds: float | None, failed_syncs: int
+) -> SourceState:
+    return SourceState(
+        mount=mount,
+        name="",
+        mode="git",
+        commit=commit,
+        synced_at=None,
+        error=None,
+        age_seconds=age_seconds,
+        failed_syncs=failed_syncs,
+    )

@@ -19,10 +19,9 @@ from skills_mcp.server.measurements import (
     OUTCOMES,
     SESSION,
     ContentGauges,
-    SourceGauges,
 )
 from tests.docs.pages import REFERENCE, code, codes, section, table
-from tests.support import write
+from tests.support import measured_source, write
 
 PAGE = REFERENCE / "metrics.md"
 _OF_EVERY_PROGRAM = ("process_", "python_")
@@ -30,7 +29,7 @@ _OF_EVERY_PROGRAM = ("process_", "python_")
 
 def full() -> Metrics:
     """Return metrics with a sample of each."""
-    source = SourceGauges(mount="top", commit="c0ffee", age_seconds=1.0, failed_syncs=0)
+    source = measured_source(commit="c0ffee", age_seconds=1.0, failed_syncs=0)
     condition = ContentGauges(skills=1, problems={"error": 1}, sources=(source,), events_waiting=0)
     metrics = Metrics(lambda: condition)
     metrics.record(SESSION, 1.0, "2025-06-18")

@@ -14,9 +14,9 @@ from skills_mcp.server.measurements import (
     ROUTING,
     SESSION,
     ContentGauges,
-    SourceGauges,
 )
 from tests.docs.pages import DOCS, code, codes, section, table
+from tests.support import measured_source
 
 PAGE = DOCS / "how-to" / "opentelemetry.md"
 
@@ -32,7 +32,7 @@ def test_the_table_of_attributes_is_complete() -> None:
 
 def test_each_metric_is_named() -> None:
     reader = InMemoryMetricReader()
-    source = SourceGauges(mount="top", commit="c", age_seconds=1.0, failed_syncs=0)
+    source = measured_source(commit="c", age_seconds=1.0, failed_syncs=0)
     condition = ContentGauges(skills=1, problems={"error": 1}, sources=(source,), events_waiting=0)
     provider = MeterProvider([reader], shutdown_on_exit=False)
     instruments = OtelInstruments(provider, lambda: condition, "tcp")

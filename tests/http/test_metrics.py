@@ -17,15 +17,15 @@ from skills_mcp.server.measurements import (
     SESSION,
     ContentGauges,
     Measurements,
-    SourceGauges,
 )
+from tests.support import measured_source
 
 CONDITION = ContentGauges(
     skills=27,
     problems={"error": 2, "warning": 5},
     sources=(
-        SourceGauges(mount="top", commit="c0ffee", age_seconds=3.0, failed_syncs=4),
-        SourceGauges(mount="web", commit=None, age_seconds=None, failed_syncs=0),
+        measured_source(commit="c0ffee", age_seconds=3.0, failed_syncs=4),
+        measured_source(mount="web", commit=None, age_seconds=None, failed_syncs=0),
     ),
     events_waiting=7,
 )

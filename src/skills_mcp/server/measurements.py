@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.tracker import EventType
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import SkillLibrary, SourceState
 from skills_mcp.server.app import SkillsServer, select_tools
 from skills_mcp.server.callers import Context
 
@@ -200,22 +200,12 @@ def _derive_outcome(kind: EventType, data: Mapping[str, Any]) -> Outcome | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceGauges:
-    mount: str
-    """Mount, or `top`; a URL could leak secrets."""
-    commit: str | None
-    """None for a folder: no commits."""
-    age_seconds: float | None
-    """None for a folder: always current."""
-    failed_syncs: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ContentGauges:
     skills: int
     problems: Mapping[str, int]
     """By level."""
-    sources: tuple[SourceGauges, ...]
+    sources: tuple[SourceState, ...]
+    """Only their mounts become labels: a URL could leak secrets."""
     events_waiting: int
 
 
@@ -259,7 +249,7 @@ GAUGES = (
         labels=("skills.source", "skills.commit"),
         kind="info",
         read=lambda gauges: [
-            (1, (source.mount, source.commit))
+            (1, (source.mount or TOP, source.commit))
             for source in gauges.sources
             if source.commit is not None
         ],
@@ -270,7 +260,7 @@ GAUGES = (
         description="The time since the last successful sync.",
         labels=("skills.source",),
         read=lambda gauges: [
-            (source.age_seconds, (source.mount,))
+            (source.age_seconds, (source.mount or TOP,))
             for source in gauges.sources
             if source.age_seconds is not None
         ],
@@ -281,7 +271,7 @@ GAUGES = (
         description="Syncs that have failed.",
         labels=("skills.source",),
         kind="counter",
-        read=lambda gauges: [(source.failed_syncs, (source.mount,)) for source in gauges.sources],
+        read=lambda gauges: [(s.failed_syncs, (s.mount or TOP,)) for s in gauges.sources],
     ),
 )
 
@@ -294,14 +284,6 @@ def read_gauges(library: SkillLibrary, publisher: Publisher) -> ContentGauges:
     return ContentGauges(
         skills=len(snapshot.index) if snapshot else 0,
         problems={level: levels[level] for level in ("error", "warning")},
-        sources=tuple(
-            SourceGauges(
-                mount=state.mount or TOP,
-                commit=state.commit,
-                age_seconds=state.age_seconds,
-                failed_syncs=state.failed_syncs,
-            )
-            for state in view.states()
-        ),
+        sources=view.states(),
         events_waiting=publisher.outbox.spool.count_events(),
     )

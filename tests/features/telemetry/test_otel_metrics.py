@@ -11,13 +11,13 @@ from skills_mcp.server.measurements import (
     ROUTING,
     SESSION,
     ContentGauges,
-    SourceGauges,
 )
+from tests.support import measured_source
 
 CONDITION = ContentGauges(
     skills=27,
     problems={"error": 2, "warning": 5},
-    sources=(SourceGauges(mount="top", commit="c0ffee", age_seconds=3.0, failed_syncs=4),),
+    sources=(measured_source(commit="c0ffee", age_seconds=3.0, failed_syncs=4),),
     events_waiting=7,
 )
 

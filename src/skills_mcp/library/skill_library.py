@@ -68,7 +68,7 @@ from skills_mcp.routing.tokenizer import tokenize
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
 from skills_mcp.skills.access import EVERYTHING, Access, Principal
 from skills_mcp.skills.composition import Composition, join_compositions
-from skills_mcp.skills.inheritance import files_in_lineage, find_in_lineage
+from skills_mcp.skills.inheritance import LocatedEntry, files_in_lineage, find_in_lineage
 from skills_mcp.skills.model import Asset, Problem, Scope, Skill, SkillPath
 from skills_mcp.skills.plugin_files import quote_plugin_file
 from skills_mcp.skills.skill_files import (
@@ -375,52 +375,25 @@ class LibraryView:
         """
         snapshot = self.snapshot
         skill = snapshot.index.resolve(skill_path)
+        source = None
         if named := _find_plugin_file(snapshot, skill, file):
-            return self._serve_plugin_file(snapshot, skill, named)
-        file = resolve_host_path(skill, file)
-        parse_relative(file)
-        located = find_in_lineage(snapshot.index, skill, file)
-        if located is None:
-            known = files_in_lineage(snapshot.index, skill)
-            raise errors.UndeclaredFileError(
-                f"{skill.path} has no file {file!r}. It has: "
-                f"{join_names(known, _MAX_NAMED_ASSETS) or 'none'}."
-            )
+            owner, inside = named
+            kind = "script" if has_program_suffix(inside) else "reference"
+        else:
+            located = _locate_declared(snapshot, skill, file)
+            owner, source = located.owner, located.source
+            inside = located.entry.file  # as the disk spells it
+            kind = located.entry.type if isinstance(located.entry, Asset) else "script"
         limit = snapshot.config.assets.max_size_bytes
-        listed = located.entry.file  # as the disk spells it
-        kind = located.entry.type if isinstance(located.entry, Asset) else "script"
         served = ServedFile(
             skill_path=skill.path,
-            file=listed,
+            file=quote_plugin_file(inside) if named else inside,
             type=kind,
-            content=read_skill_file(located.owner, listed, max_bytes=limit),
-            resolved_from=located.source,
-            provenance=derive_file_provenance(snapshot.content, located.owner, listed),
-        )
-        self._track_file(
-            skill,
-            listed,
-            served.provenance,
-            asset_type=kind,
-            is_inherited=located.source is not None,
-            size_bytes=len(served.content.data),
-        )
-        return served
-
-    def _serve_plugin_file(
-        self, snapshot: Snapshot, skill: Skill, named: tuple[Skill, str]
-    ) -> ServedFile:
-        owner, inside = named
-        limit = snapshot.config.assets.max_size_bytes
-        served = ServedFile(
-            skill_path=skill.path,
-            file=quote_plugin_file(inside),
-            type="script" if has_program_suffix(inside) else "reference",
             content=read_skill_file(owner, inside, max_bytes=limit),
-            resolved_from=None,
+            resolved_from=source,
             provenance=derive_file_provenance(snapshot.content, owner, inside),
         )
-        about = {"asset_type": served.type, "is_inherited": False}
+        about = {"asset_type": kind, "is_inherited": source is not None}
         size_bytes = len(served.content.data)
         self._track_file(skill, served.file, served.provenance, **about, size_bytes=size_bytes)
         return served
@@ -1076,6 +1049,18 @@ def _find_plugin_file(snapshot: Snapshot, skill: Skill, file: str) -> tuple[Skil
     plugin = read_plugin_files(snapshot.content, snapshot.index, skill) if is_so_called else None
     found = plugin.find(file) if plugin else None
     return (plugin.owner, found) if plugin and found else None
+
+
+def _locate_declared(snapshot: Snapshot, skill: Skill, file: str) -> LocatedEntry:
+    file = resolve_host_path(skill, file)
+    parse_relative(file)
+    if located := find_in_lineage(snapshot.index, skill, file):
+        return located
+    known = files_in_lineage(snapshot.index, skill)
+    raise errors.UndeclaredFileError(
+        f"{skill.path} has no file {file!r}. It has: "
+        f"{join_names(known, _MAX_NAMED_ASSETS) or 'none'}."
+    )
 
 
 def _find_owner(snapshot: Snapshot, skill: Skill, file: str) -> tuple[Skill, SkillPath | None, str]:

@@ -251,23 +251,17 @@ class RanScript:
 def build_match(
     content: Content, composed: Composition, found: Candidate, known_digest: str | None = None
 ) -> Match:
-    digest = derive_digest(composed.parts, composed.notice)
     return Match(
         skill=found.skill,
+        **_describe_text(content, composed, known_digest),
         score=found.score,
         matched_keywords=found.matched_keywords,
         content=composed.guidance,
         inherited_assets=inherited_assets(composed.contributors),
         inherited_scripts=inherited_scripts(composed.contributors),
-        digest=digest,
-        provenance=derive_provenance(content, composed.parts),
-        is_known=digest == known_digest,
-        outline=_derive_outline(composed) if digest == known_digest else None,
         near_copies=found.near_copies,
         replaces=found.replaces,
         also=found.also.skill if found.also else None,
-        relations=composed.relations,
-        applies=composed.applies,
     )
 
 
@@ -275,20 +269,28 @@ def build_loaded_skill(
     content: Content, index: SkillIndex, composed: Composition, known_digest: str | None
 ) -> LoadedSkill:
     skill = composed.contributors[-1]
-    digest = derive_digest(composed.parts, composed.notice)
     plugin = read_plugin_files(content, index, skill)
     return LoadedSkill(
         skill=skill,
+        **_describe_text(content, composed, known_digest),
         instructions=composed.instructions,
-        digest=digest,
-        provenance=derive_provenance(content, composed.parts),
-        is_known=digest == known_digest,
-        outline=_derive_outline(composed) if digest == known_digest else None,
         other_places=index.other_places(skill.path),
         plugin_files=tuple(plugin.names) if plugin else (),
-        relations=composed.relations,
-        applies=composed.applies,
     )
+
+
+def _describe_text(
+    content: Content, composed: Composition, known_digest: str | None
+) -> dict[str, Any]:
+    digest = derive_digest(composed.parts, composed.notice)
+    return {
+        "digest": digest,
+        "provenance": derive_provenance(content, composed.parts),
+        "is_known": digest == known_digest,
+        "outline": _derive_outline(composed) if digest == known_digest else None,
+        "relations": composed.relations,
+        "applies": composed.applies,
+    }
 
 
 def build_reminder(composed: Composition) -> SkillReminder:

@@ -286,7 +286,7 @@ class Mounts:
                 self._failed_syncs[source] += 1
             # What is served comes before what another process has published
             # meanwhile: a sync that fails changes nothing.
-            return _SyncOutcome(self._newest.get(source) or self._read(source), error)
+            return _SyncOutcome(self._newest.get(source) or self._open(source).checkout, error)
 
     def _open(self, source: ContentSource) -> _SyncOutcome:
         newest = self._newest.get(source)
@@ -299,14 +299,7 @@ class Mounts:
 
     def _open_newest(self, source: RemoteBranch) -> Checkout | None:
         newest = self._newest.get(source)
-        return (self._read(source) or newest) if source.has_update() or not newest else newest
-
-    def _read(self, source: RemoteBranch) -> Checkout | None:
-        try:
-            return source.open()
-        except SyncError as error:
-            logger.warning("Cannot read the cache of %s: %s", source.name, error)
-            return None
+        return newest if newest and not source.has_update() else self._open(source).checkout
 
     def _compose_content(self, outcomes: Mapping[ContentSource, _SyncOutcome]) -> Content:
         failures = (

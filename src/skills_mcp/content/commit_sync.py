@@ -6,7 +6,6 @@ readability of its skills.
 """
 
 import logging
-import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,8 +35,6 @@ from skills_mcp.files.durable import replaced_with_rollback
 from skills_mcp.processes.retry import is_backing_off
 
 logger = logging.getLogger(__name__)
-
-_RANDOMNESS = random.Random()  # noqa: S311 - spreads load, guards nothing
 
 # A hundred lines more say nothing more.
 _MAX_LOGGED = 10
@@ -278,13 +275,7 @@ class CommitSync:
     def _record_failure(
         self, error: SyncError, attempt: source.SyncAttempt, now: float, longest_seconds: float
     ) -> None:
-        failed = source.derive_failure(
-            attempt,
-            error,
-            now,
-            longest_seconds=longest_seconds,
-            randomness=_RANDOMNESS,
-        )
+        failed = source.derive_failure(attempt, error, now, longest_seconds=longest_seconds)
         refused = self._newest if isinstance(error, _REFUSALS) else ""
         with suppress(SyncError, OSError):
             self._store.save_attempt(replace(failed, refused_commit=refused))

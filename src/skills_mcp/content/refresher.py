@@ -9,7 +9,6 @@ have queried the remote before the announced change.
 
 import logging
 import os
-import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ from skills_mcp.content.source import (
 )
 from skills_mcp.errors import ContentUnavailableError, SkillsError, SyncError
 from skills_mcp.processes.memory import translate_out_of_memory
+from skills_mcp.processes.retry import RANDOMNESS
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +48,6 @@ _RECENT_SECONDS = 30.0
 # A retry after this pause mostly reads this machine only: each remote has a longer
 # back-off of its own, which all windows share. So a new folder is found soon.
 _LONGEST_PAUSE_SECONDS = 60.0
-
-_RANDOMNESS = random.Random()  # noqa: S311 - spreads load, guards nothing
 
 SyncWork = Callable[[], Content | None]
 
@@ -91,7 +89,7 @@ class Refresher:
         self.is_watching = True
         self._poll_seconds = poll_seconds
         self._clock = clock
-        self._jitter = _RANDOMNESS.uniform(1 - _JITTER, 1 + _JITTER)
+        self._jitter = RANDOMNESS.uniform(1 - _JITTER, 1 + _JITTER)
         self._woken = anyio.Event()
         self._started = anyio.Event()
         self._settled = anyio.Event()
@@ -281,12 +279,9 @@ class Refresher:
             return
         if str(error) != self._attempt.error_message:
             logger.warning("Sync failed: %s", error)  # 001 §13
+        failure, now = SyncError(str(error)), self._clock()
         self._attempt = derive_failure(
-            self._attempt,
-            SyncError(str(error)),
-            self._clock(),
-            longest_seconds=_LONGEST_PAUSE_SECONDS,
-            randomness=_RANDOMNESS,
+            self._attempt, failure, now, longest_seconds=_LONGEST_PAUSE_SECONDS
         )
 
 

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeVar
 from skills_mcp.config import Limits
 from skills_mcp.config.values import Verify
 from skills_mcp.errors import AccessRefusedError, SyncError
-from skills_mcp.processes.retry import derive_backoff
+from skills_mcp.processes.retry import RANDOMNESS, derive_backoff
 from skills_mcp.skills.model import Problem, Scope
 from skills_mcp.skills.source_layout import DEFAULT_SELECTION, RelativeRoot, Selection
 
@@ -432,7 +432,7 @@ def derive_failure(
     now: float,
     *,
     longest_seconds: float,
-    randomness: random.Random,
+    randomness: random.Random = RANDOMNESS,
 ) -> SyncAttempt:
     """Derive the state after a failed sync, with the back-off.
 

@@ -22,7 +22,7 @@ MAX_PAUSE_SECONDS = 60 * 60.0
 # 2**20 times a second is twelve days: more than any limit, and no overflow.
 _MAX_DOUBLINGS = 20
 
-_RANDOMNESS = random.Random()  # noqa: S311 - spreads load, guards nothing
+RANDOMNESS = random.Random()  # noqa: S311 - spreads load, guards nothing
 
 
 def derive_backoff(
@@ -31,7 +31,7 @@ def derive_backoff(
     first_seconds: float,
     longest_seconds: float,
     retry_after_seconds: float | None = None,
-    randomness: random.Random = _RANDOMNESS,
+    randomness: random.Random = RANDOMNESS,
 ) -> float:
     """Seconds to wait; a host's `Retry-After` precedes the drawn pause."""
     if retry_after_seconds is None or math.isnan(retry_after_seconds):

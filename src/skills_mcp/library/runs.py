@@ -7,7 +7,7 @@ audit record.
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 import anyio.to_thread
@@ -38,19 +38,17 @@ from skills_mcp.skills.model import Skill
 from skills_mcp.snapshots.skill_snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PermittedRun:
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """A permitted run, and how far it has come."""
+
     kind: RunKind
     skill: Skill
     file: str
     provenance: Provenance
     execution: str = "server"
     arguments: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _RunState:
-    started_at: float
+    started_at: float = field(default_factory=time.monotonic)
     prepared: PreparedRun | None = None
     result: ScriptResult | None = None
     has_started: bool = False
@@ -105,7 +103,7 @@ class Runs:
         permitted = await anyio.to_thread.run_sync(
             permit_script, request, snapshot.index, rules, self._script_environment
         )
-        run = _PermittedRun(
+        run = _Run(
             kind="script",
             skill=permitted.skill,
             file=permitted.script.file,
@@ -131,7 +129,7 @@ class Runs:
         skill = snapshot.index.resolve(request_or_entry.skill_name)
         request = derive_command(request_or_entry, skill)
         require_allowed_command(request, rules.commands)
-        run = _PermittedRun(
+        run = _Run(
             kind="entry" if isinstance(request_or_entry, EntryRequest) else "command",
             skill=skill,
             file=request.command,
@@ -141,28 +139,26 @@ class Runs:
         return await self._execute(run, preparing)
 
     async def _execute(
-        self, run: _PermittedRun, preparing: AbstractContextManager[PreparedRun]
+        self, run: _Run, preparing: AbstractContextManager[PreparedRun]
     ) -> RanScript:
-        state = _RunState(time.monotonic())
         try:
             async with _entered_in_thread(preparing) as prepared:
-                state.prepared = prepared
-                result = await self._runner.run(prepared.command, state.start)
+                run.prepared = prepared
+                run.result = await self._runner.run(prepared.command, run.start)
         except SkillsError as error:
-            await self._audit_run(run, state, error.code)
+            await self._audit_run(run, error.code)
             raise
         except anyio.get_cancelled_exc_class():
-            if state.has_started:  # 001 §12.2
-                self._track(run, state)
-                await self._audit_run(run, state, "cancelled")
+            if run.has_started:  # 001 §12.2
+                self._track(run)
+                await self._audit_run(run, "cancelled")
             raise
-        state.result = result
-        self._track(run, state)
-        await self._audit_run(run, state, "ended")
-        return RanScript(result, run.provenance, sha256=prepared.sha256, words=prepared.words)
+        self._track(run)
+        await self._audit_run(run, "ended")
+        return RanScript(run.result, run.provenance, sha256=prepared.sha256, words=prepared.words)
 
-    def _track(self, run: _PermittedRun, state: _RunState) -> None:
-        result = state.result
+    def _track(self, run: _Run) -> None:
+        result = run.result
         self._tracker.track(
             "script_executed",
             skill_path=run.skill.path,
@@ -170,25 +166,25 @@ class Runs:
             execution_mode=run.execution,
             success=result is not None and result.success,
             exit_code=result.exit_code if result else None,
-            duration_ms=round(state.seconds * 1000),
+            duration_ms=round(run.seconds * 1000),
             args_provided=list(run.arguments),
             timed_out=result is not None and result.timed_out,
-            sandbox=state.sandbox,
+            sandbox=run.sandbox,
             content_commit=run.provenance.commit,
         )
 
-    async def _audit_run(self, run: _PermittedRun, state: _RunState, outcome: str) -> None:
+    async def _audit_run(self, run: _Run, outcome: str) -> None:
         entry = AuditEntry(
             kind=run.kind,
             skill_path=run.skill.path,
             file=run.file,
             commit=run.provenance.commit,
-            sha256=state.prepared.sha256 if state.prepared else None,
+            sha256=run.prepared.sha256 if run.prepared else None,
             arguments=run.arguments,
-            sandbox=state.sandbox,
+            sandbox=run.sandbox,
             outcome=outcome,
-            result=state.result,
-            duration_seconds=state.seconds,
+            result=run.result,
+            duration_seconds=run.seconds,
         )
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._audit.append, entry)

@@ -188,17 +188,21 @@ class Refresher:
 
     async def _open_published(self) -> None:
         try:
-            with translate_out_of_memory():
-                content = await anyio.to_thread.run_sync(self._mounts.open_published)
-                if content is None:
-                    return
-                await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
+            if await self._load_content(self._mounts.open_published) is None:
+                return
         except SkillsError as error:
             logger.warning("Cannot serve %s: %s", self._mounts.name, error)
         except Exception:
             logger.exception("Cannot serve the cache; the first sync may repair it")
         else:
             self._settled.set()
+
+    async def _load_content(self, work: SyncWork) -> Content | None:
+        with translate_out_of_memory():
+            content = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+            if content:
+                await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
+        return content
 
     async def _sync_for_ever(self) -> None:
         newest = Freshness(
@@ -250,12 +254,8 @@ class Refresher:
 
     async def _sync(self, sync: _SharedSync) -> None:
         try:
-            with translate_out_of_memory():
-                content = await anyio.to_thread.run_sync(sync.work, abandon_on_cancel=True)
-                if content is None:
-                    return
-                await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
-            sync.error = content.error
+            if content := await self._load_content(sync.work):
+                sync.error = content.error
         except SkillsError as error:
             sync.error = error
         except Exception:

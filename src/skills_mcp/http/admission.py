@@ -10,7 +10,6 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 
@@ -160,15 +159,13 @@ class AdmissionControl:
             if slot is None:
                 await busy_response()(scope, channel.receive, send)
                 return
-            try:
+            with slot:
                 if opens_stream(scope):
-                    opened = _release_on_response(slot, send)
+                    opened = on_response_start(send, lambda _: slot.close())
                     stream = (scope, channel.receive, opened)
                     await self._answer_stream(app, client, *stream)
                 else:
                     await app(scope, channel.receive, send)
-            finally:
-                slot.release()
 
         return answer
 
@@ -236,15 +233,15 @@ class FairCallQueue:
         """The waiting calls of each client; the client whose turn it is comes first."""
         self._waiting = 0
 
-    async def acquire(self, client: Hashable, is_closed: Callable[[], bool]) -> "Slot | None":
-        """Wait for a slot; None if the call is rejected.
+    async def acquire(self, client: Hashable, is_closed: Callable[[], bool]) -> ExitStack | None:
+        """Wait for a slot, which is left when it is closed; None if the call is rejected.
 
         `is_closed` tells whether the client has disconnected: such a call takes no
         slot.
         """
         if self._has_room(client):
             self._running[client] += 1
-            return Slot(partial(self._leave, client))
+            return self._slot(client)
         if self._waiting >= self._max_waiting and not self._drop_from_longest(client):
             return None
         waiter = _Waiter(is_closed)
@@ -258,7 +255,12 @@ class FairCallQueue:
             raise
         finally:
             self._forget(client, waiter)
-        return Slot(partial(self._leave, client)) if waiter.is_admitted else None
+        return self._slot(client) if waiter.is_admitted else None
+
+    def _slot(self, client: Hashable) -> ExitStack:
+        slot = ExitStack()  # closed at the start of a stream, it is left once
+        slot.callback(self._leave, client)
+        return slot
 
     def _has_room(self, client: Hashable) -> bool:
         return self._running.total() < self._max_running and self._running[client] < self._share
@@ -304,20 +306,6 @@ class FairCallQueue:
         self._waiting -= 1
         if not queue:
             del self._queues[client]
-
-
-class Slot:
-    """Slot of a running call in a `FairCallQueue`."""
-
-    __slots__ = ("_leave",)
-
-    def __init__(self, leave: Callable[[], None]) -> None:
-        self._leave: Callable[[], None] | None = leave
-
-    def release(self) -> None:
-        if self._leave:
-            leave, self._leave = self._leave, None
-            leave()
 
 
 @dataclass(slots=True, eq=False)
@@ -383,14 +371,6 @@ def _poll(receive: Receive) -> Message | None:
         if close:
             close()
     return None
-
-
-def _release_on_response(slot: Slot, send: Send) -> Send:
-    async def leave(message: Message) -> None:
-        slot.release()
-        await send(message)
-
-    return leave
 
 
 # A request that opens a stream has a few headers and names; its body stays in memory.

@@ -70,7 +70,7 @@ class AllowedAddresses:
             ConfigError: The server listens on all addresses, and no setting names its
             URL.
         """
-        own = _bracket(http.host)
+        own = bracket(http.host)
         names = LOOPBACK_NAMES if is_loopback(http.host) else ()
         configured = [*http.allowed_hosts, *_host_of(http.base_url)]
         if http.host in _WILDCARD_ADDRESSES and not configured:
@@ -99,8 +99,7 @@ class AllowedAddresses:
             ConfigError: An entry is not a host.
         """
         configured = [*http.allowed_hosts, *_host_of(http.base_url)]
-        own = _bracket(http.operations_host)
-        names = (*configured, own, *LOOPBACK_NAMES)
+        names = (*configured, bracket(http.operations_host), *LOOPBACK_NAMES)
         return cls(hosts=frozenset(map(_parse_allowed_host, names)), any_ip_address=True)
 
     def allow_host(self, host: str) -> bool:
@@ -156,7 +155,7 @@ class HostOriginMiddleware:
             logger.info("Refused a request for the host %.200r", ", ".join(hosts))
             return error_response(421, "HOST_NOT_ALLOWED", _WRONG_HOST)
         origins = found.get(b"origin", [])
-        if scope["path"] in PUBLIC_PATHS and not any(map(_is_loopback_host, hosts)):
+        if scope["path"] in PUBLIC_PATHS and not any(map(is_loopback_host, hosts)):
             return None  # any web page may read them, unless they tell what this machine runs
         if not all(map(self._addresses.allow_origin, origins)):
             logger.info("Refused a request of the origin %.200r", ", ".join(origins))
@@ -193,7 +192,7 @@ def with_address_check(
     )
 
 
-def _is_loopback_host(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     return is_loopback(_PORT.sub("", host))
 
 
@@ -205,13 +204,13 @@ def _is_ip_address(name: str) -> bool:
     return True
 
 
-def _bracket(host: str) -> str:
+def bracket(host: str) -> str:
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _host_of(base_url: str) -> Iterable[str]:
     host = urlsplit(base_url).hostname
-    return [_bracket(host)] if host else []
+    return [bracket(host)] if host else []
 
 
 def _origin_of(base_url: str) -> Iterable[str]:

@@ -43,9 +43,10 @@ from skills_mcp.http.access_tokens import (
     WrongSignatureError,
     parse_scopes,
 )
+from skills_mcp.http.allowed_hosts import is_loopback_host
 from skills_mcp.http.error_responses import error_response
 from skills_mcp.http.provider_metadata import PAUSE_SECONDS, KeysUnavailableError, SigningKeys
-from skills_mcp.http.routes import BODY_KEY, MCP_PATH, ROUTES, WELL_KNOWN
+from skills_mcp.http.routes import BODY_KEY, MCP_PATH, ROUTES, WELL_KNOWN, refuse_method
 from skills_mcp.server.tools import CORE_TOOLS
 from skills_mcp.skills.access import (
     EVENTS,
@@ -111,8 +112,6 @@ def _parse_tool(body: bytes) -> str:
 DEPRECATED_SCOPES = (READ, REFRESH, FEEDBACK)
 """Scopes of `http.allow_anonymous`: the MCP tools."""
 
-_PORT = re.compile(r":\d*$")
-
 
 def derive_anonymous_scopes(config: Config) -> frozenset[str]:
     """Scopes of every caller without sign-in.
@@ -165,7 +164,7 @@ def _find_remote_reach(config: Config) -> Iterator[str]:
     if http.base_url and not is_loopback(urlsplit(http.base_url).hostname or ""):
         yield f"http.base_url is {http.base_url}"
     for host in http.allowed_hosts:
-        if not is_loopback(_PORT.sub("", host)):
+        if not is_loopback_host(host):
             yield f"http.allowed_hosts has {host}"
     if http.trust_proxy_headers:
         yield "http.trust_proxy_headers is true"
@@ -238,16 +237,8 @@ class ProtectedResource:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the metadata document."""
-        if scope["method"] in {"GET", "HEAD"}:
-            answer = JSONResponse(self.describe(scope), headers=_PUBLIC_FOR_AN_HOUR)
-        else:
-            answer = error_response(
-                405,
-                "METHOD_NOT_ALLOWED",
-                "This address is for GET.",
-                {"Allow": "GET, HEAD"},
-            )
-        await answer(scope, receive, send)
+        answer = JSONResponse(self.describe(scope), headers=_PUBLIC_FOR_AN_HOUR)
+        await (refuse_method(scope) or answer)(scope, receive, send)
 
     def describe(self, scope: Scope) -> Mapping[str, Any]:
         return {

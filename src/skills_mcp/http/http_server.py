@@ -43,6 +43,7 @@ from skills_mcp.http.admission import (
 from skills_mcp.http.allowed_hosts import (
     AllowedAddresses,
     HostOriginMiddleware,
+    bracket,
     with_address_check,
 )
 from skills_mcp.http.authentication import (
@@ -731,5 +732,4 @@ def open_listener(host: str, port: int, setting: str) -> socket.socket:
 
 def _derive_url(listening: socket.socket, path: str) -> str:
     host, port, *_ = listening.getsockname()
-    bracketed = f"[{host}]" if ":" in host else host
-    return f"http://{bracketed}:{port}{path}"
+    return f"http://{bracket(host)}:{port}{path}"

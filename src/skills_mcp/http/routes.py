@@ -71,13 +71,9 @@ class _Document:
         self._describe = describe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] not in {"GET", "HEAD"}:
-            message, allowed = "This address is for GET.", {"Allow": "GET, HEAD"}
-            response: Response = error_response(405, "METHOD_NOT_ALLOWED", message, allowed)
-        else:
-            data = json.dumps(self._describe(self._locate(scope)), indent=2).encode()
-            response = tagged_response(scope, data, self._media_type, _HEADERS)
-        await response(scope, receive, send)
+        data = json.dumps(self._describe(self._locate(scope)), indent=2).encode()
+        response = tagged_response(scope, data, self._media_type, _HEADERS)
+        await (refuse_method(scope) or response)(scope, receive, send)
 
 
 def describe_server(url: str) -> Mapping[str, Any]:
@@ -110,6 +106,14 @@ def describe_catalog(url: str) -> Mapping[str, Any]:
 def _reverse_domain(url: str) -> Sequence[str]:
     host = urlsplit(url).hostname or ""
     return ["localhost"] if is_loopback(host) else host.replace(":", "-").split(".")[::-1]
+
+
+def refuse_method(scope: Scope) -> Response | None:
+    """405 for what is no request of a document."""
+    if scope["method"] in {"GET", "HEAD"}:
+        return None
+    message, allowed = "This address is for GET.", {"Allow": "GET, HEAD"}
+    return error_response(405, "METHOD_NOT_ALLOWED", message, allowed)
 
 
 def tagged_response(

@@ -76,7 +76,7 @@ class CurrentSnapshot:
         self._snapshot: Snapshot | None = None
         self._retained: list[tuple[float, Content]] = []
         self._watchers: list[Callable[[], None]] = []
-        self._observers: list[Callable[[Snapshot, Snapshot], None]] = []
+        self._observers: set[Callable[[Snapshot, Snapshot], None]] = set()
         self._losses: dict[ContentSource, Loss] = {}
 
     @property
@@ -111,13 +111,8 @@ class CurrentSnapshot:
 
     def observe(self, observer: Callable[[Snapshot, Snapshot], None]) -> Callable[[], None]:
         """Subscribe to old and new snapshots, on the loading thread; call to end."""
-        self._observers.append(observer)
-
-        def end() -> None:
-            if observer in self._observers:
-                self._observers.remove(observer)
-
-        return end
+        self._observers.add(observer)
+        return partial(self._observers.discard, observer)
 
     def sync(self, *, allows_removal: bool = False) -> Content:
         """Sync and load the newest content once.  Blocking.

@@ -577,18 +577,10 @@ class SkillsServer(Server[Any]):
     ) -> None:
         super().__init__(name, **handlers)
         self._notices = notices
-        self._unsubscribe = unsubscribe
-
-    def announce(self) -> None:
-        """Notify the clients of a change that they may have missed."""
-        self._notices.announce()
-
-    def end_streams(self) -> None:
-        self._notices.end_streams()
-
-    def close(self) -> None:
-        """Let the library go, which other servers go on using."""
-        self._unsubscribe()
+        self.announce = notices.announce
+        self.end_streams = notices.end_streams
+        self.close = unsubscribe
+        """Lets the library go, which other servers go on using."""
 
     def get_capabilities(
         self,

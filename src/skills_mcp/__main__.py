@@ -11,6 +11,7 @@ import sys
 
 _ONE_THREAD = "OPENBLAS_NUM_THREADS"
 _SHOWN_AT_ONCE = {"--help", "-h", "--version", "-v"}
+# They only read, and need nothing of their process but its terminal.
 _ANSWERED = {"ask", "explain", "search", "show", "status", "tree"}
 _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 

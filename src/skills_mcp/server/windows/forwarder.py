@@ -79,7 +79,8 @@ class Conversation:
         self._initialize_id: Id = None
         self._initialized: bytes | None = None
         self._generation = 0
-        self._awaits_handshake = False
+        self.is_resuming = False
+        """Whether another server has to answer the handshake first."""
         self._held: list[bytes] = []
 
     @property
@@ -130,8 +131,8 @@ class Conversation:
             if "method" in message:
                 return self._translate_message(line, message)
             number = _parse_id(message)
-        if self._awaits_handshake and number == self._initialize_id:
-            self._awaits_handshake = False
+        if self.is_resuming and number == self._initialize_id:
+            self.is_resuming = False
             return None
         self.requests.pop(number, None)
         return line
@@ -143,7 +144,7 @@ class Conversation:
             sent: How many bytes the lost server may have read.
         """
         self._generation += 1
-        self._awaits_handshake = False
+        self.is_resuming = False
         for number, request in [*self.requests.items()]:
             # A line without an end was not read; a subscription outlives any server.
             if request.end > sent or request.method == _SUBSCRIPTION:
@@ -165,22 +166,15 @@ class Conversation:
         for request in self.requests.values():
             request.end = _UNSENT
         self._held = [request.line for request in self.requests.values()]
-        is_shaken = self._initialize is not None and self._initialize_id not in self.requests
-        if not is_shaken:
+        if self._initialize is None or self._initialize_id in self.requests:
             return self.continue_()
-        self._awaits_handshake = True
-        assert self._initialize is not None  # noqa: S101 - as above
+        self.is_resuming = True
         return [self._initialize]
-
-    @property
-    def is_resuming(self) -> bool:
-        return self._awaits_handshake
 
     def continue_(self) -> list[bytes]:
         """Lines after the handshake with another server."""
         held, self._held = self._held, []
-        is_legacy = self._initialized is not None
-        return [self._initialized, *held] if is_legacy and self._initialized else held
+        return [self._initialized, *held] if self._initialized else held
 
     def _translate_answer(self, line: bytes, message: "dict[str, object]") -> bytes | None:
         """Answer of the client to a request of a server, which may be a lost one."""
@@ -699,20 +693,23 @@ class _Window:
         if log is not None and ready.get(log):
             self._log += os.read(log, _READ_BYTES)
             if not self._log:
-                os.close(log)
-                self._link.log = None
-                self._masks.pop(log, None)
-                self._poll.unregister(log)
+                self._close_log(log)
+
+    def _close_log(self, log: int) -> None:
+        self._forget(log)
+        os.close(log)
+        self._link.log = None
+
+    def _forget(self, descriptor: int) -> None:
+        if self._masks.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
 
     # When a server ends
 
     def _lose(self) -> None:
         """Forget a server that has ended, and find the next one."""
         link = self._link
-        number = link.connection.fileno()
-        if number in self._masks:
-            del self._masks[number]
-            self._poll.unregister(number)
+        self._forget(link.connection.fileno())
         link.close()
         self._reply.clear()
         for answer in self._conversation.lose_server(link.sent):
@@ -780,17 +777,13 @@ class _Window:
         log = self._link.log
         if log is None:
             return
-        if log in self._masks:
-            del self._masks[log]
-            self._poll.unregister(log)
         os.set_blocking(log, False)
         try:
             while data := os.read(log, _READ_BYTES):
                 self._log += data
         except BlockingIOError:
             pass
-        os.close(log)
-        self._link.log = None
+        self._close_log(log)
 
     def _finish(self) -> None:
         """Let the server end its calls, and pass on its last words."""
@@ -807,8 +800,7 @@ class _Window:
             if not self._link.is_up and is_drained and not self._output:
                 return
             self._watch()
-            del self._masks[self._woken]  # it stays ready
-            self._poll.unregister(self._woken)
+            self._forget(self._woken)  # it stays ready
             ready = dict(self._poll.poll(50))
             self._pass_log(ready)
             if self._link.is_up and (mask := ready.get(self._link.connection.fileno())):

@@ -90,11 +90,6 @@ class Greeting:
     environment: Mapping[str, str] = field(default_factory=dict)
     log: int = -1
 
-    @property
-    def is_resumed(self) -> bool:
-        """Whether another server had this window before."""
-        return self.kind == "resume"
-
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class _Window:
@@ -129,7 +124,6 @@ class WindowServer:
         self._claim = claim
         self._log = log
         self._windows: set[_Window] = set()
-        self._connections: set[socket.socket] = set()
         self._started_at = time.monotonic()
         self._installation = read_installation()
         self._has_retired = False
@@ -273,7 +267,7 @@ class WindowServer:
     async def _serve(self, connection: socket.socket, greeting: Greeting, window: _Window) -> None:
         library = self._serving.library.for_window(greeting.environment, greeting.folder)
         server = create_server(library)
-        session = _Session(self, server, window, is_resumed=greeting.is_resumed)
+        session = _Session(server, window, is_resumed=greeting.kind == "resume")
         server.middleware[1:1] = [session.observe, self._measure]
         lines = _SocketLines(connection)
         opened = Window(
@@ -362,10 +356,7 @@ class WindowServer:
 class _Session:
     """Middleware that knows the window of a server."""
 
-    def __init__(
-        self, owner: WindowServer, server: SkillsServer, window: _Window, *, is_resumed: bool
-    ) -> None:
-        self._owner = owner
+    def __init__(self, server: SkillsServer, window: _Window, *, is_resumed: bool) -> None:
         self._server = server
         self._window = window
         self._is_resumed = is_resumed

@@ -150,6 +150,13 @@ def is_inside(folder: str, above: str) -> bool:
     return not above or folder == above or folder.startswith(f"{above}/")
 
 
+def iterate_folders(path: str) -> Iterator[str]:
+    """Yield the folders above a path, the nearest first, and the root (empty) last."""
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
 def find_marked_folder(folder: Path, *markers: str) -> Path | None:
     """Find the nearest folder with a marker, such as `.git`, from a folder upwards."""
     above = (folder, *folder.parents)

@@ -17,6 +17,7 @@ from typing import Literal
 
 from skills_mcp.config import Catalog as Limits
 from skills_mcp.errors import SkillsError
+from skills_mcp.files.paths import iterate_folders
 from skills_mcp.skills.model import Scope, Skill
 from skills_mcp.skills.skill_index import INDEX, ROOT, SCOPES, SkillIndex
 from skills_mcp.text.unicode import HIDING_CHARACTERS
@@ -178,7 +179,7 @@ def _select_skills(index: SkillIndex, scope: Scope | None) -> Iterator[Skill]:
         folder
         for skill in skills
         if skill.inherit and not _is_index(skill)
-        for folder in _parent_folders(skill.path)
+        for folder in iterate_folders(skill.path)
     }
     for skill in skills:
         if not _is_index(skill) or skill.path.rpartition("/")[0] not in inherited:
@@ -187,12 +188,6 @@ def _select_skills(index: SkillIndex, scope: Scope | None) -> Iterator[Skill]:
 
 def _is_index(skill: Skill) -> bool:
     return skill.path == ROOT or skill.path.rpartition("/")[2] == INDEX
-
-
-def _parent_folders(path: str) -> Iterator[str]:
-    while path:
-        path = path.rpartition("/")[0]
-        yield path
 
 
 def _sort_key(skill: Skill) -> tuple[bool, int, str]:

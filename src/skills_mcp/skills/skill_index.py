@@ -22,7 +22,7 @@ from skills_mcp.errors import (
     SkillNotFoundError,
     SkillsError,
 )
-from skills_mcp.files.paths import compile_patterns, parse_relative
+from skills_mcp.files.paths import compile_patterns, is_inside, parse_relative
 from skills_mcp.skills.model import Lifecycle, Scope, Skill, SkillPath
 from skills_mcp.text.rendering import abbreviate_value, join_names
 
@@ -582,7 +582,7 @@ def compute_filter_mask(index: SkillIndex, scoping: SkillFilter) -> "NDArray[np.
     category = scoping.category.strip().casefold()
     is_selected = np.ones(len(index), bool)
     if folder not in {"", ROOT}:
-        is_selected &= np.fromiter((_is_below(row.path, folder) for row in index.listed), bool)
+        is_selected &= np.fromiter((is_inside(row.path, folder) for row in index.listed), bool)
         if not is_selected.any():
             raise _no_folder_error(index, folder, scoping.below.strip().rstrip("/"))
     if category:
@@ -597,10 +597,6 @@ def compute_filter_mask(index: SkillIndex, scoping: SkillFilter) -> "NDArray[np.
         rows = ((not row.user_only or row.path == folder) for row in index.listed)
         is_selected &= np.fromiter(rows, bool)
     return is_selected
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
 
 
 def _no_folder_error(index: SkillIndex, folder: str, requested: str) -> SkillNotFoundError:

@@ -11,7 +11,7 @@ from posixpath import normpath
 from typing import Any
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.files.paths import parse_relative
+from skills_mcp.files.paths import iterate_folders, parse_relative
 from skills_mcp.skills.document import (
     EMPTY_SCALARS,
     decode_markdown,
@@ -189,15 +189,8 @@ def find_named_files(text: str, file: str, files: Iterable[str]) -> set[str]:
     above = file.rpartition("/")[0]
     words = {word.rstrip(".") for word in _PATHS.findall(text)} | set(_QUOTED.findall(text))
     named = {normpath(f"{folder}/{word}") for word in words for folder in {above or ".", "."}}
-    found = (name for name in files if any(part in named for part in _iterate_paths(name)))
+    found = (name for name in files if not named.isdisjoint((name, *iterate_folders(name))))
     return set(found)
-
-
-def _iterate_paths(file: str) -> Iterator[str]:
-    yield file
-    while "/" in file:
-        file = file.rpartition("/")[0]
-        yield file
 
 
 _PATHS = re.compile(r"[\w@.+-]*(?:/[\w@.+-]*)+|[\w@+-]+(?:\.[\w@+-]+)+")

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import accumulate, chain
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -16,6 +16,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import Content, ContentPart, Mount, Progress
 from skills_mcp.errors import LimitExceededError, MissingFileError
 from skills_mcp.files.opening import open_inside
+from skills_mcp.files.paths import iterate_folders
 from skills_mcp.skills import skill_discovery
 from skills_mcp.skills.model import Problem, Scope, SkillPath
 from skills_mcp.skills.skill_index import ROOT, is_denied
@@ -149,14 +150,14 @@ class LoadedSkills:
         """Whether Markdown without keywords is no rule file that lacks them."""
         if finding.part in self.package_parts:
             return True
-        folders = _parent_folders(finding.problem.file)
+        folders = iterate_folders(finding.problem.file)
         aside = [each for each in folders if each.rpartition("/")[2] in _OTHER_MARKDOWN]
         return bool(aside) and self._skill_folders.isdisjoint(aside)
 
     @cached_property
     def _skill_folders(self) -> AbstractSet[str]:
         """Folders with skills in them, or below."""
-        return {folder for file in self.table.files() for folder in _parent_folders(file)}
+        return {folder for file in self.table.files() for folder in iterate_folders(file)}
 
     @cached_property
     def not_served(self) -> Mapping[int, int]:
@@ -447,10 +448,6 @@ _MAX_NAMED = 3
 
 _OTHER_MARKDOWN = frozenset({"agents", "commands", "docs", "prompts", "templates"})
 """Where hosts and people keep Markdown that is no skill, unless a rule file is there."""
-
-
-def _parent_folders(file: str) -> Iterator[str]:
-    return accumulate(file.split("/")[:-1], "{}/{}".format)
 
 
 def _summarise(

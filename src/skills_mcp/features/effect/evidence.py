@@ -225,10 +225,10 @@ def parse_results(data: bytes) -> Iterator[Result]:
             yield _open_adapter().validate_json(line)
 
 
-def read_results(top: Path, file: str = EVAL_RESULTS) -> tuple[Result, ...]:
+def read_results(top: Path) -> tuple[Result, ...]:
     """Read the results of a content folder, each once; none without a file."""
     try:
-        with open_inside(top, tuple(file.split("/"))) as handle:
+        with open_inside(top, tuple(EVAL_RESULTS.split("/"))) as handle:
             return _parse_once(handle.read(_MAX_BYTES))
     except (OSError, MissingFileError):
         return ()

@@ -1,4 +1,4 @@
-"""Access check of an upload's paths for a caller with restricted visibility."""
+"""The versions of a folder, and which of its files a caller may replace."""
 
 import ctypes
 import errno

@@ -80,7 +80,7 @@ _LABELS: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class FacetLink:
-    """A facet value, with the link to toggle it."""
+    """A value of a facet or filter, with the link to toggle it."""
 
     label: str
     count: int

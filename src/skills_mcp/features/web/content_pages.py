@@ -24,7 +24,7 @@ from skills_mcp.features.history.source_history import (
 from skills_mcp.features.report.database_report import WEEKS, ReportLimits
 from skills_mcp.features.report.usage_report import Fleet
 from skills_mcp.features.web import browsing
-from skills_mcp.features.web.catalogue_page import show_catalogue
+from skills_mcp.features.web.catalogue_page import FacetLink, show_catalogue
 from skills_mcp.features.web.page import (
     BackgroundCache,
     SiteState,
@@ -273,16 +273,6 @@ def _assign_source(problem: Problem, mounted: MountedSources) -> SourceProblem:
     return SourceProblem(problem, mount, source, file or ".")
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemFilter:
-    """A link to toggle a filter."""
-
-    label: str
-    count: int
-    is_chosen: bool
-    query: Mapping[str, str]
-
-
 def show_problems(request: Request) -> Response:
     """Show the problems, filtered by the query string.
 
@@ -314,10 +304,10 @@ def show_problems(request: Request) -> Response:
 
 def _derive_filters(
     found: ProblemPage, source: str, level: str
-) -> list[tuple[str, list[ProblemFilter]]]:
+) -> list[tuple[str, list[FacetLink]]]:
     """Filter links; each preserves the other filter."""
     levels = [
-        ProblemFilter(
+        FacetLink(
             title,
             found.by_level.get(name, 0),
             level == name,
@@ -330,7 +320,7 @@ def _derive_filters(
     if source:
         mounts.setdefault(source, 0)
     sources = [
-        ProblemFilter(
+        FacetLink(
             "Top of the tree" if mount == _TOP else mount,
             count,
             source == mount,

@@ -9,7 +9,7 @@ from skills_mcp.errors import InvalidPathError, SkillsError, UndeclaredFileError
 from skills_mcp.features.export.commands.export import export_skills
 from skills_mcp.features.export.layout import LockedSettings
 from skills_mcp.library.skill_library import LibraryView
-from skills_mcp.server.tools import skill_result
+from skills_mcp.server.replies import skill_result
 from tests.support import Upstream, open_library, write
 
 PLUGIN = "plugins/office"

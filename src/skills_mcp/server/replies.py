@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shlex
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,11 +23,15 @@ from skills_mcp.config.sections import Responses
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.library import (
     MAX_LISTED_FILES,
+    FoundFiles,
     Listing,
+    LoadedSkill,
     Match,
     Provenance,
     RanScript,
+    ReadFile,
     Refreshed,
+    ServedExamples,
     ServedFile,
     SkillChanges,
     SourceState,
@@ -40,7 +45,9 @@ from skills_mcp.library import (
 from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
+from skills_mcp.routing.search import Hit, SearchResult
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill, SkillPath
+from skills_mcp.skills.skill_examples import FittingExample
 from skills_mcp.text.rendering import abbreviate_value, render_time, truncate_text
 
 if TYPE_CHECKING:
@@ -893,3 +900,173 @@ def _find_list(data: dict[str, Any], key: str) -> tuple[dict[str, Any], str] | N
 
 def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+# The tool set `packages`.
+
+_SOURCE_PATH = "source_path"  # `path` is SkillHub's word for the folder
+
+
+def search_result(found: SearchResult) -> Reply:
+    data: dict[str, Any] = {
+        "skills": [_render_hit(hit) for hit in found.hits],
+        "count": len(found.hits),
+        "truncated": found.total > len(found.hits),
+    }
+    if not found.hits:
+        data["message"] = "No skill fits. Go on without one, or try other words once."
+    return Reply(data, lists=("skills",), cut_key="truncated")
+
+
+def skill_result(loaded: LoadedSkill) -> Reply:
+    skill = loaded.skill
+    # Each commit has a folder of its own, so a known skill may have moved.
+    path = str(skill.directory) if skill.directory else None
+    data: dict[str, Any] = {
+        "name": skill.name,
+        "skill_path": skill.path,
+        "path": path,
+        **render_relations(skill, loaded.relations),
+        **render_applies(loaded.applies),
+        "digest": loaded.digest,
+    }
+    if loaded.is_known:
+        data |= unchanged_text(skill, loaded.outline)
+        data |= render_provenance(loaded.provenance, _SOURCE_PATH)
+        return Reply(data, local_paths=("path",), lists=OUTLINE_LISTS)
+    files = [*skill.files, *loaded.plugin_files]
+    data |= {
+        "description": skill.description,
+        "category": skill.category or None,
+        "scope": skill.scope,
+        **({"also_at": list(loaded.other_places)} if loaded.other_places else {}),
+        "instructions": loaded.instructions,
+        **({"entry": shlex.join(skill.entry)} if skill.entry else {}),
+        "files": files[:MAX_LISTED_FILES],
+        "files_truncated": len(files) > MAX_LISTED_FILES,
+        **render_inventory(skill.inventory),
+        "sha256": sha256_of(loaded.instructions),
+        **render_provenance(loaded.provenance, _SOURCE_PATH),
+    }
+    return Reply(
+        data,
+        prose="instructions",
+        local_paths=("path",),
+        lists=("files", "also_at", *INVENTORY_LISTS),
+        cut_key="files_truncated",
+    )
+
+
+def file_result(read: ReadFile) -> Reply:
+    """Reply of `read_skill_file`: a range of lines, or Base64."""
+    part = read.part
+    data: dict[str, Any] = {"skill_path": read.skill.path, "file_path": read.file}
+    if part.content.is_binary:
+        encoded = base64.b64encode(part.content.data).decode("ascii")
+        data |= {"content": encoded, "encoding": "base64"}
+        data["mime_type"] = part.content.mime_type
+    else:
+        text = part.content.data.decode("utf-8")
+        data |= {"content": text, "encoding": "utf-8"}
+    data |= {"truncated": part.truncated, "size_bytes": part.size_bytes}
+    lines = {
+        "start_line": part.start_line,
+        "end_line": part.end_line,
+        "total_lines": part.total_lines,
+        "next_line": read.next_line,
+    }
+    data |= {key: value for key, value in lines.items() if value is not None}
+    if read.is_line_cut:
+        data["line_truncated"] = True
+    if read.resolved_from:
+        data["resolved_from"] = read.resolved_from
+    data |= {
+        "sha256": sha256_of(part.content.data),
+        **render_provenance(read.provenance),
+    }
+    return Reply(data, prose=None if part.content.is_binary else "content")
+
+
+def files_result(found: FoundFiles) -> Reply:
+    files = [
+        {"file": file, "size_bytes": found.skill.files[file].size_bytes} for file in found.files
+    ]
+    return Reply(
+        {
+            "skill_path": found.skill.path,
+            "files": files,
+            "truncated": found.truncated,
+            "digest": found.digest,
+            **render_provenance(found.provenance),
+        },
+        lists=("files",),
+        cut_key="truncated",
+    )
+
+
+def examples_result(served: ServedExamples) -> Reply:
+    loaded = served.loaded
+    data: dict[str, Any] = {
+        "skill_path": loaded.skill.path,
+        "examples": list(map(_render_example, loaded.examples)),
+        "total": loaded.total,
+    }
+    if loaded.notes:
+        data["notes"] = list(loaded.notes)
+    return Reply(data | render_provenance(served.provenance), lists=("notes",))
+
+
+def command_result(ran: RanScript) -> Reply:
+    return Reply(_render_run(ran) | render_provenance(ran.provenance))
+
+
+def entry_result(ran: RanScript) -> Reply:
+    """Reply of `run_skill_entry`, with the executed command."""
+    command = {"command": list(ran.words)}
+    return Reply(_render_run(ran) | command | render_provenance(ran.provenance))
+
+
+def _render_run(ran: RanScript) -> dict[str, Any]:
+    result = ran.result
+    return {
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+        "exit_code": result.exit_code,
+        "timeout": result.timed_out,
+        "truncated": {
+            "stdout": result.truncated_stdout,
+            "stderr": result.truncated_stderr,
+        },
+        "sandbox": result.sandbox,
+        "confined": result.confined,
+        "sha256": ran.sha256,
+        "stdout_bytes": result.stdout_bytes,
+        "stderr_bytes": result.stderr_bytes,
+    }
+
+
+def _render_example(fitting: FittingExample) -> dict[str, Any]:
+    example = fitting.example
+    return {
+        "title": example.title,
+        "file": example.file,
+        "tags": list(example.tags),
+        "score": fitting.score,
+        "text": example.text,
+        "truncated": example.truncated,
+        "sha256": sha256_of(example.text),
+    }
+
+
+def _render_hit(hit: Hit) -> dict[str, Any]:
+    return {
+        "name": hit.skill.name,
+        "description": cut_description(hit.skill.description),
+        "score": round(hit.score, 4),
+        "category": hit.skill.category or None,
+        "skill_path": hit.skill.path,
+        "scope": hit.skill.scope,
+        "reason": hit.reason,
+        **name_near_copies(hit.near_copies),
+        **render_status(hit.skill),
+    }

@@ -3,9 +3,7 @@
 With the tool set `packages`, agents search, load and read skills by name.
 """
 
-import base64
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -21,28 +19,16 @@ from pydantic_core import ErrorDetails, from_json
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.library import (
     MAX_DEPTH,
-    MAX_LISTED_FILES,
     CommandRequest,
     EntryRequest,
-    FoundFiles,
     LibraryView,
-    LoadedSkill,
     Match,
-    RanScript,
-    ReadFile,
     ScriptRequest,
-    ServedExamples,
-    render_applies,
-    render_relations,
-    render_status,
-    sha256_of,
 )
 from skills_mcp.routing.decision import Ambiguous, NoMatch
-from skills_mcp.routing.search import Hit, SearchResult
 from skills_mcp.server import replies
 from skills_mcp.server.replies import Reply, current_rules
 from skills_mcp.skills.access import FEEDBACK, READ, REFRESH
-from skills_mcp.skills.skill_examples import FittingExample
 from skills_mcp.skills.skill_files import LineRange
 from skills_mcp.skills.skill_index import SkillFilter
 from skills_mcp.text.rendering import abbreviate_value
@@ -605,13 +591,13 @@ _DEFAULT_EXAMPLES = 3  # 003
 def _search_skills(library: LibraryView, arguments: SearchSkills) -> Reply:
     scoping = SkillFilter(arguments.within or "", arguments.category or "", arguments.scope)
     found = library.search(arguments.query, limit=arguments.limit, scoping=scoping)
-    return search_result(found)
+    return replies.search_result(found)
 
 
 def _load_skill(library: LibraryView, arguments: LoadSkill) -> Reply:
     known_digest = None if arguments.full else arguments.known_digest
     loaded = library.load_skill(arguments.skill_name, known_digest=known_digest)
-    return replace(skill_result(loaded), part=arguments.part or 1)
+    return replace(replies.skill_result(loaded), part=arguments.part or 1)
 
 
 def _read_skill_file(library: LibraryView, arguments: ReadSkillFile) -> Reply:
@@ -620,12 +606,12 @@ def _read_skill_file(library: LibraryView, arguments: ReadSkillFile) -> Reply:
     lines = LineRange(start, arguments.max_lines or _DEFAULT_LINES) if is_partial else None
     max_bytes = current_rules().text_bytes
     read = library.read_file(arguments.skill_name, arguments.file_path, lines, max_bytes=max_bytes)
-    return file_result(read)
+    return replies.file_result(read)
 
 
 def _find_skill_files(library: LibraryView, arguments: FindSkillFiles) -> Reply:
     pattern, contains = arguments.pattern or "**/*", arguments.contains or ""
-    return files_result(
+    return replies.files_result(
         library.find_files(arguments.skill_name, pattern=pattern, contains=contains)
     )
 
@@ -636,7 +622,7 @@ def _load_skill_examples(library: LibraryView, arguments: LoadSkillExamples) -> 
     loaded = library.load_examples(
         arguments.skill_name, arguments.query, top_k, max_characters=limit
     )
-    return examples_result(loaded)
+    return replies.examples_result(loaded)
 
 
 async def _run_skill_command(library: LibraryView, arguments: RunSkillCommand) -> Reply:
@@ -645,12 +631,12 @@ async def _run_skill_command(library: LibraryView, arguments: RunSkillCommand) -
         command=arguments.command,
         args=tuple(arguments.args or ()),
     )
-    return command_result(await library.run(request))
+    return replies.command_result(await library.run(request))
 
 
 async def _run_skill_entry(library: LibraryView, arguments: RunSkillEntry) -> Reply:
     request = EntryRequest(skill_name=arguments.skill_name, args=arguments.args or "")
-    return entry_result(await library.run(request))
+    return replies.entry_result(await library.run(request))
 
 
 PACKAGE_TOOLS = (
@@ -754,171 +740,3 @@ COMMAND_TOOLS = (
     ),
 )
 """Only with `commands.enabled`."""
-
-
-_SOURCE_PATH = "source_path"  # `path` is SkillHub's word for the folder
-
-
-def search_result(found: SearchResult) -> Reply:
-    data: dict[str, Any] = {
-        "skills": [_hit(hit) for hit in found.hits],
-        "count": len(found.hits),
-        "truncated": found.total > len(found.hits),
-    }
-    if not found.hits:
-        data["message"] = "No skill fits. Go on without one, or try other words once."
-    return Reply(data, lists=("skills",), cut_key="truncated")
-
-
-def skill_result(loaded: LoadedSkill) -> Reply:
-    skill = loaded.skill
-    # Each commit has a folder of its own, so a known skill may have moved.
-    path = str(skill.directory) if skill.directory else None
-    data: dict[str, Any] = {
-        "name": skill.name,
-        "skill_path": skill.path,
-        "path": path,
-        **render_relations(skill, loaded.relations),
-        **render_applies(loaded.applies),
-        "digest": loaded.digest,
-    }
-    if loaded.is_known:
-        data |= replies.unchanged_text(skill, loaded.outline)
-        data |= replies.render_provenance(loaded.provenance, _SOURCE_PATH)
-        return Reply(data, local_paths=("path",), lists=replies.OUTLINE_LISTS)
-    files = [*skill.files, *loaded.plugin_files]
-    data |= {
-        "description": skill.description,
-        "category": skill.category or None,
-        "scope": skill.scope,
-        **({"also_at": list(loaded.other_places)} if loaded.other_places else {}),
-        "instructions": loaded.instructions,
-        **({"entry": shlex.join(skill.entry)} if skill.entry else {}),
-        "files": files[:MAX_LISTED_FILES],
-        "files_truncated": len(files) > MAX_LISTED_FILES,
-        **replies.render_inventory(skill.inventory),
-        "sha256": sha256_of(loaded.instructions),
-        **replies.render_provenance(loaded.provenance, _SOURCE_PATH),
-    }
-    return Reply(
-        data,
-        prose="instructions",
-        local_paths=("path",),
-        lists=("files", "also_at", *replies.INVENTORY_LISTS),
-        cut_key="files_truncated",
-    )
-
-
-def file_result(read: ReadFile) -> Reply:
-    """Reply of `read_skill_file`: a range of lines, or Base64."""
-    part = read.part
-    data: dict[str, Any] = {"skill_path": read.skill.path, "file_path": read.file}
-    if part.content.is_binary:
-        encoded = base64.b64encode(part.content.data).decode("ascii")
-        data |= {"content": encoded, "encoding": "base64"}
-        data["mime_type"] = part.content.mime_type
-    else:
-        text = part.content.data.decode("utf-8")
-        data |= {"content": text, "encoding": "utf-8"}
-    data |= {"truncated": part.truncated, "size_bytes": part.size_bytes}
-    lines = {
-        "start_line": part.start_line,
-        "end_line": part.end_line,
-        "total_lines": part.total_lines,
-        "next_line": read.next_line,
-    }
-    data |= {key: value for key, value in lines.items() if value is not None}
-    if read.is_line_cut:
-        data["line_truncated"] = True
-    if read.resolved_from:
-        data["resolved_from"] = read.resolved_from
-    data |= {
-        "sha256": sha256_of(part.content.data),
-        **replies.render_provenance(read.provenance),
-    }
-    return Reply(data, prose=None if part.content.is_binary else "content")
-
-
-def files_result(found: FoundFiles) -> Reply:
-    files = [
-        {"file": file, "size_bytes": found.skill.files[file].size_bytes} for file in found.files
-    ]
-    return Reply(
-        {
-            "skill_path": found.skill.path,
-            "files": files,
-            "truncated": found.truncated,
-            "digest": found.digest,
-            **replies.render_provenance(found.provenance),
-        },
-        lists=("files",),
-        cut_key="truncated",
-    )
-
-
-def examples_result(served: ServedExamples) -> Reply:
-    loaded = served.loaded
-    data: dict[str, Any] = {
-        "skill_path": loaded.skill.path,
-        "examples": list(map(_example, loaded.examples)),
-        "total": loaded.total,
-    }
-    if loaded.notes:
-        data["notes"] = list(loaded.notes)
-    return Reply(data | replies.render_provenance(served.provenance), lists=("notes",))
-
-
-def command_result(ran: RanScript) -> Reply:
-    return Reply(_result(ran) | replies.render_provenance(ran.provenance))
-
-
-def entry_result(ran: RanScript) -> Reply:
-    """Reply of `run_skill_entry`, with the executed command."""
-    command = {"command": list(ran.words)}
-    return Reply(_result(ran) | command | replies.render_provenance(ran.provenance))
-
-
-def _result(ran: RanScript) -> dict[str, Any]:
-    result = ran.result
-    return {
-        "stdout": result.stdout,
-        "stderr": result.stderr,
-        "exit_code": result.exit_code,
-        "timeout": result.timed_out,
-        "truncated": {
-            "stdout": result.truncated_stdout,
-            "stderr": result.truncated_stderr,
-        },
-        "sandbox": result.sandbox,
-        "confined": result.confined,
-        "sha256": ran.sha256,
-        "stdout_bytes": result.stdout_bytes,
-        "stderr_bytes": result.stderr_bytes,
-    }
-
-
-def _example(fitting: FittingExample) -> dict[str, Any]:
-    example = fitting.example
-    return {
-        "title": example.title,
-        "file": example.file,
-        "tags": list(example.tags),
-        "score": fitting.score,
-        "text": example.text,
-        "truncated": example.truncated,
-        "sha256": sha256_of(example.text),
-    }
-
-
-def _hit(hit: Hit) -> dict[str, Any]:
-    return {
-        "name": hit.skill.name,
-        "description": replies.cut_description(hit.skill.description),
-        "score": round(hit.score, 4),
-        "category": hit.skill.category or None,
-        "skill_path": hit.skill.path,
-        "scope": hit.skill.scope,
-        "reason": hit.reason,
-        **replies.name_near_copies(hit.near_copies),
-        **render_status(hit.skill),
-    }

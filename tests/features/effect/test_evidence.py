@@ -18,6 +18,7 @@ from skills_mcp.features.effect.evidence import (
 )
 from skills_mcp.features.web.site import create_site
 from skills_mcp.skills.access import OPERATOR
+from skills_mcp.skills.skill_index import SkillIndex
 from tests.cli.conftest import Run
 from tests.features.effect.conftest import expect, write_case
 from tests.features.web.test_rest import let_in
@@ -68,6 +69,18 @@ def test_evidence_is_about_the_text_that_is_served(content: Path) -> None:
         "old": "helps, +100 points on 2026-11-12, for an older text",
         "useless": "no effect, +0 points on 2026-11-12",
     }
+
+
+def test_skills_are_walked_once_for_the_results_of_a_snapshot(
+    content: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = load_tree(content).snapshot
+    before = find_evidence(snapshot)
+    for result in make_results(content, "new", lift=True):
+        append_result(content / EVAL_RESULTS, result)
+    monkeypatch.delattr(SkillIndex, "__iter__")
+
+    assert find_evidence(snapshot).keys() == {*before, "new"}
 
 
 def test_a_change_of_inherited_rules_makes_evidence_old(content: Path) -> None:

@@ -21,6 +21,7 @@ from math import sqrt
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 from skills_mcp.errors import MissingFileError
 from skills_mcp.events.privacy import UserText
@@ -239,10 +240,17 @@ def _parse_once(data: bytes) -> tuple[Result, ...]:
     return tuple({result.id: result for result in parse_results(data)}.values())
 
 
+_ROOTS: WeakKeyDictionary[SkillIndex, Mapping[Path | None, None]] = WeakKeyDictionary()
+"""Roots of each set of skills in use: each page asks, and to list them decodes every skill."""
+
+
 def read_snapshot_results(snapshot: Snapshot) -> tuple[Result, ...]:
     """Read the results of every source: at its top, or in a folder of its skills."""
-    folders = {part.checkout.directory: None for part in snapshot.content.parts}
-    folders |= {skill.root: None for skill in snapshot.index if skill.root}
+    roots = _ROOTS.get(snapshot.index)
+    if roots is None:
+        roots = _ROOTS[snapshot.index] = dict.fromkeys(skill.root for skill in snapshot.index)
+    tops = (part.checkout.directory for part in snapshot.content.parts)
+    folders = dict.fromkeys(filter(None, (*tops, *roots)))
     found = (result for folder in folders for result in read_results(folder))
     return tuple({result.id: result for result in found}.values())
 

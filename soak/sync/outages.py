@@ -100,7 +100,7 @@ def end_by_deadline(folder: Path, scale: Scale) -> Iterator[Figure]:
 def survive_floods(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Advertise too many refs, and send more than may be fetched."""
     refs = scale.count(full=1_000_000, quick=20_000)
-    with mirrored(folder, max_download_bytes=200_000) as (mirror, server):
+    with mirrored(folder, max_total_bytes=100_000) as (mirror, server):
         mirror.sync()
         server.fault = flood(refs)
         flooded = mirror.sync()

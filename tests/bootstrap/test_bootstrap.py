@@ -642,7 +642,6 @@ def test_every_demand_of_the_file_reaches_the_repository(tmp_path: Path, home: P
         max_files=1,
         max_file_bytes=2,
         max_total_bytes=3,
-        max_download_bytes=6,
         timeout_seconds=9,
         allow_non_fast_forward=False,
         signers=Signers(allowed=allowed, revoked=revoked, verify="both"),

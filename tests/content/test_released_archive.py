@@ -193,7 +193,7 @@ def test_a_hostile_archive_is_refused(tmp_path: Path, cache: Path) -> None:
 
 
 def test_the_limits_of_the_operator_hold(packed: Path, cache: Path) -> None:
-    small = SyncPolicy(max_download_bytes=10)
+    small = SyncPolicy(max_total_bytes=5)
     with pytest.raises(LimitExceededError, match="more than 10 bytes"):
         sync(release(packed, cache, policy=small))
 

@@ -455,7 +455,6 @@ class _PolicyBuilder:
             max_files=limits.max_files,
             max_file_bytes=limits.max_file_bytes,
             max_total_bytes=limits.max_total_bytes,
-            max_download_bytes=2 * limits.max_total_bytes,
             timeout_seconds=sync.timeout_seconds,
             allow_non_fast_forward=sync.allow_non_fast_forward or self.allows_rewrite,
             signers=self._derive_signers(source),

@@ -487,13 +487,16 @@ class SyncPolicy:
     max_file_bytes: int = _LIMITS.max_file_bytes
     max_total_bytes: int = _LIMITS.max_total_bytes
     """The limit of all exported files together."""
-    max_download_bytes: int = 2 * _LIMITS.max_total_bytes
-    """The limit of a fetch, as Git stores it: with files that are not served."""
     timeout_seconds: float = 120.0
     """The limit of one sync, from taking the lock to the new pointer."""
     allow_non_fast_forward: bool = True
     signers: Signers | None = None
     is_offline: bool = False
+
+    @property
+    def max_download_bytes(self) -> int:
+        """The limit of a fetch, as Git stores it: with files that are not served."""
+        return 2 * self.max_total_bytes
 
 
 _Item = TypeVar("_Item")

@@ -156,7 +156,7 @@ def test_a_repository_that_is_too_large_is_given_up_and_leaves_nothing(
 ) -> None:
     write(upstream.work / "large.bin", os.urandom(300_000))
     upstream.commit({"a.md": "A"})
-    store = GitStore.create(tmp_path / "s", upstream.url, max_download_bytes=100_000)
+    store = GitStore.create(tmp_path / "s", upstream.url, max_total_bytes=50_000)
 
     errors = [store.fail(), store.fail()]
 
@@ -181,7 +181,7 @@ def test_a_download_is_ended_as_soon_as_it_is_too_large(upstream: Upstream, tmp_
     with serving(tmp_path) as server:
         server.fault = send_most
         url = f"{server.url}/upstream.git"
-        store = GitStore.create(tmp_path / "store", url, max_download_bytes=100_000)
+        store = GitStore.create(tmp_path / "store", url, max_total_bytes=50_000)
         error = store.fail()
 
     assert isinstance(error, LimitExceededError)

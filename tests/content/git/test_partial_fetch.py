@@ -42,7 +42,7 @@ def served(store: GitStore, commit: str) -> dict[str, bytes]:
 @pytest.mark.usefixtures("films")
 def test_what_no_skill_has_is_not_downloaded(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
-        store = open_store(server, tmp_path, max_download_bytes=LIMIT_BYTES)
+        store = open_store(server, tmp_path, max_total_bytes=LIMIT_BYTES // 2)
 
         commit = store.fetch().commit
 
@@ -65,7 +65,7 @@ def test_all_that_is_served_is_here_before_it_is_published(tmp_path: Path) -> No
 def test_a_remote_that_cannot_leave_files_out_sends_all(films: Upstream, tmp_path: Path) -> None:
     git("config", "uploadpack.allowFilter", "false", cwd=films.bare)
     with serving(tmp_path) as server:
-        error = open_store(server, tmp_path, max_download_bytes=LIMIT_BYTES).fail()
+        error = open_store(server, tmp_path, max_total_bytes=LIMIT_BYTES // 2).fail()
         store = open_store(server, tmp_path / "large")
         commit = store.fetch().commit
 
@@ -94,12 +94,14 @@ def test_of_the_next_commit_only_what_is_new_is_downloaded(films: Upstream, tmp_
     write(films.work / "skills/pdf/large.bin", large)
     films.commit({"README.md": "More"})
     with serving(tmp_path) as server:
-        open_store(server, tmp_path).fetch()
+        store = open_store(server, tmp_path)
+        store.fetch()
+        size_bytes = store.size()
         films.commit({"skills/pdf/new.md": "New"})
-        store = open_store(server, tmp_path, max_download_bytes=LIMIT_BYTES)
 
         commit = store.fetch().commit
 
+    assert store.size() - size_bytes < LIMIT_BYTES
     found = served(store, commit)
     expected = {"skills/pdf/large.bin": large, "skills/pdf/new.md": b"New"}
     assert found == PACKAGE | expected
@@ -115,7 +117,7 @@ def test_where_plugins_keep_their_skills_is_read_first(films: Upstream, tmp_path
         }
     )
     with serving(tmp_path) as server:
-        store = open_store(server, tmp_path, max_download_bytes=LIMIT_BYTES)
+        store = open_store(server, tmp_path, max_total_bytes=LIMIT_BYTES // 2)
         commit = store.fetch().commit
 
     assert "tools/p/know-how/xls/SKILL.md" in store.files(commit)

@@ -342,13 +342,7 @@ def _load_meant() -> Mapping[str, str]:
     """Names of commands that are none here, and the commands that are meant."""
     import tomllib
 
-    file = Path(__file__).with_suffix(".toml")
-    names: Mapping[str, Mapping[str, str]] = tomllib.loads(file.read_text("utf-8"))
-    synonyms = names["synonyms"].items()
-    return {
-        **names["renamed"],
-        **{word: meant for meant, words in synonyms for word in words.split()},
-    }
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def _clear_placeholders() -> None:

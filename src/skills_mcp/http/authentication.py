@@ -193,7 +193,7 @@ _REALM = "skills-mcp"
 # What a quoted text of a header cannot hold (RFC 9110, section 5.6.4).
 _UNQUOTABLE = re.compile(r"[^ !#-\[\]-~]")
 
-_PUBLIC_FOR_AN_HOUR = {"Cache-Control": "public, max-age=3600"}
+_CACHEABLE = {"Cache-Control": "public, max-age=3600"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +237,8 @@ class ProtectedResource:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the metadata document."""
-        answer = JSONResponse(self.describe(scope), headers=_PUBLIC_FOR_AN_HOUR)
-        await (refuse_method(scope) or answer)(scope, receive, send)
+        answer = refuse_method(scope) or JSONResponse(self.describe(scope), 200, _CACHEABLE)
+        await answer(scope, receive, send)
 
     def describe(self, scope: Scope) -> Mapping[str, Any]:
         return {

@@ -71,9 +71,11 @@ class _Document:
         self._describe = describe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (refuse_method(scope) or self._respond(scope))(scope, receive, send)
+
+    def _respond(self, scope: Scope) -> Response:
         data = json.dumps(self._describe(self._locate(scope)), indent=2).encode()
-        response = tagged_response(scope, data, self._media_type, _HEADERS)
-        await (refuse_method(scope) or response)(scope, receive, send)
+        return tagged_response(scope, data, self._media_type, _HEADERS)
 
 
 def describe_server(url: str) -> Mapping[str, Any]:

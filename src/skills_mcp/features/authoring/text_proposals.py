@@ -7,7 +7,6 @@ Rule 2: checks and tasks read a copy of the skills that the caller sees, so no f
 tells of others.
 """
 
-import hashlib
 import logging
 import stat
 from collections.abc import Iterator
@@ -40,6 +39,7 @@ from skills_mcp.features.authoring.version_store import FolderContent, FolderMer
 from skills_mcp.files.durable import atomic_write, read_regular
 from skills_mcp.files.locks import locked_temporary_folder
 from skills_mcp.library import EditableText, Snapshot, TextReplacement, UneditableError, WorkingCopy
+from skills_mcp.library.answers import sha256_of
 from skills_mcp.library.source_edits import SkillReview, SkillTarget
 from skills_mcp.skills.model import Problem, Skill
 from skills_mcp.skills.skill_discovery import MAX_SKILL_BYTES
@@ -81,7 +81,7 @@ class SourceText:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.raw).hexdigest()
+        return sha256_of(self.raw)
 
     @property
     def text(self) -> str:
@@ -231,7 +231,7 @@ class TextProposals:
             raise
         logger.info(
             "%s has changed the text of %s, SHA-256 %s; the branch: %s",
-            *(escape_for_log(uploader.name), sent.path, _digest(current.encode(proposed.text))),
+            *(escape_for_log(uploader.name), sent.path, sha256_of(current.encode(proposed.text))),
             sent.review.branch if sent.review else "none",
         )
         return sent
@@ -246,7 +246,7 @@ class TextProposals:
         target, raw = self._uploads.find_target(), current.encode(proposed.text)
         if target.repository is None:
             return SentText(proposed.path, None, self._write_file(target, current, raw, attempt))
-        digest = _digest(current.raw + b"\0" + raw)[:BRANCH_DIGITS]
+        digest = sha256_of(current.raw + b"\0" + raw)[:BRANCH_DIGITS]
         branch = f"{BRANCHES}{derive_slug(current.skill.path)[:_MAX_SLUG]}-{digest}"
         message = _write_message(current, proposed, uploader)
         change = TextReplacement(
@@ -302,10 +302,6 @@ def describe_conflict(path: str) -> str:
         f"The text of {path} has changed since you opened it. Yours is below, with what it "
         "would change in the newest one: take over what is missing, and send it again"
     )
-
-
-def _digest(raw: bytes) -> str:
-    return hashlib.sha256(raw).hexdigest()
 
 
 def _require_change(current: SourceText, raw: bytes) -> None:

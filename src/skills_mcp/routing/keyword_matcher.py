@@ -407,19 +407,17 @@ class KeywordMatcher:
 
     def _score(self, found: _Matches) -> tuple[list[Fraction], NDArray[np.int64]]:
         skills, counts = found
-        totals, priorities = self._index.counts[skills], self._index.priorities[skills]
+        columns = (counts, self._index.counts[skills], self._index.priorities[skills])
+        rows = list(zip(*(column.tolist() for column in columns), strict=True))
         # Most skills share their numbers with others, and fractions are slow.
-        base = int(totals.max(initial=0)) + 1
-        lowest = int(priorities.min(initial=0))
-        span = int(priorities.max(initial=0)) - lowest + 1
-        keys = (counts * base + totals) * span + (priorities - lowest)
-        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-        columns = (column[first].tolist() for column in (counts, totals, priorities))
-        rows = zip(*columns, strict=True)
-        exact = [Fraction(count, total) + own * PRIORITY_UNIT for count, total, own in rows]
-        scores = sorted(set(exact), reverse=True)
-        ranks = {score: rank for rank, score in enumerate(scores)}
-        return scores, np.fromiter((ranks[s] for s in exact), np.int64)[which]
+        exact = {
+            (count, total, own): Fraction(count, total) + own * PRIORITY_UNIT
+            for count, total, own in set(rows)
+        }
+        scores = sorted(set(exact.values()), reverse=True)
+        rank_by_score = {score: rank for rank, score in enumerate(scores)}
+        ranks = {row: rank_by_score[score] for row, score in exact.items()}
+        return scores, np.fromiter(map(ranks.__getitem__, rows), np.int64, len(rows))
 
 
 def _to_candidate(skill: Skill, score: Fraction, matched: set[str]) -> Candidate:

@@ -95,8 +95,9 @@ def tokenize(text: str) -> tuple[str, ...]:
     ('c++', '.net', 'call')
     """
     folded = fold(text).translate(_APOSTROPHES)
-    for pattern, replacement in ((_NEGATION, " "), (_CONTRACTION, ""), (_ELISION, "")):
-        folded = pattern.sub(replacement, folded)
+    if "'" in folded:
+        for pattern, replacement in ((_NEGATION, " "), (_CONTRACTION, ""), (_ELISION, "")):
+            folded = pattern.sub(replacement, folded)
     plain = _NO_LETTER.sub(_keep_mark, _SIGNED.sub(" ", folded))
     words = chain(_SIGNED.finditer(folded), _WORD.finditer(plain))
     distinct = dict.fromkeys(found[0].strip("-") for found in words)

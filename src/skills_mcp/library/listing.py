@@ -27,7 +27,6 @@ _MAX_KEYWORDS = 100  # characters of all keywords of a skill
 
 _MAX_COPIES = 200  # characters of the paths of its copies
 
-_SEPARATOR = 2  # ", " in JSON
 
 _CURSOR = re.compile(r"(\d{1,3}):(\d{1,3}):(.+)", re.DOTALL)
 
@@ -114,14 +113,14 @@ def _take_rows(view: _View, max_characters: int) -> tuple[list[_Row], bool]:
     budget.
     """
     rows: list[_Row] = []
-    budget = max_characters - _json_length(_render_root(view))
+    budget = max_characters - json_length(_render_root(view))
     for names, node in tree_node.walk_descendants(view.node, view.depth, view.after):
         is_area = len(names) == view.depth and bool(node.children)
         data = _render(node, is_short=view.is_short)
         if is_area:
             data["skillCount"] = node.skill_count - (node.number is not None)
-        budget -= _json_length(data)
-        is_full = budget < _json_length(_render_cursor(view, names))
+        budget -= json_length(data)
+        is_full = budget < json_length(_render_cursor(view, names))
         if is_full and (rows or not view.is_short):
             return rows, False
         rows.append(_Row(names, node, data, is_area))
@@ -189,8 +188,9 @@ def _is_shortened(node: tree_node.TreeNode, row: dict[str, Any]) -> bool:
     )
 
 
-def _json_length(value: object) -> int:
-    return len(json.dumps(value, ensure_ascii=False)) + _SEPARATOR
+def json_length(value: object) -> int:
+    """Number of characters of a value in a JSON reply."""
+    return len(json.dumps(value, ensure_ascii=False)) + len(", ")
 
 
 def _render_cursor(view: _View, last: tuple[str, ...]) -> str:

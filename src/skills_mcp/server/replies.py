@@ -42,6 +42,7 @@ from skills_mcp.library import (
     render_status,
     sha256_of,
 )
+from skills_mcp.library.listing import json_length
 from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
@@ -138,11 +139,6 @@ class Reply:
 def take_within_budget(items: Sequence[T], max_characters: int) -> list[T]:
     ends = accumulate(map(json_length, items))
     return list(items[: bisect_right(list(ends), max_characters)])
-
-
-def json_length(value: object) -> int:
-    """Number of characters of a value in a JSON reply."""
-    return len(json.dumps(value, ensure_ascii=False)) + len(", ")
 
 
 def no_match(decision: NoMatch) -> Reply:
@@ -809,7 +805,10 @@ def _render_texts(reply: Reply, rules: ReplyRules) -> list[str]:
     data = _select_part(reply, rules)
     has_block = rules.format == "markdown" and not reply.is_inline
     if not reply.prose or not has_block or reply.prose not in data:
-        return [_to_json(truncate_lists(data, reply, rules.max_characters))]
+        text = _to_json(data)
+        if len(text) > rules.max_characters:
+            text = _to_json(truncate_lists(data, reply, rules.max_characters))
+        return [text]
     text = data.pop(reply.prose)
     short = truncate_lists(_shorten(data), reply, rules.max_characters)
     return [json.dumps(short, ensure_ascii=False, separators=(",", ":")), text]

@@ -12,7 +12,6 @@ from skills_mcp.library.answers import (
     Provenance,
     build_loaded_skill,
     build_match,
-    derive_digest,
     derive_file_provenance,
     derive_provenance,
 )
@@ -155,7 +154,7 @@ def a_stamp(size_bytes: int, moment_ns: int = 0) -> Stamp:
 
 
 def digest_of(skill: Skill, *others: Skill) -> str:
-    return derive_digest(SkillIndex([skill, *others]).contributors(skill))
+    return compose_skill(SkillIndex([skill, *others]), skill).digest
 
 
 def load(index: SkillIndex, skill: Skill, known_digest: str | None = None) -> LoadedSkill:
@@ -212,7 +211,7 @@ def test_a_skill_that_does_not_inherit_is_its_body_below_any_rules() -> None:
 def test_only_the_current_digest_is_known() -> None:
     skill = a_package()
     index = SkillIndex([skill])
-    digest = derive_digest(index.contributors(skill))
+    digest = compose_skill(index, skill).digest
 
     known = [load(index, skill, d).is_known for d in (digest, "", "x", None)]
     guided = build_match(

@@ -10,7 +10,12 @@ import pytest
 
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.skill_index import NO_FILTER, SkillFilter
-from skills_mcp.snapshots.skill_snapshot import MAX_GRANT_VIEWS, MAX_SCOPE_VIEWS, Snapshot
+from skills_mcp.snapshots.skill_snapshot import (
+    MAX_COMPOSITIONS,
+    MAX_GRANT_VIEWS,
+    MAX_SCOPE_VIEWS,
+    Snapshot,
+)
 from tests.packages import write_package
 from tests.skills.contents import part_of, take
 from tests.support import write_skill
@@ -229,3 +234,28 @@ def test_the_copy_that_is_seen_stands_in_its_own_order(tmp_path: Path) -> None:
     assert paths(view) == ["m/forms", "y/doc", "z/pdf"]
     found = [each.skill.path for each in view.matcher.score("fills")]
     assert found == ["m/forms", "y/doc", "z/pdf"]
+
+
+def test_a_text_is_composed_once_and_anew_for_who_sees_less(tmp_path: Path) -> None:
+    write_skill(tmp_path / "content", "_root.md", body="Be kind.")
+    write_skill(tmp_path / "content", "a/one.md", keywords=["word"])
+    snapshot = take(tmp_path / "content")
+    limited = snapshot.seen_by(granted("a/**"))
+    skill = limited.index.require("a/one")
+
+    composed = snapshot.compose(skill)
+
+    assert snapshot.compose(skill) is composed
+    assert "Be kind." in composed.guidance
+    assert "Be kind." not in limited.compose(skill).guidance
+
+
+def test_few_composed_texts_are_kept(tmp_path: Path) -> None:
+    for number in range(MAX_COMPOSITIONS + 1):
+        write_skill(tmp_path / "content", f"a/n{number}.md", keywords=["word"])
+    snapshot = take(tmp_path / "content")
+
+    for skill in snapshot.index:
+        snapshot.compose(skill)
+
+    assert len(snapshot.composed) <= MAX_COMPOSITIONS

@@ -5,7 +5,6 @@ sources; their commits are listed if they differ. A digest identifies an answer.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import Content, ContentPart, SourceState
 from skills_mcp.errors import SkillsError
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.skills.composition import NO_RELATIONS, Composition, Relations
+from skills_mcp.skills.composition import NO_RELATIONS, Composition, Outline, Relations
 from skills_mcp.skills.inheritance import (
     Inherited,
     inherited_assets,
@@ -33,7 +32,6 @@ from skills_mcp.text.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from skills_mcp.scripts.execution import ScriptResult
-    from skills_mcp.skills.composition import Outline
     from skills_mcp.skills.skill_examples import LoadedExamples
 
 
@@ -112,9 +110,6 @@ def sha256_of(content: str | bytes) -> str:
 # Some quote what Git or an operating system has said.
 _MAX_ERROR_CHARACTERS = 4000
 
-# 64 bits: it tells an old text from a new one, and guards nothing.
-_DIGEST_CHARACTERS = 16
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
@@ -137,7 +132,7 @@ class Match:
     """Origin of the skill."""
     is_known: bool = False
     """Whether the caller already has this text."""
-    outline: "Outline | None" = None
+    outline: Outline | None = None
     """Headings and must-lines of a text that the caller already has."""
     near_copies: tuple[SkillPath, ...] = ()
     """Skills of the same name with nearly the same text."""
@@ -166,7 +161,7 @@ class LoadedSkill:
     """Paths of identical copies."""
     plugin_files: tuple[str, ...] = ()
     """Files of its plugin that the text names."""
-    outline: "Outline | None" = None
+    outline: Outline | None = None
     """Headings and must-lines of a text that the caller already has."""
     relations: Relations = NO_RELATIONS
     applies: str = ""
@@ -179,7 +174,7 @@ class SkillReminder:
 
     skill_path: SkillPath
     digest: str
-    outline: "Outline"
+    outline: Outline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,26 +277,19 @@ def build_loaded_skill(
 def _describe_text(
     content: Content, composed: Composition, known_digest: str | None
 ) -> dict[str, Any]:
-    digest = derive_digest(composed.parts, composed.notice)
+    is_known = composed.digest == known_digest
     return {
-        "digest": digest,
+        "digest": composed.digest,
         "provenance": derive_provenance(content, composed.parts),
-        "is_known": digest == known_digest,
-        "outline": _derive_outline(composed) if digest == known_digest else None,
+        "is_known": is_known,
+        "outline": composed.outline if is_known else None,
         "relations": composed.relations,
         "applies": composed.applies,
     }
 
 
 def build_reminder(composed: Composition) -> SkillReminder:
-    digest = derive_digest(composed.parts, composed.notice)
-    return SkillReminder(composed.parts[-1].path, digest, _derive_outline(composed))
-
-
-def _derive_outline(composed: Composition) -> "Outline":
-    from skills_mcp.skills.composition import derive_outline  # late: start-up
-
-    return derive_outline(composed.parts)
+    return SkillReminder(composed.parts[-1].path, composed.digest, composed.outline)
 
 
 def count_served_tokens(served: Match | LoadedSkill) -> int:
@@ -310,24 +298,6 @@ def count_served_tokens(served: Match | LoadedSkill) -> int:
         lines = (*outline.headings, *outline.must_lines, *outline.inherited_must_lines)
         return estimate_tokens("\n".join(lines))
     return estimate_tokens(served.content if isinstance(served, Match) else served.instructions)
-
-
-def derive_digest(parts: Sequence[Skill], notice: str = "") -> str:
-    """Digest of everything an answer says about a skill and the parts of its text.
-
-    `get_skill` and `load_skill` have the same digest. Times are excluded: the files of
-    every commit are new, and most are unchanged.
-    """
-    skill = parts[-1]
-    about = (skill.path, skill.name, skill.description, skill.category, skill.inherit)
-    mark = (notice,) if notice else ()
-    serialised = json.dumps([(*about, *skill.entry), *map(_digest_parts, parts), *mark])
-    return hashlib.sha256(serialised.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-
-
-def _digest_parts(skill: Skill) -> tuple[object, ...]:
-    sizes = {file: stamp.size_bytes for file, stamp in skill.files.items()}
-    return skill.file, skill.body, tuple(map(repr, skill.entries())), sizes
 
 
 def render_relations(skill: Skill, relations: Relations) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from skills_mcp.content.git.remote import derive_edit_url, derive_page_url
 from skills_mcp.files.opening import open_inside
 from skills_mcp.library.answers import (
     Provenance,
-    derive_digest,
     derive_file_provenance,
     derive_provenance,
     find_repository,
@@ -469,7 +468,7 @@ def compose_preview(snapshot: Snapshot, skill: Skill) -> SkillPreview:
             for file, owner in sorted(owners.items())
         ),
         cost=derive_cost(index, skill),
-        digest=derive_digest(composed.parts, composed.notice),
+        digest=composed.digest,
         provenance=derive_provenance(content, composed.parts),
         copies=index.other_places(skill.path),
         audience=_find_audience(snapshot, skill),

@@ -42,7 +42,6 @@ from skills_mcp.library.answers import (
     build_loaded_skill,
     build_match,
     count_served_tokens,
-    derive_digest,
     derive_file_provenance,
     read_plugin_files,
 )
@@ -546,7 +545,7 @@ class LibraryView:
             skill,
             files[:MAX_LISTED_FILES],
             truncated=len(files) > MAX_LISTED_FILES,
-            digest=derive_digest(composed.parts, composed.notice),
+            digest=composed.digest,
             provenance=derive_file_provenance(snapshot.content, skill),
         )
 

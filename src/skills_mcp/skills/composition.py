@@ -10,9 +10,12 @@ with MUST, NEVER or DO NOT are read. A line of a list keeps the heading that giv
 sense.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -45,7 +48,11 @@ class Relations:
 NO_RELATIONS = Relations()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# 64 bits: it tells an old text from a new one, and guards nothing.
+_DIGEST_CHARACTERS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
 class Composition:
     """Text of a skill, and the parts that it is made of."""
 
@@ -65,7 +72,7 @@ class Composition:
             return self
         return replace(self, applies=line, notice="\n\n".join(filter(None, (line, self.notice))))
 
-    @property
+    @cached_property
     def guidance(self) -> str:
         """Text of `get_skill`."""
         return self._frame(compose(self.parts))
@@ -76,10 +83,32 @@ class Composition:
         is_alone = len(self.parts) == 1
         return self._frame(escape_headers(self.parts[0].body) if is_alone else compose(self.parts))
 
+    @cached_property
+    def digest(self) -> str:
+        """Digest of everything an answer says about the skill and the parts of its text.
+
+        `get_skill` and `load_skill` have the same digest. Times are excluded: the files
+        of every commit are new, and most are unchanged.
+        """
+        skill = self.parts[-1]
+        about = (skill.path, skill.name, skill.description, skill.category, skill.inherit)
+        notice = (self.notice,) if self.notice else ()
+        said = [(*about, *skill.entry), *map(_list_digested, self.parts), *notice]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:_DIGEST_CHARACTERS]
+
+    @property
+    def outline(self) -> "Outline":
+        return derive_outline(self.parts)
+
     def _frame(self, text: str) -> str:
         omitted = ", ".join(self.relations.omitted)
         rest = f"Required, too, and left out for its length: {omitted}." if omitted else ""
         return "\n\n".join(filter(None, (self.notice, text, rest))) if self.notice or rest else text
+
+
+def _list_digested(part: Skill) -> tuple[object, ...]:
+    sizes = {file: stamp.size_bytes for file, stamp in part.files.items()}
+    return part.file, part.body, tuple(map(repr, part.entries())), sizes
 
 
 def compose_skill(

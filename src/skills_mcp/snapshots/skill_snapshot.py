@@ -84,6 +84,9 @@ MAX_GRANT_VIEWS = 64
 MAX_SCOPE_VIEWS = 16
 """Views of callers' scopes, in use at once; they evict no view of grants."""
 
+MAX_COMPOSITIONS = 32
+"""Composed texts of each view, of some ten kilobytes: popular skills are served often."""
+
 _MAX_ACCESSES_PER_VIEW = 8  # for each view: callers with other grants may see the same
 
 _View = TypeVar("_View")
@@ -319,6 +322,7 @@ class Snapshot:
     narrowed: ViewCache["Snapshot"] = field(
         default_factory=lambda: ViewCache(MAX_SCOPE_VIEWS), init=False, repr=False
     )
+    composed: dict[SkillPath, Composition] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def matcher(self) -> Matcher:
@@ -387,9 +391,14 @@ class Snapshot:
         return self.indexes.expand(compute_filter_mask(self.index, scoping))
 
     def compose(self, skill: Skill) -> Composition:
-        """Compose the text of a skill for a reply."""
+        """Compose the text of a skill for a reply; cached for the ones asked for lately."""
+        if known := self.composed.get(skill.path):
+            return known
+        if len(self.composed) >= MAX_COMPOSITIONS:
+            self.composed.clear()
         limit = self.config.responses.max_characters
-        return compose_skill(self.index, skill, max_characters=limit)
+        composed = compose_skill(self.index, skill, max_characters=limit)
+        return self.composed.setdefault(skill.path, composed)
 
     @property
     def shown_mounts(self) -> frozenset[str] | None:

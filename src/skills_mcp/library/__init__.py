@@ -18,7 +18,6 @@ from skills_mcp.library.answers import (
     ReadFile,
     ServedExamples,
     ServedFile,
-    SkillReminder,
     derive_file_provenance,
     derive_provenance,
     find_repository,

@@ -168,15 +168,6 @@ class LoadedSkill:
     """How the project at hand differs from what it is written for."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkillReminder:
-    """What remains of a skill for an agent that has lost its text."""
-
-    skill_path: SkillPath
-    digest: str
-    outline: Outline
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFile:
     """Part of a file; `resolved_from` is the ancestor owning the file."""
@@ -286,10 +277,6 @@ def _describe_text(
         "relations": composed.relations,
         "applies": composed.applies,
     }
-
-
-def build_reminder(composed: Composition) -> SkillReminder:
-    return SkillReminder(composed.parts[-1].path, composed.digest, composed.outline)
 
 
 def count_served_tokens(served: Match | LoadedSkill) -> int:

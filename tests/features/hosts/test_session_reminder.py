@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from skills_mcp.features.hosts.prompt_socket import (
     MAX_REMINDER_BYTES,
     HookedSession,
+    SkillReminder,
     compose_reminder,
     find_session,
 )
-from skills_mcp.library import SkillLibrary, SkillReminder
+from skills_mcp.library import SkillLibrary
 from skills_mcp.server.parts import Window
 from skills_mcp.skills.composition import Outline
 from skills_mcp.skills.model import SkillPath

@@ -37,12 +37,12 @@ from skills_mcp.features.hosts.early_commands.hook import (
 )
 from skills_mcp.features.hosts.host import warn_of_exports
 from skills_mcp.files.durable import PRIVATE_MODE
-from skills_mcp.library import SkillLibrary, SkillReminder
-from skills_mcp.library.answers import build_reminder
+from skills_mcp.library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, Decision, NoMatch
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.server.parts import ServerPart, Window
-from skills_mcp.skills.model import escape_unprintable
+from skills_mcp.skills.composition import Outline
+from skills_mcp.skills.model import SkillPath, escape_unprintable
 from skills_mcp.text.rendering import truncate_text
 
 MAX_REMINDER_BYTES = 1024
@@ -55,6 +55,15 @@ _LEFT_OUT_BYTES = 40  # of "And 1,600 more must-lines."
 # A host starts the server and its hooks itself, or through a shell and a launcher.
 _HOOK_ANCESTORS = 3
 _SERVER_ANCESTORS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SkillReminder:
+    """What remains of a skill for an agent that has lost its text."""
+
+    skill_path: SkillPath
+    digest: str
+    outline: Outline
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +149,8 @@ class HookedSession:
         for path in reversed(library.served_paths):
             with suppress(SkillsError):
                 skill = view.snapshot.index.resolve(path)
-                reminders.append(build_reminder(view.snapshot.compose(skill)))
+                composed = view.snapshot.compose(skill)
+                reminders.append(SkillReminder(skill.path, composed.digest, composed.outline))
         return compose_reminder(reminders, has_core="core" in library.config.toolsets)
 
 

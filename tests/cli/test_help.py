@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from skills_mcp.cli.command_group import FIRST_EXAMPLES, SECTIONS, _load_meant
+from skills_mcp.cli.command_group import FIRST_EXAMPLES, SECTIONS, _load_synonyms
 from tests.cli.conftest import COMMANDS, Run
 from tests.docs.pages import DOCS, codes, section
 from tests.support import SKILLS_CONTENT, is_waiting, wait_for
@@ -177,7 +177,7 @@ def test_a_command_that_is_like_no_other_is_answered_with_the_help(invoke: Run) 
 
 
 def test_no_name_of_another_program_hides_a_command() -> None:
-    assert not _load_meant().keys() & COMMANDS.keys()
+    assert not _load_synonyms().keys() & COMMANDS.keys()
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ class CommandGroup(click.Group):
         typed = name.lower()
         if typed == "version":
             return f"{_PROGRAM} --version"
-        meant = _load_meant().get(typed, "").split()
+        meant = _load_synonyms().get(typed, "").split()
         if not meant or meant[0] not in self._modules:
             from difflib import get_close_matches
 
@@ -338,8 +338,8 @@ class CommandGroup(click.Group):
         formatter.write_text(f"More about a command: {_PROGRAM} COMMAND --help")
 
 
-def _load_meant() -> Mapping[str, str]:
-    """Names of commands that are none here, and the commands that are meant."""
+def _load_synonyms() -> Mapping[str, str]:
+    """Synonyms of commands, and the commands that they stand for."""
     import tomllib
 
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))

@@ -111,7 +111,7 @@ def _reverse_domain(url: str) -> Sequence[str]:
 
 
 def refuse_method(scope: Scope) -> Response | None:
-    """405 for what is no request of a document."""
+    """405, unless the method is GET or HEAD."""
     if scope["method"] in {"GET", "HEAD"}:
         return None
     message, allowed = "This address is for GET.", {"Allow": "GET, HEAD"}

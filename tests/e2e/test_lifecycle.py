@@ -112,6 +112,7 @@ def test_a_call_that_waits_for_the_first_sync_does_not_delay_the_end(
 ) -> None:
     server = start(SKILLS_REPO=hanging_remote.url)
     server.send("tools/call", name="get_skill", arguments={"context": "x"})
+    server.request("tools/list")  # the fetch may begin before the window catches signals
     hanging_remote.wait_for_request()
 
     end(server)

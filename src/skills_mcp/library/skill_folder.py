@@ -31,7 +31,7 @@ from skills_mcp.skills.inheritance import (
     find_owners,
 )
 from skills_mcp.skills.model import ProblemList, Skill, SkillPath, map_standard_names
-from skills_mcp.skills.skill_files import FileContent, read_skill_file
+from skills_mcp.skills.skill_files import FileContent, derive_mime_type, read_skill_file
 from skills_mcp.skills.skill_index import INDEX, ROOT, SkillIndex, SkillPatterns
 from skills_mcp.skills.skill_parser import is_package_file
 from skills_mcp.snapshots.skill_snapshot import Snapshot
@@ -256,7 +256,6 @@ MAX_PUBLISHED_BYTES = 16 * 1024 * 1024
 """Total size of one skill, a limit of the extension."""
 
 _MARKDOWN = "text/markdown"
-_PLAIN = "text/plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,13 +391,6 @@ def publish_skills(snapshot: Snapshot) -> PublishedSkills:
     if names is None:
         names = _NAMES[snapshot.index] = PublishedNames(snapshot.index)
     return PublishedSkills(snapshot, names)
-
-
-def derive_mime_type(file: str, content: FileContent) -> str:
-    """MIME type of a file: Markdown, plain text, or detected."""
-    if content.is_binary:
-        return content.mime_type
-    return _MARKDOWN if file.lower().endswith(".md") else _PLAIN
 
 
 def _is_shared_rule(path: SkillPath) -> bool:

@@ -10,7 +10,7 @@ import binascii
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
 import anyio.to_thread
@@ -58,13 +58,6 @@ from skills_mcp.library import (
     derive_provenance,
     sha256_of,
 )
-from skills_mcp.library.skill_folder import (
-    PublishedNames,
-    PublishedSkill,
-    PublishedSkills,
-    derive_mime_type,
-    publish_skills,
-)
 from skills_mcp.processes.memory import translate_out_of_memory
 from skills_mcp.server.callers import Context, find_stored_view, wait_for_view
 from skills_mcp.server.replies import (
@@ -75,8 +68,12 @@ from skills_mcp.server.replies import (
 )
 from skills_mcp.server.tools import GetSkill, get_skill
 from skills_mcp.skills.model import SkillPath
+from skills_mcp.skills.skill_files import derive_mime_type
 from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.text.rendering import abbreviate_value
+
+if TYPE_CHECKING:
+    from skills_mcp.library.skill_folder import PublishedNames, PublishedSkill, PublishedSkills
 
 PAGE_SIZE = 100
 
@@ -167,7 +164,7 @@ def parse_uri(uri: str) -> list[str] | None:
     return [unquote(name) for name in path.split("/")[:_MAX_NAMES]]
 
 
-def find_resource(index: SkillIndex, names: PublishedNames, uri: str) -> tuple[str, str]:
+def find_resource(index: SkillIndex, names: "PublishedNames", uri: str) -> tuple[str, str]:
     """Resolve a URI to a skill path and a file.
 
     Names take precedence over paths. With nested skills, the innermost one with the
@@ -219,7 +216,7 @@ _Entry = TypeVar("_Entry")
 
 
 def paginate(
-    published: PublishedSkills,
+    published: "PublishedSkills",
     cursor: str | None,
     render: Callable[[SkillPath], tuple[_Entry, str] | None],
 ) -> tuple[list[_Entry], str | None]:
@@ -246,7 +243,7 @@ def paginate(
 
 
 def _list_page(library: LibraryView, cursor: str | None) -> ListResourcesResult:
-    published = publish_skills(library.snapshot)
+    published = _publish(library)
 
     def show(path: SkillPath) -> tuple[Resource, str]:
         described = _describe(published, path)
@@ -256,7 +253,14 @@ def _list_page(library: LibraryView, cursor: str | None) -> ListResourcesResult:
     return ListResourcesResult(resources=resources, next_cursor=next_cursor)
 
 
-def _describe(published: PublishedSkills, path: SkillPath) -> Resource:
+def _publish(library: LibraryView) -> "PublishedSkills":
+    # Late: the first answer of a server needs none of it.
+    from skills_mcp.library.skill_folder import publish_skills
+
+    return publish_skills(library.snapshot)
+
+
+def _describe(published: "PublishedSkills", path: SkillPath) -> Resource:
     snapshot = published.snapshot
     skill = snapshot.index.require(path)
     main = published.compose(skill)
@@ -273,7 +277,7 @@ def _describe(published: PublishedSkills, path: SkillPath) -> Resource:
 
 
 def _read(library: LibraryView, uri: str) -> TextResourceContents | BlobResourceContents:
-    published = publish_skills(library.snapshot)
+    published = _publish(library)
     if uri == INDEX_URI:
         return _render_index(published)
     path, file = find_resource(published.snapshot.index, published.names, uri)
@@ -282,7 +286,7 @@ def _read(library: LibraryView, uri: str) -> TextResourceContents | BlobResource
     return _render(uri, library.read_asset(path, file))
 
 
-def _render_index(published: PublishedSkills) -> TextResourceContents:
+def _render_index(published: "PublishedSkills") -> TextResourceContents:
     entries = []
     for path in published.names.published:
         name, description = published.summarize(path)
@@ -413,7 +417,7 @@ def declare_extension(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _list_extension_page(library: LibraryView, cursor: str | None) -> dict[str, Any]:
-    published = publish_skills(library.snapshot)
+    published = _publish(library)
 
     def show(path: SkillPath) -> tuple[dict[str, Any], str] | None:
         skill = published.open(path)
@@ -450,13 +454,13 @@ def _list_folder(library: LibraryView, uri: str) -> dict[str, Any]:
     return {"resources": children, **_COMPLETE_RESULT}
 
 
-def _open_skill(library: LibraryView, name: str) -> PublishedSkill | None:
-    published = publish_skills(library.snapshot)
+def _open_skill(library: LibraryView, name: str) -> "PublishedSkill | None":
+    published = _publish(library)
     path = published.names.find(name)
     return None if path is None else published.open(path)
 
 
-def _render_entry(skill: PublishedSkill) -> dict[str, Any]:
+def _render_entry(skill: "PublishedSkill") -> dict[str, Any]:
     frontmatter = skill.text.frontmatter
     files = [
         {
@@ -469,7 +473,7 @@ def _render_entry(skill: PublishedSkill) -> dict[str, Any]:
     return {"uri": files[0]["uri"], "frontmatter": frontmatter, "resources": files}
 
 
-def _render_children(skill: PublishedSkill, folder: str) -> list[dict[str, Any]]:
+def _render_children(skill: "PublishedSkill", folder: str) -> list[dict[str, Any]]:
     name = skill.text.frontmatter["name"]
     children: dict[str, Resource] = {}
     for entry in skill.files:

@@ -81,6 +81,13 @@ class FileContent:
     mime_type: str
 
 
+def derive_mime_type(file: str, content: FileContent) -> str:
+    """MIME type of a file: Markdown, plain text, or detected."""
+    if content.is_binary:
+        return content.mime_type
+    return "text/markdown" if file.lower().endswith(".md") else "text/plain"
+
+
 def is_binary_file(file: str, data: bytes) -> bool:
     """Whether to serve a file as Base64.
 

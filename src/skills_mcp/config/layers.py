@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from pydantic import ValidationError
 
@@ -151,8 +151,7 @@ _SECTIONS = frozenset(Config.model_fields) - {"discover", "trust_content_config"
 """A section without a value, such as one with all keys commented out, is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(NamedTuple):
     """Values of one origin; `origin` is for messages."""
 
     origin: str

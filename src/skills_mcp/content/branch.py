@@ -8,10 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 from skills_mcp.content.git.remote import DEFAULT_BRANCH, Push, Remote
 from skills_mcp.content.source import (
@@ -50,8 +50,7 @@ _CHECK_SECONDS = 24 * 60 * 60.0
 _CHECK_PAUSE_SECONDS = 60 * 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Components:
+class _Components(NamedTuple):
     """Lazily imported collaborators of a branch, created at its first use."""
 
     repository: "GitRepository"

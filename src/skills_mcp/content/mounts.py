@@ -17,6 +17,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from math import inf, nextafter
 from pathlib import Path
+from typing import NamedTuple
 
 from skills_mcp.config import Config, Refresh, Source
 from skills_mcp.config.variables import find_unknown_variables
@@ -61,8 +62,7 @@ logger = logging.getLogger(__name__)
 _MAX_PARALLEL_SYNCS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class _SyncOutcome:
+class _SyncOutcome(NamedTuple):
     checkout: Checkout | None
     error: SyncError | None = None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from skills_mcp.config import Limits
 from skills_mcp.config.values import Verify
@@ -51,8 +51,7 @@ LONGEST_PAUSE_SECONDS = 15 * 60.0
 """Maximum back-off: a repaired network is found within this time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
+class Freshness(NamedTuple):
     """Required age of content for a sync without the remote."""
 
     newer_than: float
@@ -194,8 +193,7 @@ class Mount:
         return f"{at}/" if at else ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContentPart:
+class ContentPart(NamedTuple):
     mount: Mount
     checkout: Checkout
 
@@ -204,8 +202,7 @@ class ContentPart:
         return os.path.join(self.checkout.directory, "")  # noqa: PTH118 - Path drops the slash
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """A failed sync.  The source's previous content stays served."""
 
     mount: Mount

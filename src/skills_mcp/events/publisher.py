@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from uuid import uuid4
 
 import anyio
@@ -68,8 +68,7 @@ _LASTING = {DeliveryStatus.UNAUTHORIZED, DeliveryStatus.NO_RECEIVER}
 """They do not pass by themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryResult:
+class DeliveryResult(NamedTuple):
     status: DeliveryStatus
     reason: str
     retry_after_seconds: float | None = None
@@ -126,8 +125,7 @@ class _BackoffState:
     is_lasting: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryFailure:
+class DeliveryFailure(NamedTuple):
     """The failed last round of requests."""
 
     reason: str

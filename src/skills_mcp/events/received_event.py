@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from skills_mcp.events.spool import MAX_LINE_BYTES
 from skills_mcp.events.tracker import EventType
@@ -48,8 +48,7 @@ class InvalidEventError(ValueError):
     """An invalid event; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ValidatedEvent:
+class ValidatedEvent(NamedTuple):
     kind: EventType
     moment: datetime
     data: Mapping[str, Any]

@@ -15,11 +15,10 @@ import time
 import uuid
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from skills_mcp.files.durable import NEW_PREFIX, append_line, open_private, open_regular
 from skills_mcp.files.locks import FileLock, acquire_lock, lock_file
@@ -58,15 +57,13 @@ _STALE_SECONDS = 60 * 60.0  # writing a segment never takes that long
 _NAME_LENGTH = 40  # a segment that is divided again and again keeps a short name
 
 
-@dataclass(frozen=True, slots=True)
-class EventLine:
+class EventLine(NamedTuple):
     raw: bytes
     """Valid JSON in UTF-8, without the line end."""
     event: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """A locked file of events: only this process may send them now."""
 
     path: Path

@@ -46,8 +46,7 @@ class Listing:
     is_shortened: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(NamedTuple):
     names: tuple[str, ...]
     node: tree_node.TreeNode
     depth: int

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent
@@ -672,8 +672,7 @@ ReplyFormat = Literal["json", "markdown"]
 _METADATA_CHARACTERS = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class KnownClient:
+class KnownClient(NamedTuple):
     """A client that truncates or escapes long replies."""
 
     name: str

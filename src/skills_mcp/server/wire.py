@@ -10,9 +10,8 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from select import select
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 MAX_LINE_BYTES = 16 * 2**20
 """Maximum length of a message; longer ones are discarded.
@@ -67,8 +66,7 @@ def decode_line(line: bytes) -> str:
     return _ESCAPE.sub(_replace_lone_surrogate, text) if _HALF_PAIR.search(text) else text
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(NamedTuple):
     """Streams of incoming messages and outgoing responses."""
 
     reading: IncomingLines

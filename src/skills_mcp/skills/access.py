@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Protocol, TypeGuard
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from skills_mcp.config.rollouts import has_ended
 from skills_mcp.errors import InvalidArgumentsError
@@ -148,8 +148,7 @@ EVERYTHING = Access()
 """Access of the operator, and of every caller without configured grants."""
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyGrant:
+class EarlyGrant(NamedTuple):
     """Callers who get the version of a rollout; it shows no skill."""
 
     when: Mapping[str, Sequence[str]]

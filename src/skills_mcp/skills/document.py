@@ -13,11 +13,10 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
-from typing import Any
+from typing import Any, NamedTuple
 
 from skills_mcp.skills.model import ProblemList
 from skills_mcp.skills.skill_files import LFS_HINT, is_lfs_pointer
@@ -79,8 +78,7 @@ _PACKAGE_EXAMPLE = "start the file with --- / name: … / description: … / ---
 _QUOTE = "quote values that hold a colon or begin with a special character"
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A parsed Markdown file."""
 
     fields: Mapping[str, Any]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 from unicodedata import category
 
 from skills_mcp.files.paths import find_composed_name
@@ -30,8 +30,7 @@ class Inherited(Generic[InheritableEntry]):
     source: SkillPath
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedEntry:
+class LocatedEntry(NamedTuple):
     """A declared file; `source` is None for the skill's own."""
 
     entry: Asset | Script

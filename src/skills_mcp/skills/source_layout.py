@@ -250,8 +250,7 @@ class RelativeRoot:
         return SkillRoot(directory, above + self.prefix, self.packages_only, scope, file_prefix)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The skill roots of a source, and the problems of its manifests."""
 
     homes: tuple[RelativeRoot, ...]
@@ -261,8 +260,7 @@ class Layout:
     """Whether the operator has selected plugins."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Plugin:
+class _Plugin(NamedTuple):
     name: str
     folder: str
     homes: tuple[RelativeRoot, ...] = ()

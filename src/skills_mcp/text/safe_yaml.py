@@ -8,9 +8,8 @@ either, so both are refused before construction.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_YAML_CHARACTERS = 64 * 1024
 """Twenty times the largest frontmatter seen in 74,000 public skills."""
@@ -26,8 +25,7 @@ class YamlError(ValueError):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class StringDocument:
+class StringDocument(NamedTuple):
     """Document with string scalars only, and the lines of its keys."""
 
     value: Any

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -57,8 +57,7 @@ _HOOK_ANCESTORS = 3
 _SERVER_ANCESTORS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class SkillReminder:
+class SkillReminder(NamedTuple):
     """What remains of a skill for an agent that has lost its text."""
 
     skill_path: SkillPath

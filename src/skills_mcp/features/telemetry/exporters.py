@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import anyio
 import anyio.to_thread
@@ -26,8 +25,7 @@ _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURED = frozenset({"true", "span_only", "span_and_event"})
 
 
-@dataclass(frozen=True, slots=True)
-class OtelSettings:
+class OtelSettings(NamedTuple):
     signals: frozenset[Signal]
     capture_arguments: bool
     """Record tool arguments in spans, and let error messages pass."""

@@ -1,7 +1,11 @@
+from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from skills_mcp.features.hosts.host import describe_exports, find_exports
-from tests.support import write
+from tests.clients import ServerProcess
+from tests.support import SKILLS_CONTENT, wait_for, write
 
 
 def test_only_folders_that_an_export_has_written_are_told(tmp_path: Path) -> None:
@@ -14,3 +18,18 @@ def test_only_folders_that_an_export_has_written_are_told(tmp_path: Path) -> Non
     assert [folder for folder, _ in find_exports(home, project)] == [project / ".gemini/skills"]
     assert len(warnings) == 1
     assert "which these read: Gemini CLI." in warnings[0]
+
+
+@pytest.mark.parametrize("share", ["0", "1"], ids=["by itself", "shared"])
+def test_each_window_logs_the_export_in_its_project(
+    share: str, near_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {"SKILLS_MCP_SHARE": share, "SKILLS_DIR": str(SKILLS_CONTENT)}
+    with ExitStack() as windows:
+        for project in (tmp_path / "first", tmp_path / "second"):
+            write(project / ".gemini/skills/skills.lock")
+            monkeypatch.chdir(project)
+            window = ServerProcess(environment=environment, log=near_home / f"{project.name}.log")
+            windows.callback(window.close)
+            window.request("server/discover")
+            wait_for(lambda: str(project / ".gemini/skills") in window.log)  # noqa: B023

@@ -1,7 +1,6 @@
 """The hook of hosts: a socket for prompts of this user."""
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,14 +14,10 @@ def open_part(serving: "Serving") -> "PromptSocket | None":
     if serving.transport != "pipe":
         return None
     from skills_mcp.features.hosts.early_commands.hook import derive_address
-    from skills_mcp.features.hosts.host import warn_of_exports
     from skills_mcp.features.hosts.prompt_socket import PromptSocket
     from skills_mcp.server import windows
     from skills_mcp.server.parts import Window
 
-    if windows.claim is None:  # otherwise each window is warned of its own project
-        with suppress(OSError):  # the working directory may be gone
-            warn_of_exports(Path.cwd())
     words = serving.arguments
     options = words[1:] if words[:1] == ["serve"] else words
     address = derive_address(options, serving.environment, os.getpid())

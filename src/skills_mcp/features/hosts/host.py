@@ -3,12 +3,10 @@
 Rule: a host is a row of `host.toml`, taken from its documentation.
 """
 
-import logging
 import shutil
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,8 +14,6 @@ from typing import Any, Literal
 from skills_mcp.errors import HostFileError
 from skills_mcp.files.paths import expand_home_folder, find_user_home
 from skills_mcp.skills.source_layout import EXPORT_LOCK
-
-logger = logging.getLogger(__name__)
 
 HostName = Literal["claude-code", "codex", "gemini", "cursor", "vscode", "opencode", "copilot"]
 
@@ -153,13 +149,6 @@ def describe_exports(home: Path, project: Path) -> Iterator[str]:
             f"An export has written {folder}, which these read: {names}. One that uses "
             "this server, too, sees each skill twice; skills-mcp doctor says which"
         )
-
-
-def warn_of_exports(project: Path) -> None:
-    """Log the folders by which an agent may see each skill twice."""
-    with suppress(OSError):
-        for warning in describe_exports(Path.home(), project):
-            logger.warning("%s", warning)
 
 
 def find_exports(home: Path, project: Path) -> Iterator[tuple[Path, Sequence[Host]]]:

@@ -35,7 +35,6 @@ from skills_mcp.features.hosts.early_commands.hook import (
     find_hook_project,
     parse_process_id,
 )
-from skills_mcp.features.hosts.host import warn_of_exports
 from skills_mcp.files.durable import PRIVATE_MODE
 from skills_mcp.library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, Decision, NoMatch
@@ -295,6 +294,16 @@ _LOADING_SECONDS = 60.0 * 60.0
 _MAX_CONCURRENT = 4  # a person sends one prompt at a time
 
 
+def _warn_of_exports(window: Window) -> None:
+    """Log the folders by which an agent may see each skill twice."""
+    from skills_mcp.features.hosts.host import describe_exports  # late: start-up
+
+    if window.folder:
+        with suppress(OSError):  # the folder may be gone
+            for warning in describe_exports(Path.home(), window.folder.absolute()):
+                logger.warning("%s", warning)
+
+
 class PromptSocket(ServerPart):
     """Answers hooks from the skills of a running server."""
 
@@ -310,18 +319,19 @@ class PromptSocket(ServerPart):
         """Addresses of the projects of windows, and how many windows each has."""
         self._new = address.with_suffix(".new")
         self._limiter = anyio.CapacityLimiter(_MAX_CONCURRENT)
+        self._has_content = False
         self._is_open = False
 
     def open_window(self, window: Window) -> Callable[[], object]:
         """Answer the hooks of a window, and of the project in which it was opened."""
-        if window.folder:
-            warn_of_exports(window.folder)
         working = os.fspath(window.folder or os.curdir)
         address = derive_address(self._options, window.environment, os.getpid(), working)
         self._windows[address] += 1
         self._link(address)
         session = HookedSession(window)
         self._sessions.append(session)
+        if self._has_content:
+            _warn_of_exports(window)
         return partial(self._close_window, address, session)
 
     def _link(self, address: Path) -> None:
@@ -340,6 +350,9 @@ class PromptSocket(ServerPart):
         """Answer until cancelled; it begins when there is content to answer from."""
         with suppress(SkillsError):  # the next sync may succeed
             await self._library.refresher.wait_until_ready(_LOADING_SECONDS)
+        self._has_content = True
+        for session in self._sessions:
+            _warn_of_exports(session.window)
         try:
             await anyio.to_thread.run_sync(self._prepare)
             # It gets its name after its mode: other users cannot open it before.

@@ -629,8 +629,7 @@ def _parse_remotes(
     """The repositories by their position in the list.
 
     The secret goes to one host, that of the first repository without a secret of its
-    own: a
-    source added later never gets the secret of another.
+    own: a source added later never gets the secret of another.
     """
     remotes: dict[int, Remote] = {}
     host = ""

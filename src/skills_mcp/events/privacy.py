@@ -81,8 +81,7 @@ class Privacy:
         """Pseudonym of a server; never that of a person.
 
         Stable as long as the key and the distinction are; with `analytics.identity:
-        none`,
-        as long as the process.
+        none`, as long as the process.
         """
         if rules.identity == "none":
             return f"server-{self._temporary_name}"

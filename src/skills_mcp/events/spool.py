@@ -396,8 +396,7 @@ class EventArchive:
     """Settled events in daily files, bounded in age and size.
 
     All processes append to the same file, in turn. Beyond `max_bytes` of all files
-    together
-    the oldest are deleted; at `max_file_bytes` a new file is begun.
+    together the oldest are deleted; at `max_file_bytes` a new file is begun.
     """
 
     def __init__(self, directory: Path, *, max_bytes: int, max_file_bytes: int) -> None:

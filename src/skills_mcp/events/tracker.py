@@ -103,8 +103,8 @@ class Tracker:
         """Write an event; when this returns, the event survives the process.
 
         If the disk is full, the event is lost, and the answer is not affected. Text of
-        an agent
-        in another field than `context` and `comment` has to be a `privacy.UserText`.
+        an agent in another field than `context` and `comment` has to be a
+        `privacy.UserText`.
         """
         for observe in self._observers:
             observe(kind, data)

@@ -292,10 +292,9 @@ class _Automaton:
     Rule: matching takes time linear in the path, and memory linear in the patterns.
 
     Each position in a pattern is a bit of a nondeterministic automaton (Thompson,
-    "Regular
-    Expression Search Algorithm", 1968). Its sets of positions become states of a
-    deterministic one on demand, in a table cleared when full, as in RE2 (Cox, "Regular
-    Expression Matching in the Wild", 2010).
+    "Regular Expression Search Algorithm", 1968). Its sets of positions become states of
+    a deterministic one on demand, in a table cleared when full, as in RE2 (Cox,
+    "Regular Expression Matching in the Wild", 2010).
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:

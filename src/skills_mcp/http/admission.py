@@ -56,8 +56,7 @@ class FairShares(Generic[Item]):
     """Bounded set of items with owners, in max-min fair shares.
 
     Clients may use idle capacity. At the limit, the client with the most items loses
-    one to
-    a client with fewer (Bertsekas and Gallager, Data Networks, 6.5.2).
+    one to a client with fewer (Bertsekas and Gallager, Data Networks, 6.5.2).
 
     Args:
         is_idle: Whether an item can be evicted.
@@ -220,8 +219,7 @@ class FairCallQueue:
     """Bounded queue of calls, fair between clients (round robin).
 
     No client runs more than its share. On overflow, the longest queue loses its last
-    call
-    (longest queue drop: McKenney, Stochastic Fairness Queueing, 1990).
+    call (longest queue drop: McKenney, Stochastic Fairness Queueing, 1990).
     """
 
     def __init__(self, max_running: int, max_waiting: int) -> None:

@@ -117,8 +117,7 @@ def derive_anonymous_scopes(config: Config) -> frozenset[str]:
     """Scopes of every caller without sign-in.
 
     Callers are trusted by default only if nothing but this machine can reach the
-    server.
-    Otherwise the operator names the scopes, or the server does not start.
+    server. Otherwise the operator names the scopes, or the server does not start.
 
     Raises:
         ConfigError: The settings contradict each other, or other machines reach the
@@ -261,8 +260,7 @@ class ProtectedResource:
         """`WWW-Authenticate` header.
 
         `error` is a code of RFC 6750, empty for a request without token. `scopes`
-        default to
-        the configured ones.
+        default to the configured ones.
         """
         requested = self.http.auth.requested_scopes if scopes is None else scopes
         fields = {

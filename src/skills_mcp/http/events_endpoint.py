@@ -87,12 +87,9 @@ class EventQuota:
     """Rate limiter for bytes of events, in memory, per process. Thread-safe.
 
     Generic cell rate algorithm (GCRA, ITU-T I.371, annex A): one theoretical arrival
-    time
-    replaces a leaky bucket. A request of any size conforms while this time is at most
-    the
-    tolerance ahead of now. So each request fits eventually, and a quota is exceeded by
-    at
-    most one request.
+    time replaces a leaky bucket. A request of any size conforms while this time is at
+    most the tolerance ahead of now. So each request fits eventually, and a quota is
+    exceeded by at most one request.
 
     Quotas refill evenly. After a silent day, a sender has the quota of a day.
     """

@@ -384,8 +384,7 @@ class Connection(H11Protocol):
     """HTTP connection with timeouts for slow clients.
 
     A timer runs while the client sends a request head or body, or has to read a
-    response;
-    none runs while the application works.
+    response; none runs while the application works.
     """
 
     patience_seconds: float
@@ -431,8 +430,7 @@ class Connection(H11Protocol):
         """Whether the client has already closed its end, during a flood.
 
         asyncio closes such a connection soon, so no response longer than a moment would
-        arrive.
-        Dropping it saves three quarters of the work.
+        arrive. Dropping it saves three quarters of the work.
         """
         if _POLL_HANGUP is None or len(self.connections) < _FLOOD_CONNECTIONS:
             return False

@@ -151,8 +151,7 @@ class RequestMetrics:
     """Middleware that measures requests.
 
     A notification stream lasts as long as its client. Its duration ends with the start
-    of
-    the response, and it counts as an open stream.
+    of the response, and it counts as an open stream.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:

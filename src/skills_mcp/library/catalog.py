@@ -96,14 +96,11 @@ def select_for_prompt(
     """Choose the skills for a prompt: the organisation's, the project's, the user's.
 
     Core skills come first. Within a scope the order is by path. `_root` and `_index`
-    are
-    left out if a listed skill inherits from them.
+    are left out if a listed skill inherits from them.
 
     Whole skills are dropped from the end until the text fits. A skill too long even
-    alone
-    is dropped first, so that it does not cost all others. If not even the sentences
-    around
-    the list fit, some 700 bytes, the list is empty.
+    alone is dropped first, so that it does not cost all others. If not even the
+    sentences around the list fit, some 700 bytes, the list is empty.
     """
     renderer = render or render_skills_context
     entries = tuple(_named_entries(index, scope))

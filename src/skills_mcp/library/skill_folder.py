@@ -85,8 +85,7 @@ class SkillFolder:
         """Parse the frontmatter of a package.  Blocking.
 
         Every value is a string as written, or a list or mapping of strings. Empty for a
-        rule,
-        and for a file changed since indexing.
+        rule, and for a file changed since indexing.
         """
         if not self._own_file:
             return {}
@@ -135,8 +134,7 @@ def render_skill_file(
     """`SKILL.md` conforming to the Agent Skills standard.
 
     `name` is in the characters of the standard. Of `fields`, from `read_fields`,
-    standard
-    fields and further keys are passed on.
+    standard fields and further keys are passed on.
     """
     known = _select_fields(fields or {}, extra_keys)
     return render_document(build_frontmatter(skill, name, known), text)
@@ -309,8 +307,7 @@ class PublishedSkills:
     """Skills of one snapshot as folders with unique names.
 
     Inherited rules have a name and a text, too, but are not published. The same content
-    has
-    the same bytes, so a digest changes only with the skill.
+    has the same bytes, so a digest changes only with the skill.
     """
 
     def __init__(self, snapshot: Snapshot, names: PublishedNames) -> None:

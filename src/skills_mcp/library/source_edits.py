@@ -242,8 +242,7 @@ class SkillTarget:
         """Whether adding a package leaves all existing paths unchanged.
 
         A package called `skills` at the top of a source would hide all others, and one
-        in the
-        folder of a plugin would be served under the name of the plugin.
+        in the folder of a plugin would be served under the name of the plugin.
         """
         top = (
             self.folder.parents[self.source_folder.count("/")]

@@ -205,12 +205,10 @@ def compose_call_filter(machine: str, *, has_network: bool, has_namespaces: bool
     """BPF instructions of the seccomp filter, 8 bytes each.
 
     A filter does not see the path of a socket, so it cannot tell a socket of the run
-    from
-    one of another program of the user. With a network there are therefore no Unix
-    sockets
-    but pairs; without one, a run can listen and connect to nothing. Other socket
-    families
-    do not exist: those of virtual machines (AF_VSOCK) leave each namespace.
+    from one of another program of the user. With a network there are therefore no Unix
+    sockets but pairs; without one, a run can listen and connect to nothing. Other
+    socket families do not exist: those of virtual machines (AF_VSOCK) leave each
+    namespace.
 
     Raises:
         NotImplementedError: The call numbers of this architecture are unknown.

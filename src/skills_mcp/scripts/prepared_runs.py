@@ -117,8 +117,7 @@ class ScriptEnvironment:
         """Whether a script may access a folder below a root.
 
         The home as a whole and our own folders stay closed. So do hidden folders of the
-        home,
-        with keys of other programs, unless a root names one.
+        home, with keys of other programs, unless a root names one.
         """
         closed = (self.home, *self.own_folders)
         if any(closed_folder.is_relative_to(folder) for closed_folder in closed):

@@ -393,9 +393,8 @@ def compose_seatbelt_profile(paths: dict[str, str], *, has_network: bool) -> str
     """Seatbelt profile of a run.
 
     No path is a part of the profile.  Each is a parameter (`-DNAME=path`), so no
-    character
-    in a name can end a rule.  The kernel compares paths without links, and the last
-    matching rule wins.  Source: Apple's own profiles in
+    character in a name can end a rule.  The kernel compares paths without links, and
+    the last matching rule wins.  Source: Apple's own profiles in
     /System/Library/Sandbox/Profiles.
     """
     rules = "\n".join(_compose_rules(paths))

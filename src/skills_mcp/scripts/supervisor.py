@@ -72,8 +72,7 @@ class ProcessTree:
     """A program and all its descendants.
 
     `signals_child` is false for a sandbox in the program's place: after SIGTERM it
-    would
-    end at once, and take the program with it.
+    would end at once, and take the program with it.
     """
 
     def __init__(self, child: int, *, signals_child: bool) -> None:
@@ -104,8 +103,7 @@ class ProcessTree:
         """SIGKILL to every process; whether any are left.
 
         The next call kills processes started meanwhile. A group is killed in one call,
-        so that
-        no member can fork in between.
+        so that no member can fork in between.
         """
         groups = set() if _ADOPTS else {self.child}  # its leader may have ended
         for pid in self._members():
@@ -124,8 +122,7 @@ def supervise(tree: ProcessTree, signals: int, grace_seconds: float) -> int | No
     """Wait for the program's end, or end it, until the tree is empty.
 
     SIGTERM ends the program after a grace period; any other signal, or the end of
-    standard
-    input, ends it now.
+    standard input, ends it now.
     """
     deadline = math.inf
     while tree.ended is None and (remaining := deadline - time.monotonic()) > 0:

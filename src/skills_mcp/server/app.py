@@ -563,8 +563,7 @@ class SkillsServer(Server[Any]):
     """MCP server with adjusted capabilities.
 
     List changes are declared for resources and tools, not for prompts; resources have
-    no
-    subscriptions. The SDK declares those as soon as clients can listen.
+    no subscriptions. The SDK declares those as soon as clients can listen.
     """
 
     def __init__(
@@ -626,8 +625,7 @@ async def progress_reports(
     """Report progress to a client once a second until the block ends.
 
     Without a progress token of the client nothing is sent. `step` returns the current
-    step
-    of the sync, or an empty text.
+    step of the sync, or an empty text.
     """
     failure: SkillsError | MemoryError | None = None
     async with anyio.create_task_group() as tasks:
@@ -806,8 +804,7 @@ async def confirm_run(
     """Question still to be answered; None: the program may run.
 
     Since 2026-07-28 the question is the result of the call, and the client repeats the
-    call
-    with the answer. Earlier clients receive an elicitation request.
+    call with the answer. Earlier clients receive an elicitation request.
 
     Raises:
         NotConfirmedError: The user declined, or cannot be asked.

@@ -570,8 +570,8 @@ def _drop_tracebacks(error: BaseException) -> None:
     """Drop tracebacks: they keep local variables of failed functions alive.
 
     The result of a thread and the waiting frame form a reference cycle, so the snapshot
-    of
-    a refused call, with its open files, would live until the next garbage collection.
+    of a refused call, with its open files, would live until the next garbage
+    collection.
     """
     seen: BaseException | None = error
     while seen is not None:
@@ -600,8 +600,7 @@ def split_markdown(text: str, limit: int, measure: Callable[[str], int]) -> tupl
     """Split Markdown into parts, at headings if possible.
 
     The concatenated parts equal the text, byte for byte. A part measures at most
-    `limit`,
-    but has at least one character.
+    `limit`, but has at least one character.
     """
     if measure(text) <= limit:
         return (text,)

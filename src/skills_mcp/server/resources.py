@@ -168,8 +168,7 @@ def find_resource(index: SkillIndex, names: "PublishedNames", uri: str) -> tuple
     """Resolve a URI to a skill path and a file.
 
     Names take precedence over paths. With nested skills, the innermost one with the
-    file
-    wins.
+    file wins.
 
     Raises:
         SkillNotFoundError: No skill is served there.
@@ -223,9 +222,8 @@ def paginate(
     """Page of entries after a cursor, and the next cursor.
 
     Cursors are paths, not offsets: a refresh between two pages neither repeats nor
-    skips
-    a remaining skill. Long entries shorten the page. `render` returns an entry and its
-    JSON, or None to skip the skill.
+    skips a remaining skill. Long entries shorten the page. `render` returns an entry
+    and its JSON, or None to skip the skill.
     """
     paths = published.names.published
     start = 0 if cursor is None else bisect_right(paths, _parse_cursor(cursor))

@@ -209,8 +209,7 @@ async def message_streams(lines: Lines) -> AsyncIterator[tuple[Incoming, Outgoin
     """Message streams for the SDK; invalid lines are answered here.
 
     The SDK's `stdio_server` drops invalid lines, so clients wait forever, and buffers
-    lines
-    of any length.
+    lines of any length.
     """
     # Without a buffer: a client that does not read keeps us from reading.
     received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
@@ -295,8 +294,7 @@ async def _served(
     """Serve along with other tasks until shutdown; the block must call `exit_process`.
 
     The process exits without joining its threads: one thread blocks uninterruptibly in
-    a
-    read of standard input.
+    a read of standard input.
     """
     shutdown, answered = anyio.Event(), anyio.Event()
     serving = anyio.CancelScope()

@@ -177,8 +177,7 @@ def derive_access(
     """Access of a caller, narrowed to the scope of the request.
 
     No grants (None): everything for everyone. Claims come from a validated token; they
-    are
-    empty for an anonymous caller.
+    are empty for an anonymous caller.
     """
     if grants is None or (grants and all(isinstance(grant, EarlyGrant) for grant in grants)):
         return Access(None, tuple(scope))

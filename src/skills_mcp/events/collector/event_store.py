@@ -252,9 +252,8 @@ class EventStore:
     """A database of events.  All methods block, and may be called on any thread.
 
     The schema is created or migrated with the first call: a database that is down does
-    not
-    keep the server from starting. SQLite stores nothing while its disk has less than
-    `reserve_bytes` free.
+    not keep the server from starting. SQLite stores nothing while its disk has less
+    than `reserve_bytes` free.
 
     Raises:
         EventStoreError: By every method: the database cannot be reached, or refuses a

@@ -273,8 +273,7 @@ def derive_missing_words(
 
     Evidence for a word: at least two different tasks for which the skill is known to be
     right, and fewer for any other skill. `unsettled` are the tasks with one right skill
-    and
-    another answer now; the matcher weighs the words of a task as routing does.
+    and another answer now; the matcher weighs the words of a task as routing does.
     """
     max_skills = max(_MIN_DOCUMENTS, round(MAX_DOCUMENT_SHARE * len(index)))
     words = {known.task: _find_words(known.task, matcher, max_skills) for known in tasks}

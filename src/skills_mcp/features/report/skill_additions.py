@@ -3,9 +3,8 @@
 Keywords, clauses and example tasks, tried, accepted and written as patches.
 
 Rules: an addition inserts text at one position of the frontmatter; everything else
-stays
-byte for byte. It is judged by the answers of the same matcher over all tasks with known
-skills, never by an estimate.
+stays byte for byte. It is judged by the answers of the same matcher over all tasks with
+known skills, never by an estimate.
 """
 
 import difflib

@@ -107,8 +107,7 @@ class RedactingSpanExporter(SpanExporter):
     """Span exporter that removes texts of callers and skills.
 
     The MCP SDK creates the spans. Names of unknown tools and errors with quoted
-    arguments
-    are texts of callers, so each span is rebuilt from an allowlist.
+    arguments are texts of callers, so each span is rebuilt from an allowlist.
 
     Args:
         capture_arguments: Let tool arguments and error messages pass.

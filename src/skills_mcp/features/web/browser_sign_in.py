@@ -155,8 +155,7 @@ class OpenIdClient:
         """Complete the sign-in after the redirect.
 
         `returned` has the query parameters of the redirect, `needed` the names of the
-        claims
-        compared by grants: missing ones come from the UserInfo endpoint.
+        claims compared by grants: missing ones come from the UserInfo endpoint.
 
         Raises:
             SignInRefusedError: The sign-in is rejected.

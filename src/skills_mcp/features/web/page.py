@@ -64,10 +64,8 @@ class ByteCache(Generic[CacheKey, CacheValue]):
     """Thread-safe LRU cache of expensive values.
 
     Concurrent requests for a value share one computation; after a failure or
-    cancellation
-    (`check_cancelled` raises) the next one retries. A value larger than `max_bytes` is
-    not
-    stored.
+    cancellation (`check_cancelled` raises) the next one retries. A value larger than
+    `max_bytes` is not stored.
     """
 
     def __init__(

@@ -11,6 +11,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import ContentSource, LocalFolder, Mount, Progress
+from skills_mcp.routing.decision import NoMatch
 from skills_mcp.skills.source_layout import FolderListing, FolderTree
 from skills_mcp.snapshots.current import CurrentSnapshot
 from tests.packages import package_text, write_package
@@ -167,3 +168,27 @@ def test_a_file_that_was_edited_in_place_is_served_though_the_index_is_damaged(
     current.load(content)
 
     assert current.snapshot.index.require("pdf").body.strip() == "Two."
+
+
+def test_settings_of_a_folder_that_were_edited_without_a_skill_count(tmp_path: Path) -> None:
+    write_package(tmp_path / "content" / "skills", "pdf")
+    config = tmp_path / "content" / "config.yaml"
+    library = open_library(tmp_path / "content")
+
+    config.write_text("responses: {max_characters: 20_000}\nnonsense: 1\n")
+    library.sync()
+
+    assert library.config.responses.max_characters == 20_000
+    assert [problem.rule for problem in library.view().list_problems()] == ["config"]
+
+
+def test_synonyms_of_a_folder_that_were_edited_without_a_skill_count(tmp_path: Path) -> None:
+    write_package(tmp_path / "content" / "skills", "pdf", description="Fill in forms.")
+    library = open_library(tmp_path / "content")
+    assert isinstance(library.view().decide("complete a questionnaire"), NoMatch)
+
+    config = tmp_path / "content" / "config.yaml"
+    config.write_text("routing: {synonyms: ['questionnaire = form']}\n")
+    library.sync()
+
+    assert not isinstance(library.view().decide("complete a questionnaire"), NoMatch)

@@ -245,7 +245,7 @@ class CurrentSnapshot:
             self._mounts.progress.end()
         self._inspected.clear()
         trim_heap()  # reading takes more than serving ever will
-        if served and snapshot.reuses_all_of(served.state):
+        if served and snapshot.serves_the_same_as(served):
             self._snapshot = replace(served, content=content)
             return
         self._state = snapshot.state
@@ -279,7 +279,7 @@ class CurrentSnapshot:
                 served=served,
                 progress=self._mounts.progress,
             )
-            if not snapshot.reuses_all_of(served.state):
+            if snapshot is not served:
                 snapshot.prepare()
         except DamagedTextError as error:
             self._discard_cached_state(error)

@@ -455,8 +455,10 @@ class Snapshot:
         is_complete = state.texts is not None or not needs_texts
         return is_complete and self.indexes.are_reused_from(state)
 
-    def is_same(self, collection: "LoadedSkills", config: Config) -> bool:
-        return collection is self.state.collection and config == self.config
+    def serves_the_same_as(self, other: "Snapshot") -> bool:
+        """Whether skills, settings and problems are those of another snapshot."""
+        is_same = self.config == other.config and self.problems == other.problems
+        return is_same and self.reuses_all_of(other.state)
 
 
 @gc_paused()
@@ -493,7 +495,7 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
     collection = next(iter(reusable), None) or read_sources(
         content, config.limits, config.visibility, collections, progress, on_read=on_read
     )
-    if served and served.is_same(collection, config):
+    if served and collection is served.state.collection and config == served.config:
         return served
     _require_within_limits(content, collection)
     table = collection.table

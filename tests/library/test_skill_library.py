@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,10 @@ from skills_mcp.errors import (
 from skills_mcp.events.spool import Spool
 from skills_mcp.events.tracker import Tracker
 from skills_mcp.library.answers import Match
-from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.library.skill_library import MAX_SERVED_PATHS, SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.scripts.policy import ScriptRequest
+from skills_mcp.skills.model import SkillPath
 from skills_mcp.skills.skill_index import SkillFilter
 from tests.support import (
     Upstream,
@@ -715,3 +718,27 @@ def test_a_candidate_that_is_picked_keeps_the_score_that_the_answer_gave_it(
         picked = library.view().route(task, candidate.skill.path)
         assert isinstance(picked, Match)
         assert picked.score == candidate.score
+
+
+@pytest.fixture
+def restless_threads() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("restless_threads")
+def test_skills_are_served_on_several_threads_at_once(content: Path) -> None:
+    library = open_library(content)
+
+    def serve(thread: int) -> None:
+        for number in range(10_000):
+            library.remember_served(SkillPath(f"{thread}/{number % 50}"))
+
+    with ThreadPoolExecutor(8) as pool:
+        served = [pool.submit(serve, thread) for thread in range(8)]
+
+    assert [call.exception() for call in served] == [None] * 8
+    assert len(library.served_paths) == MAX_SERVED_PATHS

@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -739,6 +740,7 @@ class SkillLibrary:
         )
         self._open_runs = open_runs
         self._served: dict[SkillPath, None] = {}
+        self._serving = Lock()
         self.project: Project | None = None
         """The project at hand, of a server for one client alone."""
 
@@ -776,13 +778,15 @@ class SkillLibrary:
         return tuple(self._served)
 
     def remember_served(self, path: SkillPath) -> None:
-        self._served.pop(path, None)
-        self._served[path] = None
-        if len(self._served) > MAX_SERVED_PATHS:
-            self._served.pop(next(iter(self._served)), None)
+        with self._serving:  # calls are answered on several threads
+            self._served.pop(path, None)
+            self._served[path] = None
+            if len(self._served) > MAX_SERVED_PATHS:
+                del self._served[next(iter(self._served))]
 
     def forget_served(self) -> None:
-        self._served.clear()
+        with self._serving:
+            self._served.clear()
 
     @cached_property
     def runs(self) -> "Runs":

@@ -1,10 +1,14 @@
 """How wrong settings are named."""
 
+import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import skills_mcp
 from skills_mcp.config import Layer, Settings, parse_environment
 from skills_mcp.config.findings import REMOVED_KEYS
 from skills_mcp.config.variables import name_generic_variable
@@ -490,3 +494,24 @@ def test_a_secret_in_a_wrong_setting_is_not_shown(sections: dict[str, Any]) -> N
 
     assert "(got a URL with a secret in it)" in str(caught.value)
     assert "ghp_canary" not in str(caught.value)
+
+
+def texts_of_program() -> Iterator[str]:
+    """Yield each text in the code, except for the answers to removed keys themselves."""
+    sources = Path(skills_mcp.__file__).parent.rglob("*.py")
+    for source in sorted(sources):
+        if source.name != "findings.py":
+            nodes = ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+            yield from (
+                node.value
+                for node in nodes
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            )
+
+
+def test_no_text_of_the_program_names_a_removed_key() -> None:
+    keys = "|".join(re.escape(key) for key in REMOVED_KEYS)
+
+    named = [text for text in texts_of_program() if re.search(rf"\b(?:{keys})\b", text)]
+
+    assert named == []

@@ -545,6 +545,17 @@ async def test_without_a_network_events_wait_to_be_sent(outbox: Outbox, endpoint
     assert contexts_of(spooled(outbox.spool)) == ["kept"]
 
 
+async def test_events_without_a_receiver_are_archived_without_a_network(
+    outbox: Outbox, ours: Path
+) -> None:
+    track(outbox.spool, "kept")
+
+    await Publisher(outbox, rules_for(""), is_offline=lambda: True).publish()
+
+    assert recorded(ours, "archive") == ["kept"]
+    assert spooled(outbox.spool) == []
+
+
 @pytest.mark.spec("10.4")
 async def test_what_a_dead_process_left_is_sent_and_a_living_one_is_left_alone(
     outbox: Outbox, endpoint: Endpoint, ours: Path

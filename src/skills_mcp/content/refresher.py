@@ -361,8 +361,7 @@ def _identify(folder: Path) -> _Identity | None:
 
 
 def _explain(error: Exception) -> str:
-    reason = f"Folders cannot be watched: {error}. An edit is served after"
     return (
-        f"{reason} refresh_skills. On Linux, fs.inotify.max_user_watches may be too "
-        "low; sync.watch: false turns watching off."
+        f"Folders cannot be watched: {error}. An edit is served after refresh_skills. On Linux, "
+        "fs.inotify.max_user_watches may be too low."
     )

@@ -334,10 +334,12 @@ class Publisher:
         rules = self.rules()
         # Also while nothing is counted: older events are not kept longer.
         await _run_in_thread(lambda: self.outbox.prune(rules.keep_days))
-        if not rules.enabled or self.is_offline():
+        if not rules.enabled:
             return 0
         if not rules.endpoint:
             await _run_in_thread(lambda: self.outbox.archive_all(rules.keep_days))
+            return 0
+        if self.is_offline():
             return 0
         if not is_safe_endpoint(rules.endpoint):
             logger.error(

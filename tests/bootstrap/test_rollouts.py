@@ -6,7 +6,11 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ResourceListChangedNotification
 
 from skills_mcp.bootstrap import Application, Options, build, read_heartbeat
 from skills_mcp.config import rollouts
@@ -18,7 +22,7 @@ from tests.clients import ask
 from tests.e2e.test_sign_in import calling
 from tests.http_server import following
 from tests.issuer import AUDIENCE, running_issuer
-from tests.support import Upstream, skill_text, write
+from tests.support import PATIENCE_SECONDS, Upstream, skill_text, until, write
 
 
 class Now(datetime):
@@ -164,3 +168,37 @@ async def test_a_token_decides_which_version_is_served_over_http(
         "ui": commits[1],
     }
     assert "New." in found["web"]["content"]
+
+
+@pytest.mark.parametrize("grants", [[], [{"allow": ["auth"]}]], ids=["everything", "granted"])
+async def test_who_gets_the_newer_version_is_notified_of_its_changes(
+    tmp_path: Path, grants: list[dict[str, Any]]
+) -> None:
+    upstream = Upstream.create(tmp_path / "rollout")
+    stable = upstream.commit({"skills/auth.md": skill_text(body="Old.")})
+    heard: list[str] = []
+
+    async def hear(message: object) -> None:
+        if isinstance(message, ResourceListChangedNotification):
+            heard.append(message.method)
+
+    with running_issuer() as issuer:
+        sign_in = {"issuer": issuer.url, "audience": AUDIENCE}
+        http = {"port": 0, "operations_port": 0, "auth": sign_in}
+        values = settings((upstream, stable, ""), to={"groups": ["web"]})
+        write(tmp_path / "config.yaml", json.dumps(values | {"http": http, "access": grants}))
+        command = [sys.executable, "-m", "skills_mcp", "--transport", "http"]
+        with following(command, {"SKILLS_MCP_HOME": str(tmp_path)}) as server:
+            server.wait_for_log(f"skills at {stable}")
+            signed = {"Authorization": f"Bearer {issuer.token(groups=['web'])}"}
+            async with (
+                httpx2.AsyncClient(headers=signed, timeout=PATIENCE_SECONDS) as http_client,
+                Client(
+                    streamable_http_client(server.url, http_client=http_client),
+                    message_handler=hear,
+                ) as client,
+                client.listen(resources_list_changed=True),
+            ):
+                upstream.commit({"skills/auth.md": skill_text(description="Other words")})
+                await ask(client, "refresh_skills")
+                await until(lambda: heard)

@@ -15,7 +15,7 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -289,22 +289,25 @@ _LIST_CHANGED = NotificationOptions(resources_changed=True, tools_changed=True)
 
 
 def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsServer":
-    """Create a server for both protocol eras; `library.run` must run concurrently.
+    """Create a server for both protocol eras; `library.refresher.run` must run, too.
 
     A shared server has callers on other machines: nothing runs here, and callers run
     scripts in their own shells.
     """
     tools = _Tools(library, is_shared=is_shared)
     first_response = _FirstResponse(library, tools, is_shared=is_shared)
-    notices = ListChangeNotifier(partial(_derive_listing_key, library))
+    libraries = [library, *filter(None, [library.early])]
+    notices = ListChangeNotifier(partial(_derive_listing_key, libraries))
     resources, extension = Resources(library), SkillsExtension(library)
     prompts, completion = SkillPrompt(library, tools.find_offered), PathCompletion(library)
-    unsubscribe = library.current.watch(notices.announce)
+    subscriptions = ExitStack()
+    for each in libraries:
+        subscriptions.callback(each.current.watch(notices.announce))
 
     server = SkillsServer(
         "skills-mcp",
         notices=notices,
-        unsubscribe=unsubscribe,
+        unsubscribe=subscriptions.close,
         version=__version__,
         title="Skills of this organisation",
         lifespan=notices.run_notifier,
@@ -508,10 +511,13 @@ def _prepare(view: LibraryView) -> None:
     view.snapshot.prepare()
 
 
-def _derive_listing_key(library: SkillLibrary, access: Access) -> bytes:
-    """Digest of paths, names and descriptions.  Blocks once after a refresh."""
-    view = library.view(access)
-    return view.snapshot.indexes.listing_key if view.served else b""
+def _derive_listing_key(libraries: Sequence[SkillLibrary], access: Access) -> bytes:
+    """Digest of paths, names and descriptions.  Blocks once after a refresh.
+
+    With a rollout it is of both versions: an access does not tell which one is served.
+    """
+    views = (library.view(access) for library in libraries)
+    return b"".join(view.snapshot.indexes.listing_key for view in views if view.served)
 
 
 class _ClientRoots:

@@ -248,8 +248,7 @@ class Settings:
         """Resolve the configuration for content with its own settings.
 
         The content's forbidden keys and invalid values are ignored and reported in the
-        second
-        value: content never stops the server.
+        second value: content never stops the server.
         """
         operator = self.resolve()
         values, findings = permitted_part(merge_layers((content,)))

@@ -315,7 +315,7 @@ class RemoteBranch:
 
         Raises:
             SyncError: The remote refuses it or does not answer, or nothing would
-            change.
+                change.
         """
         from skills_mcp.content.git.proposal import push_change
 

@@ -1,4 +1,6 @@
-"""JSON files of a store: published commit, survey and sync state.
+"""Commit store: the commits of a repository on disk, and which of them is published.
+
+docs/explanation/sync.md has its files, and what each step leaves there.
 
 Rule: other versions of this program read these files, and people edit them. An invalid
 value is ignored, and a missing key has its default.
@@ -326,7 +328,7 @@ class LockLostError(SyncError):
 
 
 class CommitStore:
-    """The folder described above.  Every method is safe between processes."""
+    """A commit store.  Every method is safe between processes."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -416,7 +418,7 @@ class CommitStore:
 
         Raises:
             SyncError: It cannot be written, or the lock is lost; nothing is left
-            behind.
+                behind.
         """
         self.require_lock()
         folder = self.folder(commit)

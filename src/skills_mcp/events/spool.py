@@ -138,7 +138,7 @@ class Spool:
 
         Raises:
             OSError: The disk has no space for the unsent lines; the segment is
-            unchanged.
+                unchanged.
         """
         if unsent:
             stem = segment.path.stem[:_NAME_LENGTH]  # keeps its place in the order

@@ -61,8 +61,7 @@ class FairShares(Generic[Item]):
     Args:
         is_idle: Whether an item can be evicted.
         evicts_own: Whether the client with the most items evicts its own; otherwise it
-        gets
-            no more.
+            gets no more.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ class AllowedAddresses:
 
         Raises:
             ConfigError: The server listens on all addresses, and no setting names its
-            URL.
+                URL.
         """
         own = bracket(http.host)
         names = LOOPBACK_NAMES if is_loopback(http.host) else ()

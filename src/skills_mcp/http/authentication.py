@@ -121,8 +121,7 @@ def derive_anonymous_scopes(config: Config) -> frozenset[str]:
 
     Raises:
         ConfigError: The settings contradict each other, or other machines reach the
-        server
-            and no scopes are configured.
+            server and no scopes are configured.
     """
     http = config.http
     if http.anonymous is not None and http.allow_anonymous:
@@ -206,8 +205,7 @@ class ProtectedResource:
 
         Args:
             scope: ASGI scope, used only without `http.base_url`; proxy headers only if
-            trusted.
-                Its host is already checked.
+                trusted. Its host is already checked.
         """
         return f"{self._base(scope)}{MCP_PATH}"
 
@@ -221,8 +219,8 @@ class ProtectedResource:
         headers = Headers(scope=scope)
         scheme, host = scope.get("scheme", "http"), headers.get("host", "")
         if self.http.trust_proxy_headers:
-            scheme = _nearest_value(headers.get("x-forwarded-proto")) or scheme
-            host = _nearest_value(headers.get("x-forwarded-host")) or host
+            scheme = _first_value(headers.get("x-forwarded-proto")) or scheme
+            host = _first_value(headers.get("x-forwarded-host")) or host
         return f"{scheme if scheme == 'https' else 'http'}://{host}"
 
     def metadata_url(self, scope: Scope) -> str:
@@ -285,7 +283,7 @@ class ProtectedResource:
         return [f"{prefix}{name}" if name in SCOPES else name for name in scopes]
 
 
-def _nearest_value(values: str | None) -> str:
+def _first_value(values: str | None) -> str:
     return (values or "").partition(",")[0].strip()
 
 

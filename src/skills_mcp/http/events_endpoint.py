@@ -1,4 +1,4 @@
-"""Bearer tokens for senders of events."""
+"""Endpoint for events of other servers: tokens of senders, quotas and storage."""
 
 import hmac
 import json

@@ -119,7 +119,7 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
 
     Raises:
         ConfigError: The settings name no address, or admit remote callers without
-        sign-in by mistake.
+            sign-in by mistake.
     """
     http = config.http
     check_sign_in(config)

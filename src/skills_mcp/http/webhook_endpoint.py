@@ -1,4 +1,4 @@
-"""Secrets of the webhook."""
+"""Webhook: signed deliveries of a forge, which refresh the content."""
 
 import base64
 import binascii

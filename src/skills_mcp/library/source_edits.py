@@ -316,7 +316,7 @@ def propose_skill(
 
     Raises:
         SyncError: The repository is unreachable or refuses it; the message has the
-        remedy.
+            remedy.
     """
     repository = target.repository
     if repository is None:

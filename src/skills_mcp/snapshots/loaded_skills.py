@@ -1,4 +1,8 @@
-"""Identical packages: one skill with several paths."""
+"""Skills read from all sources: walked, compared with what is known, and read.
+
+Rule: of two skills with one path, the first source's is served, unless it is denied.
+Identical packages are one skill with several paths.
+"""
 
 import os
 from collections import Counter, defaultdict, deque

@@ -1,6 +1,7 @@
-"""Views of a snapshot, one for all callers with the same visible skills.
+"""Snapshot: the skills, settings and problems of one state, and its differences to another.
 
-They share all large data, and many callers see the same, so a few are cached.
+Callers with the same visible skills share a view of it. Views share all large data, and
+many callers see the same, so a few are cached.
 """
 
 import hashlib

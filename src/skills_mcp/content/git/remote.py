@@ -85,7 +85,7 @@ class Remote:
 
         Raises:
             ConfigError: The branch or tag name is invalid, or the address is not
-            allowed.
+                allowed.
         """
         branch = branch and _parse_ref_name("branch", branch)
         pin = pin and _parse_ref_name("tag or commit", pin)

@@ -65,15 +65,12 @@ _MINUTE_SECONDS = 60.0
 
 
 def open_heartbeat_timer(
-    library: SkillLibrary,
-    state: Path,
-    environment: Mapping[str, str],
-    transport: Transport,
+    library: SkillLibrary, environment: Mapping[str, str], transport: Transport
 ) -> HeartbeatTimer | None:
     """Schedule the heartbeats of a library; None if `DO_NOT_TRACK` forbids them."""
     if is_tracking_refused(environment):
         return None
-    privacy = Privacy(state / "analytics.key", environment)
+    privacy = Privacy(find_state_folder(environment) / "analytics.key", environment)
     return HeartbeatTimer(
         partial(read_heartbeat, library, privacy, transport),
         lambda: library.config.refresh.interval_minutes * _MINUTE_SECONDS,
@@ -215,15 +212,15 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
         lambda: library.config.analytics,
         is_offline=lambda: library.config.sync.offline,
         read_token=partial(_read_token, config.analytics, environment),
-        heartbeat_timer=open_heartbeat_timer(library, state, environment, "stdio"),
+        heartbeat_timer=open_heartbeat_timer(library, environment, "stdio"),
     )
     return Application(library, publisher, early=early)
 
 
-def with_event_store(
+def for_http(
     application: Application, environment: Mapping[str, str], *, is_local: bool = False
 ) -> Application:
-    """Open the event database of an HTTP server, without connecting to it.
+    """The application of an HTTP server, with the event database, not connected to yet.
 
     A server for the local user alone makes none: its report is of the events of this
     machine, unless a database exists.
@@ -231,27 +228,28 @@ def with_event_store(
     Raises:
         ConfigError: `events.database` cannot be used.
     """
-    library = application.library
-    if not library.config.events.enabled:
-        return application
+    library, state = application.library, find_state_folder(environment)
+    timer = open_heartbeat_timer(library, environment, "http")
+    publisher = replace(application.publisher, heartbeat_timer=timer)
+    without_store = replace(application, publisher=publisher)
+    events = library.config.events
+    if not events.enabled:
+        return without_store
     from skills_mcp.events.collector.event_store import DEFAULT_FILE, open_event_store
 
-    events = library.config.events
-    state = find_state_folder(environment)
     if is_local and not events.database and not (state / DEFAULT_FILE).exists():
-        return application
-    store = open_event_store(
-        events.database, state, reserve_bytes=library.config.limits.max_total_bytes
-    )
-    publisher = DatabasePublisher(
-        application.publisher.outbox,
-        lambda: library.config.analytics,
+        return without_store
+    reserve_bytes = library.config.limits.max_total_bytes
+    store = open_event_store(events.database, state, reserve_bytes=reserve_bytes)
+    stored = DatabasePublisher(
+        publisher.outbox,
+        publisher.rules,
         store,
-        is_offline=lambda: library.config.sync.offline,
-        read_token=partial(_read_token, library.config.analytics, environment),
-        heartbeat_timer=open_heartbeat_timer(library, state, environment, "http"),
+        is_offline=publisher.is_offline,
+        read_token=publisher.read_token,
+        heartbeat_timer=timer,
     )
-    return replace(application, publisher=publisher, store=store)
+    return replace(application, publisher=stored, store=store)
 
 
 def _open_runs(

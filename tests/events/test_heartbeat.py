@@ -11,7 +11,13 @@ import httpx
 import pytest
 
 from skills_mcp.about import __version__
-from skills_mcp.bootstrap import Options, build, open_heartbeat_timer, read_heartbeat
+from skills_mcp.bootstrap import (
+    Options,
+    build,
+    for_http,
+    open_heartbeat_timer,
+    read_heartbeat,
+)
 from skills_mcp.config import Analytics
 from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.events.heartbeat import Heartbeat, HeartbeatTimer, Transport, parse_heartbeat
@@ -218,7 +224,25 @@ def test_do_not_track_sends_no_heartbeat(tmp_path: Path) -> None:
     environment = {"SKILLS_MCP_HOME": str(tmp_path), "DO_NOT_TRACK": "1"}
     library = build(options, environment).library
 
-    assert open_heartbeat_timer(library, tmp_path, environment, "stdio") is None
+    assert open_heartbeat_timer(library, environment, "stdio") is None
+
+
+@pytest.mark.parametrize("has_database", [True, False])
+def test_a_server_over_http_says_so_with_and_without_a_database(
+    tmp_path: Path, *, has_database: bool
+) -> None:
+    environment = {"SKILLS_MCP_HOME": str(tmp_path)}
+    settings = {"events": {"enabled": has_database}}
+    options = Options(skills_dir=str(SKILLS_CONTENT), settings=settings)
+    application = for_http(build(options, environment), environment)
+    application.library.sync()
+
+    timer = application.publisher.heartbeat_timer
+    beat = timer.read() if timer else None
+
+    assert (application.store is not None) is has_database
+    assert beat is not None
+    assert beat.transport == "http"
 
 
 def test_a_server_with_the_database_writes_its_own_heartbeat(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from skills_mcp.about import compose_install_command
-from skills_mcp.bootstrap import Application, build, find_state_folder, with_event_store
+from skills_mcp.bootstrap import Application, build, find_state_folder, for_http
 from skills_mcp.cli.command_group import (
     CONFIG_EXIT,
     OVER_HTTP,
@@ -224,7 +224,7 @@ def run_http(
     if on_open is None:
         _refuse_discovery(library.config)
     with gc_frozen():
-        application = with_event_store(application, os.environ, is_local=on_open is not None)
+        application = for_http(application, os.environ, is_local=on_open is not None)
         serving = Serving(
             server=create_server(library, is_shared=True),
             library=library,

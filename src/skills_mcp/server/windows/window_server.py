@@ -29,7 +29,9 @@ from skills_mcp.server.parts import (
     Serving,
     Window,
     exit_process,
+    list_background_work,
     run_or_shut_down,
+    stop_serving,
     watch_signals,
 )
 from skills_mcp.server.stdio import RpcError, message_streams, parse_line
@@ -59,7 +61,6 @@ _READ_BYTES = 2**18
 _HEADER_BYTES = 100
 _GREETING_SECONDS = 5.0
 _LAST_CALLS_SECONDS = 1.0  # as on standard input
-_LAST_PUBLISH_SECONDS = 1.0
 _FIRST_WINDOW_SECONDS = 30.0  # the forwarder that has started us may have been killed
 _MINUTE_SECONDS = 60.0
 
@@ -133,16 +134,14 @@ class WindowServer:
 
     async def run(self) -> None:
         """Serve until shutdown; then the process exits."""
-        serving, library = self._serving, self._serving.library
+        serving = self._serving
         for part in self._parts:
             await part.open()
         listener = self._rendezvous.listen()
         socket_inode = read_inode(self._rendezvous.address)
         works: tuple[Callable[[], Awaitable[object]], ...] = (
             partial(watch_signals, self._shutdown),
-            library.refresher.run,
-            serving.publisher.run,
-            *(part.run for part in self._parts),
+            *list_background_work(serving, self._parts),
             self._end_without_windows,
             partial(self._watch_rendezvous, socket_inode),
         )
@@ -158,11 +157,7 @@ class WindowServer:
             with anyio.move_on_after(_LAST_CALLS_SECONDS):
                 while self._windows:  # noqa: ASYNC110 - no event tells
                     await anyio.sleep(0.01)
-            library.close()
-            for part in self._parts:
-                await part.close()
-            with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
-                await run_or_shut_down(serving.publisher.publish, self._shutdown)
+            await stop_serving(serving, self._parts, self._shutdown)
             exit_process()
 
     async def _end_without_windows(self) -> None:

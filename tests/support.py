@@ -41,6 +41,7 @@ from skills_mcp.scripts.prepared_runs import ScriptEnvironment
 from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.snapshots.current import CurrentSnapshot
+from skills_mcp.snapshots.skill_snapshot import Snapshot
 from tests.git_objects import write_commit
 
 PROJECT = Path(__file__).parent.parent
@@ -267,6 +268,12 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
     if load:
         library.sync()
     return library
+
+
+def served_by(current: CurrentSnapshot) -> Snapshot:
+    """Return the snapshot that is served now."""
+    assert current.latest
+    return current.latest
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from skills_mcp.snapshots.current import CurrentSnapshot
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.mirror import Mirror
 from tests.packages import package_text
-from tests.support import skill_text
+from tests.support import served_by, skill_text
 
 _TASK = "fill the form of part three"
 _SKILLS = 12
@@ -102,7 +102,7 @@ class _Machine:
 
 def _answer(current: CurrentSnapshot) -> Answers:
     """Return what a server answers: every skill, and the best ones for a task."""
-    snapshot = current.snapshot
+    snapshot = served_by(current)
     skills = tuple((s.path, s.description, s.body) for s in snapshot.index.offered)
     found = snapshot.matcher.score(_TASK)
     return skills, tuple((each.skill.path, float(each.score)) for each in found)

@@ -904,7 +904,7 @@ def test_offline_nobody_is_asked_for_meanings(*, offline: bool, home: Path) -> N
         library.current.wait_for_vectors()
 
     assert bool(server.received) is not offline
-    assert library.view().may_block is not offline
+    assert library.current.waits_for_network is not offline
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from skills_mcp.content.source import LONGEST_PAUSE_SECONDS
 from skills_mcp.errors import SkillsError
 from skills_mcp.events.publisher import INTERVAL_SECONDS
 from skills_mcp.features.embeddings import skill_embeddings as fused
-from skills_mcp.library.skill_library import MAX_LISTED_FILES
+from skills_mcp.library.skill_library import FIRST_CONTENT_SECONDS, MAX_LISTED_FILES
 from skills_mcp.routing import decision as excerpt
 from skills_mcp.routing.decision import MAX_UNCUT_CHARACTERS as _WHOLE
 from skills_mcp.scripts.script_runner import TIMEOUT_EXIT_CODE
-from skills_mcp.server import callers, tools
+from skills_mcp.server import tools
 from skills_mcp.skills import document, skill_discovery
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 from tests.docs import install_lines
@@ -186,7 +186,7 @@ NUMBERS = [
         f"none fits with {excerpt._NEAR_MISS_SCORE} or more",
     ),
     ("how-to/embeddings.md", f"up to {fused._MAX_TASK_CHARACTERS:,} characters"),
-    ("reference/tools/index.md", f"at most {callers.FIRST_CONTENT_SECONDS:.0f} seconds"),
+    ("reference/tools/index.md", f"at most {FIRST_CONTENT_SECONDS:.0f} seconds"),
     ("reference/tools/run_script.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
     ("reference/skill-format.md", f"{skill_discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),
     ("reference/skill-format.md", f"{MAX_YAML_CHARACTERS:,} characters"),

@@ -147,7 +147,7 @@ def test_each_tool_set_has_the_documented_tools() -> None:
         f"at most {skill_library.MAX_LISTED_FILES} files",
         f"1 to {tools._MAX_HITS}; without it `search.limit`",
         f"`search.limit`, which is {Search().limit}",
-        f"1 to {tools._MAX_LINES:,}; without it {tools._DEFAULT_LINES} if",
+        f"1 to {tools._MAX_LINES:,}; without it {skill_library.DEFAULT_LINES} if",
         f"Its arguments, at most {tools._MAX_ARGS} |",
         f"at most `files.max_bytes`, which is {Files().max_bytes // 1024} KiB",
         f"How many, 1 to {skill_library.MAX_EXAMPLES}; without it 3, and what is",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.library.listing import MAX_DESCRIPTION, Listing, compose_listing
+from skills_mcp.library.listing import MAX_SHORT_DESCRIPTION, Listing, compose_listing
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.skills.tree_node import TreeNode, build_tree, find_node, render_node
@@ -208,7 +208,7 @@ def test_texts_are_shortened_only_where_not_everything_fits() -> None:
     assert (whole["description"], alone.is_shortened) == (long.description, False)
     [_, cut, *_] = rows(among.tree)
     assert among.is_shortened
-    assert len(cut["description"]) <= MAX_DESCRIPTION
+    assert len(cut["description"]) <= MAX_SHORT_DESCRIPTION
     assert cut["description"].endswith("word…")
     assert cut["keywords"] == ["k" * 30] * 3
 

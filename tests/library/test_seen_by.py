@@ -349,7 +349,7 @@ def test_a_scope_finds_what_the_operator_s_allow_would_find(
 def test_an_operator_sees_the_snapshot_itself(tmp_path: Path) -> None:
     library = serve(tmp_path, [File("_root", "_root", {"_root.md": skill_text()})])[0]
 
-    assert library.view(EVERYTHING).snapshot is library.current.snapshot
+    assert library.view(EVERYTHING).snapshot is library.current.latest
     assert library.view(Access(())).snapshot.index.get("_root") is None
 
 

@@ -15,7 +15,7 @@ from skills_mcp.routing.decision import NoMatch
 from skills_mcp.skills.source_layout import FolderListing, FolderTree
 from skills_mcp.snapshots.current import CurrentSnapshot
 from tests.packages import package_text, write_package
-from tests.support import Upstream, open_library
+from tests.support import Upstream, open_library, served_by
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,14 @@ def test_a_served_file_that_was_edited_in_place_is_served_as_it_is_until_mended(
     file.write_text(text.replace("One.", "Two."))
 
     current.load(content)
-    edited = current.snapshot.index.require("pdf").body.strip()
+    edited = served_by(current).index.require("pdf").body.strip()
     file.write_text(text)
     os.utime(file, ns=(found.st_mtime_ns, found.st_mtime_ns))
     file.chmod(0o444)
     current.load(content)
 
     assert edited == "Two."
-    assert current.snapshot.index.require("pdf").body.strip() == "One."
+    assert served_by(current).index.require("pdf").body.strip() == "One."
 
 
 def test_a_file_that_was_edited_in_place_is_served_though_the_index_is_damaged(
@@ -167,7 +167,7 @@ def test_a_file_that_was_edited_in_place_is_served_though_the_index_is_damaged(
 
     current.load(content)
 
-    assert current.snapshot.index.require("pdf").body.strip() == "Two."
+    assert served_by(current).index.require("pdf").body.strip() == "Two."
 
 
 def test_settings_of_a_folder_that_were_edited_without_a_skill_count(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.indexes import IndexCache, IndexState
 from skills_mcp.snapshots.skill_records import SkillTable
 from skills_mcp.snapshots.skill_snapshot import Snapshot, take_snapshot
-from tests.support import PATIENCE_SECONDS, mounted, write
+from tests.support import PATIENCE_SECONDS, mounted, served_by, write
 
 SETTINGS = Settings((Layer("test", {"toolsets": ["core", "packages"]}),))
 PACKAGE = "---\nname: {0}\ndescription: Fills {0} forms.\n---\nThe body of {0}.\n"
@@ -136,7 +136,7 @@ def test_the_next_process_reads_no_skill_again(
     second.load(content)
 
     assert opened_files == []
-    assert ranked(second.snapshot, "xls form")[0][0] == "xls"
+    assert ranked(served_by(second), "xls form")[0][0] == "xls"
 
 
 def test_an_edit_is_seen_and_what_replaces_it_is_kept_instead(
@@ -151,7 +151,7 @@ def test_an_edit_is_seen_and_what_replaces_it_is_kept_instead(
     later.load(content_of(folder))
 
     assert opened_files.count("doc/SKILL.md") == 0
-    assert ranked(later.snapshot, "watermarks")[0][0] == "pdf"
+    assert ranked(served_by(later), "watermarks")[0][0] == "pdf"
     assert only_folder(tmp_path) != first
 
 
@@ -168,7 +168,7 @@ def test_servers_that_start_together_build_it_once(
         thread.join()
 
     assert sorted(opened_files) == ["doc/SKILL.md", "pdf/SKILL.md", "xls/SKILL.md"]
-    assert len({tuple(ranked(each.snapshot, "doc form")) for each in servers}) == 1
+    assert len({tuple(ranked(served_by(each), "doc form")) for each in servers}) == 1
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "noise"])
@@ -185,7 +185,7 @@ def test_a_damaged_file_counts_as_not_there(damage: str, folder: Path, tmp_path:
     server = server_of(folder, tmp_path)
     server.load(content_of(folder))
 
-    assert ranked(server.snapshot, "pdf form")[0][0] == "pdf"
+    assert ranked(served_by(server), "pdf form")[0][0] == "pdf"
     again = IndexCache(tmp_path / "index", content_of(folder), Config())
     assert again.open() is not None
 
@@ -198,7 +198,7 @@ def test_each_single_damaged_file_is_survived(folder: Path, tmp_path: Path) -> N
         server = server_of(folder, tmp_path)
         server.load(content_of(folder))
 
-        assert ranked(server.snapshot, "doc form")[0][0] == "doc"
+        assert ranked(served_by(server), "doc form")[0][0] == "doc"
 
 
 def test_other_sources_limits_and_formats_have_folders_of_their_own(
@@ -224,7 +224,7 @@ def test_a_disk_that_takes_nothing_is_no_reason_not_to_serve(folder: Path, tmp_p
     server = server_of(folder, tmp_path)
     server.load(content_of(folder))
 
-    assert ranked(server.snapshot, "pdf form")[0][0] == "pdf"
+    assert ranked(served_by(server), "pdf form")[0][0] == "pdf"
 
 
 def test_what_nobody_opens_for_a_month_is_deleted(
@@ -258,7 +258,7 @@ def test_who_is_denied_here_takes_nobodys_place_in_another_server(
     server = CurrentSnapshot(mounted(tmp_path), Settings(()), tmp_path / "index")
     server.load(content)
 
-    assert server.snapshot.index.require("pdf").body.strip().endswith("first")
+    assert served_by(server).index.require("pdf").body.strip().endswith("first")
 
 
 def test_what_somebody_else_has_written_is_not_taken_for_ours(
@@ -282,7 +282,7 @@ def test_damage_that_shows_late_is_repaired(name: str, folder: Path, tmp_path: P
     server = server_of(folder, tmp_path)
     server.load(content_of(folder))
 
-    assert ranked(server.snapshot, "pdf form")[0][0] == "pdf"
+    assert ranked(served_by(server), "pdf form")[0][0] == "pdf"
     assert only_folder(tmp_path) != damaged
 
 
@@ -320,7 +320,7 @@ def test_damage_to_one_skill_keeps_no_other_from_being_served(folder: Path, tmp_
     server = server_of(folder, tmp_path)
     server.load(content_of(folder))
 
-    assert server.snapshot.index.require("xls").name == "xls"
+    assert served_by(server).index.require("xls").name == "xls"
 
 
 def test_a_single_wrong_byte_in_a_skill_is_noticed(folder: Path, tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_a_single_wrong_byte_in_a_skill_is_noticed(folder: Path, tmp_path: Path)
     server = server_of(folder, tmp_path)
     server.load(content_of(folder))
 
-    assert server.snapshot.index.require("pdf").body == "The body of pdf."
+    assert served_by(server).index.require("pdf").body == "The body of pdf."
 
 
 _DAMAGED = "damaged and built anew"
@@ -343,7 +343,7 @@ def test_any_wrong_byte_of_any_file_is_noticed_told_and_repaired(
 ) -> None:
     randomness = random.Random(19)  # noqa: S311 - chooses what is damaged
     server_of(folder, tmp_path).load(content_of(folder))
-    expected = ranked(server_of_loaded(folder, tmp_path).snapshot, "doc form")
+    expected = ranked(served_by(server_of_loaded(folder, tmp_path)), "doc form")
     for name in sorted(file.name for file in only_folder(tmp_path).iterdir()):
         damaged = only_folder(tmp_path)
         raw = bytearray((damaged / name).read_bytes())
@@ -353,7 +353,7 @@ def test_any_wrong_byte_of_any_file_is_noticed_told_and_repaired(
 
         server = server_of_loaded(folder, tmp_path)
 
-        assert ranked(server.snapshot, "doc form") == expected
+        assert ranked(served_by(server), "doc form") == expected
         assert bodies(server) == ["The body of doc.", *BODIES]
         assert only_folder(tmp_path) != damaged
         assert sum(_DAMAGED in each for each in caplog.messages) == 1
@@ -363,7 +363,7 @@ BODIES = ["The body of pdf.", "The body of xls."]
 
 
 def bodies(server: CurrentSnapshot) -> list[str]:
-    return [skill.body for skill in server.snapshot.index.offered]
+    return [skill.body for skill in served_by(server).index.offered]
 
 
 def cut(file: Path) -> None:
@@ -382,15 +382,15 @@ def test_what_happens_to_its_files_harms_no_server_that_has_opened_them(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    found = ranked(server_of_loaded(folder, tmp_path).snapshot, "doc form")
+    found = ranked(served_by(server_of_loaded(folder, tmp_path)), "doc form")
     server = server_of_loaded(folder, tmp_path)
-    served = server.snapshot
+    served = served_by(server)
     for file in only_folder(tmp_path).iterdir():
         harm(file)
 
     assert bodies(server) == ["The body of doc.", *BODIES]
     assert [served.index.require(path).body for path in ("pdf", "xls")] == BODIES
-    assert ranked(server.snapshot, "doc form") == found
+    assert ranked(served_by(server), "doc form") == found
     assert sum(_DAMAGED in each for each in caplog.messages) == 1
     assert bodies(server_of_loaded(folder, tmp_path))[1:] == BODIES
     assert sum(_DAMAGED in each for each in caplog.messages) == 1
@@ -405,9 +405,9 @@ def test_a_damaged_text_of_a_skill_that_was_edited_since_is_told(
     write(folder / "xls" / "SKILL.md", PACKAGE.format("xls") + "More.\n")
 
     with pytest.raises(ContentUnavailableError, match="repeat the call"):
-        _ = server.snapshot.index.require("xls").body
+        _ = served_by(server).index.require("xls").body
 
-    assert server.snapshot.index.require("xls").body.endswith("More.")
+    assert served_by(server).index.require("xls").body.endswith("More.")
 
 
 def test_a_state_with_a_damaged_text_is_not_built_upon(
@@ -430,8 +430,8 @@ def test_words_whose_order_is_damaged_are_read_from_their_skill_again(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    expected = ranked(server_of_loaded(folder, tmp_path).snapshot, "doc form")
-    served = server_of_loaded(folder, tmp_path).snapshot
+    expected = ranked(served_by(server_of_loaded(folder, tmp_path)), "doc form")
+    served = served_by(server_of_loaded(folder, tmp_path))
     damaged = only_folder(tmp_path)
     harm(damaged / "sequences.bin")
 
@@ -455,7 +455,7 @@ def test_words_whose_order_is_damaged_are_not_built_upon(
     server.load(content_of(folder))
 
     assert bodies(server)[0] == "The body of doc."
-    assert ranked(server.snapshot, "new form")[0][0] == "new"
+    assert ranked(served_by(server), "new form")[0][0] == "new"
     assert sum(_DAMAGED in each for each in caplog.messages) == 1
 
 
@@ -485,7 +485,7 @@ def test_a_process_that_was_stopped_in_mid_build_keeps_no_other_waiting(
             loading.join(PATIENCE_SECONDS)
 
             assert not loading.is_alive()
-            assert ranked(server.snapshot, "pdf form")[0][0] == "pdf"
+            assert ranked(served_by(server), "pdf form")[0][0] == "pdf"
         finally:
             stopped.kill()
 

@@ -47,6 +47,9 @@ from skills_mcp.errors import (
     SkillsError,
 )
 from skills_mcp.library import (
+    DEFAULT_EXAMPLES,
+    DEFAULT_LINES,
+    FIRST_CONTENT_SECONDS,
     FoundFiles,
     LibraryView,
     LoadedSkill,
@@ -110,8 +113,6 @@ def _require(is_valid: bool, name: str, expected: str, value: object) -> None:  
 
 
 _MAX_VALUE_CHARACTERS = 60
-_DEFAULT_LINES = 200  # as the tool read_skill_file
-_DEFAULT_EXAMPLES = 3  # as the tool load_skill_examples
 _MAX_QUEUED_CHANGES = 1000  # of a program that has stopped to read them
 
 _Result = TypeVar("_Result")
@@ -524,7 +525,7 @@ class SyncSkills:
         _require_texts(name=name, file=file)
         _require_counts(start_line=start_line, max_lines=max_lines)
         is_part = start_line is not None or max_lines is not None
-        lines = LineRange(start_line or 1, max_lines or _DEFAULT_LINES) if is_part else None
+        lines = LineRange(start_line or 1, max_lines or DEFAULT_LINES) if is_part else None
         return self._library.read_file(name, file, lines)
 
     def open_folder(self, name: str) -> "SkillFolder":
@@ -551,7 +552,7 @@ class SyncSkills:
         return self._library.find_files(name, pattern=pattern, contains=contains)
 
     def load_examples(
-        self, name: str, query: str, *, top_k: int = _DEFAULT_EXAMPLES
+        self, name: str, query: str, *, top_k: int = DEFAULT_EXAMPLES
     ) -> ServedExamples:
         """Best-fitting examples of a skill; `top_k` is clamped to 1 … 10.
 
@@ -883,9 +884,6 @@ class Skills:
     states = _run_in_thread(SyncSkills.states)
     problems = _run_in_thread(SyncSkills.problems)
 
-
-FIRST_CONTENT_SECONDS = 55.0
-"""Enough to clone a large repository over a slow line."""
 
 Place = str | PathLike[str]
 """Path of a file or folder."""

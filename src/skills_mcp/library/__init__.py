@@ -30,6 +30,9 @@ from skills_mcp.library.answers import (
 )
 from skills_mcp.library.listing import MAX_DEPTH, Listing
 from skills_mcp.library.skill_library import (
+    DEFAULT_EXAMPLES,
+    DEFAULT_LINES,
+    FIRST_CONTENT_SECONDS,
     MAX_LISTED_FILES,
     LibraryView,
     SkillLibrary,

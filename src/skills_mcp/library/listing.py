@@ -20,7 +20,7 @@ from skills_mcp.text.rendering import abbreviate_value, truncate_text
 MAX_DEPTH = 100
 """Deeper than any path."""
 
-MAX_DESCRIPTION = 200
+MAX_SHORT_DESCRIPTION = 200
 """Characters in a shortened listing: about two sentences."""
 
 _MAX_KEYWORDS = 100  # characters of all keywords of a skill
@@ -162,7 +162,7 @@ def _render_root(view: _View) -> dict[str, Any]:
 def _render(node: tree_node.TreeNode, *, is_short: bool) -> dict[str, Any]:
     data = tree_node.render_without_children(node)
     if is_short:
-        data["description"] = truncate_text(data["description"], MAX_DESCRIPTION)
+        data["description"] = truncate_text(data["description"], MAX_SHORT_DESCRIPTION)
         data["keywords"] = list(_take_fitting(data["keywords"], _MAX_KEYWORDS))
         if copies := data.get("alsoAt"):
             data["alsoAt"] = list(_take_fitting(copies, _MAX_COPIES))

@@ -33,11 +33,9 @@ from skills_mcp.skills.inheritance import (
 from skills_mcp.skills.model import ProblemList, Skill, SkillPath, map_standard_names
 from skills_mcp.skills.skill_files import FileContent, derive_mime_type, read_skill_file
 from skills_mcp.skills.skill_index import INDEX, ROOT, SkillIndex, SkillPatterns
-from skills_mcp.skills.skill_parser import is_package_file
+from skills_mcp.skills.skill_parser import MAX_DESCRIPTION, SKILL_MD, is_package_file
 from skills_mcp.snapshots.skill_snapshot import Snapshot
 from skills_mcp.text.rendering import truncate_text
-
-SKILL_FILE = "SKILL.md"
 
 _STANDARD_FIELDS = ("license", "compatibility", "allowed-tools")
 
@@ -49,9 +47,6 @@ CLAUDE_KEYS = frozenset(
 """Non-standard frontmatter keys of Claude Code, at the top; others refuse them."""
 
 _MAX_KEY = 100  # YAML takes no key beyond 1,024 characters, and none has so many
-
-MAX_DESCRIPTION = 1024
-"""Characters allowed by the Agent Skills standard."""
 
 _RESERVED = "io.modelcontextprotocol/"  # keys that a host may set
 
@@ -343,7 +338,7 @@ class PublishedSkills:
         skill = self._index.require(path)
         text = self.compose(skill)
         raw = text.text.encode()
-        main = PublishedFile(SKILL_FILE, _MARKDOWN, len(raw), sha256_of(raw))
+        main = PublishedFile(SKILL_MD, _MARKDOWN, len(raw), sha256_of(raw))
         files = self._find_files(skill)
         size = main.size_bytes + sum(
             min(owner.files[file].size_bytes, self._max_bytes) for file, owner in files.items()
@@ -364,7 +359,7 @@ class PublishedSkills:
             # Not another file in its place that differs only in case.
             if located and located.entry.file == file and file in located.owner.files:
                 found[file] = located.owner
-        found.pop(SKILL_FILE, None)
+        found.pop(SKILL_MD, None)
         return found
 
     def _read_files(self, skill: Skill, files: Mapping[str, Skill]) -> Iterator[PublishedFile]:

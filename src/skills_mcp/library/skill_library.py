@@ -105,9 +105,19 @@ if TYPE_CHECKING:  # not imported for the first answer
 
 logger = logging.getLogger(__name__)
 
+FIRST_CONTENT_SECONDS = 55.0
+"""A clone of a large repository over a slow line takes about this long.
+
+Hosts wait at least as long for a tool, and the message says what to do.
+"""
+
 MAX_LISTED_FILES = 200
 """Limit of files in one answer; a narrower pattern finds the others."""
 
+DEFAULT_LINES = 200  # 003
+"""Of a file, where only the first one is named."""
+
+DEFAULT_EXAMPLES = 3  # 003
 MAX_EXAMPLES = 10
 
 MAX_SERVED_PATHS = 20
@@ -151,11 +161,6 @@ class LibraryView:
     def config(self) -> Config:
         """Configuration in force: the operator's, until there is content."""
         return self.served.config if self.served else self.library.config
-
-    @property
-    def may_block(self) -> bool:
-        """Whether routing may use the network or build an index."""
-        return self.library.current.waits_for_network or self.access != EVERYTHING
 
     @property
     def revision(self) -> str:
@@ -1024,9 +1029,9 @@ class SkillLibrary:
         from skills_mcp.library.source_edits import WorkingCopy  # late: start-up
 
         with TemporaryDirectory(prefix="skills-mcp-") as folder:
-            served, take = self.current.snapshot.seen_by(access), self.current.take_unserved
-            is_limited = not self.view(access).sees_everything
-            yield WorkingCopy(served, Path(folder), take, is_limited=is_limited)
+            view, take = self.view(access), self.current.take_unserved
+            is_limited = not view.sees_everything
+            yield WorkingCopy(view.snapshot, Path(folder), take, is_limited=is_limited)
 
     def close(self) -> None:
         if self.early:

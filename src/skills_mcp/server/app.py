@@ -815,8 +815,6 @@ async def confirm_run(
     Raises:
         NotConfirmedError: The user declined, or cannot be asked.
     """
-    if demand == "never":
-        return None
     if not _supports_elicitation(ctx):
         if demand == "always":
             raise NotConfirmedError(_CANNOT_ASK)

@@ -8,16 +8,10 @@ from typing import Any, TypeAlias
 
 from mcp.server.context import ServerRequestContext
 
-from skills_mcp.library import LibraryView, SkillLibrary
+from skills_mcp.library import FIRST_CONTENT_SECONDS, LibraryView, SkillLibrary
 from skills_mcp.skills.access import OPERATOR, PRINCIPAL_KEY, Principal
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
-
-FIRST_CONTENT_SECONDS = 55.0
-"""A clone of a large repository over a slow line takes about this long.
-
-Hosts wait at least as long for a tool, and the message says what to do.
-"""
 
 # Hosts ask for a list once, as soon as they are connected, and show what it has.
 _STORED_CONTENT_SECONDS = 2.0

@@ -49,6 +49,7 @@ from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import Hit, SearchResult
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill, SkillPath
 from skills_mcp.skills.skill_examples import FittingExample
+from skills_mcp.skills.skill_parser import MAX_DESCRIPTION
 from skills_mcp.text.rendering import abbreviate_value, render_time, truncate_text
 
 if TYPE_CHECKING:
@@ -100,9 +101,6 @@ _NEAR_MISSES_HINT = (
     "The nearest ones are under near: call get_skill again with the skill_path of one "
     "that fits, or go on without a skill."
 )
-
-# As many characters as the Agent Skills standard allows.
-_LONGEST_DESCRIPTION = 1024
 
 _LONGEST_PATH = 1024  # more than a path of a skill can have
 
@@ -507,7 +505,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 
 def cut_description(description: str) -> str:
     """Truncate to the limit of the Agent Skills standard."""
-    return truncate_text(description, _LONGEST_DESCRIPTION)
+    return truncate_text(description, MAX_DESCRIPTION)
 
 
 def _asset(asset: Asset) -> dict[str, Any]:

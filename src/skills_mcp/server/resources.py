@@ -70,14 +70,13 @@ from skills_mcp.server.tools import GetSkill, get_skill
 from skills_mcp.skills.model import SkillPath
 from skills_mcp.skills.skill_files import derive_mime_type
 from skills_mcp.skills.skill_index import SkillIndex
+from skills_mcp.skills.skill_parser import SKILL_MD
 from skills_mcp.text.rendering import abbreviate_value
 
 if TYPE_CHECKING:
     from skills_mcp.library.skill_folder import PublishedNames, PublishedSkill, PublishedSkills
 
 PAGE_SIZE = 100
-
-MAIN = "SKILL.md"
 
 EXTENSION = "io.modelcontextprotocol/skills"
 
@@ -96,7 +95,7 @@ TEMPLATES = (
     ResourceTemplate(
         name="skill",
         title="A skill",
-        uri_template=f"{_SCHEME}{{+skill_path}}/{MAIN}",
+        uri_template=f"{_SCHEME}{{+skill_path}}/{SKILL_MD}",
         description="The rules of a skill, below those that it inherits.",
         mime_type=_MARKDOWN,
     ),
@@ -150,7 +149,7 @@ class Resources:
         return ReadResourceResult(contents=[read])
 
 
-def derive_uri(name: str, file: str = MAIN) -> str:
+def derive_uri(name: str, file: str = SKILL_MD) -> str:
     """URI of a file of a skill, by the skill's name or path."""
     return f"{_SCHEME}{quote(name)}/{quote(file)}"
 
@@ -178,7 +177,7 @@ def find_resource(index: SkillIndex, names: "PublishedNames", uri: str) -> tuple
     own = names.find(parts[0]) if len(parts) > 1 else None
     if own is not None:
         file = "/".join(parts[1:])
-        if own != parts[0] or file == MAIN or _has_file(index, own, file):
+        if own != parts[0] or file == SKILL_MD or _has_file(index, own, file):
             return own, file
     return _find_by_path(index, parts)
 
@@ -187,14 +186,14 @@ def _find_by_path(index: SkillIndex, parts: Sequence[str]) -> tuple[str, str]:
     candidates = list(_split_candidates(parts))
     named = [(path, file) for path, file in candidates if index.get(path)]
     for path, file in named:
-        if file == MAIN or _has_file(index, path, file):
+        if file == SKILL_MD or _has_file(index, path, file):
             return path, file
     if named:
         return named[0]
     if not candidates:
         raise SkillNotFoundError(
             f"This is no address of a skill. They look like "
-            f"{_SCHEME}ui/react/auth/{MAIN}; resources/list has them."
+            f"{_SCHEME}ui/react/auth/{SKILL_MD}; resources/list has them."
         )
     errors = [index.not_found(path) for path, _ in candidates]
     raise next((e for e in errors if isinstance(e, SkillDisabledError)), errors[0])
@@ -279,7 +278,7 @@ def _read(library: LibraryView, uri: str) -> TextResourceContents | BlobResource
     if uri == INDEX_URI:
         return _render_index(published)
     path, file = find_resource(published.snapshot.index, published.names, uri)
-    if file == MAIN:
+    if file == SKILL_MD:
         return _render(uri, library.load_skill(path, as_file=True))
     return _render(uri, library.read_asset(path, file))
 
@@ -429,7 +428,7 @@ def _list_extension_page(library: LibraryView, cursor: str | None) -> dict[str, 
 
 def _get_entry(library: LibraryView, uri: str) -> dict[str, Any]:
     match parse_uri(uri):
-        case [name, file] if file == MAIN and (skill := _open_skill(library, name)):
+        case [name, file] if file == SKILL_MD and (skill := _open_skill(library, name)):
             return {"skill": _render_entry(skill), **_COMPLETE_RESULT}
         case _:
             raise _invalid_params(
@@ -447,7 +446,7 @@ def _list_folder(library: LibraryView, uri: str) -> dict[str, Any]:
         raise _invalid_params(
             uri,
             f"{abbreviate_value(uri)} is no folder of a skill. The address of a skill in "
-            f"skills/list without /{MAIN} is one.",
+            f"skills/list without /{SKILL_MD} is one.",
         )
     return {"resources": children, **_COMPLETE_RESULT}
 
@@ -484,8 +483,8 @@ def _render_children(skill: "PublishedSkill", folder: str) -> list[dict[str, Any
             continue
         children[child] = Resource(
             uri=uri,
-            name=name if entry.file == MAIN else child,
-            description=skill.text.frontmatter["description"] if entry.file == MAIN else None,
+            name=name if entry.file == SKILL_MD else child,
+            description=skill.text.frontmatter["description"] if entry.file == SKILL_MD else None,
             mime_type=entry.mime_type,
             size=entry.size_bytes,
         )

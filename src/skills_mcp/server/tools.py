@@ -18,6 +18,8 @@ from pydantic_core import ErrorDetails, from_json
 
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.library import (
+    DEFAULT_EXAMPLES,
+    DEFAULT_LINES,
     MAX_DEPTH,
     CommandRequest,
     EntryRequest,
@@ -28,7 +30,7 @@ from skills_mcp.library import (
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.server import replies
 from skills_mcp.server.replies import Reply, current_rules
-from skills_mcp.skills.access import FEEDBACK, READ, REFRESH
+from skills_mcp.skills.access import EVERYTHING, FEEDBACK, READ, REFRESH
 from skills_mcp.skills.skill_files import LineRange
 from skills_mcp.skills.skill_index import SkillFilter
 from skills_mcp.text.rendering import abbreviate_value
@@ -429,7 +431,8 @@ async def get_skill(library: LibraryView, arguments: GetSkill) -> Reply:
         return replace(reply, part=arguments.part or 1)
 
     is_long = len(arguments.context) > _LONG_CONTEXT or arguments.explain
-    if is_long or library.may_block:
+    may_block = library.library.current.waits_for_network or library.access != EVERYTHING
+    if is_long or may_block:
         return await anyio.to_thread.run_sync(route)
     return route()
 
@@ -584,10 +587,6 @@ CORE_TOOLS = (
 """Listed by hosts in this order, which never changes (prompt caches)."""
 
 
-_DEFAULT_LINES = 200  # 003
-_DEFAULT_EXAMPLES = 3  # 003
-
-
 def _search_skills(library: LibraryView, arguments: SearchSkills) -> Reply:
     scoping = SkillFilter(arguments.within or "", arguments.category or "", arguments.scope)
     found = library.search(arguments.query, limit=arguments.limit, scoping=scoping)
@@ -603,7 +602,7 @@ def _load_skill(library: LibraryView, arguments: LoadSkill) -> Reply:
 def _read_skill_file(library: LibraryView, arguments: ReadSkillFile) -> Reply:
     is_partial = arguments.start_line is not None or arguments.max_lines is not None
     start = arguments.start_line or 1
-    lines = LineRange(start, arguments.max_lines or _DEFAULT_LINES) if is_partial else None
+    lines = LineRange(start, arguments.max_lines or DEFAULT_LINES) if is_partial else None
     max_bytes = current_rules().text_bytes
     read = library.read_file(arguments.skill_name, arguments.file_path, lines, max_bytes=max_bytes)
     return replies.file_result(read)
@@ -617,7 +616,7 @@ def _find_skill_files(library: LibraryView, arguments: FindSkillFiles) -> Reply:
 
 
 def _load_skill_examples(library: LibraryView, arguments: LoadSkillExamples) -> Reply:
-    top_k = _DEFAULT_EXAMPLES if arguments.top_k is None else arguments.top_k
+    top_k = DEFAULT_EXAMPLES if arguments.top_k is None else arguments.top_k
     limit = current_rules().max_characters
     loaded = library.load_examples(
         arguments.skill_name, arguments.query, top_k, max_characters=limit

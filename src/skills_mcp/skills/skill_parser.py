@@ -46,6 +46,9 @@ from skills_mcp.text.unicode import strip_hidden
 
 SKILL_MD = "SKILL.md"
 
+MAX_DESCRIPTION = 1024
+"""Characters of a description that the Agent Skills standard allows."""
+
 _SCRIPT = "script"
 _SCRIPTS = "scripts"
 _REFERENCE = "reference"

@@ -85,17 +85,6 @@ class CurrentSnapshot:
         return self._snapshot.config if self._snapshot else self._operator
 
     @property
-    def snapshot(self) -> Snapshot:
-        """The served snapshot.
-
-        Raises:
-            ContentUnavailableError: Nothing has been loaded yet.
-        """
-        if self._snapshot is None:
-            raise errors.ContentUnavailableError("No skills have been loaded yet.")
-        return self._snapshot
-
-    @property
     def latest(self) -> Snapshot | None:
         """The served snapshot; None before the first."""
         return self._snapshot
@@ -220,12 +209,11 @@ class CurrentSnapshot:
 
         reason = "a text is not what was written"
         with self._loading:
-            served = self._snapshot
-            if served is None:
+            if self._snapshot is None:
                 raise DamagedTextError(reason)
             self._discard_cached_state(reason)
-            self._load(None, served.content)
-            return self.snapshot.state.collection.table
+            self._load(None, self._snapshot.content)
+            return self._snapshot.state.collection.table
 
     def _discard_cached_state(self, reason: object) -> None:
         self._state = None

@@ -32,7 +32,11 @@ from skills_mcp.features.authoring.markdown import (
     parse_markdown,
     read_text,
 )
-from skills_mcp.features.authoring.package_standard import check_package, parse_strictly
+from skills_mcp.features.authoring.package_standard import (
+    MAX_DESCRIPTION,
+    check_package,
+    parse_strictly,
+)
 from skills_mcp.features.authoring.rules import (
     ALL_RULES,
     MOVED,
@@ -47,7 +51,6 @@ from skills_mcp.features.authoring.rules import (
 )
 from skills_mcp.features.authoring.skill_overlap import describe_overlap, find_overlaps
 from skills_mcp.library import Snapshot
-from skills_mcp.library.skill_folder import MAX_DESCRIPTION
 from skills_mcp.routing.decision import Decision, answered_candidates, score_and_decide
 from skills_mcp.routing.matcher import declares_keywords
 from skills_mcp.routing.tokenizer import fold

@@ -40,7 +40,7 @@ from skills_mcp.features.export.layout import (
 )
 from skills_mcp.files.opening import open_inside
 from skills_mcp.library import Snapshot
-from skills_mcp.library.skill_folder import SKILL_FILE, publish_skills, render_skill_file
+from skills_mcp.library.skill_folder import publish_skills, render_skill_file
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from skills_mcp.scripts.execution import Grants, PreparedCommand, ScriptResult
 from skills_mcp.scripts.policy import derive_run_variables
@@ -50,6 +50,7 @@ from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.composition import compose_skill
 from skills_mcp.skills.inheritance import compose
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.skill_parser import SKILL_MD
 from skills_mcp.text.redaction import redact
 
 ArmName = Literal["without", "with", "inherited", "before"]
@@ -70,7 +71,7 @@ class Arm:
 
     @property
     def text(self) -> str:
-        return self.files[SKILL_FILE].decode() if self.files else ""
+        return self.files[SKILL_MD].decode() if self.files else ""
 
 
 def build_arm(name: ArmName, snapshot: Snapshot, skill: Skill, folder_format: FolderFormat) -> Arm:
@@ -93,7 +94,7 @@ def build_arm(name: ArmName, snapshot: Snapshot, skill: Skill, folder_format: Fo
     text = compose_skill(snapshot.index, skill).instructions
     if name == "inherited":
         text = compose(snapshot.index.contributors(skill)[:-1])
-        files[SKILL_FILE] = render_skill_file(skill, packaged.name, text).encode()
+        files[SKILL_MD] = render_skill_file(skill, packaged.name, text).encode()
     hashes = {file: sha256(data).hexdigest() for file, data in sorted(files.items())}
     return Arm(
         name=name,

@@ -35,12 +35,12 @@ from skills_mcp.files.durable import atomic_write, read_regular
 from skills_mcp.files.paths import can_find, parse_relative
 from skills_mcp.library import skill_folder
 from skills_mcp.library.answers import read_plugin_files
-from skills_mcp.library.skill_folder import SKILL_FILE
 from skills_mcp.skills import model
 from skills_mcp.skills.composition import compose_skill
 from skills_mcp.skills.inheritance import find_owners
 from skills_mcp.skills.model import Skill, SkillPath, hyphenate
 from skills_mcp.skills.skill_index import SkillIndex
+from skills_mcp.skills.skill_parser import MAX_DESCRIPTION, SKILL_MD
 from skills_mcp.skills.source_layout import EXPORT_LOCK
 from skills_mcp.text.rendering import abbreviate_value
 
@@ -79,10 +79,10 @@ class ExportedLocations:
 
     def _find_skill(self, source: Path, root: Path | None) -> tuple[Skill | None, str]:
         if skill := self._resolve(source):
-            return skill, SKILL_FILE
+            return skill, SKILL_MD
         for above in (source, *source.parents):
             main = above.with_name(f"{above.name}.md") if above.name else above
-            if skill := self._resolve(above / SKILL_FILE) or self._resolve(main):
+            if skill := self._resolve(above / SKILL_MD) or self._resolve(main):
                 file = source.relative_to(above).as_posix()
                 is_there = any(f"{each}/".startswith(f"{file}/") for each in skill.files)
                 return (skill if is_there or file == "." else None), file
@@ -418,14 +418,14 @@ def package_skill(
     skill = published.snapshot.index.require(path)
     folder, links = published.open_folder(skill), PackageLinks(locations, skill)
     remarks = []
-    if len(skill.description.strip()) > skill_folder.MAX_DESCRIPTION:
-        remarks.append(f"its description was cut to {skill_folder.MAX_DESCRIPTION:,} characters")
+    if len(skill.description.strip()) > MAX_DESCRIPTION:
+        remarks.append(f"its description was cut to {MAX_DESCRIPTION:,} characters")
     _, description = published.summarize(path)
     text = links.relocate_body(skill) if settings.raw else links.compose()
     extra_keys = skill_folder.CLAUDE_KEYS if settings.format in CLAUDE_FORMATS else ()
     fields = folder.read_fields()
     main = skill_folder.render_skill_file(skill, name, text, fields, extra_keys=extra_keys)
-    files = {skill_folder.SKILL_FILE: main.encode()}
+    files = {SKILL_MD: main.encode()}
     for file in sorted(folder.files):
         if settings.raw and file not in skill.files:
             continue
@@ -541,9 +541,9 @@ class WellKnownLayout(PlainLayout):
 
 
 def build_well_known_skill(package: PackagedSkill) -> WellKnownSkill:
-    is_single = set(package.files) == {skill_folder.SKILL_FILE}
-    file = skill_folder.SKILL_FILE if is_single else f"{package.name}.tar.gz"
-    data = package.files[skill_folder.SKILL_FILE] if is_single else _build_archive(package.files)
+    is_single = set(package.files) == {SKILL_MD}
+    file = SKILL_MD if is_single else f"{package.name}.tar.gz"
+    data = package.files[SKILL_MD] if is_single else _build_archive(package.files)
     entry = {
         "name": package.name,
         "type": "skill-md" if is_single else "archive",

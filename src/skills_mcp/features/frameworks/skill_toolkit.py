@@ -22,6 +22,8 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from skills_mcp.api import in_process
 from skills_mcp.errors import CommandsDisabledError, ConfigError, InvalidArgumentsError, SkillsError
 from skills_mcp.library import (
+    DEFAULT_EXAMPLES,
+    DEFAULT_LINES,
     MAX_LISTED_FILES,
     FoundFiles,
     Match,
@@ -38,7 +40,7 @@ from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import SearchResult
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_examples import FittingExample
-from skills_mcp.skills.skill_parser import is_skill_md
+from skills_mcp.skills.skill_parser import MAX_DESCRIPTION, is_skill_md
 from skills_mcp.text.rendering import truncate_text
 
 if TYPE_CHECKING:
@@ -58,8 +60,6 @@ ENTRY_TOOL = "run_skill_entry"
 EXTRA_TOOLS = ("get_skill", "search_skills", "refresh_skills", "report_usage")
 
 _TIMEOUT_SECONDS = 60
-_DEFAULT_LINES = 200
-_DEFAULT_EXAMPLES = 3
 _MAX_EXAMPLE_BYTES = 65_536  # of one file, as in the answers of tools
 _UNLIMITED = 10**9  # skills in a list, and bytes of it: no limit
 
@@ -84,7 +84,6 @@ _Name = Annotated[str, Field(description="The name or the path of the skill, as 
 
 
 _TRUNCATED = "(Truncated)"
-_MAX_DESCRIPTION = 1024  # the most that the Agent Skills standard allows
 _MAX_LISTED_CHANGES = 50  # changed skills in one text
 
 # A skill's own text must not end the element that it stands in.
@@ -328,11 +327,11 @@ def _list_changes(paths: Sequence[SkillPath]) -> str:
 
 def _render_skill_line(skill: Skill) -> str:
     line = render_catalog_line(CatalogEntry(skill, skill.path))
-    return truncate_text(line, len(skill.path) + _MAX_DESCRIPTION)
+    return truncate_text(line, len(skill.path) + MAX_DESCRIPTION)
 
 
 def _describe_skill(skill: Skill) -> dict[str, Any]:
-    description = truncate_text(skill.description, _MAX_DESCRIPTION)
+    description = truncate_text(skill.description, MAX_DESCRIPTION)
     return {"skill_path": skill.path, "description": description}
 
 
@@ -536,7 +535,7 @@ class SkillToolkit:
         skill_name: _Name,
         relative_path: Annotated[str, Field(description=_FILE)],
         start_line: Annotated[int, Field(description="The first line to read.")] = 1,
-        max_lines: Annotated[int, Field(description="The most lines to read.")] = _DEFAULT_LINES,
+        max_lines: Annotated[int, Field(description="The most lines to read.")] = DEFAULT_LINES,
     ) -> ToolText:
         """Read lines of a skill's file, with their numbers; a folder is listed."""
         skills = self.open()
@@ -555,7 +554,7 @@ class SkillToolkit:
         query: Annotated[str, Field(description="What you want an example of.")],
         top_k: Annotated[
             int, Field(description="How many examples, from 1 to 10.")
-        ] = _DEFAULT_EXAMPLES,
+        ] = DEFAULT_EXAMPLES,
     ) -> ToolText:
         """Return the examples of a skill that fit a query best."""
         served = self.open().load_examples(skill_name, query, top_k=top_k)

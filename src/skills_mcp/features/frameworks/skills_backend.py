@@ -37,8 +37,9 @@ from langchain.agents.middleware.types import AgentMiddleware, PrivateStateAttr
 from skills_mcp.api.in_process import Skills, SyncSkills
 from skills_mcp.errors import SkillDisabledError, SkillNotFoundError, SkillsError
 from skills_mcp.features.frameworks.skill_names import SkillNameCache
-from skills_mcp.library.skill_folder import SKILL_FILE, SkillFolder, render_skill_file
+from skills_mcp.library.skill_folder import SkillFolder, render_skill_file
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.skill_parser import SKILL_MD
 
 _READ_ONLY = "Error: skills are read-only here. Write into another folder."
 
@@ -50,7 +51,7 @@ class _File:
     inside: str
 
     def read(self) -> bytes:
-        if self.inside == SKILL_FILE:
+        if self.inside == SKILL_MD:
             return self.render(self.folder.compose())
         return self.folder.read(self.inside).data
 
@@ -60,7 +61,7 @@ class _File:
         return document.encode(errors="replace")
 
     def show(self) -> Any:
-        is_main = self.inside == SKILL_FILE
+        is_main = self.inside == SKILL_MD
         size = len(self.read()) if is_main else self.folder.files[self.inside]
         return FileInfo(path=self.path, is_dir=False, size=size)
 
@@ -81,7 +82,7 @@ class SkillsBackend(BackendProtocol):
         top = _normalize(path)
         if not top:
             found = sorted(f"/{name}/" for name in self._names.read().by_name)
-            self._listed = [f"{folder}{SKILL_FILE}" for folder in found]
+            self._listed = [f"{folder}{SKILL_MD}" for folder in found]
             return LsResult(entries=[_folder_info(path_or_name) for path_or_name in found])
         files = dict(self._below(path))
         if not files or "" in files:
@@ -167,7 +168,7 @@ class SkillsBackend(BackendProtocol):
         for name in [top.split("/")[1]] if top else sorted(named):
             if (folder := self._open(named.get(name))) is None:
                 continue
-            for inside in sorted({*folder.files, SKILL_FILE}):
+            for inside in sorted({*folder.files, SKILL_MD}):
                 file = _File(f"/{name}/{inside}", folder, inside)
                 if file.path == top or file.path.startswith(f"{top}/"):
                     yield file.path[len(top) + 1 :], file
@@ -185,7 +186,7 @@ class SkillsBackend(BackendProtocol):
     def _load(self, file: _File, *, is_served: bool) -> bytes:
         """Whole file; tracked if an agent receives it."""
         path = file.folder.skill.path
-        if is_served and file.inside == SKILL_FILE:
+        if is_served and file.inside == SKILL_MD:
             return file.render(self._skills.load(path).instructions)
         data = file.read()
         if is_served:

@@ -43,9 +43,10 @@ from skills_mcp.features.export.layout import (
 )
 from skills_mcp.files.durable import NEW_PREFIX
 from skills_mcp.library import LibraryView, SkillLibrary
-from skills_mcp.library.skill_folder import SKILL_FILE, PublishedSkills, publish_skills
+from skills_mcp.library.skill_folder import PublishedSkills, publish_skills
 from skills_mcp.skills.access import EVERYTHING
 from skills_mcp.skills.model import SkillPath, escape_unprintable
+from skills_mcp.skills.skill_parser import SKILL_MD
 from skills_mcp.text.rendering import count_noun, join_names
 
 _PLAIN_MODE, _PROGRAM_MODE = 0o644, 0o755
@@ -272,7 +273,7 @@ class _Export:
 def _is_exported(folder: Path) -> bool:
     """Whether a folder looks like one of an export whose lock was lost."""
     try:
-        return _EXPORTED_PATH in (folder / SKILL_FILE).read_bytes()
+        return _EXPORTED_PATH in (folder / SKILL_MD).read_bytes()
     except OSError:
         return False
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.events.collector import schema as database
 from skills_mcp.events.collector.event_store import (
     EventStore,
@@ -23,7 +24,6 @@ from skills_mcp.events.received_event import parse_received
 from skills_mcp.features.report import database_report
 from skills_mcp.features.report.database_report import (
     ReportLimits,
-    UnknownCommitError,
     load_report,
     roll_up_days,
 )
@@ -427,9 +427,9 @@ def test_an_unknown_commit_is_answered_with_those_that_are_known(
 ) -> None:
     keep(store, [served("a", 3), served("a", 4, commit="a" * 39 + "b")])
 
-    with pytest.raises(UnknownCommitError, match=r"No event names.*aaaa"):
+    with pytest.raises(InvalidArgumentsError, match=r"No event names.*aaaa"):
         load_report(store, SPAN, None, "beef")
-    with pytest.raises(UnknownCommitError, match="2 commits or more begin with aa"):
+    with pytest.raises(InvalidArgumentsError, match="2 commits or more begin with aa"):
         load_report(store, SPAN, None, "aa")
 
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from datetime import date, timedelta
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -26,7 +27,12 @@ from skills_mcp.features.report.report_page import (
     render_report_page,
     sparkline,
 )
-from skills_mcp.features.report.report_text import derive_report_notes, divide_feedback
+from skills_mcp.features.report.report_text import (
+    derive_report_notes,
+    divide_feedback,
+    restrict_report,
+    select_area,
+)
 from skills_mcp.features.report.usage_report import (
     Answers,
     Period,
@@ -406,3 +412,22 @@ def test_a_small_chart_has_a_height_for_each_period() -> None:
 )
 def test_a_period_has_a_name(period: Period, words: str) -> None:
     assert describe_period(FIRST, period) == words
+
+
+def test_a_report_of_some_skills_compares_ratings_of_all_with_those_of_all() -> None:
+    events = [
+        *(judged(path, useful=useful, day=day) for day in (9, 12) for path, useful in RATINGS),
+        served("ui/a", 12),
+    ]
+    report = aggregate(events, span=Span(date(2026, 11, 11), date(2026, 11, 13)))
+
+    area, some = select_area(report, "ui"), restrict_report(report, {"ui/a"})
+
+    for part in (report, area, some):
+        *_, rating = derive_cards(part)
+        assert (rating.figure, rating.text) == ("75 %", "useful, of 4 ratings")
+        assert rating.change == "as before"
+    assert {row.skill for row in area.feedback} == {row.skill for row in some.feedback} == {"ui/a"}
+
+
+RATINGS = (("ui/a", False), ("api/b", True), ("api/c", True), ("api/d", True))

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.events.collector.event_store import (
     DayCount,
     DayRollUp,
@@ -61,10 +62,6 @@ class ReportLimits:
     """Raises between two days once the request is cancelled."""
 
 
-class UnknownCommitError(Exception):
-    """No commit of the events has this prefix, or several have."""
-
-
 class RollUp(ServerPart):
     """The part of a server that collects events."""
 
@@ -104,7 +101,7 @@ def load_report(
 
     Raises:
         EventStoreError: The database cannot be used.
-        UnknownCommitError: No commit of the events is `around`, or several are.
+        InvalidArgumentsError: No commit of the events is `around`, or several are.
     """
     with gc_paused():
         bounds = limits or ReportLimits()
@@ -212,7 +209,7 @@ def _read_day(
 def _measure_effect(store: EventStore, table: RollUpTable, prefix: str) -> CommitEffect:
     found = table.find_commits(prefix)
     if len(found) != 1:
-        raise UnknownCommitError(_describe_commits(prefix, found, table))
+        raise InvalidArgumentsError(_describe_commits(prefix, found, table))
     [(commit, moment)] = found.items()
     first = moment.date()
     known = (datetime.now(UTC).date() - first).days + 1

@@ -557,7 +557,11 @@ def derive_report(
         counts=_derive_counts(extent, counts),
         people=now.count_people(),
         answers=count_answers(now.sums),
-        before=_derive_before(before, extent),
+        useful=now.sums["useful"],
+        not_useful=now.sums["not_useful"],
+        before=before.derive_totals(is_complete=extent.is_before(before.span.first))
+        if before
+        else None,
         periods=tuple(now.derive_periods()),
         gaps=now.find_gaps(answer, max_gaps),
         unrecorded=now.count_unrecorded(),
@@ -625,12 +629,6 @@ def derive_fleet(
     )
 
 
-def _derive_before(before: FigureQueries | None, extent: EventExtent) -> usage_report.Totals | None:
-    if before is None:
-        return None
-    return before.derive_totals(is_complete=extent.is_before(before.span.first))
-
-
 def _derive_counts(extent: EventExtent, counts: Counter[str]) -> usage_report.Counts:
     return usage_report.Counts(
         events=counts["event"],
@@ -651,15 +649,11 @@ def derive_current_skills(snapshot: Snapshot) -> CurrentSkills:
             path=clean_line(skill.path, MAX_FIELD_LENGTH),
             description=clean_line(skill.description, MAX_TEXT_LENGTH),
             keywords=tuple(clean_line(word, MAX_FIELD_LENGTH) for word in skill.keywords),
-            is_above_others=_is_above_others(skill.path),
+            is_above_others=skill.path == ROOT or skill.path.rpartition("/")[2] == INDEX,
         )
         for skill in snapshot.index
     )
     return CurrentSkills(tuple(skills), partial(_answer_paths, snapshot))
-
-
-def _is_above_others(path: str) -> bool:
-    return path == ROOT or path.rpartition("/")[2] == INDEX
 
 
 def _answer_paths(snapshot: Snapshot, task: str) -> tuple[str, ...]:

@@ -116,7 +116,6 @@ def _compose(report: UsageReport, notes: tuple[str, ...], links: SkillLinks) -> 
         "helpful_skills": len({item.skill for item in helpful}),
         "scripts": report_text.select_scripts(report),
         "spark": lambda days: sparkline(days, starts),
-        "judged": sum(item.useful + item.not_useful for item in report.feedback),
         "failed": sum(item.failures + item.timeouts for item in report.scripts),
         "runs": sum(item.runs for item in report.scripts),
     }
@@ -163,9 +162,7 @@ def _derive_card(kind: str, text: str, section: str, now: Answers, old: Answers)
 
 
 def _derive_rating(report: UsageReport) -> Card:
-    useful = sum(feedback.useful for feedback in report.feedback)
-    judged = useful + sum(feedback.not_useful for feedback in report.feedback)
-    before = report.before
+    useful, judged, before = report.useful, report.useful + report.not_useful, report.before
     old = (before.useful, before.useful + before.not_useful) if before else (0, 0)
     text = f"useful, of {judged:,} {'rating' if judged == 1 else 'ratings'}"
     change = report_text.describe_change(useful, judged, *old)

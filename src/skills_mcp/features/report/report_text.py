@@ -112,16 +112,12 @@ def restrict_report(report: UsageReport, paths: Collection[str]) -> UsageReport:
     and tasks without a skill.
     """
     return replace(
-        report,
+        _select_skills(report, paths.__contains__),
         gaps=tuple(
             replace(row, near=tuple(path for path in row.near if path in paths))
             for row in report.gaps
         ),
         rivalries=tuple(row for row in report.rivalries if set(row.skills) <= set(paths)),
-        skills=tuple(row for row in report.skills if row.skill in paths),
-        unserved=tuple(row for row in report.unserved or () if row.skill in paths),
-        feedback=tuple(row for row in report.feedback if row.skill in paths),
-        scripts=tuple(row for row in report.scripts if row.skill in paths),
         releases=(),
         groups=None,
         sources=None,
@@ -139,13 +135,23 @@ def select_area(report: UsageReport, area: str) -> UsageReport:
         return path == area or path.startswith(inside)
 
     return replace(
-        report,
+        _select_skills(report, has),
         gaps=tuple(row for row in report.gaps if any(map(has, row.near))),
         rivalries=tuple(row for row in report.rivalries if any(map(has, row.skills))),
+    )
+
+
+def _select_skills(report: UsageReport, has: Callable[[str], bool]) -> UsageReport:
+    """Rows of some skills alone, in the tables with a row for each skill."""
+    effect = report.effect
+    return replace(
+        report,
         skills=tuple(row for row in report.skills if has(row.skill)),
         unserved=tuple(row for row in report.unserved or () if has(row.skill)),
         feedback=tuple(row for row in report.feedback if has(row.skill)),
         scripts=tuple(row for row in report.scripts if has(row.skill)),
+        effect=effect
+        and replace(effect, skills=tuple(row for row in effect.skills if has(row.skill))),
     )
 
 

@@ -371,6 +371,9 @@ class UsageReport:
     counts: Counts
     people: int
     answers: Answers
+    useful: int
+    """Positive ratings of skills."""
+    not_useful: int
     before: Totals | None
     """The span of the same length just before; None if unknown."""
     periods: tuple[PeriodAnswers, ...]

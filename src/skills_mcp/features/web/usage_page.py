@@ -156,7 +156,7 @@ def load_visible_report(
         HTTPException: The caller may not see it, or no events are kept.
         InvalidArgumentsError: `around` is no commit of any event.
     """
-    from skills_mcp.features.report.database_report import ReportLimits, UnknownCommitError
+    from skills_mcp.features.report.database_report import ReportLimits
 
     is_whole, site = _sees_everything(request), get_site_state(request)
     snapshot = get_visible_library(request).snapshot
@@ -168,10 +168,7 @@ def load_visible_report(
     load = partial(load_whole_report, site, snapshot, days, limits)
     if not is_whole and site.events is not None:
         return restrict_report(load(), {skill.path for skill in snapshot.index})
-    try:
-        return load(around)
-    except UnknownCommitError as error:
-        raise InvalidArgumentsError(str(error)) from error
+    return load(around)
 
 
 def load_whole_report(

@@ -32,7 +32,7 @@ from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.options import content_options, json_option, read_options
 from skills_mcp.cli.terminal import open_console, print_json, progress_bar, sync_and_load, tabulate
 from skills_mcp.config import Analytics, is_tracking_refused
-from skills_mcp.errors import ConfigError, SyncError
+from skills_mcp.errors import ConfigError, InvalidArgumentsError, SyncError
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.features.effect.evidence import LiftEvidence, find_evidence
 from skills_mcp.features.report import report_text, suggestion_review, usage_report
@@ -657,11 +657,11 @@ def _derive_report(
 
 def _load_database(record: _EventRecord, current: CurrentSkills | None, around: str) -> UsageReport:
     with closing(record.open_store()) as store:
-        from skills_mcp.features.report.database_report import UnknownCommitError, load_report
+        from skills_mcp.features.report.database_report import load_report
 
         try:
             return load_report(store, record.span, current, around)
-        except UnknownCommitError as error:
+        except InvalidArgumentsError as error:
             raise click.UsageError(f"--around: {error}") from error
 
 

@@ -414,6 +414,35 @@ def test_a_period_has_a_name(period: Period, words: str) -> None:
     assert describe_period(FIRST, period) == words
 
 
+def test_one_is_not_called_many() -> None:
+    span = Span(date(2026, 11, 2), date(2026, 11, 2))
+    one = aggregate([served("a", 2)], span=span)
+    gap = aggregate([missed("x", 2), missed("y", 3)], span=span)
+    pair = aggregate([torn("x", "a", "b", day=2)], span=span)
+
+    assert "1 day in UTC. 1 event of 1 person." in rendered(one).text
+    pages = "".join(render_report_page(each, ()) for each in (one, gap, pair))
+    assert re.findall(r"<title>(1 \w+)", pages) == ["1 time"] * 3
+    assert "1 event of another day is not in these figures." in rendered(gap).text
+
+
+def test_labels_of_commits_do_not_touch_each_other_and_stay_inside() -> None:
+    starts = [date(2026, 11, day) for day in range(1, 31)]
+    periods = [PeriodAnswers(start, Answers(1, 0, 0), 1) for start in starts]
+    commits = {1: "0" * 40, 9: "a" * 40, 10: "b" * 40, 18: "c" * 40, 29: "d" * 40}
+    releases = [Release(commit=name, first_seen=starts[day]) for day, name in commits.items()]
+    report = replace(aggregate([served("a")]), periods=tuple(periods), releases=tuple(releases))
+
+    page = render_report_page(report, ())
+
+    labels = re.findall(
+        r'<text class="axis" x="([\d.]+)" y="16.0"( text-anchor="end")?>(\w+)<', page
+    )
+    assert [name[0] for _, _, name in labels] == ["a", "c", "d"]
+    assert [bool(end) for _, end, _ in labels] == [False, False, True]
+    assert all(f"<title>{name[:8]}</title>" in page for name in list(commits.values())[1:])
+
+
 def test_a_report_of_some_skills_compares_ratings_of_all_with_those_of_all() -> None:
     events = [
         *(judged(path, useful=useful, day=day) for day in (9, 12) for path, useful in RATINGS),
@@ -431,3 +460,10 @@ def test_a_report_of_some_skills_compares_ratings_of_all_with_those_of_all() -> 
 
 
 RATINGS = (("ui/a", False), ("api/b", True), ("api/c", True), ("api/d", True))
+
+
+def test_commits_that_are_kept_from_a_person_are_not_called_none() -> None:
+    report = aggregate([served("a")])
+
+    assert "1 commit was served" in rendered(report).text
+    assert "served." not in rendered(restrict_report(report, {"a"})).text.partition("refresh")[2]

@@ -203,3 +203,11 @@ def test_comments_are_for_callers_with_the_scope_of_the_report(
     store.close()
 
     assert shown == {False: False, True: True}
+
+
+def test_the_effect_of_a_commit_fits_a_telephone_and_keeps_to_the_area(site: Site) -> None:
+    page = site.open("report?around=cccc&area=ui", width=360)
+
+    rows = page.locator("#effect table").first.locator("tbody tr")
+    assert [row.locator("td:visible").count() for row in rows.all()] == [3] * 5
+    assert "api/" not in page.locator("#effect").inner_text()

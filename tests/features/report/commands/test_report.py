@@ -397,3 +397,13 @@ def test_figures_are_divided_by_commit(invoke: Run, tmp_path: Path) -> None:
         (new, 2),
         (old, 1),
     ]
+
+
+def test_one_event_is_in_a_page(invoke: Run, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    events = collect(tmp_path, missed("x", 3))
+    days = ("--since", "2026-11-01", "--until", "2026-11-30")
+
+    done = invoke("report", "--from", str(events), *days, "--html", str(page), *CONTENT)
+
+    assert done.stdout == f"1 event is in {page}\n"

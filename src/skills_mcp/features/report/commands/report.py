@@ -107,7 +107,8 @@ def print_tables(console: Console, report: usage_report.UsageReport, notes: Iter
         _tabulate_scripts(report),
         _tabulate_skills(report),
         _tabulate_unserved(report),
-        *_tabulate_all_parts(report),
+        _tabulate_parts(report, "Groups", "Group", report.groups),
+        _tabulate_parts(report, "Sources", "Source", report.sources),
         _tabulate_fleet(report),
         *_tabulate_effect(report),
     )
@@ -287,11 +288,6 @@ def _tabulate_unserved(report: usage_report.UsageReport) -> Table:
     ]
     columns = ("Skill", "Keywords", "As candidate")
     return _table("Never served", columns, columns[2:], rows)
-
-
-def _tabulate_all_parts(report: usage_report.UsageReport) -> Iterator[Table]:
-    yield _tabulate_parts(report, "Groups", "Group", report.groups)
-    yield _tabulate_parts(report, "Sources", "Source", report.sources)
 
 
 def _tabulate_parts(
@@ -598,7 +594,8 @@ def _show_report(
         if html:
             click.echo(f"{html} says so, too: it has no figures.")
     elif html:
-        click.echo(f"{report.counts.events:,} events are in {html}")
+        verb = "is" if report.counts.events == 1 else "are"
+        click.echo(f"{count_noun(report.counts.events, 'event')} {verb} in {html}")
     elif by:
         print_parts(open_console(), report, by)
     else:

@@ -1,7 +1,9 @@
 """The home page says what is known, and of the rest that it is not known."""
 
+import os
+import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +11,19 @@ import pytest
 from playwright.sync_api import Browser, expect
 from starlette.testclient import TestClient
 
+from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.source import Mount
+from skills_mcp.events.collector.event_store import open_event_store
+from skills_mcp.events.privacy import HASH_PREFIX
+from skills_mcp.events.received_event import parse_received
 from skills_mcp.events.spool import LocalEvents
 from skills_mcp.features.web.site import create_site
-from skills_mcp.skills.access import OPERATOR
+from skills_mcp.skills.access import EVERYTHING, OPERATOR, Access
 from tests.features.report.happenings import missed
 from tests.features.web.conftest import Site, find_faults, opened_site
 from tests.features.web.test_rest import let_in
-from tests.features.web.test_skill_history import make_history
-from tests.support import SKILLS_CONTENT, open_library, wait_for
+from tests.features.web.test_skill_history import follow, make_history
+from tests.support import SKILLS_CONTENT, Upstream, open_library, skill_text, wait_for, write_skill
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +89,66 @@ def test_tasks_that_found_nothing_are_read_beside_the_requests(tmp_path: Path) -
         wait_for(lambda: "a haiku" in client.get("/").text)
 
     assert events.readings == 1
+
+
+def test_the_count_of_changes_is_that_of_the_list_below(tmp_path: Path) -> None:
+    today = datetime.now(UTC).replace(hour=0, minute=1)
+    evening = today.replace(hour=23, minute=59)
+    moments = {
+        "today": today,
+        "six": today - timedelta(days=6),
+        "seven": evening - timedelta(days=7),
+    }
+    for name, moment in moments.items():
+        file = write_skill(tmp_path, f"{name}.md", keywords=[name])
+        os.utime(file, (moment.timestamp(), moment.timestamp()))
+    with TestClient(let_in(create_site(open_library(tmp_path)), OPERATOR)) as client:
+        page = client.get("/").text
+
+    section = page.partition("Changed this week")[2].partition("</section>")[0]
+    assert re.findall(r'/skills/(\w+)"', section) == ["today", "six"]
+    assert re.search(r"Changed in 7 days</a></dt>\s*<dd>2 ", page)
+
+
+def test_tasks_whose_words_were_not_recorded_are_counted_and_lead_nowhere(tmp_path: Path) -> None:
+    store = open_event_store(f"sqlite:///{tmp_path / 'events.db'}", tmp_path)
+    now = datetime.now(UTC).isoformat()
+    hashed = [missed(f"{HASH_PREFIX}{n:064x}") for n in range(9) for _ in range(2)]
+    events = [*hashed, missed(""), missed("write a haiku")]
+    store.store([parse_received(each | {"timestamp": now}) for each in events])
+    with TestClient(let_in(create_site(open_library(SKILLS_CONTENT), store), OPERATOR)) as client:
+        wait_for(lambda: "haiku" in client.get("/").text)
+        page = client.get("/").text
+    store.close()
+
+    tasks = page.partition("Tasks that found nothing")[2].partition("</section>")[0]
+    assert re.findall(r'<li>(.*?) <span class="number">(\d+)', tasks) == [
+        ('<a href="/try?task=write+a+haiku">write a haiku</a>', "1"),
+        ("Tasks whose words were not recorded", "19"),
+    ]
+
+
+def test_a_source_without_a_visible_skill_is_not_named(tmp_path: Path) -> None:
+    seen, hidden = Upstream.create(tmp_path / "seen"), Upstream.create(tmp_path / "hidden")
+    seen.commit({"skills/one.md": skill_text()})
+    hidden.commit({"skills/two.md": skill_text()})
+    mounts = Mounts(
+        [
+            Mount(source=follow(seen, tmp_path / "seen")),
+            Mount(source=follow(hidden, tmp_path / "hidden"), at="secret"),
+        ]
+    )
+    site = create_site(open_library(mounts))
+    hidden.bare.rename(tmp_path / "gone")
+
+    pages = {}
+    for name, access in {"all": EVERYTHING, "some": Access(((("one",), ()),))}.items():
+        with TestClient(let_in(site, access)) as client:
+            wait_for(lambda: "Being read" not in client.get("/").text)
+            pages[name] = client.get("/").text
+
+    assert {name: "There is no history now" in page for name, page in pages.items()} == {
+        "all": True,
+        "some": False,
+    }
+    assert "hidden" not in pages["some"]

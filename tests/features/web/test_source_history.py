@@ -1,5 +1,6 @@
 """Owners, last changes and orders of the catalogue, from the histories of the sources."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.features.authoring.code_owners import CodeOwners
 from skills_mcp.features.history.source_history import read_source_logs
+from skills_mcp.features.report.database_report import CatalogueCounts, SkillCounts
 from skills_mcp.features.web.browsing import BrowseRequest, SkillSummary, browse
 from skills_mcp.features.web.content_pages import _list_old
 from skills_mcp.library import SkillLibrary
@@ -137,3 +139,23 @@ def test_the_home_page_names_what_is_to_be_read_again_with_who_knows(
 
     assert (due.path, due.reason, due.owner) == ("due", "was due 2021-03-01", "@platform")
     assert due.author
+
+
+def test_that_an_old_skill_is_not_used_is_said_since_counting_began(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    long_ago = {"GIT_COMMITTER_DATE": "2020-01-31T12:00:00Z"}
+    names = ("used", "unused")
+    upstream.commit({f"skills/{n}.md": skill_text(keywords=[n]) for n in names}, push=False)
+    git("commit", "-q", "--amend", "--no-edit", cwd=upstream.work, **long_ago)
+    git("push", "-q", "origin", "main", cwd=upstream.work)
+    view = open_library(follow(upstream, tmp_path)).view()
+    yesterday = date(2026, 11, 22)
+    counts = CatalogueCounts(yesterday, {"used": SkillCounts(weeks=[1])}, since=yesterday)
+
+    old = _list_old(view, read_source_logs(view.snapshot), counts)
+
+    assert {skill.path: skill.reason for skill in old} == {
+        "unused": "2020-01-31, not used since 2026-11-22",
+        "used": "2020-01-31",
+    }

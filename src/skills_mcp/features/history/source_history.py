@@ -7,7 +7,7 @@ without a readable history says why.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skills_mcp.library import ListedCommit, PastCommit
 
 
-RECENT_DAYS = 7
+_RECENT_DAYS = 7
 
 _MAX_RECENT = 20
 """Commits with their differences on one page."""
@@ -52,7 +52,7 @@ class SourceLog:
     reason: str = ""
     """Why there are no commits; empty if there are."""
     recent: "Sequence[PastCommit]" = ()
-    """Commits of `RECENT_DAYS` days with their differences."""
+    """Commits of the last days with their differences."""
     url: str = ""
 
     @cached_property
@@ -95,6 +95,11 @@ _NO_HISTORY = (
 _SWITCHED_OFF = "The operator has switched the history off (web.history: 0)."
 
 
+def find_first_recent_day() -> date:
+    """First of the last seven days in UTC, today included."""
+    return datetime.now(UTC).date() - timedelta(days=_RECENT_DAYS - 1)
+
+
 def _read_log(source: RemoteBranch, commit: str, max_commits: int) -> SourceLog:
     if not max_commits:
         return SourceLog(reason=_SWITCHED_OFF, url=source.url)
@@ -102,8 +107,8 @@ def _read_log(source: RemoteBranch, commit: str, max_commits: int) -> SourceLog:
         log = source.history.read_log(commit, max_commits)
         found = (source.history.read_file(commit, file) for file in OWNER_FILES)
         owners = CodeOwners(next(filter(None, found), b"").decode("utf-8", "replace"))
-        since = datetime.now(UTC) - timedelta(days=RECENT_DAYS)
-        new = [each for each in log.commits if each.at >= since][:_MAX_RECENT]
+        since = find_first_recent_day()
+        new = [each for each in log.commits if each.at.date() >= since][:_MAX_RECENT]
         files = dict.fromkeys(file for each in new for file in each.files)
         recent = (
             source.history.read(commit, tuple(files)[:_MAX_RECENT_FILES], len(new)) if new else ()

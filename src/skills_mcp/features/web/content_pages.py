@@ -16,12 +16,19 @@ from starlette.responses import Response
 
 from skills_mcp.errors import EventStoreError, InvalidArgumentsError
 from skills_mcp.features.history.source_history import (
-    RECENT_DAYS,
     SkillChange,
     SourceLogs,
+    find_first_recent_day,
     may_see_history,
 )
-from skills_mcp.features.report.database_report import WEEKS, ReportLimits
+from skills_mcp.features.report.database_report import (
+    WEEKS,
+    CatalogueCounts,
+    ReportLimits,
+    SkillCounts,
+)
+from skills_mcp.features.report.report_page import MAX_ROWS
+from skills_mcp.features.report.report_text import select_gaps
 from skills_mcp.features.report.usage_report import Fleet
 from skills_mcp.features.web import browsing
 from skills_mcp.features.web.catalogue_page import FacetLink, show_catalogue
@@ -77,7 +84,7 @@ class OldSkill:
 
 @dataclass(frozen=True, slots=True)
 class TaskGaps:
-    """Tasks that found nothing, or why none are shown."""
+    """Tasks that found nothing, or why none are shown; the words are empty if not recorded."""
 
     tasks: Sequence[tuple[str, int]] = ()
     reason: str = ""
@@ -88,9 +95,12 @@ def show_home(request: Request) -> Response:
     if request.query_params:
         return show_catalogue(request)
     library, logs = get_visible_library(request), find_logs(request)
+    facets = browsing.open_facets(library.snapshot)
     wanted = browsing.BrowseRequest(limit=_MAX_ROWS, uses=find_uses(request), logs=logs)
     by_change = browsing.browse(library.snapshot, replace(wanted, sort="changed")).skills
-    since = datetime.now(UTC).date() - timedelta(days=RECENT_DAYS)
+    since = find_first_recent_day()
+    # Of other sources, this person is not even told that there are any.
+    shown = (facets.find_log(n, logs) for n in range(len(facets.paths)))
     used = browsing.browse(library.snapshot, replace(wanted, sort="used")).skills
     return render_template(
         request,
@@ -98,12 +108,12 @@ def show_home(request: Request) -> Response:
         figures=_list_figures(request, library, logs),
         changes=_list_changes(library, logs),
         changed=[skill for skill in by_change if skill.changed and skill.changed >= since],
-        reasons=sorted({log.reason for log in (logs or {}).values() if log.reason}),
+        reasons=sorted({log.reason for log in shown if log and log.reason}),
         is_reading=logs is None,
         used=[skill for skill in used if skill.used],
         missing_use="" if wanted.uses is not None else describe_missing_use(request),
         gaps=_find_gaps(request),
-        old=_list_old(library, logs, wanted.uses),
+        old=_list_old(library, logs, find_counts(request)),
         old_days=_OLD_DAYS,
     )
 
@@ -113,8 +123,7 @@ def _list_figures(
 ) -> list[HomeFigure]:
     facets = browsing.open_facets(library.snapshot)
     changed = [moment for moment in facets.maintenance(logs).changed if moment]
-    week_ago = datetime.now(UTC) - timedelta(days=RECENT_DAYS)
-    lately = sum(moment >= week_ago for moment in changed)
+    lately = sum(moment.date() >= find_first_recent_day() for moment in changed)
     known = f"of {len(changed):,} whose last change is known"
     owned = sum(bool(owner) for owner in facets.maintenance(logs).owners)
     return [
@@ -156,27 +165,25 @@ def _list_changes(library: LibraryView, logs: SourceLogs | None) -> list[SkillCh
 
 
 def _list_old(
-    library: LibraryView, logs: SourceLogs | None, uses: Mapping[str, int] | None
+    library: LibraryView, logs: SourceLogs | None, counts: CatalogueCounts | None
 ) -> list[OldSkill]:
     """Skills past their review, then those whose last change is known and long ago."""
     snapshot, today = library.snapshot, datetime.now(UTC).date()
     found = browsing.open_facets(snapshot).maintenance(logs)
     rows = zip(snapshot.index.listed, found.changed, found.owners, found.authors, strict=True)
-    overdue: list[tuple[str, SkillPath, str, str, str]] = []
-    old: list[tuple[str, SkillPath, str, str, str]] = []
+    dated: list[tuple[bool, str, SkillPath, str, str, str]] = []
     for row, at, owner, author in rows:
         review_by = row.lifecycle.review_by
         if review_by and review_by < today.isoformat():
-            overdue.append((review_by, row.path, f"was due {review_by}", owner, author))
+            dated.append((False, review_by, row.path, f"was due {review_by}", owner, author))
         elif at and not review_by and at.date() < today - timedelta(days=_OLD_DAYS):
-            is_unused = uses is not None and not uses.get(row.path)
-            reason = f"{at.date()}{', not used in 30 days' if is_unused else ''}"
-            old.append((at.isoformat(), row.path, reason, owner, author))
-    ordered = (*sorted(overdue), *sorted(old))[:_MAX_ROWS]
-    bodies = (snapshot.index.require(path).body for _, path, *_ in ordered)
+            is_unused = counts and not counts.skills.get(row.path, SkillCounts()).served
+            unused = f", not used since {counts.since}" if counts and is_unused else ""
+            dated.append((True, at.isoformat(), row.path, f"{at.date()}{unused}", owner, author))
+    find = snapshot.index.require
     return [
-        OldSkill(path, browsing.derive_title(path, body), reason, owner, author)
-        for (_, path, reason, owner, author), body in zip(ordered, bodies, strict=True)
+        OldSkill(path, browsing.derive_title(path, find(path).body), reason, owner, author)
+        for _, _, path, reason, owner, author in sorted(dated)[:_MAX_ROWS]
     ]
 
 
@@ -184,12 +191,13 @@ def load_gaps(site: SiteState) -> TaskGaps:
     """Load the unmatched tasks of all callers.  Blocking."""
     if site.events is None and site.local_events is None:
         return TaskGaps(reason="Not known: this server keeps no events.")
-    limits = ReportLimits(max_gaps=_MAX_ROWS)
+    limits = ReportLimits(max_gaps=MAX_ROWS)  # hashed ones may come first
     report = load_whole_report(site, site.library.view().snapshot, _GAP_DAYS, limits)
     if not report.counts.events:
         return TaskGaps(reason=_UNHEARD)
-    tasks = [(gap.task or "A task whose words were not recorded", gap.count) for gap in report.gaps]
-    return TaskGaps(tasks[:_MAX_ROWS])
+    tasks = [(gap.task, gap.count) for gap in select_gaps(report)[:_MAX_ROWS]]
+    unrecorded = report.unrecorded.count
+    return TaskGaps([*tasks, ("", unrecorded)] if unrecorded else tasks)
 
 
 def _find_gaps(request: Request) -> TaskGaps:
@@ -209,9 +217,6 @@ def _find_gaps(request: Request) -> TaskGaps:
 
 MAX_LISTED_PROBLEMS = 500
 """Per page; `skills-mcp tree --problems` lists all."""
-
-_TOP = "."
-"""Query value for an empty mount, the top of the tree."""
 
 _LEVELS: Mapping[str, Level] = {choice: choice for choice in get_args(Level)}
 
@@ -288,7 +293,7 @@ def show_problems(request: Request) -> Response:
     found = filter_problems(
         library.list_problems(),
         [(state.mount, state.name) for state in library.states()],
-        mount=source.removeprefix(_TOP) if source else None,
+        mount=source.removeprefix(browsing.TOP) if source else None,
         level=level,
         limit=MAX_LISTED_PROBLEMS,
     )
@@ -316,12 +321,12 @@ def _derive_filters(
         for name, title in _LEVEL_TITLES.items()
         if found.by_level.get(name) or level == name
     ]
-    mounts = {mount or _TOP: count for mount, count in found.by_mount.items()}
+    mounts = {mount or browsing.TOP: count for mount, count in found.by_mount.items()}
     if source:
         mounts.setdefault(source, 0)
     sources = [
         FacetLink(
-            "Top of the tree" if mount == _TOP else mount,
+            "Top of the tree" if mount == browsing.TOP else mount,
             count,
             source == mount,
             {"source": "" if source == mount else mount, "level": level},

@@ -195,3 +195,59 @@ def test_a_task_without_a_skill_leads_to_the_form(site: Site) -> None:
     page.get_by_role("link", name="Write a skill for it").click()
 
     expect(page.get_by_label("What it is for")).to_have_value("pay out a refund")
+
+
+def test_a_form_that_is_refused_gives_back_what_was_written(site: Site) -> None:
+    page = site.open("add")
+    page.get_by_label("Name").fill("Travel")
+    page.get_by_label("What it is for").fill("Ask for a trip.")
+    page.get_by_label("Rules").fill("- The purpose <b>comes</b> first.\n\n- Then the day.")
+    page.evaluate("document.querySelectorAll('[name=form_token]').forEach(e => e.value = 'old')")
+
+    page.get_by_role("button", name="Check it").click()
+
+    expect(page.get_by_role("heading", name="This form was not sent")).to_be_visible()
+    written = page.get_by_label("What you wrote")
+    assert [text.input_value() for text in written.all()] == [
+        "Travel",
+        "Ask for a trip.",
+        "- The purpose <b>comes</b> first.\n\n- Then the day.",
+    ]
+    assert find_faults(page, (390, 1_280)) == []
+
+
+def test_a_text_is_not_lost_with_the_archive_that_was_made_of_it(site: Site) -> None:
+    page = site.open("add")
+    page.get_by_label("Name").fill("Too late")
+    page.get_by_label("What it is for").fill("Ask for a trip.")
+    page.get_by_label("Rules").fill("- The purpose comes first.\n- Then the day.")
+    page.get_by_role("button", name="Check it").click()
+    page.evaluate("document.querySelector('[name=archive]').value = 'gone'")
+
+    page.get_by_role("button", name="Add too-late").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("not kept any more")
+    expect(page.get_by_label("Name")).to_have_value("Too late")
+    expect(page.get_by_label("Rules")).to_have_value("- The purpose comes first.\n- Then the day.")
+
+
+@pytest.mark.parametrize("path", ["add/take", "add/restore"])
+def test_the_address_of_an_answer_leads_to_the_form(site: Site, path: str) -> None:
+    page = site.open(path, scripts=False)
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Add a skill")
+
+
+def test_an_archive_that_is_too_large_is_not_sent(site: Site) -> None:
+    page = site.open("add")
+    field = page.get_by_label("An archive of one skill")
+    large = FilePayload(name="x.zip", mimeType="application/zip", buffer=b"x" * 4_194_304)
+    field.set_input_files(large)
+
+    page.get_by_role("button", name="Look into it").click()
+
+    assert "too large" in field.evaluate("field => field.validationMessage")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Add a skill")
+    field.set_input_files(FilePayload(name="x.zip", mimeType="application/zip", buffer=b"x"))
+    page.get_by_role("button", name="Look into it").click()
+    expect(page.get_by_role("alert")).to_contain_text("no archive that is taken")

@@ -260,10 +260,24 @@ def test_a_form_that_comes_after_the_session_says_so(
     token = find_form_token(browser)
     clock.seconds += 60 * 60
 
-    late = browser.post("/add", data={"form_token": token})
+    written = {"form_token": token, "text": "My rules", "reason": "", "base": "0"}
+    late = browser.post("/propose/ui/auth", data=written)
 
     assert late.status_code == 401
     assert "Your session has ended" in late.text
+    assert 'href="/sign-in?next=/propose/ui/auth"' in late.text
+    assert "('My rules',)" in late.text
+
+
+def test_a_long_field_does_not_hide_the_token_behind_it(
+    browser: httpx.Client, issuer: Issuer
+) -> None:
+    sign_in(browser, issuer)
+    data = {"text": "x" * 1_500_000, "form_token": find_form_token(browser)}
+
+    sent = browser.post("/add", data=data, files={"archive": b"x"})
+
+    assert "This form was not sent" not in sent.text
 
 
 def test_a_part_of_a_page_sends_the_whole_page_to_the_sign_in(

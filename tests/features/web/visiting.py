@@ -37,7 +37,8 @@ def show(_: Request, notice: Notice) -> Response:
     refresh = f'<meta http-equiv="refresh" content="0; url={notice.link}">'
     return HTMLResponse(
         f"<title>{notice.title}</title>{refresh if notice.goes_on else ''}"
-        f'<p>{notice.message}<p><a href="{notice.link}">{notice.link_text}</a>',
+        f'<p>{notice.message}<p><a href="{notice.link}">{notice.link_text}</a>'
+        f"<p>{notice.texts}",
         notice.status,
     )
 

@@ -4,7 +4,7 @@ import hmac
 import logging
 import secrets
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -52,16 +52,12 @@ class Notice:
     status: int = 200
     goes_on: bool = False
     """Whether the browser follows the link automatically."""
+    texts: tuple[str, ...] = ()
+    """What a person has written into the form that was refused."""
 
 
 NoticeRenderer: TypeAlias = Callable[[Request, Notice], Response]
 """Renders a notice."""
-
-
-def rewrite_to_notice(scope: Scope, notice: Notice) -> Scope:
-    """Rewrite a request to one for a notice."""
-    path = {"path": NOTICE_PATH, "raw_path": NOTICE_PATH.encode(), "method": "GET"}
-    return {**scope, **path, _NOTICE_KEY: notice}
 
 
 def notice_route(show: NoticeRenderer) -> Route:
@@ -84,6 +80,9 @@ VISITOR_KEY = "skills_mcp.visitor"
 FORM_FIELD = "form_token"
 """Hidden CSRF field of forms."""
 
+_WRITTEN_FIELDS = ("name", "description", "text", "reason")
+"""Fields into which people write."""
+
 FORM_HEADER = "x-form-token"
 """The same as a header, for requests without a form."""
 
@@ -102,7 +101,7 @@ _REFUSED_FORM = Notice(
     title="This form was not sent",
     message="It did not come from a page that this server has shown to you, so nothing "
     "was changed. Open the page anew, and send it again.",
-    link="/",
+    link="/catalogue",
     link_text="To the catalogue",
     status=403,
 )
@@ -167,13 +166,10 @@ class BrowserMiddleware:
             await self._answer_unauthenticated(scope, receive, send)
             return
         if visitor.form_token and scope["method"] not in _SAFE_METHODS:
-            sent_token = await _read_form_token(scope)
-            if not compare_digest(
-                sent_token.encode("utf-8", "replace"), visitor.form_token.encode()
-            ):
+            token = Headers(scope=scope).get(FORM_HEADER) or (await _read_form(scope))[FORM_FIELD]
+            if not compare_digest(token.encode("utf-8", "replace"), visitor.form_token.encode()):
                 logger.info("Refused a form without the token of its page")
-                notice_scope = rewrite_to_notice(scope, _REFUSED_FORM)
-                await self._pages(notice_scope, receive, send)
+                await self._show_notice(_REFUSED_FORM, scope, receive, send)
                 return
         scope[VISITOR_KEY] = visitor
         app = self._guarded
@@ -198,9 +194,19 @@ class BrowserMiddleware:
             return
         answer = self._sign_in.challenge(scope)
         if isinstance(answer, Notice):
-            await self._pages(rewrite_to_notice(scope, answer), receive, send)
+            await self._show_notice(answer, scope, receive, send)
         else:
             await answer(scope, receive, send)
+
+    async def _show_notice(
+        self, notice: Notice, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer with a notice instead of the page, and give back what was written."""
+        form = await _read_form(scope)
+        texts = tuple(filter(None, map(form.__getitem__, _WRITTEN_FIELDS)))
+        path = {"path": NOTICE_PATH, "raw_path": NOTICE_PATH.encode(), "method": "GET"}
+        rewritten = {**scope, **path, _NOTICE_KEY: replace(notice, texts=texts)}
+        await self._pages(rewritten, receive, send)
 
 
 def derive_sign_in_url(scope: Scope, prefix: str = "") -> str:
@@ -240,20 +246,18 @@ def _has_token(scope: Scope) -> bool:
     return any(value.partition(" ")[0].lower() in {"bearer", "dpop"} for value in values)
 
 
-async def _read_form_token(scope: Scope) -> str:
-    """Read the CSRF token behind `BodyBufferMiddleware`."""
-    if header_token := Headers(scope=scope).get(FORM_HEADER):
-        return header_token
+async def _read_form(scope: Scope) -> Mapping[str, str]:
+    """Read the texts of a form behind `BodyBufferMiddleware`; a missing one is empty."""
+    body: bytes = scope[BODY_KEY]
 
     async def replay() -> Message:
-        return {"type": "http.request", "body": scope[BODY_KEY]}
+        return {"type": "http.request", "body": body}
 
-    try:
-        async with Request(scope, replay).form() as form:
-            token = form.get(FORM_FIELD)
-    except (MultiPartException, UnicodeError):  # the charset may be any codec
-        token = None
-    return token if isinstance(token, str) else ""
+    texts: defaultdict[str, str] = defaultdict(str)
+    with suppress(MultiPartException, UnicodeError):  # the charset may be any codec
+        async with Request(scope, replay).form(max_part_size=len(body)) as form:
+            texts |= {name: value for name, value in form.items() if isinstance(value, str)}
+    return texts
 
 
 def _send_private(scope: Scope, send: Send, cookies: tuple[str, ...]) -> Send:

@@ -400,7 +400,7 @@ class OpenIdSignIn:
         return Notice(
             title="Your session has ended",
             message="Nothing was changed. Sign in, then send the form again.",
-            link=SIGN_IN,
+            link=derive_sign_in_url(scope, self._prefix),
             link_text="Sign in",
             status=401,
         )

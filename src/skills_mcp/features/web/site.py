@@ -66,6 +66,7 @@ from skills_mcp.features.web.page import (
 from skills_mcp.features.web.rest import rest_routes
 from skills_mcp.features.web.skill_page import show_skill
 from skills_mcp.features.web.upload_page import (
+    ADD_PATH,
     PROPOSE_PATH,
     UploadQueue,
     add_routes,
@@ -441,11 +442,7 @@ def find_page_scopes(scope: Scope) -> tuple[str, ...]:
         case "/report" | "/api/report":
             return READ, REPORT
         # The form itself says what a person lacks.
-        case "/add" if scope["method"] == "POST":
-            return READ, UPLOAD
-        case path if path.startswith("/add/"):
-            return READ, UPLOAD
-        case path if path.startswith(f"{PROPOSE_PATH}/") and scope["method"] == "POST":
+        case path if scope["method"] == "POST" and path.startswith((ADD_PATH, PROPOSE_PATH)):
             return READ, UPLOAD
         case _:
             return find_required_scopes(scope)
@@ -453,10 +450,9 @@ def find_page_scopes(scope: Scope) -> tuple[str, ...]:
 
 def _find_navigation(routes: list[BaseRoute]) -> tuple[NavigationLink, ...]:
     paths = {route.name: route.path for route in routes if isinstance(route, Route)}
-    titles = _NAVIGATION.items()
     return tuple(
         NavigationLink(title, paths[name], _NEEDED.get(name, ""))
-        for name, title in titles
+        for name, title in _NAVIGATION.items()
         if name in paths
     )
 

@@ -410,7 +410,7 @@ _SHOWN_PROBLEMS = 50
 
 _GONE = (
     "This archive is not kept any more: it was added already, too much time has "
-    "passed, or the server was restarted. Choose it again."
+    "passed, or the server was restarted. Choose it again, or check your text again."
 )
 
 
@@ -418,7 +418,9 @@ def add_routes() -> list[Route]:
     return [
         Route(ADD_PATH, show_form, name="add", methods=["GET"]),
         Route(ADD_PATH, show_offer, methods=["POST"]),
+        Route(f"{ADD_PATH}/take", show_form, methods=["GET"]),  # the page is opened again
         Route(f"{ADD_PATH}/take", take_offer, methods=["POST"]),
+        Route(f"{ADD_PATH}/restore", show_form, methods=["GET"]),
         Route(f"{ADD_PATH}/restore", restore_version, methods=["POST"]),
     ]
 
@@ -481,14 +483,15 @@ async def take_offer(request: Request) -> Response:
     """Install a previewed archive; retryable after a failure."""
     uploader, queue = find_uploader(request), get_upload_queue(request)
     name = await read_field(request, "archive")
+    written = _find_written(await request.form())  # the same form, which is kept
     sent = await queue.find(name, derive_sender_key(request))
     if sent is None:
-        return await _render(request, refusal=errors.PackageNotAddedError(_GONE))
+        return await _render(request, errors.PackageNotAddedError(_GONE), written=written)
     try:
         gone = partial(page.wait_for_disconnect, request.receive)
         done, served = await queue.take(sent, uploader, gone)
     except errors.SkillsError as error:
-        return await _render(request, refusal=error)
+        return await _render(request, refusal=error, written=written)
     with suppress(errors.EventStoreError):  # it is added; the archive goes with its age
         await queue.forget(name)
     return await _render(request, done=done, is_served=served.is_served, loss=served.loss)
@@ -517,15 +520,7 @@ async def _render(
     if offer is None and "lacks" not in content:
         queue, uploader = get_upload_queue(request), find_uploader(request)
         versions = await queue.run(lambda _: queue.uploads.find_versions(uploader))
-    absent = {
-        "offer": None,
-        "written": None,
-        "done": None,
-        "restored": None,
-        "lacks": "",
-        "loss": None,
-    }
-    variables = {**absent, **content}
+    absent = dict.fromkeys(("offer", "written", "done", "restored", "lacks", "loss"))
     return page.render_template(
         request,
         "add.html",
@@ -536,7 +531,7 @@ async def _render(
         most_problems=_SHOWN_PROBLEMS,
         versions=versions,
         is_reviewed=get_upload_queue(request).uploads.is_reviewed,
-        **variables,
+        **absent | content,
     )
 
 

@@ -40,6 +40,15 @@ function addCopyButtons() {
   }
 }
 
+// The server reads no body beyond its limit, and can then show no page. The form has two KiB more.
+document.addEventListener("change", ({ target }) => {
+  const most = Number(target.dataset.mostBytes);
+  if (!most) return;
+  const isLarge = target.files[0]?.size > most;
+  target.setCustomValidity(isLarge ? "This archive is too large. Leave out what agents do not need, or ask the operator for a higher http.max_body_bytes." : "");
+  target.reportValidity();
+});
+
 addCopyButtons();
 document.addEventListener("htmx:load", addCopyButtons);
 if (location.hash === "#q") document.querySelector("#q")?.focus();

@@ -6,6 +6,7 @@ its commit is replaced; and promise 15, for commits with a lease, which stay.
 
 import json
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import Any
 from skills_mcp.content.branch import RemoteBranch
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.numbered import ASSET, SKILL, Numbers, TornError, read_numbers
-from soak.sync.window import Window, open_branch, opened, sync
+from soak.sync.window import PATIENCE_SECONDS, Window, open_branch, opened, sync
 from tests.clients import ServerProcess
 
 _WRITERS = 4
@@ -158,8 +159,11 @@ def _repeating(action: Callable[[], object]) -> Iterator[None]:
 
 def _read_until_enough(reader: Reader, reads: int) -> None:
     """Read that often, and on until there were enough commits to mix."""
-    most = 20 * reads
-    while reader.reads < reads or (len(reader.seen) < reader.commits and reader.reads < most):
+    # A busy machine has time for many reads, and for few syncs that nobody kills.
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while reader.reads < reads or (
+        len(reader.seen) < reader.commits and time.monotonic() < deadline
+    ):
         reader.read()
 
 

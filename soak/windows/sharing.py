@@ -24,7 +24,7 @@ import skills_mcp
 from soak.scenario import Figure, Scale
 from soak.stdio import home_variables
 from tests.clients import ServerProcess
-from tests.support import is_running, wait_for, write, write_skill
+from tests.support import PATIENCE_SECONDS, wait_for, write, write_skill
 from tests.windows import FOLDER, LINGER, count_processes, find_process
 
 PROMISE = 60
@@ -62,7 +62,8 @@ class Room:
     def count_left(self) -> int:
         """Count sockets, servers and forwarders that are there after the last window."""
         with suppress(AssertionError):
-            wait_for(lambda: not self._count())
+            # A server whose only window was killed stays for half a minute from its start.
+            wait_for(lambda: not self._count(), seconds=2 * PATIENCE_SECONDS)
         return self._count()
 
     def _count(self) -> int:
@@ -248,7 +249,8 @@ def _kill(room: Room, kills: int, chance: random.Random) -> None:
             os.kill(number, signal.SIGKILL)
             done += 1
             room.add("servers killed")
-            wait_for(partial(_has_ended, number))
+            # Its threads end one after another, and until the last one it takes connections.
+            wait_for(partial(_has_left, room, number))
 
 
 def _find_server(room: Room) -> int | None:
@@ -256,8 +258,8 @@ def _find_server(room: Room) -> int | None:
     return next(filter(None, map(find_process, room.find_sockets())), None)
 
 
-def _has_ended(number: int) -> bool:
-    return not is_running(number)
+def _has_left(room: Room, number: int) -> bool:
+    return _find_server(room) != number
 
 
 SCENARIOS = (("windows", share), ("windows-at-once", start_at_once))

@@ -250,12 +250,14 @@ def test_a_text_is_composed_once_and_anew_for_who_sees_less(tmp_path: Path) -> N
     assert "Be kind." not in limited.compose(skill).guidance
 
 
-def test_few_composed_texts_are_kept(tmp_path: Path) -> None:
+def test_few_composed_texts_are_kept_for_all_views_together(tmp_path: Path) -> None:
     for number in range(MAX_COMPOSITIONS + 1):
         write_skill(tmp_path / "content", f"a/n{number}.md", keywords=["word"])
     snapshot = take(tmp_path / "content")
+    hiding = [Access(((("a/*",), (f"*/n{number}",)),)) for number in range(2)]
+    views = (snapshot, *map(snapshot.seen_by, hiding))
 
-    for skill in snapshot.index:
-        snapshot.compose(skill)
+    kept = [view.compose(skill) for view in views for skill in view.index]
 
-    assert len(snapshot.composed) <= MAX_COMPOSITIONS
+    assert len({id(view.composed) for view in views}) == 1
+    assert len(snapshot.composed) <= MAX_COMPOSITIONS < len({*map(id, kept)})

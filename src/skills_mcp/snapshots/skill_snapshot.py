@@ -85,8 +85,9 @@ MAX_GRANT_VIEWS = 64
 MAX_SCOPE_VIEWS = 16
 """Views of callers' scopes, in use at once; they evict no view of grants."""
 
-MAX_COMPOSITIONS = 32
-"""Composed texts of each view, of some ten kilobytes: popular skills are served often."""
+MAX_COMPOSITIONS = 64
+"""Composed texts of all views together: popular skills are served often, and a text may
+have a megabyte."""
 
 _MAX_ACCESSES_PER_VIEW = 8  # for each view: callers with other grants may see the same
 
@@ -323,7 +324,10 @@ class Snapshot:
     narrowed: ViewCache["Snapshot"] = field(
         default_factory=lambda: ViewCache(MAX_SCOPE_VIEWS), init=False, repr=False
     )
-    composed: dict[SkillPath, Composition] = field(default_factory=dict, init=False, repr=False)
+    standing: bytes = b""
+    """Visibility per row of a view; empty for the snapshot itself."""
+    composed: dict[tuple[bytes, SkillPath], Composition] = field(default_factory=dict, repr=False)
+    """Composed texts by view and skill, shared by all views."""
 
     @property
     def matcher(self) -> Matcher:
@@ -381,6 +385,8 @@ class Snapshot:
             algorithm=_choose_algorithm(indexes, self.config),
             problems=(),  # they name files that the caller may not know of
             vectors=self.vectors,
+            standing=standing,
+            composed=self.composed,
         )
 
     def narrow(self, scoping: SkillFilter) -> Mask:
@@ -393,13 +399,14 @@ class Snapshot:
 
     def compose(self, skill: Skill) -> Composition:
         """Compose the text of a skill for a reply; cached for the ones asked for lately."""
-        if known := self.composed.get(skill.path):
+        key = (self.standing, skill.path)
+        if known := self.composed.get(key):
             return known
         if len(self.composed) >= MAX_COMPOSITIONS:
             self.composed.clear()
         limit = self.config.responses.max_characters
         composed = compose_skill(self.index, skill, max_characters=limit)
-        return self.composed.setdefault(skill.path, composed)
+        return self.composed.setdefault(key, composed)
 
     @property
     def shown_mounts(self) -> frozenset[str] | None:

@@ -41,6 +41,12 @@ def test_a_port_that_is_taken_is_named_with_its_setting() -> None:
             open_listener("127.0.0.1", number, "http.port")
 
 
+@pytest.mark.parametrize("host", ["256.1.1.1", "203.0.113.7"])
+def test_a_host_that_is_not_of_this_machine_is_named_with_its_setting(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"or correct http\.operations_host"):
+        open_listener(host, 0, "http.operations_port")
+
+
 def test_a_page_that_lets_its_name_point_here_is_refused() -> None:
     with served() as server, httpx.Client() as client:
         for path in ("/mcp", "/.well-known/oauth-protected-resource", "/nothing"):

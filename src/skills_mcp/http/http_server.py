@@ -719,8 +719,8 @@ def open_listener(host: str, port: int, setting: str) -> socket.socket:
         opened = socket.create_server((bare, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ConfigError(
-            f"{host}:{port} cannot be opened: {error.strerror}. Choose another "
-            f"{setting}, or end the program that uses it."
+            f"{host}:{port} cannot be opened: {error.strerror}. Choose another {setting}, end the "
+            f"program that uses it, or correct {setting.removesuffix('port')}host."
         ) from error
     # Head and body of an answer are two packets, and the second one would wait 40 ms
     # for the acknowledgement of the first. asyncio sets it for its own sockets only.

@@ -368,7 +368,8 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
     rolled back, pinned, offline, or a folder. `error` is of this process alone.
     """
     is_git = mount.source.mode == "git"
-    age = _derive_age(checkout, now) if is_git else None
+    # A time in the future was written while the clock was wrong.
+    age = max(0.0, now - checkout.synced_at.timestamp()) if is_git and checkout else None
     is_missed = (
         age is not None
         and interval_seconds is not None
@@ -404,11 +405,6 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
 def _name_failure(failure: Failure) -> str:
     name, message = failure.mount.source.name, str(failure.error)
     return message if name in message else f"{name}: {message}"
-
-
-def _derive_age(checkout: Checkout | None, now: float) -> float | None:
-    # A time in the future was written while the clock was wrong.
-    return max(0.0, now - checkout.synced_at.timestamp()) if checkout else None
 
 
 def _to_datetime(seconds: float) -> datetime:

@@ -162,7 +162,7 @@ class Spool:
             locked = _lock_segment(path)
             if segment := next(locked, None):
                 dropped.append((segment, locked))
-        if count := sum(_count_events(segment) for segment, _ in dropped):
+        if count := sum(_event_count(line) for segment, _ in dropped for line in segment.events):
             yield count
         for segment, _ in dropped:
             _delete_segment(segment)
@@ -264,10 +264,6 @@ def _delete_segment(segment: Segment) -> None:
     except PermissionError:  # Windows keeps what is open
         segment.handle.close()
         segment.path.unlink(missing_ok=True)
-
-
-def _count_events(segment: Segment) -> int:
-    return sum(map(_event_count, segment.events))
 
 
 def _event_count(event: dict[str, Any]) -> int:

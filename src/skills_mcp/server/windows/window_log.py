@@ -15,6 +15,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TextIO, cast
 
+from skills_mcp.server.windows.rendezvous import read_inode
+
 MAX_FILE_BYTES = 2**20
 """Then the file is renamed, and the file before it deleted: two are kept."""
 
@@ -58,7 +60,7 @@ class ServerLog(io.TextIOBase):
         self._windows: list[WindowLog] = []
         self._begin: deque[str] = deque(maxlen=_MAX_REPEATED)
         self._descriptor = -1
-        self._inode = -1
+        self._inode = 0  # of no file
         self._lock = Lock()
 
     def take_streams(self) -> None:
@@ -110,7 +112,7 @@ class ServerLog(io.TextIOBase):
 
     def _append(self, line: bytes) -> None:
         """Append to the file, which other servers of this user rotate, too."""
-        if self._inode != _read_inode(self._path):
+        if self._inode != read_inode(os.fspath(self._path)):
             self._open()
         if os.lseek(self._descriptor, 0, os.SEEK_END) > MAX_FILE_BYTES:
             self._path.replace(self._path.with_suffix(".log.1"))
@@ -125,10 +127,3 @@ class ServerLog(io.TextIOBase):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self._path, flags, _PRIVATE)
         self._inode = os.fstat(self._descriptor).st_ino
-
-
-def _read_inode(path: Path) -> int:
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return -2

@@ -1,15 +1,20 @@
 """Archives as sources: what has to be true of one before it is served."""
 
 import hashlib
+import os
 import struct
 import subprocess
 import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import (
+    BaseHTTPRequestHandler,
+    SimpleHTTPRequestHandler,
+    ThreadingHTTPServer,
+)
 from pathlib import Path
 
 import pytest
@@ -17,6 +22,8 @@ import pytest
 from skills_mcp.content.released_archive import Archive, ReleasedArchive, is_fetchable
 from skills_mcp.content.source import Signers, SyncPolicy
 from skills_mcp.errors import LimitExceededError, SignatureError, SyncError
+from skills_mcp.files.locks import LOCK_FILE, remove_stale_folders
+from tests.clients import HangingRemote, ServerProcess
 from tests.features.authoring.intake.archives import special, write_tar, write_zip
 from tests.support import open_library, skill_text, sync, write
 
@@ -136,6 +143,58 @@ def test_it_is_fetched_once_and_then_served_without_a_network(packed: Path, cach
 
     assert sync(later).revision == sync(offline).revision == first.revision
     assert later.next_sync_at(60) == float("inf")
+
+
+def test_a_server_that_ends_during_a_fetch_leaves_nothing(tmp_path: Path) -> None:
+    home, remote = tmp_path / "home", HangingRemote()
+    address = f"{remote.url}.tar.gz"
+    write(home / "config.yaml", f"sources: [{{archive: {address!r}, sha256: '{64 * '0'}'}}]")
+    environment = {"SKILLS_MCP_HOME": str(home), "SKILLS_MCP_SHARE": "0"}
+    with (
+        closing(remote),
+        closing(ServerProcess(environment=environment, log=tmp_path / "log")) as server,
+    ):
+        remote.wait_for_request()
+
+        server.close_input()
+
+        assert server.wait() == 0
+        assert [*home.glob("cache/archives/.*")] == []
+
+
+def test_what_a_killed_process_left_is_removed(packed: Path, cache: Path) -> None:
+    left = cache / "archives/.new-killed"
+    write(left / LOCK_FILE)
+    os.utime(left, (0, 0))
+    remove_stale_folders.cache_clear()
+
+    sync(release(packed, cache))
+
+    assert not left.exists()
+
+
+def test_a_host_that_sends_byte_by_byte_is_given_up(cache: Path) -> None:
+    class Dripping(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):  # the client has hung up
+                for _ in range(100):
+                    threading.Event().wait(0.05)
+                    self.wfile.write(b"x")
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
+        threading.Thread(target=server.serve_forever).start()
+        archive = Archive(f"http://127.0.0.1:{server.server_port}/a.tar.gz", "0" * 64)
+        source = ReleasedArchive(archive, cache, SyncPolicy(timeout_seconds=1))
+
+        with pytest.raises(SyncError, match=r"took longer than sync\.timeout_seconds"):
+            sync(source)
+
+        server.shutdown()
 
 
 def test_another_digest_is_refused_and_nothing_is_kept(packed: Path, cache: Path) -> None:

@@ -7,13 +7,13 @@ same archive is the same commit everywhere.
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from hashlib import file_digest
 from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -23,6 +23,8 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Checkout, CommitCheck, Freshness, Signers, SyncPolicy
 from skills_mcp.files.archive import ArchiveLimits, PackedFile, open_archive
+from skills_mcp.files.durable import NEW_PREFIX
+from skills_mcp.files.locks import locked_temporary_folder
 
 if TYPE_CHECKING:
     from skills_mcp.content.git.repository import RemoteRef
@@ -136,19 +138,16 @@ class ReleasedArchive(RemoteBranch):
 
     def _is_imported(self) -> bool:
         # Signers may have been demanded only after the archive was fetched.
-        required = (
-            self._repository_path / "archive" if self._signers else self._repository_path / "HEAD"
-        )
-        return required.exists()
+        return (self._repository_path / ("archive" if self._signers else "HEAD")).exists()
 
     def _import_archive(self) -> None:
         above = self._repository_path.parent
         above.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=above) as scratch:
-            file = Path(scratch) / self._archive.file
+        with locked_temporary_folder(NEW_PREFIX, os.fspath(above)) as scratch:
+            file = scratch / self._archive.file
             self._download(self._archive.url, file, self._limits().archive_bytes)
             self._check_digest(file)
-            repository = Path(scratch) / "repository"
+            repository = scratch / "repository"
             git = self._parts.repository.git.with_directory(repository)
             git.init()
             if self._signers:
@@ -161,7 +160,7 @@ class ReleasedArchive(RemoteBranch):
                 _verify_archive(archive, self._signers)
                 os.link(archive, file)  # its name says how it is packed
             try:
-                with open_archive(file, Path(scratch), self._limits()) as files:
+                with open_archive(file, scratch, self._limits()) as files:
                     stream = b"".join(_render(self._archive, files))
             except errors.PackageRefusedError as error:
                 raise errors.SyncError(f"{self.name}: {error}") from error
@@ -190,7 +189,7 @@ class ReleasedArchive(RemoteBranch):
             )
 
     def _download(self, address: str, target: Path, max_bytes: int) -> None:
-        written = 0
+        written, deadline = 0, monotonic() + self._policy.timeout_seconds
         with target.open("xb") as sink:
             for chunk in self._read(address):
                 written += len(chunk)
@@ -199,13 +198,17 @@ class ReleasedArchive(RemoteBranch):
                         f"{_strip_query(address)} has more than {max_bytes:,} bytes. Raise "
                         "limits.max_total_bytes, or make the archive smaller"
                     )
+                if monotonic() > deadline:  # httpx knows that of a single read alone
+                    raise errors.SyncError(
+                        f"{_strip_query(address)} took longer than sync.timeout_seconds. If the "
+                        "network is slow, raise it"
+                    )
                 sink.write(chunk)
 
     def _read(self, address: str, timeout_seconds: float = inf) -> Generator[bytes, None, None]:
         if "://" not in address:
-            yield from _read_file(Path(address))
-            return
-        yield from _read_url(address, min(timeout_seconds, self._policy.timeout_seconds))
+            return _read_file(Path(address))
+        return _read_url(address, min(timeout_seconds, self._policy.timeout_seconds))
 
 
 def is_fetchable(url: str) -> bool:
@@ -224,7 +227,7 @@ def _strip_query(address: str) -> str:
     return address.partition("?")[0] if "://" in address else address
 
 
-def _read_file(file: Path) -> Iterator[bytes]:
+def _read_file(file: Path) -> Generator[bytes, None, None]:
     try:
         with file.open("rb") as handle:
             while chunk := handle.read(_CHUNK):
@@ -233,7 +236,7 @@ def _read_file(file: Path) -> Iterator[bytes]:
         raise errors.SyncError(f"{file} cannot be read: {error.strerror}") from error
 
 
-def _read_url(address: str, timeout_seconds: float) -> Iterator[bytes]:
+def _read_url(address: str, timeout_seconds: float) -> Generator[bytes, None, None]:
     import httpx  # late: it takes longer to import than the first answer may wait
 
     try:
@@ -249,7 +252,7 @@ def _read_url(address: str, timeout_seconds: float) -> Iterator[bytes]:
                     f"{_strip_query(address)} answers {response.status_code} "
                     f"{response.reason_phrase}. Check the address"
                 )
-            yield from response.iter_raw(_CHUNK)
+            yield from response.iter_raw()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         reason = str(error) or type(error).__name__
         raise errors.SyncError(f"{_strip_query(address)} cannot be fetched: {reason}") from error

@@ -211,18 +211,21 @@ _in_use: set[Path] = set()
 
 
 @contextmanager
-def locked_temporary_folder(prefix: str) -> Iterator[Path]:
+def locked_temporary_folder(prefix: str, parent: str | None = None) -> Iterator[Path]:
     """Make a private folder, locked while in use, and remove it with the block.
+
+    Without a `parent` it is in the system's temporary folder.
 
     A killed process leaves its folders behind, unlocked, and the next one removes them.
     Blocking.
 
     Raises:
-        OSError: The system's temporary folder is full, missing or closed.
+        OSError: The folder above it is full, missing or closed.
     """
-    remove_stale_folders(tempfile.gettempdir(), prefix)
+    parent = parent or tempfile.gettempdir()
+    remove_stale_folders(parent, prefix)
     # A process that has left its group may still write into it: then it stays.
-    made = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+    made = tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True)
     folder = Path(made.name).resolve()
     with _gate:
         _in_use.add(folder)

@@ -101,6 +101,18 @@ def test_a_category_that_a_file_of_its_name_hides_is_reported(tmp_path: Path) ->
     ]
 
 
+def test_a_page_in_the_folder_of_another_page_is_no_hidden_skill(tmp_path: Path) -> None:
+    write(tmp_path / "docs.md", "---\ntitle: Docs\n---\nText.\n")
+    write(tmp_path / "docs/setup.md", "---\ntitle: Setup\n---\nText.\n")
+    write_skill(tmp_path, "ui.md")
+    write(tmp_path / "ui/notes.md", "---\ntitle: Notes\n---\nText.\n")
+    write(tmp_path / "ui/react.md", "---\nkeywords: [react\n---\nText.\n")
+
+    hidden = [file for file, reason in reasons(tmp_path) if "is not served" in reason]
+
+    assert hidden == ["ui/react.md"]
+
+
 @pytest.mark.spec("4.5")
 def test_a_markdown_file_that_is_declared_is_no_problem(tmp_path: Path) -> None:
     write_skill(tmp_path, "ui.md", assets=[{"file": "example.md"}])

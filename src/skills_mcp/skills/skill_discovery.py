@@ -969,10 +969,8 @@ def _report_inner_rules(root: Path, found: Package) -> Iterator[Problem]:
     rules = []
     for name in found.files:
         file = f"{found.folder}/{name}" if found.folder else name
-        if name.endswith(".md") and (seen := _peek(root, file)) and seen[1] == b"---":
-            raw = _read(root, file)
-            if not isinstance(raw, Problem) and is_rule_text(raw[0]):
-                rules.append(name)
+        if name.endswith(".md") and is_rule_text(_read_with_frontmatter(root, file)):
+            rules.append(name)
     if rules:
         named = ", ".join(map(escape_unprintable, rules[:_MAX_NAMED]))
         named += ", …" if len(rules) > _MAX_NAMED else ""
@@ -1050,6 +1048,13 @@ def _peek(root: Path, file: str) -> tuple[Stamp, bytes] | None:
         return None
 
 
+def _read_with_frontmatter(root: Path, file: str) -> bytes:
+    """Read a file that begins with a frontmatter; of any other, three bytes at most."""
+    seen = _peek(root, file)
+    raw = _read(root, file) if seen and seen[1] == b"---" else None
+    return raw[0] if isinstance(raw, tuple) else b""
+
+
 def _add_prefix(path: SkillPath, prefix: str) -> SkillPath:
     if not prefix:
         return path
@@ -1077,12 +1082,11 @@ def _report_missing(found: RuleFile, missing: set[str]) -> Iterator[Problem]:
 def _report_shadowed(
     root: Path, found: RuleFile | Package, declared: Collection[str] = ()
 ) -> Iterator[Problem]:
-    if isinstance(found, Package) or not found.owns_folder:
-        return
-    for name in found.markdown:
+    markdown = found.markdown if isinstance(found, RuleFile) else ()
+    for name in markdown:
         file = f"{found.folder}/{name}"
-        seen = None if name in declared else _peek(root, file)
-        if seen and seen[1] == b"---":
+        # Pages of a site have a frontmatter, too; without keywords none would be served.
+        if name not in declared and _declares_keywords(_read_with_frontmatter(root, file)):
             yield Problem(
                 escape_unprintable(file),
                 f"is not served: its folder holds the files of {found.file}",

@@ -349,7 +349,7 @@ def _derive_seen(all_skills: SkillIndex, visible: SkillIndex) -> VisibleSkills:
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 20
+FORMAT = 21
 """Incremented with each change in the meaning of the arrays."""
 
 # Longer than the largest library takes to build. A process that has waited so long

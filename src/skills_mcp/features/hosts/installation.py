@@ -668,7 +668,8 @@ def _dump(content: object) -> str:
 
 def list_install_commands(host: PluginHost, name: str, folder: Path) -> Sequence[str]:
     """Commands to install a plugin in its host."""
-    quoted = shlex.quote(str(folder))
+    # A path without a slash in front is a repository at GitHub to Claude Code.
+    quoted = shlex.quote(str(folder.absolute()))
     if host == "gemini":
         return [f"gemini extensions install {quoted}"]
     return [

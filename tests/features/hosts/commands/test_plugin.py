@@ -94,6 +94,17 @@ def test_it_says_how_to_use_the_plugin(invoke: Run, tmp_path: Path, host: str) -
 
 
 @pytest.mark.parametrize("host", HOSTS)
+def test_a_relative_folder_is_no_repository_to_its_host(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    done = invoke("install", "--plugin", host, "--to", "acme/skills", "--repo", REPO)
+
+    assert f" {shlex.quote(str(tmp_path / 'acme/skills'))}\n" in done.stdout
+
+
+@pytest.mark.parametrize("host", HOSTS)
 def test_another_version_replaces_the_one_before_if_it_may(
     invoke: Run, tmp_path: Path, host: str
 ) -> None:

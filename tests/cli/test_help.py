@@ -1,5 +1,6 @@
 """What the program says about itself, and about commands that do not exist."""
 
+import io
 import json
 import re
 import shlex
@@ -12,6 +13,7 @@ import click
 import pytest
 
 from skills_mcp.cli.command_group import FIRST_EXAMPLES, SECTIONS, _load_synonyms
+from skills_mcp.cli.terminal import print_json
 from tests.cli.conftest import COMMANDS, Run
 from tests.docs.pages import DOCS, codes, section
 from tests.support import SKILLS_CONTENT, is_waiting, wait_for
@@ -334,6 +336,17 @@ def test_a_reader_that_has_enough_costs_no_traceback() -> None:
 
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
+
+
+def test_json_is_written_while_its_reader_can_still_be_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(output)))
+
+    print_json({"skills": 1})
+
+    assert output.getvalue() == b'{\n  "skills": 1\n}\n'
 
 
 def test_help_is_a_command_too(invoke: Run) -> None:

@@ -147,9 +147,10 @@ def confirm(  # noqa: PLR0913 - a message has parts
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    # JSON may escape what this output cannot carry; it stays the same JSON.
+    # JSON may escape what this output cannot carry; it stays the same JSON. A reader that
+    # has left is an exit code here, and a message of Python if it is noticed at the end.
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    print(json.dumps(data, ensure_ascii=not is_unicode, indent=2))  # noqa: T201
+    print(json.dumps(data, ensure_ascii=not is_unicode, indent=2), flush=True)  # noqa: T201
 
 
 def render_problem(problem: Problem) -> dict[str, str | int]:

@@ -6,7 +6,7 @@ Rule: only this module chooses implementations.
 import logging
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -297,26 +297,25 @@ def opened_baseline(
     yield _sync_baseline(options, environment, ref)
 
 
-@contextmanager
-def opened_revision(folder: Path, ref: str) -> Iterator[Path]:
+def opened_revision(folder: Path, ref: str) -> AbstractContextManager[Path]:
     """The files of a folder at a commit, or the folder that the baseline names.
 
     Raises:
-        SyncError: There is no such commit, or no such folder in it.
+        SyncError: There is no such commit, or no such folder in it, or no such baseline.
     """
     if is_folder(ref):
-        yield expand_home_folder(ref)
-        return
+        baseline = expand_home_folder(ref)
+        if not baseline.is_dir():
+            raise SyncError(f"There is no folder {ref}. Correct the path, or name a commit.")
+        return nullcontext(baseline)
     from skills_mcp.content.exported_files import exported_revision
 
-    with exported_revision(folder, ref) as exported:
-        yield exported
+    return exported_revision(folder, ref)
 
 
-@contextmanager
 def fetched_files(
     repo: str, environment: Mapping[str, str], select: Callable[[str], bool]
-) -> Iterator[Path]:
+) -> AbstractContextManager[Path]:
     """Fetch the selected files of a repository into a temporary folder.
 
     Raises:
@@ -324,8 +323,7 @@ def fetched_files(
     """
     from skills_mcp.content.exported_files import exported_remote
 
-    with exported_remote(parse_remote(repo, environment), select) as folder:
-        yield folder
+    return exported_remote(parse_remote(repo, environment), select)
 
 
 def is_folder(ref: str) -> bool:

@@ -107,6 +107,15 @@ def test_a_commit_that_does_not_exist_is_named(invoke: Run, commit: Path) -> Non
     assert "nowhere" in done.stderr
 
 
+def test_a_folder_that_does_not_exist_is_not_taken_for_an_empty_one(
+    invoke: Run, tree: Path
+) -> None:
+    done = invoke("powers", str(tree), "--against", "./nowhere")
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "There is no folder ./nowhere." in done.stderr
+
+
 def test_no_text_of_a_skill_breaks_a_line_of_a_comment(invoke: Run, tree: Path) -> None:
     _add(tree, "\n```sh\nnpx '`x`\n# @everyone\n'\n```\n")
 

@@ -291,15 +291,12 @@ class SourceWalk:
         parts = [part for home in self.layout.homes for part in home.parts]
         if folder in parts or "" in parts:
             return
-        has_home = not folder or any(p.startswith(f"{folder}/") for p in parts)
-        if not has_home:
-            count = self._count(folder)
-            if count:
+        if folder and not any(part.startswith(f"{folder}/") for part in parts):
+            if count := self._count(folder):
                 yield _report_outside(folder, count, self.layout)
             return
         entries = self._list(folder)
-        main = _find_main_file(entries)
-        if main:
+        if main := _find_main_file(entries):
             yield _report_outside(f"{folder}/{main}" if folder else main, 1, self.layout)
         for name, entry in entries.items():
             inner = f"{folder}/{name}" if folder else name

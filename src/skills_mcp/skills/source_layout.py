@@ -303,8 +303,7 @@ def _find_default_roots(
     tree: FileTree, plugins: Sequence["_Plugin"], *, everywhere: bool
 ) -> Iterator[RelativeRoot]:
     top = list_or_empty(tree, "")
-    inner = top.get(SKILLS_FOLDER)
-    has_skills = inner is not None and inner.kind == "folder"
+    has_skills = has_folder(tree, SKILLS_FOLDER)
     is_package = any(is_skill_md(name) for name, entry in top.items() if entry.kind == "file")
     if _has_root_rules(top) or (is_package and not _holds_rules(tree, SKILLS_FOLDER)):
         has_skills = False

@@ -56,6 +56,21 @@ def test_a_pipeline_learns_that_the_folder_is_behind(
     assert not (Path(target) / "two").exists()
 
 
+def test_an_export_into_the_content_itself_is_not_exported_again(
+    invoke: Run, tmp_path: Path
+) -> None:
+    example = '---\nname: forms\ndescription: Forms\n---\n```yaml\na:\n  path: "ui/Ärger"\n```\n'
+    write_skill(tmp_path, "skills/ui/Ärger.md")
+    write(tmp_path / "skills/forms/SKILL.md", example)
+    where = ("--skills-dir", str(tmp_path), "--to", str(tmp_path / ".claude/skills"))
+    first = invoke("export", *where)
+
+    current = invoke("export", *where, "--check")
+
+    assert "2 skills in" in first.stdout
+    assert (current.returncode, "is up to date: 2 skills." in current.stdout) == (0, True)
+
+
 def test_frozen_writes_the_commit_and_the_settings_of_the_lock(
     invoke: Run, upstream: Upstream, target: str
 ) -> None:

@@ -4,6 +4,7 @@ Only what differs is written, and nothing that an export did not write is touche
 """
 
 import os
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,7 +53,8 @@ from skills_mcp.text.rendering import count_noun, join_names
 _PLAIN_MODE, _PROGRAM_MODE = 0o644, 0o755
 _SHEBANG = b"#!"
 _STAGED_DIGITS = 16
-_EXPORTED_PATH = b'\n  path: "'  # in the metadata of each package
+# In the metadata of each package; what its text says is of no account.
+_EXPORTED_PATH = re.compile(rb'\A---\n(?:(?!---\n).*\n)*?  path: "([^"\n]+)"\n')
 _PathType = TypeVar("_PathType", Path, PurePosixPath)
 
 
@@ -159,7 +161,7 @@ class _Export:
     def _prepare(self) -> ExportLock:
         published = publish_skills(self._library.snapshot)
         layout = choose_layout(self._settings.format)
-        names = self._assign_names(published.names.published)
+        names = self._assign_names(_list_originals(published))
         locations = self._open_locations(published, layout, names)
         skills: dict[str, LockedSkill] = {}
         dropped: dict[str, list[str]] = defaultdict(list)
@@ -197,7 +199,7 @@ class _Export:
         locked = self._old.read_names() if self._old else {}
         keeps = self._old is not None and self._version == self._old.version
         ours = {*locked.values(), *(file.partition("/")[0] for file in self._ours)}
-        others = {entry.name for entry in self._folder.glob("*") if not _is_exported(entry)}
+        others = {e.name for e in self._folder.glob("*") if not _find_path(e / SKILL_MD)}
         names = assign_names(paths, locked if keeps else {}, others - ours)
         renamed = [path for path in sorted(names) if locked.get(path, names[path]) != names[path]]
         if renamed:
@@ -270,12 +272,20 @@ class _Export:
                 (self._folder / staged).unlink(missing_ok=True)
 
 
-def _is_exported(folder: Path) -> bool:
-    """Whether a folder looks like one of an export whose lock was lost."""
+def _list_originals(published: PublishedSkills) -> list[SkillPath]:
+    """List what is exported: no export of a skill that lies in the content beside it."""
+    index, paths = published.snapshot.index, published.names.published
+    copied = {path: _find_path(Path(index.require(path).location or "")) for path in paths}
+    return [path for path, of in copied.items() if of == path or of not in copied]
+
+
+def _find_path(file: Path) -> str:
+    """The path of the skill that a file is an export of; empty for any other file."""
     try:
-        return _EXPORTED_PATH in (folder / SKILL_MD).read_bytes()
+        found = _EXPORTED_PATH.match(file.read_bytes())
     except OSError:
-        return False
+        return ""
+    return found[1].decode(errors="replace") if found else ""
 
 
 def _render_remarks(

@@ -392,6 +392,8 @@ def _read_kind(repository: GitRepository, name: str) -> str:
 
 
 def _unknown(ref: str, top: Path) -> str:
+    if (find_store(top) / "shallow").is_file():
+        return f"{top} is a shallow clone without {ref!r}. Fetch it: git fetch --unshallow"
     return (
         f"{top} has no commit {ref!r}. Write a branch, a tag or a commit that Git "
         "knows there, such as HEAD~1 or origin/main"

@@ -584,6 +584,21 @@ def test_a_commit_that_is_not_there_is_named_with_what_to_write(work: Path, ref:
         pass
 
 
+def test_a_shallow_clone_is_named_with_how_to_complete_it(work: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    git("clone", "--quiet", "--depth", "1", work.as_uri(), str(clone), cwd=tmp_path)
+
+    with (
+        pytest.raises(SyncError, match=r"shallow clone without 'HEAD~1'.*git fetch --unshallow"),
+        exported_revision(clone / "skills", "HEAD~1"),
+    ):
+        pass
+
+    git("fetch", "--quiet", "--unshallow", cwd=clone)
+    with exported_revision(clone / "skills", "HEAD~1") as folder:
+        assert contents(folder) == {"one.md": b"old"}
+
+
 def test_a_part_of_a_commit_is_no_commit(work: Path) -> None:
     with (
         pytest.raises(SyncError, match="has no commit 'HEAD:skills'"),

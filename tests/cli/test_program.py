@@ -611,3 +611,28 @@ def test_colours_in_a_log_bring_no_spinner(run: Run, upstream: Upstream) -> None
     assert done.returncode == 0
     assert "\x1b[" in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("validate",),
+        ("powers",),
+        ("tree", "--skills-dir", "."),
+        ("doctor",),
+        ("import", "a", "--to", "b"),
+    ],
+)
+def test_a_working_directory_that_is_gone_is_named(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    done = invoke(*command)
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "skills-mcp: The working directory is gone. Change to a folder that exists.\n"
+    )

@@ -24,7 +24,7 @@ import click
 from click.core import ParameterSource
 
 from skills_mcp.cli.invocation import read_environment
-from skills_mcp.errors import AGENTS_STEP, ConfigError, ContentError, SkillsError
+from skills_mcp.errors import AGENTS_STEP, ConfigError, ContentError, InvalidPathError, SkillsError
 from skills_mcp.hooks import find_modules
 from skills_mcp.text.redaction import redact_registered
 
@@ -251,7 +251,7 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; report errors, Ctrl-C and a lack of memory."""
+        """Run the command; report errors, Ctrl-C, a lack of memory or of a working directory."""
         from skills_mcp.processes.memory import translate_out_of_memory
 
         try:
@@ -272,6 +272,11 @@ class CommandGroup(click.Group):
             ctx.exit(_INTERRUPTED_EXIT)
         except SkillsError as error:
             ctx.exit(print_error(error))
+        except FileNotFoundError as error:
+            if error.filename is not None:  # as of every call but `os.getcwd`
+                raise
+            gone = "The working directory is gone. Change to a folder that exists."
+            ctx.exit(print_error(InvalidPathError(gone)))
 
     def describe_unknown(self, words: Sequence[str]) -> str:
         """Message for an unknown command; `words` begin with the command."""

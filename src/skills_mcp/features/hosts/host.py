@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from skills_mcp.errors import HostFileError
 from skills_mcp.files.paths import expand_home_folder, find_user_home
 from skills_mcp.skills.source_layout import EXPORT_LOCK
 
@@ -118,20 +117,6 @@ def _parse_host(row: Mapping[str, Any]) -> Host:
 
 _FILE = Path(__file__).with_suffix(".toml")
 HOSTS = tuple(map(_parse_host, tomllib.loads(_FILE.read_text("utf-8"))["host"]))
-
-
-def find_project() -> Path:
-    """Project folder: the working directory.
-
-    Raises:
-        HostFileError: It was deleted.
-    """
-    try:
-        return Path.cwd()
-    except OSError as error:
-        raise HostFileError(
-            "The working directory is gone. Change to a folder that exists"
-        ) from error
 
 
 def find_host(name: str) -> Host:

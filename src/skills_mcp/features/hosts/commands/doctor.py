@@ -39,7 +39,6 @@ from skills_mcp.features.hosts.client_checks import (
     passed,
 )
 from skills_mcp.features.hosts.commands.install import compose_arguments
-from skills_mcp.features.hosts.host import find_project
 from skills_mcp.files.paths import find_user_home
 from skills_mcp.library import Choice, SourceState, render_state
 from skills_mcp.library.source_health import SourceCheck
@@ -370,7 +369,7 @@ def _check_machine(environment: Mapping[str, str]) -> Iterator[CheckResult]:
 
 
 def _diagnose(options: bootstrap.Options, environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    project = find_project()
+    project = Path.cwd()
     yield check_versions()
     yield from _check_machine(environment)
     entries, broken = find_host_entries(environment, project)

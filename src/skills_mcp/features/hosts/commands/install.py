@@ -34,7 +34,6 @@ from skills_mcp.features.hosts.host import (
     HostScope,
     PluginHost,
     find_host,
-    find_project,
 )
 from skills_mcp.features.hosts.installation import (
     FileChange,
@@ -344,7 +343,7 @@ def _find_entries(
         raise errors.HostFileError(
             f"No client was found on this machine. Name one with --client: {known}"
         )
-    project = find_project()
+    project = Path.cwd()
     return [HostFile(host, host.find_file(scope, environment, project), scope) for host in hosts]
 
 
@@ -378,7 +377,7 @@ class _Edit:
     ) -> list[FileChange]:
         """Add the changes of hooks; without a server, their removal."""
         changes = {change.file.path: change for change in planned}
-        for file in find_hook_files(files, self.environment, find_project()):
+        for file in find_hook_files(files, self.environment, Path.cwd()):
             change = file.plan(changes.get(file.path), self._render_hooks(file, server))
             if server or change.is_needed:
                 changes[file.path] = change
@@ -400,7 +399,7 @@ class _Edit:
     def _is_source_used(self, removals: Sequence[FileChange]) -> bool:
         """Whether another entry of this machine needs the source of the settings."""
         removed = {change.file.path for change in removals if change.is_needed}
-        entries, _ = find_host_entries(self.environment, find_project())
+        entries, _ = find_host_entries(self.environment, Path.cwd())
         return any(
             entry.entry.command and not entry.names_source and entry.file.path not in removed
             for entry in entries
@@ -431,7 +430,7 @@ class _Edit:
     ) -> None:
         own = self.settings_file
         snippets = [(file, render_snippet(file.host, self.name, server)) for file in files]
-        hook_files = find_hook_files(files, self.environment, find_project())
+        hook_files = find_hook_files(files, self.environment, Path.cwd())
         for each in hook_files if self.has_hooks else ():
             change = each.plan(FileChange(each, None, None), self._render_hooks(each, server))
             snippets.append((each, change.after or ""))

@@ -156,8 +156,9 @@ class InvalidArgumentsError(SkillsError):
     code = "INVALID_ARGUMENTS"
 
 
+FILES_STEP = "find_skill_files lists all of them."
 AGENTS_STEP = "list_skills or search_skills shows what there is."
-"""The next step in a message for agents; a command and a page name their own."""
+"""The next steps in a message for agents; a command and a page name their own."""
 
 
 class SkillNotFoundError(SkillsError):

@@ -1085,6 +1085,5 @@ def _find_owner(snapshot: Snapshot, skill: Skill, file: str) -> tuple[Skill, Ski
     listed = join_names(inside or list(skill.files), _MAX_NAMED_FILES)
     raise errors.UndeclaredFileError(
         f"{skill.path} has no file {file!r}. "
-        f"{'That folder' if inside else 'It'} has: {listed or 'none'}. "
-        "find_skill_files lists all of them."
+        f"{'That folder' if inside else 'It'} has: {listed or 'none'}. {errors.FILES_STEP}"
     )

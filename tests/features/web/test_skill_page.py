@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,16 @@ def test_a_file_that_is_not_there_says_so(site: Site) -> None:
     page = site.open(f"{AUTH}?file=no/such.md")
 
     expect(page.locator("#file")).to_contain_text("has no file")
+    expect(page.locator("#file")).to_contain_text("Its page lists them.")
+    assert "find_skill_files" not in page.content()
+
+
+def test_tokens_are_inherited_where_there_are_rules_above_alone(site: Site) -> None:
+    page = site.open(AUTH)
+    expect(page.locator("dt:text('Text') + dd")).to_contain_text("of them inherited")
+
+    page.goto(f"{site.url}skills/_root")
+    expect(page.locator("dt:text('Text') + dd")).to_have_text(re.compile(r"^[\d,]+ tokens$"))
 
 
 def test_a_skill_that_is_not_there_is_a_page(site: Site) -> None:

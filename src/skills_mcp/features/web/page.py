@@ -23,6 +23,7 @@ from starlette.types import Receive
 from skills_mcp.about import __version__
 from skills_mcp.errors import (
     AGENTS_STEP,
+    FILES_STEP,
     AmbiguousNameError,
     ContentUnavailableError,
     EventStoreError,
@@ -161,10 +162,10 @@ class BackgroundCache(Generic[CachedValue]):
         self._wait_seconds = wait_seconds
         self._gate = threading.Condition(threading.Lock())
         self._value: CachedValue | None = None
-        self._failure = ""
+        self.failure = ""
         self._made_at: float | None = None
         self._key: Hashable = None
-        self._is_making = False
+        self.is_making = False
 
     def get_stale(self, key: Hashable = None) -> CachedValue | None:
         """Newest value, None before the first; starts a refresh if stale.
@@ -172,24 +173,16 @@ class BackgroundCache(Generic[CachedValue]):
         Another `key` than that of the last refresh makes the value stale.
         """
         with self._gate:
-            if not self._is_making and (self._is_old() or key != self._key):
-                self._is_making, self._key = True, key
+            if not self.is_making and (self._is_old() or key != self._key):
+                self.is_making, self._key = True, key
                 threading.Thread(target=self._run, daemon=True).start()
                 if self._wait_seconds and not self._says_something():
                     self._gate.wait(self._wait_seconds)
             return self._value
 
-    @property
-    def is_making(self) -> bool:
-        return self._is_making
-
-    @property
-    def failure(self) -> str:
-        return self._failure
-
     def _is_old(self) -> bool:
         made_at = self._made_at
-        is_settled = self._is_empty is None or (self._says_something() and not self._failure)
+        is_settled = self._is_empty is None or (self._says_something() and not self.failure)
         seconds = self._seconds if is_settled else _RETRY_SECONDS
         return made_at is None or self._clock() - made_at >= seconds
 
@@ -209,9 +202,9 @@ class BackgroundCache(Generic[CachedValue]):
             failure = "It failed for a reason that is in the server's log."
         with self._gate:
             self._value = self._value if failure else value
-            self._failure = failure
+            self.failure = failure
             self._made_at = self._clock()
-            self._is_making = False
+            self.is_making = False
             self._gate.notify_all()
 
 
@@ -422,7 +415,8 @@ def derive_status(error: SkillsError) -> int:
 
 def describe_for_person(error: SkillsError) -> str:
     """Message of an error, with the next step for a person instead of an agent."""
-    return render_error(error)["message"].replace(AGENTS_STEP, _PERSONS_STEP)
+    message = render_error(error)["message"].replace(AGENTS_STEP, _PERSONS_STEP)
+    return message.replace(FILES_STEP, "Its page lists them.")
 
 
 def show_notice(request: Request, notice: Notice) -> Response:

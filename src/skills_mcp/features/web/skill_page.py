@@ -34,6 +34,7 @@ from skills_mcp.features.web.browsing import (
 )
 from skills_mcp.features.web.catalogue_page import list_crumbs
 from skills_mcp.features.web.page import (
+    describe_for_person,
     find_counts,
     find_logs,
     get_site_state,
@@ -426,7 +427,7 @@ def _read_file_preview(library: LibraryView, skill: Skill, file: str) -> FilePre
     try:
         content = library.preview_file(skill.path, file)
     except SkillsError as error:
-        return FilePreview(file[:200], 0, None, is_image=False, reason=str(error))
+        return FilePreview(file[:200], 0, None, is_image=False, reason=describe_for_person(error))
     kind, is_inline = derive_media_type(file, content)
     size = len(content.data)
     if content.is_binary or size > _MAX_PREVIEW_BYTES:

@@ -42,6 +42,29 @@ def test_the_home_page_has_no_barrier_and_fits(site: Site) -> None:
     site.require_own_requests()
 
 
+def test_a_wide_window_shows_each_part_without_scrolling(site: Site) -> None:
+    page = site.open(width=1_440)
+
+    places = [part.bounding_box() for part in page.get_by_role("heading", level=2).all()]
+    assert [bool(place and place["y"] < 700) for place in places] == [True] * 4
+    assert len({place["x"] for place in places if place}) == 2
+
+
+def test_a_title_beside_a_long_owner_can_be_read_on_a_telephone(
+    browser: Browser, tmp_path: Path
+) -> None:
+    owner = "@the-platform-team, @the-team-of-the-web-pages"
+    file = write_skill(tmp_path, "api.md", body="# API Design Principles", owner=owner)
+    os.utime(file, (1_580_000_000, 1_580_000_000))
+
+    with opened_site(browser, tmp_path) as site:
+        page = site.open(width=360)
+        place = page.get_by_role("link", name="API Design Principles").bounding_box()
+
+    assert place
+    assert place["height"] < 60 < place["width"]
+
+
 def test_use_that_is_not_known_is_no_zero(site: Site) -> None:
     page = site.open(scripts=False)
 

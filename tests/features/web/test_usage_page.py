@@ -1,3 +1,4 @@
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -118,6 +119,23 @@ def test_tasks_that_found_nothing_stand_on_the_home_page_as_in_the_report(
     store.close()
 
     assert shown == {"api/**": True, "*": True}
+
+
+def test_the_home_page_says_whether_skills_help_those_whom_it_is_for(
+    library: SkillLibrary, database: str
+) -> None:
+    store = open_event_store(database, Path())
+    shown = {}
+    for folder in ("api/**", "ui/**"):
+        with TestClient(let_in(create_site(library, store), Access((((folder,), ()),)))) as client:
+            wait_for(lambda: "Ratings in 13 weeks" in client.get("/").text)
+            page = client.get("/").text
+        shown[folder] = re.findall(
+            r"Ratings in 13 weeks</dt>\s*<dd>([^<]*)(?:<[^>]+>)?([^<]*)", page
+        )
+    store.close()
+
+    assert shown == {"api/**": [("0", "")], "ui/**": [("20 ", "0 % useful")]}
 
 
 def test_a_skill_that_no_agent_got_is_judged_after_a_month_of_counting_only(

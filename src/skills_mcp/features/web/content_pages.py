@@ -5,7 +5,7 @@ Rule: what is not known is called so, and is no zero.
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
@@ -28,7 +28,7 @@ from skills_mcp.features.report.database_report import (
     SkillCounts,
 )
 from skills_mcp.features.report.report_page import MAX_ROWS
-from skills_mcp.features.report.report_text import select_gaps
+from skills_mcp.features.report.report_text import describe_share, select_gaps
 from skills_mcp.features.report.usage_report import Fleet
 from skills_mcp.features.web import browsing
 from skills_mcp.features.web.catalogue_page import FacetLink, show_catalogue
@@ -134,20 +134,25 @@ def _list_figures(
             known if changed else "",
             "/catalogue?sort=changed",
         ),
-        _count_uses(request, facets.paths),
+        *_count_uses(request, facets.paths),
     ]
 
 
-def _count_uses(request: Request, paths: Sequence[str]) -> HomeFigure:
-    """Uses of the visible skills in the last week, against the week before."""
+def _count_uses(request: Request, paths: Sequence[str]) -> Iterator[HomeFigure]:
+    """Uses of the visible skills in the last week, against the week before, and ratings."""
     label, counts = "Given to agents in 7 days", find_counts(request)
     if counts is None:
-        return HomeFigure(label, None, "see below")
-    weeks = [counts.skills[path].weeks for path in paths if path in counts.skills]
-    now, before = (sum(week[-nth] for week in weeks) for nth in (1, 2))
+        yield HomeFigure(label, None, "see below")
+        return
+    skills = [counts.skills[path] for path in paths if path in counts.skills]
+    now, before = (sum(skill.weeks[-nth] for skill in skills) for nth in (1, 2))
     is_comparable = counts.since is not None and counts.since <= counts.week(WEEKS - 2)
     trend = f"{now - before:+,} against the 7 days before" if is_comparable else ""
-    return HomeFigure(label, now, trend or f"counted since {counts.since}")
+    yield HomeFigure(label, now, trend or f"counted since {counts.since}")
+    useful = sum(skill.useful for skill in skills)
+    judged = useful + sum(skill.not_useful for skill in skills)
+    share = f"{describe_share(useful, judged)} useful" if judged else ""
+    yield HomeFigure(f"Ratings in {WEEKS} weeks", judged, share)
 
 
 def _list_changes(library: LibraryView, logs: SourceLogs | None) -> list[SkillChange]:

@@ -71,7 +71,8 @@ def show_report(request: Request) -> Response:
 
 
 def _render(request: Request) -> Response:
-    days = _parse_days(request.query_params.get("days", ""))
+    spans = {str(days): days for days in REPORT_SPANS}
+    days = spans.get(request.query_params.get("days", ""), _DAYS)
     area = request.query_params.get("area", "")
     around = request.query_params.get("around", "").strip()
     max_gaps = None if area else MAX_ROWS + 1  # the page says that there are more
@@ -129,10 +130,6 @@ def _compose_setup_help(request: Request, report: UsageReport, days: int) -> dic
 
 def show_report_style(_: Request) -> Response:
     return Response(render_style(), media_type="text/css")
-
-
-def _parse_days(text: str) -> int:
-    return int(text) if text in {str(span_days) for span_days in REPORT_SPANS} else _DAYS
 
 
 def _sees_everything(request: Request) -> bool:

@@ -108,6 +108,14 @@ def test_words_that_no_skill_has_are_named() -> None:
     assert said == "no skill has any of these words: 'bake', 'fresh', 'rye' and 1 more"
 
 
+def test_words_in_the_text_of_a_rule_alone_are_not_called_nowhere() -> None:
+    words = MATCHER.weigh_terms("login react")
+
+    [said, *_] = suggest_changes(ScoredDecision(NoMatch(), (), "mixed"), (), words, MATCHING)
+
+    assert said == "no skill has any of these words among its keywords: 'login', 'react'"
+
+
 # --- what the ranked algorithm would need ---------------------------------------
 
 PDF = make_skill("pdf", description="Fill in the forms of PDF documents")

@@ -89,7 +89,8 @@ def suggest_changes(
         yield "no word of the task says anything: describe it in more words"
         return
     if not any(contender.rank for contender in contenders):
-        yield f"no skill has any of these words: {_quote(words)}"
+        place = " among its keywords" if any(word.skills for word in words) else ""
+        yield f"no skill has any of these words{place}: {_quote(words)}"
     elif isinstance(decision, NoMatch):
         yield from _explain_threshold(contenders[0], matching)
     elif algorithm == "keyword":

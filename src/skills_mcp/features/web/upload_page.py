@@ -625,7 +625,8 @@ async def check_or_send(request: Request) -> Response:
         partial(page.wait_for_disconnect, request.receive),
     )
     try:
-        if is_confirmed:
+        base = await queue.run(lambda _: proposals.open(proposed.path, uploader).digest, gone)
+        if is_confirmed and base == proposed.base:
             send = partial(proposals.send, proposed, uploader)
             done: SentText = await queue.run(send, gone)
             return await _show_sent(request, done)

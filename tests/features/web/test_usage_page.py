@@ -1,10 +1,11 @@
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from starlette.testclient import TestClient
 
 from skills_mcp.events.collector.event_store import open_event_store
 from skills_mcp.events.received_event import parse_received
+from skills_mcp.events.spool import LocalEvents
 from skills_mcp.features.web.site import create_site
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import EVERYTHING, OPERATOR, READ, REPORT, Access
@@ -172,6 +174,24 @@ def test_a_report_without_events_says_how_to_get_some(browser: Browser, tmp_path
         assert "token_file" in lines
         assert find_barriers(page) == []
         assert measure_overflow(page) == 0
+
+
+class _OwnEvents(LocalEvents):
+    def events(self) -> Iterator[Mapping[str, Any]]:
+        yield served("api/errors") | {"timestamp": datetime.now(UTC).isoformat()}
+
+
+def test_the_report_of_a_machine_offers_no_comparison_that_needs_a_database(
+    library: SkillLibrary, tmp_path: Path
+) -> None:
+    site = create_site(library, local_events=_OwnEvents(tmp_path))
+    with TestClient(let_in(site, OPERATOR), base_url="http://x") as client:
+        home, page = client.get("/").text, client.get("/report").text
+
+    assert "Tasks and their answers" in page
+    assert "Compare" not in page
+    # A report with events of earlier days does not say how they are turned on.
+    assert "analytics are off on this machine; analytics.enabled turns them on" in home
 
 
 def test_a_report_of_other_days_leads_to_those_with_events(

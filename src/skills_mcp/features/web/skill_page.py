@@ -244,7 +244,7 @@ def describe_analytics_off(request: Request) -> str:
     is_local = get_site_state(request).local_events is not None
     if not is_local or get_visible_library(request).config.analytics.enabled:
         return ""
-    return "Not known: analytics are off on this machine. The report says how to turn them on."
+    return "Not known: analytics are off on this machine; analytics.enabled turns them on."
 
 
 def _describe_uncounted(request: Request) -> str:

@@ -86,7 +86,7 @@ class TokenValidator:
         clock_skew_seconds: float = 60,
         accept_id_tokens: bool = False,
     ) -> None:
-        self._keys = keys
+        self.keys = keys
         self._issuer = issuer
         self._audience = audience
         self._skew_seconds = clock_skew_seconds
@@ -100,10 +100,6 @@ class TokenValidator:
     bindings: ClassVar[frozenset[str]] = frozenset({"jkt"})
     """Accepted members of `cnf`; who validates a token checks them."""
 
-    @property
-    def has_keys(self) -> bool:
-        return self._keys.are_known
-
     def needs_keys(self, token: str, *, is_refuted: bool = False) -> bool:
         """Whether `load_keys` must precede `validate`.
 
@@ -114,11 +110,11 @@ class TokenValidator:
         Raises:
             InvalidTokenError: No key could make the token valid.
         """
-        return self._keys.is_due(self._find_key_name(token), is_refuted=is_refuted)
+        return self.keys.is_due(self._find_key_name(token), is_refuted=is_refuted)
 
     def load_first_keys(self) -> None:
         """Load keys before the first token; a failure is only logged. Blocking."""
-        self._keys.load("")
+        self.keys.load("")
 
     def load_keys(self, token: str, *, is_refuted: bool = False) -> None:
         """Load the issuer's keys. Blocking.
@@ -126,7 +122,7 @@ class TokenValidator:
         Raises:
             InvalidTokenError: No key could make the token valid.
         """
-        self._keys.load(self._find_key_name(token), is_refuted=is_refuted)
+        self.keys.load(self._find_key_name(token), is_refuted=is_refuted)
 
     def validate(self, token: str) -> Claims:
         """Claims of a valid token. Makes no request.
@@ -136,7 +132,7 @@ class TokenValidator:
             WrongSignatureError: Its key does not fit.
             KeysUnavailableError: The keys are unavailable at the moment.
         """
-        key = self._keys.find(name := self._find_key_name(token))
+        key = self.keys.find(name := self._find_key_name(token))
         if key is None:
             raise InvalidTokenError("The issuer has no key of the token's name (kid)")
         digest = _digest(token)

@@ -483,7 +483,7 @@ class BearerAuthMiddleware:
 
     async def _load_keys(self, token: str, *, is_refuted: bool = False) -> None:
         """Load the keys for a token, one request at a time."""
-        if self._validator.has_keys and self._waiting >= _MAX_WAITING:
+        if self._validator.keys.are_known and self._waiting >= _MAX_WAITING:
             raise KeysUnavailableError("Others wait for the identity provider already")
         self._waiting += 1
         try:

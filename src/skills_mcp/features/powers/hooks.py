@@ -57,7 +57,9 @@ class _Powers(SkillAudit):
             return str(error)
         if allowances is None:
             return f"it has no {POWERS_FILE}"
-        found = (power for _, powers in state_powers(index) for power in powers)
+        # The rules of a folder that the operator does not offer reach the skills in it.
+        served = {p.path: p for each in (*index, *index.drafts) for p in index.contributors(each)}
+        found = (power for _, powers in state_powers(index, served.values()) for power in powers)
         beyond = find_excess(found, allowances)
         if not beyond:
             return ""

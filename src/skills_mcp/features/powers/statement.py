@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from posixpath import normpath
 from typing import NamedTuple
 
 from skills_mcp.errors import SkillsError
@@ -11,6 +12,7 @@ from skills_mcp.features.powers.file_signs import MAX_READ_BYTES, TEXT_SUFFIXES,
 from skills_mcp.features.powers.power import Kind, Power, Sign, derive_levels
 from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills.plugin_files import open_plugin
 from skills_mcp.skills.skill_files import open_listed_file
 from skills_mcp.skills.skill_index import SkillIndex
 
@@ -83,7 +85,7 @@ def _find_files(skill: Skill) -> Iterator[_File]:
     is_package = skill.directory is not None and skill.location == skill.directory / main
     for name, data, size in _read_files(skill, main, is_package=is_package):
         inside = folder.parent if is_package or name == main else folder.with_suffix("")
-        file = folder.as_posix() if name == main else (inside / name).as_posix()
+        file = folder.as_posix() if name == main else normpath((inside / name).as_posix())
         is_text = PurePosixPath(name).suffix.lower() in TEXT_SUFFIXES
         length = len(data.translate(None, b" \t\r\n")) if is_text else 0
         yield _File(file, find_signs(name, data, size), length)
@@ -91,15 +93,17 @@ def _find_files(skill: Skill) -> Iterator[_File]:
 
 def _read_files(skill: Skill, main: str, *, is_package: bool) -> Iterator[tuple[str, bytes, int]]:
     if not is_package and skill.location is not None:
-        root = skill.root or skill.location.parent
-        yield from _read_main(root, skill.location, main)
-    for name in sorted(skill.files):
-        try:
-            with open_listed_file(skill, name) as handle:
-                data = handle.read(MAX_READ_BYTES)
-                yield name, data, os.fstat(handle.fileno()).st_size
-        except (OSError, SkillsError):
-            continue
+        yield from _read_main(skill.root or skill.location.parent, skill.location, main)
+    plugin = open_plugin(skill, Path(os.fspath(skill.location or "").removesuffix(skill.file)))
+    for owner in (skill, plugin.owner) if plugin else (skill,):
+        for name in sorted(owner.files):
+            try:
+                with open_listed_file(owner, name) as handle:
+                    data = handle.read(MAX_READ_BYTES)
+                    path = os.path.relpath(f"{owner.directory}/{name}", skill.directory)
+                    yield Path(path).as_posix(), data, os.fstat(handle.fileno()).st_size
+            except (OSError, SkillsError):
+                continue
 
 
 def _read_main(root: Path, location: Path, name: str) -> Iterator[tuple[str, bytes, int]]:

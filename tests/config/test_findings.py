@@ -225,6 +225,17 @@ SYNC_KEYS = (
             "sources[0].verify: must be 'commit', 'tag' or 'both' (got 'commits')",
         ),
         (
+            {"analytics": {"group": "a" * 101}},
+            f"analytics.group: must be text with at most 100 characters (got '{'a' * 56}...)",
+        ),
+        (
+            {"sources": [{"archive": "/a.zip", "sha256": "abc"}]},
+            (
+                "sources[0].sha256: must be 64 hexadecimal digits, as `sha256sum` prints them "
+                "(got 'abc')"
+            ),
+        ),
+        (
             {"sources": [{"repo": "a", "everywhere": 1}]},
             "sources[0].everywhere: must be true or false (got 1)",
         ),

@@ -141,6 +141,23 @@ def test_a_file_that_holds_no_settings_is_refused_by_name(
     assert str(caught.value).startswith(f"{path}: {reason}")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sync:\n  allowed_signers: /keys\nsync:\n  timeout_seconds: 5\n",
+        "refresh: {enabled: false}\nsync: {offline: true, sync: 1, sync: 2}\n",
+    ],
+    ids=["a section", "a key"],
+)
+def test_a_key_that_occurs_twice_is_refused_as_one_of_them_would_not_count(
+    tmp_path: Path, text: str
+) -> None:
+    path = write(tmp_path / "config.yaml", text)
+
+    with pytest.raises(ConfigError, match=r"config\.yaml: sync occurs twice"):
+        load_file(path)
+
+
 @pytest.mark.parametrize("name", ["absent.yaml", "folder"])
 def test_a_file_that_cannot_be_opened_is_refused_by_name(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()

@@ -111,6 +111,7 @@ def describe_allowed_value(detail: ErrorDetails) -> str:
     if pattern in PATTERN_DESCRIPTIONS:
         return PATTERN_DESCRIPTIONS[pattern]
     message = detail["msg"].removeprefix("Input should be ")
+    message = message.replace("String should have", "text with")
     return _number_at(find_error_path(detail)) or _YAML_TYPES.get(detail["type"], message)
 
 

@@ -22,7 +22,7 @@ from skills_mcp.config.findings import (
 from skills_mcp.config.sections import KEYS, Config
 from skills_mcp.config.values import SetBy
 from skills_mcp.errors import ConfigError
-from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS, YamlError, parse_yaml
+from skills_mcp.text import safe_yaml
 
 REMOTE_SECTIONS = tuple(
     path[0] for path, key in KEYS.items() if len(path) == 1 and key.set_by is SetBy.CONTENT
@@ -145,7 +145,7 @@ def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-_MAX_BYTES = 4 * MAX_YAML_CHARACTERS  # no character of UTF-8 is wider
+_MAX_BYTES = 4 * safe_yaml.MAX_YAML_CHARACTERS  # no character of UTF-8 is wider
 
 _SECTIONS = frozenset(Config.model_fields) - {"discover", "trust_content_config"}
 """A section without a value, such as one with all keys commented out, is empty."""
@@ -178,9 +178,12 @@ def read_layer(origin: str, handle: BinaryIO) -> Layer:
         ConfigError: The file is not a mapping of settings.
     """
     try:
-        values = parse_yaml(handle.read(_MAX_BYTES + 1).decode("utf-8-sig"))
-    except (UnicodeDecodeError, YamlError) as error:
+        text = handle.read(_MAX_BYTES + 1).decode("utf-8-sig")
+        values, repeated = safe_yaml.parse_yaml(text), safe_yaml.parse_yaml_strings(text).repeated
+    except (UnicodeDecodeError, safe_yaml.YamlError) as error:
         raise ConfigError(f"{origin}: cannot be read: {error}") from error
+    if repeated:
+        raise ConfigError(f"{origin}: {repeated[0]} occurs twice in one section: join the two")
     if values is None:
         return Layer(origin, {})
     if not isinstance(values, dict):

@@ -115,6 +115,7 @@ _COMMAND = r"""^([^'"\\]|\\[\s\S]|'[^']*'|"([^"\\]|\\[\s\S])*")*$"""
 
 PATTERN_DESCRIPTIONS = {
     _DAY: "a day, such as 2026-12-31",
+    _SHA256: "64 hexadecimal digits, as `sha256sum` prints them",
     _LINE: "one line",
     _SYNONYM: "words that mean the same, such as `rfc = request for change`",
     SAFE_ADDRESS: "an https:// URL, or an http:// URL on this machine",

@@ -106,13 +106,7 @@ def _translate_errors(text: str) -> Iterator[None]:
         raise
     except yaml.MarkedYAMLError as error:
         raise YamlError(_describe_mark(error)) from error
-    except (
-        yaml.YAMLError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError) as error:
         # A date that does not exist, or a tag that its value does not suit.
         reason = " ".join(str(error).split())
         raise YamlError(reason or type(error).__name__) from error

@@ -131,7 +131,8 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
         transport_security=_CHECKED_BEFORE,
     )
     admission = AdmissionControl(http, shutdown)
-    endpoint = SeparatorEscapeMiddleware(_limit_sessions(mcp, http))
+    limited = mcp if http.stateless else SessionLimitMiddleware(mcp, MAX_SESSIONS)
+    endpoint = SeparatorEscapeMiddleware(limited)
     routes = [
         Route(MCP_PATH, LenientHeadersMiddleware(endpoint)),
         *([Route(EVENTS_PATH, events)] if events else []),
@@ -212,12 +213,6 @@ def _refuse_path(endpoint: str) -> ASGIApp:
 
 def _route(routes: Sequence[Route], default: ASGIApp) -> ASGIApp:
     return Router(routes, redirect_slashes=False, default=default)
-
-
-def _limit_sessions(mcp: ASGIApp, http: Http) -> ASGIApp:
-    if http.stateless:
-        return mcp
-    return SessionLimitMiddleware(mcp, MAX_SESSIONS)
 
 
 _SEPARATOR_BYTES = {c.encode(): escape.encode() for c, escape in SEPARATOR_ESCAPES.items()}

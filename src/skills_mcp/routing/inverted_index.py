@@ -273,7 +273,6 @@ class TermSequences:
         self.ends = ends
         self.sums = sums
         self.source = source
-        self._restore = restore
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
         # A view answers for one item several times as fast as an array.
         read = partial(_read_leading_terms, ends.data, sums.data, source, restore)

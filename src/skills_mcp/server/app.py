@@ -63,7 +63,6 @@ from skills_mcp.config import Config
 from skills_mcp.config.values import ConfirmDemand
 from skills_mcp.errors import (
     ConfigError,
-    ContentUnavailableError,
     NotConfirmedError,
     RefreshLimitError,
     SkillsError,
@@ -496,11 +495,16 @@ class _Tools:
         return reply
 
     def _note_script(self, context: Context, tool: str, raw: Mapping[str, Any]) -> str:
+        """The powers of a script, for the question to the user.  Blocking."""
         path, file = raw.get("skill_path"), raw.get("file")
         view = view_of(self._library, context)
-        if tool != "run_script" or not (isinstance(path, str) and isinstance(file, str)):
+        if tool != "run_script" or not isinstance(path, str) or not isinstance(file, str):
             return ""
-        return _note_script(view, path, file) if view.served else ""
+        if not view.served:
+            return ""
+        index = view.snapshot.index
+        notes = (audit.note_script_powers(index, path, file) for audit in load_audits())
+        return "; ".join(filter(None, notes))
 
     def _find_step(self, spec: ToolSpec, context: Context) -> str:
         view = view_of(self._library, context)
@@ -873,26 +877,16 @@ def _with_powers(view: LibraryView, reply: replies.Reply) -> replies.Reply:
     path = reply.data.get("skill_path")
     if not isinstance(path, str) or reply.data.keys().isdisjoint({"content", "digest"}):
         return reply
-    try:
-        snapshot = view.snapshot
-    except ContentUnavailableError:
-        return reply
+    snapshot = view.snapshot
     skill = snapshot.index.get(path)
-    folders = [part.checkout.directory for part in snapshot.content.parts]
     if skill is None:
         return reply
+    folders = [part.checkout.directory for part in snapshot.content.parts]
     notes = (audit.note_powers(snapshot.index, skill, folders) for audit in load_audits())
     note = "; ".join(filter(None, notes))
     if not note:
         return reply
     return replace(reply, data={**reply.data, "powers": _TELL_POWERS.format(path=path, note=note)})
-
-
-def _note_script(view: LibraryView, path: str, file: str) -> str:
-    """The powers of a script, for the question to the user.  Blocking."""
-    index = view.snapshot.index
-    notes = (audit.note_script_powers(index, path, file) for audit in load_audits())
-    return "; ".join(filter(None, notes))
 
 
 _PLAIN_RULES = ReplyRules("json", 10_000)

@@ -305,7 +305,7 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
     """JSON Schema for hosts: small and portable."""
     schema = model.model_json_schema()
     properties = {
-        name: _without(field, "title", "default")
+        name: {key: value for key, value in field.items() if key not in {"title", "default"}}
         for name, field in schema.get("properties", {}).items()
     }
     return {
@@ -314,10 +314,6 @@ def input_schema(model: type[Arguments]) -> dict[str, Any]:
         "required": schema.get("required", []),
         "additionalProperties": False,
     }
-
-
-def _without(schema: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key not in keys}
 
 
 def _describe_error(detail: ErrorDetails, model: type[Arguments]) -> str:

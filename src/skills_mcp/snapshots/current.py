@@ -317,18 +317,18 @@ class CurrentSnapshot:
     def _reuse_or_build(self, content: Content) -> Snapshot:
         cache = self._open_cache(content)
         if cache is None:
-            return _prepared(self._take(content, self._state))
+            return self._take(content, self._state).prepare()
         self._state = known = self._state or cache.open()
         snapshot = self._take(content, known) if known else None
         if known and snapshot and snapshot.reuses_all_of(known):
             logger.info("Using the index in %s", cache.folder)
-            return _prepared(snapshot)
+            return snapshot.prepare()
         with cache.exclusive():
             newer = cache.open()  # another process may have built it meanwhile
             if newer or snapshot is None:
                 self._state = known = newer
                 snapshot = self._take(content, known)
-            snapshot = _prepared(snapshot)
+            snapshot = snapshot.prepare()
             if not (known and snapshot.reuses_all_of(known)):
                 logger.info("Keeping the index in %s", cache.folder)
                 self._mounts.progress.begin("Keeping the index")
@@ -339,7 +339,7 @@ class CurrentSnapshot:
                     self._inspected.clear()
                     self._state = cache.open()
                     snapshot = take_snapshot(content, self._settings, self._state)
-        return _prepared(snapshot)
+        return snapshot.prepare()
 
     def _take(self, content: Content, known: "IndexState | None") -> Snapshot:
         inspected = tuple(self._inspected.values())
@@ -401,8 +401,3 @@ def _find_excess(index: SkillIndex, folder: Path) -> str:
     if all(excess is None for excess in described):
         return "this installation cannot tell powers"
     return next(filter(None, described), "")
-
-
-def _prepared(snapshot: Snapshot) -> Snapshot:
-    snapshot.prepare()
-    return snapshot

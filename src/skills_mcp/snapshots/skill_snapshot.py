@@ -444,7 +444,7 @@ class Snapshot:
         )
 
     @gc_paused()
-    def prepare(self) -> None:
+    def prepare(self) -> "Snapshot":
         """Build everything needed for replies ahead of the first one.  Blocking."""
         matchers: list[Matcher] = []
         if self.algorithm != "ranked":
@@ -456,6 +456,7 @@ class Snapshot:
         for matcher in matchers:
             matcher.score(_FIRST_TASK, limit=1)
         self.indexes.forget_known()
+        return self
 
     def reuses_all_of(self, state: "IndexState") -> bool:
         """Whether everything needed for replies was taken over from this state."""

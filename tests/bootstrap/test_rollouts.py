@@ -22,7 +22,7 @@ from tests.clients import ask
 from tests.e2e.test_sign_in import calling
 from tests.http_server import following
 from tests.issuer import AUDIENCE, running_issuer
-from tests.support import PATIENCE_SECONDS, Upstream, skill_text, until, write
+from tests.support import PATIENCE_SECONDS, Upstream, running, skill_text, until, write
 
 
 class Now(datetime):
@@ -129,6 +129,23 @@ def test_a_group_gets_the_newer_commit_and_is_told_apart(commits: Commits, tmp_p
     beat = read_heartbeat(library, Privacy(tmp_path / "key", {}), "http")
     assert beat is not None
     assert [source.commit for source in beat.sources] == [*commits[1:]]
+
+
+async def test_a_source_that_fails_keeps_no_newer_version_back(
+    tmp_path: Path, upstream: Upstream
+) -> None:
+    stable = upstream.commit({"skills/auth.md": skill_text(body="Old.")})
+    values = settings((upstream, stable, ""), to={"groups": ["web"]})
+    values["sources"] += [{"repo": (tmp_path / "gone").as_uri(), "mount": "gone"}]
+    made = application(tmp_path, values, serves_groups=True)
+    assert made.early
+    async with running(made.early), running(made.library):
+        await made.early.refresh()
+        newer = upstream.commit({"skills/auth.md": skill_text(body="New.")})
+        refreshed = await made.library.refresh()
+
+    early = made.early.view().load_skill("auth")
+    assert (refreshed.error is not None, early.provenance.commit) == (True, newer)
 
 
 @pytest.mark.parametrize(

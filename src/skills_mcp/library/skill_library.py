@@ -921,12 +921,12 @@ class SkillLibrary:
         await self.refresher.wait_for_published()
         before = self.view(access)
         error: errors.SkillsError | None = None
-        try:
-            await self.refresher.refresh()
-            if self.early and access == EVERYTHING:
-                await self.early.refresher.refresh()
-        except errors.SkillsError as failure:
-            error = failure
+        early = self.early if access == EVERYTHING else None
+        for library in filter(None, (self, early)):
+            try:
+                await library.refresher.refresh()
+            except errors.SkillsError as failure:
+                error = error or failure
         refreshed = await anyio.to_thread.run_sync(self._compare, before, error)
         self.tracker.track(
             "refresh",

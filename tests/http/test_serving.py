@@ -57,6 +57,18 @@ def test_a_page_that_lets_its_name_point_here_is_refused() -> None:
             assert (host.status_code, origin.status_code) == (421, 403)
 
 
+def test_a_path_for_programs_may_end_with_a_slash() -> None:
+    with served() as server, httpx.Client() as client:
+        for path in ("/mcp", "/mcp/server-card", "/.well-known/ai-catalog.json"):
+            url = httpx.URL(server.url)
+            plain, slashed = (
+                client.get(url.copy_with(path=each), headers={"Accept": "application/json"})
+                for each in (path, f"{path}/")
+            )
+
+            assert (slashed.status_code, slashed.text) == (plain.status_code, plain.text)
+
+
 def test_it_does_not_start_without_knowing_its_name() -> None:
     with served({"http": {"host": "0.0.0.0", "allow_anonymous": True}}) as server:  # noqa: S104
         assert server.wait() != 0

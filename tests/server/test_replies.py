@@ -549,3 +549,13 @@ async def test_a_call_without_enough_memory_is_a_reply_of_its_own() -> None:
 
     assert reply.is_error
     assert reply.data["error"]["code"] == "OUT_OF_MEMORY"
+
+
+def test_lists_beside_a_text_of_any_length_have_an_eighth_of_the_limit() -> None:
+    files = [f"file-{number:05}.md" for number in range(5000)]
+    reply = replies.Reply({"content": "x" * 50_000, "files": files}, "content", lists=("files",))
+
+    shown = replies.truncate_lists(dict(reply.data), reply, 20_000)
+
+    assert 2_000 < len(json.dumps(shown["files"])) <= 20_000 // 8
+    assert shown["files_count"] == 5000

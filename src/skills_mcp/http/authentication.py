@@ -542,8 +542,6 @@ class BearerAuthMiddleware:
 
     def _next_scopes(self, principal: Principal, needed: str) -> Collection[str]:
         requested = {needed, *principal.scopes}
-        if needed != EVENTS:
-            requested.add(READ)
         foreign = [s for s in self._rules.requested_scopes if s not in SCOPES]
         return [*(scope for scope in SCOPES if scope in requested), *foreign]
 

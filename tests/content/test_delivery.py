@@ -350,6 +350,24 @@ def test_a_file_that_somebody_has_edited_is_put_right(upstream: Upstream, cache:
     assert (read(checkout), names) == ("1", {"a.md", "b.md"})
 
 
+def test_what_is_served_is_put_right_while_the_remote_is_not_asked_again(
+    upstream: Upstream, cache: Path
+) -> None:
+    upstream.commit({"a.md": "1"})
+    source = follow(upstream, cache)
+    served = sync(source).directory / "a.md"
+    shutil.rmtree(upstream.bare)
+    with pytest.raises(SyncError):
+        source.sync(now(), accept_any_commit)
+    served.unlink()
+
+    with pytest.raises(SyncError) as caught:
+        source.sync(Freshness(time.time()), accept_any_commit)
+
+    assert caught.value.is_recalled
+    assert served.read_text() == "1"
+
+
 def test_what_is_served_is_put_right_although_the_remote_is_away(
     upstream: Upstream, cache: Path
 ) -> None:

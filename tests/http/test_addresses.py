@@ -15,11 +15,7 @@ async def ask(
     http: Http, headers: Headers, method: str = "POST", path: str = "/mcp"
 ) -> httpx.Response:
     """Send a request with these headers to an application behind the checks."""
-    app = with_address_check(
-        PlainTextResponse("served"),
-        AllowedAddresses.of(http),
-        trust_proxy_headers=http.trust_proxy_headers,
-    )
+    app = with_address_check(PlainTextResponse("served"), http)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
         return await client.request(method, path, headers=headers)

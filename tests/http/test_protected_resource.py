@@ -13,7 +13,7 @@ from starlette.routing import Route, Router
 
 from skills_mcp.config import Http
 from skills_mcp.http.access_tokens import ALGORITHMS
-from skills_mcp.http.allowed_hosts import AllowedAddresses, with_address_check
+from skills_mcp.http.allowed_hosts import with_address_check
 from skills_mcp.http.authentication import ProtectedResource
 from skills_mcp.http.routes import WELL_KNOWN
 from tests.http.listening import listening
@@ -30,9 +30,7 @@ def described(**section: Any) -> Iterator[httpx.Client]:
     resource = ProtectedResource(http)
     routes = [Route(path, resource) for path in resource.paths()]
     app = Router(routes, default=PlainTextResponse("MCP"))
-    guards = with_address_check(
-        app, AllowedAddresses.of(http), trust_proxy_headers=http.trust_proxy_headers
-    )
+    guards = with_address_check(app, http)
     with listening(Router(default=guards)) as url, httpx.Client(base_url=url) as client:
         yield client
 

@@ -9,7 +9,7 @@ from starlette.routing import Router
 
 from skills_mcp import __version__
 from skills_mcp.config import Http
-from skills_mcp.http.allowed_hosts import AllowedAddresses, with_address_check
+from skills_mcp.http.allowed_hosts import with_address_check
 from skills_mcp.http.authentication import ProtectedResource
 from skills_mcp.http.routes import CARD_PATHS, CATALOG_PATHS, card_routes
 from tests.http_server import served
@@ -32,9 +32,7 @@ CARD = {
 
 async def ask(path: str, base_url: str = BASE, **headers: str) -> httpx.Response:
     http = Http(base_url=base_url)
-    app = with_address_check(
-        Router(card_routes(ProtectedResource(http).url)), AllowedAddresses.of(http)
-    )
+    app = with_address_check(Router(card_routes(ProtectedResource(http).url)), http)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url=base_url) as client:
         return await client.get(path, headers=headers)

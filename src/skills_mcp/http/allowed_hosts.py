@@ -175,10 +175,12 @@ _WRONG_ORIGIN = (
 )
 
 
-def with_address_check(
-    app: ASGIApp, addresses: AllowedAddresses, *, trust_proxy_headers: bool = False
-) -> ASGIApp:
-    """Wrap an application in both checks and CORS."""
+def with_address_check(app: ASGIApp, http: Http) -> ASGIApp:
+    """Wrap an application in both checks and CORS.
+
+    Raises:
+        ConfigError: The settings name no address.
+    """
     # Only requests of an allowed origin reach it, so each origin that it sees is one.
     shared = CORSMiddleware(
         app,
@@ -187,9 +189,8 @@ def with_address_check(
         allow_headers=_REQUEST_HEADERS,
         expose_headers=_EXPOSED_HEADERS,
     )
-    return HostOriginMiddleware(
-        shared, addresses=addresses, trust_proxy_headers=trust_proxy_headers
-    )
+    addresses, trusted = AllowedAddresses.of(http), http.trust_proxy_headers
+    return HostOriginMiddleware(shared, addresses=addresses, trust_proxy_headers=trusted)
 
 
 def is_loopback_host(host: str) -> bool:

@@ -148,8 +148,7 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
         outer.append(Route(EVENTS_PATH, IngestTokenMiddleware(guarded, events)))
     directed = _divert(seeks_mcp, not_found, visited)
     app: ASGIApp = BodyBufferMiddleware(_route(outer, directed), http=http)
-    trusted = http.trust_proxy_headers
-    app = with_address_check(app, AllowedAddresses.of(http), trust_proxy_headers=trusted)
+    app = with_address_check(app, http)
     for middleware, arguments, options in reversed(outermost):
         app = middleware(app, *arguments, **options)
 

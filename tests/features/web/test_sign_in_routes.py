@@ -261,12 +261,14 @@ def test_a_form_that_comes_after_the_session_says_so(
     clock.seconds += 60 * 60
 
     written = {"form_token": token, "text": "My rules", "reason": "", "base": "0"}
-    late = browser.post("/propose/ui/auth", data=written)
+    late = browser.post("/propose/ui/auth", data=written, files={"file": b""})
 
     assert late.status_code == 401
     assert "Your session has ended" in late.text
     assert 'href="/sign-in?next=/propose/ui/auth"' in late.text
     assert "('My rules',)" in late.text
+    # To read a form that is not in parts takes long, and any stranger can send one.
+    assert "My rules" not in browser.post("/propose/ui/auth", data=written).text
 
 
 def test_a_long_field_does_not_hide_the_token_behind_it(

@@ -579,6 +579,8 @@ def test_a_window_is_warned_of_exports_into_its_own_project(start: Start, tmp_pa
         window.request("server/discover")
 
     assert len(find_servers()) == 1
+    # After the first answer, when there is content.
+    wait_for(lambda: all(".gemini" in window.log for window in windows))
     for window, own, other in zip(windows, ("one", "two"), ("two", "one"), strict=True):
         assert str(tmp_path / own / ".gemini") in window.log
         assert str(tmp_path / other / ".gemini") not in window.log

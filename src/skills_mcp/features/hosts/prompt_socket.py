@@ -17,7 +17,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -127,6 +128,8 @@ class HookedSession:
     """The host's, since a hook has named it; a window may have several after another."""
     is_compacted: bool = False
     """Whether the conversation was compacted, and no reminder was read since."""
+    context: Context = field(default_factory=copy_context, repr=False)
+    """In which a message is one of this window alone."""
 
     def follow(self, identifier: str) -> None:
         """Follow the conversation of a window; another one has no skills yet."""
@@ -352,7 +355,7 @@ class PromptSocket(ServerPart):
             await self._library.refresher.wait_until_ready(_LOADING_SECONDS)
         self._has_content = True
         for session in self._sessions:
-            _warn_of_exports(session.window)
+            session.context.run(_warn_of_exports, session.window)
         try:
             await anyio.to_thread.run_sync(self._prepare)
             # It gets its name after its mode: other users cannot open it before.

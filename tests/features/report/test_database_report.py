@@ -214,6 +214,27 @@ def test_an_event_that_was_received_earlier_than_others_is_not_missed(
     assert report == aggregate([*happened, late], span=SPAN)
 
 
+def test_of_two_servers_that_count_a_new_day_the_slower_one_changes_nothing(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened, late = missed("a", 3), missed("b", 3)
+    keep(store, [happened])
+    read_day = database_report._read_day
+
+    def read_slowly(*arguments: Any) -> Any:
+        found = read_day(*arguments)
+        monkeypatch.undo()
+        keep(store, [late])
+        list(roll_up_days(store))
+        return found
+
+    monkeypatch.setattr(database_report, "_read_day", read_slowly)
+
+    list(roll_up_days(store))
+
+    assert figures(store) == aggregate([happened, late], span=SPAN)
+
+
 def test_days_with_too_many_new_events_wait_until_they_are_counted(
     store: EventStore,
 ) -> None:

@@ -854,9 +854,8 @@ class RollUpTable:
         values = {"layout": new.layout, "events": new.events, "received_until": new.received_until}
         if old is None:
             statement = self._store.insert_into(roll_ups).on_conflict_do_nothing()
-            return bool(
-                connection.execute(statement, {"day": new.day.toordinal(), **values}).rowcount
-            )
+            row = {"day": new.day.toordinal(), **values}
+            return connection.execute(statement, row, execution_options=_WITH_ROWCOUNT).rowcount > 0
         is_old = (
             (roll_ups.c.day == old.day.toordinal())
             & (roll_ups.c.layout == old.layout)

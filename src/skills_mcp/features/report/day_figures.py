@@ -20,8 +20,8 @@ from skills_mcp.features.report.event_rows import (
 )
 from skills_mcp.routing.tokenizer import fold, tokenize
 
-LAYOUT = "5"
-"""Changes with every change of a figure."""
+LAYOUT = "6"
+"""Changes with every change of a figure, or if figures may be wrong."""
 
 OTHERS = "(others)"
 """Stands for the names beyond the limit."""

@@ -125,7 +125,7 @@ def test_a_file_becomes_a_layer_that_is_named_after_it(
         (b"just text", "must hold `section: {key: value}` pairs"),
         (b"matching: [", "cannot be read: did not find expected node content"),
         (b"a: &x 1\nb: *x\n", "cannot be read: it uses an alias"),
-        (b"a: \xff\n", "cannot be read: 'utf-8' codec"),
+        ("a: 1\n".encode("utf-16"), "is not in UTF-8; save it in this encoding"),
         (b"a: !!bool perhaps", "cannot be read: "),
         (b"#" * 70_000, "cannot be read: it is longer than 65,536 characters"),
     ],

@@ -180,7 +180,9 @@ def read_layer(origin: str, handle: BinaryIO) -> Layer:
     try:
         text = handle.read(_MAX_BYTES + 1).decode("utf-8-sig")
         values, repeated = safe_yaml.parse_yaml(text), safe_yaml.parse_yaml_strings(text).repeated
-    except (UnicodeDecodeError, safe_yaml.YamlError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{origin}: is not in UTF-8; save it in this encoding") from error
+    except safe_yaml.YamlError as error:
         raise ConfigError(f"{origin}: cannot be read: {error}") from error
     if repeated:
         raise ConfigError(f"{origin}: {repeated[0]} occurs twice in one section: join the two")

@@ -90,6 +90,23 @@ def test_one_path_has_its_powers_alone(invoke: Run, tree: Path) -> None:
     assert {power["skill"] for power in json.loads(done.stdout)["powers"]} == {"deploy/canary"}
 
 
+def test_a_skill_of_two_paths_has_its_powers_once(
+    invoke: Run, commit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(commit)
+    _add(commit, _BEACON)
+    git("commit", "-qam", "second", cwd=commit)
+    paths = (".", "skills/deploy/_index.md")
+
+    counted = [
+        json.loads(invoke("powers", *named, "--against", "HEAD~1", "--json").stdout)
+        for named in (paths[:1], paths)
+    ]
+
+    assert counted[0]["added"]
+    assert counted[0] == counted[1]
+
+
 def test_sarif_has_a_result_for_each_power(invoke: Run, tree: Path) -> None:
     _add(tree, _BEACON)
 

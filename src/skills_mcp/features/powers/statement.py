@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.powers.file_signs import MAX_READ_BYTES, TEXT_SUFFIXES, find_signs
-from skills_mcp.features.powers.power import Kind, Power, Sign, derive_levels
+from skills_mcp.features.powers.power import Kind, Power, Sign, derive_levels, is_at_least
 from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.plugin_files import open_plugin
@@ -44,7 +44,9 @@ def read_powers(skill: Skill, *, inherited_by: int = 0) -> tuple[Power, ...]:
             level=levels.get(sign.name, "note"),
             inherited_by=inherited_by,
         )
-        found.setdefault((sign.kind, sign.what, name), power)
+        key = sign.kind, sign.what, name
+        if not is_at_least(found.setdefault(key, power).level, power.level):
+            found[key] = power  # what is ordinary and comes first hides no alarm
     return tuple(power for key, power in found.items() if not _is_said(key, found))
 
 

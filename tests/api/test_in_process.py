@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
@@ -424,17 +424,24 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "max_entries": lambda skills: skills.compose_catalog(max_entries=0),
     "args['name']": lambda skills: skills.run_script("u", "f", {"name": 1}),
     "args": lambda skills: skills.run_command("ui/react", "ls", "-l"),
+    "args: must be a list": lambda skills: skills.run_command("ui/react", "ls", iter("l")),
+    "args: must be a mapping": lambda skills: skills.run_script("u", "f", ["a"]),
     "args[0]": lambda skills: skills.run_command("ui/react", "ls", [1]),
     "pattern 7": lambda skills: skills.narrow(7),
     "narrow": lambda skills: skills.narrow(deny=""),
     "directory": lambda _: skills_mcp.open_sync(cast("Any", 5)),
-    "repo": lambda _: skills_mcp.open_sync(repo=cast("Any", Path)),
+    "repo": lambda _: skills_mcp.open_sync(repo=cast("Any", Path("skills.git"))),
+    "branch": lambda _: skills_mcp.open_sync(repo="x.git", branch=cast("Any", 5)),
+    "config": lambda _: skills_mcp.open_sync(config=cast("Any", ["config.yaml"])),
+    "deny": lambda skills: skills.narrow(deny=None),
+    "top_k": lambda skills: skills.load_examples("ui/react", "a form", top_k="3"),
+    "useful": lambda skills: skills.report("ui/react", useful="no"),
 }
 
 
 @pytest.mark.parametrize("named", WRONG)
 def test_a_wrong_value_is_named(named: str, skills: SyncSkills) -> None:
-    pattern = f"^{re.escape(named)}: "
+    pattern = f"^{re.escape(named)}[: ]"
     with pytest.raises(skills_mcp.InvalidArgumentsError, match=pattern):
         WRONG[named](skills)
 
@@ -552,6 +559,32 @@ async def test_opening_can_be_cancelled() -> None:
         await anyio.to_thread.run_sync(remote.wait_for_hang_up)
     finally:
         remote.close()
+
+
+async def _cancel(call: Coroutine[Any, Any, object]) -> None:
+    """Cancel a call that has begun."""
+    task = asyncio.ensure_future(call)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_cancelled_first_call_closes_the_skills_for_no_other(folder: Path) -> None:
+    skills = skills_mcp.open(folder)
+
+    await _cancel(skills.refresh())
+    found = await skills.list()
+    await skills.close()
+
+    assert found
+
+
+async def test_opening_again_and_giving_up_closes_nothing(folder: Path) -> None:
+    async with skills_mcp.open(folder) as skills:
+        await _cancel(skills.open())
+
+        assert await skills.list()
 
 
 async def test_what_waits_is_told_when_the_skills_are_closed() -> None:

@@ -16,6 +16,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
+    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -101,6 +102,10 @@ def _require_counts(**arguments: int | None) -> None:
         _require(value is None or is_count, name, "a whole number from 1 on", value)
 
 
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
 def _require_choice(name: str, value: object, choices: Sequence[object]) -> None:
     _require(value in choices, name, f"one of {', '.join(map(repr, choices))}", value)
 
@@ -144,11 +149,11 @@ class Session:
             self.close()
             raise
 
-    def open_if_new(self) -> None:
+    def open_if_new(self) -> BlockingPortal:
         """Open at the first call; idempotent."""
         if self.background.is_new:
             self.open()
-        self.background.require_open()
+        return self.background.require_open()
 
     def close(self) -> None:
         # The finalizer would keep the background, and an error of it, for ever.
@@ -303,10 +308,6 @@ class BackgroundLoop:
             end()
         return end
 
-    def start(self, function: Callable[..., Awaitable[_Result]], *args: object) -> Future[_Result]:
-        """Start a coroutine in the background; cancelling the future cancels it."""
-        return self.require_open().start_task_soon(function, *args)
-
     def close(self) -> None:
         with self._lock:
             running, portal = self._running, self._portal
@@ -413,6 +414,7 @@ class SyncSkills:
         Raises:
             InvalidArgumentsError: A pattern is empty.
         """
+        _require(isinstance(deny, Iterable), "deny", "a pattern or a list of patterns", deny)
         hidden = (deny,) if isinstance(deny, str) else tuple(deny)
         _require_texts(**{f"pattern {p!r}": p for p in (*allow, *hidden)})
         if not all((*allow, *hidden)):
@@ -563,6 +565,7 @@ class SyncSkills:
 
         make_readable(Example, FittingExample, LoadedExamples)
         _require_texts(name=name, query=query)
+        _require(isinstance(top_k, int), "top_k", "a whole number", top_k)
         return self._library.load_examples(name, query, top_k)
 
     def list(self) -> tuple[Skill, ...]:
@@ -612,6 +615,7 @@ class SyncSkills:
         from skills_mcp.library import ScriptRequest
 
         _require_texts(skill_path=skill_path, file=file, cwd=cwd or "")
+        _require(isinstance(args, Mapping | None), "args", "a mapping of texts", args)
         _require_texts(**{f"args[{name!r}]": value for name, value in (args or {}).items()})
         request = ScriptRequest(skill_path=skill_path, file=file, args=dict(args or {}), cwd=cwd)
         return self._run_request(request)
@@ -625,11 +629,9 @@ class SyncSkills:
         from skills_mcp.library import CommandRequest
 
         _require_texts(name=name, command=command)
-        if isinstance(args, str):
-            raise InvalidArgumentsError('args: is a text. Give a list: ["-v", "a.txt"]')
+        _require(_is_list(args), "args", 'a list of texts, such as ["-v", "a.txt"]', args)
         _require_texts(**{f"args[{i}]": word for i, word in enumerate(args)})
-        request = CommandRequest(skill_name=name, command=command, args=tuple(args))
-        return self._run_request(request)
+        return self._run_request(CommandRequest(skill_name=name, command=command, args=tuple(args)))
 
     def run_entry(self, name: str, args: str = "") -> RanScript:
         """Run a skill's declared `entry` with further arguments.
@@ -640,8 +642,7 @@ class SyncSkills:
         from skills_mcp.library import EntryRequest
 
         _require_texts(name=name, args=args)
-        request = EntryRequest(skill_name=name, args=args)
-        return self._run_request(request)
+        return self._run_request(EntryRequest(skill_name=name, args=args))
 
     def _run_request(self, request: "ScriptRequest | CommandRequest | EntryRequest") -> RanScript:
         from skills_mcp.library import ScriptResult
@@ -656,6 +657,7 @@ class SyncSkills:
             SkillDisabledError: The operator hides the skill.
         """
         _require_texts(skill_path=skill_path, comment=comment or "")
+        _require(isinstance(useful, bool), "useful", "true or false", useful)
         self._library.report(skill_path, useful=useful, comment=comment)
 
     def refresh(self) -> Refreshed:
@@ -691,8 +693,8 @@ class SyncSkills:
         return _StartedSkills(self._session, self._access)
 
     def _run(self, work: Callable[..., Awaitable[_Result]], *request: object) -> _Result:
-        self._session.open_if_new()
-        return self._finish(self._session.background.start(work, *request))
+        # Cancelling the future cancels the work.
+        return self._finish(self._session.open_if_new().start_task_soon(work, *request))
 
     def _finish(self, future: Future[_Result]) -> _Result:
         return wait_for_result(future)
@@ -736,8 +738,9 @@ def _run_cancellable(method: _Sync[_Arguments, _Result]) -> _Async[_Arguments, _
     async def run(
         self: "Skills", /, *args: _Arguments.args, **options: _Arguments.kwargs
     ) -> _Result:
-        if self.to_sync()._session.background.is_new:  # noqa: SLF001 - its twin
-            await self.open()
+        session = self.to_sync()._session  # noqa: SLF001 - its twin
+        if session.background.is_new:
+            await anyio.to_thread.run_sync(session.open_if_new, abandon_on_cancel=True)
         future: Any = method(self.to_sync()._to_started(), *args, **options)  # noqa: SLF001 - its twin
         # A thread of its own: such work is slow, and must not use up those of others.
         limiter = anyio.CapacityLimiter(1)
@@ -781,10 +784,12 @@ class Skills:
             SyncError: The first content cannot be loaded; see the subclass.
             ContentUnavailableError: It has not come in `wait_seconds`.
         """
+        is_new = self._sync._session.background.is_new  # noqa: SLF001 - its twin
         try:
             await anyio.to_thread.run_sync(self._sync.open, abandon_on_cancel=True)
         except anyio.get_cancelled_exc_class():
-            Thread(target=self._sync.close, daemon=True).start()
+            if is_new:  # else others use them
+                Thread(target=self._sync.close, daemon=True).start()
             raise
         return self
 
@@ -959,8 +964,8 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
     Raises:
         ConfigError: A setting is wrong, or there is nothing to serve.
     """
-    for name, value in (("directory", directory), ("repo", repo), ("home", home)):
-        _require_place(name, value)
+    _require_folders(directory)
+    _require_place("home", home)
     variables = dict(os.environ if environment is None else environment)
     for message in clear_placeholders(variables):
         logger.warning("%s", message)
@@ -972,11 +977,7 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
     settings: dict[str, Any] = {}
     if isinstance(config, Mapping):
         settings, config = dict(config), None
-    if directory is not None and not _is_complete(directory):
-        raise ConfigError(
-            'directory: is empty. Give the path of a folder with skills; "." is the '
-            "working directory."
-        )
+    _require_place("config", config)
     named_sources = _NamedSources(resolve_folders(directory), repo, branch, ref)
     named_sources.check(is_private=token is not None)
     if len(named_sources.folders) > 1:
@@ -1033,7 +1034,8 @@ class _NamedSources:
     ref: str
 
     def check(self, *, is_private: bool) -> None:
-        """Refuse contradicting or ineffective arguments with a `ConfigError`."""
+        """Refuse arguments that are no texts, contradict each other or have no effect."""
+        _require_texts(repo=self.repo or "", branch=self.branch or "", ref=self.ref or "")
         if self.folders and self.repo is not None:
             raise ConfigError(
                 "directory and repo: only one of them can be given. To serve both, "
@@ -1092,27 +1094,30 @@ def _derive_mount(folder: Path) -> str:
 
 def resolve_folders(directory: Place | Sequence[Place] | None) -> list[str]:
     """Absolute paths without duplicates: settings are relative to another folder."""
-    if directory is None:
-        return []
-    is_one = isinstance(directory, str | PathLike)
-    locations: Sequence[Place] = [directory] if is_one else directory  # type: ignore[list-item,assignment]
-    folders = [os.path.abspath(os.path.expanduser(location)) for location in locations]  # noqa: PTH100, PTH111 - a link is followed later
+    folders = [os.path.abspath(os.path.expanduser(place)) for place in _to_places(directory)]  # noqa: PTH100, PTH111 - a link is followed later
     unique: dict[str, str] = {}
     for folder in folders:
         unique.setdefault(os.path.realpath(folder), folder)
     return list(unique.values())
 
 
+def _require_folders(directory: object) -> None:
+    places: Sequence[Any] = directory if _is_list(directory) else [directory]  # type: ignore[assignment]
+    for place in places:
+        _require_place("directory", place)
+    if directory is not None and not (directory and all(map(os.fspath, places))):
+        raise ConfigError(
+            'directory: is empty. Give the path of a folder with skills; "." is the '
+            "working directory."
+        )
+
+
 def _require_place(name: str, value: object) -> None:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    for each in value if name == "directory" and is_list else [value]:  # type: ignore[attr-defined]
-        _require(each is None or isinstance(each, str | PathLike), name, "a path", each)
+    _require(value is None or isinstance(value, str | PathLike), name, "a path", value)
 
 
-def _is_complete(directory: Place | Sequence[Place]) -> bool:
-    if isinstance(directory, str | PathLike):
-        return bool(os.fspath(directory))
-    return bool(directory) and all(map(os.fspath, directory))
+def _to_places(directory: Place | Sequence[Place] | None) -> Sequence[Place]:
+    return [directory] if isinstance(directory, str | PathLike) else directory or []
 
 
 def _read_sources(environment: Mapping[str, str]) -> dict[str, Any]:

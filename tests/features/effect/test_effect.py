@@ -189,6 +189,28 @@ def test_a_judge_decides_assertions_without_knowing_the_arm(tmp_path: Path, effe
     assert {"read it"} <= {r for result in read_results(folder) for r in result.reasons}
 
 
+@pytest.mark.parametrize(
+    "answer, fault",
+    [
+        ({"passed": [True], "reasons": None}, ""),
+        ({"passed": ["false"]}, "each with true or false"),
+        ({"passed": [True], "reasons": 5}, "has to print"),
+    ],
+)
+def test_a_judge_says_true_or_false(
+    answer: dict[str, Any], fault: str, tmp_path: Path, effect: Effect
+) -> None:
+    write_skill(tmp_path / "skills", "a.md", body="WRITE a.txt right")
+    write_case(tmp_path / "skills", "a", expect("a.txt", "right", assertions=["It is right"]))
+    said = f"import sys\nsys.stdin.read()\nprint({json.dumps(answer)!r})\n"
+    judge = program(tmp_path, said, "judge.py").removesuffix(" {prompt}")
+
+    report = effect("--repetitions", "1", "--arms", "with", "--judge", judge)
+
+    assert report["new_runs"] == (0 if fault else 1)
+    assert all(fault in each["reason"] for each in report["faults"])
+
+
 def test_the_agent_gets_named_credentials_and_no_others(
     tmp_path: Path, effect: Effect, home: Path, monkeypatch: Any
 ) -> None:

@@ -10,11 +10,13 @@ from starlette.testclient import TestClient
 
 from skills_mcp.features.authoring.validation import load_tree, validate_paths
 from skills_mcp.features.effect import EVAL_RESULTS
+from skills_mcp.features.effect.commands.effect import describe_verdict, find_failures
 from skills_mcp.features.effect.evidence import (
     Result,
     append_result,
     derive_text_digest,
     find_evidence,
+    summarise,
 )
 from skills_mcp.features.web.site import create_site
 from skills_mcp.skills.access import OPERATOR
@@ -129,6 +131,19 @@ def test_the_report_names_what_is_much_used_and_does_not_help(
 
     assert "Much used, no lift: useless was served 10 times; no effect, +0 points" in done.stdout
     assert "no lift: good" not in done.stdout
+
+
+def test_a_change_alone_is_compared_with_the_skill_before_it(content: Path) -> None:
+    results = tuple(make_results(content, "good", lift=True))
+    treated, control = (
+        [replace(each, arm=arm, passed=is_passed) for each in results]
+        for arm, is_passed in (("with", False), ("before", True))
+    )
+
+    effect = summarise("a", "", (*treated, *control))
+
+    assert describe_verdict(effect).endswith("against the skill before the change")
+    assert find_failures([effect], None) == {"a": "the change makes it worse"}
 
 
 def test_a_line_that_is_no_result_is_skipped(content: Path) -> None:

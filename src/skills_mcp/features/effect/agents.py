@@ -41,7 +41,8 @@ class AgentOutput:
     """The agent's own reason for not having worked; such a run does not count."""
 
 
-Connect = Callable[[Path, Sequence[str]], tuple[str, ...]]
+Server = Sequence[str]
+Connect = Callable[[Path, Server], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +122,6 @@ def _find(value: Any, path: str) -> list[Any]:
         inner = [each for each in values if isinstance(each, dict)]
         values = [v for d in inner for v in (d.values() if name == "*" else [d.get(name)])]
     return [each for each in values if each is not None and not isinstance(each, bool)]
-
-
-Server = Sequence[str]
 
 
 def _connect_claude(home: Path, server: Server) -> tuple[str, ...]:

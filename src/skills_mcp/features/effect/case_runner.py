@@ -310,8 +310,8 @@ class CaseRunner:
             if "node_modules" in parts:  # of an installation without a prefix
                 yield Path(*parts[: parts.index("node_modules") + 1])
         if workplace.arm.exists():
-            yield workplace.arm
-            yield from _find_own_installation()
+            prefixes = {Path(sys.prefix), Path(sys.base_prefix)} - {Path("/usr")}
+            yield from (workplace.arm, *prefixes, Path(__file__).parents[2])  # for the MCP server
 
     async def _check(
         self, workplace: "_Workplace", check: Check, output: AgentOutput, changed: Sequence[str]
@@ -500,21 +500,15 @@ async def _feed(process: Any, text: str) -> None:
 def _parse_verdicts(answer: bytes, case: Case) -> tuple[Sequence[bool], Sequence[str]]:
     try:
         data = json.loads(answer)
-        passed, reasons = data["passed"], data.get("reasons", [])
+        passed, reasons = [*data["passed"]], [*(data.get("reasons") or ())]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise RunFaultError(
             'the judge has to print {"passed": [true, …], "reasons": […]}'
         ) from error
-    if not isinstance(passed, list) or len(passed) != len(case.assertions):
-        raise RunFaultError(f"the judge has to decide {len(case.assertions)} assertions")
+    count = len(case.assertions)
+    if len(passed) != count or not all(each in (True, False) for each in passed):
+        raise RunFaultError(f"the judge has to decide {count} assertions, each with true or false")
     return tuple(map(bool, passed)), tuple(map(str, reasons))
-
-
-def _find_own_installation() -> Iterator[Path]:
-    """Folders that the server needs, which an agent starts for MCP."""
-    package = Path(__file__).parents[2]
-    prefixes = {Path(sys.prefix), Path(sys.base_prefix)} - {Path("/usr")}
-    yield from (*prefixes, package)
 
 
 def _describe_state(state: str, done: ScriptResult) -> Iterator[str]:

@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 
 import anyio
@@ -110,9 +111,7 @@ class Experiment:
                             yield PlannedRun(skill, case, arm)
 
     def summarise(self) -> list[MeasuredSkill]:
-        found: defaultdict[RunKey, list[Result]] = defaultdict(list)
-        for result in (*(r for results in self.known.values() for r in results), *self.new):
-            found[result.key].append(result)
+        found = index_results((*chain.from_iterable(self.known.values()), *self.new))
         return [
             summarise(
                 skill.path,
@@ -121,7 +120,7 @@ class Experiment:
                     replace(result, arm=arm.name, skill=skill.path, case=case.id)
                     for case in skill.cases
                     for arm in skill.arms
-                    for result in found[self.key(case, arm)]
+                    for result in found.get(self.key(case, arm), ())
                 ),
             )
             for skill in self.skills

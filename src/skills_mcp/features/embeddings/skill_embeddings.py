@@ -460,8 +460,6 @@ def find_nearest_neighbors(
     return found
 
 
-logger = logging.getLogger(__name__)
-
 VectorTable = NDArray[np.void]
 """Records of a `key` and a `vector`."""
 

@@ -266,7 +266,6 @@ def _observe(
 
 logger = logging.getLogger(__name__)
 
-_SERVICE = "skills-mcp"
 
 _REPEATED_SECONDS = 60 * 60.0  # one line an hour says that a collector is still away
 
@@ -340,7 +339,7 @@ async def record_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:
 def _describe_service() -> dict[str, str]:
     """Resource attributes missing from the variables."""
     defaults = {
-        "service.name": _SERVICE,
+        "service.name": "skills-mcp",
         "service.version": __version__,
         "service.instance.id": str(uuid.uuid4()),
     }

@@ -78,7 +78,8 @@ def describe_verdict(effect: MeasuredSkill) -> str:
     if lift is None:
         return "too few runs to tell: no case has run with the skill and without it"
     points = describe_points(lift)
-    over = "what it inherits" if effect.adds else "an agent without it"
+    compared = "an agent without it" if effect.lift else "the skill before the change"
+    over = "what it inherits" if effect.adds else compared
     if effect.verdict == "no_effect" and effect.adds and effect.lift and effect.lift.low > 0:
         whole = describe_points(effect.lift)
         return f"no effect of its own: the rules that it inherits do the work ({whole} with them)"
@@ -112,7 +113,7 @@ def find_failures(effects: Iterable[MeasuredSkill], fail_under: float | None) ->
     failures = {}
     for effect in effects:
         lift = effect.lift or effect.adds
-        if effect.verdict == "harms":
+        if effect.verdict == "harms" and lift:
             failures[effect.path] = "the skill makes it worse"
         elif is_worse(effect):
             failures[effect.path] = "the change makes it worse"

@@ -51,6 +51,23 @@ def test_a_kind_that_is_not_named_is_not_allowed(invoke: Run, infra: Path) -> No
     assert {reason.split(",")[1] for _, reason in found} == {" terraform", " curl"}
 
 
+def test_what_a_finding_says_to_write_allows_its_power(invoke: Run, tree: Path) -> None:
+    words = r"Read `%APPDATA%\tool\a.json`, then:" + "\n\n```sh\npip install 'tool[extra]'\n```\n"
+    file = tree / "skills" / "deploy" / "canary.md"
+    file.write_text(f"{file.read_text()}\n{words}")
+    (file.with_suffix("") / "assets").mkdir(parents=True)
+    (file.with_suffix("") / "assets" / "long.md").write_bytes(b"word " * 300_000)
+    write(tree / "powers.yaml", "allow: []")
+    found = json.loads(invoke("validate", str(tree), "--powers", "--json").stdout)["problems"]
+    hints = [p["hint"] for p in found if p["rule"] == "power-not-allowed"]
+
+    entries = [hint.partition("allow: [")[2].removesuffix("]") for hint in hints]
+    write(tree / "powers.yaml", f"allow: [{', '.join(entries)}]")
+
+    assert len(entries) >= 3
+    assert _validate(invoke, tree) == (0, [])
+
+
 @pytest.mark.parametrize(
     "text, said",
     [

@@ -105,8 +105,7 @@ class Experiment:
                 for case in skill.cases:
                     for arm in skill.arms:
                         key = self.key(case, arm)
-                        have = len(self.known.get(key, ())) + given[key]
-                        if have <= number:
+                        if len(self.known.get(key, ())) + given[key] <= number:
                             given[key] += 1
                             yield PlannedRun(skill, case, arm)
 

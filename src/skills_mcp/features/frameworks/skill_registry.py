@@ -154,9 +154,8 @@ class ServedSkillRegistry(SkillRegistry):
                 raise KeyError(file)
             return models.Script(src=content)
 
-        readers = {"scripts": read_script}
         files: dict[str, Any] = {
-            k: _LazyFiles(own, readers.get(k, read)) for k, own in kinds.items()
+            k: _LazyFiles(own, read_script if k == "scripts" else read) for k, own in kinds.items()
         }
         return models.Resources.model_construct(**files), render_adk_files(folder, kinds)
 

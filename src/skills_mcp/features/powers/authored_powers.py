@@ -1,5 +1,6 @@
 """Powers of skills on disk, before they are served, and of the same paths before a change."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -136,5 +137,6 @@ def _to_finding(power: Power, *, is_allowed: bool) -> RuleFinding:
     line = power.line or 1
     if is_allowed:
         return RuleFinding("power-found", f"has {what} ({power.level})", _REVIEW, line)
-    hint = _ALLOW.format(skill=power.skill, kind=power.kind, subject=power.subject)
+    subject = json.dumps(power.subject.replace("[", "[[]"), ensure_ascii=False)
+    hint = _ALLOW.format(skill=power.skill, kind=power.kind, subject=subject)
     return RuleFinding("power-not-allowed", f"has {what}, which is not allowed here", hint, line)

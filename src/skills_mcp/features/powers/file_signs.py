@@ -87,7 +87,6 @@ _DATA = frozenset({".json", ".yaml", ".yml", ".toml", ".csv", ".html", ".xml"})
 """A line of them is read as prose is: it names more than it runs."""
 TEXT_SUFFIXES = frozenset({*_SUFFIXES, ".json", ".yaml", ".yml", ".toml", ".ps1", ".rb"})
 """Of what an agent reads or runs: data and schemes would make a skill long."""
-_PROMPT = re.compile(r"^[ \t]*[$>%#][ \t]+(?=\w)", re.MULTILINE)
 _SHEBANG = re.compile(r"#!\S{0,100}(?:/env\s+(?:-S\s+)?)?\b(?P<name>bash|sh|zsh|python3?|node)\b")
 
 
@@ -489,6 +488,9 @@ _RUNNING = re.compile(
 )
 _KNOWN = _SHELLS | _DOWNLOADERS | _RUNNERS | {*_INSTALLERS, *_RULES["other_commands"]}
 _KNOWN -= {*_RULES["ambiguous"]}
+# Most lines with `#` are comments, so there it takes a command that is known.
+_ROOT_PROMPT = rf"#(?=[ \t]+(?:{'|'.join(_KNOWN)})\s)"
+_PROMPT = re.compile(rf"^[ \t]*(?:[$>%]|{_ROOT_PROMPT})[ \t]+(?=\w)", re.MULTILINE)
 
 
 _ADDRESS = re.compile(r"\w[.:/]\w|\$")  # and no dots in place of one

@@ -189,7 +189,7 @@ def _command_name(node: "Node") -> str:
 
 def _read_expansion(node: "Node") -> Iterator[Node_]:
     for child in node.named_children:
-        if child.type == "variable_name":
+        if child.type == "variable_name" and not _text(child).isdigit():
             yield ReadVariable(_text(child), _line(node))
 
 

@@ -1,7 +1,9 @@
-"""The formula of words and meanings is that of the program."""
+"""The formula of words and meanings, and the settings to change, are those of the program."""
 
+import re
 from fractions import Fraction
 
+from skills_mcp.config import Embedding
 from skills_mcp.features.embeddings.skill_embeddings import (
     _HALF_SCORE_SIMILARITY,
     MEANING_WEIGHT,
@@ -28,3 +30,12 @@ def test_the_constants_of_the_formula_are_those_of_the_program() -> None:
     formula = f"({1 / _HALF_SCORE_SIMILARITY:g} × meaning)^1.5"  # noqa: RUF001 - a multiplication
     assert any(formula in each.text for each in blocks(PAGE))
     assert f"`weight` is {MEANING_WEIGHT}" in prose(PAGE)
+
+
+def test_what_to_do_names_settings_of_embeddings() -> None:
+    rows = table(section(PAGE, "## When something fails"))
+
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row["What to do"])}
+
+    assert named
+    assert named <= Embedding.model_fields.keys()

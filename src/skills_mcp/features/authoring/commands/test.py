@@ -452,6 +452,7 @@ def _compare(
     if not (options.skills_dir or options.repo or is_folder(ref)):
         raise click.UsageError("--baseline needs --skills-dir or --repo.")
     with opened_baseline(options, environment, ref) as library:
+        library.current.wait_for_vectors()
         return tuple(evaluation.diff_outcomes(_measure(prompts, library.view().snapshot), outcomes))
 
 

@@ -42,7 +42,7 @@ from skills_mcp.skills.model import Skill, SkillPath, hyphenate
 from skills_mcp.skills.skill_index import SkillIndex
 from skills_mcp.skills.skill_parser import MAX_DESCRIPTION, SKILL_MD
 from skills_mcp.skills.source_layout import EXPORT_LOCK
-from skills_mcp.text.rendering import abbreviate_value
+from skills_mcp.text.rendering import abbreviate_value, count_noun
 
 _TITLE = r"(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?"
 _LABEL = r"((?:[^\[\]]|\[[^\]]{0,500}\](?:\([^)]{0,500}\))?+){0,1000}+)"
@@ -499,7 +499,7 @@ class MarketplaceLayout(PlainLayout):
         for name, packages in sorted(self._plugins.items()):
             about = {
                 "name": name,
-                "description": f"{len(packages)} skills of {name}",
+                "description": f"{count_noun(len(packages), 'skill')} of {name}",
                 "version": _derive_version(packages),
             }
             files[f"plugins/{name}/{_PLUGIN}"] = _render_json(about)

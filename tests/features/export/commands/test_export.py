@@ -24,11 +24,13 @@ def test_a_repository_becomes_a_folder_with_a_lock(
 
     done = invoke("export", "--repo", upstream.url, "--to", target)
     verified = invoke("export", "--verify", target, "--json")
+    shown = invoke("export", "--verify", target)
 
     lock = json.loads((Path(target) / "skills.lock").read_text())
     data = json.loads(verified.stdout)
     assert (done.returncode, verified.returncode) == (0, 0)
     assert "1 skill in" in done.stdout
+    assert f"1 skill of {commit}" in shown.stdout
     assert lock["settings"]["format"] == "claude"
     assert lock["sources"][0]["commit"] == commit
     assert lock["skills"]["one"]["path"] == "one"
@@ -47,7 +49,7 @@ def test_a_pipeline_learns_that_the_folder_is_behind(
     upstream.commit({"skills/two.md": skill_text()})
     behind = invoke("export", *where, "--check", "--json")
 
-    assert (current.returncode, "is up to date" in current.stdout) == (0, True)
+    assert (current.returncode, "is up to date: 1 skill." in current.stdout) == (0, True)
     assert commit_alone.returncode == 1
     assert "skills.lock is behind" in commit_alone.stdout
     data = json.loads(behind.stdout)

@@ -538,7 +538,7 @@ def _verify(folder: Path, *, as_json: bool) -> int:
         if not differences:
             commits = ", ".join(filter(None, (item.commit for item in lock.sources)))
             at = f" of {commits}" if commits else ""
-            click.echo(f"{len(lock.skills)} skills{at}: as the lock says.")
+            click.echo(f"{count_noun(len(lock.skills), 'skill')}{at}: as the lock says.")
     return 1 if differences else 0
 
 
@@ -620,7 +620,7 @@ def _print(report: ExportReport, *, target: Path, is_check: bool, as_json: bool)
         _list("would be written", report.written)
         _list("would be removed", report.removed)
         if report.is_current:
-            click.echo(f"{target} is up to date: {report.skills} skills.")
+            click.echo(f"{target} is up to date: {count_noun(report.skills, 'skill')}.")
         elif not report.written and not report.removed:
             click.echo(f"{EXPORT_LOCK_FILE} is behind: the same skills are in a newer commit.")
         return

@@ -17,7 +17,7 @@ from tests.features.web.conftest import (
     opened_site,
 )
 from tests.packages import package_text
-from tests.support import write_skill
+from tests.support import write, write_skill
 
 
 @pytest.fixture(scope="module")
@@ -229,6 +229,19 @@ def test_a_text_is_not_lost_with_the_archive_that_was_made_of_it(site: Site) -> 
     expect(page.get_by_role("alert")).to_contain_text("not kept any more")
     expect(page.get_by_label("Name")).to_have_value("Too late")
     expect(page.get_by_label("Rules")).to_have_value("- The purpose comes first.\n- Then the day.")
+
+
+def test_what_another_person_has_added_meanwhile_is_not_replaced(
+    site: Site, content: Path, tmp_path: Path
+) -> None:
+    page = site.open("add", scripts=False)
+    look_into(page, package(tmp_path, "both", "Mine."))
+    write(content / "both/SKILL.md", package_text(name="both", body="Theirs."))
+
+    page.get_by_role("button", name="Add both").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("was added by someone else")
+    assert "Theirs." in (content / "both/SKILL.md").read_text()
 
 
 @pytest.mark.parametrize("path", ["add/take", "add/restore"])

@@ -148,9 +148,16 @@ class Uploads:
         return sight.merge(FolderContent.of(target_folder), coming).is_new
 
     def take(
-        self, archive: Path, uploader: Uploader, attempt: UploadAttempt = UNLIMITED
+        self,
+        archive: Path,
+        uploader: Uploader,
+        attempt: UploadAttempt = UNLIMITED,
+        *,
+        is_new: bool | None = None,
     ) -> AddedPackage:
         """Install a package, or push it to a review branch.
+
+        `is_new` is what a preview has said, if there was one.
 
         Raises:
             UploadStoppedError: The deadline has passed.
@@ -161,6 +168,11 @@ class Uploads:
         now = datetime.now(UTC)
         with self.preview(archive, uploader, attempt) as offer:
             package, target = offer.package, offer.target
+            if is_new and not offer.is_new:
+                raise PackageNotAddedError(
+                    f"{offer.path} was added by someone else since you looked. Look at it, "
+                    "then send yours again to replace it"
+                )
             if target.repository:
                 return self._propose(offer, uploader, attempt)
             sight = _find_access(offer.path, uploader)

@@ -175,9 +175,10 @@ def test_an_operator_who_is_slower_than_that_stays_so() -> None:
     mine = Layer("operator.yaml", {"refresh": {"interval_minutes": 120}})
     theirs = content(refresh={"interval_minutes": 10_080})
 
-    config, _ = Settings((mine,)).resolve_with(theirs, trusted=False)
+    config, findings = Settings((mine,)).resolve_with(theirs, trusted=False)
 
     assert config.refresh.interval_minutes == 120
+    assert [each.rpartition("; ")[2] for each in findings] == ["120 is used"]
 
 
 @pytest.mark.spec("12.3")

@@ -788,6 +788,17 @@ async def test_the_first_answer_names_them_where_the_instructions_could_not(
     assert "core_skills" not in second
 
 
+async def test_a_first_answer_that_is_an_error_leaves_them_to_the_next(tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui/forms.md", alwaysApply=True)
+
+    async with connected(open_library(tmp_path, load=False)) as client:
+        first = await ask(client, "get_skill", context="example", skill_path="nowhere")
+        second = await ask(client, "get_skill", context="example")
+
+    assert first.keys() == {"error"}
+    assert second["core_skills"] == ["ui/forms"]
+
+
 async def test_later_sessions_are_told_what_was_not_known_at_first(
     tmp_path: Path, era: str
 ) -> None:

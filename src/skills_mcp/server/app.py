@@ -487,9 +487,9 @@ class _Tools:
             instructions = await _compose_for_caller(view, offered, is_shared=self._is_shared)
             start = self.measure_start(context, instructions)
             reply = replace(reply, data={**reply.data, "session_start": start})
-        if library.config.responses.powers == "note" and not reply.is_error:
+        if library.config.responses.powers == "note":
             reply = await anyio.to_thread.run_sync(_with_powers, view, reply)
-        if self._core_skills_pending and spec.name in _FIRST_TOOLS and not reply.is_error:
+        if self._core_skills_pending and spec.name in _FIRST_TOOLS:
             self._core_skills_pending = False
             reply = replies.with_core_skills(reply, view.core_skills())
         return reply

@@ -227,6 +227,17 @@ def test_what_was_paid_for_before_a_failure_is_kept(
     assert len(server.texts) == 2
 
 
+def test_a_model_that_changes_between_two_requests_is_asked_again(
+    server: EmbeddingServer, vectors_of: Prepare
+) -> None:
+    server.told += [vectors_answer([[1.0, 0.0, 0.0]])]
+
+    embedded = vectors_of(example_skills(), batch_size=1)
+
+    assert embedded.prepare()
+    assert len(server.received) > len(embedded.skills)
+
+
 def test_a_model_that_changes_its_vectors_makes_all_of_them_again(
     vectors_of: Prepare, server: EmbeddingServer
 ) -> None:

@@ -781,13 +781,13 @@ class EmbeddedSkills:
             logger.info("Sending %d skills to %s", len(missing), host)
         for fresh in self._fetch_batches(missing):
             known |= fresh
+            if len({len(vector) for vector in known.values()}) > 1:
+                self.store.forget()
+                raise EmbeddingError("the model has changed its vectors", is_passing=True)
             parts.append(self.store.save(list(fresh), np.stack(list(fresh.values()))))
             logger.info("%d of %d skills have vectors", len(known), len(numbers))
         if known.keys() != numbers.keys():
             return None
-        if len({len(vector) for vector in known.values()}) > 1:
-            self.store.forget()
-            raise EmbeddingError("the model has changed its vectors", is_passing=True)
         matrix: Matrix = np.stack([known[digest] for digest in digests])
         saved = self.store.save(digests, matrix)
         for part in parts:

@@ -280,7 +280,9 @@ def explain_failure(
         return f"no word of the prompt speaks for {expected}"
     summary = _describe_strongest_word(evidence)
     if outcome.is_found:
-        return f"ambiguous, which --strict does not allow; {summary}"
+        avoided = next((path for path in outcome.answers if path in outcome.prompt.avoid), None)
+        reason = "ambiguous, which --strict does not allow"
+        return f"{f'the prompt avoids {avoided}' if avoided else reason}; {summary}"
     score = _find_score(outcome, evidence)
     if isinstance(outcome.decision, NoMatch):
         return f"{_describe_miss(score, matching)}; {summary}"

@@ -282,6 +282,14 @@ def test_an_ambiguous_answer_is_wrong_only_where_that_is_wanted() -> None:
     assert "--strict does not allow" in reason("react", "ui/forms")
 
 
+def test_an_avoided_skill_beside_the_expected_one_is_named() -> None:
+    [outcome] = try_out(prompt("react", "ui/forms", avoid=("ui/auth",), is_ambiguous=True))
+
+    said = explain_failure(outcome, PlainMatcher(*SKILLS), MATCHING, SkillIndex(SKILLS))
+
+    assert said.startswith("the prompt avoids ui/auth; ")
+
+
 def test_a_skill_outside_of_the_part_says_so() -> None:
     scoping = SkillFilter("ui")
     [outcome] = try_out(prompt("login", "api/errors", scoping=scoping))

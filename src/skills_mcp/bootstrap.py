@@ -301,7 +301,7 @@ def opened_revision(folder: Path, ref: str) -> AbstractContextManager[Path]:
     """The files of a folder at a commit, or the folder that the baseline names.
 
     Raises:
-        SyncError: There is no such commit, or no such folder in it, or no such baseline.
+        SyncError: There is no such commit, or no such baseline.
     """
     if is_folder(ref):
         baseline = expand_home_folder(ref)

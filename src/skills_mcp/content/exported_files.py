@@ -202,10 +202,11 @@ _ALL_FILES = SyncPolicy(allow_non_fast_forward=False)
 def exported_revision(folder: Path, ref: str) -> Iterator[Path]:
     """Export a folder of a Git work tree at another revision, temporarily.
 
-    Nothing in the work tree changes, and no hook or filter runs.
+    It is empty if the folder came later. Nothing in the work tree changes, and no hook
+    or filter runs.
 
     Raises:
-        SyncError: There is no such commit, or no such folder in it.
+        SyncError: There is no such commit.
     """
     top = find_marked_folder(folder.resolve(), _GIT)
     if top is None:
@@ -255,8 +256,8 @@ def _export_revision(top: Path, folder: Path, ref: str, target: Path) -> None:
     if _read_kind(repository, f"{ref}^{{tree}}") != "tree":
         raise DamagedStoreError(f"the folder of {ref} is missing from Git's store")
     treeish = ref if inside == "." else f"{ref}:{inside}"
-    if inside != "." and _read_kind(repository, treeish) != "tree":
-        raise SyncError(f"{ref} has no folder {inside} yet. Name a later commit")
+    if inside != "." and not repository.git.run("ls-tree", "-d", ref, f"./{inside}").text:
+        return  # unlike a folder that is missing from the store, which is an error
     export_files(repository.list_served(treeish), repository, target)
 
 

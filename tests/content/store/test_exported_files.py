@@ -607,13 +607,20 @@ def test_a_part_of_a_commit_is_no_commit(work: Path) -> None:
         pass
 
 
-def test_a_folder_that_came_later_is_named(work: Path) -> None:
+def test_a_folder_that_came_later_is_empty(work: Path) -> None:
     (work / "later").mkdir()
 
-    with (
-        pytest.raises(SyncError, match="HEAD has no folder later yet"),
-        exported_revision(work / "later", "HEAD"),
-    ):
+    with exported_revision(work / "later", "HEAD") as folder:
+        assert contents(folder) == {}
+
+
+def test_a_folder_that_is_missing_from_the_store_is_not_taken_for_a_later_one(work: Path) -> None:
+    (work / "skills" / "one.md").write_text("edited")
+    git("commit", "-qam", "third", cwd=work)
+    tree = git("rev-parse", "HEAD:skills", cwd=work)
+    (work / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+
+    with pytest.raises(DamagedStoreError), exported_revision(work / "skills", "HEAD"):
         pass
 
 

@@ -56,7 +56,7 @@ def compare_paths(
     """Compare with a commit, or with a folder that has the content of the same root.
 
     Raises:
-        SyncError: There is no such commit, or no such folder in it.
+        SyncError: There is no such commit, or no such baseline.
     """
     targets = [find_validation_target(path) for path in paths]
     before: list[Power] = []

@@ -253,8 +253,6 @@ def _export_revision(top: Path, folder: Path, ref: str, target: Path) -> None:
     if _read_kind(repository, f"{ref}^{{commit}}") != "commit":
         raise SyncError(_unknown(ref, top))
     inside = folder.resolve().relative_to(top).as_posix()
-    if _read_kind(repository, f"{ref}^{{tree}}") != "tree":
-        raise DamagedStoreError(f"the folder of {ref} is missing from Git's store")
     treeish = ref if inside == "." else f"{ref}:{inside}"
     if inside != "." and not repository.git.run("ls-tree", "-d", ref, f"./{inside}").text:
         return  # unlike a folder that is missing from the store, which is an error

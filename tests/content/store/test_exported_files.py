@@ -599,6 +599,21 @@ def test_a_shallow_clone_is_named_with_how_to_complete_it(work: Path, tmp_path: 
         assert contents(folder) == {"one.md": b"old"}
 
 
+@pytest.mark.parametrize("folder", ["", "skills"])
+def test_a_clone_without_folders_is_named_with_how_to_complete_it(
+    work: Path, tmp_path: Path, folder: str
+) -> None:
+    clone = tmp_path / "clone"
+    git("config", "uploadpack.allowFilter", "true", cwd=work)
+    git("clone", "--quiet", "--filter=tree:0", work.as_uri(), str(clone), cwd=tmp_path)
+
+    with (
+        pytest.raises(SyncError, match=r"made with --filter.*fetch --refetch"),
+        exported_revision(clone / folder, "HEAD~1"),
+    ):
+        pass
+
+
 def test_a_part_of_a_commit_is_no_commit(work: Path) -> None:
     with (
         pytest.raises(SyncError, match="has no commit 'HEAD:skills'"),

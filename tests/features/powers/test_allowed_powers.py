@@ -76,6 +76,9 @@ def test_what_a_finding_says_to_write_allows_its_power(invoke: Run, tree: Path) 
         ("allow: [{in: a, networks: true}]", "no kind"),
         ("allow: [{in: a, network: 3}]", "write true"),
         ("allow: [", "no YAML"),
+        ("allow: []\nallow: [{in: '**', command: true}]", "allow twice"),
+        ("allow: [{in: '**', command: [a], command: true}]", "command twice"),
+        (f"allow: []{' ' * 300_000}", "longer than"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(
@@ -87,3 +90,21 @@ def test_a_file_that_cannot_be_used_says_why(
 
     assert done.returncode == 3
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["link", "broken link", "folder"])
+def test_no_link_and_no_folder_is_taken_for_a_missing_file(
+    invoke: Run, infra: Path, kind: str
+) -> None:
+    file = infra / "powers.yaml"
+    if kind == "folder":
+        file.mkdir()
+    else:
+        file.symlink_to("rules.yaml")
+    if kind == "link":
+        write(infra / "rules.yaml", "allow: [{in: '**', network: true, command: true}]")
+
+    done = invoke("validate", str(infra), "--powers")
+
+    assert done.returncode == 3
+    assert "powers.yaml cannot be read: make it a readable file" in done.stderr

@@ -5,6 +5,7 @@ skills of that length and purpose rarely have.  `powers.yaml` at the top of the 
 which powers are allowed, and where.
 """
 
+import os
 import re
 import tomllib
 from collections import defaultdict
@@ -20,8 +21,8 @@ from skills_mcp.features.powers import POWERS_FILE
 from skills_mcp.files.opening import open_inside
 from skills_mcp.files.paths import compile_patterns
 from skills_mcp.skills.model import SkillPath
+from skills_mcp.text import safe_yaml
 from skills_mcp.text.rendering import abbreviate_value
-from skills_mcp.text.safe_yaml import YamlError, parse_yaml
 
 Kind = Literal[
     "network",
@@ -169,7 +170,7 @@ _THRESHOLDS: tuple[tuple[Level, float], ...] = (("alarm", 1.5), ("review", 0.5))
 """Of good skills, 1 and 5 of a hundred reach it."""
 
 
-_MAX_BYTES = 256 * 1024  # of a file that people write
+_MAX_BYTES = 4 * safe_yaml.MAX_YAML_CHARACTERS + 1  # as none is wider; one is too many
 _IN = "in"
 _SHAPE = (
     "write allow: [{in: infra/**, network: [registry.example.com], install: true}], with the "
@@ -199,24 +200,19 @@ def load_allowances(top: Path) -> Sequence[Allowance] | None:
     """
     try:
         with open_inside(top, (POWERS_FILE,)) as handle:
-            raw = handle.read(_MAX_BYTES + 1)
-    except MissingFileError:
-        return None
-    if len(raw) > _MAX_BYTES:
-        raise ConfigError(f"{POWERS_FILE} has more than {_MAX_BYTES:,} bytes: shorten it")
-    return parse_allowances(raw.decode("utf-8", "replace"))
-
-
-def parse_allowances(text: str) -> Sequence[Allowance]:
-    """Parse the file.
-
-    Raises:
-        ConfigError: It cannot be used; the message says what to write.
-    """
+            text = handle.read(_MAX_BYTES).decode("utf-8", "replace")
+    except MissingFileError as error:
+        if not os.path.lexists(top / POWERS_FILE):
+            return None
+        raise ConfigError(
+            f"{POWERS_FILE} cannot be read: make it a readable file, not a link or a folder"
+        ) from error
     try:
-        data = parse_yaml(text)
-    except YamlError as error:
+        data, repeated = safe_yaml.parse_yaml(text), safe_yaml.parse_yaml_strings(text).repeated
+    except safe_yaml.YamlError as error:
         raise ConfigError(f"{POWERS_FILE} is no YAML: {error}") from error
+    if repeated:
+        raise ConfigError(f"{POWERS_FILE} has {repeated[0]} twice in one mapping: join the two")
     entries = data.get("allow") if isinstance(data, dict) and set(data) == {"allow"} else None
     if not isinstance(entries, list):
         raise ConfigError(f"{POWERS_FILE} has not one list `allow`: {_SHAPE}")

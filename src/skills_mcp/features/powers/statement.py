@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from skills_mcp.errors import SkillsError
 from skills_mcp.features.powers.file_signs import MAX_READ_BYTES, TEXT_SUFFIXES, find_signs
 from skills_mcp.features.powers.power import Kind, Power, Sign, derive_levels, is_at_least
 from skills_mcp.files.opening import open_inside
-from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills.model import Skill
 from skills_mcp.skills.plugin_files import open_plugin
 from skills_mcp.skills.skill_files import open_listed_file
 from skills_mcp.skills.skill_index import SkillIndex
@@ -60,7 +60,13 @@ def state_powers(
     index: SkillIndex, skills: Iterable[Skill] | None = None
 ) -> Iterator[tuple[Skill, tuple[Power, ...]]]:
     """The powers of these skills, or of all, drafts included."""
-    followers = count_followers(index)
+    # For each skill, how many others are served with its text.
+    followers = Counter(
+        above.path
+        for skill in (*index, *index.drafts)
+        for above in index.contributors(skill)
+        if above.path != skill.path
+    )
     for skill in (*index, *index.drafts) if skills is None else skills:
         yield skill, read_powers(skill, inherited_by=followers[skill.path])
 
@@ -69,16 +75,6 @@ def read_composed_powers(index: SkillIndex, skill: Skill) -> Iterator[Power]:
     """The powers of a skill and of its ancestors."""
     for contributor in index.contributors(skill):
         yield from read_powers(contributor)
-
-
-def count_followers(index: SkillIndex) -> Mapping[SkillPath, int]:
-    """For each skill, how many others are served with its text."""
-    return Counter(
-        above.path
-        for skill in (*index, *index.drafts)
-        for above in index.contributors(skill)
-        if above.path != skill.path
-    )
 
 
 def _find_files(skill: Skill) -> Iterator[_File]:

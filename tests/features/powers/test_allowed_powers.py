@@ -51,10 +51,11 @@ def test_a_kind_that_is_not_named_is_not_allowed(invoke: Run, infra: Path) -> No
     assert {reason.split(",")[1] for _, reason in found} == {" terraform", " curl"}
 
 
-def test_what_a_finding_says_to_write_allows_its_power(invoke: Run, tree: Path) -> None:
+@pytest.mark.parametrize("name", ["deploy/canary", "1", "true", "a, b", "deploy/[a]", "#a"])
+def test_what_a_finding_says_to_write_allows_its_power(invoke: Run, tree: Path, name: str) -> None:
     words = r"Read `%APPDATA%\tool\a.json`, then:" + "\n\n```sh\npip install 'tool[extra]'\n```\n"
-    file = tree / "skills" / "deploy" / "canary.md"
-    file.write_text(f"{file.read_text()}\n{words}")
+    text = (tree / "skills" / "deploy" / "canary.md").read_text()
+    file = write(tree / "skills" / f"{name}.md", f"{text}\n{words}")
     (file.with_suffix("") / "assets").mkdir(parents=True)
     (file.with_suffix("") / "assets" / "long.md").write_bytes(b"word " * 300_000)
     write(tree / "powers.yaml", "allow: []")

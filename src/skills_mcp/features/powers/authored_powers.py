@@ -137,6 +137,10 @@ def _to_finding(power: Power, *, is_allowed: bool) -> RuleFinding:
     line = power.line or 1
     if is_allowed:
         return RuleFinding("power-found", f"has {what} ({power.level})", _REVIEW, line)
-    subject = json.dumps(power.subject.replace("[", "[[]"), ensure_ascii=False)
-    hint = _ALLOW.format(skill=power.skill, kind=power.kind, subject=subject)
+    hint = _ALLOW.format(skill=_quote(power.skill), kind=power.kind, subject=_quote(power.subject))
     return RuleFinding("power-not-allowed", f"has {what}, which is not allowed here", hint, line)
+
+
+def _quote(text: str) -> str:
+    """A pattern in YAML that covers this text alone."""
+    return json.dumps(text.replace("[", "[[]"), ensure_ascii=False)

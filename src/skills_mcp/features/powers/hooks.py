@@ -78,7 +78,8 @@ class _Powers(SkillAudit):
         from skills_mcp.features.powers.power import find_excess, is_at_least, load_allowances
         from skills_mcp.features.powers.statement import read_composed_powers
 
-        folder = next((each for each in folders if _holds(each, skill)), None)
+        location = skill.location or Path()  # which is in none of them
+        folder = next((each for each in folders if location.is_relative_to(each)), None)
         try:
             allowances = load_allowances(folder) if folder else None
         except ConfigError:
@@ -136,7 +137,3 @@ def _list_powers(powers: "Iterable[Power]") -> str:
     shown = list(named)[:_MAX_LISTED]
     more = [f"{len(named) - _MAX_LISTED} more"] if len(named) > _MAX_LISTED else []
     return escape_unprintable("; ".join((*shown, *more)))
-
-
-def _holds(folder: Path, skill: Skill) -> bool:
-    return skill.location is not None and skill.location.is_relative_to(folder)

@@ -898,16 +898,12 @@ def _tabulate_rules(report: _Report) -> Iterator[str]:
 
 def _summarise(report: _Report) -> str:
     counts = (
-        _count(report.found.skill_count, "skill", "skills"),
-        _count(report.count("error"), "error", "errors"),
-        _count(report.count("warning"), "warning", "warnings"),
+        count_noun(report.found.skill_count, "skill"),
+        count_noun(report.count("error"), "error"),
+        count_noun(report.count("warning"), "warning"),
     )
     known = (f"{report.comparison.known_count} known",) if report.baseline else ()
     return ", ".join((*counts, *known))
-
-
-def _count(number: int, singular: str, plural: str) -> str:
-    return f"{number} {singular if number == 1 else plural}"
 
 
 def _to_json(report: _Report) -> dict[str, Any]:

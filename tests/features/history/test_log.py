@@ -60,6 +60,19 @@ def test_text_for_people_has_the_same(invoke: Run, upstream: Upstream) -> None:
     assert "pull request #7, merged by" in done.stdout
 
 
+def test_a_shallow_clone_of_one_commit_is_named_with_how_to_complete_it(
+    invoke: Run, upstream: Upstream, tmp_path: Path
+) -> None:
+    clone = tmp_path / "clone"
+    git("clone", "--quiet", "--depth", "1", upstream.url, str(clone), cwd=tmp_path)
+
+    done = invoke("log", "ui/auth", "--repo", clone.as_uri())
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "ui/auth: No commit came with the one before." in done.stderr
+    assert "git fetch --unshallow" in done.stderr
+
+
 def test_a_change_of_a_required_skill_counts(invoke: Run, tmp_path: Path) -> None:
     made = Upstream.create(tmp_path)
     made.commit({"skills/auth.md": skill_text(requires=["events"])})

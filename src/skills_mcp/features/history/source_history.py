@@ -92,6 +92,7 @@ _NO_HISTORY = (
     "A folder has no history; Git keeps one. In a clone, name the repository instead: --repo PATH "
     "--branch NAME"
 )
+_NO_PARENT = "No commit came with the one before. Complete a shallow clone: git fetch --unshallow"
 _SWITCHED_OFF = "The operator has switched the history off (web.history: 0)."
 
 
@@ -117,7 +118,8 @@ def _read_log(source: RemoteBranch, commit: str, max_commits: int) -> SourceLog:
         return SourceLog(reason=f"There is no history now: {error}", url=source.url)
     is_new = {each.commit for each in new}
     dated = tuple(each for each in recent if each.commit in is_new)
-    return SourceLog(log.commits, log.is_complete, owners, "", dated, source.url)
+    reason = "" if log.commits else _NO_PARENT
+    return SourceLog(log.commits, log.is_complete, owners, reason, dated, source.url)
 
 
 _WORD = re.compile(r"\w+|\s|[^\w\s]")
@@ -382,7 +384,8 @@ def read_history(
     limit = snapshot.config.web.history
     try:
         found = source.history.read(commit, tuple(files), limit)[:max_changes]
-        reviews = _read_reviews(source, commit) if found else {}
+        printed = source.history.print_log(commit, _FORMAT, _MAX_REVIEWED) if found else ""
+        reviews = derive_reviews(tuple(parse_records(printed)))
         signers = source.history.read_signers(past.commit for past in found)
     except SyncError as error:
         return SkillHistory(reason=f"There is no history now: {error}")
@@ -404,11 +407,6 @@ def read_history(
         derive_file_provenance(snapshot.content, skill).path
     )
     return SkillHistory(changes, len(log.commits), log.is_complete, owner=owner)
-
-
-def _read_reviews(source: RemoteBranch, commit: str) -> Mapping[str, Review]:
-    printed = source.history.print_log(commit, _FORMAT, _MAX_REVIEWED)
-    return derive_reviews(tuple(parse_records(printed)))
 
 
 _MAX_COMPARED_FILES = 10  # of a commit: each takes two calls of Git

@@ -82,6 +82,13 @@ def test_exactly_one_thing_is_asked_for(invoke: Run, target: Path, arguments: li
     assert invoke("add", "--to", str(target), *arguments).returncode == 2
 
 
+def test_a_name_without_an_earlier_version_is_said(invoke: Run, target: Path) -> None:
+    done = invoke("add", "--list", "fdp", "--to", str(target))
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"No earlier version of fdp is kept in {target}\n"
+
+
 def test_programs_get_what_was_added_listed_and_restored(
     invoke: Run, tmp_path: Path, target: Path
 ) -> None:

@@ -88,6 +88,8 @@ def command(
         print_json(data)
     elif message:
         click.echo(message)
+    else:
+        click.echo(f"No earlier version of {listed} is kept in {target}", err=True)
 
 
 def _add(

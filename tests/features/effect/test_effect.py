@@ -266,6 +266,21 @@ def test_the_reports_say_the_same_in_every_format(
     assert "<script" not in html
 
 
+def test_a_skill_of_which_no_run_has_worked_fails_in_every_format(
+    skills: Path, invoke: Run, tmp_path: Path
+) -> None:
+    broken = program(tmp_path, "raise SystemExit(3)", "broken.py")
+    words = ("effect", "helps", "--command", broken, "--skills-dir", str(skills))
+
+    text = invoke(*words)
+    junit = invoke(*words, "--format", "junit")
+
+    assert (text.returncode, junit.returncode) == (1, 1)
+    assert "Failed: helps: no run has worked: " in text.stdout
+    suite = ET.fromstring(junit.stdout)  # noqa: S314 - our own
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+
+
 def test_wrong_words_say_what_to_write(skills: Path, invoke: Run) -> None:
     given = ("effect", "--skills-dir", str(skills))
     wrong = {

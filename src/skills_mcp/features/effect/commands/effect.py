@@ -108,7 +108,7 @@ def is_worse(effect: MeasuredSkill) -> bool:
     return effect.change is not None and effect.change.high < 0
 
 
-def find_failures(effects: Iterable[MeasuredSkill], fail_under: float | None) -> Mapping[str, str]:
+def find_failures(effects: Iterable[MeasuredSkill], fail_under: float | None) -> dict[str, str]:
     """Reasons for which CI fails, by skill."""
     failures = {}
     for effect in effects:
@@ -450,6 +450,8 @@ def _report(request: _Request, experiment: Experiment, transcripts: Path) -> Non
     """Print the report and exit."""
     effects, baseline = experiment.summarise(), request.baseline or ""
     failures = find_failures(effects, request.fail_under)
+    for run, reason in () if experiment.new else experiment.faults:
+        failures.setdefault(run.skill.path, f"no run has worked: {reason}")
     if request.page:
         page = render_page(experiment, effects, baseline, transcripts)
         request.page.write_text(page, "utf-8")
@@ -461,14 +463,13 @@ def _report(request: _Request, experiment: Experiment, transcripts: Path) -> Non
         case "junit":
             click.echo(render_effect_junit(effects, failures))
         case "text":
-            columns, rows = COLUMNS, tabulate_effects(effects)
             console = open_console()
-            console.print(tabulate(columns, rows, numbers=columns[2:]))
+            console.print(tabulate(COLUMNS, tabulate_effects(effects), numbers=COLUMNS[2:]))
             for line in describe_effects_aloud(experiment, effects, baseline):
                 console.print(line, soft_wrap=True, markup=False)
             for path, reason in failures.items():
                 console.print(f"Failed: {path}: {reason}", soft_wrap=True, markup=False)
-    sys.exit(1 if failures or (experiment.faults and not experiment.new) else 0)
+    sys.exit(1 if failures else 0)
 
 
 def _parse_arms(text: str | None) -> tuple[ArmName, ...] | None:

@@ -244,6 +244,10 @@ SYNC_KEYS = (
             ("limits.max_file_bytes: must be a whole number from 1 to 1073741824 (got 2147483648)"),
         ),
         (
+            {"sync": {"max_removed": 1.5}},
+            "sync.max_removed: must be a share below 1, or a whole number (got 1.5)",
+        ),
+        (
             {"limits": {"max_total_bytes": 0}},
             ("limits.max_total_bytes: must be a whole number from 1 to 1099511627776 (got 0)"),
         ),

@@ -181,17 +181,13 @@ def _one_of(key: str, values: Sequence[object]) -> Schema:
     return {"type": "object", "required": [key], "properties": {key: {"enum": list(values)}}}
 
 
-def _not(schema: Schema) -> Schema:
-    return {"not": schema}
-
-
 def _all(*schemas: Schema) -> Schema:
     return {"allOf": list(schemas)}
 
 
 def _inherits(key: str) -> Schema:
     """Match a source without the key, or with null: the one in `sync` holds."""
-    return _not({"required": [key], "properties": {key: {"not": {"enum": [None]}}}})
+    return {"not": {"required": [key], "properties": {key: {"not": {"enum": [None]}}}}}
 
 
 def _in_sync(schema: Schema) -> Schema:
@@ -231,11 +227,11 @@ _KIND_RULES = (
         ),
     ),
     SourceRule(
-        _not(_any_set(*_KINDS)),
+        {"not": _any_set(*_KINDS)},
         lambda *_: "needs a folder, the URL of a repo, or an archive with its sha256",
     ),
     SourceRule(
-        _all(_any_set("archive", "sha256"), _not(_set("archive", "sha256"))),
+        _all(_any_set("archive", "sha256"), {"not": _set("archive", "sha256")}),
         lambda *_: "needs archive and sha256 together: the file, and what it has to be",
     ),
 )
@@ -245,14 +241,14 @@ _VERSION_RULES = (
         lambda *_: "has a branch and a ref: keep the branch to follow, or the ref to pin",
     ),
     SourceRule(
-        _all(_set("folder"), _not(_any_set("repo", "archive")), _any_set(*_REPO_KEYS)),
+        _all(_set("folder"), {"not": _any_set("repo", "archive")}, _any_set(*_REPO_KEYS)),
         lambda source, _: (
             "has a folder, which has no versions: remove "
             f"{', '.join(_named(source, _REPO_KEYS))}, or set a repo instead of the folder"
         ),
     ),
     SourceRule(
-        _all(_set("archive"), _not(_any_set("folder", "repo")), _any_set(*_HISTORY_KEYS)),
+        _all(_set("archive"), {"not": _any_set("folder", "repo")}, _any_set(*_HISTORY_KEYS)),
         lambda source, _: (
             "has an archive, which has no history: remove "
             f"{', '.join(_named(source, _HISTORY_KEYS))}"
@@ -272,12 +268,12 @@ _SIGNATURE_RULES = (
         )
         for unsigned, among in (
             (_one_of("allowed_signers", [""]), {}),
-            (_inherits("allowed_signers"), _not(_SIGNED)),
+            (_inherits("allowed_signers"), {"not": _SIGNED}),
         )
     ),
     *(
         SourceRule(
-            _all(_set("repo"), signed, tagged, _not(_set("ref"))),
+            _all(_set("repo"), signed, tagged, {"not": _set("ref")}),
             _describe_missing_tag,
             _all(signed_by, tagged_by),
         )
@@ -298,7 +294,7 @@ _SIGNED_SOURCE = {
     "required": ["sources"],
     "properties": {"sources": {"type": "array", "contains": _set("allowed_signers")}},
 }
-_UNSIGNED = _not({"anyOf": [_SIGNED, _SIGNED_SOURCE]})
+_UNSIGNED = {"not": {"anyOf": [_SIGNED, _SIGNED_SOURCE]}}
 _REMEDY = "name the file with the keys that may sign in sync.allowed_signers"
 SYNC_RULES = (
     (

@@ -81,7 +81,7 @@ def valid_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     findings: list[str] = []
     for path, value in _leaves(values):
         try:
-            Config.model_validate(_nested(path, value))
+            Config.model_validate(nest(path, value))
         except ValidationError as error:
             findings += [describe_validation_error(detail) for detail in error.errors()]
             continue
@@ -139,7 +139,7 @@ def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
             yield (str(name),), value
 
 
-def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+def nest(path: Sequence[str], value: Any) -> dict[str, Any]:
     for name in reversed(path):
         value = {name: value}
     return dict(value)
@@ -200,10 +200,8 @@ def merge_layers(layers: tuple[Layer, ...]) -> dict[str, Any]:
     """
     merged: dict[str, Any] = {}
     for layer in layers:
-        values = _plain(layer.values)
-        emptied = [name for name in _SECTIONS & values.keys() if values[name] is None]
-        for name in emptied:
-            del values[name]
+        given = _plain(layer.values).items()
+        values = {name: v for name, v in given if v is not None or name not in _SECTIONS}
         if isinstance(values.get("share"), bool):  # the short form of the section
             values["share"] = {"enabled": values["share"]}
         merged = _merge_values(merged, values)

@@ -48,6 +48,7 @@ from skills_mcp.config.values import (
     Seconds,
     SetBy,
     Sha256,
+    ShareOrNumber,
     Subfolder,
     Synonym,
     ToolScope,
@@ -110,8 +111,7 @@ class Sync(Section):
         "Whether to make no network request at all.",
     ] = False
     max_removed: Annotated[
-        float | None,
-        Field(ge=0, le=10_000_000),
+        ShareOrNumber,
         "How many skills of a source one commit may remove: a share below 1, or a number. A loss "
         "of three or more, and of over a tenth, that exceeds it waits for `skills-mcp sync "
         "--allow-removal`; unset, none waits.",

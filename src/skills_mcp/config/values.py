@@ -167,6 +167,12 @@ def _require_readable(url: str) -> str:
     return url
 
 
+def _require_share_or_number(limit: float | None) -> float | None:
+    if limit is None or limit <= 1 or limit.is_integer():
+        return limit
+    raise PydanticCustomError("share_or_number", "a share below 1, or a whole number")
+
+
 def _write_day(value: object) -> object:
     return value.isoformat() if type(value) is date else value  # YAML reads a day as a date
 
@@ -210,14 +216,18 @@ def _in_schema(keyword: str, value: Any) -> Any:
     return Field(json_schema_extra={keyword: value})
 
 
+ShareOrNumber = Annotated[
+    float | None,
+    Field(ge=0, le=10_000_000),
+    AfterValidator(_require_share_or_number),
+    _in_schema("not", {"exclusiveMinimum": 1, "not": {"multipleOf": 1}}),
+]
 Synonym = Annotated[str, Field(pattern=_SYNONYM, max_length=200)]
 Name = Annotated[str, Field(min_length=1)]
 SafeAddress = Annotated[str, Field(pattern=SAFE_ADDRESS)]
 PlainAddress = Annotated[str, Field(pattern=_PLAIN_ADDRESS)]
 _READABLE_EXTRA = _in_schema("allOf", [{"pattern": _READABLE}])
-ReadableUrl = Annotated[
-    str, Field(pattern=_PLAIN_ADDRESS), AfterValidator(_require_readable), _READABLE_EXTRA
-]
+ReadableUrl = Annotated[PlainAddress, AfterValidator(_require_readable), _READABLE_EXTRA]
 Issuer = Annotated[str, Field(pattern=_ISSUER), AfterValidator(_require_readable), _READABLE_EXTRA]
 VariableName = Annotated[str, Field(pattern=_VARIABLE_NAME)]
 HeaderName = Annotated[str, Field(pattern=_HEADER_NAME)]

@@ -24,7 +24,7 @@ from skills_mcp.config.findings import (
     quote_input,
     quote_value,
 )
-from skills_mcp.config.layers import Layer, merge_layers
+from skills_mcp.config.layers import Layer, merge_layers, nest
 from skills_mcp.config.sections import KEYS, Config, is_section
 from skills_mcp.config.values import Option, SetBy, Variable
 from skills_mcp.errors import ConfigError
@@ -87,9 +87,7 @@ class KeyVariable:
         *sections, name = self.key.split(".")
         values: dict[str, Any] = {"enabled": True} if self.switches_on else {}
         values[name] = self._parse(text)
-        for section in reversed(sections):
-            values = {section: values}
-        return values
+        return nest(sections, values)
 
     def _parse(self, text: str) -> object:
         kind = _LEAVES[self.key]
@@ -235,19 +233,16 @@ class UnknownVariable:
         return f"{self.name} is not read: there is no such variable."
 
 
-def find_unknown_variables(
-    environment: Mapping[str, str],
-) -> tuple[UnknownVariable, ...]:
+def find_unknown_variables(environment: Mapping[str, str]) -> tuple[UnknownVariable, ...]:
     """Find probable misspellings, sorted.
 
     Other programs may use `SKILLS_`, too, so those names count only if similar to a known one.
     Wrong names of `SKILLS_MCP__` are errors of `parse_environment`.
     """
-    looked_at = sorted(name for name in environment if _SIMILAR_PREFIX.match(name))
     known = {*_OPTIONS, *(variable.name for variable in VARIABLES)}
     unknown = [
         name
-        for name in looked_at
+        for name in sorted(filter(_SIMILAR_PREFIX.match, environment))
         if environment[name] and name not in known and not name.startswith(_GENERIC_PREFIX)
     ]
     bare = _LONG_NAMES | {_strip_prefix(name): name for name in sorted(known)}

@@ -131,6 +131,27 @@ def test_a_machine_in_a_rollout_says_so_once(invoke: Run, commits: Commits, tmp_
     ]
 
 
+def test_a_loss_by_settings_is_that_of_the_source_that_has_it(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    first = upstream.commit(texts("old", *NAMES))
+    files = texts("new", *(f"data/events{number}" for number in range(4)))
+    upstream.commit({**files, "elsewhere/tool/SKILL.md": skill_text()})
+    config = Path(config_file(tmp_path, upstream, pins={"ui/": first}))
+    environment = {"SKILLS_MCP_HOME": str(tmp_path)}
+    build(Options(config_file=config), environment).library.sync()
+    settings = json.loads(config.read_text()) | {"visibility": {"deny": ["data/*"]}}
+    config.write_text(json.dumps(settings))
+    library = build(Options(config_file=config), environment).library
+
+    library.sync()
+
+    main, pinned = library.view().states()
+    assert main.loss is not None
+    assert (main.loss.removed, pinned.loss) == (5, None)
+    assert (main.not_served, pinned.not_served) == (1, 0)
+
+
 def test_a_limited_caller_is_not_told_the_paths_of_pins(commits: Commits, tmp_path: Path) -> None:
     upstream, first, _ = commits
     config = Path(config_file(tmp_path, upstream, pins={"ui/": first}))

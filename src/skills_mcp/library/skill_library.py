@@ -865,15 +865,16 @@ class SkillLibrary:
         return tuple(
             replace(
                 state,
-                not_served=counts.get(state.mount, 0),
-                loss=state.loss or self._find_loss(state.mount),
+                not_served=0 if state.pins else counts.get(state.mount, 0),
+                loss=state.loss or self._find_loss(state),
             )
             for state in states
         )
 
-    def _find_loss(self, mount: str) -> Loss | None:
-        found = self.mounts.find(mount)
-        return self.current.find_loss(found.source) if found else None
+    def _find_loss(self, state: SourceState) -> Loss | None:
+        key = state.mount, state.pins  # a pinned commit stands where its main source does
+        sources = (each.source for each in self.mounts.mounts if (each.at, each.only) == key)
+        return self.current.find_loss(next(sources))
 
     def check_sources(self) -> tuple[SourceCheck, ...]:
         """Ask all sources concurrently.  Blocking."""

@@ -2,6 +2,7 @@ import re
 import shutil
 import subprocess
 
+import anyio
 import httpx
 import pytest
 from mcp.client.client import Client
@@ -197,6 +198,19 @@ async def test_a_stream_is_measured_when_it_opens_and_counted_while_it_is_open(
     seen.append(look())
 
     assert seen == [(0, 1, None), (1, 0, 1), (0, 0, 1)]
+
+
+async def test_a_request_that_ends_before_an_answer_is_that_of_a_client_that_left(
+    metrics: Metrics,
+) -> None:
+    async def leave(_: Scope, __: Receive, ___: Send) -> None:
+        await anyio.sleep_forever()
+
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
+    with anyio.move_on_after(0):
+        await RequestMetrics(leave, metrics=metrics)(scope, unread, unsent)
+
+    assert value_of(metrics, COUNT, http_response_status_code="499") == 1
 
 
 async def unread() -> Message:

@@ -45,6 +45,9 @@ _OPEN_METRICS = "application/openmetrics-text"
 
 _HTTP_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"})
 
+# What web servers write down for it; a registered status would say that we answered.
+_CLIENT_CLOSED_REQUEST = "499"
+
 
 class Metrics:
     """`Instruments` for Prometheus, and metrics of HTTP and events.
@@ -161,20 +164,19 @@ class RequestMetrics:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         metrics, is_stream = self._metrics, opens_stream(scope)
         labels = to_label(scope["method"], _HTTP_METHODS), to_label(scope["path"], ROUTES)
-        started, status, is_open = time.perf_counter(), "", False
+        started, status = time.perf_counter(), ""
         metrics.active.inc()
 
         def observe() -> None:
             metrics.active.dec()
             seconds = time.perf_counter() - started
-            metrics.requests.labels(*labels, status).observe(seconds)
+            metrics.requests.labels(*labels, status or _CLIENT_CLOSED_REQUEST).observe(seconds)
 
         def begin_answer(message: Message) -> None:
-            nonlocal status, is_open
+            nonlocal status
             status = str(message["status"])
             if is_stream and status == "200":
                 observe()
-                is_open = True
                 metrics.streams.inc()
 
         try:
@@ -183,7 +185,7 @@ class RequestMetrics:
             status = status or "500"
             raise
         finally:
-            if is_open:
+            if is_stream and status == "200":
                 metrics.streams.dec()
             else:
                 observe()

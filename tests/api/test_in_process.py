@@ -587,6 +587,18 @@ async def test_opening_again_and_giving_up_closes_nothing(folder: Path) -> None:
         assert await skills.list()
 
 
+async def test_opening_goes_on_for_the_others_that_wait(folder: Path) -> None:
+    skills = skills_mcp.open(folder)
+
+    waiting = asyncio.ensure_future(skills.open())
+    await _cancel(skills.open())
+    await waiting
+    found = await skills.list()
+    await skills.close()
+
+    assert found
+
+
 async def test_what_waits_is_told_when_the_skills_are_closed() -> None:
     remote = HangingRemote()
     skills = skills_mcp.open_sync(repo=remote.url)

@@ -134,6 +134,8 @@ class Session:
     ) -> None:
         self.background = BackgroundLoop(application, wait_seconds)
         self._has_source = has_source
+        self.users: set[object] = set()
+        """Who has opened them and not given up; None stands for callers that cannot."""
         self._finalizer = weakref.finalize(self, _close_on_new_thread, self.background)
         self._finalizer.atexit = False  # the background has a way of its own
 
@@ -152,6 +154,7 @@ class Session:
     def open_if_new(self) -> BlockingPortal:
         """Open at the first call; idempotent."""
         if self.background.is_new:
+            self.users.add(None)
             self.open()
         return self.background.require_open()
 
@@ -389,6 +392,7 @@ class SyncSkills:
             SyncError: The first content cannot be loaded; see the subclass.
             ContentUnavailableError: It has not come in `wait_seconds`.
         """
+        self._session.users.add(None)
         self._session.open()
         return self
 
@@ -689,9 +693,6 @@ class SyncSkills:
         self._session.open_if_new()
         return self._session.background.library.view(self._access)
 
-    def _to_started(self) -> "_StartedSkills":
-        return _StartedSkills(self._session, self._access)
-
     def _run(self, work: Callable[..., Awaitable[_Result]], *request: object) -> _Result:
         # Cancelling the future cancels the work.
         return self._finish(self._session.open_if_new().start_task_soon(work, *request))
@@ -738,10 +739,10 @@ def _run_cancellable(method: _Sync[_Arguments, _Result]) -> _Async[_Arguments, _
     async def run(
         self: "Skills", /, *args: _Arguments.args, **options: _Arguments.kwargs
     ) -> _Result:
-        session = self.to_sync()._session  # noqa: SLF001 - its twin
+        session, access = self.to_sync()._session, self.to_sync()._access  # noqa: SLF001 - its twin
         if session.background.is_new:
             await anyio.to_thread.run_sync(session.open_if_new, abandon_on_cancel=True)
-        future: Any = method(self.to_sync()._to_started(), *args, **options)  # noqa: SLF001 - its twin
+        future: Any = method(_StartedSkills(session, access), *args, **options)
         # A thread of its own: such work is slow, and must not use up those of others.
         limiter = anyio.CapacityLimiter(1)
         try:
@@ -784,11 +785,13 @@ class Skills:
             SyncError: The first content cannot be loaded; see the subclass.
             ContentUnavailableError: It has not come in `wait_seconds`.
         """
-        is_new = self._sync._session.background.is_new  # noqa: SLF001 - its twin
+        session, user = self._sync._session, object()  # noqa: SLF001 - its twin
+        session.users.add(user)
         try:
-            await anyio.to_thread.run_sync(self._sync.open, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(session.open, abandon_on_cancel=True)
         except anyio.get_cancelled_exc_class():
-            if is_new:  # else others use them
+            session.users.discard(user)
+            if not session.users:
                 Thread(target=self._sync.close, daemon=True).start()
             raise
         return self
@@ -844,29 +847,23 @@ class Skills:
             ContentUnavailableError: The skills are not open.
         """
         token = anyio.lowlevel.current_token()
-        queue: deque[SkillChanges] = deque(maxlen=_MAX_QUEUED_CHANGES)
-        arrived, has_ended = anyio.Event(), False
+        queue: deque[SkillChanges | None] = deque(maxlen=_MAX_QUEUED_CHANGES)
+        arrived = anyio.Event()
 
-        def wake() -> None:
+        def deliver(changes: SkillChanges | None) -> None:
+            queue.append(changes)
             with suppress(anyio.RunFinishedError):
                 anyio.from_thread.run_sync(arrived.set, token=token)
 
-        def deliver(changes: SkillChanges) -> None:
-            queue.append(changes)
-            wake()
-
-        def finish() -> None:
-            nonlocal has_ended
-            has_ended = True
-            wake()
-
-        end = self._sync._watch(deliver, finish)  # noqa: SLF001 - its twin
+        end = self._sync._watch(deliver, partial(deliver, None))  # noqa: SLF001 - its twin
         try:
-            while queue or not has_ended:
+            while True:
                 while queue:
-                    yield queue.popleft()
+                    if (changes := queue.popleft()) is None:  # they are closed
+                        return
+                    yield changes
                 arrived = anyio.Event()
-                if not queue and not has_ended:
+                if not queue:
                     await arrived.wait()
         finally:
             end()

@@ -96,6 +96,15 @@ def _require_texts(**arguments: object) -> None:
         _require(isinstance(value, str), name, "a text", value)
 
 
+def _given(**arguments: object) -> dict[str, object]:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _require_mapping(name: str, value: Mapping[str, str] | None) -> None:
+    _require(isinstance(value, Mapping | None), name, "a mapping of texts", value)
+    _require_texts(**{f"{name}[{key!r}]": text for key, text in (value or {}).items()})
+
+
 def _require_counts(**arguments: int | None) -> None:
     for name, value in arguments.items():
         is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
@@ -468,9 +477,7 @@ class SyncSkills:
         Raises:
             SkillNotFoundError: There is no skill at `skill_path`, or no candidate.
         """
-        _require_texts(
-            context=context, skill_path=skill_path or "", known_digest=known_digest or ""
-        )
+        _require_texts(context=context, **_given(skill_path=skill_path, known_digest=known_digest))
         scoping = _derive_scoping(within, category, scope)
         found = self._library.route(context, skill_path, known_digest, scoping=scoping)
         match found:
@@ -512,7 +519,7 @@ class SyncSkills:
             AmbiguousNameError: Several have this name; the message has their paths.
             SkillDisabledError: The operator hides it.
         """
-        _require_texts(name=name, known_digest=known_digest or "")
+        _require_texts(name=name, **_given(known_digest=known_digest))
         return self._library.load_skill(name, known_digest=known_digest)
 
     def read(
@@ -582,7 +589,7 @@ class SyncSkills:
         Raises:
             SkillNotFoundError: There is nothing at `path`.
         """
-        _require_texts(path=path or "")
+        _require_texts(**_given(path=path))
         return self._library.tree(path)
 
     def compose_catalog(
@@ -618,9 +625,8 @@ class SyncSkills:
         """
         from skills_mcp.library import ScriptRequest
 
-        _require_texts(skill_path=skill_path, file=file, cwd=cwd or "")
-        _require(isinstance(args, Mapping | None), "args", "a mapping of texts", args)
-        _require_texts(**{f"args[{name!r}]": value for name, value in (args or {}).items()})
+        _require_texts(skill_path=skill_path, file=file, **_given(cwd=cwd))
+        _require_mapping("args", args)
         request = ScriptRequest(skill_path=skill_path, file=file, args=dict(args or {}), cwd=cwd)
         return self._run_request(request)
 
@@ -660,7 +666,7 @@ class SyncSkills:
         Raises:
             SkillDisabledError: The operator hides the skill.
         """
-        _require_texts(skill_path=skill_path, comment=comment or "")
+        _require_texts(skill_path=skill_path, **_given(comment=comment))
         _require(isinstance(useful, bool), "useful", "true or false", useful)
         self._library.report(skill_path, useful=useful, comment=comment)
 
@@ -695,17 +701,16 @@ class SyncSkills:
 
     def _run(self, work: Callable[..., Awaitable[_Result]], *request: object) -> _Result:
         # Cancelling the future cancels the work.
-        return self._finish(self._session.open_if_new().start_task_soon(work, *request))
+        return wait_for_result(self._start(work, *request))
 
-    def _finish(self, future: Future[_Result]) -> _Result:
-        return wait_for_result(future)
+    def _start(self, work: Callable[..., Awaitable[_Result]], *request: object) -> Future[_Result]:
+        return self._session.open_if_new().start_task_soon(work, *request)
 
 
 class _StartedSkills(SyncSkills):
     """The same skills, whose slow methods return a future at once."""
 
-    def _finish(self, future: Future[_Result]) -> Any:
-        return future
+    _run: Any = SyncSkills._start  # noqa: SLF001 - of its base class
 
 
 def _derive_scoping(within: str, category: str, scope: Scope | None) -> SkillFilter:
@@ -963,6 +968,7 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
     """
     _require_folders(directory)
     _require_place("home", home)
+    _require_mapping("environment", environment)
     variables = dict(os.environ if environment is None else environment)
     for message in clear_placeholders(variables):
         logger.warning("%s", message)
@@ -1032,7 +1038,7 @@ class _NamedSources:
 
     def check(self, *, is_private: bool) -> None:
         """Refuse arguments that are no texts, contradict each other or have no effect."""
-        _require_texts(repo=self.repo or "", branch=self.branch or "", ref=self.ref or "")
+        _require_texts(**_given(repo=self.repo, branch=self.branch, ref=self.ref))
         if self.folders and self.repo is not None:
             raise ConfigError(
                 "directory and repo: only one of them can be given. To serve both, "
@@ -1091,7 +1097,8 @@ def _derive_mount(folder: Path) -> str:
 
 def resolve_folders(directory: Place | Sequence[Place] | None) -> list[str]:
     """Absolute paths without duplicates: settings are relative to another folder."""
-    folders = [os.path.abspath(os.path.expanduser(place)) for place in _to_places(directory)]  # noqa: PTH100, PTH111 - a link is followed later
+    places = [directory] if isinstance(directory, str | PathLike) else directory or []
+    folders = [os.path.abspath(os.path.expanduser(place)) for place in places]  # noqa: PTH100, PTH111 - a link is followed later
     unique: dict[str, str] = {}
     for folder in folders:
         unique.setdefault(os.path.realpath(folder), folder)
@@ -1111,10 +1118,6 @@ def _require_folders(directory: object) -> None:
 
 def _require_place(name: str, value: object) -> None:
     _require(value is None or isinstance(value, str | PathLike), name, "a path", value)
-
-
-def _to_places(directory: Place | Sequence[Place] | None) -> Sequence[Place]:
-    return [directory] if isinstance(directory, str | PathLike) else directory or []
 
 
 def _read_sources(environment: Mapping[str, str]) -> dict[str, Any]:

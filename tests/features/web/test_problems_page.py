@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.errors import SyncError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.access import Access
 from tests.features.web.test_rest import ask_site
@@ -64,3 +65,15 @@ def test_without_a_problem_the_page_says_so(tmp_path: Path) -> None:
     write(tmp_path / "ui" / "good.md", skill_text())
 
     assert "No problem" in ask_site(open_library(tmp_path), "/problems").text
+
+
+def test_a_source_without_content_is_no_page_without_a_problem(tmp_path: Path) -> None:
+    library = open_library(tmp_path / "nowhere", load=False)
+    with pytest.raises(SyncError):
+        library.sync()
+
+    page = ask_site(library, "/problems").text
+
+    assert "No problem" not in page
+    assert f"No content of {tmp_path / 'nowhere'} is served" in page
+    assert '<a href="/sources">Sources</a>' in page

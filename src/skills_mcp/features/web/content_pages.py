@@ -275,10 +275,8 @@ def filter_problems(
 
 
 def _assign_source(problem: Problem, mounted: MountedSources) -> SourceProblem:
-    containing = [
-        source_mount for source_mount in mounted if is_inside(problem.file, source_mount[0])
-    ]
-    mount, source = max(containing, key=lambda source_mount: len(source_mount[0]), default=("", ""))
+    containing = [named for named in mounted if is_inside(problem.file, named[0])]
+    mount, source = max(containing, key=lambda named: len(named[0]), default=("", ""))
     file = problem.file[len(mount) + 1 :] if mount else problem.file
     return SourceProblem(problem, mount, source, file or ".")
 
@@ -294,10 +292,10 @@ def show_problems(request: Request) -> Response:
     level_name = request.query_params.get("level", "")
     if level_name and level_name not in _LEVELS:
         raise InvalidArgumentsError(f"level: is {level_name!r}. Use error or warning.")
-    level = _LEVELS.get(level_name)
+    level, states = _LEVELS.get(level_name), library.states()
     found = filter_problems(
         library.list_problems(),
-        [(state.mount, state.name) for state in library.states()],
+        [(state.mount, state.name) for state in states],
         mount=source.removeprefix(browsing.TOP) if source else None,
         level=level,
         limit=MAX_LISTED_PROBLEMS,
@@ -308,6 +306,7 @@ def show_problems(request: Request) -> Response:
         found=found,
         groups=_derive_filters(found, source, level_name),
         is_narrowed=bool(source or level),
+        lacking=[state.name for state in states if state.synced_at is None],
         is_told=library.access.is_unlimited,
     )
 

@@ -623,10 +623,8 @@ async def check_or_send(request: Request) -> Response:
     async with parsed_form(request) as form:
         proposed = _read_proposed(request.path_params["path"], form)
         is_confirmed = form.get("action") == _SEND and form.get("checked") == _digest(proposed)
-    proposals, gone = (
-        TextProposals(queue.uploads),
-        partial(page.wait_for_disconnect, request.receive),
-    )
+    proposals = TextProposals(queue.uploads)
+    gone = partial(page.wait_for_disconnect, request.receive)
     try:
         base = await queue.run(lambda _: proposals.open(proposed.path, uploader).digest, gone)
         if is_confirmed and base == proposed.base:

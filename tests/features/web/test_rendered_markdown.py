@@ -1,9 +1,13 @@
 import re
 from itertools import count
+from pathlib import Path
 
 import pytest
 
 from skills_mcp.features.web.skill_page import convert_to_html
+from skills_mcp.skills.access import EVERYTHING, Access
+from tests.features.web.test_rest import ask_site
+from tests.support import open_library, skill_text, write, write_skill
 
 
 @pytest.mark.parametrize(
@@ -50,3 +54,21 @@ def test_rendering_stops_between_paragraphs_when_nobody_waits_for_it() -> None:
     with pytest.raises(TimeoutError):
         convert_to_html("a\n\n" * 100, str, check)
     assert next(steps) == 4
+
+
+def test_a_link_to_the_file_of_another_rule_leads_to_its_page(tmp_path: Path) -> None:
+    write(tmp_path / "ui/_index.md", skill_text(body="[far](../api/login.md)"))
+    write(tmp_path / "ui/forms.md", skill_text(body="[other](other.md) [none](none.md)"))
+    for name in ("ui/other.md", "api/login.md"):
+        write_skill(tmp_path, name)
+    library = open_library(tmp_path)
+    hidden = Access(((("ui/forms",), ()),))
+
+    def follow(file: str, access: Access = EVERYTHING) -> str:
+        answer = ask_site(library, "/skills/ui/forms", access, file=file)
+        return str(answer.headers.get("location"))
+
+    assert follow("other.md") == "/skills/ui/other"
+    assert follow("../api/login.md") == "/skills/api/login"
+    assert follow("none.md") == "None"
+    assert follow("other.md", hidden) == "None"

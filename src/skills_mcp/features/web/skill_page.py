@@ -4,7 +4,9 @@ Rule: Markdown is untrusted. Raw HTML is escaped and nothing is loaded: links le
 the web or to files of the skill; images become links.
 """
 
+import posixpath
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, partial
@@ -21,17 +23,14 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 from markupsafe import Markup, escape
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.features.authoring.skill_overlap import find_rivals
 from skills_mcp.features.effect.evidence import find_evidence
 from skills_mcp.features.history.source_history import SourceLogs, find_power_changes, read_history
 from skills_mcp.features.report.database_report import SkillComment, SkillCounts
-from skills_mcp.features.web.browsing import (
-    derive_title,
-    open_facets,
-)
+from skills_mcp.features.web.browsing import derive_title, open_facets
 from skills_mcp.features.web.catalogue_page import list_crumbs
 from skills_mcp.features.web.page import (
     describe_for_person,
@@ -222,12 +221,11 @@ def find_use(request: Request, path: str, changed: datetime | None) -> SkillUsag
         for number, count in enumerate(counts.weeks)
     )
     principal: Principal = request.scope[PRINCIPAL_KEY]
-    may_read = principal.may(REPORT)
     since = known.since or known.first
     return SkillUsage(
         counts,
         bars,
-        counts.comments if may_read else (),
+        counts.comments if principal.may(REPORT) else (),
         since,
         _is_long_unused(since, changed),
     )
@@ -329,7 +327,10 @@ def show_skill(request: Request) -> Response:
     requested = request.query_params.get("view", "")
     view = requested if requested in _VIEWS else ""
     file = request.query_params.get("file", "")
+    shown = _read_file_preview(library, preview.skill, file) if file else None
     prefix = get_site_state(request).prefix
+    if shown and shown.reason and (linked := _find_linked(library, preview, file)):
+        return RedirectResponse(f"{prefix}/skills/{quote_path(linked)}")
     logs = find_logs(request)
     maintenance = _find_maintenance(library, preview.skill.path, logs)
     address = f"{prefix}/skills/{quote_path(preview.skill.path)}"
@@ -358,7 +359,7 @@ def show_skill(request: Request) -> Response:
         use=find_use(request, preview.skill.path, maintenance.changed),
         missing_use=describe_missing_use(request),
         sections=_derive_sections(request, preview, view, address),
-        shown=_read_file_preview(library, preview.skill, file) if file else None,
+        shown=shown,
         effect=find_evidence(library.snapshot).get(preview.skill.path),
         near=list(_find_near(library, preview.skill)),
         powers=_list_powers(library, preview.skill),
@@ -379,16 +380,10 @@ def _derive_sections(
     request: Request, preview: SkillPreview, view: str, address: str
 ) -> list[RenderedSection]:
     """Sections of the text; empty for other views."""
-    match view:
-        case "":
-            return [
-                RenderedSection(section, _find_html(request, section.body, address))
-                for section in preview.sections
-            ]
-        case "origin":
-            return _number_sections(preview)
-        case _:
-            return []
+    if view == "origin":
+        return _number_sections(preview)
+    sections = () if view else preview.sections
+    return [RenderedSection(each, _find_html(request, each.body, address)) for each in sections]
 
 
 def _number_sections(preview: SkillPreview) -> list[RenderedSection]:
@@ -421,6 +416,19 @@ def _read_raw(library: LibraryView, skill: Skill) -> str:
 
 def _link_file(address: str, file: str) -> str:
     return f"{address}?file={quote_path(file)}#file"
+
+
+def _find_linked(library: LibraryView, preview: SkillPreview, file: str) -> str:
+    """Skill whose Markdown file lies there, as seen from one of the sections; else empty.
+
+    Not known when the links are rendered: callers who see different skills share them.
+    """
+    index = library.snapshot.index
+    for section in preview.sections[::-1] if file.endswith(".md") else ():
+        folder = posixpath.dirname(index.require(section.path).file)
+        with suppress(SkillsError):
+            return index.resolve(posixpath.normpath(posixpath.join(folder, file))).path
+    return ""
 
 
 def _read_file_preview(library: LibraryView, skill: Skill, file: str) -> FilePreview:

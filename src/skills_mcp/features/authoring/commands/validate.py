@@ -833,28 +833,16 @@ def _print(report: _Report, report_format: ReportFormat, *, is_strict: bool) -> 
         case "github":
             for line in render_github(report.new):
                 click.echo(line)
-            _print_end(report)
+            _print_lines((), report)
         case "text":
-            _print_lines(report)
+            _print_lines(map(_render, report.new), report)
 
 
-def _print_lines(report: _Report) -> None:
-    console = _open_console()
-    for problem in report.new:
+def _print_lines(lines: Iterable[Text], report: _Report) -> None:
+    console = Console(highlight=False, markup=False, emoji=False)
+    for line in (*lines, *_describe_gone(report), *_tabulate_rules(report), _summarise(report)):
         # A line that is wrapped cannot be clicked or searched.
-        console.print(_render(problem), soft_wrap=True)
-    _print_end(report)
-
-
-def _print_end(report: _Report) -> None:
-    console = _open_console()
-    for line in (*_describe_gone(report), *_tabulate_rules(report)):
         console.print(line, soft_wrap=True)
-    console.print(_summarise(report), soft_wrap=True)
-
-
-def _open_console() -> Console:
-    return Console(highlight=False, markup=False, emoji=False)
 
 
 def _render(problem: Problem) -> Text:

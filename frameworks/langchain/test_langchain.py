@@ -223,6 +223,41 @@ def test_the_tools_are_those_of_the_document(skills: Path) -> None:
     running.toolkit.close()
 
 
+@pytest.mark.parametrize("extra", [(), ("refresh_skills",)])
+def test_a_changed_file_names_only_a_tool_that_is_offered(
+    skills: Path, extra: tuple[str, ...]
+) -> None:
+    with SkillToolkit(skills, extra_tools=extra) as toolkit:
+        tools = {tool.name: tool for tool in toolkit.get_tools()}
+        for file in skills.glob("**/*.md"):
+            file.write_text(f"{file.read_text()}\nMore.\n")
+        arguments = {"skill_name": "pdf", "relative_path": "SKILL.md"}
+
+        said = tools["read_skill_file"].invoke(arguments)
+
+    assert "has changed since the skills were read" in said
+    assert ("refresh_skills" in said) is ("refresh_skills" in tools)
+
+
+def test_a_list_that_outgrows_its_limit_names_no_tool_that_is_not_offered(skills: Path) -> None:
+    with SkillToolkit(skills, max_chars=2_000) as toolkit:
+        [listing, *others] = toolkit.get_tools()
+        for number in range(100):
+            folder = skills / f"more-{number}"
+            folder.mkdir()
+            (folder / "SKILL.md").write_text(
+                f"---\nname: more-{number}\ndescription: More of it.\n---\n"
+            )
+        toolkit.refresh()
+
+        said = listing.invoke({})
+        later = [tool.name for tool in toolkit.get_tools()]
+
+    assert "search_skills" not in [tool.name for tool in others]
+    assert said.endswith(" skills.")
+    assert "search_skills" in later
+
+
 @pytest.mark.toolkit_spec("tools")
 def test_every_tool_tells_a_model_what_it_does(skills: Path) -> None:
     extra = skills_mcp.langchain.EXTRA_TOOLS

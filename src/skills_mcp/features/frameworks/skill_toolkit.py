@@ -146,13 +146,12 @@ def render_skill(
 
 
 def render_found_files(found: FoundFiles, max_chars: int) -> ToolText:
-    text, is_cut = _truncate_lines(found.files, max_chars)
+    text, is_cut = _truncate("\n".join(found.files), max_chars)
     is_cut = is_cut or found.truncated
     rendered = text or "No file of this skill fits."
     if is_cut:
         rendered += f"\n{_TRUNCATED} Use a narrower pattern."
-    files = list(found.files)
-    data = {"skill_path": found.skill.path, "files": files, "truncated": is_cut}
+    data = {"skill_path": found.skill.path, "files": [*found.files], "truncated": is_cut}
     return ToolText(rendered, data | _provenance_fields(found.provenance))
 
 
@@ -165,7 +164,7 @@ def render_folder(skill: Skill, folder: str, max_chars: int) -> ToolText | None:
         return None
     parts = (file.partition("/") for file in inside)
     names = sorted({name + slash for name, slash, _ in parts})
-    text, is_cut = _truncate_lines(names, max_chars)
+    text, is_cut = _truncate("\n".join(names), max_chars)
     rendered = f"{text}\n{_TRUNCATED}" if is_cut else text
     data = {"skill_path": skill.path, "folder": top, "entries": names}
     return ToolText(rendered or "This skill has no files.", data)
@@ -185,7 +184,7 @@ def render_file_lines(read: ReadFile, *, max_lines: int, max_chars: int) -> Tool
     text_of_part = part.content.data.decode("utf-8").removesuffix("\n")
     lines = [line.removesuffix("\r") for line in text_of_part.split("\n")] if text_of_part else []
     numbered = [f"{n}: {line}" for n, line in enumerate(lines[:max_lines], start)]
-    text, _ = _truncate_lines(numbered, max_chars)
+    text, _ = _truncate("\n".join(numbered), max_chars)
     line_count = text.count("\n") + 1 if text else 0
     is_line_cut = line_count == 1 and text != numbered[0]
     is_cut = part.truncated or line_count < len(lines) or is_line_cut
@@ -272,9 +271,8 @@ def render_routing_answer(
 ) -> ToolText:
     match answer:
         case Match():
-            skill, provenance = answer.skill, answer.provenance
             limits = {"max_files": max_files, "max_chars": max_chars}
-            text = render_skill(skill, answer.content, provenance, **limits)
+            text = render_skill(answer.skill, answer.content, answer.provenance, **limits)
             return ToolText(text, {**text.data, "score": answer.score})
         case Ambiguous():
             heading = "Several skills fit. Call get_skill again with one skill_path of:"
@@ -340,16 +338,11 @@ def _provenance_fields(provenance: Provenance) -> dict[str, Any]:
 
 
 def _truncate(text: str, limit: int) -> tuple[str, bool]:
-    """Truncate a text, at the end of a line if there is one."""
+    """Truncate a text to whole lines; the first may be cut."""
     if len(text) <= limit:
         return text, False
     part = text[: max(0, limit)]
     return part[: part.rfind("\n") + 1].rstrip("\n") or part, True
-
-
-def _truncate_lines(lines: Sequence[str], limit: int) -> tuple[str, bool]:
-    """Truncate to whole lines; the first may be cut."""
-    return _truncate("\n".join(lines), limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +424,7 @@ class SkillToolkit:
         self._command_timeout = command_timeout
         self._allowed_programs = _to_list(allowed_entry_programs)
         self._opened: in_process.SyncSkills | None = None
+        self._offered: Sequence[str] = ()
         self._lock = Lock()
         self._cached_catalog: tuple[tuple[str, int], SkillCatalog] | None = None
 
@@ -492,21 +486,22 @@ class SkillToolkit:
 
     def get_tools(self) -> list["BaseTool"]:
         self.open()  # a wrong argument is told now, not to a model
+        self._offered = self.tool_names
         # `async` programs await these; other functions run in a thread.
         coroutines: dict[str, Callable[..., Awaitable[ToolText]]] = {
             ENTRY_TOOL: self.arun_skill_entry,
             "refresh_skills": self.arefresh,
         }
         return [
-            _to_langchain_tool(getattr(self, name), coroutines.get(name))
-            for name in self.tool_names
+            _to_langchain_tool(getattr(self, name), coroutines.get(name), self._offered)
+            for name in self._offered
         ]
 
     # What a model asks: the docstrings are what it reads
 
     def list_available_skills(self) -> ToolText:
         """List the skills with their names and descriptions."""
-        can_search = self._extra_tools is None or "search_skills" in self._extra_tools
+        can_search = "search_skills" in (self._offered or self.tool_names)
         return render_skill_list(self._get_catalog(), can_search=can_search)
 
     def load_skill(self, skill_name: _Name) -> ToolText:
@@ -698,13 +693,17 @@ def _read_record(skill: Skill) -> SkillRecord:
 _OTHER_TOOLS = {
     "list_skills or search_skills": "list_available_skills",
     ", or run one of its files with run_skill_command": "",
+    # Of a tool that is here only if the program wants it.
+    "Call refresh_skills, then ask again.": "Go on without it, and tell the user.",
+    "; if it has come since the skills were read, call refresh_skills.": ".",
 }
 
 _Answer = tuple[str, dict[str, Any]]
+_Tool = Callable[..., ToolText]
 
 
 def _to_langchain_tool(
-    function: Callable[..., ToolText], coroutine: Callable[..., Awaitable[ToolText]] | None
+    function: _Tool, coroutine: Callable[..., Awaitable[ToolText]] | None, offered: Sequence[str]
 ) -> "BaseTool":
     from langchain_core.tools import StructuredTool
 
@@ -713,13 +712,13 @@ def _to_langchain_tool(
         try:
             return _to_langchain_answer(function(**arguments))
         except SkillsError as error:
-            raise _to_tool_exception(error) from error
+            raise _to_tool_exception(error, offered) from error
 
     async def wait(**arguments: Any) -> _Answer:
         try:
             return _to_langchain_answer(await coroutine(**arguments))  # type: ignore[misc]
         except SkillsError as error:
-            raise _to_tool_exception(error) from error
+            raise _to_tool_exception(error, offered) from error
 
     return StructuredTool.from_function(
         func=call,
@@ -732,7 +731,7 @@ def _to_langchain_tool(
     )
 
 
-def _derive_schema(function: Callable[..., ToolText]) -> type[BaseModel]:
+def _derive_schema(function: _Tool) -> type[BaseModel]:
     """Arguments as a model; LangChain's own renames `args`, as for `*args`."""
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {
@@ -749,13 +748,14 @@ def _to_langchain_answer(text: ToolText) -> _Answer:
     return str(text), {"structured_content": dict(text.data)}
 
 
-def _to_tool_exception(error: SkillsError) -> "ToolException":
+def _to_tool_exception(error: SkillsError, offered: Sequence[str]) -> "ToolException":
     from langchain_core.tools import ToolException
 
     rendered = render_error(error)
     message = rendered["message"]
     for theirs, ours in _OTHER_TOOLS.items():
-        message = message.replace(theirs, ours)
+        if "refresh_skills" not in theirs or "refresh_skills" not in offered:
+            message = message.replace(theirs, ours)
     return ToolException(f"{rendered['code']}: {message}")
 
 

@@ -598,6 +598,28 @@ def test_all_is_printed_where_standard_output_does_not_block(tmp_path: Path) -> 
     assert process.returncode == 0
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("words", [("tree",), ("tree", "--json"), ("--help",), ("validate",)])
+def test_a_full_disk_is_one_line_and_an_exit_code(tmp_path: Path, words: tuple[str, ...]) -> None:
+    source = {"tree": ["--skills-dir", str(SKILLS_CONTENT)], "validate": [str(SKILLS_CONTENT)]}
+    environment = {**os.environ, "SKILLS_MCP_HOME": str(tmp_path)}
+    environment.pop("PYTHONUNBUFFERED", None)
+
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "skills_mcp", *words, *source.get(words[0], ())],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("skills-mcp: The disk is full, so not all was written.")
+    assert done.stderr.count("\n") == 1
+
+
 def count_unread(pipe: int) -> int:
     """Return how many bytes nobody has read yet."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)

@@ -95,3 +95,10 @@ def test_what_is_no_range_says_how_to_write_one(
 
     assert done.returncode == 2
     assert "v1..v2" in done.stderr
+
+
+def test_a_revision_of_a_repository_says_what_it_needs(invoke: Run, upstream: Upstream) -> None:
+    done = invoke("diff", "HEAD~1..", "--repo", upstream.url)
+
+    assert done.returncode == 3
+    assert "HEAD~1 and the like need a folder inside of a clone: --skills-dir" in done.stderr

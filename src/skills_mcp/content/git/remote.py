@@ -252,7 +252,7 @@ def _parse_ref_name(kind: str, name: str) -> str:
         raise ConfigError(
             f"{abbreviate_value(name)} is no name of a {kind}. It may not begin with - / or a "
             "dot, end with / or a dot or .lock, or hold a space, .., //, @{ or any of "
-            "~ ^ : ? * [ \\"
+            "~ ^ : ? * [ \\ (HEAD~1 and the like need a folder inside of a clone: --skills-dir)"
         )
     return name
 

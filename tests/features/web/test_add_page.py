@@ -240,8 +240,22 @@ def test_what_another_person_has_added_meanwhile_is_not_replaced(
 
     page.get_by_role("button", name="Add both").click()
 
-    expect(page.get_by_role("alert")).to_contain_text("was added by someone else")
+    expect(page.get_by_role("alert")).to_contain_text("was changed by someone else")
     assert "Theirs." in (content / "both/SKILL.md").read_text()
+
+
+def test_a_version_that_came_after_the_one_shown_is_not_replaced(
+    site: Site, content: Path, tmp_path: Path
+) -> None:
+    write(content / "newer/SKILL.md", package_text(name="newer", body="Old."))
+    page = site.open("add", scripts=False)
+    look_into(page, package(tmp_path, "newer", "Mine."))
+    write(content / "newer/SKILL.md", package_text(name="newer", body="Theirs."))
+
+    page.get_by_role("button", name="Replace newer").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("was changed by someone else")
+    assert "Theirs." in (content / "newer/SKILL.md").read_text()
 
 
 @pytest.mark.parametrize("path", ["add/take", "add/restore"])

@@ -71,8 +71,8 @@ class UploadPreview:
     package: UnpackedPackage
     target: SkillTarget
     path: str
-    is_new: bool
-    """Whether it replaces nothing."""
+    replaced: str
+    """Digest of the files that it replaces; empty if it is new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class Uploads:
             with unpacked_package(archive, attempt) as package:
                 target = self.find_target()
                 path = f"{target.prefix}{package.name}"
-                is_new = self._is_new(package, target, path, uploader)
-                yield UploadPreview(package, target, path, is_new)
+                replaced = self._hash_replaced(package, target, path, uploader)
+                yield UploadPreview(package, target, path, replaced)
         except (PackageRefusedError, PackageNotAddedError, UploadStoppedError) as error:
             logger.warning(
                 "Refused an upload of %s: %s, SHA-256 %s%s",
@@ -129,23 +129,24 @@ class Uploads:
             )
             raise
 
-    def _is_new(
+    def _hash_replaced(
         self, package: UnpackedPackage, target: SkillTarget, path: str, uploader: Uploader
-    ) -> bool:
-        """Whether no visible skill is replaced; raises if the caller may not add it."""
+    ) -> str:
+        """Digest of the visible skill that is replaced; raises if the caller may not add it."""
         sight = _find_access(path, uploader)
-        target_folder = target.folder / package.name
+        standing = FolderContent.of(target.folder / package.name)
         if sight is None:
             _require_layout(target, package)
             _require_unambiguous_name(target, package.name)
-            return _is_free(target_folder)
+            return "" if _is_free(target.folder / package.name) else standing.hash(standing.files)
         shelf = self.open_store(target)
         obstacle = shelf.find_conflict(package.name)
         if obstacle or not target.keeps_layout(package.folder):
             sight.refuse(obstacle or "the layout of the source has another use for it")
         coming = FolderContent.of(package.folder)
         sight.require_visible(coming)
-        return sight.merge(FolderContent.of(target_folder), coming).is_new
+        merge = sight.merge(standing, coming)
+        return "" if merge.is_new else standing.hash(standing.files - merge.carried)
 
     def take(
         self,
@@ -153,11 +154,11 @@ class Uploads:
         uploader: Uploader,
         attempt: UploadAttempt = UNLIMITED,
         *,
-        is_new: bool | None = None,
+        replaced: str | None = None,
     ) -> AddedPackage:
         """Install a package, or push it to a review branch.
 
-        `is_new` is what a preview has said, if there was one.
+        `replaced` is that of the preview, if there was one.
 
         Raises:
             UploadStoppedError: The deadline has passed.
@@ -168,22 +169,22 @@ class Uploads:
         now = datetime.now(UTC)
         with self.preview(archive, uploader, attempt) as offer:
             package, target = offer.package, offer.target
-            if is_new and not offer.is_new:
+            if replaced not in {None, offer.replaced}:
                 raise PackageNotAddedError(
-                    f"{offer.path} was added by someone else since you looked. Look at it, "
-                    "then send yours again to replace it"
+                    f"{offer.path} was changed by someone else since you looked. Look at it, "
+                    "then send yours again"
                 )
             if target.repository:
                 return self._propose(offer, uploader, attempt)
             sight = _find_access(offer.path, uploader)
             decide = sight.merge if sight else replace_all
             shelf = self.open_store(target, attempt)
-            replaced = shelf.put(package.folder, package.name, now, decide)
+            earlier = shelf.put(package.folder, package.name, now, decide)
         logger.info(
             "%s has added %s, SHA-256 %s; the version before: %s",
-            *(escape_for_log(uploader.name), offer.path, package.digest, replaced or "none"),
+            *(escape_for_log(uploader.name), offer.path, package.digest, earlier or "none"),
         )
-        return AddedPackage(package, offer.path, name_version(now), replaced)
+        return AddedPackage(package, offer.path, name_version(now), earlier)
 
     def _propose(
         self, offer: UploadPreview, uploader: Uploader, attempt: UploadAttempt
@@ -192,7 +193,7 @@ class Uploads:
         package, target = offer.package, offer.target
         branch = f"{BRANCHES}{package.name}-{package.digest[:BRANCH_DIGITS]}"
         message = (
-            f"{'Add' if offer.is_new else 'Replace'} {offer.path}\n\n"
+            f"{'Replace' if offer.replaced else 'Add'} {offer.path}\n\n"
             f"SHA-256 of the archive: {package.digest}\n"
             f"Suggested-by: {escape_for_log(uploader.name)}\n"
         )
@@ -254,12 +255,7 @@ class Uploads:
         except PackageNotAddedError as error:
             logger.warning(
                 "Refused to let %s restore %s: %s%s",
-                *(
-                    escape_for_log(uploader.name),
-                    escape_for_log(name),
-                    error.code,
-                    escape_notes(error),
-                ),
+                *(*map(escape_for_log, (uploader.name, name)), error.code, escape_notes(error)),
             )
             raise
         logger.info(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -40,6 +41,11 @@ class FolderContent:
     def of(cls, folder: Path) -> "FolderContent":
         """List a folder on disk; symbolic links count as files.  Blocking."""
         return cls(frozenset(_list_files(folder)), lambda file: _read(folder, file))
+
+    def hash(self, files: Iterable[str]) -> str:
+        """SHA-256 of some of the files, with their names.  Blocking."""
+        listed = [(file, sha256(self.read(file)).hexdigest()) for file in sorted(files)]
+        return sha256(repr(listed).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ class UploadQueue:
         uploader: Uploader,
         gone: WaitForDisconnect = anyio.sleep_forever,
         *,
-        is_new: bool | None = None,
+        replaced: str | None = None,
     ) -> tuple[AddedPackage, "ServedUpload"]:
         """Install a skill; return the result, and whether it is served.
 
@@ -209,7 +209,7 @@ class UploadQueue:
 
         def take(attempt: UploadAttempt) -> AddedPackage:
             with _written(sent) as archive:
-                return self.uploads.take(archive, uploader, attempt, is_new=is_new)
+                return self.uploads.take(archive, uploader, attempt, replaced=replaced)
 
         done = await self.run(take, gone)
         if done.review:
@@ -485,14 +485,14 @@ async def take_offer(request: Request) -> Response:
     """Install a previewed archive; retryable after a failure."""
     uploader, queue = find_uploader(request), get_upload_queue(request)
     name = await read_field(request, "archive")
-    form = await request.form()  # the same one, which is kept
-    written, is_new = _find_written(form), form.get("is_new") == "yes"
+    replaced = await read_field(request, "replaced")
+    written = _find_written(await request.form())  # the same form, which is kept
     sent = await queue.find(name, derive_sender_key(request))
     if sent is None:
         return await _render(request, errors.PackageNotAddedError(_GONE), written=written)
     try:
         gone = partial(page.wait_for_disconnect, request.receive)
-        done, served = await queue.take(sent, uploader, gone, is_new=is_new)
+        done, served = await queue.take(sent, uploader, gone, replaced=replaced)
     except errors.SkillsError as error:
         return await _render(request, refusal=error, written=written)
     with suppress(errors.EventStoreError):  # it is added; the archive goes with its age

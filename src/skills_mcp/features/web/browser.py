@@ -211,18 +211,12 @@ class BrowserMiddleware:
         await self._pages(rewritten, receive, send)
 
 
-def derive_sign_in_url(scope: Scope, prefix: str = "") -> str:
+def derive_sign_in_url(scope: Scope) -> str:
     """Sign-in URL with a redirect back to the requested page.
 
-    Args:
-        scope: The request.
-        prefix: Path prefix of the browser's URLs.
+    A request of htmx is for a whole page, too; the one that shows lacks what was typed.
     """
     path, query = scope["path"], scope["query_string"].decode("latin-1")
-    with suppress(ValueError):  # a client can send any text
-        if current_url := Headers(scope=scope).get("hx-current-url"):
-            parts = urlsplit(current_url)  # the page, not the part of it that is asked for
-            path, query = parts.path.removeprefix(prefix), parts.query
     target = f"{path}?{query}" if query else path
     return f"{SIGN_IN}?next={quote(target, safe='/')}"
 

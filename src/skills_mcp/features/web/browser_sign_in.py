@@ -392,7 +392,7 @@ class OpenIdSignIn:
 
     def challenge(self, scope: Scope) -> Response | Notice:
         """Redirect to the provider; a late form gets a notice."""
-        url = self._prefix + derive_sign_in_url(scope, self._prefix)
+        url = self._prefix + derive_sign_in_url(scope)
         if "hx-request" in Headers(scope=scope):
             return Response(status_code=401, headers={"HX-Redirect": url})
         if scope["method"] in {"GET", "HEAD"}:
@@ -400,7 +400,7 @@ class OpenIdSignIn:
         return Notice(
             title="Your session has ended",
             message="Nothing was changed. Sign in, then send the form again.",
-            link=derive_sign_in_url(scope, self._prefix),
+            link=derive_sign_in_url(scope),
             link_text="Sign in",
             status=401,
         )

@@ -265,6 +265,17 @@ def test_the_address_of_an_answer_leads_to_the_form(site: Site, path: str) -> No
     expect(page.get_by_role("heading", level=1)).to_have_text("Add a skill")
 
 
+def test_an_archive_that_is_too_large_gets_a_page_without_scripts_too(site: Site) -> None:
+    page = site.open("add", scripts=False)
+    large = FilePayload(name="x.zip", mimeType="application/zip", buffer=b"x" * 4_194_304)
+    page.get_by_label("An archive of one skill").set_input_files(large)
+
+    page.get_by_role("button", name="Look into it").click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Too large")
+    expect(page.get_by_text("ask the operator for a higher http.max_body_bytes")).to_be_visible()
+
+
 def test_an_archive_that_is_too_large_is_not_sent(site: Site) -> None:
     page = site.open("add")
     field = page.get_by_label("An archive of one skill")

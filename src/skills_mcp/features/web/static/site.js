@@ -40,7 +40,7 @@ function addCopyButtons() {
   }
 }
 
-// The server reads no body beyond its limit, and can then show no page. The form has two KiB more.
+// The server reads no body beyond its limit, so its answer has no form. The form has two KiB more.
 document.addEventListener("change", ({ target }) => {
   const most = Number(target.dataset.mostBytes);
   if (!most) return;

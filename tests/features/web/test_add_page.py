@@ -231,31 +231,22 @@ def test_a_text_is_not_lost_with_the_archive_that_was_made_of_it(site: Site) -> 
     expect(page.get_by_label("Rules")).to_have_value("- The purpose comes first.\n- Then the day.")
 
 
-def test_what_another_person_has_added_meanwhile_is_not_replaced(
-    site: Site, content: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    "shown, button", [("", "Add both"), ("Old.", "Replace both")], ids=["new", "newer"]
+)
+def test_what_came_after_the_preview_is_not_replaced(
+    site: Site, content: Path, tmp_path: Path, shown: str, button: str
 ) -> None:
+    if shown:
+        write(content / "both/SKILL.md", package_text(name="both", body=shown))
     page = site.open("add", scripts=False)
     look_into(page, package(tmp_path, "both", "Mine."))
     write(content / "both/SKILL.md", package_text(name="both", body="Theirs."))
 
-    page.get_by_role("button", name="Add both").click()
+    page.get_by_role("button", name=button).click()
 
     expect(page.get_by_role("alert")).to_contain_text("was changed by someone else")
     assert "Theirs." in (content / "both/SKILL.md").read_text()
-
-
-def test_a_version_that_came_after_the_one_shown_is_not_replaced(
-    site: Site, content: Path, tmp_path: Path
-) -> None:
-    write(content / "newer/SKILL.md", package_text(name="newer", body="Old."))
-    page = site.open("add", scripts=False)
-    look_into(page, package(tmp_path, "newer", "Mine."))
-    write(content / "newer/SKILL.md", package_text(name="newer", body="Theirs."))
-
-    page.get_by_role("button", name="Replace newer").click()
-
-    expect(page.get_by_role("alert")).to_contain_text("was changed by someone else")
-    assert "Theirs." in (content / "newer/SKILL.md").read_text()
 
 
 @pytest.mark.parametrize("path", ["add/take", "add/restore"])

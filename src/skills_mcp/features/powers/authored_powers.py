@@ -71,7 +71,7 @@ def compare_paths(
 def _read_targets(
     targets: Sequence[ValidationTarget], tops: Sequence[Path], on_progress: OnProgress
 ) -> tuple[Power, ...]:
-    """Powers of all targets; two of them may have a skill in common."""
+    """Powers of all targets, each once: targets may overlap."""
     found: dict[Power, None] = {}
     for target, top in zip(targets, tops, strict=True):
         tree = load_tree(top, target.subfolder)

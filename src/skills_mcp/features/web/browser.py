@@ -214,7 +214,7 @@ class BrowserMiddleware:
 def derive_sign_in_url(scope: Scope) -> str:
     """Sign-in URL with a redirect back to the requested page.
 
-    A request of htmx is for a whole page, too; the one that shows lacks what was typed.
+    The URL of the request, not `HX-Current-URL`: that lacks the words of a search.
     """
     path, query = scope["path"], scope["query_string"].decode("latin-1")
     target = f"{path}?{query}" if query else path

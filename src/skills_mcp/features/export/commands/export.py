@@ -273,7 +273,7 @@ class _Export:
 
 
 def _list_originals(published: PublishedSkills) -> list[SkillPath]:
-    """List what is exported: no export of a skill that lies in the content beside it."""
+    """Paths to export: without copies by an export whose original is in the content, too."""
     index, paths = published.snapshot.index, published.names.published
     copied = {path: _find_path(Path(index.require(path).location or "")) for path in paths}
     return [path for path, of in copied.items() if of == path or of not in copied]

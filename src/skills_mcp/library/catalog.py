@@ -129,7 +129,7 @@ def render_skills_context(catalog: SkillCatalog) -> str:
     skills = "".join(map(_render_skill, catalog.entries))
     return (
         f"<skills_context>\n<skills_usage>\n{rules}</skills_usage>\n"
-        f'<skills_catalog scope="initial" truncated="{_render_boolean(catalog.truncated)}">\n'
+        f'<skills_catalog scope="initial" truncated="{str(catalog.truncated).lower()}">\n'
         f"{skills}</skills_catalog>\n</skills_context>\n"
     )
 
@@ -229,10 +229,6 @@ def _render_areas(areas: Sequence[tuple[str, int]]) -> str:
 
 def _has_core(catalog: SkillCatalog) -> bool:
     return any(entry.skill.always_apply for entry in catalog.entries)
-
-
-def _render_boolean(value: bool) -> str:  # noqa: FBT001 - it is the value, not a choice
-    return "true" if value else "false"
 
 
 def _render_skill(entry: CatalogEntry) -> str:

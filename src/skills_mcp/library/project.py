@@ -9,7 +9,6 @@ line by line where a parser in Python would take seconds.
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -74,7 +73,7 @@ def parse_package_file(name: str, raw: bytes) -> PackageFile | None:
     A package that cannot be read is left out.
     """
     known = find_format(name)
-    if known is None:
+    if known is None or len(raw) > known.max_bytes:
         return None
     try:
         found = [*islice(known.read(raw.decode("utf-8-sig")), _MAX_PACKAGES)]
@@ -393,8 +392,6 @@ class Project:
             found = path.lstat()
         except OSError:
             return None
-        if not stat.S_ISREG(found.st_mode):
-            return None
         stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
         known = self._parsed.get(path)
         if known is None or known[0] != stamp:
@@ -458,14 +455,11 @@ def _find_folders(folder: Path) -> Sequence[Path]:
 
 
 def _parse(path: Path) -> PackageFile | None:
-    known = find_format(path.name)
-    limit = known.max_bytes if known else 0
     try:
         with open_inside(path.parent, [path.name]) as file:
-            raw = file.read(limit + 1)
+            return parse_package_file(path.name, file.read(MAX_LOCK_FILE_BYTES + 1))
     except (MissingFileError, OSError):
         return None
-    return parse_package_file(path.name, raw) if len(raw) <= limit else None
 
 
 def _compare(wanted: Applicability, files: Sequence[PackageFile]) -> Comparison | None:

@@ -283,10 +283,7 @@ class _OverlaidTree:
         if folder != above:
             return listing
         entries = {**listing.entries, name: source_layout.FolderEntry("folder")}
-        return source_layout.FolderListing(
-            {entry_name: entries[entry_name] for entry_name in sorted(entries)},
-            len(entries),
-        )
+        return source_layout.FolderListing(dict(sorted(entries.items())), len(entries))
 
     def read(self, file: str) -> bytes | None:
         if is_inside(file, self.placed):

@@ -338,9 +338,8 @@ def _unmatched_words(target: ExplainedCandidate, words: Sequence[TermWeight]) ->
 
 def _quote(words: Sequence[TermWeight]) -> str:
     quoted = ", ".join(abbreviate_value(word.typed) for word in words[:_QUOTED_WORDS])
-    return (
-        f"{quoted} and {len(words) - _QUOTED_WORDS} more" if len(words) > _QUOTED_WORDS else quoted
-    )
+    more = len(words) - _QUOTED_WORDS
+    return f"{quoted} and {more} more" if more > 0 else quoted
 
 
 _EXPLAINED_CANDIDATES = 3
@@ -529,8 +528,7 @@ def _explain_reading(
 def _find_ignored(matcher: Matcher, context: str) -> tuple[str, ...]:
     typed = dict.fromkeys(word.casefold() for word in _TYPED_WORD.findall(context))
     ignored = (word for word in typed if not matcher.weigh_terms(word))
-    few = zip(ignored, range(_MAX_IGNORED), strict=False)
-    return tuple(_to_short_line(word) for word, _ in few)
+    return tuple(map(_to_short_line, islice(ignored, _MAX_IGNORED)))
 
 
 def _render_word(word: TermWeight) -> dict[str, Any]:

@@ -428,7 +428,6 @@ IMPACT_UNIT = 2**16 - 1
 """Impacts are integers up to this; finer ones find nothing else."""
 
 _TERMS_PER_BATCH = 400_000  # bounds the memory of a build
-_FIELD_COUNT = len(FIELDS)
 _BODY = FIELDS.index("body")
 _SCORED_FIELD_COUNT = len(SCORED_FIELDS)
 _OPENING_FIELD = SCORED_FIELDS.index("opening")
@@ -542,7 +541,7 @@ class Postings:
             counts += np.bincount(part.terms, minlength=term_count)
         ends = row_offsets(counts)
         # Half the memory for what nearly all libraries are.
-        is_small = len(sequences) <= _MAX_SMALL_INDEX * _FIELD_COUNT
+        is_small = len(sequences) <= _MAX_SMALL_INDEX * FIELD_COUNT
         documents = np.empty(ends[-1], np.uint16 if is_small else np.uint32)
         shares = np.empty(ends[-1], np.uint16)
         fields = np.empty(ends[-1], np.uint8)
@@ -562,11 +561,11 @@ def _compute_batches(sequences: RaggedArray) -> Iterator[PostingEntries]:
     while start < row_count:
         limit = int(sequences.ends[start]) + _TERMS_PER_BATCH
         fitting = int(np.searchsorted(sequences.ends, limit, "right")) - 1
-        end = max(fitting // _FIELD_COUNT * _FIELD_COUNT, start + _FIELD_COUNT)
+        end = max(fitting // FIELD_COUNT * FIELD_COUNT, start + FIELD_COUNT)
         ends = sequences.ends[start : end + 1]
         terms = sequences.values[ends[0] : ends[-1]]
         found = compute_entries(RaggedArray(terms, ends - ends[0]))
-        first = np.uint32(start // _FIELD_COUNT)
+        first = np.uint32(start // FIELD_COUNT)
         yield found._replace(documents=found.documents + first)
         start = end
 
@@ -599,11 +598,11 @@ def compute_entries(sequences: RaggedArray) -> PostingEntries:
 def _add_openings(
     sequences: RaggedArray,
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    bodies = sequences.ends[:-1].reshape(-1, _FIELD_COUNT)[:, _BODY]
-    lengths = np.diff(sequences.ends).reshape(-1, _FIELD_COUNT)
+    bodies = sequences.ends[:-1].reshape(-1, FIELD_COUNT)[:, _BODY]
+    lengths = np.diff(sequences.ends).reshape(-1, FIELD_COUNT)
     openings = np.minimum(lengths[:, _BODY], OPENING_LENGTH)
     # The opening is the end of a stretch, and the body behind it begins with it again.
-    ends = sequences.ends[::_FIELD_COUNT][:-1]
+    ends = sequences.ends[::FIELD_COUNT][:-1]
     starts = np.stack((ends, bodies), axis=1).ravel()
     before = bodies - ends + openings
     sizes = np.stack((before, lengths[:, _BODY]), axis=1).ravel()
@@ -722,9 +721,9 @@ class TextIndex:
     @cached_property
     def _packed_row(self) -> Callable[[int], NDArray[np.uint8]]:
         """The documents of a frequent term, a bit each."""
-        total = len(self.priorities)
-        pack = partial(_pack_row, self.postings.documents, total)
-        return lru_cache(maxsize=_PACKED_BITS // (total or 1))(pack)
+        total, rows = len(self.priorities), self.postings.documents
+        remember = lru_cache(maxsize=_PACKED_BITS // (total or 1))
+        return remember(lambda term: _pack_flags(rows.row(term), total))
 
     @property
     def cache_size(self) -> int:
@@ -840,10 +839,6 @@ class TextIndex:
             "fields": self.postings.fields,
             "priorities": self.priorities,
         }
-
-
-def _pack_row(rows: RaggedArray, total: int, term: int) -> NDArray[np.uint8]:
-    return _pack_flags(rows.row(term), total)
 
 
 def _pack_flags(documents: Documents, total: int) -> NDArray[np.uint8]:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from skills_mcp.skills.model import escape_unprintable
 from skills_mcp.text.rendering import describe_age
@@ -108,15 +107,14 @@ def _connect_all(environment: Mapping[str, str]) -> Iterator[socket.socket]:
 
 
 def _describe(connection: socket.socket) -> RunningServer:
-    found: dict[str, Any] = {}
-    with suppress(OSError, ValueError, RecursionError):
-        found = json.loads(_request(connection, "list"))
     try:
+        found = json.loads(_request(connection, "list"))
         windows = tuple(ConnectedWindow(**window) for window in found["windows"])
         return RunningServer(
             **{**found, "windows": windows, "commits": tuple(found["commits"])},
         )
-    except (KeyError, TypeError):  # of another version, or stopped
+    # It is stopped, or of another version.
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return RunningServer(pid=_read_process_id(connection))
 
 

@@ -23,6 +23,10 @@ def main() -> None:
     # NumPy's library ends the process if its threads do not get their memory, and no
     # product of matrices here is large enough for two.
     os.environ.setdefault(_ONE_THREAD, "1")
+    # Without a standard stream, what is opened next would have its number, such as a lock.
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - standard error
+        pass
+    os.close(number)
     try:
         exit_code = _forward(sys.argv[1:])
         if exit_code is not None:

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 from collections import Counter
 from contextlib import chdir
@@ -15,13 +16,14 @@ from click.testing import CliRunner
 
 import skills_mcp
 from skills_mcp.cli import program
-from skills_mcp.server.windows.rendezvous import compose_greeting, find_rendezvous
+from skills_mcp.server.windows.rendezvous import ACCEPTED, compose_greeting, find_rendezvous
 from skills_mcp.skills.source_layout import EXPORT_LOCK
-from tests.clients import LEGACY, Lifeline, ServerProcess
+from tests.clients import LEGACY, MODERN, Lifeline, ServerProcess
 from tests.content.git_server import serving
 from tests.e2e.conftest import Start
 from tests.e2e.test_lifecycle import _CALL, _content_with
 from tests.support import (
+    PATIENCE_SECONDS,
     SKILLS_CONTENT,
     Upstream,
     is_running,
@@ -464,6 +466,72 @@ def test_a_server_refuses_what_is_no_greeting(start: Start) -> None:
             connection.shutdown(socket.SHUT_WR)
             assert connection.recv(100) == b""
 
+    assert "result" in window.request("server/discover")
+
+
+def test_a_window_without_standard_error_shares_a_server_that_leaves_its_place(
+    start: Start,
+) -> None:
+    window = start(prefix=("sh", "-c", 'exec "$0" "$@" 2>&-'))
+
+    assert "result" in window.request("server/discover")
+    [number] = find_servers()
+    window.close_input()
+
+    assert window.wait() == 0
+    wait_for(lambda: not is_running(number))
+    assert find_sockets() == []
+
+
+@pytest.mark.parametrize("share", ["0", "1"])
+def test_a_window_without_standard_input_ends_as_at_the_end_of_it(start: Start, share: str) -> None:
+    window = start(
+        prefix=("sh", "-c", 'exec "$0" "$@" <&-'),
+        SKILLS_DIR=str(SKILLS_CONTENT),
+        SKILLS_MCP_SHARE=share,
+    )
+
+    assert window.wait() == 0
+    assert "Traceback" not in window.log
+
+
+def test_a_client_that_leaves_a_reply_in_its_socket_ends_the_window(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    environment = {**os.environ, "SKILLS_DIR": str(SKILLS_CONTENT)}
+    log = tmp_path / "window.log"
+    with ours, theirs, log.open("wb") as stderr:
+        command = (sys.executable, "-m", "skills_mcp")
+        window = subprocess.Popen(
+            command, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=stderr, env=environment
+        )
+        request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": LEGACY}
+        ours.sendall(json.dumps(request).encode() + b"\n")
+        assert ours.recv(1) == b"{"
+
+        ours.close()
+
+        assert window.wait(PATIENCE_SECONDS) == 0
+    assert "Traceback" not in log.read_text()
+
+
+def test_a_window_that_is_killed_before_its_last_replies_is_no_error_of_the_server(
+    start: Start, home: Path
+) -> None:
+    window = start()
+    window.request("server/discover")
+    [address] = find_sockets()
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": MODERN}}
+
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(address))
+        connection.sendall(compose_greeting("window", ["1", "", "0"]))
+        assert connection.recv(len(ACCEPTED), socket.MSG_WAITALL) == ACCEPTED
+        connection.sendall((json.dumps(request).encode() + b"\n") * 200)
+        assert connection.recv(1) == b"{"
+
+    log = home / ".skills-mcp" / "server.log"
+    wait_for(lambda: "The client has" in log.read_text())
+    assert "unexpected error" not in log.read_text()
     assert "result" in window.request("server/discover")
 
 

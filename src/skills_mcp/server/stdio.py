@@ -214,10 +214,13 @@ async def message_streams(lines: Lines) -> AsyncIterator[tuple[Incoming, Outgoin
     # Without a buffer: a client that does not read keeps us from reading.
     received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
     outgoing, answers = anyio.create_memory_object_stream[SessionMessage]()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read, lines, received)
-        tasks.start_soon(_write, lines, answers)
-        yield incoming, outgoing
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_read, lines, received)
+            tasks.start_soon(_write, lines, answers)
+            yield incoming, outgoing
+    except* ConnectionError:
+        logger.info("The client has ended before its last answer")
 
 
 @dataclass(frozen=True, slots=True)

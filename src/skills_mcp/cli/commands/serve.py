@@ -163,7 +163,7 @@ def _open_serving(
 def _run_stdio(**values: Any) -> None:
     from skills_mcp.server.wire import claimed_wire
 
-    is_typed_at = sys.stdin.isatty()
+    is_typed_at = os.isatty(0)
     variables = dict(os.environ)  # before a secret is taken out of the environment
     with claimed_wire() as wire:
         with gc_frozen():

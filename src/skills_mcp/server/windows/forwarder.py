@@ -130,7 +130,8 @@ class Conversation:
                 return line
             if "method" in message:
                 return self._translate_message(line, message)
-            number = _parse_id(message)
+            found = message.get("id")
+            number = found if isinstance(found, str | int | float) else None
         if self.is_resuming and number == self._initialize_id:
             self.is_resuming = False
             return None
@@ -219,11 +220,6 @@ def _parse(line: bytes) -> "dict[str, object] | None":
     return message if isinstance(message, dict) else None
 
 
-def _parse_id(message: "dict[str, object]") -> Id:
-    number = message.get("id")
-    return number if isinstance(number, str | int | float) else None
-
-
 def _read_response_id(line: bytes) -> Id:
     """Id of a response as our server writes it, without parsing the result."""
     if not line.startswith(_RESPONSE):
@@ -299,7 +295,6 @@ def forward(words: Sequence[str], environment: Mapping[str, str], serve: Serve) 
         The exit code; None if this process has to serve by itself.
     """
     try:
-        os.fstat(1)
         if os.isatty(0):
             return None  # a person wants to see what is wrong
         found = find_rendezvous(words, environment)
@@ -544,8 +539,8 @@ class _Window:
                 self._step()
         except _EndedError:
             self._finish()
-        except BrokenPipeError:
-            pass  # the client reads no more
+        except ConnectionError:
+            pass  # the client reads no more, or has left a reply in the socket of both streams
         return self._exit_code
 
     def _step(self) -> None:
@@ -734,8 +729,7 @@ class _Window:
         self._queue.clear()
         self._queued = 0
         self._resend(self._conversation.resume())
-        if self._link.is_up:
-            self._send()
+        self._send()
 
     def _resend(self, lines: list[bytes]) -> None:
         for line in lines:

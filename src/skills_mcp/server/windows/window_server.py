@@ -281,7 +281,7 @@ class WindowServer:
                         options = server.create_initialization_options()
                         await server.run(read, write, options)
                         logger.info("The client has closed the connection")
-                        scope.cancel()
+                    scope.cancel()
         finally:
             server.close()
             library.close_runs()

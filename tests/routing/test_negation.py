@@ -103,6 +103,32 @@ def test_a_task_that_only_negates_is_scored_as_it_is(matcher: RankedMatcher) -> 
     assert served(matcher, "do not use Cypress")[0] == "cypress-e2e"
 
 
+@pytest.mark.parametrize("task", ["never use Cypress", "avoid Cypress", "ignore Cypress"])
+def test_a_cue_that_skills_have_as_a_word_is_not_what_is_asked(task: str) -> None:
+    rules = make_skill("rules", name="rules", description="Never avoid or ignore a rule.")
+
+    assert served(ranked_matcher([*SKILLS, rules]), task)[0] == "cypress-e2e"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "use Mattermost, not Slack",
+        "Mattermost statt Slack",
+        "Mattermost em vez do Slack",
+        "Slackは使わない、Mattermostで",
+        "用Mattermost 不要用Slack",
+    ],
+)
+def test_what_no_skill_serves_is_asked_rather_than_what_is_negated(
+    matcher: RankedMatcher, task: str
+) -> None:
+    decision = score_and_decide(matcher, task, Matching())
+
+    assert isinstance(decision, NoMatch)
+    assert "slack" not in [candidate.skill.path for candidate in decision.near]
+
+
 def test_a_pasted_text_keeps_the_negation_of_its_part(matcher: RankedMatcher) -> None:
     task = f"Create notes in Obsidian, do not use Notion.\n\n{'A page of Notion. ' * 50}"
 

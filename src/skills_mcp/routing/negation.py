@@ -298,6 +298,8 @@ class Negation(NamedTuple):
     start: int
     end: int
     is_strong: bool
+    whole: tuple[int, int]
+    """The span with its cue."""
 
 
 def find_negations(text: str) -> tuple[Negation, ...]:
@@ -321,10 +323,10 @@ def find_negations(text: str) -> tuple[Negation, ...]:
     return tuple(kept)
 
 
-def leave_out(text: str, negations: Sequence[Negation]) -> str:
-    """Leave the scopes out of a text; a full stop keeps its neighbours apart."""
-    ends = (0, *(each.end for each in negations))
-    starts = (*(each.start for each in negations), len(text))
+def leave_out(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Leave spans out of a text; a full stop keeps their neighbours apart."""
+    ends = (0, *(end for _, end in spans))
+    starts = (*(start for start, _ in spans), len(text))
     return " . ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
@@ -389,9 +391,11 @@ def _find_scopes(found: Iterable[re.Match[str]]) -> Iterator[Negation]:
     tokens = [_Token(each[0], *each.span()) for each in found]
     for index, token in enumerate(tokens):
         for rule in _find_rules(token.word):
-            scope = _read_scope(tokens, index, rule)
-            if scope:
-                yield Negation(scope[0].start, scope[-1].end, rule.cue.is_strong)
+            if scope := _read_scope(tokens, index, rule):
+                start, end = scope[0].start, scope[-1].end
+                cue_end = tokens[index + len(rule.phrase) - 1].end
+                whole = min(start, token.start), max(end, cue_end)
+                yield Negation(start, end, rule.cue.is_strong, whole)
                 break
 
 

@@ -47,7 +47,7 @@ from skills_mcp.routing.matcher import (
     VisibleSkills,
 )
 from skills_mcp.routing.negation import find_negations, leave_out
-from skills_mcp.routing.query import Query, QueryParser, TermVariant, idf
+from skills_mcp.routing.query import Query, QueryParser, QueryWord, TermVariant, idf
 from skills_mcp.routing.search import NamedSkill, NameIndex
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.skill_index import INDEX, ROOT
@@ -874,15 +874,22 @@ def _read_task(index: TextIndex, parser: QueryParser, context: str) -> _Task:
     ]
     if not found:
         return _Task(read(context))
-    asked = read(leave_out(context, found), context)
-    if not (asked.numbers != UNKNOWN_TERM).any():
+    rest = read(leave_out(context, [each.whole for each in found]), context)
+    if not any(map(_says_something, rest.words)):
         return _Task(read(context))  # nothing but a negation: what it is about is asked
+    asked = read(leave_out(context, [each[:2] for each in found]), context)
     scopes = " ".join(context[each.start : each.end] for each in found)
     asked_terms = {word.term for word in asked.words}
     # A word that is asked for, too, speaks for no side.
     words = (word for word in parser.read_words(scopes, context) if word.term not in asked_terms)
     typed = tuple({word.term: word.typed for word in words}.values())
     return _Task(asked, _Negated(typed, parser.read(" ".join(typed), context)))
+
+
+def _says_something(word: QueryWord) -> bool:
+    """Whether a word may be what is asked, also where no skill has it: "adyen, not stripe"."""
+    # Characters that no skill has may be the end of a verb that negates.
+    return word.number != UNKNOWN_TERM or (word.ordinary == 1 and not word.is_unsegmented)
 
 
 def _merge_nearest(one: Query, other: Query) -> Mapping[int, tuple[int, float]]:

@@ -50,7 +50,7 @@ def find_project_folder(environment: Mapping[str, str], working: str) -> str:
         OSError: It is relative, and the working directory is gone.
     """
     named = next(filter(None, map(environment.get, _PROJECT_VARIABLES)), None)
-    return os.path.realpath(named or working)
+    return os.path.realpath(os.path.join(working, named or ""))
 
 
 def _find_base(named: str | None, default: str) -> str:

@@ -130,6 +130,33 @@ def test_of_skills_too_close_to_call_the_one_that_fits_wins(
     assert served(view, "hooks", skill_path="one").applies == LINE
 
 
+@ALGORITHMS
+def test_the_one_that_fits_wins_over_more_skills_than_are_listed(
+    root: Path, project: Path, algorithm: str
+) -> None:
+    for version in range(14, 21):
+        fitting = react(f"^{version}")
+        write_skill(root, f"react-{version}.md", keywords=["hooks"], applies_to=fitting)
+    view = serve(root, project, matching={"algorithm": algorithm}).view()
+
+    assert served(view, "hooks").skill.path == "react-19"
+
+
+def test_a_misfit_that_is_less_close_than_those_that_fit_is_named(
+    root: Path, project: Path
+) -> None:
+    write_skill(root, "old.md", keywords=["hooks"], applies_to=react("^17"))
+    for name in ("new", "newest"):
+        write_skill(root, f"{name}.md", keywords=["hooks"], applies_to=react("^19"))
+    write_skill(root, "far.md", keywords=["hooks", "state"], applies_to=react(">=18,<19"))
+    view = serve(root, project, matching={"algorithm": "keyword"}).view()
+
+    found = view.decide("hooks")
+
+    named = {each.skill.path: each.applies for each in answered_candidates(found)}
+    assert named == {"new": "", "newest": "", "far": LINE}
+
+
 async def test_where_none_is_known_to_fit_the_candidates_name_the_misfit(
     root: Path, project: Path
 ) -> None:
@@ -148,10 +175,13 @@ def test_each_window_has_a_project_of_its_own(root: Path, project: Path) -> None
     library = open_library(root)
 
     windows = [library.for_window({}, folder) for folder in (project, project.parent, None)]
-    named = library.for_window({"CLAUDE_PROJECT_DIR": str(project)}, project.parent)
+    named = [
+        library.for_window({"CLAUDE_PROJECT_DIR": name}, project.parent)
+        for name in (str(project), project.name)
+    ]
 
-    found = [served(window.view(), "hooks").applies for window in (*windows, named, library)]
-    assert found == [LINE, "", "", LINE, ""]
+    found = [served(window.view(), "hooks").applies for window in (*windows, *named, library)]
+    assert found == [LINE, "", "", LINE, LINE, ""]
 
 
 @pytest.mark.parametrize("started_in, line", [("nowhere", LINE), ("other", "")])

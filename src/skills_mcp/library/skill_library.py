@@ -6,7 +6,7 @@ so no answer mixes two commits; a refresh replaces the snapshot in one assignmen
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -57,8 +57,10 @@ from skills_mcp.routing.decision import (
     Ambiguous,
     Decision,
     NoMatch,
+    answered_candidates,
     is_ambiguous_candidate,
     is_near_miss,
+    is_within_margin,
     score_and_decide,
     score_picked_skill,
 )
@@ -96,7 +98,7 @@ from skills_mcp.text.rendering import join_names
 
 if TYPE_CHECKING:  # not imported for the first answer
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
-    from skills_mcp.library.project import Project
+    from skills_mcp.library.project import Comparison, Project
     from skills_mcp.library.runs import Runs
     from skills_mcp.library.skill_folder import SkillFolder, SkillPreview
     from skills_mcp.library.source_edits import WorkingCopy
@@ -122,6 +124,9 @@ MAX_EXAMPLES = 10
 
 MAX_SERVED_PATHS = 20
 """Skills that one session is reminded of: more have no room in a reminder."""
+
+_MAX_COMPARED = 100
+"""Skills that are compared with a project: to read what each inherits takes time."""
 
 # In an error, where file names only help to find the right one.
 _MAX_NAMED_ASSETS = 50
@@ -272,19 +277,33 @@ class LibraryView:
         Returns:
             The decision, and the filter with which it was made.
         """
-        decide = partial(score_and_decide, snapshot.matcher, context, snapshot.config.matching)
-        decision = decide(within=snapshot.narrow(scoping))
-        if self.project is None or not isinstance(decision, Ambiguous):
+        matching = snapshot.config.matching
+        decide = partial(score_and_decide, snapshot.matcher, context)
+        decision = decide(matching, within=snapshot.narrow(scoping))
+        project = self.project
+        if project is None or not isinstance(decision, Ambiguous):
             return decision, scoping
-        parts = {c.skill.path: snapshot.index.contributors(c.skill) for c in decision.candidates}
-        compared = {path: self.project.compare(skills) for path, skills in parts.items()}
+
+        def compare(found: Iterable[Candidate]) -> "dict[SkillPath, list[Comparison]]":
+            parts = ((c.skill.path, snapshot.index.contributors(c.skill)) for c in found)
+            return {path: project.compare(skills) for path, skills in parts}
+
+        compared = compare(decision.candidates)
+        if not any(compared.values()):
+            return decision, scoping
+        # Of skills with declared keywords, more may be as close than are listed.
+        wide = matching.model_copy(update={"max_results": _MAX_COMPARED})
+        best, *others = answered_candidates(decide(wide, within=snapshot.narrow(scoping)))
+        compared |= compare(each for each in others if is_within_margin(best, each, matching))
         misfits = {path for path, each in compared.items() if not all(c.fits for c in each)}
         if misfits and any(compared[path] for path in compared.keys() - misfits):
             scoping = replace(scoping, without=frozenset(misfits))
-            return decide(within=snapshot.narrow(scoping)), scoping
-        lines = {path: self._find_misfit(snapshot, path) for path in misfits}
-        named = (replace(c, applies=lines.get(c.skill.path, "")) for c in decision.candidates)
-        return replace(decision, candidates=tuple(named)), scoping
+            decision = decide(matching, within=snapshot.narrow(scoping))
+        if isinstance(decision, Ambiguous):
+            found = decision.candidates
+            named = (replace(c, applies=self._find_misfit(snapshot, c.skill.path)) for c in found)
+            decision = replace(decision, candidates=tuple(named))
+        return decision, scoping
 
     def _find_misfit(self, snapshot: Snapshot, path: SkillPath) -> str:
         """Mismatch of the project and the versions that a skill and its ancestors apply to."""

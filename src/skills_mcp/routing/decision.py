@@ -451,7 +451,7 @@ def _decide(candidates: Iterable[Candidate], matching: Matching, algorithm: Algo
 def _decide_by_margin(near: Sequence[Candidate], matching: Matching) -> Decision:
     min_score = to_exact_fraction(matching.min_score)
     ranked = [candidate for candidate in near if candidate.exact_score >= min_score]
-    if len(ranked) > 1 and _is_within_margin(ranked[0], ranked[1], matching):
+    if len(ranked) > 1 and is_within_margin(ranked[0], ranked[1], matching):
         return Ambiguous(tuple(ranked[: matching.max_results]))
     return ranked[0]
 
@@ -516,14 +516,11 @@ def score_picked_skill(matcher: Matcher, context: str, skill: Skill, alone: Mask
     return next((c for c in found if c.skill.path == skill.path), unmatched)
 
 
+_KINDS = {Candidate: "single", Ambiguous: "ambiguous", NoMatch: "no_match"}
+
+
 def decision_kind(decision: Decision) -> str:
-    match decision:
-        case Candidate():
-            return "single"
-        case Ambiguous():
-            return "ambiguous"
-        case NoMatch():
-            return "no_match"
+    return _KINDS[type(decision)]
 
 
 def answered_candidates(decision: Decision) -> tuple[Candidate, ...]:
@@ -558,5 +555,5 @@ def _near_miss_threshold(matching: Matching) -> Fraction:
     return to_exact_fraction(matching.min_score) * NEAR_MISS_SHARE
 
 
-def _is_within_margin(best: Candidate, second: Candidate, matching: Matching) -> bool:
+def is_within_margin(best: Candidate, second: Candidate, matching: Matching) -> bool:
     return best.exact_score - second.exact_score < to_exact_fraction(matching.ambiguity_threshold)

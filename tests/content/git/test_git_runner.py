@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.content.exported_files import WorkTree
 from skills_mcp.content.git import command
 from skills_mcp.content.git.command import Git
 from skills_mcp.content.git.diagnostics import DamagedStoreError
@@ -248,6 +249,28 @@ def test_nothing_of_a_project_or_of_the_user_runs(  # noqa: PLR0913 - fixtures
 
     assert fetched.commit == commit
     assert store.files(commit)["a.md"] == b"A\n"
+    assert not alarm.exists()
+
+
+@needs_processes
+def test_no_program_of_a_project_checks_the_signatures_in_its_log(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    alarm = tmp_path / "alarm"
+    signature = "-----BEGIN PGP SIGNATURE-----\\n\\nAA==\\n-----END PGP SIGNATURE-----\\n"
+    answer = f"printf '\\n[GNUPG:] SIG_CREATED D\\n' >&2\nprintf -- '{signature}'"
+    signer = write(tmp_path / "signer", f"#!/bin/sh\ncat > {alarm}\n{answer}\n")
+    signer.chmod(0o755)
+    git("config", "gpg.program", str(signer), cwd=upstream.work)
+    git("config", "log.showSignature", "true", cwd=upstream.work)
+    git("commit", "-q", "--allow-empty", "-S", "-m", "Signed", cwd=upstream.work)
+    alarm.unlink()
+    work_tree = WorkTree.find(upstream.work)
+    assert work_tree
+
+    log = work_tree.read_log(10)
+
+    assert [commit.subject for commit in log.commits] == ["Signed"]
     assert not alarm.exists()
 
 

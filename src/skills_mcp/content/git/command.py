@@ -225,6 +225,7 @@ SETTINGS = (
     "protocol.allow=never",
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
+    "log.showSignature=false",  # or the log of a project runs its gpg.program
     "core.fsync=committed",
     "core.bigFileThreshold=8m",  # larger files are never in memory as a whole
     "core.commitGraph=false",  # one fewer file that may be damaged

@@ -85,13 +85,14 @@ def say(name: str, seconds: float, message: str, *given: object) -> None:
     logger.handle(record)
 
 
-def test_strangers_cannot_flood_the_log(log: Log) -> None:
+@pytest.mark.parametrize("name", ["skills_mcp.http.authentication", "uvicorn.error"])
+def test_strangers_cannot_flood_the_log(log: Log, name: str) -> None:
     configure_logging("info", secrets=())
 
     for number in range(500):
-        say("skills_mcp.http.authentication", 0, "Refused a token: %d", number)
+        say(name, 0, "Refused a token: %d", number)
     say("skills_mcp.http.allowed_hosts", 1, "Refused a request")
-    say("skills_mcp.http.authentication", 61, "Refused a token: %d", 500)
+    say(name, 61, "Refused a token: %d", 500)
 
     lines = log().splitlines()
     assert len(lines) == 60 + 1 + 1

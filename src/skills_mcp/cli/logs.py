@@ -17,7 +17,7 @@ LEVELS = ("debug", "info", "warning", "error")
 _SHARED_LEVELS = {level.upper(): level for level in LEVELS} | {"WARN": "warning"}
 
 # Strangers choose how often these write, and the log may share a disk with the cache.
-_LIMITED = ("skills_mcp.http.", "skills_mcp.features.web.")
+_LIMITED = ("skills_mcp.http.", "skills_mcp.features.web.", "uvicorn.")
 _LINES_A_MINUTE = 60
 _MINUTE_SECONDS = 60.0
 

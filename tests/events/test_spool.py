@@ -437,16 +437,16 @@ def test_the_oldest_go_first_and_are_counted(spool: Spool) -> None:
     assert 0 < len(left) * 10_000 < 100_000
 
 
-def test_what_was_told_to_be_dropped_stays_counted(spool: Spool) -> None:
-    told = {"type": "events_dropped", "data": {"count": 41}}
-    spool.append(json.dumps(told))
+@pytest.mark.parametrize("data, told", [({"count": 41}, 41), (None, 1), ([], 1)])
+def test_what_was_told_to_be_dropped_stays_counted(spool: Spool, data: object, told: int) -> None:
+    spool.append(json.dumps({"type": "events_dropped", "data": data}))
     spool.rotate()
     fill(spool, 12, text="x" * 10_000)
 
     [count] = spool.drop_oldest(100_000)
 
     left = len(take(spool))
-    assert count == 41 + 12 - left
+    assert count == told + 12 - left
 
 
 def test_a_crash_before_it_was_told_does_not_lose_the_count(spool: Spool, folder: Path) -> None:

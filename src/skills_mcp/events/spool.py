@@ -267,10 +267,11 @@ def _delete_segment(segment: Segment) -> None:
 
 
 def _event_count(event: dict[str, Any]) -> int:
-    if event.get("type") != "events_dropped":
-        return 1
-    count = event.get("data", {}).get("count")
-    return count if isinstance(count, int) else 1
+    match event:
+        case {"type": "events_dropped", "data": {"count": int(count)}}:
+            return count
+        case _:
+            return 1
 
 
 def _segment_sizes(directory: Path) -> Iterator[tuple[Path, int]]:

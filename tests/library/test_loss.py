@@ -174,6 +174,21 @@ def test_a_restricted_caller_learns_of_no_loss_of_others(
     assert "loss" not in render_state(state)
 
 
+def test_a_restricted_caller_learns_of_no_skills_whose_removal_waits(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit(TEN)
+    serve(upstream, tmp_path / "home").sync()
+    upstream.commit(without(*"abc"))
+    library = serve(upstream, tmp_path / "home", {"max_removed": 0})
+    library.sync_or_load_stored()
+
+    [state] = library.view(Access(((("ui/j",), ()),))).states()
+
+    assert isinstance(state.error, SkillsRemovedError)
+    assert "ui/a" not in str(state.error)
+
+
 def test_a_heartbeat_counts_the_lost_skills(
     library: SkillLibrary, upstream: Upstream, tmp_path: Path
 ) -> None:

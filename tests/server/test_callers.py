@@ -15,6 +15,8 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.skills.access import (
@@ -28,7 +30,7 @@ from skills_mcp.skills.access import (
 )
 from skills_mcp.skills.model import to_standard_name
 from tests.clients import ask, ask_extension, list_published
-from tests.support import open_library, until, write, write_skill
+from tests.support import Upstream, open_library, until, write, write_skill
 
 REFUND = f"skill://{to_standard_name('payments/refund')}/SKILL.md"
 
@@ -181,3 +183,20 @@ async def test_a_caller_states_the_packages_of_its_project(tmp_path: Path) -> No
     assert wrong["content"].startswith(wrong["applies"])
     assert "applies" not in fitting
     assert refused["error"]["code"] == "INVALID_ARGUMENTS"
+
+
+async def test_the_reason_for_no_content_names_nothing_to_a_caller_with_grants(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"skills/payments/secret.md": "---\nkeywords: [\n---\n"})
+    source = RemoteBranch(Remote(upstream.url, "main"), tmp_path / "cache")
+    library = open_library(source, load=False)
+
+    caller = replace(OPERATOR, access=UI, subject="ada", issuer="https://login.example")
+    async with called_by(caller, library) as client:
+        found = [await ask(client, tool) for tool in ("list_skills", "refresh_skills")]
+
+    for reply in found:
+        assert reply["error"]["code"] == "CONTENT_UNAVAILABLE"
+        assert "secret" not in json.dumps(reply)
+        assert upstream.url not in json.dumps(reply)

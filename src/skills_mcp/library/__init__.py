@@ -34,6 +34,7 @@ from skills_mcp.library.skill_library import (
     DEFAULT_LINES,
     FIRST_CONTENT_SECONDS,
     MAX_LISTED_FILES,
+    NO_SKILLS_YET,
     LibraryView,
     SkillLibrary,
 )

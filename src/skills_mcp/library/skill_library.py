@@ -113,6 +113,12 @@ FIRST_CONTENT_SECONDS = 55.0
 Hosts wait at least as long for a tool, and the message says what to do.
 """
 
+NO_SKILLS_YET = (
+    "There are no skills yet. Call again in a moment, or ask the operator: their log has "
+    "the reason."
+)
+"""For callers with grants: the reason may name what is hidden from them."""
+
 MAX_LISTED_FILES = 200
 """Limit of files in one answer; a narrower pattern finds the others."""
 
@@ -974,7 +980,8 @@ class SkillLibrary:
                 changes = replace(changes, broken=find_new_errors(before.served, after.served))
         if isinstance(error, errors.SyncError) and not sees_everything:
             # It may be of a source that this caller may not know of.
-            error = next((state.error for state in states if state.error), None)
+            absence = None if after.served else errors.ContentUnavailableError(NO_SKILLS_YET)
+            error = next((state.error for state in states if state.error), absence)
         repositories = [state for state in states if state.mode == "git"]
         first = next(iter([*repositories, *states]), None)
         return Refreshed(

@@ -17,7 +17,9 @@ _ANSWER_SECONDS = 30.0
 def redact_state(state: SourceState) -> SourceState:
     """Remove names and counts of other callers' skills from a state."""
     error = state.error
-    if isinstance(error, UnreadableContentError | LimitExceededError):
+    is_of_content = isinstance(error, UnreadableContentError | LimitExceededError)
+    # The reason why a commit is refused may name any of its skills.
+    if error and (is_of_content or state.refused_commit):
         error = type(error)(
             f"{state.name}: the newest content cannot be served, so what was served "
             "before stays. The operator's log has the reason",

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from mcp.server.context import ServerRequestContext
 
-from skills_mcp.library import FIRST_CONTENT_SECONDS, LibraryView, SkillLibrary
+from skills_mcp.errors import ContentUnavailableError
+from skills_mcp.library import FIRST_CONTENT_SECONDS, NO_SKILLS_YET, LibraryView, SkillLibrary
 from skills_mcp.skills.access import OPERATOR, PRINCIPAL_KEY, Principal
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
@@ -50,7 +51,12 @@ async def wait_for_view(library: SkillLibrary, context: Context) -> LibraryView:
     Raises:
         SkillsError: The first content cannot be loaded, or has not come in time.
     """
-    await library.refresher.wait_until_ready(FIRST_CONTENT_SECONDS)
+    try:
+        await library.refresher.wait_until_ready(FIRST_CONTENT_SECONDS)
+    except ContentUnavailableError:
+        if not caller_of(context).access.is_granted:
+            raise
+        raise ContentUnavailableError(NO_SKILLS_YET) from None
     return view_of(library, context)
 
 

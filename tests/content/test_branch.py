@@ -582,6 +582,17 @@ def test_a_pinned_commit_that_was_deleted_is_fetched_again(
     assert text(sync(open_pinned(upstream, tmp_path, pinned))) == "pinned"
 
 
+def test_a_pinned_commit_is_repaired_also_if_its_store_is_damaged(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    pinned = upstream.commit({"a.md": "pinned"})
+    folder = sync(open_pinned(upstream, tmp_path, pinned)).directory
+    shutil.rmtree(store_of(tmp_path) / "objects.git/objects/pack")
+    (folder / "a.md").unlink()
+
+    assert text(sync(open_pinned(upstream, tmp_path, pinned))) == "pinned"
+
+
 @pytest.mark.parametrize("pin", ["v9", "1" * 40, "HEAD"])
 def test_a_pin_that_is_not_there_is_said_with_what_to_write(
     pin: str, upstream: Upstream, tmp_path: Path

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import struct
 import subprocess
 import threading
@@ -173,6 +174,42 @@ def test_what_a_killed_process_left_is_removed(packed: Path, cache: Path) -> Non
     assert not left.exists()
 
 
+def test_what_was_not_used_for_30_days_is_deleted(
+    packed: Path, tmp_path: Path, cache: Path
+) -> None:
+    other = write_zip(tmp_path / "other.zip", FILES)
+    for file in (packed, other):
+        sync(release(file, cache))
+    for folder in (*cache.iterdir(), *(cache / "archives").iterdir()):
+        os.utime(folder, (0, 0))
+    source = release(packed, cache)
+
+    served = source.open()
+    source.check()
+
+    assert served
+    assert [path.stem for path in (cache / "archives").iterdir()] == [digest(packed)]
+    assert len(list(cache.iterdir())) == len(("its store", "archives"))
+
+
+@pytest.mark.parametrize("lost", ["objects", "HEAD", "refs"])
+def test_a_damaged_copy_is_fetched_again(packed: Path, cache: Path, lost: str) -> None:
+    sync(release(packed, cache))
+    for folder in cache.iterdir():
+        if folder.name != "archives":
+            shutil.rmtree(folder)
+    [copy] = (cache / "archives").glob("*.git")
+    for file in [path for path in copy.rglob("*") if path.is_file() and lost in path.parts]:
+        file.chmod(0o600)
+        file.write_bytes(b"")
+
+    with suppress(SyncError):  # it finds the damage
+        sync(release(packed, cache))
+    checkout = sync(release(packed, cache))
+
+    assert (checkout.directory / "skills/ui/auth.md").exists()
+
+
 def test_a_host_that_sends_byte_by_byte_is_given_up(cache: Path) -> None:
     class Dripping(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -299,16 +336,13 @@ def test_a_demanded_signature_is_checked_at_every_opening(
 ) -> None:
     allowed = write(tmp_path / "keys/allowed", sign(packed, tmp_path, "ops@acme"))
     policy = SyncPolicy(signers=Signers(allowed=allowed))
-    source = release(packed, cache, policy=policy)
-    checkout = sync(source)
-    same = source.open()
+    checkout = sync(release(packed, cache, policy=policy))
     allowed.write_text(sign(packed, tmp_path, "other@acme"))
 
     with pytest.raises(SignatureError, match="no allowed signer"):
         release(packed, cache, policy=policy).open()
 
     assert checkout.verified_by == "ops@acme"
-    assert same is source._signed
 
 
 def test_an_archive_without_the_signature_is_refused(

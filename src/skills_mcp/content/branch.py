@@ -129,9 +129,7 @@ class RemoteBranch:
             SyncError: It may not be served, or cannot be read.
         """
         self._seen = self._store.stamp()  # before: what comes later is news
-        # A key that was trusted at the fetch may have been revoked since.
-        verify = self._delivery.verify if self._policy.signers else None
-        checkout = self._store.open_current(verify)
+        checkout = self._store.open_current(self._find_verifier())
         self._log_default_branch(checkout.default_branch if checkout else "")
         if checkout and not os.access(checkout.directory, os.R_OK | os.X_OK):
             raise SyncError(
@@ -139,6 +137,10 @@ class RemoteBranch:
                 "the user who runs this server (chmod -R a+rX)"
             )
         return checkout
+
+    def _find_verifier(self) -> Callable[[str], str | None] | None:
+        # A key that was trusted at the fetch may have been revoked since.
+        return self._delivery.verify if self._policy.signers else None
 
     def sync(self, freshness: Freshness, accept: CommitCheck) -> Checkout:
         """Fetch, check, stage and publish the remote's commit.
@@ -154,8 +156,7 @@ class RemoteBranch:
             return self._require_published()
         if self._is_pinned:
             with suppress(SyncError):  # a fetch may heal what cannot be verified
-                if checkout := self.open():
-                    self._repair_published()
+                if (checkout := self.open()) and self._repair_published():
                     return checkout
         with self._exclusive() as lock:
             self._delivery.run(lock, freshness, partial(accept, self))
@@ -374,10 +375,12 @@ class RemoteBranch:
             )
         self.name = name
 
-    def _repair_published(self) -> None:
+    def _repair_published(self) -> bool:
+        """Repair edited files; False if that needs a fetch."""
         if self._store.current():
             with suppress(SyncError), self._exclusive():
-                self._delivery.repair_published(self._store.current())
+                return self._delivery.repair_published(self._store.current())
+        return True
 
     @contextmanager
     def _exclusive(self) -> Iterator[IO[Any]]:

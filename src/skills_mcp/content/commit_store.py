@@ -59,6 +59,9 @@ from skills_mcp.files.locks import (
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.source_layout import RelativeRoot, Selection
 
+ARCHIVES = "archives"
+"""Folder of the cache with a repository for each fetched archive."""
+
 # No other text in the pointer may become the name of a folder.
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
@@ -555,7 +558,7 @@ class CommitStore:
 
     def delete_unused(self, now: float) -> None:
         """Delete the whole store after 30 days without use, unless it is in use."""
-        if not self._is_unused(now):
+        if not _is_unused(self.directory, now):
             return
         deleted = self.directory.with_name(f"{DELETED_PREFIX}{uuid4().hex}")
         with suppress(OSError, SyncError), ExitStack() as locks:
@@ -564,15 +567,9 @@ class CommitStore:
             is_free = [
                 locks.enter_context(exclusive_lease(lease_file)) for lease_file in lease_files
             ]
-            if all(is_free) and self._is_unused(now):
+            if all(is_free) and _is_unused(self.directory, now):
                 self.directory.rename(deleted)
         delete_tree(deleted)
-
-    def _is_unused(self, now: float) -> bool:
-        try:
-            return self.directory.stat().st_mtime < now - _RETENTION_SECONDS
-        except OSError:
-            return False
 
     def _open(self, commit: str, current: PublishedCommit) -> Checkout | None:
         """Lease a commit; None if it is deleted, or about to be."""
@@ -638,6 +635,16 @@ def delete_unused_stores(cache: Path, now: float) -> None:
                 delete_tree(path)  # a process was killed meanwhile
             elif _NAME.fullmatch(path.name) and (path / _LOCK).is_file():
                 CommitStore(path).delete_unused(now)
+        for path in (cache / ARCHIVES).iterdir():
+            if _is_unused(path, now):
+                delete_tree(path)
+
+
+def _is_unused(directory: Path, now: float) -> bool:
+    try:
+        return directory.stat().st_mtime < now - _RETENTION_SECONDS
+    except OSError:
+        return False
 
 
 def _find_leftovers(directory: Path) -> Iterator[Path]:

@@ -245,15 +245,20 @@ class CommitSync:
 
     def repair_published(
         self, current: PublishedCommit | None, *, by_content: bool = False
-    ) -> None:
-        """Repair edited files of the published commit, optionally by content."""
+    ) -> bool:
+        """Repair edited files of the published commit, optionally by content.
+
+        False if they could not be compared or written.
+        """
         if current is None:
-            return
+            return False
         with suppress(SyncError, OSError):  # the next fetch brings what is missing
             listing = self._repository.list_served(current.commit)
             self._repair(listing, current.commit, by_content=by_content)
             if by_content:
                 self._store.mark_checked(current.commit)
+            return True
+        return False
 
     def _repair(self, listing: TreeListing, commit: str, *, by_content: bool = False) -> None:
         folder = self._store.folder(commit)

@@ -7,7 +7,7 @@ same archive is the same commit everywhere.
 import os
 import shutil
 import subprocess
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from hashlib import file_digest
@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 from skills_mcp import errors
 from skills_mcp.config.values import is_private_url
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.commit_store import ARCHIVES
+from skills_mcp.content.git.diagnostics import DamagedStoreError
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Checkout, CommitCheck, Freshness, Signers, SyncPolicy
 from skills_mcp.files.archive import ArchiveLimits, PackedFile, open_archive
@@ -69,15 +71,14 @@ class ReleasedArchive(RemoteBranch):
 
     def __init__(self, archive: Archive, cache: Path, policy: SyncPolicy) -> None:
         self._archive = archive
-        self._repository_path = cache / "archives" / f"{archive.sha256}.git"
+        self._repository_path = cache / ARCHIVES / f"{archive.sha256}.git"
         self._signers = policy.signers
-        self._seen_checkout: Checkout | None = None
-        self._signed: Checkout | None = None
         super().__init__(
             Remote(os.fspath(self._repository_path), "main"),
             cache,
             replace(policy, signers=None),
         )
+        self._is_pinned = True  # an archive never changes
         self.name = f"{archive.redacted_url} (sha256 {archive.sha256[:_DIGITS]})"
 
     @property
@@ -85,21 +86,9 @@ class ReleasedArchive(RemoteBranch):
         """The address of the archive, without its possibly secret query."""
         return self._archive.redacted_url
 
-    def open(self) -> Checkout | None:
-        """Open the release published on this machine, without network access.
-
-        Raises:
-            SyncError: It may not be served, or cannot be read.
-        """
-        checkout = super().open()
-        if checkout is None or self._signers is None:
-            return checkout
-        # The same object for the same state: another one would be news.
-        signer = _verify_archive(self._repository_path / "archive", self._signers)
-        if checkout is not self._seen_checkout or self._signed is None:
-            self._seen_checkout = checkout
-            self._signed = replace(checkout, verified_by=signer)
-        return self._signed
+    def _find_verifier(self) -> Callable[[str], str] | None:
+        archive, signers = self._repository_path / "archive", self._signers
+        return (lambda _: _verify_archive(archive, signers)) if signers else None
 
     def sync(self, freshness: Freshness, accept: CommitCheck) -> Checkout:
         """Fetch the archive if it is missing, and publish its content.
@@ -114,12 +103,12 @@ class ReleasedArchive(RemoteBranch):
             except OSError as error:
                 reason = error.strerror or "an error of the disk"
                 raise errors.SyncError(f"{self.name} cannot be kept: {reason}") from error
-        return super().sync(freshness, accept)
-
-    def next_sync_at(self, interval_seconds: float | None) -> float:
-        """Infinity once published: an archive never changes."""
-        published = self._store.current() is not None
-        return inf if published else super().next_sync_at(interval_seconds)
+        try:
+            return super().sync(freshness, accept)
+        except (DamagedStoreError, errors.RemoteMissingError) as error:
+            if not error.is_recalled:  # the next sync fetches the archive again
+                shutil.rmtree(self._repository_path, ignore_errors=True)
+            raise
 
     def ask_remote(self, timeout_seconds: float) -> "RemoteRef":
         """Request the start of the archive, without writing anything.
@@ -133,12 +122,19 @@ class ReleasedArchive(RemoteBranch):
             next(chunks, b"")
         return RemoteRef("", f"the archive with the SHA-256 {self._archive.sha256}")
 
+    def _delete_unused_stores(self) -> None:
+        with suppress(OSError):  # or it would be unused itself
+            os.utime(self._repository_path)
+        super()._delete_unused_stores()
+
     def _log_default_branch(self, default: str) -> None:
         """Keep the name: an archive has no branch."""
 
     def _is_imported(self) -> bool:
         # Signers may have been demanded only after the archive was fetched.
-        return (self._repository_path / ("archive" if self._signers else "HEAD")).exists()
+        name = "archive" if self._signers else _REF
+        # A crash may have left it empty.
+        return any(file.stat().st_size for file in self._repository_path.glob(name))
 
     def _import_archive(self) -> None:
         above = self._repository_path.parent

@@ -106,36 +106,6 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
         os.close(descriptor)
 
 
-class _Calls:
-    """Numbers of system calls.
-
-    Args:
-        architecture: Of a machine, as the kernel counts them.
-        inspected: With arguments that decide.
-        shared: Of System V and POSIX, shared with other processes.
-        outside: On other processes, and on files not covered by Landlock.
-        attributes: Extended attributes of files: Landlock has no right for them.
-        refused: Always.
-    """
-
-    def __init__(  # noqa: PLR0913 - a row of a table
-        self,
-        *,
-        architecture: int,
-        inspected: tuple[int, ...],
-        shared: tuple[int, ...],
-        outside: tuple[int, ...],
-        attributes: tuple[int, ...],
-        refused: tuple[int, ...],
-    ) -> None:
-        self.architecture = architecture
-        self.inspected = inspected
-        self.shared = shared
-        self.outside = outside
-        self.attributes = attributes
-        self.refused = refused
-
-
 # Landlock does not cover UDP, sockets with a path, tracing, shared memory, or what is
 # set for another process.  io_uring is refused: what it does for a process, sockets
 # too, no filter sees.
@@ -148,38 +118,45 @@ _INSPECTED = (
 _PROCESS_CALLS = _INSPECTED[7:]
 """Their first argument is a process; 0 is the caller."""
 
-_MACHINES = {
-    "x86_64": _Calls(
-        architecture=0xC000003E,
-        inspected=(41, 42, 53, 56, 435, 141, 251, 302, 203, 144, 142, 314, 256, 279),
-        shared=(29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241),
-        outside=(
+# Numbers of system calls, by machine:
+# - architecture: of the machine, as the kernel counts them
+# - inspected: with arguments that decide
+# - shared: of System V and POSIX, shared with other processes
+# - outside: on other processes, and on files not covered by Landlock
+# - attributes: extended attributes of files; Landlock has no right for them
+# - refused: always
+_MACHINES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "x86_64": {
+        "architecture": (0xC000003E,),
+        "inspected": (41, 42, 53, 56, 435, 141, 251, 302, 203, 144, 142, 314, 256, 279),
+        "shared": (29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241),
+        "outside": (
             *(424, 434, 438, 440, 448, 312),  # pidfd_*, process_m*, kcmp
             *(253, 294, 300),  # inotify, fanotify
         ),
-        attributes=(188, 189, 190, 197, 198, 199, 463, 466, 469),
-        refused=(
+        "attributes": (188, 189, 190, 197, 198, 199, 463, 466, 469),
+        "refused": (
             *(101, 310, 311, 134),  # ptrace, process_vm_*, uselib
             *(165, 166, 155, 161, 442, 428, 429, 430, 431, 432, 433),  # mounts
             *(272, 308, 248, 249, 250),  # unshare, setns, keys
             *(321, 298, 323, 425, 426, 427),  # bpf, perf, userfaultfd, io_uring
             *(246, 320, 175, 176, 313, 167, 168, 169, 304, 179, 172, 173),  # the kernel
         ),
-    ),
-    "aarch64": _Calls(
-        architecture=0xC00000B7,
-        inspected=(198, 203, 199, 220, 435, 140, 30, 261, 122, 119, 118, 274, 238, 239),
-        shared=(194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181),
-        outside=(*(424, 434, 438, 440, 448, 272), *(26, 262)),
-        attributes=(5, 6, 7, 14, 15, 16, 463, 466, 469),
-        refused=(
+    },
+    "aarch64": {
+        "architecture": (0xC00000B7,),
+        "inspected": (198, 203, 199, 220, 435, 140, 30, 261, 122, 119, 118, 274, 238, 239),
+        "shared": (194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181),
+        "outside": (*(424, 434, 438, 440, 448, 272), *(26, 262)),
+        "attributes": (5, 6, 7, 14, 15, 16, 463, 466, 469),
+        "refused": (
             *(117, 270, 271),
             *(40, 39, 41, 51, 442, 428, 429, 430, 431, 432, 433),
             *(97, 268, 217, 218, 219),
             *(280, 241, 282, 425, 426, 427),
             *(104, 294, 105, 106, 273, 224, 225, 142, 265, 60),
         ),
-    ),
+    },
 }
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
@@ -223,13 +200,13 @@ def _compose_instructions(
     machine: str, *, has_network: bool, has_namespaces: bool
 ) -> Iterator[bytes]:
     known = _MACHINES[machine]
-    calls = dict(zip(_INSPECTED, known.inspected, strict=True))
+    calls = dict(zip(_INSPECTED, known["inspected"], strict=True))
     yield _instruction(_LOAD, _ARCHITECTURE)
-    yield from _refuse_unless((known.architecture,), errno.ENOSYS)
+    yield from _refuse_unless(known["architecture"], errno.ENOSYS)
     yield _instruction(_LOAD, _NUMBER)
     yield from _refuse_if(_AT_LEAST, _X32, errno.ENOSYS)
     yield from _refuse_if(_EQUAL, calls["clone3"], errno.ENOSYS)  # libc takes clone
-    for number in known.refused:
+    for number in known["refused"]:
         yield from _refuse_if(_EQUAL, number, errno.EPERM)
     yield from _inspect_call(calls["clone"], _first_has(_CLONE_NEWUSER))
     if not has_namespaces:
@@ -248,11 +225,13 @@ def _compose_instructions(
     yield _instruction(_RETURN, _ALLOW)
 
 
-def _isolate_process(known: _Calls, calls: Mapping[str, int]) -> Iterator[bytes]:
+def _isolate_process(
+    known: Mapping[str, tuple[int, ...]], calls: Mapping[str, int]
+) -> Iterator[bytes]:
     """Refuse calls on other processes and their files."""
-    for number in (*known.shared, *known.outside):
+    for number in (*known["shared"], *known["outside"]):
         yield from _refuse_if(_EQUAL, number, errno.EPERM)
-    for number in known.attributes:  # programs that copy files go on without them
+    for number in known["attributes"]:  # programs that copy files go on without them
         yield from _refuse_if(_EQUAL, number, errno.EOPNOTSUPP)
     for name in _PROCESS_CALLS:
         yield from _inspect_call(calls[name], _first_is_one_of((0,), errno.EPERM))

@@ -5,7 +5,6 @@ no skill and used in attacks on unpackers.
 """
 
 import gzip
-import lzma
 import re
 import stat
 import struct
@@ -173,9 +172,7 @@ _DAMAGED = (
     zipfile.BadZipFile,
     tarfile.TarError,
     zlib.error,
-    lzma.LZMAError,
     EOFError,
-    NotImplementedError,
     RuntimeError,
     ValueError,
     OverflowError,

@@ -199,7 +199,7 @@ class SupervisedCommand:
     def __init__(self, process: Process, status: int | None) -> None:
         self.process = process
         self._status = status
-        self._reports: dict[str, int] | None = None
+        self._reports: dict[str, int] = {}
 
     def terminate_tree(self) -> None:
         """SIGTERM to the tree, then SIGKILL after the grace period."""
@@ -266,13 +266,11 @@ class SupervisedCommand:
 
     def _read_reports(self) -> dict[str, int]:
         """Parse reports of the supervisor: pairs of word and number."""
-        reports = self._reports or {}
         if self._status is not None:
             with suppress(BlockingIOError):
                 words = os.read(self._status, 4096).decode().split()
-                reports |= dict(zip(words[::2], map(int, words[1::2]), strict=True))
-        self._reports = reports
-        return reports
+                self._reports |= dict(zip(words[::2], map(int, words[1::2]), strict=True))
+        return self._reports
 
 
 async def _start(command: PreparedCommand, program: str) -> SupervisedCommand:

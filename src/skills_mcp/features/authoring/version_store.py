@@ -289,11 +289,6 @@ class VersionStore:
             self._install(versions / resolved, name, now, versions, decide)
         return resolved
 
-    def look(self, name: str) -> FolderContent:
-        """List the installed files of a skill; empty if there is none."""
-        self._require_free_name(name)
-        return FolderContent.of(self._folder / name)
-
     def read_version(self, name: str, version: str) -> FolderContent:
         """List the files of a previous version.
 
@@ -304,13 +299,10 @@ class VersionStore:
 
     def versions(self, name: str) -> tuple[str, ...]:
         """Previous versions of a skill, newest first."""
-        return self._read_versions(name) if name in self._list_names() else ()
+        return self._read_versions(name) if name in _list_folders(self._versions) else ()
 
     def names(self) -> tuple[str, ...]:
-        return tuple(n for n in sorted(self._list_names()) if self._read_versions(n))
-
-    def _list_names(self) -> frozenset[str]:
-        return _list_folders(self._versions)
+        return tuple(n for n in sorted(_list_folders(self._versions)) if self._read_versions(n))
 
     def _read_versions(self, name: str) -> tuple[str, ...]:
         found = _list_folders(self._versions / name)
@@ -358,7 +350,7 @@ class VersionStore:
         self, package: Path, name: str, now: datetime, versions: Path, decide: MergePolicy
     ) -> str | None:
         target = self._folder / name
-        merge = decide(self.look(name), coming := FolderContent.of(package))
+        merge = decide(FolderContent.of(target), coming := FolderContent.of(package))
         sources = {
             **dict.fromkeys(coming.files - merge.left_out, package),
             **dict.fromkeys(merge.carried, target),

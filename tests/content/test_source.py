@@ -144,7 +144,7 @@ def test_without_a_timer_nothing_is_stale_however_old_it_is() -> None:
 def test_what_is_not_synced_on_purpose_is_old_but_not_stale(why: Any) -> None:
     state = state_of(synced(_DAY, **why), failed(_DAY), next_sync_at=math.inf)
 
-    assert (state.age_seconds, state.is_stale) == (_DAY, False)
+    assert (state.age_seconds, state.is_stale, state.is_followed) == (_DAY, False, False)
     assert state.hold == why.get("hold")
     assert state.next_attempt_at is None
     assert state.failed_at

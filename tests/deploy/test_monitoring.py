@@ -55,8 +55,12 @@ FIRING = {
     ],
     "SkillsSyncFailing": [series("skills_sync_failures_total", "0+1x420", source="")],
     "SkillsReplicasDiffer": [
-        series("skills_served_commit_info", "1+0x420", source="", commit=c, pod=c)
+        each
         for c in ("a", "b")
+        for each in (
+            series("skills_served", "27+0x420", pod=c),
+            series("skills_served_commit_info", "1+0x420", source="", commit=c, pod=c),
+        )
     ],
     "SkillsServerOverloaded": [
         series(REQUESTS, "0+100x420", http_response_status_code="200"),
@@ -77,11 +81,12 @@ FIRING = {
 
 WELL = [
     series("up", "1+0x420", job=OPERATIONS),
-    series("skills_served", "27+0x420"),
+    *(series("skills_served", "27+0x420", pod=pod) for pod in ("a", "b")),
     series("skills_content_age_seconds", "60+0x420", source=""),
     series("skills_sync_failures_total", "3+0x420", source=""),
     *(
-        series("skills_served_commit_info", "1+0x420", source="", commit="a", pod=pod)
+        series("skills_served_commit_info", "1+0x420", source="", commit=commit, pod=pod)
+        for commit in ("a", "pinned")
         for pod in ("a", "b")
     ),
     series(REQUESTS, "0+100x420", http_response_status_code="200"),

@@ -1,6 +1,7 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import anyio
 import httpx
@@ -63,6 +64,23 @@ def test_what_is_served_is_read_when_it_is_asked_for(metrics: Metrics) -> None:
 def test_a_folder_has_neither_a_commit_nor_an_age(metrics: Metrics) -> None:
     assert value_of(metrics, "skills_content_age_seconds", source="web") is None
     assert value_of(metrics, "skills_served_commit_info", source="web") is None
+
+
+def test_pins_and_a_rollout_count_to_the_mount_of_their_source() -> None:
+    followed = measured_source(commit="c0ffee", age_seconds=3.0, failed_syncs=4)
+    pinned = replace(followed, age_seconds=90_000.0, is_followed=False, failed_syncs=1)
+    rolled_out = replace(followed, commit="beef", age_seconds=5.0)
+    sources = (followed, pinned, rolled_out)
+
+    page = shown(Metrics(lambda: replace(CONDITION, sources=sources)))
+
+    samples = [line for line in page.splitlines() if 'source="top"' in line]
+    assert sorted(samples) == [
+        'skills_content_age_seconds{source="top"} 5.0',
+        'skills_served_commit_info{commit="beef",source="top"} 1.0',
+        'skills_served_commit_info{commit="c0ffee",source="top"} 1.0',
+        'skills_sync_failures_total{source="top"} 9.0',
+    ]
 
 
 def test_each_outcome_is_there_before_it_happens(metrics: Metrics) -> None:

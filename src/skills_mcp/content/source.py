@@ -268,6 +268,8 @@ class SourceState:
     error: SyncError | None
     age_seconds: float | None = None
     """Time since `synced_at`; None for a folder: it is always current."""
+    is_followed: bool = True
+    """Whether a sync will follow, and an old age says that it is late."""
     is_stale: bool = False
     """Whether three intervals passed without a success, or nothing is served."""
     verified_by: str | None = None
@@ -368,16 +370,12 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
     rolled back, pinned, offline, or a folder. `error` is of this process alone.
     """
     is_git = mount.source.mode == "git"
+    is_followed = isfinite(next_sync_at)
     # A time in the future was written while the clock was wrong.
     age = max(0.0, now - checkout.synced_at.timestamp()) if is_git and checkout else None
-    is_missed = (
-        age is not None
-        and interval_seconds is not None
-        and isfinite(next_sync_at)
-        and age > _MISSED_INTERVALS * interval_seconds
-    )
-    interval = 0.0 if interval_seconds is None else interval_seconds
-    is_retried = attempt.failures > 0 and isfinite(next_sync_at)
+    interval = interval_seconds or 0.0
+    is_missed = bool(interval and is_followed and age and age > _MISSED_INTERVALS * interval)
+    is_retried = attempt.failures > 0 and is_followed
     return SourceState(
         mount=mount.at,
         name=mount.source.name,
@@ -386,6 +384,7 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
         synced_at=checkout.synced_at if checkout else None,
         error=derive_last_error(attempt) or error,
         age_seconds=age,
+        is_followed=is_followed,
         is_stale=checkout is None or is_missed,
         verified_by=checkout.verified_by if checkout else None,
         hold=checkout.hold if checkout else None,

@@ -222,6 +222,17 @@ class GaugeMeasurement(Measurement):
     """Values, each with those of the labels."""
 
 
+def _join_mounts(
+    join: Callable[[Iterable[float]], float], values: Iterable[tuple[SourceState, float | None]]
+) -> Iterable[tuple[float, tuple[str, ...]]]:
+    """One value for each mount: pins and a rollout are at that of their source."""
+    found: dict[str, list[float]] = {}
+    for source, value in values:
+        if value is not None:
+            found.setdefault(source.mount or TOP, []).append(value)
+    return [(join(each), (mount,)) for mount, each in found.items()]
+
+
 GAUGES = (
     GaugeMeasurement(
         name="skills.served",
@@ -248,22 +259,17 @@ GAUGES = (
         description="The commit that is served.",
         labels=("skills.source", "skills.commit"),
         kind="info",
-        read=lambda gauges: [
-            (1, (source.mount or TOP, source.commit))
-            for source in gauges.sources
-            if source.commit is not None
-        ],
+        # A pin may be at the commit of its branch.
+        read=lambda gauges: {(1, (s.mount or TOP, s.commit)) for s in gauges.sources if s.commit},
     ),
     GaugeMeasurement(
         name="skills.content.age",
         unit="s",
         description="The time since the last successful sync.",
         labels=("skills.source",),
-        read=lambda gauges: [
-            (source.age_seconds, (source.mount or TOP,))
-            for source in gauges.sources
-            if source.age_seconds is not None
-        ],
+        read=lambda gauges: _join_mounts(
+            max, ((s, s.age_seconds) for s in gauges.sources if s.is_followed)
+        ),
     ),
     GaugeMeasurement(
         name="skills.sync.failures",
@@ -271,7 +277,7 @@ GAUGES = (
         description="Syncs that have failed.",
         labels=("skills.source",),
         kind="counter",
-        read=lambda gauges: [(s.failed_syncs, (s.mount or TOP,)) for s in gauges.sources],
+        read=lambda gauges: _join_mounts(sum, ((s, s.failed_syncs) for s in gauges.sources)),
     ),
 )
 

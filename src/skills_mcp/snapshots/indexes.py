@@ -482,7 +482,7 @@ class IndexCache:
         return sorted(found, key=lambda folder: int(folder.name), reverse=True)
 
     def _delete_old_states(self, replaced: list[Path]) -> None:
-        """Delete replaced and unused states; processes with mapped ones keep them."""
+        """Delete replaced and unused states; processes that have read one keep it."""
         for folder in replaced:
             shutil.rmtree(folder, ignore_errors=True)
         abandoned = _find_older(self.folder, f"{STAGING}*", _ABANDONED_SECONDS)

@@ -179,7 +179,7 @@ class _Runs:
     @property
     def has(self) -> str:
         """The tier that the scripts get."""
-        choice = self._library.choose_sandbox()
+        choice = self._library.runs.choose_sandbox(self._library.config.scripts)
         return choice.name if choice else "none"
 
     async def find_escaped(self) -> set[str]:

@@ -448,3 +448,17 @@ def test_times_have_a_zone(
     time.tzset()
 
     assert said["Failed"].endswith("+09:00")
+
+
+def test_settings_of_the_content_count_as_in_a_server(invoke: Run, tmp_path: Path) -> None:
+    write(tmp_path / "skills/one.md", skill_text())
+    settings = (
+        "{analytics: {endpoint: 'https://x.example', enabled: true}, scripts: {enabled: false}}"
+    )
+    write(tmp_path / "config.yaml", settings)
+
+    done = invoke("status", "--skills-dir", str(tmp_path), "--json")
+
+    told = json.loads(done.stdout)
+    assert (told["analytics"]["enabled"], told["analytics"]["receiver"]) == (True, "x.example")
+    assert told["scripts"]["enabled"] is False

@@ -103,7 +103,6 @@ if TYPE_CHECKING:  # not imported for the first answer
     from skills_mcp.library.skill_folder import SkillFolder, SkillPreview
     from skills_mcp.library.source_edits import WorkingCopy
     from skills_mcp.routing.answer_explanation import Explanation
-    from skills_mcp.scripts.sandbox import Choice
 
 logger = logging.getLogger(__name__)
 
@@ -855,9 +854,6 @@ class SkillLibrary:
         """End the scripts that were started here."""
         if "runs" in self.__dict__:
             self.runs.close()
-
-    def choose_sandbox(self) -> "Choice | None":
-        return self.runs.choose_sandbox(self.config.scripts)
 
     # How the sources are
 

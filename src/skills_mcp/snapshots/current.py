@@ -72,7 +72,7 @@ class CurrentSnapshot:
         self._state: IndexState | None = None
         self._index_cache: IndexCache | None = None
         self._inspected: dict[ContentSource, LoadedSkills] = {}
-        self._operator = settings.resolve()
+        self._operator = self._without_skills = settings.resolve()
         self._snapshot: Snapshot | None = None
         self._retained: list[tuple[float, Content]] = []
         self._watchers: list[Callable[[], None]] = []
@@ -81,8 +81,8 @@ class CurrentSnapshot:
 
     @property
     def config(self) -> Config:
-        """The settings in force; the operator's alone until content is loaded."""
-        return self._snapshot.config if self._snapshot else self._operator
+        """The settings in force; the operator's alone until those of content are loaded."""
+        return self._snapshot.config if self._snapshot else self._without_skills
 
     @property
     def latest(self) -> Snapshot | None:
@@ -90,8 +90,10 @@ class CurrentSnapshot:
         return self._snapshot
 
     def load_config(self, content: Content | None) -> Config:
-        """The settings in force for content.  Blocking."""
-        return load_config(content, self._settings) if content else self._operator
+        """Load the settings with content, in force until its skills are.  Blocking."""
+        if content:
+            self._without_skills = load_config(content, self._settings)
+        return self._without_skills
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Subscribe to changed skills, on the loading thread; call the result to end."""

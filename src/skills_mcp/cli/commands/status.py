@@ -48,9 +48,10 @@ _NOTHING = "There is no source: no .agents/skills was found here."
 @content_options()
 def command(*, as_json: bool, **values: Any) -> None:
     application = build_application(**values)
-    library, failure = application.library, application.publisher.find_failure()
-    states, rules = _read_states(application), library.config.scripts
-    analytics, choice = _find_analytics(library.config.analytics), library.choose_sandbox()
+    states, config = _read_states(application), application.library.config
+    failure, rules = application.publisher.find_failure(), config.scripts
+    analytics = _find_analytics(config.analytics)
+    choice = application.library.runs.choose_sandbox(rules)
     analytics["failure"] = _render_failure(failure)
     unknown = find_unknown_variables(read_environment())
     if as_json:

@@ -25,7 +25,6 @@ from skills_mcp.about import __version__
 from skills_mcp.cli.command_group import SectionedCommand, repeat_options
 from skills_mcp.cli.options import content_options, json_option, read_options
 from skills_mcp.cli.terminal import open_console, print_json
-from skills_mcp.config import Scripts
 from skills_mcp.config.variables import find_unknown_variables
 from skills_mcp.errors import AccessRefusedError, ConfigError, RemoteMissingError, SyncError
 from skills_mcp.events.publisher import Publisher
@@ -117,7 +116,7 @@ def check_disk(cache: Path, needed_bytes: int = NEEDED_DISK_BYTES) -> CheckResul
     )
 
 
-def check_sandbox(choice: Choice | None, rules: Scripts) -> CheckResult:
+def check_sandbox(choice: Choice | None) -> CheckResult:
     """Check the confinement of scripts."""
     if choice is None:
         return passed("sandbox", "No script runs: it is off")
@@ -129,7 +128,7 @@ def check_sandbox(choice: Choice | None, rules: Scripts) -> CheckResult:
         )
     if choice.confines:
         return passed("sandbox", f"Scripts run in {choice.name}")
-    if rules.sandbox == "off":
+    if choice.name == "none":
         return passed("sandbox", "Scripts are not confined, as scripts.sandbox is off")
     missing = f" ({'; '.join(choice.missing)})" if choice.missing else ""
     return failed(
@@ -437,7 +436,7 @@ def _diagnose_source(
         for name in dict.fromkeys(state.name for state in states if state.mode == "git"):
             click.echo(f"Asking {name} …", err=True)
     yield from check_sources(library.check_sources(), states, typed)
-    yield check_sandbox(library.choose_sandbox(), library.config.scripts)
+    yield check_sandbox(library.runs.choose_sandbox(library.config.scripts))
     yield from check_delivery(application.publisher)
 
 
@@ -482,7 +481,7 @@ def _check_briefly(
     for state in states:
         checks += _check_stored_folder(state)
         checks += (_compare_age(check, state, max_hours) for check in check_content(state, ""))
-    checks.append(check_sandbox(library.choose_sandbox(), library.config.scripts))
+    checks.append(check_sandbox(library.runs.choose_sandbox(library.config.scripts)))
     return [*checks, *check_delivery(application.publisher)], states
 
 

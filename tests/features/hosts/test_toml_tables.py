@@ -1,6 +1,6 @@
 """A table is added, changed and taken out; everything else stays as it was written."""
 
-import tomllib
+import re
 
 import pytest
 
@@ -32,6 +32,10 @@ a = 1
     "one table": '[mcp_servers]\nother = {command = "a"} # inline\n',
     "inline": 'mcp_servers = {other = {command = "a"}}\n',
     "in two places": "[mcp_servers.a]\nb = 1\n\n[x]\ny = 1\n\n[mcp_servers.c]\nd = 1\n",
+    "dotted keys": 'mcp_servers.other.command = "a"\nmodel = "x" # the best\n',
+    "a comment above the next table": "[mcp_servers.a]\nb = 1\n\n# of x\n[x]\ny = 1\n",
+    "line ends of Windows": "[mcp_servers.a]\r\nb = 1\r\n\r\n[x]\r\ny = 1\r\n",
+    "a byte order mark": "\ufeff# mine\nmodel = 1\n",
 }
 
 
@@ -39,7 +43,10 @@ a = 1
 def test_what_was_inserted_can_be_taken_out_without_a_trace(text: str) -> None:
     inserted = insert_toml_table(text, "mcp_servers", "skills", ENTRY)
 
-    assert tomllib.loads(inserted)["mcp_servers"]["skills"] == ENTRY
+    known, values = parse_toml_text(text), parse_toml_text(inserted)
+    assert values["mcp_servers"].pop("skills") == ENTRY
+    assert values == {"mcp_servers": {}, **known}
+    assert not ("\r" in text and re.search("[^\r]\n", inserted))
     assert remove_toml_table(inserted, "mcp_servers", "skills") == text
 
 

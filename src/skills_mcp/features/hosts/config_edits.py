@@ -171,7 +171,7 @@ def _read_object(bare: str, start: int) -> _Object:
 
 def _append_member(text: str, bare: str, parent: _Object, key: str, value: object) -> str:
     unit = _find_unit(text)
-    eol = "\r\n" if "\r\n" in text else "\n"
+    eol = _find_eol(text)
     own = _indent_of(text, parent.start)
     if not parent.members:
         inner = own + unit
@@ -242,6 +242,10 @@ def _find_unit(text: str) -> str:
     return found[1] if found else "  "
 
 
+def _find_eol(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
 def _render_value(value: object, unit: str, indent: str, eol: str = "\n") -> str:
     rendered = json.dumps(value, indent=unit, ensure_ascii=False)
     return rendered.replace("\n", f"{eol}{indent}")
@@ -272,21 +276,19 @@ def insert_toml_table(text: str, section: str, name: str, values: Mapping[str, o
         UnparsableTextError: It is no TOML, or `section` is no table.
     """
     document = _parse_document(text)
-    tables = document.setdefault(section, tomlkit.table(is_super_table=True))
+    tables = document.get(section, {})
     if not isinstance(tables, MutableMapping):
         raise UnparsableTextError(f"{section} is no table")
-    if name in tables and isinstance(tables[name], MutableMapping):
+    if isinstance(tables.get(name), MutableMapping):
         _update_table(tables[name], values)
-        return tomlkit.dumps(document)
-    if isinstance(tables, InlineTable):
+    elif name in tables or isinstance(tables, InlineTable):
         tables[name] = dict(values)
-        return tomlkit.dumps(document)
-    table = tomlkit.table()
-    table.update(values)
-    if section != list(document)[-1]:
-        table.add(tomlkit.nl())  # or the next table would follow without a blank line
-    tables[name] = table
-    return tomlkit.dumps(document)
+    else:
+        # At the end: keys of the root below a header would become keys of its table.
+        between = _find_eol(text) * (2 - text.endswith("\n")) if text else ""
+        added = tomlkit.dumps({section: {name: dict(values)}})
+        return text + between + added.replace("\n", _find_eol(text))
+    return _dump_document(document, text)
 
 
 def remove_toml_table(text: str, section: str, name: str) -> str:
@@ -305,8 +307,8 @@ def remove_toml_table(text: str, section: str, name: str) -> str:
     del tables[name]
     if not tables:
         del document[section]
-    rest = tomlkit.dumps(document)
-    return f"{rest.rstrip()}\n" if rest.strip() else ""
+    rest = _dump_document(document, text).rstrip()
+    return rest + _find_eol(text) if rest.strip(_BYTE_ORDER_MARK) else ""
 
 
 def _update_table(table: MutableMapping[str, Any], values: Mapping[str, object]) -> None:
@@ -320,9 +322,14 @@ def _update_table(table: MutableMapping[str, Any], values: Mapping[str, object])
 
 def _parse_document(text: str) -> tomlkit.TOMLDocument:
     try:
-        return tomlkit.parse(text)
+        return tomlkit.parse(text.removeprefix(_BYTE_ORDER_MARK))
     except TOMLKitError as error:
         raise UnparsableTextError(str(error)) from error
+
+
+def _dump_document(document: tomlkit.TOMLDocument, text: str) -> str:
+    """Text of an edited document, with the byte order mark of the one before."""
+    return _BYTE_ORDER_MARK * text.startswith(_BYTE_ORDER_MARK) + tomlkit.dumps(document)
 
 
 _BLOCK_BEGIN = "# Written by skills-mcp install; skills-mcp install --remove deletes it."
@@ -369,7 +376,7 @@ def set_yaml_block(text: str, values: Mapping[str, object]) -> str:
     import yaml  # for this command only
 
     rest = remove_yaml_block(text)
-    eol = "\r\n" if "\r\n" in text else "\n"
+    eol = _find_eol(text)
     dumped = yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True, width=_ONE_LINE)
     is_open = bool(rest) and not rest.endswith("\n")
     lines = f"{_BLOCK_BEGIN}\n{dumped}{_BLOCK_END}\n".replace("\n", eol)

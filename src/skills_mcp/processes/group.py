@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any, cast
 
 # A server that is killed can end nothing. Its end of the pipe closes all the same.
@@ -34,6 +35,21 @@ def kill_group(pid: int) -> None:
             os.kill(pid, signal.SIGTERM)
     except (ProcessLookupError, PermissionError):
         return  # the group is gone; macOS says EPERM when only zombies are left
+
+
+def is_running(number: int) -> bool:
+    """Whether a process has not ended; its number may be that of another one by now."""
+    if number <= 0:
+        return False
+    try:
+        os.kill(number, 0)
+        status = Path(f"/proc/{number}/stat").read_bytes()
+    except ProcessLookupError:
+        return False
+    except OSError:  # only Linux has the file
+        return True
+    # One that its parent never waits for, as in some containers, has ended, too.
+    return status.rpartition(b")")[2].split()[:1] != [b"Z"]
 
 
 class Watcher:

@@ -38,6 +38,7 @@ from skills_mcp.features.hosts.early_commands.hook import (
 )
 from skills_mcp.files.durable import PRIVATE_MODE
 from skills_mcp.library import SkillLibrary
+from skills_mcp.processes.group import is_running
 from skills_mcp.routing.decision import Ambiguous, Decision, NoMatch
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.server.parts import ServerPart, Window
@@ -386,7 +387,7 @@ class PromptSocket(ServerPart):
         folder.chmod(_PRIVATE_FOLDER)
         for path in folder.iterdir():
             number = parse_process_id(path)
-            if number is None or not _is_running(number):
+            if number is None or not is_running(number):
                 with suppress(OSError):
                     path.unlink()
 
@@ -427,14 +428,3 @@ async def _receive(stream: SocketStream) -> Mapping[str, Any]:
         if len(line) > 2 * MAX_PROMPT_BYTES:  # JSON escapes some characters
             raise ValueError("the question is too long")
     return dict(json.loads(line))
-
-
-def _is_running(number: int) -> bool:
-    """Process id in use, perhaps reused by another process."""
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

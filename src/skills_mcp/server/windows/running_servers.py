@@ -15,6 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from skills_mcp.processes.group import is_running
 from skills_mcp.skills.model import escape_unprintable
 from skills_mcp.text.rendering import describe_age
 
@@ -87,9 +88,9 @@ def stop_servers(environment: Mapping[str, str]) -> Sequence[RunningServer]:
     found = list_servers(environment)
     numbers = [_stop(connection) for connection in _connect_all(environment)]
     deadline = time.monotonic() + _END_SECONDS
-    while any(map(_is_running, numbers)) and time.monotonic() < deadline:
+    while any(map(is_running, numbers)) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-    return [server for server in found if not _is_running(server.pid)]
+    return [server for server in found if not is_running(server.pid)]
 
 
 def _connect_all(environment: Mapping[str, str]) -> Iterator[socket.socket]:
@@ -150,17 +151,3 @@ def _read_process_id(connection: socket.socket) -> int:
         return 0
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return int.from_bytes(raw[:4], "little")
-
-
-def _is_running(number: int) -> bool:
-    if number <= 0:
-        return False
-    try:
-        os.kill(number, 0)
-        status = Path(f"/proc/{number}/stat").read_bytes()
-    except ProcessLookupError:
-        return False
-    except OSError:  # only Linux has the file
-        return True
-    # One that its parent never waits for, as in some containers, has ended, too.
-    return status.rpartition(b")")[2].split()[:1] != [b"Z"]

@@ -54,7 +54,6 @@ MAX_ADDRESS_BYTES = 100
 MAX_PROMPT_BYTES = 1024 * 1024
 
 _ANSWER_SECONDS = 1.0  # a server that is reading new content may be busy
-_PIECE_BYTES = 64 * 1024
 _MAX_SERVERS = 4
 
 # Neither changes which skills a server has.
@@ -197,7 +196,7 @@ def _request_hint(address: Path, request: Mapping[str, object]) -> str | None:
             connection.settimeout(_ANSWER_SECONDS)
             connection.connect(os.fspath(address))
             connection.sendall(json.dumps(request).encode() + b"\n")
-            answer: Any = json.loads(b"".join(_receive(connection)))
+            answer: Any = json.load(connection.makefile("rb"))
         hint = answer["hint"]
         return None if hint is None else str(hint)
     except ConnectionRefusedError:
@@ -206,11 +205,6 @@ def _request_hint(address: Path, request: Mapping[str, object]) -> str | None:
         return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _receive(connection: socket.socket) -> Iterator[bytes]:
-    while piece := connection.recv(_PIECE_BYTES):
-        yield piece
 
 
 def parse_process_id(address: Path) -> int | None:

@@ -6,7 +6,7 @@ order, indentation and line ends elsewhere stay unchanged.
 
 import json
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,11 @@ _LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
 _SPACE = re.compile(r"\s*")
 _INDENT = re.compile(r'^([ \t]+)"', re.MULTILINE)
 _BYTE_ORDER_MARK = "\ufeff"
+_EXTENSIONS = {
+    "a byte order mark": re.compile(rf"\A{_BYTE_ORDER_MARK}"),
+    "comments": _COMMENT,
+    "trailing commas": _LAST_COMMA,
+}
 _ONE_LINE = 10_000  # characters, so that a long URL is not folded
 
 
@@ -47,8 +52,8 @@ class _Object:
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
-def parse_json_text(text: str) -> dict[str, Any]:
-    """Parse a text; empty text is an empty object.
+def parse_json_text(text: str, refused: Collection[str] = ()) -> dict[str, Any]:
+    """Parse a text without the `refused` extensions of JSON; empty text is an empty object.
 
     >>> parse_json_text('{"a": 1, /* b */ "c": [2,],} // d')
     {'a': 1, 'c': [2]}
@@ -56,7 +61,7 @@ def parse_json_text(text: str) -> dict[str, Any]:
     Raises:
         UnparsableTextError: It is no JSON object.
     """
-    bare = _mask_comments(text)
+    bare = _mask_comments(text, refused)
     if not bare.strip():
         return {}
     try:
@@ -118,7 +123,7 @@ def is_empty_json(text: str) -> bool:
     return "".join(text.split()) in {"", "{}"}
 
 
-def _mask_comments(text: str) -> str:
+def _mask_comments(text: str, refused: Collection[str] = ()) -> str:
     """Mask comments and trailing commas with spaces; offsets stay valid.
 
     Line ends within comments are masked, too.
@@ -127,10 +132,12 @@ def _mask_comments(text: str) -> str:
     def hide(found: re.Match[str]) -> str:
         return found[0] if found[0].startswith('"') else " " * len(found[0])
 
-    if text.startswith(_BYTE_ORDER_MARK):
-        text = f" {text[1:]}"
-    bare = _COMMENT.sub(hide, text)
-    return _LAST_COMMA.sub(hide, bare)
+    for name, pattern in _EXTENSIONS.items():
+        bare = pattern.sub(hide, text)
+        if bare != text and name in refused:
+            raise UnparsableTextError(f"it has {name}")
+        text = bare
+    return text
 
 
 def _skip_space(bare: str, offset: int) -> int:

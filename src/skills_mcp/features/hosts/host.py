@@ -57,6 +57,8 @@ class Host:
     section: str
     native_folders: Sequence[str]
     """Folders of skills that it reads by itself, in a project and in the home."""
+    refused: Mapping[HostScope, Sequence[str]] = field(default_factory=dict)
+    """What its parser does not accept in the file of a scope, beyond JSON."""
     plugin_files: Sequence[str] = ()
     hook_files: Mapping[HostScope, str] = field(default_factory=dict)
     """Where its hooks stand; empty if none of them can add to the context."""

@@ -167,14 +167,6 @@ class HostFile:
     def title(self) -> str:
         return self.host.title
 
-    def read(self) -> str | None:
-        """Read the text; None if missing.
-
-        Raises:
-            HostFileError: It cannot be read.
-        """
-        return _read_text(self.path)
-
     def parse_local_entries(self, project: Path) -> Mapping[str, ParsedEntry]:
         """Parse the entries for one project alone.
 
@@ -185,7 +177,7 @@ class HostFile:
         """
         if self.host.is_toml:
             return {}
-        projects = _parse(self, self.read() or "").get("projects")
+        projects = _parse(self, _read_text(self.path) or "").get("projects")
         found = projects.get(os.fspath(project)) if isinstance(projects, dict) else None
         servers = found.get(self.host.section) if isinstance(found, dict) else None
         return _parse_servers(self.host, servers if isinstance(servers, dict) else {})
@@ -196,7 +188,7 @@ class HostFile:
         Raises:
             HostFileError: It cannot be read or parsed.
         """
-        return _parse_servers(self.host, _find_servers(self, self.read() or ""))
+        return _parse_servers(self.host, _find_servers(self, _read_text(self.path) or ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,16 +199,13 @@ class SettingsFile:
     title: ClassVar[str] = "Your settings"
     scope: ClassVar[HostScope] = "user"
 
-    def read(self) -> str | None:
-        """Read the text; None if missing.
-
-        Raises:
-            HostFileError: It cannot be read.
-        """
-        return _read_text(self.path)
-
 
 def _read_text(path: Path) -> str | None:
+    """Read a file; None if missing.
+
+    Raises:
+        HostFileError: It cannot be read.
+    """
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -256,7 +245,7 @@ class FileChange:
             HostFileError: It was modified since it was read, or cannot be written.
         """
         path = self.file.path
-        if self.file.read() != self.before:
+        if _read_text(self.file.path) != self.before:
             raise HostFileError(
                 f"{path} was changed by another program meanwhile, so nothing was "
                 "written. Call it again"
@@ -318,7 +307,7 @@ def plan_settings(file: SettingsFile, values: Mapping[str, Any]) -> FileChange:
     Raises:
         HostFileError: The file cannot be edited, or has other sources.
     """
-    before = file.read()
+    before = _read_text(file.path)
     if not values:
         return FileChange(file, before, before)
     text = before or ""
@@ -353,7 +342,7 @@ def _describe_taken(file: SettingsFile, key: str, values: Mapping[str, Any]) -> 
 
 def plan_settings_removal(file: SettingsFile) -> FileChange:
     """Plan the removal of our lines; an empty file is deleted."""
-    before = file.read()
+    before = _read_text(file.path)
     if before is None or not config_edits.find_yaml_block(before):
         return FileChange(file, before, before)
     after = config_edits.remove_yaml_block(before)
@@ -388,8 +377,9 @@ def _find_servers(file: HostFile, text: str) -> Mapping[str, Any]:
 
 def _parse(file: HostFile, text: str) -> dict[str, Any]:
     try:
-        parse = config_edits.parse_toml_text if file.host.is_toml else config_edits.parse_json_text
-        return parse(text)
+        if file.host.is_toml:
+            return config_edits.parse_toml_text(text)
+        return config_edits.parse_json_text(text, file.host.refused.get(file.scope, ()))
     except config_edits.UnparsableTextError as error:
         raise _unparsable(file, error) from error
 
@@ -401,7 +391,7 @@ def _parse_servers(host: Host, servers: Mapping[str, Any]) -> dict[str, ParsedEn
 
 def _read_entry(file: HostFile, name: str) -> tuple[str | None, object]:
     """Text of a file and its entry of this name; raises if that is another server's."""
-    before = file.read()
+    before = _read_text(file.path)
     known = _find_servers(file, before or "").get(name)
     entry = parse_entry(file.host, known)
     if entry and not entry.is_ours:
@@ -437,14 +427,15 @@ class HookFile(HostFile):
         Raises:
             HostFileError: The file cannot be parsed.
         """
-        before = known.before if known else self.read()
+        before = known.before if known else _read_text(self.path)
         text = known.after if known else before
         after = self._edit(text or "", hooks) if hooks or self._is_ours(text) else text
         return FileChange(known.file if known else self, before, after)
 
     def _edit(self, text: str, hooks: Mapping[str, Mapping[str, Any]]) -> str | None:
         try:
-            found = config_edits.parse_json_text(text).get("hooks", {})
+            refused = self.host.refused.get(self.scope, ())
+            found = config_edits.parse_json_text(text, refused).get("hooks", {})
             for event in dict.fromkeys((*hooks, *found)):
                 kept = [each for each in found.get(event, ()) if not self._is_ours(each)]
                 entries = [*kept, hooks[event]] if event in hooks else kept
@@ -510,6 +501,7 @@ MARKETPLACE = "skills-mcp"
 
 _DESCRIPTION = "The engineering rules of your organisation, for each task"
 _COMMAND = "Work by the rules of your organisation for a task"
+_HOOK_FILE = "hooks/hooks.json"
 _PLUGIN_MODE = 0o644
 _DIGEST_DIGITS = 8
 
@@ -577,8 +569,8 @@ def write_plugin(
             file.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(file, _PLUGIN_MODE) as handle:
                 handle.write(content.encode("utf-8"))
-        for name in _find_obsolete(folder, files):
-            (folder / name).unlink()
+        if _HOOK_FILE not in files:
+            (folder / _HOOK_FILE).unlink(missing_ok=True)
     except OSError as error:
         raise HostFileError(f"{folder} cannot be written: {error}") from error
 
@@ -594,12 +586,6 @@ def _find_changed(folder: Path, host: PluginHost, files: Mapping[str, str]) -> I
         with suppress(FileNotFoundError):
             if (folder / name).read_text("utf-8", "replace") != content:
                 yield name
-
-
-def _find_obsolete(folder: Path, files: Mapping[str, str]) -> Iterator[str]:
-    hook = "hooks/hooks.json"
-    if hook not in files and (folder / hook).is_file():
-        yield hook
 
 
 def _render_for_claude(plugin: Plugin) -> Iterator[tuple[str, Any]]:
@@ -618,7 +604,7 @@ def _render_for_claude(plugin: Plugin) -> Iterator[tuple[str, Any]]:
     )
     yield ".mcp.json", _render_servers(plugin, "claude-code")
     if isinstance(plugin.server, StartedServer):
-        yield "hooks/hooks.json", _render_hook_file(plugin, "claude-code")
+        yield _HOOK_FILE, _render_hook_file(plugin, "claude-code")
     head = f"description: {_COMMAND}\nargument-hint: TASK\n"
     text = _PROMPT.format(task="$ARGUMENTS")
     yield "commands/skill.md", f"---\n{head}---\n\n{text}"
@@ -637,7 +623,7 @@ def _render_for_gemini(plugin: Plugin) -> Iterator[tuple[str, Any]]:
         manifest |= {"settings": settings} if settings else {}
     yield _MANIFESTS["gemini"], manifest
     if isinstance(plugin.server, StartedServer):
-        yield "hooks/hooks.json", _render_hook_file(plugin, "gemini")
+        yield _HOOK_FILE, _render_hook_file(plugin, "gemini")
     text = _PROMPT.format(task="{{args}}")
     head = f"description = {json.dumps(_COMMAND)}\n"
     yield "commands/skill.toml", f'{head}prompt = """\n{text}"""\n'

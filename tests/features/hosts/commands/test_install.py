@@ -96,7 +96,8 @@ def test_a_host_gets_an_entry_in_the_file_that_it_reads(
 @every_host
 def test_what_install_has_written_remove_takes_out(invoke: Run, home: Path, host: Host) -> None:
     file = home / USER_FILES[host.name]
-    text = '# mine\nmodel = "x"\n' if host.is_toml else '{\n  // mine\n  "a": 1\n}\n'
+    comment = "" if "comments" in host.refused.get("user", ()) else "// mine"
+    text = '# mine\nmodel = "x"\n' if host.is_toml else f'{{\n  {comment}\n  "mine": 1\n}}\n'
     write(file, text)
     file.chmod(0o640)
     client = ("--client", host.name)
@@ -384,6 +385,28 @@ def test_a_file_that_is_not_fit_stays_as_it_is(
     assert done.returncode == 1
     assert said in done.stderr
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "host, text, said",
+    [
+        ("claude-code", "{} // mine", "it has comments"),
+        ("claude-code", '{"a": 1,}', "it has trailing commas"),
+        ("gemini", "\ufeff{}", "it has a byte order mark"),
+        ("gemini", '{"a": 1,}', "it has trailing commas"),
+        ("copilot", "/* mine */ {}", "it has comments"),
+    ],
+)
+def test_a_file_that_its_host_cannot_parse_is_not_edited(
+    invoke: Run, project: Path, host: str, text: str, said: str
+) -> None:
+    file = write(project / PROJECT_FILES[host], text)
+
+    done = invoke("install", f"--client={host}", "--scope=project", "--repo", REPO, "--yes")
+
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert file.read_text() == text
 
 
 def test_another_name_stands_beside_a_server_of_the_same_name(invoke: Run, home: Path) -> None:

@@ -20,6 +20,34 @@ def test_only_folders_that_an_export_has_written_are_told(tmp_path: Path) -> Non
     assert "which these read: Gemini CLI." in warnings[0]
 
 
+@pytest.mark.parametrize(
+    "folder, readers",
+    [
+        ("project/.claude/skills", {"claude-code", "cursor", "vscode", "opencode", "copilot"}),
+        ("home/.claude/skills", {"claude-code", "cursor", "vscode", "opencode"}),
+        ("home/.copilot/skills", {"vscode", "copilot"}),
+        ("project/.codex/skills", {"codex", "cursor"}),
+        ("home/.config/opencode/skills", {"opencode"}),
+    ],
+)
+def test_a_host_is_named_where_it_reads_a_folder(
+    tmp_path: Path, folder: str, readers: set[str]
+) -> None:
+    write(tmp_path / folder / "skills.lock")
+
+    [(_, hosts)] = find_exports(tmp_path / "home", tmp_path / "project")
+
+    assert {host.name for host in hosts} == readers
+
+
+def test_a_project_that_is_the_home_names_a_host_once(tmp_path: Path) -> None:
+    write(tmp_path / ".gemini/skills/skills.lock")
+
+    [(_, hosts)] = find_exports(tmp_path, tmp_path)
+
+    assert [host.name for host in hosts] == ["gemini"]
+
+
 @pytest.mark.parametrize("share", ["0", "1"], ids=["by itself", "shared"])
 def test_each_window_logs_the_export_in_its_project(
     share: str, near_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

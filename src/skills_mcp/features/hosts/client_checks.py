@@ -523,14 +523,14 @@ def _read_message(answer: IO[bytes]) -> str:
 
 def check_native_folders(used: Iterable[str], home: Path, project: Path) -> Iterator[CheckResult]:
     """Find hosts with the skills both from the server and from an export."""
-    for name in dict.fromkeys(used):
-        for folder, hosts in find_exports(home, project):
-            for host in hosts:
-                if host.name == name:
-                    yield failed(
-                        f"twice {name}",
-                        f"{host.title} gets each skill twice: from this server, and "
-                        f"from {folder}, which an export has written",
-                        f"skills-mcp install --client {name} --remove --yes, or delete "
-                        f"the packages that {folder / EXPORT_LOCK} names",
-                    )
+    names = frozenset(used)
+    for folder, hosts in find_exports(home, project):
+        for host in hosts:
+            if host.name in names:
+                yield failed(
+                    f"twice {host.name}",
+                    f"{host.title} gets each skill twice: from this server, and from {folder}, "
+                    "which an export has written",
+                    f"skills-mcp install --client {host.name} --remove --yes, or delete the "
+                    f"packages that {folder / EXPORT_LOCK} names",
+                )

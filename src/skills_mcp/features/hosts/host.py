@@ -56,7 +56,7 @@ class Host:
     project_files: Sequence[str]
     section: str
     native_folders: Sequence[str]
-    """Folders of skills that it reads by itself, in a project and in the home."""
+    """Folders of skills that it reads by itself: of a project, and with `~/` of the user."""
     refused: Mapping[HostScope, Sequence[str]] = field(default_factory=dict)
     """What its parser does not accept in the file of a scope, beyond JSON."""
     plugin_files: Sequence[str] = ()
@@ -140,8 +140,12 @@ def describe_exports(home: Path, project: Path) -> Iterator[str]:
 
 def find_exports(home: Path, project: Path) -> Iterator[tuple[Path, Sequence[Host]]]:
     """Folders that an export has written, each with the hosts that read it."""
-    names = dict.fromkeys(name for host in HOSTS for name in host.native_folders)
-    for base in dict.fromkeys((project, home)):
-        for name in names:
-            if (base / name / EXPORT_LOCK).is_file():
-                yield base / name, [host for host in HOSTS if name in host.native_folders]
+    readers: dict[Path, list[Host]] = {}
+    for host in HOSTS:
+        names = host.native_folders
+        folders = [home / name[2:] if name.startswith("~/") else project / name for name in names]
+        for folder in dict.fromkeys(folders):
+            readers.setdefault(folder, []).append(host)
+    for folder, hosts in readers.items():
+        if (folder / EXPORT_LOCK).is_file():
+            yield folder, hosts

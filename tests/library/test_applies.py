@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_types import ListRootsResult, Root
+from mcp_types import ListRootsResult, Root, RootsListChangedNotification
 from pydantic import FileUrl
 
 from skills_mcp.library.answers import Match
@@ -202,6 +202,25 @@ async def test_the_first_root_is_the_project_where_the_server_was_started_outsid
 
     assert [reply.get("applies", "") for reply in replies] == [line] * 2
     assert asked == (["roots"] if line else [])
+
+
+async def test_another_first_root_is_another_project(root: Path, project: Path) -> None:
+    write_skill(root, "hooks.md", keywords=["hooks"], applies_to=react(">=18,<19"))
+    other = project.parent / "other"
+    write(other / "package.json", json.dumps({"dependencies": {"react": "^18.3.0"}}))
+    folders = [project, other]
+
+    async def list_roots(_: object) -> ListRootsResult:
+        return ListRootsResult(roots=[Root(uri=FileUrl(folders[0].as_uri()))])
+
+    library = serve(root, project.parent / "nowhere")
+    async with connected(library, "legacy", list_roots_callback=list_roots) as client:
+        before = await ask(client, "get_skill", context="hooks")
+        del folders[0]
+        await client.session.send_notification(RootsListChangedNotification())
+        after = await ask(client, "get_skill", context="hooks")
+
+    assert [reply.get("applies", "") for reply in (before, after)] == [LINE, ""]
 
 
 def test_the_problem_of_a_wrong_entry_is_named(root: Path) -> None:

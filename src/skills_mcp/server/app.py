@@ -532,6 +532,7 @@ class _ClientRoots:
 
     def __init__(self, library: SkillLibrary) -> None:
         self._library = library
+        self._started_in = library.project
         self._is_asked = False
 
     async def watch(self, ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -546,8 +547,8 @@ class _ClientRoots:
         if self._is_asked or params is None or params.capabilities.roots is None:
             return
         self._is_asked = True
-        project = self._library.project
-        if context.protocol_version in MODERN_PROTOCOL_VERSIONS or (project and project.is_found):
+        own = self._started_in
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS or (own and own.is_found):
             return
         with anyio.move_on_after(_ROOTS_SECONDS), suppress(MCPError, ValidationError):
             listed = await context.session.send_request(ListRootsRequest(), ListRootsResult)

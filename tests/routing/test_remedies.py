@@ -274,6 +274,16 @@ def test_a_word_that_no_skill_has_may_be_a_synonym() -> None:
 # --- words that a text lacks ----------------------------------------------------
 
 
+def test_two_characters_of_a_text_without_spaces_are_no_synonym() -> None:
+    pages = make_skill("pages", description="PDFを結合する。", body="")
+    bills = make_skill("bills", description="Write bills as PDF.", body="")
+
+    notes = explain_decision(ranked_matcher([bills, pages]), "PDFを結合して", MATCHING).notes
+
+    assert any("lacks" in note for note in notes)
+    assert not [note for note in notes if "routing.synonyms" in note]
+
+
 def test_words_that_a_text_lacks_are_named_with_their_share() -> None:
     matcher = TextMatcher(AUTH, FORMS, where="description")
     said = notes("react login page", FORMS, matcher)

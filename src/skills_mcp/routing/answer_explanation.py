@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from itertools import islice
+from itertools import filterfalse, islice
 from typing import Any
 
 from skills_mcp.config import Matching
@@ -25,6 +25,7 @@ from skills_mcp.routing.decision import (
     select_texts,
     to_exact_fraction,
 )
+from skills_mcp.routing.lexicon import is_unsegmented
 from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
@@ -263,7 +264,8 @@ def _suggest_words(
         )
     known = " ".join(item.word for other in contenders for item in other.evidence).split()
     new = (word.typed for word in missing if not word.skills and word.typed not in known)
-    unknown = max(new, key=len, default="")
+    # Two characters of a text without spaces are no word to write down.
+    unknown = max(filterfalse(is_unsegmented, new), key=len, default="")
     if unknown:
         yield (
             f"no skill has {abbreviate_value(unknown)}: if it is another word for one that "

@@ -62,9 +62,8 @@ FILLER = _WITHOUT_APOSTROPHE | frozenset((
 algorithm is published, and an author may well declare `use`.
 """
 
-_QUESTION_WORDS = frozenset(("why",))  # who asks why looks for a cause: see synonyms.txt
-
-SILENT_WORDS = (STOP_WORDS | FILLER) - _QUESTION_WORDS
+# Who asks why looks for a cause: see synonyms.txt.
+SILENT_WORDS = (STOP_WORDS | FILLER) - {"why"}
 """Dropped by the ranked algorithm; no name begins with one: "the" is no "theming"."""
 
 # "don't", "l'auth" and "qu'une" would leave one-letter tokens behind.

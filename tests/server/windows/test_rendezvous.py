@@ -18,6 +18,7 @@ from skills_mcp.server.windows.rendezvous import (
 from tests.support import write
 
 GIT_SENDS = (
+    *("GH_CONFIG_DIR", "AWS_PROFILE", "CLOUDSDK_CONFIG", "AZURE_CONFIG_DIR"),
     *("GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN", "SSH_AUTH_SOCK", "GIT_SSH_COMMAND"),
     *("http_proxy", "HTTPS_PROXY", "NO_PROXY", "GIT_ASKPASS", "SSL_CERT_FILE", "PATH", "HOME"),
 )
@@ -36,7 +37,7 @@ def key_of(*words: str, **variables: str) -> str:
 def test_every_variable_that_is_read_is_a_part_of_the_key() -> None:
     names = {*_OPTIONS, *(each.name for each in VARIABLES), name_generic_variable("http.port")}
     names |= {"LOG_LEVEL", "DO_NOT_TRACK", "OPENAI_API_KEY", "GEMINI_API_KEY", "ANALYTICS_TOKEN"}
-    names |= {"OTEL_EXPORTER_OTLP_ENDPOINT", "USER", "LANG", *GIT_SENDS}
+    names |= {"OTEL_EXPORTER_OTLP_ENDPOINT", "TIKTOKEN_CACHE_DIR", "USER", "LANG", *GIT_SENDS}
 
     assert {name for name in names - {""} if not shapes_server(name)} == set()
 

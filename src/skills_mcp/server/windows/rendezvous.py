@@ -55,6 +55,7 @@ _FOLDER_KEYS = (b"discover", b"token_file")
 _PREFIXES = (
     *("SKILL", "CODELIA_", "ANALYTICS_", "REFRESH_", "SEARCH_", "EXEC_", "EMBEDDING_"),
     *("GIT_", "GCM_", "GPG_", "KRB5", "LC_", "OTEL_", "PYTHON", "LD_", "DYLD_", "MALLOC_"),
+    *("GH_", "AWS_", "AZURE_", "CLOUDSDK_", "TIKTOKEN_"),
 )
 _NAMES = {
     *("HOME", "USER", "USERNAME", "LOGNAME", "PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR"),

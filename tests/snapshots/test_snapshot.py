@@ -317,7 +317,7 @@ def test_what_a_commit_has_and_no_disk_may_have_is_reported(content: Path) -> No
 
     snapshot = take(part_of(content, at="web", revision="c0ffee", surveyed=surveyed))
 
-    assert snapshot.problems == (replace(told_of, file="web/ui/link.md"),)
+    assert snapshot.problems == (replace(told_of, file="web/ui/link.md", mount="web"),)
     assert paths(snapshot) == ["web/_index", "web/ui/react"]
 
 
@@ -371,7 +371,8 @@ def test_the_first_of_two_skills_with_one_path_is_served(content: Path, team: Pa
             ("ui/react.md", "error", "same-path"),
         ]
         [_, problem] = snapshot.problems
-        assert problem.reason == "is not served: ui/react.md has the same path"
+        source = content if first is content else team
+        assert problem.reason == f"is not served: ui/react.md of {source} has the same path"
 
 
 def test_a_rule_and_a_package_cannot_have_one_path(tmp_path: Path) -> None:
@@ -390,6 +391,24 @@ def test_a_mount_may_collide_with_a_folder(content: Path, team: Path) -> None:
     assert "ui/react" in paths(snapshot)
     assert "ui/ui/react" in paths(snapshot)
     assert snapshot.problems == ()
+
+
+def test_a_problem_is_of_the_source_that_holds_its_file(content: Path, team: Path) -> None:
+    write_skill(content, "skills/web/own.md", keywords=["of"])
+    write(content / "skills/web/broken.md", "---\nnever: closed")
+    write_skill(team, "ui/react.md", keywords=["of"])
+    write(team / "broken.md", "---\nnever: closed")
+    write(team / "config.yaml", "matching: {min_score: 0.1}")
+
+    problems = take(content, part_of(team, at="web")).problems
+
+    assert sorted((problem.file, problem.mount) for problem in problems) == [
+        ("web/broken.md", ""),
+        ("web/broken.md", "web"),
+        ("web/config.yaml", "web"),
+        ("web/own.md", ""),
+        ("web/ui/react.md", "web"),
+    ]
 
 
 def test_problems_name_the_mount(content: Path, team: Path) -> None:

@@ -234,6 +234,8 @@ class Problem:
     """How many skills or files it stands for; 0 if it is about one file."""
     is_plain: bool = False
     """Whether its file is Markdown that declares no keywords, such as a page or an agent."""
+    mount: str = ""
+    """Of its source, once all sources are read: that of another may hold the same path."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.reason} ({self.hint})"

@@ -148,7 +148,8 @@ class LoadedSkills:
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple(_summarise(self.findings, self._is_ordinary))
+        found = _summarise(self.findings, self._is_ordinary)
+        return tuple(replace(each, mount=self.origins[part].at) for part, each in found)
 
     def _is_ordinary(self, finding: KeyedProblem) -> bool:
         """Whether Markdown without keywords is no rule file that lacks them."""
@@ -250,7 +251,7 @@ def read_sources(  # noqa: PLR0913 - most have a default
                 return candidate
     del keys
     records = {record.key: record for candidate in known for record in candidate.records()}
-    reading = _Accumulator()
+    reading = _Accumulator(content)
     for number, (part, walked) in enumerate(zip(content.parts, found, strict=True)):
         try:
             if isinstance(walked, LimitExceededError):
@@ -263,7 +264,7 @@ def read_sources(  # noqa: PLR0913 - most have a default
             reading.add(number, home, read, rules)
         reading.report(number, walked.problems)
         reading.copies += copies
-    return reading.conclude(content, known)
+    return reading.conclude(known)
 
 
 class Unread(NamedTuple):
@@ -456,8 +457,8 @@ _OTHER_MARKDOWN = frozenset({"agents", "commands", "docs", "prompts", "templates
 
 def _summarise(
     findings: Sequence[KeyedProblem], is_ordinary: Callable[[KeyedProblem], bool]
-) -> Iterator[Problem]:
-    """Yield the problems; one for all ordinary Markdown of a source."""
+) -> Iterator[tuple[int, Problem]]:
+    """Yield the problems by source; one for all ordinary Markdown of it."""
     plain: dict[int, dict[str, None]] = defaultdict(dict)
     instructions: dict[int, dict[str, None]] = defaultdict(dict)
     for finding in findings:
@@ -470,11 +471,11 @@ def _summarise(
         elif is_plain and is_ordinary(finding):
             plain[finding.part][problem.file] = None
         else:
-            yield problem
-    for files in plain.values():
-        yield _plain_markdown(list(files))
-    for files in instructions.values():
-        yield skill_discovery.summarize_host_rules(list(files), is_cursor=False)
+            yield finding.part, problem
+    for part, files in plain.items():
+        yield part, _plain_markdown(list(files))
+    for part, files in instructions.items():
+        yield part, skill_discovery.summarize_host_rules(list(files), is_cursor=False)
 
 
 def _plain_markdown(files: Sequence[str]) -> Problem:
@@ -494,6 +495,7 @@ def _plain_markdown(files: Sequence[str]) -> Problem:
 class _Accumulator:
     """Accumulated skills and problems of all sources, by skill root number."""
 
+    content: Content
     homes: list[SkillRoot] = field(default_factory=list)
     skills: dict[SkillPath, tuple[int, ContentRecord]] = field(default_factory=dict)
     blank: list[tuple[int, ContentRecord]] = field(default_factory=list)
@@ -526,9 +528,21 @@ class _Accumulator:
             if _is_denied(first, self.homes[at], rules):
                 self.skills[path] = number, record
             elif _location(self.homes[at], first) != _location(home, record):
-                self.report(part, [_duplicate_path_problem(record, first)])
+                self.report(part, [self._duplicate_path_problem(part, record, at, first)])
 
-    def conclude(self, content: Content, known: Sequence[LoadedSkills]) -> LoadedSkills:
+    def _duplicate_path_problem(
+        self, part: int, record: ContentRecord, at: int, first: ContentRecord
+    ) -> Problem:
+        home, named = self.homes[at], first.file
+        owner = self.content.find_part(home.directory, home.prefix)
+        # Two sources may call their files the same: only with its source is one named.
+        if owner and owner.mount.source is not self.content.parts[part].mount.source:
+            named = f"{named} of {owner.mount.source.name}"
+        reason = f"is not served: {named} has the same path"
+        hint = "rename one of them, or mount the sources at different places"
+        return Problem(record.file, reason, hint, rule="same-path")
+
+    def conclude(self, known: Sequence[LoadedSkills]) -> LoadedSkills:
         placed = [self.skills[path] for path in sorted(self.skills)]
         owners = {record.key: home for home, record in placed}
         for home, record in self.blank:
@@ -539,7 +553,7 @@ class _Accumulator:
             else KeyedProblem(problem, part=part)
             for part, home, record, problem in sorted(self.findings, key=_sort_key)
         )
-        origins = tuple(map(SourceOrigin.of, content.parts))
+        origins = tuple(map(SourceOrigin.of, self.content.parts))
         copies = tuple(sorted(self.copies))
         identity = origins, findings, copies
         same = (c for c in known if (c.origins, c.findings, c.copies) == identity)
@@ -594,12 +608,6 @@ def _content_id(home: RelativeRoot, ids: Mapping[str, str], commit: str) -> Cont
     if not ids:
         return lambda _: commit
     return lambda file: ids.get(home.below(file), commit)
-
-
-def _duplicate_path_problem(record: ContentRecord, first: ContentRecord) -> Problem:
-    reason = f"is not served: {first.file} has the same path"
-    hint = "rename one of them, or mount the sources at different places"
-    return Problem(record.file, reason, hint, rule="same-path")
 
 
 def _location(home: SkillRoot, record: ContentRecord) -> Path:

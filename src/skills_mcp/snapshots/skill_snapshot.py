@@ -512,7 +512,7 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
     algorithm = _choose_algorithm(indexes, config)
     problems += collection.problems
     if algorithm != "ranked":
-        problems += _report_unmatchable(indexes.keyword(), index)
+        problems += _report_unmatchable(indexes.keyword(), index, content)
     problems += _report_unused_rules(table.listed, config.visibility)
     return Snapshot(
         content=content,
@@ -653,12 +653,16 @@ def _report_unused_rules(skills: Sequence[SkillRow], rules: Visibility) -> Itera
         yield Problem("visibility", reason, hint, "warning", rule="visibility")
 
 
-def _report_unmatchable(matcher: "KeywordMatcher", index: SkillIndex) -> Iterator[Problem]:
+def _report_unmatchable(
+    matcher: "KeywordMatcher", index: SkillIndex, content: Content
+) -> Iterator[Problem]:
     for number, keyword in matcher.find_unmatchable():
         reason = f"has the keyword {keyword!r}, which no task can match"
         hint = "use a word of letters that is no stop word"
-        file = index.offered[number].file
-        yield Problem(file, reason, hint, "warning", rule="keyword-unmatchable")
+        skill = index.offered[number]
+        part = content.find_part(skill.location or Path(), skill.path, skill.scope)
+        mount = part.mount.at if part else ""
+        yield Problem(skill.file, reason, hint, "warning", rule="keyword-unmatchable", mount=mount)
 
 
 def _configure(content: Content, settings: Settings) -> tuple[Config, list[Problem]]:
@@ -670,7 +674,8 @@ def _configure(content: Content, settings: Settings) -> tuple[Config, list[Probl
             path = f"{part.mount.at}/{_CONFIG}"
             reason = "is ignored: only a source at the top may bring settings"
             hint = "put the settings into your own file"
-            problems.append(Problem(path, reason, hint, "warning", rule="config"))
+            at = part.mount.at
+            problems.append(Problem(path, reason, hint, "warning", rule="config", mount=at))
         elif folder:
             is_own = part.mount.source.mode == "local"
             trusted = is_own or operator.trust_content_config

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
-from typing import TypeAlias, get_args
+from typing import get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -44,7 +44,6 @@ from skills_mcp.features.web.page import (
 )
 from skills_mcp.features.web.skill_page import describe_analytics_off, describe_missing_use
 from skills_mcp.features.web.usage_page import load_whole_report
-from skills_mcp.files.paths import is_inside
 from skills_mcp.library import LibraryView, SourceState, derive_commit_url
 from skills_mcp.library.answers import render_error
 from skills_mcp.skills.access import PRINCIPAL_KEY, REPORT, Principal
@@ -231,23 +230,12 @@ _LEVEL_TITLES: Mapping[Level, str] = {
 }
 
 
-MountedSources: TypeAlias = Sequence[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceProblem:
-    problem: Problem
-    mount: str
-    """Empty for the top."""
-    source: str
-    file: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemPage:
     """A page of problems with counts by level and source."""
 
-    listed: tuple[SourceProblem, ...]
+    listed: tuple[tuple[Problem, str], ...]
+    """Each with its file as its source calls it."""
     total: int
     """All matches; only the first are listed."""
     by_level: Mapping[Level, int]
@@ -256,29 +244,24 @@ class ProblemPage:
 
 def filter_problems(
     problems: Sequence[Problem],
-    mounted: MountedSources,
     *,
     mount: str | None = None,
     level: Level | None = None,
     limit: int,
 ) -> ProblemPage:
-    assigned = [_assign_source(problem, mounted) for problem in problems]
-    of_mount = [problem for problem in assigned if mount is None or problem.mount == mount]
-    of_level = [problem for problem in assigned if level is None or problem.problem.level == level]
-    fitting = [problem for problem in of_mount if level is None or problem.problem.level == level]
+    of_mount = [problem for problem in problems if mount is None or problem.mount == mount]
+    of_level = [problem for problem in problems if level is None or problem.level == level]
+    fitting = [problem for problem in of_mount if level is None or problem.level == level]
     return ProblemPage(
-        listed=tuple(fitting[:limit]),
+        listed=tuple((problem, _strip_mount(problem)) for problem in fitting[:limit]),
         total=len(fitting),
-        by_level=Counter(problem.problem.level for problem in of_mount),
+        by_level=Counter(problem.level for problem in of_mount),
         by_mount=Counter(problem.mount for problem in of_level),
     )
 
 
-def _assign_source(problem: Problem, mounted: MountedSources) -> SourceProblem:
-    containing = [named for named in mounted if is_inside(problem.file, named[0])]
-    mount, source = max(containing, key=lambda named: len(named[0]), default=("", ""))
-    file = problem.file[len(mount) + 1 :] if mount else problem.file
-    return SourceProblem(problem, mount, source, file or ".")
+def _strip_mount(problem: Problem) -> str:
+    return problem.file.removeprefix(problem.mount).removeprefix("/") or "."
 
 
 def show_problems(request: Request) -> Response:
@@ -295,7 +278,6 @@ def show_problems(request: Request) -> Response:
     level, states = _LEVELS.get(level_name), library.states()
     found = filter_problems(
         library.list_problems(),
-        [(state.mount, state.name) for state in states],
         mount=source.removeprefix(browsing.TOP) if source else None,
         level=level,
         limit=MAX_LISTED_PROBLEMS,

@@ -1018,7 +1018,7 @@ _OPTIONS = (
     (r"--repo or --skills-dir", "repo or directory"),
     (r"--discover serves", "discover in config serves"),
     (r"--offline", "offline"),
-    (r" \(SKILLS_SUBFOLDER, --subfolder\)", ""),
+    (r" \((SKILLS_SUBFOLDER, --subfolder|`branch` in `sources`)\)", ""),
 )
 _VARIABLES = (
     (r"SKILLS_DIR", "directory"),

@@ -170,7 +170,7 @@ def test_without_a_default_the_branches_are_named(upstream: Upstream, tmp_path: 
     git("symbolic-ref", "HEAD", "refs/heads/nowhere", cwd=upstream.bare)
     store = GitStore.create(tmp_path / "store", Remote(upstream.url, "trunk"))
 
-    assert "Set SKILLS_BRANCH to one that it has: 'main'" in str(store.fail())
+    assert "SKILLS_BRANCH (`branch` in `sources`) to one that it has: 'main'" in str(store.fail())
 
 
 @pytest.mark.parametrize("branch", ["main", "HEAD"])

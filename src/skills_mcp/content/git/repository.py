@@ -421,16 +421,16 @@ def _parse_refs(listed: str) -> dict[str, str]:
 def _render_branches(listed: str) -> str:
     if default := _parse_default(listed):
         return (
-            f"Its default branch is {abbreviate_value(default)}: set SKILLS_BRANCH to that, "
-            "or to HEAD, which follows the default branch"
+            f"Its default branch is {abbreviate_value(default)}: set SKILLS_BRANCH "
+            "(`branch` in `sources`) to that, or to HEAD, which follows the default branch"
         )
     # A clone has `refs/remotes/origin/HEAD`, too, and its own HEAD may be detached.
     heads = (ref for ref in _parse_refs(listed) if ref.startswith(_HEADS))
     branches = [ref.removeprefix(_HEADS) for ref in heads]
     if not branches:
-        return "Set SKILLS_BRANCH to HEAD, as it has no branch at all"
+        return "Set SKILLS_BRANCH (`branch` in `sources`) to HEAD, as it has no branch at all"
     some = ", ".join(map(abbreviate_value, branches[:_MAX_BRANCHES_NAMED]))
-    return f"Set SKILLS_BRANCH to one that it has: {some}"
+    return f"Set SKILLS_BRANCH (`branch` in `sources`) to one that it has: {some}"
 
 
 _REF = "refs/skills/history"

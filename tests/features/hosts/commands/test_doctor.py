@@ -157,8 +157,8 @@ def test_the_branch_does_not_exist(invoke: Run, upstream: Upstream) -> None:
     repaired = find(diagnose(invoke, *to, "--branch", "main"), "repository")
 
     assert not broken["ok"]
-    assert "set SKILLS_BRANCH to that" in broken["message"]
-    assert "SKILLS_BRANCH=NAME" in broken["fix"]
+    assert "set SKILLS_BRANCH (`branch` in `sources`) to that" in broken["message"]
+    assert "SKILLS_BRANCH=NAME, or correct this source in config.yaml" in broken["fix"]
     assert repaired["ok"]
 
 

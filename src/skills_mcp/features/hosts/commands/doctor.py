@@ -260,7 +260,7 @@ def _explain_failure(check: SourceCheck, error: SyncError) -> Iterator[CheckResu
             fix = "export GITHUB_TOKEN=$(gh auth token)"
         yield failed("token", str(error), fix)
         return
-    fix = "export SKILLS_REPO=URL SKILLS_BRANCH=NAME, as the message says"
+    fix = "export SKILLS_REPO=URL SKILLS_BRANCH=NAME, or correct this source in config.yaml"
     yield failed("repository", str(error), fix)
 
 

@@ -339,6 +339,8 @@ _STATED = re.compile(
 
 _Stamp = tuple[int, int, int]
 
+_Read = Callable[[], Sequence[PackageFile]]
+
 
 class Comparison(NamedTuple):
     """A package of a project, compared with the versions that a skill is written for."""
@@ -372,13 +374,13 @@ class Project:
         paths = islice(_find_files(self.folder), _MAX_FILES)
         return [file for path in paths if (file := self._read(path))]
 
-    def compare(self, skills: Iterable[Skill]) -> list[Comparison]:
+    def compare(self, skills: Iterable[Skill], read: _Read | None = None) -> list[Comparison]:
         """Compare it with what skills are written for, each package once.
 
-        A package that the project does not name says nothing.
+        A package that the project does not name says nothing. `read` stands for `read_files`.
         """
         wanted = dict.fromkeys(each for skill in skills for each in skill.applies_to)
-        files = self.read_files() if wanted else []
+        files = (read or self.read_files)() if wanted else []
         compared = (_compare(each, files) for each in wanted)
         return [comparison for comparison in compared if comparison]
 

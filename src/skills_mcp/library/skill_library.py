@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -289,9 +289,11 @@ class LibraryView:
         if project is None or not isinstance(decision, Ambiguous):
             return decision, scoping
 
+        read_once = cache(project.read_files)
+
         def compare(found: Iterable[Candidate]) -> "dict[SkillPath, list[Comparison]]":
             parts = ((c.skill.path, snapshot.index.contributors(c.skill)) for c in found)
-            return {path: project.compare(skills) for path, skills in parts}
+            return {path: project.compare(skills, read_once) for path, skills in parts}
 
         compared = compare(decision.candidates)
         if not any(compared.values()):

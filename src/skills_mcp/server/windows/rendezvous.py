@@ -296,11 +296,9 @@ def _read_config(path: str) -> bytes | None:
 
 def _is_switched_off(config: bytes) -> bool:
     """Whether `share` is false in the usual spelling; the server knows the others."""
-    for line in config.splitlines():
-        bare = line.partition(b"#")[0].translate(None, b" \t'\"{},").lower()
-        if bare in {b"share:false", b"share:off", b"share:no", b"share:enabled:false"}:
-            return True
-    return False
+    lines = (line.partition(b"#")[0] for line in config.splitlines())
+    bare = {line.translate(None, b" \t'\"{},").lower() for line in lines}
+    return not bare.isdisjoint({b"share:false", b"share:off", b"share:no", b"share:enabled:false"})
 
 
 def _needs_folder(

@@ -172,6 +172,17 @@ def test_a_package_succeeds_a_rule_file(tmp_path: Path) -> None:
     assert served(view, "past").skill.path == "form"
 
 
+@pytest.mark.parametrize("algorithm", ["auto", "ranked"])
+def test_a_skill_for_users_alone_succeeds_none_for_a_task(tmp_path: Path, algorithm: str) -> None:
+    write_skill(tmp_path, "old.md", keywords=["kafka", "topic"], replaced_by="new")
+    hidden: dict[str, Any] = {"disable-model-invocation": True}
+    write_package(tmp_path, "new", name="new", description="Publish an event", **hidden)
+    view = serve(tmp_path, {"matching": {"algorithm": algorithm}})
+
+    assert served(view, "a kafka topic").skill.path == "old"
+    assert served(view, "a kafka topic", skill_path="new").skill.path == "new"
+
+
 async def test_a_reply_names_both_skills_where_one_replaces_the_other(tmp_path: Path) -> None:
     write_skill(tmp_path, "old.md", keywords=["kafka"], replaced_by="new")
     write_skill(tmp_path, "new.md", keywords=["event"])

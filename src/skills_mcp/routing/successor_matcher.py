@@ -90,4 +90,6 @@ class SuccessorMatcher:
         if within is None:
             return True
         number = self.number_of(successor)
-        return bool(within[number]) or (self.part is not None and not self.part[number])
+        # The mask of a part says nothing of the skills in the other one.
+        is_elsewhere = self.part is not None and not self.part[number]
+        return bool(within[number]) or (is_elsewhere and not self.skill_of(successor).user_only)

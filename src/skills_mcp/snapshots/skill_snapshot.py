@@ -434,13 +434,12 @@ class Snapshot:
         return part._replace(matcher=self._succeed(part.matcher, part.numbers))
 
     def _succeed(self, matcher: Matcher, part: Mask = None) -> Matcher:
-        index = self.index
-        if not index.successors:
+        if not self.index.successors:
             return matcher
         from skills_mcp.routing.successor_matcher import SuccessorMatcher
 
         return SuccessorMatcher(
-            matcher, index.successors, index.require, self.indexes.number_of, part
+            matcher, self.index.successors, self.index.require, self.indexes.number_of, part
         )
 
     @gc_paused()

@@ -107,6 +107,7 @@ def test_names_in_capitals_are_codes_or_variables_that_exist() -> None:
     known |= {"CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME"}
     known |= {"GEMINI_CLI_HOME", "XDG_DATA_HOME", "DBUS_SESSION_BUS_ADDRESS"}
     known |= {"CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR"}  # which hosts set
+    known |= {"GH_CONFIG_DIR", "AWS_PROFILE"}  # of credential helpers
     known |= {LOST_CODE, "FORCE_COLOR"}
     known |= {command_group.USAGE, command_group.PROMPTS_INVALID, command_group.INTERRUPTED}
     known |= {"SKILLS_NOTE_TOKEN"}  # of the jobs of GitLab

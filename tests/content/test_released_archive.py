@@ -8,7 +8,7 @@ import subprocess
 import threading
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from http.server import (
@@ -62,7 +62,12 @@ def served(folder: Path) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Log nothing."""
 
-    handler = partial(Handler, directory=str(folder))
+    with serving_by(partial(Handler, directory=str(folder))) as address:
+        yield address
+
+
+@contextmanager
+def serving_by(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -232,6 +237,29 @@ def test_a_host_that_sends_byte_by_byte_is_given_up(cache: Path) -> None:
             sync(source)
 
         server.shutdown()
+
+
+def test_a_redirect_to_an_address_without_https_is_not_followed(cache: Path) -> None:
+    asked: list[str] = []
+
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            port = self.headers["Host"].rpartition(":")[2]
+            self.send_response(302)
+            # This machine, by a name of which that is not known.
+            self.send_header("Location", f"http://127.1:{port}/elsewhere.zip")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with serving_by(Redirecting) as address:
+        archive = Archive(f"{address}/skills.zip", "0" * 64)
+        with pytest.raises(SyncError, match="leads to an address without https"):
+            sync(ReleasedArchive(archive, cache, SyncPolicy()))
+
+    assert asked == ["/skills.zip"]
 
 
 def test_another_digest_is_refused_and_nothing_is_kept(packed: Path, cache: Path) -> None:

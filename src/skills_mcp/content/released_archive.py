@@ -235,14 +235,18 @@ def _read_file(file: Path) -> Generator[bytes, None, None]:
 def _read_url(address: str, timeout_seconds: float) -> Generator[bytes, None, None]:
     import httpx  # late: it takes longer to import than the first answer may wait
 
+    def check(request: httpx.Request) -> None:
+        if not is_fetchable(str(request.url)):
+            raise errors.SyncError(f"{_strip_query(address)} leads to an address without https")
+
+    hooks = {"request": [check]}  # before each request, also after a redirect
     try:
         with (
-            httpx.Client(follow_redirects=True, timeout=timeout_seconds) as client,
+            httpx.Client(
+                follow_redirects=True, timeout=timeout_seconds, event_hooks=hooks
+            ) as client,
             client.stream("GET", address, headers=_UNENCODED) as response,
         ):
-            urls = (*(hop.url for hop in response.history), response.url)
-            if not all(is_fetchable(str(hop)) for hop in urls):
-                raise errors.SyncError(f"{_strip_query(address)} leads to an address without https")
             if response.status_code != httpx.codes.OK:
                 raise errors.SyncError(
                     f"{_strip_query(address)} answers {response.status_code} "

@@ -262,9 +262,7 @@ def _derive_grants(
 ) -> Grants:
     readable = (original, folder.copy)
     working_folders = (permitted.cwd,) if permitted.cwd else ()
-    in_skill = any(
-        cwd.is_relative_to(folder_read) for cwd in working_folders for folder_read in readable
-    )
+    in_skill = permitted.cwd and any(map(permitted.cwd.is_relative_to, readable))
     is_writable = rules.roots_writable and not in_skill
     return Grants(
         home=folder.home,

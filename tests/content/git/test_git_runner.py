@@ -274,6 +274,21 @@ def test_no_program_of_a_project_checks_the_signatures_in_its_log(
     assert not alarm.exists()
 
 
+def test_a_commit_without_a_date_is_in_the_log_of_a_project(upstream: Upstream) -> None:
+    before = upstream.commit({"a.md": "A"})
+    text = git("cat-file", "commit", before, cwd=upstream.work)
+    person = next(line for line in text.splitlines() if line.startswith("committer "))
+    undated = write(upstream.work / "commit", text.replace(person, "committer Ada <a@b.example>"))
+    words = ("hash-object", "-t", "commit", "-w", "--literally", str(undated))
+    git("reset", "-q", "--hard", git(*words, cwd=upstream.work), cwd=upstream.work)
+    work_tree = WorkTree.find(upstream.work)
+    assert work_tree
+
+    log = work_tree.read_log(10)
+
+    assert [commit.at.year for commit in log.commits] == [1970]
+
+
 def test_a_helper_of_the_project_is_not_asked_for_a_password(
     upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -634,7 +634,8 @@ def _parse_names(record: str) -> ListedCommit:
 def _parse_head(head: str) -> tuple[str, datetime, str, str]:
     commit, seconds, rest = head.split(" ", 2)
     author, _, subject = rest.partition("\x1f")
-    at = datetime.fromtimestamp(min(int(seconds), _LAST_SECOND), UTC)
+    # A malformed commit has no time.
+    at = datetime.fromtimestamp(min(int(seconds or 0), _LAST_SECOND), UTC)
     return commit, at, escape_unprintable(author), escape_unprintable(subject)
 
 

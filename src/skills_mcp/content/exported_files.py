@@ -250,7 +250,8 @@ def exported_remote(remote: Remote, select: Callable[[str], bool]) -> Iterator[P
 
 def _export_revision(top: Path, folder: Path, ref: str, target: Path) -> None:
     repository = GitRepository(find_store(top), Remote(str(top), ""), _UNLIMITED)
-    if _read_kind(repository, f"{ref}^{{commit}}") != "commit":
+    words = ("cat-file", "-e", f"{ref}^{{commit}}")
+    if repository.git.run(*words, is_ok=(0, 1, 128)).returncode:
         raise SyncError(_unknown(ref, top))
     inside = folder.resolve().relative_to(top).as_posix()
     treeish = ref if inside == "." else f"{ref}:{inside}"
@@ -381,13 +382,6 @@ def _walk(
             yield from _walk(folder, f"{path}/", folders, opened)
         else:
             yield path, entry.stat(follow_symlinks=False)
-
-
-def _read_kind(repository: GitRepository, name: str) -> str:
-    printed = repository.git.run(
-        *("cat-file", "--batch-check=%(objecttype)"), stdin=f"{name}\n".encode()
-    )
-    return printed.text.rpartition(" ")[2]
 
 
 def _unknown(ref: str, top: Path) -> str:

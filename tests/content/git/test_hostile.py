@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.content.git import object_store
 from skills_mcp.content.git.diagnostics import DamagedStoreError
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
@@ -197,6 +198,21 @@ def test_too_many_files_are_refused_with_their_number(upstream: Upstream, tmp_pa
     assert isinstance(error, LimitExceededError)
     assert "20 files and folders, and limits.max_files is 10" in str(error)
     assert store.size() < 100_000  # nothing of it is kept
+
+
+@pytest.mark.parametrize("number, folder", [(100, ""), (60, "f" * 200 + "/" + "g" * 200 + "/")])
+def test_a_commit_of_countless_files_is_refused_before_they_fill_the_memory(
+    number: int, folder: str, upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "_MAX_LISTED_FILES", 99)
+    upstream.commit({f"{folder}{n}.txt": "x" for n in range(number)})
+    store = GitStore.create(tmp_path / "store", upstream.url, max_files=10)
+
+    error = store.fail()
+
+    assert isinstance(error, LimitExceededError)
+    assert "more than 99 files" in str(error)
+    assert store.size() < 100_000
 
 
 @pytest.mark.spec("9.2")

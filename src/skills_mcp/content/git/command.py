@@ -20,7 +20,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from skills_mcp.content.git import diagnostics
 from skills_mcp.content.git.remote import TOKEN_VARIABLE, USER_VARIABLE, Remote, check_address
@@ -60,13 +60,6 @@ class GitProcess:
         self._threads: list[threading.Thread] = []
         self._timer: threading.Timer | None = None
         self._drain(process.stderr, self.transcript.feed)
-
-    @property
-    def output(self) -> IO[bytes]:
-        """Standard output, for streaming without `wait`."""
-        if self.process.stdout is None:
-            raise ValueError("started without a pipe")
-        return self.process.stdout
 
     @property
     def has_exceeded_output(self) -> bool:
@@ -557,7 +550,7 @@ class Git:
     def __init__(self, directory: Path, remote: Remote, policy: SyncPolicy) -> None:
         self.directory = directory
         self._remote = remote
-        self._policy = policy
+        self.policy = policy
         self._closed = threading.Event()
         self._running: set[int] = set()
         self._gate = threading.Lock()  # nothing starts while `close` runs
@@ -646,7 +639,7 @@ class Git:
                 stdin=stdin,
                 settings=settings,
                 on_progress=call.on_progress,
-                max_growth_bytes=self._policy.max_download_bytes,
+                max_growth_bytes=self.policy.max_download_bytes,
                 is_ok=is_ok,
             )
 
@@ -672,11 +665,11 @@ class Git:
             DamagedStoreError: It failed.
         """
         setup = _CommandInput(stdin=stdin)
-        timeout_seconds = self._policy.timeout_seconds
+        timeout_seconds = self.policy.timeout_seconds
         is_done = False
         with self._started(arguments, setup) as command:
             command.end_after(timeout_seconds)
-            output = command.output
+            output = cast("IO[bytes]", command.process.stdout)
             try:
                 yield output
             except Exception:

@@ -16,6 +16,7 @@ from skills_mcp.config import Limits
 from skills_mcp.content.git.command import Git, find_objects, measure_objects
 from skills_mcp.content.git.diagnostics import DamagedStoreError
 from skills_mcp.content.source import Surveyed, SurveyedPart, SyncPolicy
+from skills_mcp.errors import LimitExceededError
 from skills_mcp.files.durable import NEW_PREFIX, delete_tree, write_text_atomically
 from skills_mcp.files.paths import is_inside, is_path_component, is_plain_path
 from skills_mcp.skills.model import Problem, Stamp
@@ -586,6 +587,11 @@ _MAX_LINKS = 40
 
 _PIECE_BYTES = 256 * 1024
 
+# A few trees, one in the other, stand for billions. A million takes 300 MB, and the
+# largest public repositories have half as many.
+_MAX_LISTED_FILES = 1_000_000
+_MAX_RECORD_BYTES = 256  # on average: twice what they have there
+
 FetchBlobs = Callable[[Collection[str]], None]
 """Fetches the content of these blobs into the incoming store."""
 
@@ -682,15 +688,22 @@ def list_tree(git: Git, treeish: str, *options: str) -> Iterator[Iterator[bytes]
 
     Raises:
         DamagedStoreError: The commit is not in the store.
+        LimitExceededError: There are too many files.
     """
     with git.stream("ls-tree", "-r", "-z", *options, "--full-tree", treeish) as output:
-        yield _split_records(output)
+        yield _split_records(output, max(_MAX_LISTED_FILES, git.policy.max_files))
 
 
-def _split_records(output: IO[bytes]) -> Iterator[bytes]:
-    rest = b""
+def _split_records(output: IO[bytes], max_files: int) -> Iterator[bytes]:
+    rest, count, size = b"", 0, 0
     while piece := output.read(_PIECE_BYTES):
         *records, rest = (rest + piece).split(b"\0")
+        count, size = count + len(records), size + len(piece)
+        if count > max_files or size > max_files * _MAX_RECORD_BYTES:
+            raise LimitExceededError(
+                f"the repository has more than {max_files:,} files, or very long names. Follow "
+                "another one, or raise limits.max_files beyond their number"
+            )
         yield from records
 
 

@@ -20,7 +20,7 @@ from typing import IO, Any
 from uuid import uuid4
 
 from skills_mcp.content.git.command import CommandOutput, Git, RemoteCall
-from skills_mcp.content.git.diagnostics import PIN_ADVICE, DamagedStoreError, Response, advise_pin
+from skills_mcp.content.git.diagnostics import PIN_ADVICE, DamagedStoreError, advise_pin
 from skills_mcp.content.git.object_store import (
     BLOBLESS_FILTER,
     PUBLISHED_REF,
@@ -360,7 +360,9 @@ class GitRepository:
         if remote.commit and not resolves_pin:
             return RemoteRef(remote.commit, remote.commit)
         output = self._list_refs(call, call.remaining_seconds, "HEAD", remote.requested_ref)
-        sent_at = _read_clock(output.response)
+        sent_at = (
+            parse_http_date(output.response.headers.get("date", "")) if output.response else None
+        )
         if remote.commit:
             return RemoteRef(remote.commit, remote.commit, sent_at=sent_at)
         listed = output.text
@@ -394,10 +396,6 @@ class GitRepository:
             return RemoteMissingError(f"{name} is empty. Push a first commit")
         hint = _render_branches(listed)
         return RemoteMissingError(f"{name} has no such branch. {hint}")
-
-
-def _read_clock(response: Response | None) -> datetime | None:
-    return parse_http_date(response.headers.get("date", "")) if response else None
 
 
 def _parse_default(listed: str) -> str:

@@ -59,6 +59,22 @@ def test_an_entry_is_changed_where_it_stands() -> None:
     assert "[mcp_servers.skills] # ours\ncommand = " in changed
 
 
+def test_the_tables_of_an_entry_are_changed_where_they_stand() -> None:
+    text = """mcp_servers.skills.command = "old"
+mcp_servers.skills.env.A = "1"
+mcp_servers.skills.env.B = "1" # b
+model = "x"
+"""
+
+    changed = insert_toml_table(text, "mcp_servers", "skills", ENTRY | {"env": {"B": "1"}})
+
+    assert parse_toml_text(changed) == {
+        "mcp_servers": {"skills": ENTRY | {"env": {"B": "1"}}},
+        "model": "x",
+    }
+    assert 'env.B = "1" # b' in changed
+
+
 @pytest.mark.parametrize("text", ["a = ", "mcp_servers = 1", "[a]\n[a]\n"])
 def test_a_text_that_cannot_be_edited_is_refused(text: str) -> None:
     with pytest.raises(UnparsableTextError):

@@ -323,7 +323,10 @@ def _update_table(table: MutableMapping[str, Any], values: Mapping[str, object])
     for key in [key for key in table if key not in values]:
         del table[key]
     for key, value in values.items():
-        if key not in table or table[key] != value:
+        known = table.get(key)
+        if isinstance(known, MutableMapping) and isinstance(value, Mapping):
+            _update_table(known, value)
+        elif known != value:
             table[key] = value
 
 

@@ -165,7 +165,6 @@ def check_clock(sent_at: datetime, answered_at: datetime) -> CheckResult:
 
 
 def _suggest_folder_fix(error: OSError, folder: Path) -> str:
-    move = "export SKILLS_MCP_HOME=FOLDER, a folder that you can write"
     if error.errno in {errno.EACCES, errno.EPERM}:
         return f"chmod -R u+rwX {shlex.quote(str(find_existing(folder)))}"
     if error.errno in {errno.ENOTDIR, errno.EEXIST}:
@@ -173,7 +172,7 @@ def _suggest_folder_fix(error: OSError, folder: Path) -> str:
         return f"mv {quoted} {quoted}.old"
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return "Make room on this disk"
-    return move
+    return "export SKILLS_MCP_HOME=FOLDER, a folder that you can write"
 
 
 def find_existing(path: Path) -> Path:
@@ -273,8 +272,7 @@ def check_content(state: SourceState, arguments: str) -> Iterator[CheckResult]:
         message = f"{state.name} was never synced on this machine"
         yield failed("content", message, fix)
         return
-    age = describe_age(state.age_seconds)
-    message = f"{state.name}: {state.commit} is served, synced {age}"
+    message = f"{state.name}: {state.commit} is served, synced {describe_age(state.age_seconds)}"
     if state.is_failing or state.is_stale:
         reason = f"; the last sync failed: {state.error}" if state.error else ""
         yield failed("content", f"{message}{reason}", fix)
@@ -473,8 +471,7 @@ def _check_briefly(
     try:
         application = bootstrap.build(options, environment)
     except ConfigError as error:
-        fix = "Correct what the message names"
-        return [failed("settings", str(error), fix)], ()
+        return [failed("settings", str(error), "Correct what the message names")], ()
     library = application.library
     states = library.stored_states()
     checks: list[CheckResult] = []

@@ -20,7 +20,11 @@ from typing import Any, ClassVar
 from skills_mcp.about import __version__
 from skills_mcp.errors import HostFileError
 from skills_mcp.features.hosts import config_edits
-from skills_mcp.features.hosts.early_commands.hook import COMPACTION_EVENTS, EVENTS
+from skills_mcp.features.hosts.early_commands.hook import (
+    COMPACTION_EVENTS,
+    EVENTS,
+    SOURCE_VARIABLES,
+)
 from skills_mcp.features.hosts.host import (
     BY_NAME,
     HookHost,
@@ -109,7 +113,8 @@ def render_entry(host: Host, server: Server) -> dict[str, Any]:
 def merge_entry(host: Host, known: object, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Keep a person's additions to an entry, such as a time-out.
 
-    Command, URL and variables come from `entry`.
+    Command, URL and variables come from `entry`, and so do the sources: a variable of an
+    earlier one would count more than the settings.
     """
     if not isinstance(known, Mapping):
         return dict(entry)
@@ -117,9 +122,9 @@ def merge_entry(host: Host, known: object, entry: Mapping[str, Any]) -> dict[str
     added = {key: value for key, value in known.items() if key not in replaced}
     merged = {**entry, **{key: added[key] for key in added if key not in entry}}
     variables = host.shape.environment
-    ours, theirs = entry.get(variables), added.get(variables)
-    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-        merged[variables] = {**theirs, **ours}
+    if isinstance(theirs := added.get(variables), Mapping):
+        kept = {name: theirs[name] for name in theirs if name not in SOURCE_VARIABLES}
+        merged[variables] = {**kept, **entry.get(variables, {})}
     return merged
 
 
@@ -175,8 +180,6 @@ class HostFile:
         Raises:
             HostFileError: It cannot be read or parsed.
         """
-        if self.host.is_toml:
-            return {}
         projects = _parse(self, _read_text(self.path) or "").get("projects")
         found = projects.get(os.fspath(project)) if isinstance(projects, dict) else None
         servers = found.get(self.host.section) if isinstance(found, dict) else None
@@ -466,8 +469,7 @@ def find_hook_files(
 ) -> Iterator[HookFile]:
     """Yield the file with the hooks of each host that has some."""
     for file in files:
-        path = file.host.find_hook_file(file.scope, environment, project)
-        if path is not None:
+        if path := file.host.find_hook_file(file.scope, environment, project):
             yield HookFile(file.host, path, file.scope)
 
 

@@ -256,7 +256,8 @@ def test_an_update_keeps_what_a_person_has_added(invoke: Run, home: Path) -> Non
     file = write(
         home / ".cursor/mcp.json",
         '{\n  "mcpServers": {\n    "skills": {\n      "command": "skills-mcp",\n'
-        '      "args": ["--repo", "old"],\n      "env": {"A": "1"},\n'
+        '      "args": ["--repo", "old"],\n      "env": {"A": "1", "SKILLS_DIR": "old",\n'
+        '        "SKILLS_BRANCH": "old"},\n'
         '      "timeout": 9\n    }\n  }\n}\n',
     )
 
@@ -275,7 +276,7 @@ def test_an_update_keeps_what_a_person_has_added(invoke: Run, home: Path) -> Non
     )
 
     entry = read_entries(file, "cursor")["skills"]
-    assert "old" not in entry["args"]
+    assert "old" not in [*entry["args"], *entry["env"].values()]
     assert entry["timeout"] == 9
     assert entry["env"].keys() >= {"A", "NO_PROXY"}
     assert "has the entry already" in again.stdout

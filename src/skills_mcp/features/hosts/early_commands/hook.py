@@ -59,7 +59,7 @@ _MAX_SERVERS = 4
 # Neither changes which skills a server has.
 _IRRELEVANT = ("--toolsets", "--log-level", "--transport")
 _SOURCES = ("--skills-dir", "--repo")
-_SOURCE_VARIABLES = (
+SOURCE_VARIABLES = (
     *("SKILLS_DIR", "SKILLS_REPO", "SKILLS_BRANCH", "SKILLS_REF", "SKILLS_PLUGINS"),
     *("SKILLS_SUBFOLDER", "SKILLS_EVERYWHERE", "SKILLS_MCP_DISCOVER"),
 )
@@ -163,7 +163,7 @@ def _derive_key(
     """Digest of all options and variables that select skills."""
     relevant = list(_find_relevant(words))
     is_named = any(word.partition("=")[0] in _SOURCES for word in relevant)
-    names = () if is_named else _SOURCE_VARIABLES
+    names = () if is_named else SOURCE_VARIABLES
     variables = [environment.get(name, "") for name in names]
     serialised = json.dumps([relevant, variables, find_hook_project(environment, working)])
     return hashlib.blake2b(serialised.encode(), digest_size=8).hexdigest()

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import weakref
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
@@ -340,12 +340,19 @@ def test_it_runs_on_trio(folder: Path) -> None:
     assert "ui/react" in anyio.run(ask, backend="trio")
 
 
-def test_who_opens_at_the_same_time_waits_for_the_same_content(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "ask",
+    [lambda skills: skills.open().list(), lambda skills: skills.list()],
+    ids=["open", "the first call"],
+)
+def test_who_opens_at_the_same_time_waits_for_the_same_content(
+    ask: Callable[[SyncSkills], Sequence[skills_mcp.Skill]], folder: Path
+) -> None:
     for _ in range(5):
         skills = skills_mcp.open_sync(directory=folder)
         with ThreadPoolExecutor(4) as threads:
-            found = threads.map(lambda _, s=skills: len(s.open().list()), range(4))
-            assert set(found) == {4}
+            found = threads.map(ask, [skills] * 4)
+            assert {len(each) for each in found} == {4}
         skills.close()
 
 

@@ -218,6 +218,7 @@ class BackgroundLoop:
         self._opening = Lock()
         self._lock = Lock()
         self._state: _State = "new"
+        self._is_loaded = False
         self._process = 0
         self._running: AbstractContextManager[BlockingPortal] | None = None
         self._portal: BlockingPortal | None = None
@@ -231,7 +232,7 @@ class BackgroundLoop:
             ContentUnavailableError: It has not come in time.
         """
         with self._opening:
-            if self._state == "open":
+            if not self.is_new:
                 self.require_open()
                 return
             portal = self._start()
@@ -240,6 +241,7 @@ class BackgroundLoop:
             except BaseException:
                 self.close()
                 raise
+            self._is_loaded = True
 
     def _start(self) -> BlockingPortal:
         with self._lock:
@@ -277,7 +279,8 @@ class BackgroundLoop:
 
     @property
     def is_new(self) -> bool:
-        return self._state == "new"
+        """Whether a call opens them, or waits until another one has."""
+        return not self._is_loaded and self._process in {0, os.getpid()}
 
     def require_open(self) -> BlockingPortal:
         """Portal to the event loop.

@@ -97,8 +97,7 @@ def check_folder(name: str, folder: Path) -> CheckResult:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"\0")
     except OSError as error:
-        location = error.filename or folder
-        message = f"{location} cannot be written: {error.strerror}"
+        message = f"{error.filename or folder} cannot be written: {error.strerror}"
         return failed(name, message, _suggest_folder_fix(error, folder))
     return passed(name, f"{folder} can be written")
 
@@ -216,8 +215,7 @@ def _check_git(checks: Sequence[SourceCheck]) -> Iterator[CheckResult]:
             yield failed("git", str(check.git_error), _suggest_git())
             return
     version = next((result.git_version for result in checks if result.git_version), "")
-    message = version or "Git is not needed: no repository is served"
-    yield passed("git", message)
+    yield passed("git", version or "Git is not needed: no repository is served")
 
 
 def _check_source(check: SourceCheck) -> Iterator[CheckResult]:
@@ -269,8 +267,7 @@ def check_content(state: SourceState, arguments: str) -> Iterator[CheckResult]:
         return
     fix = f"skills-mcp sync{arguments}"
     if state.commit is None:
-        message = f"{state.name} was never synced on this machine"
-        yield failed("content", message, fix)
+        yield failed("content", f"{state.name} was never synced on this machine", fix)
         return
     message = f"{state.name}: {state.commit} is served, synced {describe_age(state.age_seconds)}"
     if state.is_failing or state.is_stale:
